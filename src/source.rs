@@ -1,0 +1,236 @@
+//! Where a strategy gets its memory from: [`Source`], with [`Region`] (fixed, usable in a `static`)
+//! and [`Reserved`] (a reservation of the operating system that grows in place).
+//!
+//! ```text
+//!  low address                                                        high address
+//!  |-- extent: pages, blocks --> extend |   not held   | dedicate <-- dedicated --|
+//! ```
+//! The *extent* holds what is handed out. The *dedicated* memory holds page headers, left headers
+//! and tables, away from the pages they describe, so that bookkeeping touches few OS pages
+//! (Brent §4).
+
+use core::alloc::Layout;
+use core::mem::MaybeUninit;
+use core::ops::Range;
+use core::ptr::NonNull;
+
+use crate::strategy::AllocError;
+
+/// One range of addresses, used from both ends.
+///
+/// # Safety
+/// The memory of [`extend`](Self::extend) and [`dedicate`](Self::dedicate) is valid for reads and
+/// writes, disjoint from everything else, and stays valid and in place until the source is
+/// dropped, also when the source is moved. An implementer never hands out a byte twice, except
+/// after [`retract`](Self::retract).
+pub unsafe trait Source {
+    /// Extends the extent upwards by `bytes` bytes and returns where the new part starts: where
+    /// the extent ended before. The first call fixes the extent's start at a multiple of `align`
+    /// bytes (a power of two); later calls ignore `align`. The memory is not initialised. O(1).
+    ///
+    /// # Errors
+    /// [`AllocError::Exhausted`] if the two ends would meet, or the system has no memory.
+    fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError>;
+
+    /// Takes the uppermost `bytes` bytes of the extent back. O(1).
+    ///
+    /// # Safety
+    /// The extent is at least that long, and nothing in those bytes is used any more.
+    unsafe fn retract(&mut self, bytes: usize);
+
+    /// Takes memory for bookkeeping of this layout from the upper end, filled with zeros. It is
+    /// never given back. O(bytes).
+    ///
+    /// # Errors
+    /// As [`extend`](Self::extend).
+    fn dedicate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError>;
+
+    /// Addresses of the extent.
+    fn extent(&self) -> Range<usize>;
+
+    /// Addresses of the dedicated memory. It lies above the extent.
+    fn dedicated(&self) -> Range<usize>;
+
+    /// Bytes held: extent and dedicated memory.
+    fn held(&self) -> usize {
+        self.extent().len() + self.dedicated().len()
+    }
+}
+
+/// A fixed region of memory. `const`-constructible, for use in a `static`.
+///
+/// Invariant: `start` ≤ `end` ≤ `low` ≤ `high`, all offsets from `base`.
+#[derive(Debug)]
+pub struct Region {
+    base: *mut u8,
+    /// Where the extent starts; meaningful once `end` is not 0 or something was extended.
+    start: usize,
+    /// Where the extent ends.
+    end: usize,
+    /// Where the dedicated memory starts.
+    low: usize,
+    /// Where the dedicated memory, and the region, ends.
+    high: usize,
+    opened: bool,
+    zeroed: bool,
+}
+
+// SAFETY: a region owns its memory exclusively; no part of it is tied to a thread.
+unsafe impl Send for Region {}
+
+impl Region {
+    /// The region of `len` bytes at `base`.
+    ///
+    /// # Safety
+    /// The memory is valid for reads and writes as long as the region, and whatever was allocated
+    /// from it, is used, and nobody else uses it.
+    #[must_use]
+    pub const unsafe fn new(base: *mut u8, len: usize) -> Self {
+        Self { base, start: 0, end: 0, low: len, high: len, opened: false, zeroed: false }
+    }
+
+    /// The region that is this memory.
+    #[must_use]
+    pub const fn from_static(memory: &'static mut [MaybeUninit<u8>]) -> Self {
+        let len = memory.len();
+        // SAFETY: the exclusive borrow for `'static` is the promise `new` asks for.
+        unsafe { Self::new(memory.as_mut_ptr().cast(), len) }
+    }
+
+    fn at(&self, offset: usize) -> NonNull<u8> {
+        debug_assert!(offset <= self.high);
+        // SAFETY: the offset lies within the region, which does not wrap around; a region handed
+        // to `new` is valid memory, hence not at address 0.
+        unsafe { NonNull::new_unchecked(self.base.add(offset)) }
+    }
+}
+
+// SAFETY: by the invariant the extent and the dedicated memory are disjoint parts of the region,
+// which `new`'s caller gave exclusively; both only grow, but for `retract`.
+unsafe impl Source for Region {
+    fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
+        let from = if self.opened { self.end } else { self.base.align_offset(align) };
+        let to = from.checked_add(bytes).ok_or(AllocError::Exhausted)?;
+        if self.base.is_null() || to > self.low {
+            return Err(AllocError::Exhausted);
+        }
+        if !self.opened {
+            self.opened = true;
+            self.start = from;
+        }
+        self.end = to;
+        Ok(self.at(from))
+    }
+
+    unsafe fn retract(&mut self, bytes: usize) {
+        debug_assert!(bytes <= self.end - self.start);
+        self.end -= bytes;
+    }
+
+    fn dedicate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        let top = self.base.addr() + self.low;
+        let wanted = top.checked_sub(layout.size()).ok_or(AllocError::Exhausted)?;
+        let low = (wanted & !(layout.align() - 1)).checked_sub(self.base.addr());
+        match low {
+            Some(low) if !self.base.is_null() && low >= self.end => {
+                self.low = low;
+                let memory = self.at(low);
+                if !self.zeroed {
+                    // SAFETY: `low + size` is at most the old `low`: the bytes lie within the
+                    // region and were in neither part of it.
+                    unsafe { memory.write_bytes(0, layout.size()) };
+                }
+                Ok(memory)
+            }
+            _ => Err(AllocError::Exhausted),
+        }
+    }
+
+    fn extent(&self) -> Range<usize> {
+        self.base.addr() + self.start..self.base.addr() + self.end
+    }
+
+    fn dedicated(&self) -> Range<usize> {
+        self.base.addr() + self.low..self.base.addr() + self.high
+    }
+}
+
+/// Address space reserved from the operating system, of which only what is touched takes memory.
+/// It is reserved at the first use and given back when the source is dropped.
+#[cfg(all(feature = "std", unix))]
+#[derive(Debug)]
+pub struct Reserved {
+    capacity: usize,
+    region: Region,
+}
+
+#[cfg(all(feature = "std", unix))]
+impl Reserved {
+    /// A reservation of at most `capacity` bytes, extent and bookkeeping together.
+    #[must_use]
+    pub const fn new(capacity: usize) -> Self {
+        // SAFETY: a region of no bytes hands out nothing.
+        Self { capacity, region: unsafe { Region::new(core::ptr::null_mut(), 0) } }
+    }
+
+    /// Makes the reservation if it was not made yet.
+    fn reserve(&mut self) -> Result<&mut Region, AllocError> {
+        if self.region.base.is_null() {
+            // SAFETY: a fresh anonymous mapping at an address of the kernel's choice touches no
+            // memory in use.
+            let base = unsafe {
+                libc::mmap(
+                    core::ptr::null_mut(),
+                    self.capacity,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                    -1,
+                    0,
+                )
+            };
+            if base == libc::MAP_FAILED {
+                return Err(AllocError::Exhausted);
+            }
+            // SAFETY: the mapping is ours alone until `drop` unmaps it.
+            self.region = unsafe { Region::new(base.cast(), self.capacity) };
+            self.region.zeroed = true;
+        }
+        Ok(&mut self.region)
+    }
+}
+
+// SAFETY: a region over a mapping that stays in place until the source is dropped.
+#[cfg(all(feature = "std", unix))]
+unsafe impl Source for Reserved {
+    fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
+        self.reserve()?.extend(bytes, align)
+    }
+
+    unsafe fn retract(&mut self, bytes: usize) {
+        // SAFETY: passed on.
+        unsafe { self.region.retract(bytes) };
+    }
+
+    fn dedicate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        self.reserve()?.dedicate(layout)
+    }
+
+    fn extent(&self) -> Range<usize> {
+        self.region.extent()
+    }
+
+    fn dedicated(&self) -> Range<usize> {
+        self.region.dedicated()
+    }
+}
+
+#[cfg(all(feature = "std", unix))]
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if !self.region.base.is_null() {
+            // SAFETY: `reserve` mapped exactly this; whoever still uses a block broke the
+            // contract of the strategy that owns the source.
+            unsafe { libc::munmap(self.region.base.cast(), self.capacity) };
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The contract every allocation strategy fulfils: [`Strategy`], its errors, and what it reports
+//! about itself.
+//!
+//! A strategy is single-threaded and knows nothing of threads, traces or the operating system; it
+//! takes its memory from a [`Source`](crate::source::Source). An arena adds a lock, the global
+//! allocator adds threads.
+
+use core::alloc::Layout;
+use core::fmt;
+use core::ptr::NonNull;
+
+use crate::walk::Span;
+
+/// A dynamic storage allocation strategy over some source of memory.
+///
+/// # Zero-sized requests
+/// A layout of size 0 is served by a dangling pointer aligned to the layout; it uses no memory, is
+/// not counted in [`Usage`], and may be passed back with the same layout.
+///
+/// # Exhaustion
+/// A strategy that cannot serve a request returns an error and is exactly as it was before.
+/// Freeing never needs memory, so it cannot fail.
+///
+/// # Safety
+/// An implementer promises that a block returned by [`allocate`](Self::allocate) is valid for
+/// reads and writes of its whole length, aligned as asked, disjoint from every other block in use
+/// and from the strategy's own bookkeeping, and stays so until it is freed — also when the
+/// strategy itself is moved.
+pub unsafe trait Strategy {
+    /// Allocates a block of at least `layout.size()` bytes, aligned to `layout.align()` bytes.
+    ///
+    /// The returned slice has the length of the whole block, which may exceed the request; the
+    /// caller may use all of it.
+    ///
+    /// # Errors
+    /// [`AllocError::Exhausted`] when the source has no more memory that would do.
+    fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError>;
+
+    /// Frees a block.
+    ///
+    /// # Safety
+    /// `block` was returned by this strategy for `layout` (or resized to it) and was not freed
+    /// since.
+    unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout);
+
+    /// Changes a block's size to `new_size` bytes without moving it, if that can be done; `None`
+    /// leaves the block as it was. The alignment stays. On success the block is known by the new
+    /// layout and the slice is its whole usable length.
+    ///
+    /// # Safety
+    /// As for [`deallocate`](Self::deallocate); `new_size`, rounded up to the alignment, does not
+    /// overflow `isize`.
+    unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<NonNull<[u8]>>;
+
+    /// Changes a block's size to `new_size` bytes, moving its contents where it must. On an error
+    /// the block is untouched.
+    ///
+    /// # Errors
+    /// As [`allocate`](Self::allocate).
+    ///
+    /// # Safety
+    /// As for [`resize_in_place`](Self::resize_in_place).
+    unsafe fn reallocate(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's promise is the one `resize_in_place` asks for.
+        if let Some(resized) = unsafe { self.resize_in_place(block, layout, new_size) } {
+            return Ok(resized);
+        }
+        // SAFETY: the caller promises that the rounded size does not overflow, and `layout` has a
+        // valid alignment.
+        let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
+        let moved = self.allocate(new_layout)?;
+        // SAFETY: both blocks are in use, hence disjoint, and at least `len` bytes long; the old
+        // one is freed once and not used after.
+        unsafe {
+            let len = layout.size().min(new_size);
+            moved.cast::<u8>().copy_from_nonoverlapping(block, len);
+            self.deallocate(block, layout);
+        }
+        Ok(moved)
+    }
+
+    /// Frees a block after verifying that `block` is the start of one in use which `layout` could
+    /// have asked for; answers [`Freed::Unallocated`] otherwise and changes nothing. Any pointer
+    /// may be passed.
+    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed;
+
+    /// What is in use and what is held, now and at most. O(1).
+    fn usage(&self) -> Usage;
+
+    /// Calls `visit` for every span of the memory held, in address order: blocks, free memory,
+    /// bookkeeping and slack. The spans tile what is held: their lengths add up to
+    /// [`Usage::held`].
+    fn walk(&self, visit: &mut dyn FnMut(Span));
+
+    /// Checks every invariant of the strategy's structures, and that [`walk`](Self::walk) agrees
+    /// with [`usage`](Self::usage).
+    ///
+    /// # Errors
+    /// The first invariant found violated, and where.
+    fn audit(&self) -> Result<(), Fault>;
+}
+
+/// Why a request could not be served. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AllocError {
+    /// The source has no more memory that would do.
+    Exhausted,
+}
+
+impl fmt::Display for AllocError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exhausted => f.write_str("memory exhausted"),
+        }
+    }
+}
+
+impl core::error::Error for AllocError {}
+
+/// The answer of a checked free ([`Strategy::try_free`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a free that was refused has freed nothing"]
+pub enum Freed {
+    /// The block was in use and is now free.
+    Freed,
+    /// No block in use starts there, or not one of that layout: a double free, an interior or a
+    /// foreign pointer. Nothing was changed.
+    Unallocated,
+}
+
+/// What a strategy has in use and holds, in bytes and blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes requested and not yet freed.
+    pub requested: usize,
+    /// Bytes of the blocks that serve those requests (requested ≤ block).
+    pub block: usize,
+    /// Bytes taken from the source: blocks, free memory and bookkeeping.
+    pub held: usize,
+    /// Blocks in use.
+    pub blocks: usize,
+    /// The most bytes that were ever requested at one time.
+    pub peak_requested: usize,
+    /// The most bytes that were ever held.
+    pub peak_held: usize,
+    /// Blocks allocated since the beginning.
+    pub allocations: u64,
+    /// Blocks freed since the beginning.
+    pub frees: u64,
+}
+
+impl Usage {
+    /// Storage efficiency E = requested ÷ held (Brent §5.3); 1 when nothing is held.
+    #[must_use]
+    pub fn efficiency(&self) -> f64 {
+        if self.held == 0 { 1.0 } else { self.requested as f64 / self.held as f64 }
+    }
+
+    /// Fragmentation = 1 − (most bytes requested ÷ most bytes held) (Chung & Moon §4).
+    #[must_use]
+    pub fn fragmentation(&self) -> f64 {
+        if self.peak_held == 0 {
+            0.0
+        } else {
+            1.0 - self.peak_requested as f64 / self.peak_held as f64
+        }
+    }
+
+    /// Counts a block put to use.
+    pub(crate) fn count_allocation(&mut self, requested: usize, block: usize) {
+        self.requested += requested;
+        self.block += block;
+        self.blocks += 1;
+        self.allocations += 1;
+        self.peak_requested = self.peak_requested.max(self.requested);
+    }
+
+    /// Counts a block freed.
+    pub(crate) fn count_free(&mut self, requested: usize, block: usize) {
+        self.requested -= requested;
+        self.block -= block;
+        self.blocks -= 1;
+        self.frees += 1;
+    }
+
+    /// Counts a block that changed its size in place.
+    pub(crate) fn count_resize(&mut self, requested: (usize, usize), block: (usize, usize)) {
+        self.requested = self.requested - requested.0 + requested.1;
+        self.block = self.block - block.0 + block.1;
+        self.peak_requested = self.peak_requested.max(self.requested);
+    }
+
+    /// Notes what is held now.
+    pub(crate) fn note_held(&mut self, held: usize) {
+        self.held = held;
+        self.peak_held = self.peak_held.max(held);
+    }
+}
+
+/// A violated invariant: what should hold, and the address of the structure in which it does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The invariant, as a sentence that should be true.
+    pub invariant: &'static str,
+    /// Address of the structure (page, block, header) concerned.
+    pub address: usize,
+}
+
+impl Fault {
+    /// `Ok` if `holds`, else the fault.
+    pub(crate) fn unless(
+        holds: bool,
+        invariant: &'static str,
+        address: usize,
+    ) -> Result<(), Fault> {
+        if holds { Ok(()) } else { Err(Fault { invariant, address }) }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "invariant violated at {:#x}: {}", self.address, self.invariant)
+    }
+}
+
+impl core::error::Error for Fault {}

@@ -1,0 +1,4 @@
+//! Traces of allocations.
+mod event;
+
+pub use event::Event;

@@ -1,0 +1,75 @@
+//! A heap as a sequence of spans in address order, and the one checker that consumes it.
+//!
+//! Every strategy describes the memory it holds by [`Strategy::walk`](crate::Strategy::walk). What
+//! must be true of any such description is checked here, once, by [`check`].
+
+use crate::strategy::{Fault, Strategy, Usage};
+
+/// A stretch of memory that a strategy holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Address of its first byte.
+    pub start: usize,
+    /// Length in bytes, not 0.
+    pub len: usize,
+    /// What it is used for.
+    pub kind: SpanKind,
+}
+
+impl Span {
+    /// Address behind its last byte.
+    #[must_use]
+    pub fn end(&self) -> usize {
+        self.start + self.len
+    }
+}
+
+/// What a span is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanKind {
+    /// A block in use.
+    Block,
+    /// Memory that can serve a request.
+    Free,
+    /// Bookkeeping: page headers, left headers, size-class tables, tags.
+    Header,
+    /// Memory that can serve no request as things are: the rest of a page behind its last block,
+    /// alignment gaps.
+    Slack,
+}
+
+/// Walks a strategy's heap and checks what must hold of every heap: spans are not empty, in
+/// address order and disjoint; blocks and their bytes are as many as [`Usage`] says; all lengths
+/// add up to the bytes held.
+///
+/// # Errors
+/// The first rule found broken.
+pub fn check<S: Strategy + ?Sized>(strategy: &S) -> Result<(), Fault> {
+    let mut end = 0;
+    let mut seen = Usage::default();
+    let mut fault = Ok(());
+    strategy.walk(&mut |span| {
+        if fault.is_ok() {
+            fault = Fault::unless(span.len > 0, "a span has bytes", span.start).and_then(|()| {
+                let ordered = span.start >= end && span.start.checked_add(span.len).is_some();
+                Fault::unless(ordered, "spans are in address order and disjoint", span.start)
+            });
+        }
+        if fault.is_ok() {
+            end = span.end();
+            seen.held += span.len;
+            if span.kind == SpanKind::Block {
+                seen.blocks += 1;
+                seen.block += span.len;
+            }
+        }
+    });
+    fault?;
+    let usage = strategy.usage();
+    Fault::unless(seen.held == usage.held, "the spans add up to the bytes held", end)?;
+    Fault::unless(seen.blocks == usage.blocks, "the walk meets every block in use", end)?;
+    Fault::unless(seen.block == usage.block, "the blocks in use add up to usage", end)?;
+    Fault::unless(usage.requested <= usage.block, "a block is as long as its request", end)?;
+    let balance = usage.allocations - usage.frees == usage.blocks as u64;
+    Fault::unless(balance, "allocations less frees are the blocks in use", end)
+}
