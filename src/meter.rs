@@ -19,19 +19,28 @@ pub trait Meter {
 
     /// An item was looked at.
     #[inline(always)]
-    fn visit<T>(&self, item: *const T) {
+    fn visit<T>(&self, item: *const T)
+    where
+        Self: Sized,
+    {
         self.item(item.addr(), 1);
     }
 
     /// An item was put on a singly linked list.
     #[inline(always)]
-    fn link<T>(&self, item: *const T) {
+    fn link<T>(&self, item: *const T)
+    where
+        Self: Sized,
+    {
         self.item(item.addr(), 1);
     }
 
     /// An item was put on a doubly linked list.
     #[inline(always)]
-    fn link_double<T>(&self, item: *const T) {
+    fn link_double<T>(&self, item: *const T)
+    where
+        Self: Sized,
+    {
         self.item(item.addr(), 2);
     }
 }
