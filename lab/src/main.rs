@@ -1,1 +1,51 @@
-fn main() {}
+//! `pagewise`: records a program's allocations, replays them under every strategy, and compares.
+//!
+//! ```text
+//!  record -- CMD ─┐
+//!  import F.rep  ─┼─► trace (.pwt) ─► info      what is in it
+//!  generate      ─┘                ─► replay    one strategy, closely watched
+//!                                  ─► compare   every strategy, measured
+//! ```
+//! Every subcommand is a module with its arguments (`Args`) and a function `run`. Errors end here,
+//! as one line on stderr: exit status 2 if the command line is at fault, 1 otherwise.
+
+mod cli;
+mod compare;
+mod error;
+mod generate;
+mod import;
+mod info;
+mod record;
+mod replay;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    default_sigpipe();
+    match Cli::try_parse() {
+        Ok(cli) => run(cli).unwrap_or_else(|error| error::report(&error)),
+        Err(usage) => error::report_usage(&usage),
+    }
+}
+
+/// Runs the chosen subcommand; without one, `compare` over the bundled traces.
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    match cli.command {
+        None => compare::run(&compare::Args { traces: Vec::new(), options: cli.compare }),
+        Some(Command::Compare(args)) => compare::run(&args),
+        Some(Command::Replay(args)) => replay::run(&args),
+        Some(Command::Info(args)) => info::run(&args),
+        Some(Command::Record(args)) => record::run(&args),
+        Some(Command::Import(args)) => import::run(&args),
+        Some(Command::Generate(args)) => generate::run(&args),
+    }
+}
+
+/// Lets a closed pipe end the process, as it ends any other tool: `pagewise compare | head`.
+fn default_sigpipe() {
+    // SAFETY: the default action is installed before any thread exists and runs no code of ours.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}

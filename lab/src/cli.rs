@@ -1,0 +1,38 @@
+//! The command line: which subcommands there are. Each subcommand's arguments stand in its module.
+
+use clap::{Parser, Subcommand};
+
+use crate::{compare, generate, import, info, record, replay};
+
+/// Records a program's allocations, replays them under every strategy, and compares.
+///
+/// Without a command: `compare` over the bundled traces.
+#[derive(Debug, Parser)]
+#[command(name = "pagewise", version, args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) compare: compare::Options,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Compare(compare::Args),
+    Replay(replay::Args),
+    Info(info::Args),
+    Record(record::Args),
+    Import(import::Args),
+    Generate(generate::Args),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  pagewise                                      every strategy over the bundled traces
+  pagewise record -o gawk.pwt -- gawk '{ n[$1]++ } END { print length(n) }' words.txt
+  pagewise info gawk.pwt                        what the program asked for
+  pagewise compare gawk.pwt                     every strategy over that trace
+  pagewise replay gawk.pwt --strategy MOST-FREE --audit
+  pagewise generate --distribution builtin --seconds 10 -o steady.pwt
+
+`pagewise COMMAND --help` tells more about each.";

@@ -1,0 +1,62 @@
+//! How errors reach the user: one line on stderr, and the exit status.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+
+/// Exit status when the command line is at fault; clap's own.
+const USAGE: u8 = 2;
+
+/// An error of the command line that only a subcommand can see, such as an unknown strategy.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Prints an error with its causes on one line, and gives the exit status it deserves.
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    eprintln!("pagewise: {}", one_line(&format!("{error:#}")));
+    if error.is::<Usage>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+}
+
+/// Prints what clap found wrong with the command line on one line; help and version, which clap
+/// also hands over as errors, go to stdout as they are.
+pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        // Nothing sensible is left to do if stdout is closed.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let rendered = error.render().to_string();
+    let message = rendered.split("\nUsage:").next().unwrap_or_default();
+    let message = one_line(message.strip_prefix("error: ").unwrap_or(message));
+    eprintln!("pagewise: {message} (see `pagewise --help`)");
+    ExitCode::from(USAGE)
+}
+
+/// The text with its line breaks, and the space around them, made into "; ".
+fn one_line(text: &str) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| {
+        // Clap closes with a pointer to --help, which `report_usage` gives itself.
+        !line.is_empty() && !line.starts_with("For more information")
+    });
+    lines.collect::<Vec<_>>().join("; ").replace(":; ", ": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_joined() {
+        assert_eq!(one_line("error\n\n  tip: x\n"), "error; tip: x");
+        assert_eq!(one_line("not provided:\n  <TRACE>\n"), "not provided: <TRACE>");
+    }
+}
