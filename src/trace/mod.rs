@@ -1,4 +1,36 @@
-//! Traces of allocations.
-mod event;
+//! Traces of allocations: what a program asked of its allocator, and in what order.
+//!
+//! ```text
+//!  program under the recorder ─► raw log ─► Converter ─┐
+//!  program with Recording<A>  ─► raw log ─► Converter ─┼─► Event… ─► Writer ─► file.pwt
+//!  importer, generator ────────────────────────────────┘                          │
+//!                      replay, statistics, comparison  ◄─ Event… ◄─ Reader ◄──────┘
+//! ```
+//! * [`Event`]: the model. Blocks are named by *slots*, small numbers reused by a fixed rule
+//!   ([`Slots`]), so that a replay needs a table as long as the most blocks live at one time.
+//! * [`Writer`], [`Reader`]: the compact file format, `.pwt`. Both stream, and both check every
+//!   event against the same `Ledger`, so that a file that was written can be read, and a file that
+//!   can be read can be replayed without further checks.
+//! * [`raw`]: what a recorder writes while the program runs, and its conversion to events.
+//! * [`Recording`]: records a Rust program from inside, as a wrapper of its global allocator.
+//!
+//! The format is described byte by byte in `docs/trace-format.md`; each of its layers is one
+//! module here: [`header`](Header), `frame`, `codec`, `varint`.
 
+mod codec;
+mod error;
+mod event;
+mod frame;
+mod header;
+mod ledger;
+mod read;
+mod slots;
+mod varint;
+mod write;
+
+pub use error::{Invalid, ReadError, Reason, WriteError};
 pub use event::Event;
+pub use header::{Header, Origin};
+pub use read::{Reader, open};
+pub use slots::Slots;
+pub use write::Writer;

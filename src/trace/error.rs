@@ -1,0 +1,184 @@
+//! What can be wrong with a trace, and where.
+
+use core::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An event that cannot stand where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Invalid {
+    /// A block is freed or reallocated that is not live.
+    NotLive {
+        /// Its name.
+        slot: u32,
+    },
+    /// An allocation does not take the slot the rule assigns.
+    Slot {
+        /// The slot it takes.
+        slot: u32,
+        /// The slot it should.
+        expected: u32,
+    },
+    /// More than 2²⁸ blocks would be live at one time.
+    TooManyLive,
+    /// The size, or the sum of the live sizes, exceeds 2⁶³ − 1 bytes.
+    Size {
+        /// Bytes asked for.
+        size: u64,
+    },
+    /// The alignment is not a power of two.
+    Align {
+        /// Bytes.
+        align: u32,
+    },
+    /// The number of the thread is neither one seen before nor the next new one.
+    Thread {
+        /// Its number.
+        thread: u32,
+    },
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotLive { slot } => write!(f, "no block is live in slot {slot}"),
+            Self::Slot { slot, expected } => {
+                write!(f, "an allocation takes slot {slot} where {expected} is due")
+            }
+            Self::TooManyLive => f.write_str("more than 2^28 blocks are live"),
+            Self::Size { size } => write!(f, "a block of {size} bytes exceeds the address space"),
+            Self::Align { align } => write!(f, "the alignment {align} is not a power of two"),
+            Self::Thread { thread } => write!(f, "thread {thread} appears before its turn"),
+        }
+    }
+}
+
+impl core::error::Error for Invalid {}
+
+/// Why a trace could not be read: the reason and where in the file.
+#[derive(Debug)]
+pub struct ReadError {
+    /// The file, if it is known.
+    pub file: Option<PathBuf>,
+    /// How many events were read before.
+    pub event: u64,
+    /// Byte offset in the file of the header or frame that is at fault.
+    pub offset: u64,
+    /// What is wrong.
+    pub reason: Reason,
+}
+
+/// What is wrong with a file that should be a trace.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The file could not be opened or read.
+    Io(io::Error),
+    /// The file does not begin as a trace does.
+    NotATrace,
+    /// The format version is not one this library knows.
+    Version(u16),
+    /// The file ends too early.
+    Truncated,
+    /// The checksum does not match: the bytes were changed after they were written.
+    Checksum,
+    /// The header makes no sense; what about it.
+    Header(&'static str),
+    /// A frame makes no sense; what about it.
+    Frame(&'static str),
+    /// The event cannot stand where it stands.
+    Event(Invalid),
+    /// The events do not add up to what the header claims.
+    Claim {
+        /// Which claim.
+        what: &'static str,
+        /// The header's figure.
+        claimed: u64,
+        /// The figure of the events.
+        found: u64,
+    },
+    /// Something follows the last event.
+    Trailing,
+}
+
+impl ReadError {
+    /// The same error, naming the file it is about.
+    #[must_use]
+    pub fn in_file(mut self, file: &Path) -> Self {
+        self.file = Some(file.to_owned());
+        self
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{}: ", file.display())?;
+        }
+        match &self.reason {
+            Reason::Io(error) => return write!(f, "{error}"),
+            Reason::NotATrace => return f.write_str("not a pagewise trace"),
+            Reason::Version(version) => {
+                return write!(
+                    f,
+                    "trace format version {version} is not known to this pagewise (it knows {})",
+                    super::header::VERSION
+                );
+            }
+            Reason::Truncated => f.write_str("the file ends too early")?,
+            Reason::Checksum => f.write_str("the checksum does not match: the file is damaged")?,
+            Reason::Header(what) => write!(f, "bad header: {what}")?,
+            Reason::Frame(what) => write!(f, "bad frame: {what}")?,
+            Reason::Event(invalid) => write!(f, "bad event: {invalid}")?,
+            Reason::Claim { what, claimed, found } => {
+                write!(f, "the header claims {claimed} {what}, the events have {found}")?;
+            }
+            Reason::Trailing => f.write_str("something follows the last event")?,
+        }
+        write!(f, " (after {} events, at byte {})", self.event, self.offset)
+    }
+}
+
+impl core::error::Error for ReadError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match &self.reason {
+            Reason::Event(invalid) => Some(invalid),
+            _ => None,
+        }
+    }
+}
+
+/// Why an event could not be written.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The output failed.
+    Io(io::Error),
+    /// The event cannot stand where it stands. Nothing was written.
+    Event {
+        /// How many events were written before.
+        event: u64,
+        /// What is wrong.
+        invalid: Invalid,
+    },
+    /// The texts of the header exceed a mebibyte together.
+    HeaderTooLong,
+}
+
+impl From<io::Error> for WriteError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "{error}"),
+            Self::Event { event, invalid } => write!(f, "event {event}: {invalid}"),
+            Self::HeaderTooLong => f.write_str("program, arguments and note exceed 1 MiB"),
+        }
+    }
+}
+
+impl core::error::Error for WriteError {}

@@ -1,0 +1,210 @@
+//! The header of a trace file: where the trace comes from, and what it adds up to.
+//!
+//! ```text
+//!  byte   0  magic            89 'P' 'W' 'T' 0D 0A 1A 0A
+//!         8  format version   u16           all numbers little-endian
+//!        10  pointer width    u8   bits
+//!        11  0                u8
+//!        12  header length    u32  bytes, checksum included
+//!        16  events           u64  in this file
+//!        24  recorded events  u64  in the recording of which these are the first
+//!        32  most live blocks u64
+//!        40  most live bytes  u64  as requested
+//!        48  threads          u32
+//!        52  arguments        u32
+//!        56  date             u64  seconds since 1970 (0: unknown)
+//!        64  program, note, argument…: each a u32 length and UTF-8 text
+//!       end  CRC-32 (IEEE) of all the bytes before
+//! ```
+//! The magic is made as PNG's is: a transfer that mangles line ends or the eighth bit is seen at
+//! once. The numbers are at fixed places because they are known only when the last event has been
+//! written.
+
+use std::io::{self, Read};
+
+use super::error::{Reason, WriteError};
+use super::ledger::Counts;
+
+pub(crate) const MAGIC: [u8; 8] = *b"\x89PWT\r\n\x1a\n";
+pub(crate) const VERSION: u16 = 1;
+/// Length of the part at fixed places.
+const FIXED: usize = 64;
+const CHECKSUM: usize = 4;
+/// Upper bound of the header's length: command lines are at most as long on common systems.
+const LONGEST: usize = 1 << 20;
+
+/// Where a trace comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Name of the program, without its directory.
+    pub program: String,
+    /// Its arguments, without the program itself.
+    pub arguments: Vec<String>,
+    /// When it was recorded: seconds since 1970; 0 if unknown.
+    pub date: u64,
+    /// Bits of a pointer on the recorded machine.
+    pub pointer_width: u8,
+    /// Free text: the input, the version of the program.
+    pub note: String,
+}
+
+/// The header of a trace.
+///
+/// The figures are *claims* until the last event has been read: [`Reader`](super::Reader) checks
+/// them against the events, at the end. Never allocate by them alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Where the trace comes from.
+    pub origin: Origin,
+    /// Events in the file, of every kind.
+    pub events: u64,
+    /// Events of the whole recording. If more than `events`, the file holds a prefix.
+    pub recorded_events: u64,
+    /// Threads that allocated or freed.
+    pub threads: u32,
+    /// Most blocks live at one time; a replay's table needs that many slots.
+    pub peak_blocks: u64,
+    /// Most bytes requested and live at one time.
+    pub peak_bytes: u64,
+}
+
+impl Header {
+    pub(crate) fn new(origin: Origin, counts: Counts, recorded_events: u64) -> Self {
+        Self {
+            origin,
+            events: counts.events,
+            recorded_events: recorded_events.max(counts.events),
+            threads: counts.threads,
+            peak_blocks: counts.peak_blocks,
+            peak_bytes: counts.peak_bytes,
+        }
+    }
+
+    /// Whether the file holds only the first events of a longer recording.
+    #[must_use]
+    pub fn is_prefix(&self) -> bool {
+        self.recorded_events > self.events
+    }
+
+    /// The header as it stands in a file.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, WriteError> {
+        let origin = &self.origin;
+        let mut out = Vec::with_capacity(256);
+        out.extend(MAGIC);
+        out.extend(VERSION.to_le_bytes());
+        out.extend([origin.pointer_width, 0]);
+        out.extend([0; 4]);
+        for figure in [self.events, self.recorded_events, self.peak_blocks, self.peak_bytes] {
+            out.extend(figure.to_le_bytes());
+        }
+        out.extend(self.threads.to_le_bytes());
+        out.extend((origin.arguments.len() as u32).to_le_bytes());
+        out.extend(origin.date.to_le_bytes());
+        debug_assert_eq!(out.len(), FIXED);
+        for text in [&origin.program, &origin.note].into_iter().chain(&origin.arguments) {
+            out.extend((text.len() as u32).to_le_bytes());
+            out.extend(text.as_bytes());
+            if out.len() > LONGEST - CHECKSUM {
+                return Err(WriteError::HeaderTooLong);
+            }
+        }
+        let length = out.len() + CHECKSUM;
+        out[12..16].copy_from_slice(&(length as u32).to_le_bytes());
+        out.extend(crc32fast::hash(&out).to_le_bytes());
+        Ok(out)
+    }
+
+    /// Reads a header and gives its length, too.
+    pub(crate) fn read(input: &mut impl Read) -> Result<(Self, u64), Reason> {
+        let mut bytes = vec![0; FIXED];
+        let found = fill(input, &mut bytes)?;
+        if found < MAGIC.len() || bytes[..MAGIC.len()] != MAGIC {
+            return Err(Reason::NotATrace);
+        }
+        if found < FIXED {
+            return Err(Reason::Truncated);
+        }
+        let version = u16::from_le_bytes([bytes[8], bytes[9]]);
+        if version != VERSION {
+            return Err(Reason::Version(version));
+        }
+        let length = u32_at(&bytes, 12) as usize;
+        if !(FIXED + CHECKSUM..=LONGEST).contains(&length) {
+            return Err(Reason::Header("its length is out of bounds"));
+        }
+        bytes.resize(length, 0);
+        if fill(input, &mut bytes[FIXED..])? < length - FIXED {
+            return Err(Reason::Truncated);
+        }
+        let body = length - CHECKSUM;
+        if u32_at(&bytes, body) != crc32fast::hash(&bytes[..body]) {
+            return Err(Reason::Checksum);
+        }
+        Self::decode(&bytes[..body]).map(|header| (header, length as u64))
+    }
+
+    /// Takes apart a header whose checksum was right; whoever wrote it may still be hostile.
+    fn decode(bytes: &[u8]) -> Result<Self, Reason> {
+        let (fixed, mut texts) = bytes.split_at(FIXED);
+        if fixed[11] != 0 {
+            return Err(Reason::Header("the reserved byte is not 0"));
+        }
+        let program = text(&mut texts)?;
+        let note = text(&mut texts)?;
+        let arguments =
+            (0..u32_at(fixed, 52)).map(|_| text(&mut texts)).collect::<Result<_, _>>()?;
+        if !texts.is_empty() {
+            return Err(Reason::Header("something follows the last argument"));
+        }
+        let header = Self {
+            origin: Origin {
+                program,
+                arguments,
+                date: u64_at(fixed, 56),
+                pointer_width: fixed[10],
+                note,
+            },
+            events: u64_at(fixed, 16),
+            recorded_events: u64_at(fixed, 24),
+            threads: u32_at(fixed, 48),
+            peak_blocks: u64_at(fixed, 32),
+            peak_bytes: u64_at(fixed, 40),
+        };
+        if header.recorded_events < header.events {
+            return Err(Reason::Header("it holds more events than were recorded"));
+        }
+        Ok(header)
+    }
+}
+
+/// Takes one text from the front of `bytes`.
+fn text(bytes: &mut &[u8]) -> Result<String, Reason> {
+    let cut = Reason::Header("a text is cut short");
+    let Some((length, rest)) = bytes.split_first_chunk() else { return Err(cut) };
+    let length = u32::from_le_bytes(*length) as usize;
+    let Some((text, rest)) = rest.split_at_checked(length) else { return Err(cut) };
+    *bytes = rest;
+    String::from_utf8(text.to_vec()).map_err(|_| Reason::Header("a text is not UTF-8"))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes[at..].first_chunk().map_or(0, |field| u32::from_le_bytes(*field))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..].first_chunk().map_or(0, |field| u64::from_le_bytes(*field))
+}
+
+/// Reads until `buffer` is full or the input ends, and gives the number of bytes read.
+pub(crate) fn fill(input: &mut impl Read, buffer: &mut [u8]) -> Result<usize, Reason> {
+    let mut found = 0;
+    while found < buffer.len() {
+        match input.read(&mut buffer[found..]) {
+            Ok(0) => break,
+            Ok(count) => found += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Reason::Io(error)),
+        }
+    }
+    Ok(found)
+}

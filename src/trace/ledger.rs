@@ -1,0 +1,159 @@
+//! What is live at a point of a trace: [`Ledger`], the one judge of whether an event is valid.
+
+use super::error::Invalid;
+use super::event::Event;
+use super::slots::Slots;
+
+/// The largest size of a block: `isize::MAX` of a 64-bit machine.
+const LARGEST: u64 = i64::MAX as u64;
+
+/// Keeps the books of a sequence of events: which slots are in use and by how many bytes, the most
+/// that ever were, and the threads seen. Memory: 12 bytes for each of the most blocks ever live.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    slots: Slots,
+    /// Size of the block in each slot; meaningless for a free slot.
+    sizes: Vec<u64>,
+    live_bytes: u64,
+    pub(crate) counts: Counts,
+}
+
+/// What a ledger has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Events of any kind.
+    pub(crate) events: u64,
+    /// Threads: one more than the greatest number seen.
+    pub(crate) threads: u32,
+    /// Most blocks live at one time.
+    pub(crate) peak_blocks: u64,
+    /// Most bytes requested and live at one time.
+    pub(crate) peak_bytes: u64,
+}
+
+impl Ledger {
+    /// Enters an event. On an error nothing is changed.
+    pub(crate) fn enter(&mut self, event: Event) -> Result<(), Invalid> {
+        match event {
+            Event::Allocate { slot, size, align } => self.allocate(slot, size, align)?,
+            Event::Reallocate { slot, size } => self.reallocate(slot, size)?,
+            Event::Free { slot } => {
+                if !self.slots.free(slot) {
+                    return Err(Invalid::NotLive { slot });
+                }
+                self.live_bytes -= self.sizes[slot as usize];
+            }
+            Event::Thread { thread } => {
+                // The numbers are handed out in order, so a new thread's is the next one.
+                if thread > self.counts.threads.max(1) {
+                    return Err(Invalid::Thread { thread });
+                }
+                self.counts.threads = self.counts.threads.max(thread + 1);
+            }
+            Event::Tick { .. } => {}
+        }
+        self.counts.threads = self.counts.threads.max(1);
+        self.counts.events += 1;
+        Ok(())
+    }
+
+    /// The slot the next allocation must take.
+    pub(crate) fn next_slot(&self) -> Result<u32, Invalid> {
+        self.slots.next().ok_or(Invalid::TooManyLive)
+    }
+
+    fn allocate(&mut self, slot: u32, size: u64, align: u32) -> Result<(), Invalid> {
+        let expected = self.next_slot()?;
+        if slot != expected {
+            return Err(Invalid::Slot { slot, expected });
+        }
+        if !align.is_power_of_two() {
+            return Err(Invalid::Align { align });
+        }
+        self.live_bytes = self.grown(0, size)?;
+        self.slots.take();
+        match self.sizes.get_mut(slot as usize) {
+            Some(entry) => *entry = size,
+            None => self.sizes.push(size),
+        }
+        self.note_peaks();
+        Ok(())
+    }
+
+    fn reallocate(&mut self, slot: u32, size: u64) -> Result<(), Invalid> {
+        if !self.slots.is_live(slot) {
+            return Err(Invalid::NotLive { slot });
+        }
+        self.live_bytes = self.grown(self.sizes[slot as usize], size)?;
+        self.sizes[slot as usize] = size;
+        self.note_peaks();
+        Ok(())
+    }
+
+    /// The bytes live once a block of `old` bytes has `new` ones.
+    fn grown(&self, old: u64, new: u64) -> Result<u64, Invalid> {
+        if new > LARGEST {
+            return Err(Invalid::Size { size: new });
+        }
+        // An address space holds at most that many bytes, so their sum cannot overflow either.
+        let live = self.live_bytes - old + new;
+        if live > LARGEST { Err(Invalid::Size { size: new }) } else { Ok(live) }
+    }
+
+    fn note_peaks(&mut self) {
+        self.counts.peak_blocks = self.counts.peak_blocks.max(self.slots.live().into());
+        self.counts.peak_bytes = self.counts.peak_bytes.max(self.live_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn enter(events: &[Event]) -> Result<Counts, Invalid> {
+        let mut ledger = Ledger::default();
+        for &event in events {
+            ledger.enter(event)?;
+        }
+        Ok(ledger.counts)
+    }
+
+    const A: Event = Event::Allocate { slot: 0, size: 100, align: 16 };
+
+    #[test]
+    fn counts_are_kept() {
+        let events = [
+            A,
+            Event::Thread { thread: 1 },
+            Event::Allocate { slot: 1, size: 0, align: 1 },
+            Event::Reallocate { slot: 0, size: 40 },
+            Event::Free { slot: 0 },
+            Event::Tick { ticks: 5 },
+            Event::Allocate { slot: 0, size: 60, align: 4096 },
+        ];
+        let counts = Counts { events: 7, threads: 2, peak_blocks: 2, peak_bytes: 100 };
+        assert_eq!(enter(&events), Ok(counts));
+    }
+
+    #[test]
+    fn each_kind_of_invalid_event_is_named() {
+        let huge = u64::MAX >> 1;
+        let cases: &[(&[Event], Invalid)] = &[
+            (&[Event::Free { slot: 0 }], Invalid::NotLive { slot: 0 }),
+            (&[A, Event::Free { slot: 0 }, Event::Free { slot: 0 }], Invalid::NotLive { slot: 0 }),
+            (&[Event::Reallocate { slot: 7, size: 1 }], Invalid::NotLive { slot: 7 }),
+            (&[A, A], Invalid::Slot { slot: 0, expected: 1 }),
+            (&[Event::Allocate { slot: 0, size: 1, align: 3 }], Invalid::Align { align: 3 }),
+            (&[Event::Allocate { slot: 0, size: 1, align: 0 }], Invalid::Align { align: 0 }),
+            (
+                &[Event::Allocate { slot: 0, size: huge + 1, align: 1 }],
+                Invalid::Size { size: huge + 1 },
+            ),
+            (&[A, Event::Allocate { slot: 1, size: huge, align: 1 }], Invalid::Size { size: huge }),
+            (&[A, Event::Thread { thread: 2 }], Invalid::Thread { thread: 2 }),
+        ];
+        for (events, invalid) in cases {
+            assert_eq!(enter(events), Err(*invalid), "{events:?}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Reads a trace file: [`Reader`].
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::codec::Decoder;
+use super::error::{ReadError, Reason};
+use super::event::Event;
+use super::frame::FrameReader;
+use super::header::Header;
+use super::ledger::Ledger;
+
+/// Opens the trace file `path` and reads its header. Errors, also those of the events, name the
+/// file.
+///
+/// # Errors
+/// If the file cannot be read or is not a trace.
+pub fn open(path: impl AsRef<Path>) -> Result<Reader<BufReader<File>>, ReadError> {
+    let path = path.as_ref();
+    let open = || {
+        let file = File::open(path).map_err(Reason::Io)?;
+        // A directory can be opened but not read: the error would be less clear.
+        if file.metadata().is_ok_and(|about| about.is_dir()) {
+            return Err(Reason::Io(std::io::ErrorKind::IsADirectory.into()));
+        }
+        Ok(BufReader::new(file))
+    };
+    let failed = |reason| ReadError { file: Some(path.to_owned()), event: 0, offset: 0, reason };
+    let mut reader = Reader::new(open().map_err(failed)?).map_err(|error| error.in_file(path))?;
+    reader.file = Some(path.to_owned());
+    Ok(reader)
+}
+
+/// Reads a trace, event by event. It is an iterator; after an error it ends.
+///
+/// Every event is checked as it is read: blocks freed or reallocated are live, sizes and
+/// alignments make sense; after the last one the figures of the header are checked and the file
+/// must end. So a trace that was read to its end without an error is exactly as it was written.
+///
+/// Memory: 12 bytes for each of the most blocks live at one time, the dictionary (16 bytes for each
+/// of at most 65,536 shapes), and the buffers of a frame (2 MiB); never more because a file claims
+/// more.
+pub struct Reader<R> {
+    input: R,
+    file: Option<PathBuf>,
+    header: Header,
+    frames: FrameReader,
+    /// How much of the frame's content was read.
+    consumed: usize,
+    /// Where in the file the current frame starts, and ends.
+    frame: (u64, u64),
+    decoder: Decoder,
+    ledger: Ledger,
+    done: bool,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the header. A large `input` should be buffered.
+    ///
+    /// # Errors
+    /// If the input fails or is not a trace.
+    pub fn new(mut input: R) -> Result<Self, ReadError> {
+        let failed = |reason| ReadError { file: None, event: 0, offset: 0, reason };
+        let (header, length) = Header::read(&mut input).map_err(failed)?;
+        Ok(Self {
+            input,
+            file: None,
+            header,
+            frames: FrameReader::new(),
+            consumed: 0,
+            frame: (length, length),
+            decoder: Decoder::default(),
+            ledger: Ledger::default(),
+            done: false,
+        })
+    }
+
+    /// The header. Its figures are claims until the last event has been read.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_event(&mut self) -> Result<Option<Event>, Reason> {
+        if self.consumed == self.frames.content().len() {
+            let more = self.next_frame()?;
+            let found = self.ledger.counts.events;
+            return match (more, found == self.header.events) {
+                (false, true) => self.check_claims().map(|()| None),
+                (false, false) => Err(Reason::Truncated),
+                (true, true) => Err(Reason::Trailing),
+                (true, false) => self.next_event(),
+            };
+        }
+        if self.ledger.counts.events == self.header.events {
+            return Err(Reason::Trailing);
+        }
+        let content = self.frames.content();
+        let mut rest = &content[self.consumed..];
+        let event = self.decoder.decode(&mut rest, || self.ledger.next_slot())?;
+        self.consumed = content.len() - rest.len();
+        self.ledger.enter(event).map_err(Reason::Event)?;
+        Ok(Some(event))
+    }
+
+    /// Goes on to the next frame; false if there is none. A frame read has at least one byte.
+    fn next_frame(&mut self) -> Result<bool, Reason> {
+        self.frame.0 = self.frame.1;
+        let length = self.frames.read(&mut self.input)?;
+        self.consumed = 0;
+        self.frame.1 += length.unwrap_or(0);
+        Ok(length.is_some())
+    }
+
+    /// Compares the header's figures with those of the events.
+    fn check_claims(&self) -> Result<(), Reason> {
+        let (claims, counts) = (&self.header, self.ledger.counts);
+        let pairs = [
+            ("threads", claims.threads.into(), counts.threads.into()),
+            ("live blocks at most", claims.peak_blocks, counts.peak_blocks),
+            ("live bytes at most", claims.peak_bytes, counts.peak_bytes),
+        ];
+        match pairs.into_iter().find(|(_, claimed, found)| claimed != found) {
+            Some((what, claimed, found)) => Err(Reason::Claim { what, claimed, found }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<R: Read> Iterator for Reader<R> {
+    type Item = Result<Event, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let result = self.next_event();
+        self.done = !matches!(result, Ok(Some(_)));
+        result
+            .map_err(|reason| ReadError {
+                file: self.file.clone(),
+                event: self.ledger.counts.events,
+                offset: self.frame.0,
+                reason,
+            })
+            .transpose()
+    }
+}

@@ -1,0 +1,107 @@
+//! The rule that names blocks: [`Slots`].
+
+/// Hands out slots by the rule of [`Event`](super::Event): the slot freed most recently, or, if
+/// none is free, the least never used.
+///
+/// The free slots are a stack linked through the table itself:
+/// ```text
+///  slot    0     1     2     3          head = 3 → 1 → none
+///  links  LIVE  none  LIVE   1
+/// ```
+/// Invariant: following the links from `head` meets every free slot once and ends in `NONE`.
+#[derive(Clone, Debug)]
+pub struct Slots {
+    links: Vec<u32>,
+    head: u32,
+    live: u32,
+}
+
+/// The slot is in use.
+const LIVE: u32 = u32::MAX;
+/// The stack of free slots ends here.
+const NONE: u32 = u32::MAX - 1;
+/// A trace may have this many blocks live at one time and no more: it bounds the memory that
+/// reading a hostile file can take, and no recorded program came near.
+pub(crate) const MOST_LIVE: u32 = 1 << 28;
+
+impl Default for Slots {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Slots {
+    /// No slot in use.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { links: Vec::new(), head: NONE, live: 0 }
+    }
+
+    /// The slot the next allocation takes; `None` if 2²⁸ are in use. O(1).
+    #[must_use]
+    pub fn next(&self) -> Option<u32> {
+        match self.head {
+            NONE => u32::try_from(self.links.len()).ok().filter(|&slot| slot < MOST_LIVE),
+            head => Some(head),
+        }
+    }
+
+    /// Takes the next slot into use; `None` if 2²⁸ are. O(1) amortised.
+    pub fn take(&mut self) -> Option<u32> {
+        let slot = self.next()?;
+        if self.head == NONE {
+            self.links.push(LIVE);
+        } else {
+            self.head = core::mem::replace(&mut self.links[slot as usize], LIVE);
+        }
+        self.live += 1;
+        Some(slot)
+    }
+
+    /// Frees a slot; false, and nothing is changed, if it is not in use. O(1).
+    pub fn free(&mut self, slot: u32) -> bool {
+        let live = self.is_live(slot);
+        if live {
+            self.links[slot as usize] = core::mem::replace(&mut self.head, slot);
+            self.live -= 1;
+        }
+        live
+    }
+
+    /// Whether the slot is in use. O(1).
+    #[must_use]
+    pub fn is_live(&self, slot: u32) -> bool {
+        self.links.get(slot as usize) == Some(&LIVE)
+    }
+
+    /// Slots in use.
+    #[must_use]
+    pub fn live(&self) -> u32 {
+        self.live
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slot_freed_last_is_taken_first() {
+        let mut slots = Slots::new();
+        assert_eq!([0; 3].map(|_| slots.take()), [Some(0), Some(1), Some(2)]);
+        assert!(slots.free(0) && slots.free(2));
+        assert_eq!(slots.live(), 1);
+        assert_eq!([0; 3].map(|_| slots.take()), [Some(2), Some(0), Some(3)]);
+    }
+
+    #[test]
+    fn a_slot_not_in_use_cannot_be_freed() {
+        let mut slots = Slots::new();
+        assert!(!slots.free(0));
+        let slot = slots.take().unwrap();
+        assert!(slots.free(slot));
+        assert!(!slots.free(slot));
+        assert!(!slots.free(u32::MAX));
+        assert_eq!(slots.next(), Some(slot));
+    }
+}

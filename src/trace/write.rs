@@ -1,0 +1,132 @@
+//! Writes a trace file: [`Writer`].
+
+use std::io::{self, Seek, SeekFrom, Write};
+
+use super::codec::Encoder;
+use super::error::WriteError;
+use super::event::Event;
+use super::frame;
+use super::header::{Header, Origin};
+use super::ledger::{Counts, Ledger};
+
+/// A frame is closed when its content has at least this many bytes: an event is far shorter than
+/// the rest.
+const FRAME: usize = frame::LARGEST - 256;
+
+/// Writes a trace, event by event. The file is complete when [`finish`](Self::finish) returns.
+///
+/// Every event is checked: what was written can be read, and replayed. Memory is bounded by the
+/// most blocks live at one time.
+///
+/// # Examples
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::io::Cursor;
+/// use pagewise::trace::{Event, Origin, Reader, Writer};
+///
+/// let mut file = Cursor::new(Vec::new());
+/// let mut writer = Writer::new(&mut file, Origin::default())?;
+/// writer.write(Event::Allocate { slot: 0, size: 100, align: 16 })?;
+/// writer.write(Event::Free { slot: 0 })?;
+/// let header = writer.finish()?;
+/// assert_eq!(header.peak_bytes, 100);
+///
+/// file.set_position(0);
+/// let events: Result<Vec<_>, _> = Reader::new(file)?.collect();
+/// assert_eq!(events?.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Writer<W> {
+    out: W,
+    /// Where in `out` the header stands.
+    start: u64,
+    /// Bytes of the header and the frames written.
+    length: u64,
+    origin: Origin,
+    ledger: Ledger,
+    encoder: Encoder,
+    content: Vec<u8>,
+}
+
+impl<W: Write + Seek> Writer<W> {
+    /// Begins a trace at the current position of `out`.
+    ///
+    /// # Errors
+    /// If the output fails, or the texts of `origin` exceed 1 MiB.
+    pub fn new(mut out: W, origin: Origin) -> Result<Self, WriteError> {
+        let start = out.stream_position()?;
+        // The figures are filled in by `finish`; the length does not depend on them.
+        let header = Header::new(origin, Counts::default(), 0);
+        let placeholder = header.encode()?;
+        out.write_all(&placeholder)?;
+        Ok(Self {
+            out,
+            start,
+            length: placeholder.len() as u64,
+            origin: header.origin,
+            ledger: Ledger::default(),
+            encoder: Encoder::default(),
+            content: Vec::with_capacity(frame::LARGEST),
+        })
+    }
+
+    /// Writes the next event. O(1) amortised.
+    ///
+    /// # Errors
+    /// [`WriteError::Event`] if the event cannot stand here: nothing was written, and another
+    /// event can be. [`WriteError::Io`] if the output fails: the file is lost.
+    pub fn write(&mut self, event: Event) -> Result<(), WriteError> {
+        self.ledger
+            .enter(event)
+            .map_err(|invalid| WriteError::Event { event: self.ledger.counts.events, invalid })?;
+        self.encoder.encode(event, &mut self.content);
+        if self.content.len() >= FRAME {
+            self.close_frame()?;
+        }
+        Ok(())
+    }
+
+    /// Events written.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.ledger.counts.events
+    }
+
+    /// Length in bytes of what was compressed and written, header included. An event counts when
+    /// its frame, of up to a mebibyte before compression, is full.
+    #[must_use]
+    pub fn bytes_written(&self) -> u64 {
+        self.length
+    }
+
+    /// Completes the file: writes what is left, and the figures of the header.
+    ///
+    /// # Errors
+    /// If the output fails.
+    pub fn finish(self) -> Result<Header, WriteError> {
+        self.finish_prefix_of(0)
+    }
+
+    /// Completes a file that holds the first events of a recording of `recorded_events`.
+    ///
+    /// # Errors
+    /// If the output fails.
+    pub fn finish_prefix_of(mut self, recorded_events: u64) -> Result<Header, WriteError> {
+        if !self.content.is_empty() {
+            self.close_frame()?;
+        }
+        let header = Header::new(self.origin, self.ledger.counts, recorded_events);
+        self.out.seek(SeekFrom::Start(self.start))?;
+        self.out.write_all(&header.encode()?)?;
+        self.out.seek(SeekFrom::Start(self.start + self.length))?;
+        self.out.flush()?;
+        Ok(header)
+    }
+
+    fn close_frame(&mut self) -> io::Result<()> {
+        self.length += frame::write(&mut self.out, &self.content)?;
+        self.content.clear();
+        Ok(())
+    }
+}
