@@ -76,6 +76,8 @@ pub enum Reason {
     Io(io::Error),
     /// The file does not begin as a trace does.
     NotATrace,
+    /// The file does not begin as a raw log does.
+    NotALog,
     /// The format version is not one this library knows.
     Version(u16),
     /// The file ends too early.
@@ -86,6 +88,8 @@ pub enum Reason {
     Header(&'static str),
     /// A frame makes no sense; what about it.
     Frame(&'static str),
+    /// A record of a raw log makes no sense; what about it.
+    Record(&'static str),
     /// The event cannot stand where it stands.
     Event(Invalid),
     /// The events do not add up to what the header claims.
@@ -118,6 +122,7 @@ impl fmt::Display for ReadError {
         match &self.reason {
             Reason::Io(error) => return write!(f, "{error}"),
             Reason::NotATrace => return f.write_str("not a pagewise trace"),
+            Reason::NotALog => return f.write_str("not a raw log of this kind of machine"),
             Reason::Version(version) => {
                 return write!(
                     f,
@@ -129,6 +134,7 @@ impl fmt::Display for ReadError {
             Reason::Checksum => f.write_str("the checksum does not match: the file is damaged")?,
             Reason::Header(what) => write!(f, "bad header: {what}")?,
             Reason::Frame(what) => write!(f, "bad frame: {what}")?,
+            Reason::Record(what) => write!(f, "bad record: {what}")?,
             Reason::Event(invalid) => write!(f, "bad event: {invalid}")?,
             Reason::Claim { what, claimed, found } => {
                 write!(f, "the header claims {claimed} {what}, the events have {found}")?;

@@ -23,7 +23,10 @@ mod event;
 mod frame;
 mod header;
 mod ledger;
+pub mod raw;
 mod read;
+#[cfg(target_os = "linux")]
+mod recording;
 mod slots;
 mod varint;
 mod write;
@@ -32,5 +35,7 @@ pub use error::{Invalid, ReadError, Reason, WriteError};
 pub use event::Event;
 pub use header::{Header, Origin};
 pub use read::{Reader, open};
+#[cfg(target_os = "linux")]
+pub use recording::Recording;
 pub use slots::Slots;
 pub use write::Writer;

@@ -1,0 +1,163 @@
+//! The functions the recorder passes on to: the next of each name after this library's own.
+//!
+//! They are found by `dlsym`, at the first allocation of the process, long before `main`; and
+//! `dlsym` may allocate. Such *bootstrap* blocks come from a small fixed buffer. They belong to
+//! the loader, live as long as the process, and are not recorded.
+
+use core::cell::UnsafeCell;
+use core::ffi::{CStr, c_int, c_void};
+use core::mem::{self, MaybeUninit};
+use core::ptr;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU8, AtomicUsize};
+
+type Malloc = unsafe extern "C" fn(usize) -> *mut c_void;
+type Calloc = unsafe extern "C" fn(usize, usize) -> *mut c_void;
+type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
+type Free = unsafe extern "C" fn(*mut c_void);
+type PosixMemalign = unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int;
+type Memalign = unsafe extern "C" fn(usize, usize) -> *mut c_void;
+type UsableSize = unsafe extern "C" fn(*mut c_void) -> usize;
+
+/// The real functions. A C library without the traditional ones lacks them here, too.
+pub(crate) struct Real {
+    pub(crate) malloc: Malloc,
+    pub(crate) calloc: Calloc,
+    pub(crate) realloc: Realloc,
+    pub(crate) free: Free,
+    pub(crate) posix_memalign: Option<PosixMemalign>,
+    pub(crate) aligned_alloc: Option<Memalign>,
+    pub(crate) memalign: Option<Memalign>,
+    pub(crate) valloc: Option<Malloc>,
+    pub(crate) pvalloc: Option<Malloc>,
+    pub(crate) malloc_usable_size: Option<UsableSize>,
+}
+
+/// A value written once, by whoever moves the state from `UNKNOWN` to `FINDING`.
+struct Once {
+    state: AtomicU8,
+    value: UnsafeCell<MaybeUninit<Real>>,
+}
+
+const UNKNOWN: u8 = 0;
+const FINDING: u8 = 1;
+const FOUND: u8 = 2;
+
+// SAFETY: the value is written by one thread, before the state says `FOUND`, and only read after.
+unsafe impl Sync for Once {}
+
+static REAL: Once =
+    Once { state: AtomicU8::new(UNKNOWN), value: UnsafeCell::new(MaybeUninit::uninit()) };
+
+/// The real functions; `None` while they are being found: by this thread, which has come here
+/// again through `dlsym`, or by another.
+#[inline]
+pub(crate) fn real() -> Option<&'static Real> {
+    if REAL.state.load(Acquire) != FOUND && !find_once() {
+        return None;
+    }
+    // SAFETY: the state says that the value was written, and it is not changed any more.
+    Some(unsafe { (*REAL.value.get()).assume_init_ref() })
+}
+
+#[cold]
+fn find_once() -> bool {
+    if let Err(state) = REAL.state.compare_exchange(UNKNOWN, FINDING, Acquire, Acquire) {
+        return state == FOUND;
+    }
+    // SAFETY: nobody else gets here, and nobody reads before the state is changed. The types are
+    // those of the functions of these names.
+    unsafe { (*REAL.value.get()).write(find()) };
+    REAL.state.store(FOUND, Release);
+    true
+}
+
+/// # Safety
+/// Sound on any system that gives functions of these names the types of POSIX and GNU.
+unsafe fn find() -> Real {
+    // SAFETY: the caller's promise. The first four belong to every C library, and the loader finds
+    // them wherever it found this one's callers'.
+    unsafe {
+        Real {
+            malloc: must(next(c"malloc")),
+            calloc: must(next(c"calloc")),
+            realloc: must(next(c"realloc")),
+            free: must(next(c"free")),
+            posix_memalign: next(c"posix_memalign"),
+            aligned_alloc: next(c"aligned_alloc"),
+            memalign: next(c"memalign"),
+            valloc: next(c"valloc"),
+            pvalloc: next(c"pvalloc"),
+            malloc_usable_size: next(c"malloc_usable_size"),
+        }
+    }
+}
+
+/// The next function of that name.
+///
+/// # Safety
+/// `F` is the type of a pointer to that function.
+unsafe fn next<F>(name: &CStr) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: the name is a C string.
+    let symbol = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    // SAFETY: the symbol is the function, of type `F`, by the caller's promise.
+    (!symbol.is_null()).then(|| unsafe { mem::transmute_copy(&symbol) })
+}
+
+/// Ends the process with a clear line if there is no such function: there is nothing to pass on
+/// to.
+fn must<F>(function: Option<F>) -> F {
+    function.unwrap_or_else(|| {
+        let message = b"pagewise: the recorder found no malloc to pass on to\n";
+        // SAFETY: the message is valid for reads of its length; `abort` does not return.
+        unsafe {
+            libc::write(2, message.as_ptr().cast(), message.len());
+            libc::abort()
+        }
+    })
+}
+
+/// Memory for bootstrap blocks; each has its length in the 16 bytes before it.
+#[repr(align(16))]
+struct Buffer(UnsafeCell<[u8; BUFFER]>);
+
+const BUFFER: usize = 16 << 10;
+const HEADER: usize = 16;
+
+// SAFETY: every byte belongs to at most one block: `bootstrap` claims it by an atomic addition.
+unsafe impl Sync for Buffer {}
+
+static BUFFER_BYTES: Buffer = Buffer(UnsafeCell::new([0; BUFFER]));
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+/// A bootstrap block of `size` bytes, filled with zeros; null if the buffer is spent.
+pub(crate) fn bootstrap(size: usize) -> *mut c_void {
+    let Some(len) = size.checked_next_multiple_of(HEADER).filter(|&len| len < BUFFER) else {
+        return ptr::null_mut();
+    };
+    let start = USED.fetch_add(HEADER + len, Relaxed);
+    if start > BUFFER - HEADER - len {
+        // The claim stays: the buffer is spent.
+        return ptr::null_mut();
+    }
+    // SAFETY: the claimed bytes lie within the buffer, aligned to 16 bytes, and are ours alone.
+    unsafe {
+        let header = BUFFER_BYTES.0.get().cast::<u8>().add(start);
+        header.cast::<usize>().write(size);
+        header.add(HEADER).cast()
+    }
+}
+
+/// Whether the block is a bootstrap block.
+#[inline]
+pub(crate) fn is_bootstrap(block: *mut c_void) -> bool {
+    block.addr().wrapping_sub(BUFFER_BYTES.0.get().addr()) < BUFFER
+}
+
+/// Length of a bootstrap block.
+pub(crate) fn bootstrap_len(block: *mut c_void) -> usize {
+    debug_assert!(is_bootstrap(block));
+    // SAFETY: a bootstrap block has its length before it.
+    unsafe { block.cast::<u8>().sub(HEADER).cast::<usize>().read() }
+}

@@ -1,0 +1,91 @@
+//! The number of the calling thread, kept in thread-local memory that costs no allocation.
+//!
+//! A `thread_local!` of a shared library is reached through `__tls_get_addr`, which may allocate
+//! when a library was loaded meanwhile, and so would come back here. On x86-64 the variable is
+//! therefore defined and reached by hand, in the initial-exec model: at a fixed distance from the
+//! thread pointer, in the memory every thread is created with. That model needs the library to be
+//! loaded with the program, which a preloaded one is.
+
+use pagewise::trace::raw::new_thread;
+
+/// The number of the calling thread.
+#[inline]
+pub(crate) fn number() -> u32 {
+    match get() {
+        0 => {
+            let number = new_thread();
+            set(number);
+            number
+        }
+        number => number,
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+use initial_exec::{get, set};
+#[cfg(not(target_arch = "x86_64"))]
+use local::{get, set};
+
+#[cfg(target_arch = "x86_64")]
+mod initial_exec {
+    use core::arch::{asm, global_asm};
+
+    global_asm!(
+        ".pushsection .tbss.pagewise_record_thread,\"awT\",@nobits",
+        ".globl pagewise_record_thread",
+        ".hidden pagewise_record_thread",
+        ".type pagewise_record_thread,@object",
+        ".size pagewise_record_thread,4",
+        ".p2align 2",
+        "pagewise_record_thread:",
+        ".zero 4",
+        ".popsection",
+    );
+
+    #[inline]
+    pub(super) fn get() -> u32 {
+        let number;
+        // SAFETY: reads the four bytes of this thread's own variable.
+        unsafe {
+            asm!(
+                "mov {offset}, qword ptr [rip + pagewise_record_thread@GOTTPOFF]",
+                "mov {number:e}, dword ptr fs:[{offset}]",
+                offset = out(reg) _,
+                number = lateout(reg) number,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        number
+    }
+
+    #[inline]
+    pub(super) fn set(number: u32) {
+        // SAFETY: writes the four bytes of this thread's own variable.
+        unsafe {
+            asm!(
+                "mov {offset}, qword ptr [rip + pagewise_record_thread@GOTTPOFF]",
+                "mov dword ptr fs:[{offset}], {number:e}",
+                offset = out(reg) _,
+                number = in(reg) number,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod local {
+    use core::cell::Cell;
+
+    std::thread_local! {
+        static NUMBER: Cell<u32> = const { Cell::new(0) };
+    }
+
+    pub(super) fn get() -> u32 {
+        NUMBER.with(Cell::get)
+    }
+
+    pub(super) fn set(number: u32) {
+        NUMBER.with(|cell| cell.set(number));
+    }
+}

@@ -1,0 +1,308 @@
+//! Turns the records of a raw log, which name blocks by address, into events: [`Converter`].
+
+use core::fmt;
+use std::collections::HashMap;
+
+use super::Record;
+use crate::trace::event::Event;
+use crate::trace::slots::Slots;
+
+/// Converts records to events, one by one. Memory is bounded by the most blocks live at one time
+/// and the number of threads.
+#[derive(Default)]
+pub struct Converter {
+    slots: Slots,
+    /// The slot of each live block, by its address.
+    blocks: HashMap<u64, u32>,
+    /// The number in the trace of each thread of the log.
+    threads: HashMap<u32, u32>,
+    /// The thread that made the event emitted last, by its number in the trace.
+    current: u32,
+    /// The reallocations begun by each thread; more than one if a signal handler came between.
+    pending: HashMap<u32, Vec<Pending>>,
+    dropped: Dropped,
+}
+
+/// A reallocation that was begun. Its block has left `blocks`: its address may already belong to
+/// another, since only the record of its end is certain to come after the move.
+struct Pending {
+    address: u64,
+    /// `None` if the block is new or unknown.
+    slot: Option<u32>,
+    size: u64,
+    align_log2: u8,
+}
+
+/// What could not be converted as it was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Frees of blocks the log does not know: inherited by a forked child, allocated before the
+    /// recorder came up, or by means it does not see. They were left out.
+    pub unknown_frees: u64,
+    /// Reallocations of such blocks. They became allocations.
+    pub unknown_reallocations: u64,
+    /// Blocks whose address was allocated again though their free was not recorded. A free was put
+    /// in.
+    pub missed_frees: u64,
+    /// Ends of reallocations whose beginning was not recorded. They were left out.
+    pub unpaired: u64,
+    /// Allocations beyond 2²⁸ live blocks. They were left out.
+    pub unnamed: u64,
+}
+
+impl Converter {
+    /// A converter for one log, at its beginning.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Converts a record and passes the events that follow from it, 0 to 3 of them, to `emit`.
+    ///
+    /// # Errors
+    /// The first error of `emit`; the converter must not be used after it.
+    pub fn convert<E>(
+        &mut self,
+        thread: u32,
+        record: Record,
+        emit: impl FnMut(Event) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut emit = InThread { thread, emit };
+        match record {
+            Record::Allocated { address, size, align_log2 } => {
+                self.allocated(address, size, align_log2, &mut emit)
+            }
+            Record::Freeing { address: 0 } => Ok(()),
+            Record::Freeing { address } => match self.blocks.remove(&address) {
+                Some(slot) => self.free(slot, &mut emit),
+                None => {
+                    self.dropped.unknown_frees += 1;
+                    Ok(())
+                }
+            },
+            Record::Reallocating { address, size, align_log2 } => {
+                let slot = self.blocks.remove(&address);
+                let pending = Pending { address, slot, size, align_log2 };
+                self.pending.entry(thread).or_default().push(pending);
+                Ok(())
+            }
+            Record::Reallocated { address } => {
+                match self.pending.get_mut(&thread).and_then(Vec::pop) {
+                    Some(pending) => self.reallocated(pending, address, &mut emit),
+                    None => {
+                        self.dropped.unpaired += 1;
+                        Ok(())
+                    }
+                }
+            }
+        }
+    }
+
+    /// What could not be converted as it was recorded, so far.
+    #[must_use]
+    pub fn dropped(&self) -> Dropped {
+        self.dropped
+    }
+
+    fn allocated<E, F: FnMut(Event) -> Result<(), E>>(
+        &mut self,
+        address: u64,
+        size: u64,
+        align_log2: u8,
+        emit: &mut InThread<F>,
+    ) -> Result<(), E> {
+        self.vacate(address, emit)?;
+        let Some(slot) = self.slots.take() else {
+            self.dropped.unnamed += 1;
+            return Ok(());
+        };
+        self.blocks.insert(address, slot);
+        self.emit(Event::Allocate { slot, size, align: 1 << align_log2 }, emit)
+    }
+
+    fn reallocated<E, F: FnMut(Event) -> Result<(), E>>(
+        &mut self,
+        pending: Pending,
+        address: u64,
+        emit: &mut InThread<F>,
+    ) -> Result<(), E> {
+        let Pending { address: old, slot, size, align_log2 } = pending;
+        match (slot, address) {
+            (Some(slot), 0) if size == 0 => self.free(slot, emit),
+            (Some(slot), 0) => {
+                self.blocks.insert(old, slot);
+                Ok(())
+            }
+            (Some(slot), address) => {
+                self.vacate(address, emit)?;
+                self.blocks.insert(address, slot);
+                self.emit(Event::Reallocate { slot, size }, emit)
+            }
+            (None, address) => {
+                self.dropped.unknown_reallocations += u64::from(old != 0);
+                if address == 0 { Ok(()) } else { self.allocated(address, size, align_log2, emit) }
+            }
+        }
+    }
+
+    /// Frees the block at an address that is given out again, if there is one.
+    fn vacate<E, F: FnMut(Event) -> Result<(), E>>(
+        &mut self,
+        address: u64,
+        emit: &mut InThread<F>,
+    ) -> Result<(), E> {
+        match self.blocks.remove(&address) {
+            Some(slot) => {
+                self.dropped.missed_frees += 1;
+                self.free(slot, emit)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn free<E, F: FnMut(Event) -> Result<(), E>>(
+        &mut self,
+        slot: u32,
+        emit: &mut InThread<F>,
+    ) -> Result<(), E> {
+        self.slots.free(slot);
+        self.emit(Event::Free { slot }, emit)
+    }
+
+    /// Emits an event, after a change of thread if it is another's than the last one.
+    fn emit<E, F: FnMut(Event) -> Result<(), E>>(
+        &mut self,
+        event: Event,
+        to: &mut InThread<F>,
+    ) -> Result<(), E> {
+        let new = self.threads.len() as u32;
+        let thread = *self.threads.entry(to.thread).or_insert(new);
+        if thread != self.current {
+            self.current = thread;
+            (to.emit)(Event::Thread { thread })?;
+        }
+        (to.emit)(event)
+    }
+}
+
+/// Where events go, and the log's number of the thread that made them.
+struct InThread<F> {
+    thread: u32,
+    emit: F,
+}
+
+impl Dropped {
+    /// Whether everything was converted as it was recorded.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl fmt::Display for Dropped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [
+            (self.unknown_frees, "frees of unknown blocks left out"),
+            (self.unknown_reallocations, "reallocations of unknown blocks made allocations"),
+            (self.missed_frees, "missing frees put in"),
+            (self.unpaired, "ends of reallocations without a beginning left out"),
+            (self.unnamed, "allocations beyond 2^28 live blocks left out"),
+        ];
+        let mut separator = "";
+        for (count, what) in parts.into_iter().filter(|(count, _)| *count > 0) {
+            write!(f, "{separator}{count} {what}")?;
+            separator = ", ";
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::convert::Infallible;
+
+    fn convert(records: &[(u32, Record)]) -> (Vec<Event>, Dropped) {
+        let (mut converter, mut events) = (Converter::new(), Vec::new());
+        for &(thread, record) in records {
+            let Ok(()) = converter.convert(thread, record, |event| {
+                events.push(event);
+                Ok::<_, Infallible>(())
+            });
+        }
+        (events, converter.dropped())
+    }
+
+    const fn allocated(address: u64) -> Record {
+        Record::Allocated { address, size: 10, align_log2: 4 }
+    }
+
+    const fn reallocating(address: u64, size: u64) -> Record {
+        Record::Reallocating { address, size, align_log2: 4 }
+    }
+
+    const fn allocate(slot: u32, size: u64) -> Event {
+        Event::Allocate { slot, size, align: 16 }
+    }
+
+    #[test]
+    fn an_address_reused_during_a_reallocation_is_not_confused() {
+        let (events, dropped) = convert(&[
+            (7, allocated(100)),
+            (7, reallocating(100, 50)),
+            (8, allocated(100)),
+            (7, Record::Reallocated { address: 200 }),
+            (8, Record::Freeing { address: 100 }),
+            (7, Record::Freeing { address: 200 }),
+        ]);
+        let (first, second) = (Event::Thread { thread: 0 }, Event::Thread { thread: 1 });
+        let expected = [
+            allocate(0, 10),
+            second,
+            allocate(1, 10),
+            first,
+            Event::Reallocate { slot: 0, size: 50 },
+            second,
+            Event::Free { slot: 1 },
+            first,
+            Event::Free { slot: 0 },
+        ];
+        assert_eq!(events, expected);
+        assert!(dropped.is_nothing());
+    }
+
+    #[test]
+    fn the_corners_of_c_are_kept() {
+        let (events, dropped) = convert(&[
+            (1, Record::Freeing { address: 0 }),
+            (1, reallocating(0, 10)),
+            (1, Record::Reallocated { address: 100 }),
+            (1, reallocating(100, 1 << 40)),
+            (1, Record::Reallocated { address: 0 }),
+            (1, reallocating(100, 0)),
+            (1, Record::Reallocated { address: 0 }),
+        ]);
+        assert_eq!(events, [allocate(0, 10), Event::Free { slot: 0 }]);
+        assert!(dropped.is_nothing());
+    }
+
+    #[test]
+    fn what_the_log_does_not_know_is_counted() {
+        let (events, dropped) = convert(&[
+            (1, Record::Freeing { address: 100 }),
+            (1, reallocating(100, 10)),
+            (1, Record::Reallocated { address: 200 }),
+            (1, allocated(200)),
+            (2, Record::Reallocated { address: 300 }),
+        ]);
+        assert_eq!(events, [allocate(0, 10), Event::Free { slot: 0 }, allocate(0, 10)]);
+        let expected = Dropped {
+            unknown_frees: 1,
+            unknown_reallocations: 1,
+            missed_frees: 1,
+            unpaired: 1,
+            unnamed: 0,
+        };
+        assert_eq!(dropped, expected);
+    }
+}

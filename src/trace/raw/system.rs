@@ -1,0 +1,198 @@
+//! The few calls of the operating system a recorder makes.
+//!
+//! Files are opened and closed by system calls, not by the C library's functions: other preloaded
+//! libraries interpose those, may allocate in them, and so would come back to the recorder.
+
+use core::ffi::{CStr, c_int};
+use core::ptr::{self, NonNull};
+
+/// Restores the C library's error number when dropped: what a recorder does behind the program's
+/// back must not change what the program sees.
+pub(super) struct Errno(c_int);
+
+impl Errno {
+    pub(super) fn keep() -> Self {
+        // SAFETY: the location is the calling thread's own and always valid.
+        Self(unsafe { *libc::__errno_location() })
+    }
+}
+
+impl Drop for Errno {
+    fn drop(&mut self) {
+        // SAFETY: as in `keep`.
+        unsafe { *libc::__errno_location() = self.0 };
+    }
+}
+
+/// An open file, closed when dropped. It is never inherited by an `exec`.
+pub(super) struct File(c_int);
+
+impl File {
+    /// Opens a file; the error is the error number.
+    pub(super) fn open(path: &CStr, flags: c_int) -> Result<Self, c_int> {
+        // SAFETY: the path is a C string; the call touches no other memory.
+        let file = unsafe {
+            libc::syscall(
+                libc::SYS_openat,
+                libc::AT_FDCWD,
+                path.as_ptr(),
+                flags | libc::O_CLOEXEC,
+                0o600,
+            )
+        };
+        match c_int::try_from(file) {
+            Ok(file) if file >= 0 => Ok(Self(file)),
+            // SAFETY: the location is the calling thread's own and always valid.
+            _ => Err(unsafe { *libc::__errno_location() }),
+        }
+    }
+
+    /// Reads until `buffer` is full or the file ends and gives the bytes read.
+    ///
+    /// # Safety
+    /// `buffer` is valid for writes of `len` bytes.
+    pub(super) unsafe fn read(&self, buffer: *mut u8, len: usize) -> usize {
+        let mut done = 0;
+        while done < len {
+            // SAFETY: by the caller's promise the rest of the buffer is valid for writes.
+            let count =
+                unsafe { libc::syscall(libc::SYS_read, self.0, buffer.add(done), len - done) };
+            match usize::try_from(count) {
+                Ok(count) if count > 0 => done += count,
+                _ => break,
+            }
+        }
+        done
+    }
+
+    /// Makes sure the file has room on the disk from byte `from` for `len` bytes, so that writing
+    /// to its mapping cannot fail later, when it would end the program.
+    pub(super) fn allocate(&self, from: u64, len: usize) -> bool {
+        let (Ok(from), Ok(len)) = (libc::off_t::try_from(from), libc::off_t::try_from(len)) else {
+            return false;
+        };
+        if from.checked_add(len).is_none_or(|end| !within_file_size_limit(end as u64)) {
+            return false;
+        }
+        // SAFETY: the calls touch no memory.
+        unsafe {
+            if libc::fallocate(self.0, 0, from, len) == 0 {
+                return true;
+            }
+            // Some file systems cannot promise room; then the file just grows.
+            *libc::__errno_location() == libc::EOPNOTSUPP
+                && libc::ftruncate(self.0, from + len) == 0
+        }
+    }
+
+    /// Maps `len` bytes of the file from byte `from`, shared, for reads and writes.
+    pub(super) fn map(&self, from: u64, len: usize) -> Option<NonNull<u8>> {
+        map(len, libc::MAP_SHARED, self.0, libc::off_t::try_from(from).ok()?)
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // SAFETY: the file is ours; nothing uses the number after.
+        unsafe { libc::syscall(libc::SYS_close, self.0) };
+    }
+}
+
+/// A file that grew beyond the limit would bring a signal that ends the program.
+fn within_file_size_limit(end: u64) -> bool {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for writes.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0;
+    known && (limit.rlim_cur == libc::RLIM_INFINITY || end <= limit.rlim_cur)
+}
+
+/// Maps `len` bytes of zeros, private to the process, for reads and writes.
+pub(super) fn map_zeros(len: usize) -> Option<NonNull<u8>> {
+    map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+}
+
+fn map(len: usize, flags: c_int, file: c_int, from: libc::off_t) -> Option<NonNull<u8>> {
+    // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory in use.
+    let base = unsafe {
+        libc::mmap(ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, file, from)
+    };
+    if base == libc::MAP_FAILED { None } else { NonNull::new(base.cast()) }
+}
+
+/// Takes a mapping back.
+///
+/// # Safety
+/// `base` was mapped with `len` bytes, and nothing uses it any more.
+pub(super) unsafe fn unmap(base: NonNull<u8>, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { libc::munmap(base.as_ptr().cast(), len) };
+}
+
+/// Makes a child of `fork` find zeros in a mapping; false if the kernel cannot (before 4.14).
+pub(super) fn wipe_on_fork(base: NonNull<u8>, len: usize) -> bool {
+    // SAFETY: the advice changes nothing in this process.
+    unsafe { libc::madvise(base.as_ptr().cast(), len, libc::MADV_WIPEONFORK) == 0 }
+}
+
+/// Lets the kernel take the memory of a shared file mapping back; the file keeps the contents.
+pub(super) fn release(base: NonNull<u8>, len: usize) {
+    // SAFETY: for a shared mapping of a file the advice loses nothing.
+    unsafe { libc::madvise(base.as_ptr().cast(), len, libc::MADV_DONTNEED) };
+}
+
+/// Nanoseconds since 1970.
+pub(super) fn now() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is valid for writes.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The process and its parent.
+pub(super) fn processes() -> (u32, u32) {
+    // SAFETY: the calls always succeed and touch no memory.
+    unsafe { (libc::getpid() as u32, libc::getppid() as u32) }
+}
+
+/// Writes the path of the program's executable to `buffer` and gives its length, 0 if unknown.
+///
+/// # Safety
+/// `buffer` is valid for writes of `len` bytes.
+pub(super) unsafe fn executable(buffer: *mut u8, len: usize) -> usize {
+    // SAFETY: the path is a C string, and the buffer valid by the caller's promise.
+    let count = unsafe {
+        libc::syscall(libc::SYS_readlinkat, libc::AT_FDCWD, c"/proc/self/exe".as_ptr(), buffer, len)
+    };
+    usize::try_from(count).unwrap_or(0)
+}
+
+/// The value of an environment variable, to be copied at once: the program may overwrite it. None,
+/// too, for a program that runs with more rights than its user, as the loader does. `Err` while
+/// the C library has not found the environment yet.
+pub(super) fn environment(name: &str) -> Result<Option<&'static CStr>, ()> {
+    unsafe extern "C" {
+        static environ: *const *const libc::c_char;
+    }
+    // SAFETY: `environ` is null or points to C strings, the last followed by null. It is read
+    // before the program can have threads that change it, or, in a Rust program, at its first
+    // allocation, before `main`.
+    unsafe {
+        if environ.is_null() {
+            return Err(());
+        }
+        if libc::getauxval(libc::AT_SECURE) != 0 {
+            return Ok(None);
+        }
+        let mut entry = environ;
+        while !(*entry).is_null() {
+            let text = CStr::from_ptr(*entry);
+            if let Some(value) = text.to_bytes().strip_prefix(name.as_bytes())
+                && value.first() == Some(&b'=')
+            {
+                return Ok(Some(CStr::from_ptr((*entry).add(name.len() + 1))));
+            }
+            entry = entry.add(1);
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,99 @@
+//! Records a Rust program from inside: [`Recording`].
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::cell::Cell;
+
+use super::raw::{self, Record};
+
+/// A global allocator that records what it is asked, and leaves the work to `A`.
+///
+/// Recording is armed by the environment variable [`raw::DIRECTORY`]; without it the cost is a
+/// few instructions. The log is converted by `pagewise import`; under `pagewise record` it is
+/// found and converted like that of any other program, but holds what Rust asked for, with its
+/// alignments, rather than what reached C's `malloc`.
+///
+/// # Examples
+/// ```
+/// use std::alloc::System;
+/// use pagewise::trace::Recording;
+///
+/// #[global_allocator]
+/// static ALLOCATOR: Recording<System> = Recording::new(System);
+/// # fn main() { drop(vec![1, 2, 3]); }
+/// ```
+#[derive(Debug, Default)]
+pub struct Recording<A> {
+    inner: A,
+}
+
+impl<A> Recording<A> {
+    /// Wraps an allocator.
+    #[must_use]
+    pub const fn new(inner: A) -> Self {
+        Self { inner }
+    }
+}
+
+/// Appends a record, under this thread's number.
+fn record(record: Record) {
+    thread_local! {
+        // Without a destructor, and initialised by a constant: using it never allocates.
+        static THREAD: Cell<u32> = const { Cell::new(0) };
+    }
+    let thread = THREAD.with(|thread| {
+        if thread.get() == 0 {
+            thread.set(raw::new_thread());
+        }
+        thread.get()
+    });
+    raw::record(thread, record);
+}
+
+/// Records an allocation that succeeded and passes the block on.
+fn allocated(block: *mut u8, layout: Layout) -> *mut u8 {
+    if !block.is_null() {
+        let align_log2 = align_log2(layout);
+        record(Record::Allocated {
+            address: address(block),
+            size: layout.size() as u64,
+            align_log2,
+        });
+    }
+    block
+}
+
+fn align_log2(layout: Layout) -> u8 {
+    layout.align().trailing_zeros() as u8
+}
+
+fn address(block: *mut u8) -> u64 {
+    block.addr() as u64
+}
+
+// SAFETY: every call is passed to the inner allocator as it came, and its answer handed back.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Recording<A> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: passed on.
+        allocated(unsafe { self.inner.alloc(layout) }, layout)
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: passed on.
+        allocated(unsafe { self.inner.alloc_zeroed(layout) }, layout)
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        record(Record::Freeing { address: address(block) });
+        // SAFETY: passed on.
+        unsafe { self.inner.dealloc(block, layout) };
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        let (size, align_log2) = (new_size as u64, align_log2(layout));
+        record(Record::Reallocating { address: address(block), size, align_log2 });
+        // SAFETY: passed on.
+        let moved = unsafe { self.inner.realloc(block, layout, new_size) };
+        record(Record::Reallocated { address: address(moved) });
+        moved
+    }
+}
