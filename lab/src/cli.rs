@@ -24,6 +24,8 @@ pub(crate) enum Command {
     Record(record::Args),
     Import(import::Args),
     Generate(generate::Args),
+    #[command(hide = true)]
+    System(compare::SystemArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -33,6 +35,6 @@ Examples:
   pagewise info gawk.pwt                        what the program asked for
   pagewise compare gawk.pwt                     every strategy over that trace
   pagewise replay gawk.pwt --strategy MOST-FREE --audit
-  pagewise generate --distribution builtin --seconds 10 -o steady.pwt
+  pagewise generate --distribution cambridg-like --seconds 300 -o cambridg.pwt
 
 `pagewise COMMAND --help` tells more about each.";

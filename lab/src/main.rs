@@ -9,19 +9,33 @@
 //! Every subcommand is a module with its arguments (`Args`) and a function `run`. Errors end here,
 //! as one line on stderr: exit status 2 if the command line is at fault, 1 otherwise.
 
+mod affinity;
+mod bundled;
 mod cli;
 mod compare;
+mod competitor;
 mod error;
 mod generate;
 mod import;
 mod info;
+mod output;
+mod progress;
 mod record;
 mod replay;
+mod touched;
+mod units;
+mod workload;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use cli::{Cli, Command};
+use dlmalloc::GlobalDlmalloc;
+
+/// The lab's own data come from another allocator than the C library's, so that the C library's
+/// heap is SYSTEM's alone when that is measured.
+#[global_allocator]
+static GLOBAL: GlobalDlmalloc = GlobalDlmalloc;
 
 fn main() -> ExitCode {
     default_sigpipe();
@@ -41,6 +55,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Record(args)) => record::run(&args),
         Some(Command::Import(args)) => import::run(&args),
         Some(Command::Generate(args)) => generate::run(&args),
+        Some(Command::System(args)) => compare::run_system(&args),
     }
 }
 

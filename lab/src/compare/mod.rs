@@ -1,12 +1,38 @@
-//! Compares every strategy over traces.
+//! Compares every strategy over traces, in two passes per trace (metering would falsify times):
+//!
+//! - *metered*, all strategies at once on all cores: items visited, bytes held, OS pages touched;
+//! - *timed*, alone on one CPU, the strategies taking turns, round after round.
+//!
+//! The system's allocator cannot be metered from within, nor started afresh in a process that has
+//! used it; each of its runs has a process of its own ([`system`]).
 
-use std::path::PathBuf;
+mod metered;
+mod row;
+mod system;
+mod table;
+mod timed;
+mod verdict;
+
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Compares every strategy over traces.
+use pagewise::paged::Config;
+use pagewise::trace;
+
+use crate::competitor::{Competitor, ConfigArgs, describe};
+use crate::progress::Progress;
+use crate::workload::Workload;
+use crate::{bundled, units};
+
+use row::Row;
+
+pub(crate) use system::{Args as SystemArgs, run as run_system};
+
+/// Measures every strategy over traces, and says which is fastest and leanest
 #[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Traces to compare over; none: the bundled ones.
+    /// Traces to compare over; none: the bundled ones
     #[arg(value_name = "TRACE")]
     pub(crate) traces: Vec<PathBuf>,
     #[command(flatten)]
@@ -15,14 +41,127 @@ pub(crate) struct Args {
 
 /// What is compared, and how.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Comparison")]
 pub(crate) struct Options {
-    /// A trace to compare over; may be given more than once.
+    /// A trace to compare over; may be given more than once
     #[arg(long = "trace", value_name = "FILE")]
     trace: Vec<PathBuf>,
+    /// A strategy to compare; may be given more than once [default: all, and SYSTEM]
+    #[arg(long = "strategy", value_name = "NAME", value_delimiter = ',')]
+    strategy: Vec<String>,
+    /// Print one JSON row per trace and strategy instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Timed rounds per trace; without it, as many as fit a few seconds
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: Option<u32>,
+    #[command(flatten)]
+    config: ConfigArgs,
 }
 
+const HELP: &str = "\
+Examples:
+  pagewise compare                                   the bundled traces, every strategy
+  pagewise compare gawk.pwt --strategy MRU,SYSTEM    two strategies over one trace
+  pagewise compare --page-size 4K --sizemap geometric=1.25
+  pagewise compare --json > rows.json
+
+What is measured:
+  ns/pair      time per allocation or reallocation with the free that matches it; median of the
+               rounds. Each block's first and last byte are written. Blocks live at the end of the
+               trace are freed inside the measurement.
+  items/pair   list items visited by the strategy's bookkeeping; \"paged\" counts only the pairs
+               that pages served. Not known of SYSTEM.
+  peak held    most bytes taken from the operating system at one time, bookkeeping included.
+               Of SYSTEM, as its own mallinfo2 counts them (arena + hblkhd), in a fresh process
+               whose other data lie elsewhere.
+  frag         1 - (most bytes requested at one time / most bytes held)
+  OS pages     distinct pages of the operating system in which a block or a visited item lies.
+               Of SYSTEM: in which a block or its tag lies.
+
+SYSTEM is timed twice. What its two results differ by is the noise, and no lead below it counts.";
+
 /// Runs the subcommand.
+///
+/// # Errors
+/// An unknown strategy, parameters out of range, a trace that cannot be read.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let traces = args.traces.iter().chain(&args.options.trace);
-    anyhow::bail!("no strategies to compare {} traces over", traces.count())
+    let options = &args.options;
+    let config = options.config.config()?;
+    let competitors = match &options.strategy[..] {
+        [] => Competitor::all(),
+        names => names.iter().map(|name| Competitor::find(name)).collect::<Result<_, _>>()?,
+    };
+    let mut traces: Vec<_> = args.traces.iter().chain(&options.trace).cloned().collect();
+    if traces.is_empty() {
+        traces = bundled::traces()?;
+    }
+    // What is wrong with any trace should be known before the first is measured.
+    for path in &traces {
+        trace::open(path)?;
+    }
+
+    if !options.json {
+        println!("{}", describe(&config));
+    }
+    let rounds = timed::Rounds::new(options.repeat, traces.len());
+    let progress = Progress::new((traces.len() * competitors.len() * 2) as u64);
+    let mut compared = Vec::new();
+    for trace in &traces {
+        let compared_trace = over_trace(trace, &competitors, config, rounds, &progress)?;
+        if !options.json {
+            progress.above(|| print!("\n{}", table::of_trace(&compared_trace)));
+        }
+        compared.push(compared_trace);
+    }
+    progress.finish();
+    if options.json {
+        let rows: Vec<&Row> = compared.iter().flat_map(|trace| &trace.rows).collect();
+        println!("{}", serde_json::to_string_pretty(&rows)?);
+    } else {
+        print!("\n{}", table::summary(&compared));
+        for sentence in verdict::of(&compared) {
+            println!("{sentence}");
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One trace, and how each competitor did on it.
+#[derive(Debug)]
+struct Compared {
+    trace: String,
+    /// What the trace asks for, in a few words.
+    about: String,
+    rows: Vec<Row>,
+    /// How much slower the slower of two identical competitors was, as a fraction.
+    noise: f64,
+}
+
+/// Measures every competitor over one trace.
+fn over_trace(
+    path: &Path,
+    competitors: &[Competitor],
+    config: Config,
+    rounds: timed::Rounds,
+    progress: &Progress,
+) -> anyhow::Result<Compared> {
+    let workload = Workload::load(path)?;
+    let metered = metered::all(&workload, path, competitors, config, progress)?;
+    let timed = timed::all(&workload, path, competitors, config, rounds, progress)?;
+    let rows = competitors
+        .iter()
+        .zip(metered)
+        .zip(timed.times)
+        .map(|((competitor, metered), time)| Row::new(competitor.name(), &workload, metered, time))
+        .collect();
+    let facts = workload.facts;
+    let about = format!(
+        "{}, {}, {} live at the end, at most {} requested",
+        units::count(facts.allocations, "allocation"),
+        units::count(facts.reallocations, "reallocation"),
+        units::thousands(facts.live_at_end),
+        units::bytes(facts.peak_requested),
+    );
+    Ok(Compared { trace: workload.name, about, rows, noise: timed.noise })
 }

@@ -1,0 +1,73 @@
+//! One strategy over one trace: the row of every report.
+
+use serde::Serialize;
+
+use super::metered::Metered;
+use super::timed::Times;
+use crate::workload::{Stop, Workload};
+
+/// What was measured of one strategy over one trace. The fields named here are those of `--json`;
+/// one that could not be measured is null.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Row {
+    pub(super) trace: String,
+    pub(super) strategy: &'static str,
+    /// Median time of the rounds ÷ pairs, in nanoseconds.
+    pub(super) ns_per_pair: Option<f64>,
+    pub(super) items_per_pair: Option<f64>,
+    pub(super) items_per_paged_pair: Option<f64>,
+    pub(super) peak_requested_bytes: u64,
+    pub(super) peak_held_bytes: Option<u64>,
+    pub(super) fragmentation: Option<f64>,
+    pub(super) pages_touched: Option<u64>,
+    /// Half the distance between the quartiles of the rounds, as a fraction of the median.
+    #[serde(skip)]
+    pub(super) spread: f64,
+    /// Why there is no result, if there is none.
+    #[serde(skip)]
+    pub(super) stopped: Option<String>,
+}
+
+impl Row {
+    pub(super) fn new(
+        strategy: &'static str,
+        workload: &Workload,
+        metered: Result<Metered, Stop>,
+        times: Result<Times, Stop>,
+    ) -> Self {
+        let facts = workload.facts;
+        let row = Self {
+            trace: workload.name.clone(),
+            strategy,
+            peak_requested_bytes: facts.peak_requested,
+            ..Self::default()
+        };
+        let (metered, times) = match (metered, times) {
+            (Ok(metered), Ok(times)) => (metered, times),
+            (Err(stop), _) | (_, Err(stop)) => {
+                return Self { stopped: Some(stop.to_string()), ..row };
+            }
+        };
+        let pairs = facts.pairs() as f64;
+        let fragmentation =
+            |held: u64| 1.0 - ratio(facts.peak_requested as f64, held as f64).unwrap_or(1.0);
+        Self {
+            ns_per_pair: ratio(times.median(), pairs),
+            items_per_pair: metered.items.and_then(|items| ratio(items as f64, pairs)),
+            items_per_paged_pair: metered.paged.and_then(|paged| {
+                // A pair is two operations.
+                ratio(paged.items as f64 * 2.0, paged.operations as f64)
+            }),
+            peak_held_bytes: metered.peak_held,
+            fragmentation: metered.peak_held.map(fragmentation),
+            pages_touched: Some(metered.pages_touched),
+            spread: times.spread(),
+            ..row
+        }
+    }
+}
+
+/// a ÷ b, unless b is 0.
+fn ratio(a: f64, b: f64) -> Option<f64> {
+    (b != 0.0).then(|| a / b)
+}

@@ -1,0 +1,197 @@
+//! The system's allocator, each run in a process of its own, so that its heap is as new as a
+//! strategy's.
+//!
+//! The lab's own data do not lie in that heap: the lab's global allocator is another one (see
+//! `main.rs`). What the C library says it holds is therefore what the replay made it hold.
+//!
+//! ```text
+//!  pagewise compare ──spawns──► pagewise system TRACE [--metered] ──one line of JSON──► compare
+//! ```
+
+use std::alloc::Layout;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+
+use super::metered::Metered;
+use super::timed::Writes;
+use crate::touched::{PageSet, os_page_size};
+use crate::workload::{Observer, Stop, System, Workload};
+
+/// Bytes of the C library's tag before a block.
+const TAG: usize = if cfg!(target_env = "gnu") { size_of::<usize>() } else { 0 };
+/// A block smaller than this never gets a mapping of its own: the least the GNU C library's
+/// threshold for that can be, in bytes.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const MAPPED: usize = 128 << 10;
+
+/// Replays a trace with the system's allocator, for `compare`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    trace: PathBuf,
+    /// Measure what is held and touched rather than time.
+    #[arg(long)]
+    metered: bool,
+}
+
+/// What a run reports to the process that started it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Report {
+    Timed { nanoseconds: u64 },
+    Metered { peak_held: Option<u64>, pages_touched: u64 },
+    Exhausted { operation: u64, bytes: usize },
+}
+
+/// Runs the hidden subcommand.
+///
+/// # Errors
+/// A trace that cannot be read.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let workload = Workload::load(&args.trace)?;
+    let report = if args.metered {
+        let mut observer = Held::new();
+        workload.replay(&mut System, &mut observer).map(|_| observer.report())
+    } else {
+        workload.replay(&mut System, &mut Writes).map(|outcome| {
+            let nanoseconds = outcome.elapsed.as_nanos();
+            Report::Timed { nanoseconds: u64::try_from(nanoseconds).unwrap_or(u64::MAX) }
+        })
+    };
+    let report = match report {
+        Ok(report) => report,
+        Err(Stop::Exhausted { operation, bytes }) => Report::Exhausted { operation, bytes },
+        Err(stop) => bail!(stop),
+    };
+    println!("{}", serde_json::to_string(&report)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Time of one replay in a fresh process.
+///
+/// # Errors
+/// If the process cannot be run or fails.
+pub(super) fn timed(trace: &Path) -> anyhow::Result<Result<Duration, Stop>> {
+    match spawn(trace, false)? {
+        Report::Timed { nanoseconds } => Ok(Ok(Duration::from_nanos(nanoseconds))),
+        Report::Exhausted { operation, bytes } => Ok(Err(Stop::Exhausted { operation, bytes })),
+        Report::Metered { .. } => bail!("the system's allocator was metered, not timed"),
+    }
+}
+
+/// What one replay in a fresh process holds and touches.
+///
+/// # Errors
+/// If the process cannot be run or fails.
+pub(super) fn metered(trace: &Path) -> anyhow::Result<Result<Metered, Stop>> {
+    match spawn(trace, true)? {
+        Report::Metered { peak_held, pages_touched } => {
+            Ok(Ok(Metered { items: None, paged: None, peak_held, pages_touched }))
+        }
+        Report::Exhausted { operation, bytes } => Ok(Err(Stop::Exhausted { operation, bytes })),
+        Report::Timed { .. } => bail!("the system's allocator was timed, not metered"),
+    }
+}
+
+fn spawn(trace: &Path, metered: bool) -> anyhow::Result<Report> {
+    let myself = std::env::current_exe().context("this program's own file is not known")?;
+    let mut command = Command::new(myself);
+    command.arg("system").args(metered.then_some("--metered")).arg("--").arg(trace);
+    let output = command.output().context("the system's allocator could not be run")?;
+    if !output.status.success() {
+        let message = String::from_utf8_lossy(&output.stderr);
+        bail!("the system's allocator could not be run ({}): {message}", output.status);
+    }
+    serde_json::from_slice(&output.stdout).context("the system allocator's run is unreadable")
+}
+
+/// Marks the OS pages of blocks and tags, and follows what the C library holds.
+struct Held {
+    pages: PageSet,
+    gauge: Gauge,
+}
+
+impl Held {
+    fn new() -> Self {
+        Self { pages: PageSet::new(os_page_size()), gauge: Gauge::new() }
+    }
+
+    fn report(&self) -> Report {
+        Report::Metered { peak_held: self.gauge.peak(), pages_touched: self.pages.count() }
+    }
+}
+
+impl<T: ?Sized> Observer<T> for Held {
+    fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
+        self.pages.mark_range(block.addr().get() - TAG, layout.size() + TAG);
+        self.gauge.read_after(layout.size());
+    }
+}
+
+/// The most bytes the GNU C library held.
+///
+/// Asking for its books (`mallinfo2`) takes long, but what it holds can only grow when the heap's
+/// end moves or a block gets a mapping of its own, so they are asked for only then.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+struct Gauge {
+    /// Bytes in use before the replay; not the replay's.
+    foreign: u64,
+    peak: u64,
+    /// Where the heap ended when last looked at.
+    end: usize,
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+impl Gauge {
+    fn new() -> Self {
+        let books = Self::books();
+        let foreign = (books.uordblks + books.hblkhd) as u64;
+        Self { foreign, peak: 0, end: Self::heap_end() }
+    }
+
+    /// To be called after each allocation, of `size` bytes.
+    fn read_after(&mut self, size: usize) {
+        let end = Self::heap_end();
+        if end != self.end || size >= MAPPED || self.peak == 0 {
+            self.end = end;
+            let books = Self::books();
+            let held = (books.arena + books.hblkhd) as u64;
+            self.peak = self.peak.max(held.saturating_sub(self.foreign));
+        }
+    }
+
+    fn peak(&self) -> Option<u64> {
+        Some(self.peak)
+    }
+
+    fn books() -> libc::mallinfo2 {
+        // SAFETY: a plain query.
+        unsafe { libc::mallinfo2() }
+    }
+
+    fn heap_end() -> usize {
+        // SAFETY: an increment of 0 changes nothing.
+        unsafe { libc::sbrk(0) }.addr()
+    }
+}
+
+/// No other C library tells what it holds.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+struct Gauge;
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+impl Gauge {
+    fn new() -> Self {
+        Self
+    }
+
+    fn read_after(&mut self, _: usize) {}
+
+    fn peak(&self) -> Option<u64> {
+        None
+    }
+}

@@ -1,0 +1,222 @@
+//! The verdict: which strategy is best at what, in words, and no more than the data bear out.
+//!
+//! Per measure: the overall order is by geometric mean over the traces that *every* ranked strategy
+//! finished; a trace is won by whoever is best on it or within the noise of the best. Times are
+//! noisy, by what two identical competitors differed; bytes and pages are exact.
+
+use super::{Compared, Row};
+use crate::competitor::SYSTEM;
+use crate::units;
+
+/// Something the fewer the better.
+pub(super) struct Measure {
+    /// What is measured, as it heads a column.
+    pub(super) noun: &'static str,
+    /// What the best of it is called.
+    best: &'static str,
+    value: fn(&Row) -> Option<f64>,
+    is_noisy: bool,
+}
+
+pub(super) const MEASURES: [Measure; 3] = [
+    Measure { noun: "time", best: "Fastest", value: |row| row.ns_per_pair, is_noisy: true },
+    Measure {
+        noun: "peak held",
+        best: "Leanest",
+        value: |row| row.peak_held_bytes.map(|bytes| bytes as f64),
+        is_noisy: false,
+    },
+    Measure {
+        noun: "OS pages",
+        best: "Fewest OS pages",
+        value: |row| row.pages_touched.map(|pages| pages as f64),
+        is_noisy: false,
+    },
+];
+
+/// The verdict, a sentence or two per measure, and what the noise was.
+pub(super) fn of(all: &[Compared]) -> Vec<String> {
+    let Some(reference) = reference(all) else { return Vec::new() };
+    let noise = typical_noise(all);
+    let judged = MEASURES.iter().filter_map(|measure| judge(all, measure, reference, noise));
+    let stopped = strategies(all).into_iter().filter_map(|strategy| {
+        let missing = all.len() - finished(all, strategy);
+        let traces = units::count(missing as u64, "trace");
+        (missing > 0).then(|| format!("{strategy} ran out of memory on {traces}."))
+    });
+    let noise = format!(
+        "Noise: two identical runs of {SYSTEM} differed by {:.1} % in the median; smaller leads in \
+         time are called ties.",
+        noise * 100.0
+    );
+    judged.chain(stopped).chain([noise]).collect()
+}
+
+/// The sentence about one measure.
+fn judge(all: &[Compared], measure: &Measure, reference: &str, noise: f64) -> Option<String> {
+    let mut ranked: Vec<(&str, f64)> = strategies(all)
+        .into_iter()
+        .filter(|&strategy| finished(all, strategy) == all.len())
+        .filter_map(|strategy| {
+            relative(all, measure, strategy, reference).map(|mean| (strategy, mean))
+        })
+        .collect();
+    ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let &(best, mean) = ranked.first()?;
+    let tolerance = if measure.is_noisy { noise } else { 0.0 };
+    let ties: Vec<&str> = ranked[1..]
+        .iter()
+        .filter(|(_, other)| *other <= mean * (1.0 + tolerance))
+        .map(|(strategy, _)| *strategy)
+        .collect();
+
+    let mut sentence = format!("{}: {best}", measure.best);
+    if !ties.is_empty() {
+        sentence += &format!(", in a tie with {}", list(&ties));
+    }
+    if best == reference {
+        sentence += match ranked.get(1 + ties.len()) {
+            Some((_, next)) => format!(" ({:.2} of the next)", mean / next),
+            None => String::new(),
+        }
+        .as_str();
+    } else {
+        sentence += &format!(" ({mean:.2} of {reference})");
+    }
+    let wins: Vec<String> = wins(all, measure)
+        .into_iter()
+        .map(|(strategy, won)| format!("{strategy} on {won}"))
+        .collect();
+    let wins: Vec<&str> = wins.iter().map(String::as_str).collect();
+    let traces = units::count(all.len() as u64, "trace");
+    let or_tied = if measure.is_noisy { " or tied for it" } else { "" };
+    Some(format!("{sentence}. Best{or_tied}, of {traces}: {}.", list(&wins)))
+}
+
+/// Who is best, or within the noise of the best, on how many traces; the most first.
+fn wins<'c>(all: &'c [Compared], measure: &Measure) -> Vec<(&'c str, usize)> {
+    let typical = typical_noise(all);
+    let mut wins: Vec<(&str, usize)> = Vec::new();
+    for compared in all {
+        let tolerance = if measure.is_noisy { compared.noise.max(typical) } else { 0.0 };
+        let values = compared.rows.iter().filter_map(measure.value);
+        let Some(best) = values.min_by(f64::total_cmp) else { continue };
+        for row in &compared.rows {
+            if (measure.value)(row).is_some_and(|value| value <= best * (1.0 + tolerance)) {
+                match wins.iter_mut().find(|(strategy, _)| *strategy == row.strategy) {
+                    Some((_, count)) => *count += 1,
+                    None => wins.push((row.strategy, 1)),
+                }
+            }
+        }
+    }
+    wins.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    wins
+}
+
+/// What all others are compared to: SYSTEM if it takes part and finished every trace, else the
+/// first strategy that did.
+pub(super) fn reference(all: &[Compared]) -> Option<&'static str> {
+    let complete = strategies(all).into_iter().filter(|one| finished(all, one) == all.len());
+    let complete: Vec<_> = complete.collect();
+    complete.iter().find(|one| **one == SYSTEM).or(complete.first()).copied()
+}
+
+/// The strategies compared, in their order.
+pub(super) fn strategies(all: &[Compared]) -> Vec<&'static str> {
+    all.first().map_or_else(Vec::new, |one| one.rows.iter().map(|row| row.strategy).collect())
+}
+
+/// On how many traces a strategy got to the end.
+pub(super) fn finished(all: &[Compared], strategy: &str) -> usize {
+    rows(all, strategy).filter(|row| row.stopped.is_none()).count()
+}
+
+/// Geometric mean, over the traces both finished, of a strategy's value ÷ the reference's.
+pub(super) fn relative(
+    all: &[Compared],
+    measure: &Measure,
+    strategy: &str,
+    reference: &str,
+) -> Option<f64> {
+    let ratios = rows(all, strategy).zip(rows(all, reference)).filter_map(|(row, reference)| {
+        let (value, reference) = ((measure.value)(row)?, (measure.value)(reference)?);
+        (value > 0.0 && reference > 0.0).then(|| (value / reference).ln())
+    });
+    let (sum, count) = ratios.fold((0.0, 0), |(sum, count), ratio| (sum + ratio, count + 1));
+    (count > 0).then(|| (sum / f64::from(count)).exp())
+}
+
+fn rows<'c>(all: &'c [Compared], strategy: &str) -> impl Iterator<Item = &'c Row> {
+    all.iter().filter_map(move |one| one.rows.iter().find(|row| row.strategy == strategy))
+}
+
+/// The median, over the traces, of what two identical competitors differed by.
+fn typical_noise(all: &[Compared]) -> f64 {
+    let mut noise: Vec<f64> = all.iter().map(|compared| compared.noise).collect();
+    noise.sort_by(f64::total_cmp);
+    noise.get(noise.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// "A", "A and B", "A, B and C".
+fn list(items: &[&str]) -> String {
+    match items {
+        [] => "none".to_owned(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(strategy: &'static str, ns: f64, held: u64) -> Row {
+        Row {
+            strategy,
+            ns_per_pair: Some(ns),
+            peak_held_bytes: Some(held),
+            pages_touched: Some(held / 4096),
+            ..Row::default()
+        }
+    }
+
+    fn compared(noise: f64, rows: Vec<Row>) -> Compared {
+        Compared { trace: "t".into(), about: String::new(), rows, noise }
+    }
+
+    #[test]
+    fn a_lead_within_the_noise_is_a_tie() {
+        let rows = vec![row("MRU", 10.0, 8192), row("QUICK", 10.2, 9000), row(SYSTEM, 20.0, 9000)];
+        let verdict = of(&[compared(0.05, rows)]);
+        assert!(verdict[0].starts_with("Fastest: MRU, in a tie with QUICK (0.50 of SYSTEM)."));
+        assert!(verdict[0].ends_with("of 1 trace: MRU on 1 and QUICK on 1."), "{}", verdict[0]);
+        assert!(verdict[1].starts_with("Leanest: MRU (0.91 of SYSTEM)."), "{}", verdict[1]);
+        assert!(verdict.last().unwrap().contains("5.0 %"));
+    }
+
+    #[test]
+    fn without_noise_the_lead_counts() {
+        let rows = vec![row("MRU", 10.0, 8192), row("QUICK", 10.2, 9000)];
+        let verdict = of(&[compared(0.0, rows)]);
+        assert!(verdict[0].starts_with("Fastest: MRU (0.98 of the next)."), "{}", verdict[0]);
+    }
+
+    #[test]
+    fn who_ran_out_of_memory_is_not_ranked() {
+        let stopped =
+            Row { strategy: "NOFREE", stopped: Some("out of memory".into()), ..Row::default() };
+        let first = compared(0.0, vec![row("NOFREE", 1.0, 1), row(SYSTEM, 20.0, 9000)]);
+        let second = compared(0.0, vec![stopped, row(SYSTEM, 20.0, 9000)]);
+        let verdict = of(&[first, second]);
+        assert!(verdict[0].starts_with("Fastest: SYSTEM."), "{}", verdict[0]);
+        assert!(verdict.iter().any(|line| line == "NOFREE ran out of memory on 1 trace."));
+    }
+
+    #[test]
+    fn means_are_geometric() {
+        let one = compared(0.0, vec![row("A", 10.0, 1), row(SYSTEM, 20.0, 1)]);
+        let two = compared(0.0, vec![row("A", 40.0, 1), row(SYSTEM, 20.0, 1)]);
+        assert_eq!(relative(&[one, two], &MEASURES[0], "A", SYSTEM), Some(1.0));
+    }
+}

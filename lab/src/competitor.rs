@@ -1,0 +1,152 @@
+//! Who is to be measured, and with which parameters: the options that `compare` and `replay` share.
+
+use pagewise::catalogue::{self, Entry};
+use pagewise::paged::Config;
+use pagewise::sizemap::SizeMap;
+
+use crate::error::Usage;
+use crate::units::parse_bytes;
+
+/// Address space a strategy may use, in bytes. It is reserved, and only what is touched takes
+/// memory.
+pub(crate) const CAPACITY: usize = 64 << 30;
+
+/// Name under which the C library's allocator is listed.
+pub(crate) const SYSTEM: &str = "SYSTEM";
+
+/// A strategy of the catalogue, or the system's allocator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Competitor {
+    Strategy(&'static Entry),
+    System,
+}
+
+impl Competitor {
+    /// Every strategy of the catalogue, and the system's allocator.
+    pub(crate) fn all() -> Vec<Self> {
+        catalogue::all().iter().map(Self::Strategy).chain([Self::System]).collect()
+    }
+
+    /// The competitor of this name; case does not matter.
+    ///
+    /// # Errors
+    /// The names there are, and the nearest of them.
+    pub(crate) fn find(name: &str) -> Result<Self, Usage> {
+        let all = Self::all();
+        let found = all.iter().find(|one| one.name().eq_ignore_ascii_case(name));
+        found.copied().ok_or_else(|| {
+            let names: Vec<_> = all.iter().map(Self::name).collect();
+            let hint = nearest(name, &names).map(|name| format!("; did you mean {name}?"));
+            let hint = hint.unwrap_or_default();
+            Usage(format!("no strategy '{name}'{hint} There are: {}", names.join(", ")))
+        })
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Strategy(entry) => entry.name,
+            Self::System => SYSTEM,
+        }
+    }
+}
+
+/// The name most like the one that was asked for, if any is like it at all.
+fn nearest<'n>(asked: &str, names: &[&'n str]) -> Option<&'n str> {
+    let asked = asked.to_ascii_uppercase();
+    let likeness = |name: &str| strsim::jaro_winkler(&asked, name);
+    let best = names.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    (likeness(best) > 0.7).then_some(best)
+}
+
+/// Parameters of the paged strategies.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Parameters of the strategies")]
+pub(crate) struct ConfigArgs {
+    /// p: size of a page, a power of two from 512 bytes to 1 MiB
+    #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = parse_bytes)]
+    page_size: usize,
+    /// FFCROSSOVER: largest size served by pages; larger ones by FIRST-FIT [default: a quarter of
+    /// the page size]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    ffcrossover: Option<usize>,
+    /// FREETOL: bytes free in a page before it can become the current one; 1: any free block will
+    /// do
+    #[arg(long, value_name = "BYTES", default_value = "1", value_parser = parse_bytes)]
+    freetol: usize,
+    /// SIZEMAP: how sizes are rounded up to classes: linear, page-fitting, or geometric[=RATIO]
+    #[arg(long, value_name = "MAP", default_value = "page-fitting", value_parser = parse_sizemap)]
+    sizemap: SizeMap,
+    /// Seed of the strategies that choose at random
+    #[arg(long, value_name = "N", default_value_t = Config::new().seed)]
+    seed: u64,
+}
+
+impl ConfigArgs {
+    /// The parameters.
+    ///
+    /// # Errors
+    /// The first that is out of its range.
+    pub(crate) fn config(&self) -> Result<Config, Usage> {
+        let paged = Config::with_page_size(self.page_size);
+        let config = Config {
+            ffcrossover: self.ffcrossover.unwrap_or(paged.ffcrossover),
+            freetol: self.freetol,
+            sizemap: self.sizemap,
+            seed: self.seed,
+            ..paged
+        };
+        config.check().map_err(|error| Usage(error.to_string()))?;
+        Ok(config)
+    }
+}
+
+/// The parameters on one line, as they head a report.
+pub(crate) fn describe(config: &Config) -> String {
+    let map = match config.sizemap {
+        SizeMap::Linear => "linear".to_owned(),
+        SizeMap::PageFitting => "page-fitting".to_owned(),
+        SizeMap::Geometric { ratio } => format!("geometric={ratio}"),
+        SizeMap::Classes(classes) => format!("{} classes", classes.len()),
+    };
+    format!(
+        "page size {}, FFCROSSOVER {}, FREETOL {}, SIZEMAP {map}, seed {}",
+        config.page_size, config.ffcrossover, config.freetol, config.seed
+    )
+}
+
+fn parse_sizemap(text: &str) -> Result<SizeMap, String> {
+    match text.split_once('=') {
+        None if text == "linear" => Ok(SizeMap::Linear),
+        None if text == "page-fitting" => Ok(SizeMap::PageFitting),
+        // The ratio with the best worst-case bound (Brent §6.1).
+        None if text == "geometric" => Ok(SizeMap::Geometric { ratio: std::f64::consts::E }),
+        Some(("geometric", ratio)) => match ratio.parse() {
+            Ok(ratio) if ratio > 1.0 && ratio <= 1024.0 => Ok(SizeMap::Geometric { ratio }),
+            _ => Err("the ratio must be a number above 1, at most 1024".to_owned()),
+        },
+        _ => Err("there are linear, page-fitting and geometric[=RATIO]".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_in_any_case_and_nearly() {
+        assert!(matches!(Competitor::find("system"), Ok(Competitor::System)));
+        let error = Competitor::find("SYSTEN").unwrap_err().to_string();
+        assert!(error.contains("did you mean SYSTEM?"), "{error}");
+        let error = Competitor::find("zzzzzz").unwrap_err().to_string();
+        assert!(!error.contains("did you mean") && error.contains("SYSTEM"), "{error}");
+    }
+
+    #[test]
+    fn sizemaps_are_read() {
+        assert_eq!(parse_sizemap("linear"), Ok(SizeMap::Linear));
+        assert_eq!(parse_sizemap("geometric=1.25"), Ok(SizeMap::Geometric { ratio: 1.25 }));
+        for wrong in ["", "geometric=1", "geometric=x", "linear=2", "cubic"] {
+            assert!(parse_sizemap(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A trace made ready for replaying, and the one loop that replays it.
+//!
+//! ```text
+//!  trace file ──Reader──► Event ──Decoder──► Op ──replay──► Target (a strategy, or the system)
+//!                                                   └─────► Observer (writes, marks, audits)
+//! ```
+//! An [`Op`] says everything a call needs, sizes before and after included, so that the loop keeps
+//! nothing but a table of block addresses by slot. Blocks live at the end of the trace are freed by
+//! operations the decoder appends: every allocation has its free, and every pair is whole.
+//!
+//! Traces of up to [`HELD_OPS`] operations are decoded once and kept; longer ones are decoded again
+//! for each replay, a batch at a time, outside what is timed.
+
+mod decode;
+mod drive;
+mod target;
+
+use std::path::{Path, PathBuf};
+
+use pagewise::trace;
+
+use decode::Decoder;
+
+pub(crate) use decode::Facts;
+use drive::Batch;
+pub(crate) use drive::{Observer, Outcome, Stop};
+pub(crate) use target::{System, Target};
+
+/// Operations kept in memory (24 bytes each) rather than decoded for every replay.
+const HELD_OPS: usize = 4 << 20;
+/// Operations decoded at a time from longer traces.
+const BATCH_OPS: usize = 1 << 16;
+
+/// What to do to which block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Allocate,
+    Reallocate,
+    Free,
+}
+
+/// One operation on a block. Made by a [`Decoder`] only, which sees to it that
+/// - the block of `slot` is live for `Reallocate` and `Free`, and not for `Allocate`;
+/// - `old` is the live block's size, at least 1;
+/// - `new` and `old` with the alignment make valid layouts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Op {
+    /// Size before, in bytes (`Reallocate`, `Free`).
+    old: usize,
+    /// Size after, in bytes (`Allocate`, `Reallocate`).
+    new: usize,
+    slot: u32,
+    /// Binary logarithm of the alignment in bytes.
+    align: u8,
+    kind: Kind,
+}
+
+/// A trace ready for replaying.
+#[derive(Debug)]
+pub(crate) struct Workload {
+    /// The trace's file name without its extension.
+    pub(crate) name: String,
+    /// What it amounts to, whoever serves it.
+    pub(crate) facts: Facts,
+    ops: Ops,
+}
+
+#[derive(Debug)]
+enum Ops {
+    Held(Batch),
+    Streamed(PathBuf),
+}
+
+impl Workload {
+    /// Reads a trace through, checks it, and keeps its operations if they are few enough.
+    ///
+    /// # Errors
+    /// What is wrong with the file, and where.
+    pub(crate) fn load(path: &Path) -> anyhow::Result<Self> {
+        let mut decoder = Decoder::new(trace::open(path)?);
+        let mut batch = Batch::default();
+        let complete = decoder.fill(&mut batch, HELD_OPS)?;
+        let ops = if complete { Ops::Held(batch) } else { Ops::Streamed(path.to_owned()) };
+        let mut rest = Batch::default();
+        while !decoder.is_done() {
+            rest.clear();
+            decoder.fill(&mut rest, BATCH_OPS)?;
+        }
+        let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        Ok(Self { name, facts: decoder.facts(), ops })
+    }
+
+    /// The workload of these events.
+    #[cfg(test)]
+    pub(crate) fn of(events: &[pagewise::trace::Event]) -> Self {
+        let mut decoder = Decoder::new(events.iter().copied().map(anyhow::Ok));
+        let mut batch = Batch::default();
+        assert!(decoder.fill(&mut batch, usize::MAX).unwrap());
+        Self { name: "test".into(), facts: decoder.facts(), ops: Ops::Held(batch) }
+    }
+
+    /// Replays the trace from beginning to end.
+    ///
+    /// # Errors
+    /// [`Stop`]: the target ran out of memory, the observer found a fault, or the file cannot be
+    /// read any more.
+    pub(crate) fn replay<T: Target + ?Sized, O: Observer<T>>(
+        &self,
+        target: &mut T,
+        observer: &mut O,
+    ) -> Result<Outcome, Stop> {
+        let mut table = drive::Table::new(self.facts.slots);
+        match &self.ops {
+            Ops::Held(batch) => table.drive(batch, target, observer)?,
+            Ops::Streamed(path) => {
+                let reader = trace::open(path).map_err(|error| Stop::Trace(error.into()))?;
+                let mut decoder = Decoder::new(reader);
+                let mut batch = Batch::default();
+                while !decoder.is_done() {
+                    batch.clear();
+                    decoder.fill(&mut batch, BATCH_OPS).map_err(Stop::Trace)?;
+                    table.drive(&batch, target, observer)?;
+                }
+            }
+        }
+        Ok(table.outcome())
+    }
+}
