@@ -6,8 +6,13 @@
 use std::boxed::Box;
 
 use crate::Strategy;
+use crate::first_fit::FirstFit;
 use crate::meter::Meter;
-use crate::paged::{Config, ConfigError};
+use crate::paged::{
+    AtRandom, Config, ConfigError, CurrentPage, LeastFree, LeftHeaders, MostFree, Mru, NoFree,
+    Paged, Queue, Quick, RandomB, Stack,
+};
+use crate::source::Reserved;
 
 /// A named strategy over a growing reservation of the operating system.
 #[derive(Clone, Copy, Debug)]
@@ -64,4 +69,64 @@ pub fn find(name: &str) -> Option<&'static Entry> {
     all().iter().find(|entry| entry.name.eq_ignore_ascii_case(name))
 }
 
-const ENTRIES: &[Entry] = &[];
+/// A row for a placement of the paged engine.
+macro_rules! paged {
+    ($name:literal, $source:literal, $placement:ty, $about:literal) => {
+        Entry {
+            name: $name,
+            source: $source,
+            about: $about,
+            plain: |config, capacity| {
+                Box::new(Paged::<$placement, _>::new(config, Reserved::new(capacity), ()))
+            },
+            metered: |config, capacity, meter| {
+                Box::new(Paged::<$placement, _, _>::new(config, Reserved::new(capacity), meter))
+            },
+        }
+    };
+}
+
+const ENTRIES: &[Entry] = &[
+    paged!("STACK", "Brent §2.1", Stack, "one stack of free blocks for each size class"),
+    paged!("QUEUE", "Brent §2.2", Queue, "one queue of free blocks for each size class"),
+    paged!("RANDOM", "Brent §2.3", AtRandom, "any free block of the size class, at random"),
+    paged!("NOFREE", "Brent §2.4", NoFree, "freed blocks are never used again"),
+    paged!("QUICK", "Brent §2.5", Quick, "a page is used again once all its blocks are free"),
+    Entry {
+        name: "FIRST-FIT",
+        source: "Brent §2.6, his [5]",
+        about: "each block at the lowest possible address, found through segments",
+        plain: |config, capacity| {
+            let source = Reserved::new(capacity);
+            Box::new(FirstFit::new(config.unit, config.page_size, source, ()))
+        },
+        metered: |config, capacity, meter| {
+            let source = Reserved::new(capacity);
+            Box::new(FirstFit::new(config.unit, config.page_size, source, meter))
+        },
+    },
+    paged!(
+        "RANDOM(B)",
+        "Brent §2.8",
+        CurrentPage<RandomB>,
+        "from the current page; the next one at random among pages with free blocks"
+    ),
+    paged!(
+        "MOST-FREE",
+        "Brent §2.9, §4",
+        CurrentPage<LeftHeaders<MostFree>>,
+        "from the current page; the next one is the page with the most free blocks"
+    ),
+    paged!(
+        "LEAST-FREE",
+        "Brent §2.10, §4",
+        CurrentPage<LeftHeaders<LeastFree>>,
+        "from the current page; the next one is the page with the fewest free blocks, but φ0"
+    ),
+    paged!(
+        "MRU",
+        "Brent §2.11, §4",
+        CurrentPage<LeftHeaders<Mru>>,
+        "from the current page; the next one is the page freed into most recently"
+    ),
+];

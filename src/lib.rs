@@ -1,8 +1,10 @@
 //! # pagewise
 #![cfg_attr(not(feature = "std"), no_std)]
 
+mod block;
 #[cfg(all(feature = "std", unix))]
 pub mod catalogue;
+pub mod first_fit;
 pub mod meter;
 pub mod paged;
 pub mod sizemap;

@@ -110,6 +110,13 @@ pub unsafe trait Strategy {
     fn audit(&self) -> Result<(), Fault>;
 }
 
+/// The block that serves a layout of size 0.
+pub(crate) fn empty_block(layout: Layout) -> NonNull<[u8]> {
+    let address = core::ptr::without_provenance_mut(layout.align());
+    // SAFETY: an alignment is not 0.
+    NonNull::slice_from_raw_parts(unsafe { NonNull::new_unchecked(address) }, 0)
+}
+
 /// Why a request could not be served. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllocError {
@@ -160,6 +167,18 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Nothing in use, nothing held.
+    pub(crate) const NONE: Self = Self {
+        requested: 0,
+        block: 0,
+        held: 0,
+        blocks: 0,
+        peak_requested: 0,
+        peak_held: 0,
+        allocations: 0,
+        frees: 0,
+    };
+
     /// Storage efficiency E = requested ÷ held (Brent §5.3); 1 when nothing is held.
     #[must_use]
     pub fn efficiency(&self) -> f64 {
@@ -187,7 +206,8 @@ impl Usage {
 
     /// Counts a block freed.
     pub(crate) fn count_free(&mut self, requested: usize, block: usize) {
-        self.requested -= requested;
+        // A checked free may lie about the requested size, within the block's.
+        self.requested = self.requested.saturating_sub(requested);
         self.block -= block;
         self.blocks -= 1;
         self.frees += 1;

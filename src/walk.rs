@@ -3,6 +3,7 @@
 //! Every strategy describes the memory it holds by [`Strategy::walk`](crate::Strategy::walk). What
 //! must be true of any such description is checked here, once, by [`check`].
 
+use crate::source::Source;
 use crate::strategy::{Fault, Strategy, Usage};
 
 /// A stretch of memory that a strategy holds.
@@ -72,4 +73,12 @@ pub fn check<S: Strategy + ?Sized>(strategy: &S) -> Result<(), Fault> {
     Fault::unless(usage.requested <= usage.block, "a block is as long as its request", end)?;
     let balance = usage.allocations - usage.frees == usage.blocks as u64;
     Fault::unless(balance, "allocations less frees are the blocks in use", end)
+}
+
+/// Reports a source's dedicated memory: the last span of a walk.
+pub(crate) fn dedicated<S: Source>(source: &S, visit: &mut dyn FnMut(Span)) {
+    let dedicated = source.dedicated();
+    if !dedicated.is_empty() {
+        visit(Span { start: dedicated.start, len: dedicated.len(), kind: SpanKind::Header });
+    }
 }

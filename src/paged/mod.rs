@@ -1,5 +1,273 @@
-//! Pages carved into equal blocks (Brent 1984).
+//! Pages carved into equal blocks (Brent 1984): the strategies that choose their pages well.
+//!
+//! A request of at most FFCROSSOVER bytes is rounded up to a size class (SIZEMAP) and served from
+//! a page of that class; larger ones, and the pages themselves, come from an O(log n) FIRST-FIT
+//! heap (§5.3). The strategies differ only in their [`Placement`]:
+//!
+//! | strategy | placement | Brent |
+//! |---|---|---|
+//! | STACK, QUEUE, RANDOM | a pool of blocks per class: [`Stack`], [`Queue`], [`AtRandom`] | §2.1–2.3 |
+//! | NOFREE, QUICK | bumping: [`NoFree`], [`Quick`] | §2.4, §2.5 |
+//! | RANDOM(B) | [`CurrentPage`]`<`[`RandomB`]`>` | §2.8 |
+//! | MOST-FREE, LEAST-FREE, MRU | [`CurrentPage`]`<`[`LeftHeaders`]`<…>>` | §2.9–2.11, §4 |
+//!
+//! Files, in the order they build on each other: `config` (parameters), `class` (SIZEMAP as an
+//! array), `in_page` (free blocks within a page), `pages` (pages and their headers), `placement`
+//! (the trait), then the placements `current` with its selections `left` and `random_b`, `bump`
+//! and `pool`.
 
+mod bump;
+mod class;
 mod config;
+mod current;
+mod in_page;
+mod left;
+mod pages;
+mod placement;
+mod pool;
+mod random;
+mod random_b;
 
-pub use config::{Config, ConfigError};
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+pub use self::bump::{Bump, NoFree, Quick};
+pub use self::config::{Config, ConfigError};
+pub use self::current::{CurrentPage, Selection};
+pub use self::in_page::{Bitmap, InBand, InPage};
+pub use self::left::{LeastFree, LeftHeaders, MostFree, Mru, Order};
+use self::pages::Pages;
+pub use self::placement::Placement;
+pub use self::pool::{AtRandom, Chain, ChainOrder, Fifo, Lifo, Queue, Stack};
+pub use self::random_b::RandomB;
+use crate::meter::{Meter, Part};
+use crate::source::Source;
+use crate::strategy::{AllocError, Fault, Freed, Strategy, Usage, empty_block};
+use crate::walk::{self, Span};
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A paged strategy over a source: placement `P` for sizes up to FFCROSSOVER, FIRST-FIT above.
+///
+/// Allocating and freeing take O(1) in pages, O(log n) above FFCROSSOVER and when a class gets a
+/// page. Blocks are aligned to [`Config::unit`] for free and to anything else on request, up to
+/// the page size without waste.
+///
+/// ```
+/// use core::alloc::Layout;
+/// use core::mem::MaybeUninit;
+/// use pagewise::paged::{Config, CurrentPage, LeastFree, LeftHeaders, Paged};
+/// use pagewise::source::Region;
+/// use pagewise::Strategy;
+///
+/// let memory = Box::leak(Box::new([MaybeUninit::<u8>::uninit(); 1 << 16]));
+/// let config = Config::with_page_size(4096);
+/// let mut heap =
+///     Paged::<CurrentPage<LeftHeaders<LeastFree>>, _>::new(config, Region::from_static(memory), ());
+///
+/// let layout = Layout::new::<[u64; 4]>();
+/// let block = heap.allocate(layout).expect("64 KiB hold 32 bytes").cast::<u8>();
+/// heap.audit().expect("every invariant holds");
+/// // SAFETY: the block was allocated above for this layout.
+/// unsafe { heap.deallocate(block, layout) };
+/// assert_eq!(heap.usage().blocks, 0);
+/// ```
+#[derive(Debug)]
+pub struct Paged<P: Placement, S, M = ()> {
+    config: Config,
+    placement: P,
+    pages: Pages<P::InPage, S, M>,
+    usage: Usage,
+    opened: bool,
+}
+
+impl<P: Placement, S: Source, M: Meter> Paged<P, S, M> {
+    /// The strategy over `source`. Takes no memory before the first allocation.
+    ///
+    /// # Panics
+    /// If the configuration does not [check](Config::check); in a `const`, at compile time.
+    #[must_use]
+    pub const fn new(config: Config, source: S, meter: M) -> Self {
+        assert!(config.check().is_ok(), "the configuration is out of range: see Config::check");
+        let pages = Pages::new(granule(&config), config.page_size, source, meter);
+        Self { config, placement: P::INITIAL, pages, usage: Usage::NONE, opened: false }
+    }
+
+    /// The parameters.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    #[cold]
+    fn open(&mut self) -> Result<(), AllocError> {
+        self.pages.open(&self.config, P::LEAST_BLOCK)?;
+        self.placement.open(self.config.seed, &mut self.pages)?;
+        self.opened = true;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn class_of(&self, layout: Layout) -> Option<u32> {
+        self.pages.class_of(layout, self.config.unit)
+    }
+
+    /// A block of FIRST-FIT; where memory is short, S2 gives its pages back first.
+    fn allocate_large(&mut self, layout: Layout) -> Result<(NonNull<u8>, usize), AllocError> {
+        let pages = &mut self.pages;
+        let len = pages.heap.granules_for(layout.size()).ok_or(AllocError::Exhausted)?;
+        let block = loop {
+            let heap = &mut pages.heap;
+            match heap.allocate(len, layout.align(), &mut pages.source, &pages.meter) {
+                Ok(block) => break block,
+                Err(error) if !pages.give_back() => return Err(error),
+                Err(_) => {}
+            }
+        };
+        Ok((pages.heap.address(block.start), pages.heap.bytes(len)))
+    }
+
+    /// Bytes of the block that serves a layout, by pages or not.
+    fn block_size(&self, layout: Layout, class: Option<u32>) -> usize {
+        match class {
+            Some(class) => self.pages.class(class).size as usize,
+            None => layout.size().next_multiple_of(self.pages.heap.bytes(1)),
+        }
+    }
+
+    /// Whether a block in use of this layout starts there.
+    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
+        let pages = &self.pages;
+        let class = self.class_of(layout);
+        match pages.find(block) {
+            Some((page, index)) => {
+                class == Some(pages.header(page).class) && !P::is_free(page, index, pages)
+            }
+            None if class.is_some() || pages.is_in_page(block) => false,
+            None => {
+                let found = (pages.heap.granule_at(block.addr().get()))
+                    .and_then(|granule| pages.heap.block_in_use(granule));
+                found.is_some_and(|found| {
+                    pages.heap.granules_for(layout.size()) == Some(found.len())
+                })
+            }
+        }
+    }
+}
+
+/// Unit in which FIRST-FIT rounds: a 64th of the largest size that pages serve, so that at most
+/// one part in 64 of a larger block is lost to rounding.
+const fn granule(config: &Config) -> usize {
+    let wanted = config.ffcrossover / 64;
+    let granule = if wanted == 0 { 1 } else { 1 << wanted.ilog2() };
+    if granule < config.unit { config.unit } else { granule }
+}
+
+// SAFETY: blocks are disjoint parts of disjoint pages or of FIRST-FIT's heap, in the source's
+// extent; all bookkeeping but `InBand`'s links in free blocks lies in the dedicated memory. Both
+// stay in place when the strategy moves.
+unsafe impl<P: Placement, S: Source, M: Meter> Strategy for Paged<P, S, M> {
+    fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        if layout.size() == 0 {
+            return Ok(empty_block(layout));
+        }
+        if !self.opened {
+            let opened = self.open();
+            self.usage.note_held(self.pages.source.held());
+            opened?;
+        }
+        let (block, len) = match self.class_of(layout) {
+            Some(class) => {
+                let block = self.placement.allocate(class, &mut self.pages);
+                self.usage.note_held(self.pages.source.held());
+                self.pages.meter.served(Part::Pages);
+                (block?, self.pages.class(class).size as usize)
+            }
+            None => {
+                let block = self.allocate_large(layout);
+                self.usage.note_held(self.pages.source.held());
+                self.pages.meter.served(Part::Fit);
+                block?
+            }
+        };
+        self.usage.count_allocation(layout.size(), len);
+        Ok(NonNull::slice_from_raw_parts(block, len))
+    }
+
+    unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
+        if layout.size() == 0 {
+            return;
+        }
+        debug_assert!(self.is_in_use(block, layout), "a freed block is in use");
+        let class = self.class_of(layout);
+        self.usage.count_free(layout.size(), self.block_size(layout, class));
+        if class.is_some() {
+            let (page, index) = self.pages.locate(block);
+            self.placement.free(page, index, &mut self.pages);
+            self.pages.meter.served(Part::Pages);
+        } else {
+            let granule = self.pages.heap.offset(block) / self.pages.heap.bytes(1);
+            self.pages.heap.release(granule as u32, &self.pages.meter);
+            self.pages.meter.served(Part::Fit);
+        }
+    }
+
+    unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<NonNull<[u8]>> {
+        if layout.size() == 0 || new_size == 0 {
+            return None;
+        }
+        let new_layout = Layout::from_size_align(new_size, layout.align()).ok()?;
+        let (class, new_class) = (self.class_of(layout), self.class_of(new_layout));
+        if class != new_class {
+            return None;
+        }
+        if class.is_none() {
+            let start = self.pages.heap.granule_at(block.addr().get())?;
+            let len = self.pages.heap.granules_for(new_size)?;
+            if !self.pages.heap.resize(start, len, &self.pages.meter) {
+                return None;
+            }
+            self.pages.meter.served(Part::Fit);
+        }
+        let lens = (self.block_size(layout, class), self.block_size(new_layout, class));
+        self.usage.count_resize((layout.size(), new_size), lens);
+        Some(NonNull::slice_from_raw_parts(block, lens.1))
+    }
+
+    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
+        if layout.size() == 0 || !self.opened || !self.is_in_use(block, layout) {
+            return Freed::Unallocated;
+        }
+        // SAFETY: a block in use of this layout starts there.
+        unsafe { self.deallocate(block, layout) };
+        Freed::Freed
+    }
+
+    fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    fn walk(&self, visit: &mut dyn FnMut(Span)) {
+        self.pages.walk(P::UNUSED, visit);
+    }
+
+    fn audit(&self) -> Result<(), Fault> {
+        let empty = self.pages.audit()?;
+        if self.opened {
+            let kept = self.placement.audit(&self.pages)?;
+            let origin = self.pages.source.extent().start;
+            Fault::unless(
+                kept + empty == self.pages.count(),
+                "every page is on one list, in S2 or current",
+                origin,
+            )?;
+        }
+        walk::check(self)
+    }
+}

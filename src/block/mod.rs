@@ -1,0 +1,5 @@
+//! The mechanisms strategies are made of.
+
+pub(crate) mod bits;
+pub(crate) mod pools;
+pub(crate) mod table;

@@ -1,0 +1,475 @@
+//! The heap below FIRST-FIT: blocks of any size, lowest address first, in O(log n).
+//!
+//! After Brent's own implementation ([5] in Brent 1984): the heap is cut into *segments*, each
+//! segment knows the largest free block that starts in it, and a tree over the segments finds the
+//! lowest one with a block large enough. Within the segment the free blocks are looked at one by
+//! one.
+//!
+//! We deviate in one point. Brent keeps a control word in front of each block; ours stand apart
+//! from the heap, as bits, so that a page of p bytes aligned to p leaves no gap between itself and
+//! the next, and no bookkeeping lies in a page. Memory is counted in *granules*; two bits belong
+//! to each granule:
+//!
+//! ```text
+//! granule   0   1   2   3   4   5   6   7 | 8   9  10  11  12  13  14  15 |16 …
+//! block     [ in use ][ free     ][ in use, across the segment's end  ][ …
+//! starts    1   0   0   1   0   0   0   1 | 0   0   0   0   0   0   1   0
+//! free      0   0   0   1   0   0   0   0 | 0   0   0   0   0   0   0   0
+//! segment 0: end = 14 (of its last block)  | segment 1: lead = 7 (its first granule's block)
+//! ```
+//! A block's size is the distance to the next start; a block that is the last to start in its
+//! segment ends at the segment's `end`. The block before a start is found the same way, or, across
+//! segments, by `lead`. So size and neighbours take O(granules in a segment / 64), whatever the
+//! blocks' sizes.
+
+use core::ptr::NonNull;
+
+use super::tree::Tree;
+use crate::block::bits::Bits;
+use crate::block::table::{Plain, Table};
+use crate::meter::Meter;
+use crate::source::Source;
+use crate::strategy::{AllocError, Fault};
+use crate::walk::{Span, SpanKind};
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    /// The block that covers the segment's first granules, if it starts in an earlier segment and
+    /// ends in this one.
+    lead: u32,
+    /// End of the last block that starts in this segment, if it reaches the segment's end.
+    end: u32,
+}
+
+// SAFETY: every bit pattern is a value of its integers.
+unsafe impl Plain for Segment {}
+
+/// A block of the heap, in granules from the origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+impl Extent {
+    pub(crate) fn len(self) -> u32 {
+        self.end - self.start
+    }
+}
+
+/// The heap. Invariants:
+/// - blocks tile the heap: granule 0 is a start, the last block ends at `granules`;
+/// - no two neighbouring blocks are both free;
+/// - `free` bits are set only at starts;
+/// - `segments` says of the blocks that cross a segment's end what the picture above says;
+/// - the tree's leaves are the largest free blocks starting in their segments.
+#[derive(Debug)]
+pub(crate) struct SegmentHeap {
+    origin: *mut u8,
+    granules: u32,
+    granule_shift: u32,
+    /// log₂ of the granules in a segment.
+    segment_shift: u32,
+    starts: Bits,
+    free: Bits,
+    segments: Table<Segment>,
+    tree: Tree,
+}
+
+// SAFETY: the heap's memory belongs to the source kept beside it; nothing is tied to a thread.
+unsafe impl Send for SegmentHeap {}
+
+impl SegmentHeap {
+    /// An empty heap of granules and segments of these sizes in bytes, powers of two. The heap's
+    /// origin will be aligned to the segment's size.
+    pub(crate) const fn new(granule: usize, segment: usize) -> Self {
+        assert!(granule.is_power_of_two() && segment.is_power_of_two() && granule <= segment);
+        Self {
+            origin: core::ptr::null_mut(),
+            granules: 0,
+            granule_shift: granule.trailing_zeros(),
+            segment_shift: segment.trailing_zeros() - granule.trailing_zeros(),
+            starts: Bits::new(),
+            free: Bits::new(),
+            segments: Table::new(),
+            tree: Tree::new(),
+        }
+    }
+
+    /// Granules that hold this many bytes, or `None` if no heap is that large.
+    pub(crate) fn granules_for(&self, bytes: usize) -> Option<u32> {
+        let granules = bytes.div_ceil(1 << self.granule_shift);
+        u32::try_from(granules).ok().filter(|&granules| granules < u32::MAX / 2)
+    }
+
+    /// Bytes of this many granules.
+    pub(crate) fn bytes(&self, granules: u32) -> usize {
+        (granules as usize) << self.granule_shift
+    }
+
+    /// Where a granule starts.
+    pub(crate) fn address(&self, granule: u32) -> NonNull<u8> {
+        debug_assert!(granule <= self.granules);
+        // SAFETY: the granule lies in the heap, whose memory starts at `origin`.
+        unsafe { NonNull::new_unchecked(self.origin.add(self.bytes(granule))) }
+    }
+
+    /// The granule that starts at this address of the heap, if one does.
+    pub(crate) fn granule_at(&self, address: usize) -> Option<u32> {
+        let offset = address.checked_sub(self.origin.addr())?;
+        let granule = offset >> self.granule_shift;
+        (granule < self.granules as usize && offset == granule << self.granule_shift)
+            .then_some(granule as u32)
+    }
+
+    /// Bytes between the heap's origin and an address in it.
+    #[inline(always)]
+    pub(crate) fn offset(&self, address: NonNull<u8>) -> usize {
+        address.addr().get().wrapping_sub(self.origin.addr())
+    }
+
+    /// Bytes the heap is long.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes(self.granules)
+    }
+
+    /// The block in use that starts at this granule, if one does. O(granules in a segment / 64).
+    pub(crate) fn block_in_use(&self, start: u32) -> Option<Extent> {
+        let in_use = self.starts.get(start as usize) && !self.free.get(start as usize);
+        in_use.then(|| self.block(start))
+    }
+
+    /// Allocates the lowest free block that holds `len` granules at a multiple of `align` bytes.
+    /// O(log n) and the free blocks of one segment; with an alignment above the granule's, the
+    /// lowest block that would hold them at any address, if the lowest few do not do.
+    pub(crate) fn allocate<S: Source, M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<Extent, AllocError> {
+        if let Some((block, start)) = self.find(len, align, meter) {
+            return Ok(self.carve(block, start, len, meter));
+        }
+        let (block, start) = self.extend(len, align, source, meter)?;
+        Ok(self.carve(block, start, len, meter))
+    }
+
+    /// Frees the block in use that starts at `start`, joining it with free neighbours. O(log n).
+    pub(crate) fn release<M: Meter>(&mut self, start: u32, meter: &M) {
+        debug_assert!(self.block_in_use(start).is_some());
+        let mut block = self.block(start);
+        meter.visit(self.segments.record(self.segment_of(start)));
+        if block.end < self.granules && self.free.get(block.end as usize) {
+            let next = self.block(block.end);
+            self.take_off(next, meter);
+            self.starts.clear(next.start as usize);
+            block.end = next.end;
+        }
+        if let Some(before) = self.block_before(start).filter(|b| self.free.get(b.start as usize)) {
+            self.take_off(before, meter);
+            self.starts.clear(start as usize);
+            block.start = before.start;
+        }
+        self.set(block);
+        self.put_on(block, meter);
+    }
+
+    /// Makes the block in use that starts at `start` `len` granules long without moving it, if it
+    /// is that long or free memory follows it. O(log n).
+    pub(crate) fn resize<M: Meter>(&mut self, start: u32, len: u32, meter: &M) -> bool {
+        let block = self.block(start);
+        if len == block.len() {
+            return true;
+        }
+        let follower = (block.end < self.granules && self.free.get(block.end as usize))
+            .then(|| self.block(block.end));
+        let end = follower.map_or(block.end, |free| free.end);
+        if end - start < len {
+            return false;
+        }
+        if let Some(free) = follower {
+            self.take_off(free, meter);
+            self.starts.clear(free.start as usize);
+        }
+        self.set(Extent { start, end: start + len });
+        if start + len < end {
+            let rest = Extent { start: start + len, end };
+            self.set(rest);
+            self.put_on(rest, meter);
+        }
+        true
+    }
+
+    /// A free block for `len` granules at a multiple of `align` bytes, and where in it they start.
+    fn find<M: Meter>(&self, len: u32, align: usize, meter: &M) -> Option<(Extent, u32)> {
+        /// Segments tried before asking for a block that holds the request at any address.
+        const ALIGNED_ATTEMPTS: usize = 8;
+        let mut from = 0;
+        for _ in 0..ALIGNED_ATTEMPTS {
+            let segment = self.tree.find(len, from, meter)?;
+            if let Some(found) = self.find_in(segment, len, align, meter) {
+                return Some(found);
+            }
+            from = segment + 1;
+        }
+        let certain = len.checked_add((align >> self.granule_shift).try_into().ok()?)? - 1;
+        let segment = self.tree.find(certain, 0, meter)?;
+        self.find_in(segment, len, align, meter)
+    }
+
+    fn find_in<M: Meter>(
+        &self,
+        segment: usize,
+        len: u32,
+        align: usize,
+        meter: &M,
+    ) -> Option<(Extent, u32)> {
+        self.free_blocks(segment).find_map(|block| {
+            meter.visit(self.segments.record(segment));
+            let start = self.aligned(block.start, align)?;
+            (start.checked_add(len)? <= block.end).then_some((block, start))
+        })
+    }
+
+    /// The first granule from `granule` on at a multiple of `align` bytes.
+    fn aligned(&self, granule: u32, align: usize) -> Option<u32> {
+        let address = self.origin.addr() + self.bytes(granule);
+        let gap = address.checked_next_multiple_of(align)? - address;
+        granule.checked_add(u32::try_from(gap >> self.granule_shift).ok()?)
+    }
+
+    /// Puts `len` granules at `start`, which lie in this free block, to use.
+    fn carve<M: Meter>(&mut self, block: Extent, start: u32, len: u32, meter: &M) -> Extent {
+        self.take_off(block, meter);
+        let used = Extent { start, end: start + len };
+        let before = Extent { start: block.start, end: start };
+        let behind = Extent { start: used.end, end: block.end };
+        self.set(used);
+        for rest in [before, behind] {
+            if rest.len() > 0 {
+                self.set(rest);
+                self.put_on(rest, meter);
+            }
+        }
+        used
+    }
+
+    /// Takes memory from the source so that the last block is free and holds the request.
+    fn extend<S: Source, M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<(Extent, u32), AllocError> {
+        if self.granules == 0 {
+            // Where the origin will lie is known only once there is a first segment.
+            self.append(1 << self.segment_shift, source, meter)?;
+        }
+        let last = self.block_before(self.granules).filter(|b| self.free.get(b.start as usize));
+        let from = last.map_or(self.granules, |block| block.start);
+        let start = self.aligned(from, align).ok_or(AllocError::Exhausted)?;
+        let end = start
+            .checked_add(len)
+            .and_then(|end| end.checked_next_multiple_of(1 << self.segment_shift))
+            .filter(|&end| end < u32::MAX / 2)
+            .ok_or(AllocError::Exhausted)?;
+        if end > self.granules {
+            self.append(end - self.granules, source, meter)?;
+        }
+        // The last block may hold the request as it is: the search gives up after some attempts.
+        Ok((Extent { start: from, end: self.granules }, start))
+    }
+
+    /// Appends granules, a multiple of the segment, as free memory.
+    fn append<S: Source, M: Meter>(
+        &mut self,
+        granules: u32,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<(), AllocError> {
+        let (old, new) = (self.granules, self.granules + granules);
+        let segments = new as usize >> self.segment_shift;
+        let align = 1usize << (self.granule_shift + self.segment_shift);
+        let memory = source.extend(self.bytes(granules), align)?;
+        let tables = (self.starts.ensure(new as usize, source))
+            .and_then(|()| self.free.ensure(new as usize, source))
+            .and_then(|()| self.segments.ensure(segments, source))
+            .and_then(|()| self.tree.ensure(segments, source));
+        if let Err(error) = tables {
+            // SAFETY: these bytes were taken just now and nothing uses them.
+            unsafe { source.retract(self.bytes(granules)) };
+            return Err(error);
+        }
+        if old == 0 {
+            self.origin = memory.as_ptr();
+        }
+        self.granules = new;
+        for _ in old as usize >> self.segment_shift..segments {
+            self.tree.push();
+        }
+        let mut block = Extent { start: old, end: new };
+        if let Some(last) = self.block_before(old).filter(|b| self.free.get(b.start as usize)) {
+            self.take_off(last, meter);
+            block.start = last.start;
+        }
+        self.set(block);
+        self.put_on(block, meter);
+        Ok(())
+    }
+
+    fn segment_of(&self, granule: u32) -> usize {
+        (granule >> self.segment_shift) as usize
+    }
+
+    /// Granules of a segment.
+    fn range(&self, segment: usize) -> (usize, usize) {
+        (segment << self.segment_shift, (segment + 1) << self.segment_shift)
+    }
+
+    /// The block that starts at `start`.
+    fn block(&self, start: u32) -> Extent {
+        let segment = self.segment_of(start);
+        let (_, segment_end) = self.range(segment);
+        let end = match self.starts.next(start as usize + 1, segment_end) {
+            Some(next) => next as u32,
+            None => self.segments.get(segment).end,
+        };
+        Extent { start, end }
+    }
+
+    /// The block that ends at `end`, if there is one.
+    fn block_before(&self, end: u32) -> Option<Extent> {
+        let last = end.checked_sub(1)?;
+        let segment = self.segment_of(last);
+        let (segment_start, _) = self.range(segment);
+        let start = match self.starts.last(segment_start, end as usize) {
+            Some(start) => start as u32,
+            None => self.segments.get(segment).lead,
+        };
+        Some(Extent { start, end })
+    }
+
+    /// The free blocks that start in a segment, in address order.
+    fn free_blocks(&self, segment: usize) -> impl Iterator<Item = Extent> {
+        let (mut from, end) = self.range(segment);
+        core::iter::from_fn(move || {
+            let start = self.free.next(from, end)?;
+            from = start + 1;
+            Some(self.block(start as u32))
+        })
+    }
+
+    /// Notes where a block starts and ends.
+    fn set(&mut self, block: Extent) {
+        self.starts.set(block.start as usize);
+        let first = self.segment_of(block.start);
+        let last = self.segment_of(block.end - 1);
+        if block.end as usize >= self.range(first).1 {
+            self.segments.get_mut(first).end = block.end;
+        }
+        if last != first {
+            self.segments.get_mut(last).lead = block.start;
+        }
+    }
+
+    /// Marks a block free.
+    fn put_on<M: Meter>(&mut self, block: Extent, meter: &M) {
+        self.free.set(block.start as usize);
+        let segment = self.segment_of(block.start);
+        meter.link(self.segments.record(segment));
+        if block.len() > self.tree.largest(segment) {
+            self.tree.set(segment, block.len(), meter);
+        }
+    }
+
+    /// Marks a free block not free.
+    fn take_off<M: Meter>(&mut self, block: Extent, meter: &M) {
+        self.free.clear(block.start as usize);
+        let segment = self.segment_of(block.start);
+        if block.len() == self.tree.largest(segment) {
+            let largest = self
+                .free_blocks(segment)
+                .inspect(|_| meter.visit(self.segments.record(segment)))
+                .map(Extent::len)
+                .max();
+            self.tree.set(segment, largest.unwrap_or(0), meter);
+        }
+    }
+
+    /// Every block in address order, and whether it is free.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (Extent, bool)> {
+        let mut start = 0;
+        core::iter::from_fn(move || {
+            (start < self.granules).then(|| {
+                let block = self.block(start);
+                let free = self.free.get(start as usize);
+                start = block.end;
+                (block, free)
+            })
+        })
+    }
+
+    /// The span a block is.
+    pub(crate) fn span(&self, block: Extent, kind: SpanKind) -> Span {
+        Span { start: self.address(block.start).addr().get(), len: self.bytes(block.len()), kind }
+    }
+
+    /// Checks the invariants. O(n).
+    pub(crate) fn audit(&self) -> Result<(), Fault> {
+        let mut expected_start = 0;
+        let mut before_was_free = false;
+        let mut largest = 0;
+        let mut segment = 0;
+        for (block, free) in self.blocks() {
+            let at = self.address(block.start).addr().get();
+            Fault::unless(
+                block.start == expected_start && block.end > block.start,
+                "blocks tile the heap",
+                at,
+            )?;
+            Fault::unless(block.end <= self.granules, "no block leaves the heap", at)?;
+            Fault::unless(self.starts.get(block.start as usize), "a block has a start", at)?;
+            Fault::unless(!(free && before_was_free), "free neighbours are coalesced", at)?;
+            let before = self.block_before(block.end);
+            Fault::unless(before == Some(block), "a block is found from its end", at)?;
+            while self.segment_of(block.start) > segment {
+                self.audit_leaf(segment, largest)?;
+                largest = 0;
+                segment += 1;
+            }
+            if free {
+                largest = largest.max(block.len());
+            }
+            expected_start = block.end;
+            before_was_free = free;
+        }
+        if self.granules > 0 {
+            self.audit_leaf(segment, largest)?;
+        }
+        let (starts, free) = (self.blocks().count(), self.blocks().filter(|b| b.1).count());
+        let count = |bits: &Bits| {
+            let mut from = 0;
+            core::iter::from_fn(|| {
+                let next = bits.next(from, self.granules as usize)?;
+                from = next + 1;
+                Some(next)
+            })
+            .count()
+        };
+        let origin = self.origin.addr();
+        Fault::unless(count(&self.starts) == starts, "only blocks have starts", origin)?;
+        Fault::unless(count(&self.free) == free, "only free blocks have free bits", origin)?;
+        self.tree
+            .audit()
+            .map_err(|address| Fault { invariant: "a node is its children's maximum", address })
+    }
+
+    fn audit_leaf(&self, segment: usize, largest: u32) -> Result<(), Fault> {
+        let at = self.address((segment << self.segment_shift) as u32).addr().get();
+        let known = self.tree.largest(segment);
+        Fault::unless(known == largest, "a segment knows its largest free block", at)
+    }
+}

@@ -1,0 +1,126 @@
+//! FIRST-FIT: each block at the lowest possible address (Brent §2.6), in O(log n) (his [5]).
+//!
+//! The strategy for blocks of any size; below the paged strategies it serves what exceeds
+//! FFCROSSOVER and the pages themselves. Its structure is told in [`heap`].
+
+pub(crate) mod heap;
+mod tree;
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use self::heap::SegmentHeap;
+use crate::meter::{Meter, Part};
+use crate::source::Source;
+use crate::strategy::{AllocError, Fault, Freed, Strategy, Usage};
+use crate::walk::{self, Span, SpanKind};
+
+/// FIRST-FIT over a source.
+///
+/// Blocks are multiples of a *granule* and have no header: equal-sized blocks lie side by side,
+/// across OS page boundaries if need be (§2.6). Two bits for each granule and 16 bytes for each
+/// segment lie apart from them.
+///
+/// Time: O(log n) plus the free blocks of one segment, n the number of segments.
+#[derive(Debug)]
+pub struct FirstFit<S, M = ()> {
+    heap: SegmentHeap,
+    source: S,
+    meter: M,
+    usage: Usage,
+}
+
+impl<S: Source, M: Meter> FirstFit<S, M> {
+    /// FIRST-FIT over `source`, with granules and segments of these sizes in bytes.
+    ///
+    /// The granule is the least block and the alignment blocks have for free; a segment is what is
+    /// searched linearly (Brent §7.2 takes the page size).
+    ///
+    /// # Panics
+    /// Unless both are powers of two, the granule the smaller; in a `const`, at compile time.
+    #[must_use]
+    pub const fn new(granule: usize, segment: usize, source: S, meter: M) -> Self {
+        Self { heap: SegmentHeap::new(granule, segment), source, meter, usage: Usage::NONE }
+    }
+}
+
+// SAFETY: the heap's blocks are disjoint parts of the source's extent; its bookkeeping lies in the
+// dedicated memory. Both stay in place when the strategy moves.
+unsafe impl<S: Source, M: Meter> Strategy for FirstFit<S, M> {
+    fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        if layout.size() == 0 {
+            return Ok(crate::strategy::empty_block(layout));
+        }
+        let len = self.heap.granules_for(layout.size()).ok_or(AllocError::Exhausted)?;
+        let block = self.heap.allocate(len, layout.align(), &mut self.source, &self.meter);
+        self.usage.note_held(self.source.held());
+        let block = block?;
+        self.meter.served(Part::Fit);
+        let bytes = self.heap.bytes(len);
+        self.usage.count_allocation(layout.size(), bytes);
+        Ok(NonNull::slice_from_raw_parts(self.heap.address(block.start), bytes))
+    }
+
+    unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
+        if layout.size() == 0 {
+            return;
+        }
+        let start = (self.heap.offset(block) >> self.heap.bytes(1).trailing_zeros()) as u32;
+        let bytes = layout.size().next_multiple_of(self.heap.bytes(1));
+        self.heap.release(start, &self.meter);
+        self.meter.served(Part::Fit);
+        self.usage.count_free(layout.size(), bytes);
+    }
+
+    unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<NonNull<[u8]>> {
+        if layout.size() == 0 || new_size == 0 {
+            return None;
+        }
+        let start = self.heap.granule_at(block.addr().get())?;
+        let len = self.heap.granules_for(new_size)?;
+        if !self.heap.resize(start, len, &self.meter) {
+            return None;
+        }
+        let old_bytes = layout.size().next_multiple_of(self.heap.bytes(1));
+        let bytes = self.heap.bytes(len);
+        self.usage.count_resize((layout.size(), new_size), (old_bytes, bytes));
+        Some(NonNull::slice_from_raw_parts(block, bytes))
+    }
+
+    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
+        if layout.size() == 0 {
+            return Freed::Unallocated;
+        }
+        let in_use = (self.heap.granule_at(block.addr().get()))
+            .and_then(|granule| self.heap.block_in_use(granule));
+        match in_use {
+            Some(found) if self.heap.granules_for(layout.size()) == Some(found.len()) => {
+                // SAFETY: a block in use of this size starts there.
+                unsafe { self.deallocate(block, layout) };
+                Freed::Freed
+            }
+            _ => Freed::Unallocated,
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    fn walk(&self, visit: &mut dyn FnMut(Span)) {
+        for (block, free) in self.heap.blocks() {
+            visit(self.heap.span(block, if free { SpanKind::Free } else { SpanKind::Block }));
+        }
+        walk::dedicated(&self.source, visit);
+    }
+
+    fn audit(&self) -> Result<(), Fault> {
+        self.heap.audit()?;
+        walk::check(self)
+    }
+}

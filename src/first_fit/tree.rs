@@ -1,0 +1,180 @@
+//! The tournament over segments: for every power-of-two run of segments, the largest free block
+//! that starts in it.
+//!
+//! The tree is stored in order, so that it grows at its end and nothing ever moves. Leaves stand
+//! at even places; the node above 2^l leaves stands between its halves:
+//!
+//! ```text
+//! level 2             3
+//! level 1       1           5
+//! level 0    0     2     4     6
+//! segment    0     1     2     3
+//! ```
+//! A place x has level l = number of trailing ones of x. With a number of segments that is no
+//! power of two, nodes on the right edge may be missing; their left child then stands in for them.
+
+use crate::block::table::Table;
+use crate::meter::Meter;
+use crate::source::Source;
+use crate::strategy::AllocError;
+
+/// Invariant: every node present holds the maximum of the leaves below it, sizes in granules.
+#[derive(Debug)]
+pub(super) struct Tree {
+    nodes: Table<u32>,
+    segments: usize,
+}
+
+impl Tree {
+    pub(super) const fn new() -> Self {
+        Self { nodes: Table::new(), segments: 0 }
+    }
+
+    /// Places in use: one for each leaf, one between any two.
+    fn places(&self) -> usize {
+        (2 * self.segments).saturating_sub(1)
+    }
+
+    /// Takes memory for the nodes of this many segments.
+    pub(super) fn ensure<S: Source>(
+        &mut self,
+        segments: usize,
+        source: &mut S,
+    ) -> Result<(), AllocError> {
+        self.nodes.ensure((2 * segments).saturating_sub(1), source)
+    }
+
+    /// Appends a segment without a free block. Memory for it was [ensured](Self::ensure).
+    pub(super) fn push(&mut self) {
+        let segment = self.segments;
+        self.segments += 1;
+        self.climb(segment, &());
+    }
+
+    /// The largest free block starting in a segment.
+    pub(super) fn largest(&self, segment: usize) -> u32 {
+        *self.nodes.get(2 * segment)
+    }
+
+    /// Notes the largest free block starting in a segment. O(log segments).
+    pub(super) fn set<M: Meter>(&mut self, segment: usize, largest: u32, meter: &M) {
+        let leaf = self.nodes.get_mut(2 * segment);
+        if *leaf != largest {
+            *leaf = largest;
+            self.climb(segment, meter);
+        }
+    }
+
+    /// Makes the invariant hold on the way from a leaf to the root.
+    fn climb<M: Meter>(&mut self, segment: usize, meter: &M) {
+        let root_level = self.root_level();
+        let mut place = 2 * segment;
+        for level in 1..=root_level {
+            place = place >> (level + 1) << (level + 1) | ((1 << level) - 1);
+            if place >= self.places() {
+                continue;
+            }
+            let half = 1 << (level - 1);
+            let left = *self.nodes.get(place - half);
+            let right = self.present(place + half, level - 1).map_or(0, |x| *self.nodes.get(x));
+            let node = self.nodes.get_mut(place);
+            meter.visit(node);
+            *node = left.max(right);
+        }
+    }
+
+    fn root_level(&self) -> u32 {
+        self.segments.next_power_of_two().trailing_zeros()
+    }
+
+    /// The node that stands for the node at `place`: itself, or the first present one on the way
+    /// down its left edge.
+    fn present(&self, mut place: usize, mut level: u32) -> Option<usize> {
+        while place >= self.places() {
+            level = level.checked_sub(1)?;
+            place -= 1 << level;
+        }
+        Some(place)
+    }
+
+    /// The lowest segment from `from` on in which a free block of at least `size` granules starts.
+    /// O(log segments).
+    pub(super) fn find<M: Meter>(&self, size: u32, from: usize, meter: &M) -> Option<usize> {
+        if self.segments == 0 {
+            return None;
+        }
+        let level = self.root_level();
+        self.descend((1 << level) - 1, level, size, from, meter)
+    }
+
+    fn descend<M: Meter>(
+        &self,
+        place: usize,
+        level: u32,
+        size: u32,
+        from: usize,
+        meter: &M,
+    ) -> Option<usize> {
+        let place = self.present(place, level)?;
+        let level = place.trailing_ones();
+        let past_the_last_leaf = (place >> (level + 1)).wrapping_add(1) << level;
+        if past_the_last_leaf <= from {
+            return None;
+        }
+        let node = self.nodes.get(place);
+        meter.visit(node);
+        if *node < size {
+            return None;
+        }
+        let Some(below) = level.checked_sub(1) else { return Some(place / 2) };
+        let half = 1 << below;
+        self.descend(place - half, below, size, from, meter)
+            .or_else(|| self.descend(place + half, below, size, from, meter))
+    }
+
+    /// Whether every node is the maximum of its children, and the address of the first that is
+    /// not.
+    pub(super) fn audit(&self) -> Result<(), usize> {
+        for place in (0..self.places()).filter(|place| place % 2 == 1) {
+            let level = place.trailing_ones();
+            let half = 1 << (level - 1);
+            let left = *self.nodes.get(place - half);
+            let right = self.present(place + half, level - 1).map_or(0, |x| *self.nodes.get(x));
+            let node = self.nodes.get(place);
+            if *node != left.max(right) {
+                return Err(core::ptr::from_ref(node).addr());
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(all(test, feature = "std", unix))]
+mod tests {
+    use super::*;
+    use crate::source::Reserved;
+
+    #[test]
+    fn finds_what_a_linear_search_finds_at_every_number_of_segments() {
+        let mut source = Reserved::new(1 << 24);
+        let mut tree = Tree::new();
+        let mut sizes: Vec<u32> = Vec::new();
+        for segments in 1..200 {
+            tree.ensure(segments, &mut source).unwrap();
+            tree.push();
+            sizes.push(0);
+            let at = segments * 7919 % segments;
+            for (segment, size) in [(segments - 1, segments as u32 % 13), (at, 5)] {
+                sizes[segment] = size;
+                tree.set(segment, size, &());
+            }
+            assert_eq!(tree.audit(), Ok(()));
+            for size in 1..14 {
+                for from in [0, segments / 3, segments - 1] {
+                    let expected = (from..segments).find(|&s| sizes[s] >= size);
+                    assert_eq!(tree.find(size, from, &()), expected, "{segments} {size} {from}");
+                }
+            }
+        }
+    }
+}

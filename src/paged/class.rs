@@ -1,0 +1,176 @@
+//! The size classes of a heap: SIZEMAP as an array (Brent §5), and what is known of each class.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use super::config::Config;
+use crate::source::Source;
+use crate::strategy::AllocError;
+
+/// What is known of a size class.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Class {
+    /// Block size, bytes.
+    pub(super) size: u32,
+    /// c: blocks in a page.
+    pub(super) capacity: u32,
+    /// φ0: blocks that must be free in a page before it can become the current page.
+    pub(super) tolerance: u32,
+    /// ⌈2⁴² / size⌉, to divide by the size without a division; see [`Class::index`].
+    reciprocal: u64,
+}
+
+const RECIPROCAL_SHIFT: u32 = 42;
+
+impl Class {
+    fn new(size: usize, config: &Config) -> Self {
+        let capacity = config.capacity(size) as u32;
+        let tolerance = config.freetol.div_ceil(size) as u32;
+        Self {
+            size: size as u32,
+            capacity,
+            tolerance: tolerance.clamp(1, capacity),
+            reciprocal: (1 << RECIPROCAL_SHIFT) / size as u64 + 1,
+        }
+    }
+
+    /// Which block of a page lies at this offset (bytes) in it.
+    ///
+    /// The reciprocal is too large by at most 1, so the product by at most the offset, < 2²⁰;
+    /// that is less than 2⁴²/size, the least distance to the next quotient, as size ≤ 2²⁰.
+    #[inline(always)]
+    pub(super) fn index(&self, offset: usize) -> u32 {
+        ((offset as u64 * self.reciprocal) >> RECIPROCAL_SHIFT) as u32
+    }
+}
+
+/// The classes, in dedicated memory. Invariant: once opened, `map` has an entry for every multiple
+/// of the unit up to FFCROSSOVER that a class can serve, the least such class.
+#[derive(Debug)]
+pub(super) struct Classes {
+    classes: NonNull<Class>,
+    count: usize,
+    map: NonNull<u16>,
+    /// Largest size served by pages, bytes.
+    largest: usize,
+}
+
+// SAFETY: the arrays are never written after `open`, and belong to the heap's source.
+unsafe impl Send for Classes {}
+
+impl Classes {
+    pub(super) const fn new() -> Self {
+        Self { classes: NonNull::dangling(), count: 0, map: NonNull::dangling(), largest: 0 }
+    }
+
+    /// Builds the classes of a configuration that [checks](Config::check), once; no block will be
+    /// smaller than `least` bytes.
+    pub(super) fn open<S: Source>(
+        &mut self,
+        config: &Config,
+        least: usize,
+        source: &mut S,
+    ) -> Result<(), AllocError> {
+        let sizes = || {
+            let classes = config.sizemap.classes(config.unit, config.ffcrossover, config.page_size);
+            classes.skip_while(move |&size| size < least).take(1 + u16::MAX as usize)
+        };
+        let count = sizes().count();
+        if self.count > 0 || count == 0 {
+            return Ok(());
+        }
+        let largest = sizes().last().unwrap_or(0).min(config.ffcrossover);
+        let units = largest.div_ceil(config.unit);
+        let (layout, map_offset) = Layout::array::<Class>(count)
+            .and_then(|classes| classes.extend(Layout::array::<u16>(units + 1)?))
+            .map_err(|_| AllocError::Exhausted)?;
+        let memory = source.dedicate(layout)?;
+        self.classes = memory.cast();
+        // SAFETY: the layout has the map behind the classes.
+        self.map = unsafe { memory.add(map_offset) }.cast();
+        self.count = count;
+        self.largest = largest;
+        let mut next_unit = 0;
+        for (class, size) in sizes().enumerate() {
+            // SAFETY: there is room for `count` classes and `units + 1` map entries.
+            unsafe {
+                self.classes.add(class).write(Class::new(size, config));
+                while next_unit <= units && next_unit * config.unit <= size {
+                    self.map.add(next_unit).write(class as u16);
+                    next_unit += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self, class: u32) -> &Class {
+        assert!((class as usize) < self.count, "a page belongs to a class");
+        // SAFETY: `open` wrote `count` classes.
+        unsafe { self.classes.add(class as usize).as_ref() }
+    }
+
+    /// SIZEMAP: the least class whose blocks hold the layout, if pages serve it. O(1) for
+    /// alignments up to the unit, else O(classes): page bases are aligned to p, so blocks are
+    /// aligned to `align` iff their size is a multiple of it.
+    #[inline(always)]
+    pub(super) fn of(&self, layout: Layout, unit: usize) -> Option<u32> {
+        if layout.size() > self.largest {
+            return None;
+        }
+        // SAFETY: `open` wrote an entry for every multiple of the unit up to `largest` rounded up.
+        let class = u32::from(unsafe { *self.map.add(layout.size().div_ceil(unit)).as_ref() });
+        if layout.align() <= unit { Some(class) } else { self.over_aligned(class, layout.align()) }
+    }
+
+    #[cold]
+    fn over_aligned(&self, class: u32, align: usize) -> Option<u32> {
+        (class..self.count as u32)
+            .find(|&class| (self.get(class).size as usize).is_multiple_of(align))
+            .filter(|&class| self.get(class).size as usize <= self.largest)
+    }
+}
+
+#[cfg(all(test, feature = "std", unix))]
+mod tests {
+    use super::*;
+    use crate::sizemap::SizeMap;
+    use crate::source::Reserved;
+
+    #[test]
+    fn every_size_gets_the_least_class_that_holds_it() {
+        for sizemap in [SizeMap::Linear, SizeMap::PageFitting, SizeMap::Geometric { ratio: 1.25 }] {
+            for (page_size, unit) in [(512, 1), (512, 8), (1 << 16, 16), (1 << 20, 16)] {
+                let config = Config { unit, sizemap, ..Config::with_page_size(page_size) };
+                let mut classes = Classes::new();
+                let mut source = Reserved::new(1 << 24);
+                classes.open(&config, 4, &mut source).unwrap();
+                for size in 1..=config.ffcrossover {
+                    let layout = Layout::from_size_align(size, 1).unwrap();
+                    let Some(class) = classes.of(layout, unit) else {
+                        assert!(size > classes.largest);
+                        continue;
+                    };
+                    assert!(classes.get(class).size as usize >= size);
+                    assert!(class == 0 || (classes.get(class - 1).size as usize) < size);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn offsets_are_divided_exactly() {
+        for size in (1..5000).chain([1 << 16, (1 << 19) + 1, 1 << 20]) {
+            let class = Class::new(size, &Config::with_page_size(1 << 20));
+            let offsets = [0, 1, size - 1, size, 7 * size - 1, 7 * size, (1 << 20) - 1];
+            for offset in offsets.into_iter().filter(|&offset| offset < 1 << 20) {
+                assert_eq!(class.index(offset) as usize, offset / size, "{offset} / {size}");
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The current page (Brent §2.7): blocks of a class are allocated from one page until it is full;
+//! then a new current page is chosen, from S3 if the selection finds one there, else from S2, else
+//! from S1.
+
+use core::ptr::NonNull;
+
+use super::in_page::{Bitmap, InPage};
+use super::pages::Pages;
+use super::placement::Placement;
+use crate::meter::Meter;
+use crate::source::Source;
+use crate::strategy::{AllocError, Fault};
+use crate::walk::SpanKind;
+
+/// How a new current page is chosen from S3, the pages with both free blocks and blocks in use.
+#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
+pub trait Selection: super::sealed::Sealed {
+    /// No class, no page.
+    #[doc(hidden)]
+    const INITIAL: Self;
+
+    /// Takes memory for this many classes. May be called again after an error.
+    #[doc(hidden)]
+    fn open<S: Source>(
+        &mut self,
+        classes: usize,
+        seed: u64,
+        source: &mut S,
+    ) -> Result<(), AllocError>;
+
+    /// Takes memory for `pages` pages in all, one of which may be new in `class`, so that nothing
+    /// that follows needs memory.
+    #[doc(hidden)]
+    fn reserve<S: Source>(
+        &mut self,
+        class: u32,
+        pages: usize,
+        classes: usize,
+        source: &mut S,
+    ) -> Result<(), AllocError>;
+
+    /// The current page of a class.
+    #[doc(hidden)]
+    fn current<M: Meter>(&self, class: u32, meter: &M) -> Option<u32>;
+
+    /// Takes a page out of S3, to be the current page.
+    #[doc(hidden)]
+    fn choose<F: InPage, S: Source, M: Meter>(
+        &mut self,
+        class: u32,
+        pages: &mut Pages<F, S, M>,
+    ) -> Option<u32>;
+
+    /// Makes a page the current page of its class; the one before is full.
+    #[doc(hidden)]
+    fn make_current<F: InPage, S: Source, M: Meter>(
+        &mut self,
+        class: u32,
+        page: u32,
+        pages: &mut Pages<F, S, M>,
+    );
+
+    /// A block of a page was freed; its φ has risen. Whether the page is wholly free and not
+    /// current: then it has left S3 and goes to S2.
+    #[doc(hidden)]
+    fn freed<F: InPage, S: Source, M: Meter>(
+        &mut self,
+        page: u32,
+        pages: &mut Pages<F, S, M>,
+    ) -> bool;
+
+    /// Checks the selection's invariants; returns the number of pages it keeps.
+    #[doc(hidden)]
+    fn audit<F: InPage, S: Source, M: Meter>(&self, pages: &Pages<F, S, M>)
+    -> Result<usize, Fault>;
+}
+
+/// Placement in the current page; free blocks within a page are `F`'s.
+#[derive(Debug)]
+pub struct CurrentPage<C, F = Bitmap> {
+    selection: C,
+    in_page: core::marker::PhantomData<F>,
+}
+
+impl<C: Selection, F: InPage> CurrentPage<C, F> {
+    #[cold]
+    fn new_current_page<S: Source, M: Meter>(
+        &mut self,
+        class: u32,
+        pages: &mut Pages<F, S, M>,
+    ) -> Result<u32, AllocError> {
+        let page = match self.selection.choose(class, pages) {
+            Some(page) => page,
+            None => {
+                let (count, classes) = (pages.count() + 1, pages.classes.count());
+                self.selection.reserve(class, count, classes, &mut pages.source)?;
+                pages.acquire(class)?
+            }
+        };
+        self.selection.make_current(class, page, pages);
+        Ok(page)
+    }
+}
+
+impl<C, F> super::sealed::Sealed for CurrentPage<C, F> {}
+
+#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
+impl<C: Selection, F: InPage> Placement for CurrentPage<C, F> {
+    type InPage = F;
+    const INITIAL: Self = Self { selection: C::INITIAL, in_page: core::marker::PhantomData };
+    const LEAST_BLOCK: usize = 1;
+    const UNUSED: SpanKind = SpanKind::Free;
+
+    fn open<S: Source, M: Meter>(
+        &mut self,
+        seed: u64,
+        pages: &mut Pages<F, S, M>,
+    ) -> Result<(), AllocError> {
+        self.selection.open(pages.classes.count(), seed, &mut pages.source)
+    }
+
+    #[inline(always)]
+    fn allocate<S: Source, M: Meter>(
+        &mut self,
+        class: u32,
+        pages: &mut Pages<F, S, M>,
+    ) -> Result<NonNull<u8>, AllocError> {
+        let page = match self.selection.current(class, &pages.meter) {
+            Some(page) => {
+                pages.visit(page);
+                if pages.header(page).free_count > 0 {
+                    page
+                } else {
+                    self.new_current_page(class, pages)?
+                }
+            }
+            None => self.new_current_page(class, pages)?,
+        };
+        Ok(pages.take(page))
+    }
+
+    #[inline(always)]
+    fn free<S: Source, M: Meter>(&mut self, page: u32, block: u32, pages: &mut Pages<F, S, M>) {
+        pages.visit(page);
+        pages.put(page, block);
+        if self.selection.freed(page, pages) {
+            pages.release(page);
+        }
+    }
+
+    fn is_free<S: Source, M: Meter>(page: u32, block: u32, pages: &Pages<F, S, M>) -> bool {
+        pages.is_free(page, block)
+    }
+
+    fn audit<S: Source, M: Meter>(&self, pages: &Pages<F, S, M>) -> Result<usize, Fault> {
+        self.selection.audit(pages)
+    }
+}

@@ -1,0 +1,453 @@
+//! Pages and their headers: what every paged strategy shares.
+//!
+//! ```text
+//!  extent (blocks only)                            dedicated memory (bookkeeping only)
+//!  | page 0 | large block      | page 1 | …        map:     slot ─▶ header
+//!  ^ slot 0   slot 1    slot 2   slot 3            headers: H(P) | free-block words | H(P) …
+//! ```
+//! The extent is cut into *slots* of p bytes. A slot is a page, or part of what FIRST-FIT serves.
+//! From a block's address, its slot; by the map, its page's header: O(1) (Brent §4 keeps a pointer
+//! in the page or hashes the page's index; the map costs four bytes a slot and touches no page).
+//!
+//! The sets of Brent §2.7: S1 is what the FIRST-FIT heap below has not handed out as pages; S2,
+//! the wholly free pages, is one stack shared by all classes, so a page changes its block size
+//! when all its blocks were freed (§5); S3 and S4 are the placement's.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use super::class::{Class, Classes};
+use super::config::Config;
+use super::in_page::{Bitmap, InPage, Page, WINDOW};
+use crate::block::table::{Plain, Table};
+use crate::first_fit::heap::{Extent, SegmentHeap};
+use crate::meter::Meter;
+use crate::source::Source;
+use crate::strategy::{AllocError, Fault};
+use crate::walk::{Span, SpanKind};
+
+/// No page, no left header: the end of a list.
+pub(super) const NIL: u32 = u32::MAX;
+
+/// H(P): the header of a page (Brent §4). Headers are named by their number in the table.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(super) struct PageHeader {
+    /// Neighbours on the list the page is on.
+    pub(super) next: u32,
+    pub(super) prev: u32,
+    /// "leftmost": the left header of that list, or the page's place in a pool.
+    pub(super) left: u32,
+    /// Top of the stack of free blocks within the page ([`InBand`](super::InBand)).
+    pub(super) free_list: u32,
+    /// Blocks from this one on were never used since the page was put to use.
+    pub(super) fresh: u32,
+    /// φ(P), "freekt": the number of free blocks.
+    pub(super) free_count: u32,
+    /// The size class.
+    pub(super) class: u32,
+    /// Which slot of the extent the page is, or [`NIL`] for a spare header.
+    slot: u32,
+}
+
+// SAFETY: every bit pattern is a value of its integers.
+unsafe impl Plain for PageHeader {}
+
+/// Pages over the FIRST-FIT heap. Invariants:
+/// - map[slot] − 1 is the header whose `slot` is that slot, for every page; 0 for other slots;
+/// - a page is one block in use of the heap, p bytes long and aligned to p;
+/// - the pages on S2 (linked through `next`) have all their blocks free;
+/// - `headers` has capacity for every header, `map` for every page's slot.
+#[derive(Debug)]
+pub(super) struct Pages<F, S, M> {
+    pub(super) classes: Classes,
+    pub(super) heap: SegmentHeap,
+    pub(super) source: S,
+    pub(super) meter: M,
+    headers: Table<PageHeader>,
+    map: Table<u32>,
+    /// Headers ever made; the spare ones among them are linked through `next`.
+    header_count: u32,
+    spare_headers: u32,
+    /// Pages there are.
+    count: u32,
+    /// Top of S2.
+    empty: u32,
+    page_shift: u32,
+    in_page: core::marker::PhantomData<F>,
+}
+
+impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
+    pub(super) const fn new(granule: usize, page_size: usize, source: S, meter: M) -> Self {
+        Self {
+            classes: Classes::new(),
+            heap: SegmentHeap::new(granule, page_size),
+            source,
+            meter,
+            headers: Table::new(),
+            map: Table::new(),
+            header_count: 0,
+            spare_headers: NIL,
+            count: 0,
+            empty: NIL,
+            page_shift: page_size.trailing_zeros(),
+            in_page: core::marker::PhantomData,
+        }
+    }
+
+    /// Builds the size classes; no page exists yet.
+    pub(super) fn open(&mut self, config: &Config, least: usize) -> Result<(), AllocError> {
+        self.classes.open(config, least.max(F::LEAST_BLOCK), &mut self.source)?;
+        if self.classes.count() > 0 {
+            let most_blocks = self.classes.get(0).capacity as usize;
+            self.headers = Table::with_tail(F::words(most_blocks));
+        }
+        Ok(())
+    }
+
+    /// p, bytes.
+    pub(super) fn page_size(&self) -> usize {
+        1 << self.page_shift
+    }
+
+    /// Number of pages.
+    pub(super) fn count(&self) -> usize {
+        self.count as usize
+    }
+
+    #[inline(always)]
+    pub(super) fn header(&self, page: u32) -> &PageHeader {
+        self.headers.get(page as usize)
+    }
+
+    #[inline(always)]
+    pub(super) fn header_mut(&mut self, page: u32) -> &mut PageHeader {
+        self.headers.get_mut(page as usize)
+    }
+
+    #[inline(always)]
+    pub(super) fn words(&self, page: u32) -> &[u64] {
+        self.headers.tail(page as usize)
+    }
+
+    #[inline(always)]
+    pub(super) fn class(&self, class: u32) -> &Class {
+        self.classes.get(class)
+    }
+
+    /// Tells the meter that a page's header was looked at.
+    #[inline(always)]
+    pub(super) fn visit(&self, page: u32) {
+        self.meter.visit(self.headers.record(page as usize));
+    }
+
+    /// Where a page starts.
+    #[inline(always)]
+    pub(super) fn base(&self, page: u32) -> NonNull<u8> {
+        let offset = (self.header(page).slot as usize) << self.page_shift;
+        // SAFETY: a page lies in the heap's memory, which starts at its origin.
+        unsafe { self.heap.address(0).add(offset) }
+    }
+
+    /// Where a block starts.
+    #[inline(always)]
+    pub(super) fn block_address(&self, page: u32, block: u32) -> NonNull<u8> {
+        let size = self.class(self.header(page).class).size;
+        // SAFETY: a page has `capacity` blocks of `size` bytes, and `block` is one of them.
+        unsafe { self.base(page).add(block as usize * size as usize) }
+    }
+
+    /// The page and block whose memory this address lies in; the address lies in a page.
+    #[inline(always)]
+    pub(super) fn locate(&self, address: NonNull<u8>) -> (u32, u32) {
+        let offset = self.heap.offset(address);
+        let page = self.map.get(offset >> self.page_shift) - 1;
+        let class = self.class(self.header(page).class);
+        (page, class.index(offset & (self.page_size() - 1)))
+    }
+
+    /// The page and block that start at any address, if there are such.
+    pub(super) fn find(&self, address: NonNull<u8>) -> Option<(u32, u32)> {
+        let offset = self.heap.offset(address);
+        let slot = offset >> self.page_shift;
+        if offset >= self.heap.len() || slot >= self.map.capacity() {
+            return None;
+        }
+        let page = self.map.get(slot).checked_sub(1)?;
+        let class = self.class(self.header(page).class);
+        let within = offset & (self.page_size() - 1);
+        let block = class.index(within);
+        (block < class.capacity && (block * class.size) as usize == within).then_some((page, block))
+    }
+
+    /// Whether any address lies in a page.
+    pub(super) fn is_in_page(&self, address: NonNull<u8>) -> bool {
+        let offset = self.heap.offset(address);
+        let slot = offset >> self.page_shift;
+        offset < self.heap.len() && slot < self.map.capacity() && *self.map.get(slot) != 0
+    }
+
+    fn view(&mut self, page: u32) -> Page<'_, M> {
+        let base = self.base(page).as_ptr();
+        let size = self.class(self.header(page).class).size;
+        let (header, words) = self.headers.record_and_tail(page as usize);
+        Page { header, words, base, size, meter: &self.meter }
+    }
+
+    /// Takes a free block of a page that has one; φ falls by 1.
+    #[inline(always)]
+    pub(super) fn take(&mut self, page: u32) -> NonNull<u8> {
+        let view = self.view(page);
+        view.header.free_count -= 1;
+        let block = F::take(view);
+        self.block_address(page, block)
+    }
+
+    /// Puts a block back to its page's free ones; φ rises by 1.
+    #[inline(always)]
+    pub(super) fn put(&mut self, page: u32, block: u32) {
+        let view = self.view(page);
+        view.header.free_count += 1;
+        F::put(view, block);
+    }
+
+    /// Calls `visit` for every page, in no particular order.
+    pub(super) fn for_each_page(&self, mut visit: impl FnMut(u32, &PageHeader)) {
+        for page in 0..self.header_count {
+            let header = self.header(page);
+            if header.slot != NIL {
+                visit(page, header);
+            }
+        }
+    }
+
+    /// Whether this block of a page is free.
+    pub(super) fn is_free(&self, page: u32, block: u32) -> bool {
+        let from = block / WINDOW as u32 * WINDOW as u32;
+        let window = self.free_window(page, from);
+        let offset = block - from;
+        window[offset as usize / 64] >> (offset % 64) & 1 == 1
+    }
+
+    fn free_window(&self, page: u32, from: u32) -> [u64; WINDOW / 64] {
+        let mut window = [0; WINDOW / 64];
+        let header = self.header(page);
+        let size = self.class(header.class).size;
+        F::mark_free(header, self.words(page), self.base(page).as_ptr(), size, from, &mut window);
+        window
+    }
+
+    /// Puts a page to use for a class: from S2, or else from S1. All its blocks are free.
+    ///
+    /// # Errors
+    /// [`AllocError::Exhausted`].
+    pub(super) fn acquire(&mut self, class: u32) -> Result<u32, AllocError> {
+        let page = if self.empty == NIL {
+            self.make()?
+        } else {
+            self.visit(self.empty);
+            let top = self.empty;
+            self.empty = self.header(top).next;
+            top
+        };
+        let capacity = self.class(class).capacity;
+        let header = self.header_mut(page);
+        header.class = class;
+        header.free_count = capacity;
+        header.fresh = 0;
+        F::format(self.view(page), capacity);
+        Ok(page)
+    }
+
+    /// Pushes a wholly free page, which is on no list, on S2.
+    pub(super) fn release(&mut self, page: u32) {
+        self.meter.link(self.headers.record(page as usize));
+        self.header_mut(page).next = self.empty;
+        self.empty = page;
+    }
+
+    /// Gives the pages of S2 back to the heap. Whether there were any.
+    pub(super) fn give_back(&mut self) -> bool {
+        let any = self.empty != NIL;
+        while self.empty != NIL {
+            let page = self.empty;
+            let header = *self.header(page);
+            self.empty = header.next;
+            *self.map.get_mut(header.slot as usize) = 0;
+            let start = self.granule_of_slot(header.slot);
+            self.heap.release(start, &self.meter);
+            self.recycle_header(page);
+            self.count -= 1;
+        }
+        any
+    }
+
+    /// Takes a page from S1.
+    fn make(&mut self) -> Result<u32, AllocError> {
+        let page = self.spare_header()?;
+        let granules = self.heap.granules_for(self.page_size()).ok_or(AllocError::Exhausted)?;
+        let block =
+            self.heap.allocate(granules, self.page_size(), &mut self.source, &self.meter)?;
+        let slot = self.slot_of(block);
+        if let Err(error) = self.map.ensure(slot as usize + 1, &mut self.source) {
+            self.heap.release(block.start, &self.meter);
+            return Err(error);
+        }
+        if page == self.spare_headers {
+            self.spare_headers = self.header(page).next;
+        } else {
+            self.header_count += 1;
+        }
+        self.count += 1;
+        *self.map.get_mut(slot as usize) = page + 1;
+        self.header_mut(page).slot = slot;
+        Ok(page)
+    }
+
+    /// A header no page has, not yet marked as used.
+    fn spare_header(&mut self) -> Result<u32, AllocError> {
+        if self.spare_headers != NIL {
+            return Ok(self.spare_headers);
+        }
+        self.headers.ensure(self.header_count as usize + 1, &mut self.source)?;
+        Ok(self.header_count)
+    }
+
+    fn recycle_header(&mut self, page: u32) {
+        let next = self.spare_headers;
+        let header = self.header_mut(page);
+        header.slot = NIL;
+        header.next = next;
+        self.spare_headers = page;
+    }
+
+    fn slot_of(&self, block: Extent) -> u32 {
+        (self.heap.bytes(block.start) >> self.page_shift) as u32
+    }
+
+    fn granule_of_slot(&self, slot: u32) -> u32 {
+        (((slot as usize) << self.page_shift) / self.heap.bytes(1)) as u32
+    }
+
+    /// The page a block of the heap in use is, if it is one.
+    fn page_of(&self, block: Extent) -> Option<u32> {
+        let slot = self.slot_of(block) as usize;
+        let page = if slot < self.map.capacity() { *self.map.get(slot) } else { 0 };
+        let page = page.checked_sub(1)?;
+        (self.granule_of_slot(self.header(page).slot) == block.start).then_some(page)
+    }
+
+    /// Walks blocks, pages and the bookkeeping. `unused` is what a free block within a page is.
+    pub(super) fn walk(&self, unused: SpanKind, visit: &mut dyn FnMut(Span)) {
+        for (block, free) in self.heap.blocks() {
+            if free {
+                visit(self.heap.span(block, SpanKind::Free));
+            } else if let Some(page) = self.page_of(block) {
+                self.walk_page(page, unused, visit);
+            } else {
+                visit(self.heap.span(block, SpanKind::Block));
+            }
+        }
+        crate::walk::dedicated(&self.source, visit);
+    }
+
+    fn walk_page(&self, page: u32, unused: SpanKind, visit: &mut dyn FnMut(Span)) {
+        let start = self.base(page).addr().get();
+        let class = self.class(self.header(page).class);
+        if self.header(page).free_count == class.capacity {
+            visit(Span { start, len: self.page_size(), kind: SpanKind::Free });
+            return;
+        }
+        let len = class.size as usize;
+        for from in (0..class.capacity).step_by(WINDOW) {
+            let window = self.free_window(page, from);
+            for block in from..class.capacity.min(from + WINDOW as u32) {
+                let offset = (block - from) as usize;
+                let free = window[offset / 64] >> (offset % 64) & 1 == 1;
+                let kind = if free { unused } else { SpanKind::Block };
+                visit(Span { start: start + block as usize * len, len, kind });
+            }
+        }
+        let used = class.capacity as usize * len;
+        if used < self.page_size() {
+            let slack =
+                Span { start: start + used, len: self.page_size() - used, kind: SpanKind::Slack };
+            visit(slack);
+        }
+    }
+
+    /// Checks the invariants of the heap, the map, the headers and S2; returns how many pages S2
+    /// has.
+    pub(super) fn audit(&self) -> Result<usize, Fault> {
+        self.heap.audit()?;
+        let mut pages = 0;
+        for (block, free) in self.heap.blocks() {
+            let Some(page) = self.page_of(block).filter(|_| !free) else { continue };
+            pages += 1;
+            let at = self.base(page).addr().get();
+            let header = self.header(page);
+            Fault::unless(page < self.header_count, "a page's header was made", at)?;
+            Fault::unless(
+                self.heap.bytes(block.len()) == self.page_size(),
+                "a page is a block of p bytes",
+                at,
+            )?;
+            let class = self.class(header.class);
+            let free = self.count_free(page);
+            Fault::unless(free == header.free_count, "φ counts the free blocks of its page", at)?;
+            Fault::unless(header.fresh <= class.capacity, "a page has at most c blocks", at)?;
+        }
+        let origin = self.source.extent().start;
+        Fault::unless(pages == self.count, "the map knows every page", origin)?;
+        let mut empty = 0;
+        let mut next = self.empty;
+        while next != NIL && empty <= self.count as usize {
+            let header = self.header(next);
+            let at = self.base(next).addr().get();
+            let whole = header.free_count == self.class(header.class).capacity;
+            Fault::unless(whole, "a page on S2 has all its blocks free", at)?;
+            empty += 1;
+            next = header.next;
+        }
+        Fault::unless(next == NIL, "S2 ends", origin)?;
+        Ok(empty)
+    }
+
+    fn count_free(&self, page: u32) -> u32 {
+        let capacity = self.class(self.header(page).class).capacity;
+        let mut free = 0;
+        for from in (0..capacity).step_by(WINDOW) {
+            let window = self.free_window(page, from);
+            for block in from..capacity.min(from + WINDOW as u32) {
+                let offset = (block - from) as usize;
+                free += (window[offset / 64] >> (offset % 64) & 1) as u32;
+            }
+        }
+        free
+    }
+
+    /// The class that serves a layout, if pages do.
+    #[inline(always)]
+    pub(super) fn class_of(&self, layout: Layout, unit: usize) -> Option<u32> {
+        self.classes.of(layout, unit)
+    }
+}
+
+impl<S: Source, M: Meter> Pages<Bitmap, S, M> {
+    /// Takes the page's next block that was never used; there is one.
+    #[inline(always)]
+    pub(super) fn take_fresh(&mut self, page: u32) -> NonNull<u8> {
+        let block = self.header(page).fresh;
+        self.header_mut(page).fresh = block + 1;
+        self.claim(page, block)
+    }
+
+    /// Takes this block, which is free; φ falls by 1.
+    #[inline(always)]
+    pub(super) fn claim(&mut self, page: u32, block: u32) -> NonNull<u8> {
+        let (header, words) = self.headers.record_and_tail(page as usize);
+        header.free_count -= 1;
+        Bitmap::claim(words, block);
+        self.block_address(page, block)
+    }
+}

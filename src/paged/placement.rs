@@ -1,0 +1,70 @@
+//! What makes one paged strategy differ from another: where a class's next block comes from.
+
+use core::ptr::NonNull;
+
+use super::in_page::InPage;
+use super::pages::Pages;
+use crate::meter::Meter;
+use crate::source::Source;
+use crate::strategy::{AllocError, Fault};
+use crate::walk::SpanKind;
+
+/// Chooses the block that serves a request, and keeps what it needs to choose.
+#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
+pub trait Placement: super::sealed::Sealed {
+    /// How the free blocks within a page are kept.
+    #[doc(hidden)]
+    type InPage: InPage;
+
+    /// Nothing placed yet.
+    #[doc(hidden)]
+    const INITIAL: Self;
+
+    /// The least block size in bytes it can work with.
+    #[doc(hidden)]
+    const LEAST_BLOCK: usize;
+
+    /// What a free block in a page with blocks in use is: [`SpanKind::Slack`] where it cannot be
+    /// allocated as things are.
+    #[doc(hidden)]
+    const UNUSED: SpanKind;
+
+    /// Takes memory for the classes of `pages`. May be called again after an error.
+    #[doc(hidden)]
+    fn open<S: Source, M: Meter>(
+        &mut self,
+        seed: u64,
+        pages: &mut Pages<Self::InPage, S, M>,
+    ) -> Result<(), AllocError>;
+
+    /// Allocates a block of a class.
+    #[doc(hidden)]
+    fn allocate<S: Source, M: Meter>(
+        &mut self,
+        class: u32,
+        pages: &mut Pages<Self::InPage, S, M>,
+    ) -> Result<NonNull<u8>, AllocError>;
+
+    /// Frees a block in use. Needs no memory.
+    #[doc(hidden)]
+    fn free<S: Source, M: Meter>(
+        &mut self,
+        page: u32,
+        block: u32,
+        pages: &mut Pages<Self::InPage, S, M>,
+    );
+
+    /// Whether a block is free.
+    #[doc(hidden)]
+    fn is_free<S: Source, M: Meter>(
+        page: u32,
+        block: u32,
+        pages: &Pages<Self::InPage, S, M>,
+    ) -> bool;
+
+    /// Checks the placement's invariants; returns the number of pages it keeps, which with those
+    /// of S2 must be all.
+    #[doc(hidden)]
+    fn audit<S: Source, M: Meter>(&self, pages: &Pages<Self::InPage, S, M>)
+    -> Result<usize, Fault>;
+}

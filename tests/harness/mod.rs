@@ -1,0 +1,323 @@
+//! What must hold of every strategy, driven by random sequences of requests.
+//!
+//! A strategy joins by one line in `properties.rs`. The harness keeps its own model of the blocks
+//! in use — an independent oracle — and checks, as it goes:
+//! - a block is aligned, as long as asked, and overlaps no other;
+//! - contents survive everything that happens to other blocks, and resizing;
+//! - a checked free refuses what is not a block in use, and changes nothing;
+//! - after exhaustion, and at any time, `audit` finds no fault and `usage` agrees with the model;
+//! - bookkeeping (page headers, left headers, tables) lies apart from all pages and blocks.
+
+use std::alloc::Layout;
+use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+use pagewise::source::Region;
+use pagewise::walk::SpanKind;
+use pagewise::{AllocError, Freed, Strategy};
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+
+/// A request. `which` picks among the blocks in use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Request {
+    Allocate { size: usize, align: usize },
+    Resize { which: usize, size: usize },
+    Free { which: usize },
+    CheckedFree { which: usize },
+    WrongFree { which: usize, offset: isize, size: usize },
+}
+
+/// Sizes as programs ask for them: mostly small, some a few pages long, now and then 0.
+fn size() -> impl Strategy_<Value = usize> {
+    prop_oneof![
+        1 => Just(0usize),
+        40 => 1..=64usize,
+        30 => 65..=600usize,
+        20 => 601..=5_000usize,
+        5 => 5_001..=40_000usize,
+        1 => 100_000..=3_000_000usize,
+    ]
+}
+
+use proptest::strategy::Strategy as Strategy_;
+
+fn align() -> impl Strategy_<Value = usize> {
+    prop_oneof![
+        20 => (0..=4u32).prop_map(|shift| 1usize << shift),
+        3 => (5..=9u32).prop_map(|shift| 1usize << shift),
+        1 => (10..=17u32).prop_map(|shift| 1usize << shift),
+    ]
+}
+
+/// Cases per property, and where the seeds of failed ones are kept: beside the test, to be tried
+/// first from then on. `PROPTEST_CASES` overrides the number.
+pub(crate) fn config() -> ProptestConfig {
+    let persistence = FileFailurePersistence::WithSource("regressions");
+    ProptestConfig {
+        failure_persistence: Some(Box::new(persistence)),
+        ..ProptestConfig::with_cases(48)
+    }
+}
+
+/// A sequence of requests, long enough to fill and empty many pages.
+pub(crate) fn requests() -> impl Strategy_<Value = Vec<Request>> {
+    let request = prop_oneof![
+        10 => (size(), align()).prop_map(|(size, align)| Request::Allocate { size, align }),
+        3 => (any::<usize>(), size()).prop_map(|(which, size)| Request::Resize { which, size }),
+        6 => any::<usize>().prop_map(|which| Request::Free { which }),
+        1 => any::<usize>().prop_map(|which| Request::CheckedFree { which }),
+        1 => (any::<usize>(), -70_000..70_000isize, size())
+            .prop_map(|(which, offset, size)| Request::WrongFree { which, offset, size }),
+    ];
+    prop::collection::vec(request, 1..600)
+}
+
+/// A block in use, as the model knows it.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    address: NonNull<u8>,
+    layout: Layout,
+    /// What the block is filled with starts from this.
+    tint: u8,
+}
+
+impl Block {
+    fn start(&self) -> usize {
+        self.address.addr().get()
+    }
+
+    fn fill(&self) {
+        for index in 0..self.layout.size() {
+            // SAFETY: the block is in use and this long.
+            unsafe { self.address.add(index).write(self.tint.wrapping_add(index as u8)) };
+        }
+    }
+
+    fn verify(&self, len: usize) {
+        for index in 0..len {
+            // SAFETY: the block is in use, at least this long, and was filled.
+            let byte = unsafe { self.address.add(index).read() };
+            assert_eq!(byte, self.tint.wrapping_add(index as u8), "byte {index} of {self:?}");
+        }
+    }
+}
+
+/// The strategy under test beside the model of what it should hold.
+struct Bench<'s> {
+    strategy: &'s mut dyn Strategy,
+    blocks: Vec<Block>,
+    /// Start → end of the blocks that have bytes.
+    extents: BTreeMap<usize, usize>,
+    tint: u8,
+}
+
+impl Bench<'_> {
+    fn pick(&self, which: usize) -> Option<usize> {
+        which.checked_rem(self.blocks.len())
+    }
+
+    fn perform(&mut self, request: Request) {
+        match request {
+            Request::Allocate { size, align } => self.allocate(size, align),
+            Request::Resize { which, size } => {
+                if let Some(index) = self.pick(which) {
+                    self.resize(index, size);
+                }
+            }
+            Request::Free { which } => {
+                if let Some(index) = self.pick(which) {
+                    self.free(index);
+                }
+            }
+            Request::CheckedFree { which } => {
+                if let Some(index) = self.pick(which) {
+                    self.checked_free(index);
+                }
+            }
+            Request::WrongFree { which, offset, size } => self.wrong_free(which, offset, size),
+        }
+    }
+
+    fn allocate(&mut self, size: usize, align: usize) {
+        let layout = Layout::from_size_align(size, align).expect("a valid layout");
+        let before = self.strategy.usage();
+        match self.strategy.allocate(layout) {
+            Ok(memory) => {
+                assert!(memory.len() >= size);
+                self.enter(memory.cast(), layout);
+            }
+            Err(AllocError::Exhausted) => {
+                let after = self.strategy.usage();
+                assert_eq!(before.blocks, after.blocks);
+                assert_eq!(before.requested, after.requested);
+                self.strategy.audit().expect("exhaustion loses nothing");
+            }
+        }
+    }
+
+    fn enter(&mut self, address: NonNull<u8>, layout: Layout) {
+        assert!(address.addr().get().is_multiple_of(layout.align()), "{layout:?} at {address:?}");
+        self.tint = self.tint.wrapping_add(37);
+        let block = Block { address, layout, tint: self.tint };
+        if layout.size() > 0 {
+            let (start, end) = (block.start(), block.start() + layout.size());
+            let below = self.extents.range(..end).next_back();
+            assert!(below.is_none_or(|(_, &below)| below <= start), "{block:?} overlaps");
+            self.extents.insert(start, end);
+        }
+        block.fill();
+        self.blocks.push(block);
+    }
+
+    fn leave(&mut self, index: usize) -> Block {
+        let block = self.blocks.swap_remove(index);
+        if block.layout.size() > 0 {
+            self.extents.remove(&block.start());
+        }
+        block.verify(block.layout.size());
+        block
+    }
+
+    fn resize(&mut self, index: usize, size: usize) {
+        let old = self.blocks[index];
+        old.verify(old.layout.size());
+        // SAFETY: the block is in use with this layout; sizes are far below isize::MAX.
+        match unsafe { self.strategy.reallocate(old.address, old.layout, size) } {
+            Ok(memory) => {
+                assert!(memory.len() >= size);
+                self.blocks.swap_remove(index);
+                self.extents.remove(&old.start());
+                let layout = Layout::from_size_align(size, old.layout.align()).expect("valid");
+                let moved = Block { address: memory.cast(), layout, tint: old.tint };
+                moved.verify(old.layout.size().min(size));
+                self.enter(moved.address, layout);
+            }
+            Err(AllocError::Exhausted) => {
+                old.verify(old.layout.size());
+                self.strategy.audit().expect("exhaustion loses nothing");
+            }
+        }
+    }
+
+    fn free(&mut self, index: usize) {
+        let block = self.leave(index);
+        // SAFETY: the block is in use with this layout, and the model has forgotten it.
+        unsafe { self.strategy.deallocate(block.address, block.layout) };
+    }
+
+    fn checked_free(&mut self, index: usize) {
+        let block = self.leave(index);
+        let expected = if block.layout.size() > 0 { Freed::Freed } else { Freed::Unallocated };
+        assert_eq!(self.strategy.try_free(block.address, block.layout), expected);
+        assert_eq!(self.strategy.try_free(block.address, block.layout), Freed::Unallocated);
+    }
+
+    /// A pointer that is not the start of a block in use must be refused.
+    fn wrong_free(&mut self, which: usize, offset: isize, size: usize) {
+        let Some(index) = self.pick(which) else { return };
+        let address = self.blocks[index].start().wrapping_add_signed(offset).max(1);
+        if self.blocks.iter().any(|block| block.start() == address) {
+            return;
+        }
+        let wrong = NonNull::new(std::ptr::without_provenance_mut(address)).expect("not null");
+        let layout = Layout::from_size_align(size.max(1), 1).expect("a valid layout");
+        let before = self.strategy.usage();
+        assert_eq!(self.strategy.try_free(wrong, layout), Freed::Unallocated);
+        assert_eq!(self.strategy.usage(), before);
+    }
+
+    fn check(&self) {
+        self.strategy.audit().expect("every invariant holds");
+        let usage = self.strategy.usage();
+        let in_use = self.blocks.iter().filter(|block| block.layout.size() > 0);
+        assert_eq!(usage.blocks, in_use.clone().count());
+        assert_eq!(usage.requested, in_use.map(|block| block.layout.size()).sum::<usize>());
+        assert!(usage.peak_held >= usage.held && usage.peak_requested >= usage.requested);
+        self.check_bookkeeping_lies_apart();
+    }
+
+    /// Headers are outside every page: above the last of what is handed out.
+    fn check_bookkeeping_lies_apart(&self) {
+        let mut header_start = usize::MAX;
+        let mut last_end = 0;
+        self.strategy.walk(&mut |span| match span.kind {
+            SpanKind::Header => header_start = header_start.min(span.start),
+            _ => last_end = last_end.max(span.end()),
+        });
+        assert!(last_end <= header_start, "bookkeeping lies among pages");
+    }
+}
+
+/// Performs the requests on a strategy and checks it as it goes and at the end.
+pub(crate) fn drive(strategy: &mut dyn Strategy, requests: &[Request]) {
+    let mut bench = Bench { strategy, blocks: Vec::new(), extents: BTreeMap::new(), tint: 0 };
+    for (index, &request) in requests.iter().enumerate() {
+        bench.perform(request);
+        if index % 32 == 0 {
+            bench.check();
+        }
+    }
+    bench.check();
+    while !bench.blocks.is_empty() {
+        bench.free(bench.blocks.len() / 2);
+    }
+    bench.check();
+    assert_eq!(bench.strategy.usage().block, 0, "everything was freed");
+}
+
+/// Memory for a fixed region.
+pub(crate) struct Memory(Vec<MaybeUninit<u64>>);
+
+impl Memory {
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self(vec![MaybeUninit::uninit(); bytes / 8])
+    }
+
+    /// The memory as a region.
+    ///
+    /// # Safety
+    /// The region, and what is allocated from it, is not used after the memory was dropped, and
+    /// there is only one.
+    pub(crate) unsafe fn region(&mut self) -> Region {
+        // SAFETY: the vector's buffer stays in place, and is exclusive by the caller's promise.
+        unsafe { Region::new(self.0.as_mut_ptr().cast(), self.0.len() * 8) }
+    }
+}
+
+/// Allocates blocks of one size until memory is exhausted, frees every other one, and fills the
+/// gaps again: as many blocks as were freed must fit, where the strategy reuses blocks singly.
+pub(crate) fn exhaust_and_refill(strategy: &mut dyn Strategy, size: usize, reuses: bool) {
+    let layout = Layout::from_size_align(size, 1).expect("a valid layout");
+    let mut blocks = Vec::new();
+    while let Ok(block) = strategy.allocate(layout) {
+        blocks.push(block.cast::<u8>());
+    }
+    assert!(!blocks.is_empty(), "the region holds at least one block");
+    strategy.audit().expect("exhaustion loses nothing");
+    let mut kept = Vec::new();
+    let mut freed = 0;
+    for (index, &block) in blocks.iter().enumerate() {
+        if index % 2 == 0 {
+            // SAFETY: the block is in use with this layout, and is freed once.
+            unsafe { strategy.deallocate(block, layout) };
+            freed += 1;
+        } else {
+            kept.push(block);
+        }
+    }
+    strategy.audit().expect("every invariant holds");
+    let mut refilled = 0;
+    while let Ok(block) = strategy.allocate(layout) {
+        kept.push(block.cast());
+        refilled += 1;
+    }
+    assert!(!reuses || refilled >= freed, "{refilled} of {freed} blocks of {size} B fit again");
+    for block in kept {
+        // SAFETY: as above.
+        unsafe { strategy.deallocate(block, layout) };
+    }
+    strategy.audit().expect("every invariant holds");
+    assert_eq!(strategy.usage().blocks, 0);
+}

@@ -1,0 +1,120 @@
+//! Every strategy against the harness: one line each.
+
+mod harness;
+
+use pagewise::first_fit::FirstFit;
+use pagewise::paged::{
+    AtRandom, Bitmap, Config, CurrentPage, InBand, LeastFree, LeftHeaders, MostFree, Mru, NoFree,
+    Paged, Queue, Quick, RandomB, Stack,
+};
+use pagewise::sizemap::SizeMap;
+use pagewise::source::Region;
+use proptest::prelude::*;
+
+/// Parameters that pull the paged strategies in different directions.
+const CONFIGS: [Config; 6] = [
+    Config::with_page_size(4096),
+    // The papers' machine.
+    Config { page_size: 512, unit: 8, ffcrossover: 120, ..Config::new() },
+    // All by pages; every size a class; a high tolerance.
+    Config {
+        page_size: 4096,
+        ffcrossover: 4096,
+        sizemap: SizeMap::Linear,
+        freetol: 1638,
+        ..Config::new()
+    },
+    // Few classes; blocks aligned to 4 bytes only.
+    Config {
+        page_size: 2048,
+        unit: 4,
+        ffcrossover: 2048,
+        sizemap: SizeMap::Geometric { ratio: core::f64::consts::E },
+        ..Config::new()
+    },
+    // Given classes, with FIRST-FIT above the last of them.
+    Config {
+        page_size: 1024,
+        unit: 8,
+        ffcrossover: 512,
+        sizemap: SizeMap::Classes(&[24, 48, 200]),
+        freetol: 400,
+        ..Config::new()
+    },
+    Config::new(),
+];
+
+const REGION: usize = 4 << 20;
+
+macro_rules! strategies {
+    ($($name:ident: $reuses:literal, |$config:ident, $source:ident| $make:expr;)*) => {$(
+        mod $name {
+            use super::*;
+
+            fn make($config: Config, $source: Region) -> impl pagewise::Strategy {
+                $make
+            }
+
+            proptest! {
+                #![proptest_config(harness::config())]
+
+                #[test]
+                fn keeps_its_promises(
+                    requests in harness::requests(),
+                    config in 0..CONFIGS.len(),
+                ) {
+                    let mut memory = harness::Memory::new(REGION);
+                    // SAFETY: the strategy is dropped before the memory.
+                    let mut strategy = make(CONFIGS[config], unsafe { memory.region() });
+                    harness::drive(&mut strategy, &requests);
+                }
+            }
+
+            #[test]
+            fn survives_exhaustion() {
+                for config in CONFIGS {
+                    for size in [12, 100, 700, 20_000] {
+                        let mut memory = harness::Memory::new(REGION / 4);
+                        // SAFETY: the strategy is dropped before the memory.
+                        let mut strategy = make(config, unsafe { memory.region() });
+                        // Pages below the tolerance φ0 wait for more of their blocks to be freed.
+                        let reuses = $reuses && config.freetol <= size;
+                        harness::exhaust_and_refill(&mut strategy, size, reuses);
+                    }
+                }
+            }
+
+            #[test]
+            fn a_region_too_small_for_anything_only_fails() {
+                for bytes in [0, 8, 64, 512, 4096] {
+                    let mut memory = harness::Memory::new(bytes);
+                    // SAFETY: the strategy is dropped before the memory.
+                    let mut strategy = make(Config::new(), unsafe { memory.region() });
+                    for _ in 0..3 {
+                        let layout = std::alloc::Layout::new::<[u64; 8]>();
+                        assert!(pagewise::Strategy::allocate(&mut strategy, layout).is_err());
+                        pagewise::Strategy::audit(&strategy).expect("every invariant holds");
+                    }
+                }
+            }
+        }
+    )*};
+}
+
+type Chosen<O, F = Bitmap> = CurrentPage<LeftHeaders<O>, F>;
+
+strategies! {
+    stack: true, |config, source| Paged::<Stack, _>::new(config, source, ());
+    queue: true, |config, source| Paged::<Queue, _>::new(config, source, ());
+    random: true, |config, source| Paged::<AtRandom, _>::new(config, source, ());
+    no_free: false, |config, source| Paged::<NoFree, _>::new(config, source, ());
+    quick: false, |config, source| Paged::<Quick, _>::new(config, source, ());
+    first_fit: true, |config, source| FirstFit::new(config.unit, config.page_size, source, ());
+    random_b: true, |config, source| Paged::<CurrentPage<RandomB>, _>::new(config, source, ());
+    most_free: true, |config, source| Paged::<Chosen<MostFree>, _>::new(config, source, ());
+    least_free: true, |config, source| Paged::<Chosen<LeastFree>, _>::new(config, source, ());
+    mru: true, |config, source| Paged::<Chosen<Mru>, _>::new(config, source, ());
+    most_free_in_band: true, |config, source| Paged::<Chosen<MostFree, InBand>, _>::new(config, source, ());
+    mru_in_band: true, |config, source| Paged::<Chosen<Mru, InBand>, _>::new(config, source, ());
+    random_b_in_band: true, |config, source| Paged::<CurrentPage<RandomB, InBand>, _>::new(config, source, ());
+}
