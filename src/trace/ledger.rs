@@ -9,31 +9,48 @@ const LARGEST: u64 = i64::MAX as u64;
 
 /// Keeps the books of a sequence of events: which slots are in use and by how many bytes, the most
 /// that ever were, and the threads seen. Memory: 12 bytes for each of the most blocks ever live.
+///
+/// [`Reader`](super::Reader) and [`Writer`](super::Writer) keep one of their own.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub struct Ledger {
     slots: Slots,
     /// Size of the block in each slot; meaningless for a free slot.
     sizes: Vec<u64>,
     live_bytes: u64,
-    pub(crate) counts: Counts,
+    counts: Counts,
 }
 
 /// What a ledger has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// Events of any kind.
-    pub(crate) events: u64,
+    pub events: u64,
     /// Threads: one more than the greatest number seen.
-    pub(crate) threads: u32,
+    pub threads: u32,
     /// Most blocks live at one time.
-    pub(crate) peak_blocks: u64,
+    pub peak_blocks: u64,
     /// Most bytes requested and live at one time.
-    pub(crate) peak_bytes: u64,
+    pub peak_bytes: u64,
 }
 
 impl Ledger {
-    /// Enters an event. On an error nothing is changed.
-    pub(crate) fn enter(&mut self, event: Event) -> Result<(), Invalid> {
+    /// No event yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What the events so far add up to.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Enters an event. O(1) amortised.
+    ///
+    /// # Errors
+    /// What is wrong with it, if it cannot stand here; nothing is changed.
+    pub fn enter(&mut self, event: Event) -> Result<(), Invalid> {
         match event {
             Event::Allocate { slot, size, align } => self.allocate(slot, size, align)?,
             Event::Reallocate { slot, size } => self.reallocate(slot, size)?,

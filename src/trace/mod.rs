@@ -9,7 +9,7 @@
 //! * [`Event`]: the model. Blocks are named by *slots*, small numbers reused by a fixed rule
 //!   ([`Slots`]), so that a replay needs a table as long as the most blocks live at one time.
 //! * [`Writer`], [`Reader`]: the compact file format, `.pwt`. Both stream, and both check every
-//!   event against the same `Ledger`, so that a file that was written can be read, and a file that
+//!   event against the same [`Ledger`], so that a file that was written can be read, and a file that
 //!   can be read can be replayed without further checks.
 //! * [`raw`]: what a recorder writes while the program runs, and its conversion to events.
 //! * [`Recording`]: records a Rust program from inside, as a wrapper of its global allocator.
@@ -34,6 +34,7 @@ mod write;
 pub use error::{Invalid, ReadError, Reason, WriteError};
 pub use event::Event;
 pub use header::{Header, Origin};
+pub use ledger::{Counts, Ledger};
 pub use read::{Reader, open};
 #[cfg(target_os = "linux")]
 pub use recording::Recording;

@@ -85,7 +85,7 @@ impl<R: Read> Reader<R> {
     fn next_event(&mut self) -> Result<Option<Event>, Reason> {
         if self.consumed == self.frames.content().len() {
             let more = self.next_frame()?;
-            let found = self.ledger.counts.events;
+            let found = self.ledger.counts().events;
             return match (more, found == self.header.events) {
                 (false, true) => self.check_claims().map(|()| None),
                 (false, false) => Err(Reason::Truncated),
@@ -93,7 +93,7 @@ impl<R: Read> Reader<R> {
                 (true, false) => self.next_event(),
             };
         }
-        if self.ledger.counts.events == self.header.events {
+        if self.ledger.counts().events == self.header.events {
             return Err(Reason::Trailing);
         }
         let content = self.frames.content();
@@ -115,7 +115,7 @@ impl<R: Read> Reader<R> {
 
     /// Compares the header's figures with those of the events.
     fn check_claims(&self) -> Result<(), Reason> {
-        let (claims, counts) = (&self.header, self.ledger.counts);
+        let (claims, counts) = (&self.header, self.ledger.counts());
         let pairs = [
             ("threads", claims.threads.into(), counts.threads.into()),
             ("live blocks at most", claims.peak_blocks, counts.peak_blocks),
@@ -140,7 +140,7 @@ impl<R: Read> Iterator for Reader<R> {
         result
             .map_err(|reason| ReadError {
                 file: self.file.clone(),
-                event: self.ledger.counts.events,
+                event: self.ledger.counts().events,
                 offset: self.frame.0,
                 reason,
             })

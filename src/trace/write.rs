@@ -79,7 +79,7 @@ impl<W: Write + Seek> Writer<W> {
     pub fn write(&mut self, event: Event) -> Result<(), WriteError> {
         self.ledger
             .enter(event)
-            .map_err(|invalid| WriteError::Event { event: self.ledger.counts.events, invalid })?;
+            .map_err(|invalid| WriteError::Event { event: self.ledger.counts().events, invalid })?;
         self.encoder.encode(event, &mut self.content);
         if self.content.len() >= FRAME {
             self.close_frame()?;
@@ -90,7 +90,7 @@ impl<W: Write + Seek> Writer<W> {
     /// Events written.
     #[must_use]
     pub fn events(&self) -> u64 {
-        self.ledger.counts.events
+        self.ledger.counts().events
     }
 
     /// Length in bytes of what was compressed and written, header included. An event counts when
@@ -116,7 +116,7 @@ impl<W: Write + Seek> Writer<W> {
         if !self.content.is_empty() {
             self.close_frame()?;
         }
-        let header = Header::new(self.origin, self.ledger.counts, recorded_events);
+        let header = Header::new(self.origin, self.ledger.counts(), recorded_events);
         self.out.seek(SeekFrom::Start(self.start))?;
         self.out.write_all(&header.encode()?)?;
         self.out.seek(SeekFrom::Start(self.start + self.length))?;

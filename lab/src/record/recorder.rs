@@ -1,0 +1,56 @@
+//! The recorder library inside this binary, and where it is put so that the loader finds it.
+
+use std::env;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// `libpagewise_record.so`, built by `build.rs`; empty where recording is not supported.
+const LIBRARY: &[u8] = include_bytes!(env!("PAGEWISE_RECORDER"));
+
+/// Puts the library into the user's cache directory, or else into `fallback`, and gives its path.
+///
+/// The cache is better: processes that outlive the recording can still load it.
+pub(super) fn place(fallback: &Path) -> anyhow::Result<PathBuf> {
+    if LIBRARY.is_empty() {
+        anyhow::bail!("recording needs Linux");
+    }
+    let cached = cache_directory().filter(|path| preloadable(path)).and_then(|directory| {
+        fs::create_dir_all(&directory).ok()?;
+        put(&directory).ok()
+    });
+    if let Some(path) = cached {
+        return Ok(path);
+    }
+    if !preloadable(fallback) {
+        anyhow::bail!(
+            "the recorder cannot be preloaded from {}: the path has a space or a colon; set TMPDIR",
+            fallback.display()
+        );
+    }
+    Ok(put(fallback)?)
+}
+
+/// Whether the loader can take a path from `LD_PRELOAD`, where spaces and colons separate.
+fn preloadable(path: &Path) -> bool {
+    path.is_absolute() && !path.to_string_lossy().contains([' ', ':', '\u{fffd}'])
+}
+
+fn cache_directory() -> Option<PathBuf> {
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
+    Some(cache.join("pagewise"))
+}
+
+/// Writes the library into `directory`, unless the same is there, under a name made of its
+/// checksum: versions of pagewise do not disturb each other.
+fn put(directory: &Path) -> std::io::Result<PathBuf> {
+    let path = directory.join(format!("libpagewise_record-{:08x}.so", crc32fast::hash(LIBRARY)));
+    if fs::read(&path).is_ok_and(|found| found == LIBRARY) {
+        return Ok(path);
+    }
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.write_all(LIBRARY)?;
+    file.persist(&path).map_err(|error| error.error)?;
+    Ok(path)
+}
