@@ -47,21 +47,35 @@ pub(super) fn all(
     progress: &Progress,
 ) -> anyhow::Result<Vec<Result<Metered, Stop>>> {
     let one = |competitor: &Competitor| {
-        let metered = match competitor {
-            Competitor::System => system::metered(path)?,
-            Competitor::Strategy(entry) => {
-                let meter = PageMeter::new(os_page_size());
-                let mut strategy = entry.build_metered(config, CAPACITY, &meter)?;
-                strategy_over(workload, &mut *strategy, &meter)
-            }
-        };
+        let metered = one(workload, path, *competitor, config)?;
         progress.step(1, || format!("{}: {}", workload.name, competitor.name()));
-        match metered {
-            Err(Stop::Trace(error)) => Err(error),
-            result => Ok(result),
-        }
+        Ok(metered)
     };
     competitors.par_iter().map(one).collect()
+}
+
+/// Meters one competitor, as [`all`] does.
+///
+/// # Errors
+/// If the trace cannot be read any more.
+pub(super) fn one(
+    workload: &Workload,
+    path: &Path,
+    competitor: Competitor,
+    config: Config,
+) -> anyhow::Result<Result<Metered, Stop>> {
+    let metered = match competitor {
+        Competitor::System => system::metered(path)?,
+        Competitor::Strategy(entry) => {
+            let meter = PageMeter::new(os_page_size());
+            let mut strategy = entry.build_metered(config, CAPACITY, &meter)?;
+            strategy_over(workload, &mut *strategy, &meter)
+        }
+    };
+    match metered {
+        Err(Stop::Trace(error)) => Err(error),
+        result => Ok(result),
+    }
 }
 
 /// Meters one strategy, which reports to `meter`.

@@ -24,8 +24,7 @@ use crate::progress::Progress;
 use crate::workload::Workload;
 use crate::{bundled, units};
 
-use row::Row;
-
+pub(crate) use row::Row;
 pub(crate) use system::{Args as SystemArgs, run as run_system};
 
 /// Measures every strategy over traces, and says which is fastest and leanest
@@ -67,9 +66,10 @@ Examples:
   pagewise compare --json > rows.json
 
 What is measured:
-  ns/pair      time per allocation or reallocation with the free that matches it; median of the
-               rounds. Each block's first and last byte are written. Blocks live at the end of the
-               trace are freed inside the measurement.
+  ns/pair      processor time per allocation or reallocation with the free that matches it; median
+               of the rounds. Each block's first and last byte are written. Blocks live at the end
+               of the trace are freed inside the measurement. +/- is half the distance between the
+               quartiles.
   items/pair   list items visited by the strategy's bookkeeping; \"paged\" counts only the pairs
                that pages served. Not known of SYSTEM.
   peak held    most bytes taken from the operating system at one time, bookkeeping included.
@@ -125,6 +125,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Measures one competitor over one trace, timed once.
+///
+/// # Errors
+/// A trace that cannot be read.
+pub(crate) fn once(
+    workload: &Workload,
+    path: &Path,
+    competitor: Competitor,
+    config: Config,
+) -> anyhow::Result<Row> {
+    let metered = metered::one(workload, path, competitor, config)?;
+    let times = timed::one(workload, path, competitor, config)?;
+    Ok(Row::new(competitor.name(), workload, metered, times))
 }
 
 /// One trace, and how each competitor did on it.

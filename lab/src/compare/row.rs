@@ -4,12 +4,13 @@ use serde::Serialize;
 
 use super::metered::Metered;
 use super::timed::Times;
+use crate::units;
 use crate::workload::{Stop, Workload};
 
 /// What was measured of one strategy over one trace. The fields named here are those of `--json`;
 /// one that could not be measured is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(super) struct Row {
+pub(crate) struct Row {
     pub(super) trace: String,
     pub(super) strategy: &'static str,
     /// Median time of the rounds ÷ pairs, in nanoseconds.
@@ -64,6 +65,31 @@ impl Row {
             spread: times.spread(),
             ..row
         }
+    }
+}
+
+impl Row {
+    pub(crate) fn strategy(&self) -> &'static str {
+        self.strategy
+    }
+
+    /// Why there is no result, if there is none.
+    pub(crate) fn stopped(&self) -> Option<&str> {
+        self.stopped.as_deref()
+    }
+
+    /// What is known, as pairs of a name and a text.
+    pub(crate) fn described(&self) -> Vec<(&'static str, String)> {
+        let texts = [
+            ("time", self.ns_per_pair.map(|ns| format!("{ns:.1} ns per pair"))),
+            ("items visited", self.items_per_pair.map(|items| format!("{items:.2} per pair"))),
+            ("  by pages", self.items_per_paged_pair.map(|items| format!("{items:.2} per pair"))),
+            ("peak requested", Some(units::bytes(self.peak_requested_bytes))),
+            ("peak held", self.peak_held_bytes.map(units::bytes)),
+            ("fragmentation", self.fragmentation.map(|share| format!("{:.1} %", share * 100.0))),
+            ("OS pages", self.pages_touched.map(units::thousands)),
+        ];
+        texts.into_iter().filter_map(|(name, text)| Some((name, text?))).collect()
     }
 }
 

@@ -142,6 +142,22 @@ pub(super) fn all(
     Ok(Timed { times, noise })
 }
 
+/// Times one competitor, once.
+///
+/// # Errors
+/// As [`all`].
+pub(super) fn one(
+    workload: &Workload,
+    path: &Path,
+    competitor: Competitor,
+    config: Config,
+) -> anyhow::Result<Result<Times, Stop>> {
+    let _pinned = Pinned::to_one_cpu();
+    let mut lane = Lane::new(&competitor);
+    lane.run(workload, path, config)?;
+    Ok(lane.times())
+}
+
 /// How much larger the larger of two numbers is, as a fraction of the smaller.
 fn difference(a: f64, b: f64) -> f64 {
     a.max(b) / a.min(b).max(1.0) - 1.0

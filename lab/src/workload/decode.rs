@@ -17,6 +17,7 @@ pub(crate) struct Facts {
     pub(crate) events: u64,
     pub(crate) allocations: u64,
     pub(crate) reallocations: u64,
+    pub(crate) frees: u64,
     /// Blocks still live when the trace ends; a replay frees them.
     pub(crate) live_at_end: u64,
     /// The most bytes requested and not yet freed at one time.
@@ -26,6 +27,11 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
+    /// Operations of a replay, the frees at its end included.
+    pub(crate) fn operations(&self) -> u64 {
+        self.pairs() + self.frees + self.live_at_end
+    }
+
     /// Requests that a free will match: what times and items are divided by.
     pub(crate) fn pairs(&self) -> u64 {
         self.allocations + self.reallocations
@@ -136,6 +142,7 @@ where
             Event::Free { slot } => {
                 let block = *self.find(slot)?;
                 self.live[slot as usize] = None;
+                self.facts.frees += 1;
                 self.requested -= block.requested;
                 free(slot, block)
             }
@@ -202,6 +209,7 @@ mod tests {
         let (facts, ops) = decode(&[allocate(0, 10), allocate(1, 0)]).unwrap();
         assert_eq!(ops, 4);
         assert_eq!((facts.live_at_end, facts.slots, facts.pairs()), (2, 2, 2));
+        assert_eq!(facts.operations(), 4);
     }
 
     #[test]

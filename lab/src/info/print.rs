@@ -1,0 +1,122 @@
+//! What is in one trace, for the terminal.
+
+use super::Info;
+use super::histogram::Histogram;
+use super::statistics::Split;
+use crate::replay::sparkline;
+use crate::units::{bytes, count, thousands};
+
+/// Length of the longest bar of a histogram.
+const BAR: u64 = 40;
+
+/// Everything about a trace.
+pub(super) fn text(info: &Info) -> String {
+    let statistics = &info.statistics;
+    let command: Vec<&str> =
+        [info.program.as_str()].into_iter().chain(info.arguments.iter().map(|a| &**a)).collect();
+    let mut lines = vec![
+        info.trace.clone(),
+        line("program", &shell_words(&command)),
+        line("recorded", info.date.as_deref().unwrap_or("at an unknown time")),
+    ];
+    if !info.note.is_empty() {
+        lines.push(line("note", &info.note.replace('\n', " ")));
+    }
+    let part = if info.recorded_events > info.events {
+        format!(", the first of {} recorded", thousands(info.recorded_events))
+    } else {
+        String::new()
+    };
+    let threads = count(u64::from(info.threads), "thread");
+    lines.push(line("events", &format!("{}{part}, in {threads}", thousands(info.events))));
+    lines.push(line("allocations", &split(statistics.allocations, thousands)));
+    lines.push(line("reallocations", &thousands(statistics.reallocations)));
+    lines.push(line("frees", &thousands(statistics.frees)));
+    lines.push(line("live at most", &split(statistics.max_live_blocks, thousands)));
+    lines.push(line("sizes", &split(statistics.sizes, thousands)));
+    lines.push(line("requested", &bytes(statistics.requested_bytes)));
+    lines.push(line("allocated", &split(statistics.allocated_bytes, bytes)));
+    lines.push(line("  at most", &split(statistics.max_allocated_bytes, bytes)));
+    lines.push(line(
+        "segregated",
+        &format!("{:.2} % of that (%SS)", statistics.segregated_storage_percent),
+    ));
+    let most = statistics.max_requested_bytes;
+    let spark = sparkline(&statistics.live_bytes, most);
+    lines.push(line("live bytes", &format!("{spark} {} requested at most", bytes(most))));
+    lines.push("  requested sizes, up to".into());
+    lines.extend(bars(&statistics.size_histogram, |size| {
+        u64::try_from(size).map_or_else(|_| "more".into(), bytes)
+    }));
+    lines.push("  lifetimes in events, up to".into());
+    lines.extend(bars(&statistics.lifetime_histogram, |events| {
+        u64::try_from(events).map_or_else(|_| "more".into(), thousands)
+    }));
+    let kept = statistics.allocations.all - statistics.frees;
+    lines.push(format!("  {:>12} {:>12}", "never freed", thousands(kept)));
+    lines.join("\n") + "\n"
+}
+
+fn line(name: &str, text: &str) -> String {
+    format!("  {name:<14}{text}")
+}
+
+fn split(figure: Split, write: fn(u64) -> String) -> String {
+    format!("{} ({} small, {} large)", write(figure.all), write(figure.small), write(figure.large))
+}
+
+/// A histogram as lines of bars.
+fn bars(histogram: &Histogram, name: impl Fn(u128) -> String) -> Vec<String> {
+    let total = histogram.total().max(1);
+    let most = histogram.bins().map(|(_, count)| count).max().unwrap_or(0).max(1);
+    let bar = |(end, count): (u128, u64)| {
+        let length = (u128::from(count) * u128::from(BAR)).div_ceil(u128::from(most)) as usize;
+        let share = 100.0 * count as f64 / total as f64;
+        let line = format!(
+            "  {:>12} {:>12} {share:>5.1} %  {}",
+            name(end),
+            thousands(count),
+            "▆".repeat(length)
+        );
+        line.trim_end().to_owned()
+    };
+    histogram.bins().map(bar).collect()
+}
+
+/// A command line, with words quoted that would not be one word otherwise, and cut short if long.
+fn shell_words(words: &[&str]) -> String {
+    const LONGEST: usize = 200;
+    let quote = |word: &&str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=+:,@%".contains(c);
+        if !word.is_empty() && word.chars().all(plain) {
+            (*word).to_owned()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    let text = words.iter().map(quote).collect::<Vec<_>>().join(" ").replace('\n', " ");
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_needed() {
+        assert_eq!(shell_words(&["gawk", "-f", "a b", "it's"]), r"gawk -f 'a b' 'it'\''s'");
+        assert!(shell_words(&["x", &"ä".repeat(300)]).ends_with('…'));
+    }
+
+    #[test]
+    fn the_longest_bar_is_the_most_frequent_bin() {
+        let mut histogram = Histogram::default();
+        [1, 2, 2, 2].into_iter().for_each(|value| histogram.enter(value));
+        let lines = bars(&histogram, |end| end.to_string());
+        let length = |line: &str| line.chars().filter(|&c| c == '▆').count();
+        assert_eq!((length(&lines[0]), length(&lines[1])), (14, 40));
+    }
+}

@@ -1,0 +1,138 @@
+//! Replays one trace under one strategy, closely watched: figures, usage over time, and on request
+//! an audit of the strategy and of every block's contents as it goes.
+
+mod audit;
+mod timeline;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{anyhow, bail};
+use pagewise::Strategy;
+use pagewise::paged::Config;
+use serde::Serialize;
+
+use self::audit::Audit;
+use self::timeline::Timeline;
+pub(crate) use self::timeline::sparkline;
+use crate::compare::{self, Row};
+use crate::competitor::{CAPACITY, Competitor, ConfigArgs, describe};
+use crate::error::Usage;
+use crate::units;
+use crate::workload::{Stop, Workload};
+
+/// Replays a trace under one strategy, and tells how it fared
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The trace
+    trace: PathBuf,
+    /// The strategy, or SYSTEM
+    #[arg(long, value_name = "NAME")]
+    strategy: String,
+    /// Verify the contents of every block, and check the whole heap every N operations
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10000",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    audit: Option<u64>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+const HELP: &str = "\
+Examples:
+  pagewise replay gawk.pwt --strategy MOST-FREE
+  pagewise replay gawk.pwt --strategy LEAST-FREE --page-size 4K --freetol 512
+  pagewise replay gawk.pwt --strategy MRU --audit          check the heap every 10,000 operations
+  pagewise replay gawk.pwt --strategy MRU --audit 1        after every operation (slow)
+
+What an audit checks: blocks are aligned and keep what was written to them, also when they move; the
+strategy's own invariants; that a walk of the heap adds up to what the strategy says it holds. The
+first fault found ends the replay with exit status 1.";
+
+/// What a replay found.
+#[derive(Debug, Serialize)]
+struct Replayed {
+    #[serde(flatten)]
+    row: Row,
+    /// Audits of the whole heap that found nothing wrong; null if none were asked for.
+    audits: Option<u64>,
+    /// The most bytes requested, and held, in each of equal parts of the trace.
+    timeline: Option<Timeline>,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// An unknown strategy, a trace that cannot be read, a strategy that ran out of memory, and the
+/// first fault an audit finds.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let config = args.config.config()?;
+    let competitor = Competitor::find(&args.strategy)?;
+    if let (Competitor::System, Some(_)) = (competitor, args.audit) {
+        return Err(Usage("SYSTEM cannot be audited: its heap is its own affair".into()).into());
+    }
+    let workload = Workload::load(&args.trace)?;
+    let row = compare::once(&workload, &args.trace, competitor, config)?;
+    if let Some(reason) = row.stopped() {
+        bail!("{}: {} {reason}", workload.name, row.strategy());
+    }
+    let mut replayed = Replayed { row, audits: None, timeline: None };
+    if let Competitor::Strategy(entry) = competitor {
+        let mut strategy = entry.build(config, CAPACITY)?;
+        replayed.timeline = Some(watch(&workload, &mut *strategy)?);
+        if let Some(every) = args.audit {
+            let mut strategy = entry.build(config, CAPACITY)?;
+            let audits = audit(&workload, &mut *strategy, every)
+                .map_err(|stop| anyhow!("{}: {} {stop}", workload.name, entry.name))?;
+            replayed.audits = Some(audits);
+        }
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&replayed)?);
+    } else {
+        print(&workload, &replayed, config);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Follows a strategy's usage through a trace.
+fn watch(workload: &Workload, strategy: &mut (dyn Strategy + '_)) -> Result<Timeline, Stop> {
+    let mut timeline = Timeline::new(workload.facts.operations());
+    workload.replay(strategy, &mut timeline)?;
+    Ok(timeline)
+}
+
+/// Replays a trace with audits every `every` operations and at the end; gives their number.
+fn audit(workload: &Workload, strategy: &mut (dyn Strategy + '_), every: u64) -> Result<u64, Stop> {
+    let mut audit = Audit::new(every);
+    workload.replay(strategy, &mut audit)?;
+    let operation = workload.facts.operations();
+    audit.finish(strategy).map_err(|fault| Stop::Fault { operation, fault })
+}
+
+fn print(workload: &Workload, replayed: &Replayed, config: Config) {
+    let facts = workload.facts;
+    println!("{} under {} ({})", workload.name, replayed.row.strategy(), describe(&config));
+    println!(
+        "  requests        {}, {}, {} live at the end",
+        units::count(facts.allocations, "allocation"),
+        units::count(facts.reallocations, "reallocation"),
+        units::thousands(facts.live_at_end),
+    );
+    for (name, text) in replayed.row.described() {
+        println!("  {name:<15} {text}");
+    }
+    if let Some(timeline) = &replayed.timeline {
+        println!("  requested       {}", sparkline(&timeline.requested, timeline.most_held()));
+        println!("  held            {}", sparkline(&timeline.held, timeline.most_held()));
+    }
+    if let Some(audits) = replayed.audits {
+        println!(
+            "  audit           no fault in {} of the whole heap",
+            units::count(audits, "audit")
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! Usage over time: the most bytes requested and held in each of equal parts of a trace.
+
+use pagewise::Strategy;
+use serde::Serialize;
+
+use crate::workload::Observer;
+
+/// Parts a trace is divided into: what fits a line of the terminal.
+const PARTS: u64 = 60;
+
+/// Follows a strategy's usage.
+#[derive(Debug, Serialize)]
+pub(super) struct Timeline {
+    /// The most bytes requested at one time, by part.
+    pub(super) requested: Vec<u64>,
+    /// The most bytes held at one time, by part.
+    pub(super) held: Vec<u64>,
+    /// Operations in all.
+    #[serde(skip)]
+    operations: u64,
+    /// Operations done.
+    #[serde(skip)]
+    done: u64,
+}
+
+impl Timeline {
+    /// For a replay of this many operations.
+    pub(super) fn new(operations: u64) -> Self {
+        let parts = operations.clamp(1, PARTS) as usize;
+        Self { requested: vec![0; parts], held: vec![0; parts], operations, done: 0 }
+    }
+
+    /// The most bytes held at any time.
+    pub(super) fn most_held(&self) -> u64 {
+        self.held.iter().copied().max().unwrap_or(0)
+    }
+}
+
+impl<T: Strategy + ?Sized> Observer<T> for Timeline {
+    fn done(&mut self, strategy: &T) -> Result<(), String> {
+        let parts = self.held.len();
+        let part = u128::from(self.done) * parts as u128 / u128::from(self.operations.max(1));
+        let part = (part as usize).min(parts - 1);
+        let usage = strategy.usage();
+        self.requested[part] = self.requested[part].max(usage.requested as u64);
+        self.held[part] = self.held[part].max(usage.held as u64);
+        self.done += 1;
+        Ok(())
+    }
+}
+
+/// The values as a line of bars, the highest possible for `most`.
+pub(crate) fn sparkline(values: &[u64], most: u64) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let height = |value: u64| (u128::from(value) * 8 / (u128::from(most) + 1)) as usize;
+    values.iter().map(|&value| BARS[height(value.min(most))]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sparkline_spans_all_heights() {
+        assert_eq!(sparkline(&[0, 1, 2, 3, 4, 5, 6, 7], 7), "▁▂▃▄▅▆▇█");
+        assert_eq!(sparkline(&[u64::MAX, 0], u64::MAX), "█▁");
+        assert_eq!(sparkline(&[], 0), "");
+    }
+}
