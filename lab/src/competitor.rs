@@ -37,7 +37,7 @@ impl Competitor {
         found.copied().ok_or_else(|| {
             let names: Vec<_> = all.iter().map(Self::name).collect();
             let hint = nearest(name, &names).map(|name| format!("; did you mean {name}?"));
-            let hint = hint.unwrap_or_default();
+            let hint = hint.unwrap_or_else(|| ".".to_owned());
             Usage(format!("no strategy '{name}'{hint} There are: {}", names.join(", ")))
         })
     }

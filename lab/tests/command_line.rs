@@ -1,0 +1,73 @@
+//! The command line: help, what is wrong with it in one line, and closed pipes.
+
+mod common;
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+use common::{Workbench, pagewise};
+
+#[test]
+fn help_teaches_by_examples() {
+    for command in ["compare", "replay", "info", "generate"] {
+        let help = pagewise(&[command, "--help"]).succeeds();
+        assert!(help.contains("Example"), "{command}: {help}");
+    }
+    let help = pagewise(&["--help"]).succeeds();
+    assert!(help.contains("Examples:") && !help.contains("  system"), "{help}");
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_refused() {
+    pagewise(&["compere"]).fails(2, "'compere'; tip: a similar subcommand exists: 'compare'");
+    pagewise(&["--frobnicate"]).fails(2, "--frobnicate");
+    pagewise(&["replay"]).fails(2, "<TRACE>");
+    pagewise(&["info"]).fails(2, "<TRACE>");
+}
+
+#[test]
+fn an_unknown_strategy_is_refused_with_the_list() {
+    let bench = Workbench::new();
+    let strategy = ["--strategy", "LEST-FREE"];
+    for command in ["compare", "replay"] {
+        let run = pagewise(&[command, &bench.trace(), strategy[0], strategy[1]]);
+        run.fails(2, "no strategy 'LEST-FREE'; did you mean LEAST-FREE? There are: STACK, ");
+    }
+    pagewise(&["compare", &bench.trace(), "--strategy", "xyz"]).fails(2, "'xyz'. There are: ");
+}
+
+#[test]
+fn parameters_out_of_range_are_refused() {
+    let bench = Workbench::new();
+    let wrong = |option: &str, value: &str, part: &str| {
+        pagewise(&["compare", &bench.trace(), option, value]).fails(2, part);
+    };
+    wrong("--page-size", "1000", "power of two");
+    wrong("--page-size", "12Q", "suffixes");
+    wrong("--ffcrossover", "1M", "FFCROSSOVER");
+    wrong("--freetol", "1M", "FREETOL");
+    wrong("--sizemap", "cubic", "geometric[=RATIO]");
+    wrong("--sizemap", "geometric=0.5", "ratio");
+    wrong("--repeat", "0", "--repeat");
+    let audit = ["replay", &bench.trace(), "--strategy", "SYSTEM", "--audit"];
+    pagewise(&audit).fails(2, "SYSTEM cannot be audited");
+}
+
+#[test]
+fn a_closed_pipe_ends_the_run_quietly() {
+    let bench = Workbench::new();
+    // More rows than a pipe holds.
+    let traces = vec![bench.trace(); 400];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_pagewise"))
+        .arg("info")
+        .args(traces)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    drop(child.stdout.take());
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert!(!child.wait().unwrap().success());
+    assert_eq!(stderr, "");
+}

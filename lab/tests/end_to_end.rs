@@ -1,0 +1,149 @@
+//! From a distribution to a verdict, on a small generated trace.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use common::{Workbench, pagewise};
+use serde_json::Value;
+
+const FIELDS: [&str; 9] = [
+    "trace",
+    "strategy",
+    "ns_per_pair",
+    "items_per_pair",
+    "items_per_paged_pair",
+    "peak_requested_bytes",
+    "peak_held_bytes",
+    "fragmentation",
+    "pages_touched",
+];
+
+fn rows(args: &[&str]) -> Vec<Value> {
+    let json = pagewise(args).succeeds();
+    serde_json::from_str(&json).expect("an array of rows")
+}
+
+#[test]
+fn compare_gives_one_row_per_trace_and_strategy_with_exactly_the_fields() {
+    let bench = Workbench::new();
+    let copy = bench.path("copy.pwt");
+    fs::copy(bench.trace(), &copy).unwrap();
+    let rows = rows(&["compare", &bench.trace(), "--trace", &copy, "--json", "--repeat", "1"]);
+    let strategies: BTreeSet<_> = rows.iter().map(|row| row["strategy"].as_str()).collect();
+    assert!(strategies.contains(&Some("MOST-FREE")) && strategies.contains(&Some("SYSTEM")));
+    assert_eq!(rows.len(), 2 * strategies.len());
+    for row in &rows {
+        let fields: BTreeSet<_> = row.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(fields, FIELDS.into_iter().collect());
+    }
+}
+
+#[test]
+fn the_figures_agree_with_each_other() {
+    let bench = Workbench::new();
+    for row in rows(&["compare", &bench.trace(), "--json", "--repeat", "1"]) {
+        let number = |field: &str| row[field].as_f64().unwrap_or_else(|| panic!("{field}: {row}"));
+        assert!(number("ns_per_pair") > 0.0);
+        let (requested, held) = (number("peak_requested_bytes"), number("peak_held_bytes"));
+        assert!(held >= requested, "{row}");
+        assert!((number("fragmentation") - (1.0 - requested / held)).abs() < 1e-9, "{row}");
+        assert!(number("pages_touched") > 0.0);
+        if row["strategy"] == "SYSTEM" {
+            assert!(row["items_per_pair"].is_null());
+        } else {
+            assert!(number("items_per_pair") > 0.0);
+        }
+    }
+}
+
+#[test]
+fn what_is_metered_does_not_depend_on_the_run() {
+    let bench = Workbench::new();
+    let args = ["compare", &bench.trace(), "--json", "--repeat", "1", "--strategy", "MRU,RANDOM"];
+    let metered = || {
+        let mut rows = rows(&args);
+        for row in &mut rows {
+            row["ns_per_pair"].take();
+        }
+        rows
+    };
+    assert_eq!(metered(), metered());
+}
+
+#[test]
+fn the_report_ends_with_a_verdict() {
+    let bench = Workbench::new();
+    let args = ["compare", &bench.trace(), "--strategy", "MRU,SYSTEM", "--repeat", "2"];
+    let report = pagewise(&args).succeeds();
+    for part in ["small: ", "seed ", " *", "over 1 trace", "Fastest: ", "Leanest: ", "Noise: "] {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+}
+
+#[test]
+fn an_audited_replay_finds_no_fault_in_any_strategy() {
+    let bench = Workbench::new();
+    for row in rows(&["compare", &bench.trace(), "--json", "--repeat", "1"]) {
+        let strategy = row["strategy"].as_str().unwrap();
+        if strategy == "SYSTEM" {
+            continue;
+        }
+        for page_size in ["4K", "1M"] {
+            let args = ["replay", &bench.trace(), "--strategy", strategy, "--page-size", page_size];
+            let args = [&args[..], &["--audit", "500", "--json"]].concat();
+            let replayed: Value = serde_json::from_str(&pagewise(&args).succeeds()).unwrap();
+            assert!(replayed["audits"].as_u64().unwrap() > 1, "{replayed}");
+            assert_eq!(replayed["strategy"], row["strategy"]);
+        }
+    }
+}
+
+#[test]
+fn info_counts_what_was_generated() {
+    let bench = Workbench::new();
+    let json = pagewise(&["info", &bench.trace(), "--json"]).succeeds();
+    let info: Value = serde_json::from_str::<Vec<Value>>(&json).unwrap().remove(0);
+    assert_eq!(info["program"], "pagewise-generate");
+    // 552 requests per second for 5 seconds; three times the standard deviation.
+    let allocations = info["allocations"]["all"].as_f64().unwrap();
+    assert!((allocations - 2760.0).abs() < 3.0 * 2760.0_f64.sqrt(), "{allocations}");
+    assert_eq!(info["sizes"]["all"], 3);
+    assert!(info["date"].is_null());
+    let markdown = pagewise(&["info", "--markdown", &bench.trace()]).succeeds();
+    assert_eq!(markdown.lines().filter(|line| line.starts_with("| small |")).count(), 3);
+}
+
+#[test]
+fn a_seed_makes_the_same_file_again() {
+    let bench = Workbench::new();
+    let make = |seed: &str, name: &str| {
+        let output = bench.path(name);
+        let args = ["generate", "--distribution", "cambridg-like", "--seconds", "2", "--seed"];
+        let run = pagewise(&[&args[..], &[seed, "-o", &output]].concat());
+        assert!(run.stderr.contains(&format!("seed {seed}")), "{}", run.stderr);
+        run.succeeds();
+        fs::read(output).unwrap()
+    };
+    assert_eq!(make("3", "a.pwt"), make("3", "b.pwt"));
+    assert_ne!(make("3", "a.pwt"), make("4", "b.pwt"));
+}
+
+#[test]
+fn a_generator_that_fails_leaves_nothing_behind() {
+    let bench = Workbench::new();
+    let before = bench.files();
+    let output = bench.path("new.pwt");
+    let generate = |distribution: &str, seconds: &str, output: &str| {
+        pagewise(&["generate", "--distribution", distribution, "--seconds", seconds, "-o", output])
+    };
+    generate("no-such.csv", "1", &output).fails(1, "no-such.csv (built in are cambridg-like");
+    generate(&bench.path("sizes.csv"), "0", &output).fails(2, "--seconds");
+    generate(&bench.path("sizes.csv"), "1", &bench.path("none/new.pwt")).fails(1, "none/new.pwt");
+    assert_eq!(bench.files(), before);
+
+    let wrong = bench.write("wrong.csv", "size,rate,live\n16,1,1\n16,2,0\n");
+    generate(&wrong, "1", &output).fails(1, "wrong.csv: line 3: live: 0 is not above 0");
+    assert!(!bench.files().iter().any(|file| file.ends_with("new.pwt")));
+}
