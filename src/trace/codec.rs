@@ -1,121 +1,224 @@
 //! Events to bytes and back: the content of the frames.
-
-use std::collections::HashMap;
+//!
+//! An event is one or more numbers ([`varint`]). The two lowest bits of the first tell its kind:
+//! ```text
+//!  …1         free        the block, in the bits above
+//!  …10        allocate    the size, in the bits above; the alignment is the expected one
+//!  0   00     allocate    then the exponent of the alignment, then the size
+//!  1   00     reallocate  then the block, then the size
+//!  2   00     thread      then its number
+//!  3   00     tick        then the microseconds
+//! ```
+//! * A **block** is the distance of its slot from that of the event before (of the last event that
+//!   had one), zigzag-coded: programs free what they touched just before, and what they allocated
+//!   in sequence they often free in sequence.
+//! * An **allocation's slot** is not written: the rule gives it.
+//! * The **expected alignment** is that of the last allocation whose size had the same remainder
+//!   by 4096, at first 16 bytes: all of C's allocations, and nearly all of Rust's, where a size
+//!   seldom comes with two alignments.
+//!
+//! # What was tried
+//! Bytes per event after compression, on recordings of perl (4.3 million events), jq (1.2 million),
+//! sqlite3 (410,000), python3 with `PYTHONMALLOC=malloc` (315,000) and gawk (86,000):
+//! ```text
+//!                                                perl    jq   sqlite3  python3  gawk
+//!  slot's distance from the event before (this)  .188   .024   .014     .757    .283
+//!  slot's distance from the block freed before   .208   .023   .010     .790    .297
+//!  the slot itself                               .209   .826   .015    1.221    .844
+//!  the block's age in allocations                .165   .415   .014     .865    .290
+//!  its birth's distance from the last one freed  .194   .009   .009     .570    .306
+//!  the shorter of the last two                   .160   .008   .008     .523    .288
+//! ```
+//! Ages and births need a map from births to slots to be read back, which costs more than all the
+//! rest of reading; a fifth of the size is not worth that. A dictionary of (size, alignment) pairs,
+//! in order of appearance or of use, gained nothing over writing sizes (.196, .024, .014, .757,
+//! .289); separate streams for sizes and blocks lost (perl .23, jq .021, python3 .69, gawk .29):
+//! deflate finds the repeated sequences itself.
 
 use super::error::{Invalid, Reason};
 use super::event::Event;
 use super::varint;
 
-const NEW_SHAPE: u64 = 0;
+const FREE: u64 = 0b1;
+const ALLOCATE: u64 = 0b10;
+
+/// The events that are told by the bits above `00`.
+const ALLOCATE_ALIGNED: u64 = 0;
 const REALLOCATE: u64 = 1;
 const THREAD: u64 = 2;
 const TICK: u64 = 3;
-const FIRST_SHAPE: u64 = 4;
-const MOST_SHAPES: usize = 1 << 16;
 
-#[derive(Default)]
-pub(crate) struct Encoder {
-    shapes: HashMap<(u64, u32), u64>,
-    last: u32,
+/// What both sides remember of the events before.
+struct Memory {
+    /// The slot of the last event that had one.
+    slot: u32,
+    /// The exponent of the alignment last seen with each remainder of a size.
+    aligns: [u8; 4096],
 }
 
+impl Default for Memory {
+    fn default() -> Self {
+        Self { slot: 0, aligns: [4; 4096] }
+    }
+}
+
+impl Memory {
+    fn align_log2(&mut self, size: u64) -> &mut u8 {
+        &mut self.aligns[(size % 4096) as usize]
+    }
+}
+
+/// Turns events into bytes.
+#[derive(Default)]
+pub(crate) struct Encoder(Memory);
+
 impl Encoder {
+    /// Appends an event, of at most 22 bytes.
     pub(crate) fn encode(&mut self, event: Event, out: &mut Vec<u8>) {
         match event {
             Event::Allocate { slot, size, align } => {
-                self.last = slot;
-                if let Some(&index) = self.shapes.get(&(size, align)) {
-                    varint::write(out, index << 1);
-                    return;
+                let align_log2 = align.trailing_zeros() as u8;
+                let expected = self.0.align_log2(size);
+                // A size of more than 62 bits does not fit above the kind.
+                if *expected == align_log2 && size >> 62 == 0 {
+                    varint::write(out, size << 2 | ALLOCATE);
+                } else {
+                    *expected = align_log2;
+                    varint::write(out, ALLOCATE_ALIGNED << 2);
+                    varint::write(out, align_log2.into());
+                    varint::write(out, size);
                 }
-                if self.shapes.len() < MOST_SHAPES {
-                    self.shapes.insert((size, align), FIRST_SHAPE + self.shapes.len() as u64);
-                }
-                varint::write(out, NEW_SHAPE << 1);
-                varint::write(out, size);
-                varint::write(out, align.trailing_zeros().into());
+                self.0.slot = slot;
             }
             Event::Free { slot } => {
-                let delta = varint::zigzag(i64::from(slot) - i64::from(self.last));
-                varint::write(out, delta << 1 | 1);
-                self.last = slot;
+                let block = self.block(slot);
+                varint::write(out, block << 1 | FREE);
             }
             Event::Reallocate { slot, size } => {
-                varint::write(out, REALLOCATE << 1);
-                varint::write(out, varint::zigzag(i64::from(slot) - i64::from(self.last)));
+                varint::write(out, REALLOCATE << 2);
+                varint::write(out, self.block(slot));
                 varint::write(out, size);
-                self.last = slot;
             }
             Event::Thread { thread } => {
-                varint::write(out, THREAD << 1);
+                varint::write(out, THREAD << 2);
                 varint::write(out, thread.into());
             }
             Event::Tick { ticks } => {
-                varint::write(out, TICK << 1);
+                varint::write(out, TICK << 2);
                 varint::write(out, ticks);
             }
         }
     }
+
+    fn block(&mut self, slot: u32) -> u64 {
+        let before = core::mem::replace(&mut self.0.slot, slot);
+        varint::zigzag(i64::from(slot) - i64::from(before))
+    }
 }
 
+/// Turns bytes into events.
 #[derive(Default)]
-pub(crate) struct Decoder {
-    shapes: Vec<(u64, u32)>,
-    last: u32,
-}
+pub(crate) struct Decoder(Memory);
 
 impl Decoder {
-    /// Takes one event from the front of `content`; an allocation takes `next` as its slot.
+    /// Takes an event from the front of `content`; an allocation has the slot `next` gives. The
+    /// event is well-formed, but whether it can stand here is the ledger's to say.
+    #[inline]
     pub(crate) fn decode(
         &mut self,
         content: &mut &[u8],
         next: impl FnOnce() -> Result<u32, Invalid>,
     ) -> Result<Event, Reason> {
-        let code = number(content)?;
-        if code & 1 == 1 {
-            return Ok(Event::Free { slot: self.slot(code >> 1)? });
+        let first = number(content)?;
+        if first & 1 == FREE {
+            return Ok(Event::Free { slot: self.slot(first >> 1)? });
         }
-        Ok(match code >> 1 {
-            NEW_SHAPE => {
+        let rest = first >> 2;
+        if first & 3 == ALLOCATE {
+            let align_log2 = *self.0.align_log2(rest);
+            return self.allocate(rest, align_log2, next);
+        }
+        match rest {
+            ALLOCATE_ALIGNED => {
+                let align_log2 = number(content)?;
                 let size = number(content)?;
-                let align = u32::try_from(number(content)?)
-                    .ok()
-                    .and_then(|log2| 1_u32.checked_shl(log2))
-                    .ok_or(Reason::Frame("an alignment is out of bounds"))?;
-                if self.shapes.len() < MOST_SHAPES {
-                    self.shapes.push((size, align));
-                }
-                self.last = next().map_err(Reason::Event)?;
-                Event::Allocate { slot: self.last, size, align }
+                let align_log2 = u8::try_from(align_log2).ok().filter(|&log2| log2 < 32);
+                let align_log2 =
+                    align_log2.ok_or(Reason::Frame("an alignment is out of bounds"))?;
+                *self.0.align_log2(size) = align_log2;
+                self.allocate(size, align_log2, next)
             }
             REALLOCATE => {
-                let code = number(content)?;
-                Event::Reallocate { slot: self.slot(code)?, size: number(content)? }
+                let block = number(content)?;
+                Ok(Event::Reallocate { slot: self.slot(block)?, size: number(content)? })
             }
-            THREAD => Event::Thread { thread: narrow(number(content)?)? },
-            TICK => Event::Tick { ticks: number(content)? },
-            index => {
-                let &(size, align) = usize::try_from(index - FIRST_SHAPE)
-                    .ok()
-                    .and_then(|index| self.shapes.get(index))
-                    .ok_or(Reason::Frame("a shape is used before it is defined"))?;
-                self.last = next().map_err(Reason::Event)?;
-                Event::Allocate { slot: self.last, size, align }
-            }
-        })
+            THREAD => Ok(Event::Thread { thread: narrow(number(content)?)? }),
+            TICK => Ok(Event::Tick { ticks: number(content)? }),
+            _ => Err(Reason::Frame("an event is of no known kind")),
+        }
     }
 
-    fn slot(&mut self, code: u64) -> Result<u32, Reason> {
-        let slot = i64::from(self.last).wrapping_add(varint::unzigzag(code));
-        self.last = narrow(slot as u64)?;
-        Ok(self.last)
+    fn allocate(
+        &mut self,
+        size: u64,
+        align_log2: u8,
+        next: impl FnOnce() -> Result<u32, Invalid>,
+    ) -> Result<Event, Reason> {
+        let slot = next().map_err(Reason::Event)?;
+        self.0.slot = slot;
+        Ok(Event::Allocate { slot, size, align: 1 << align_log2 })
+    }
+
+    fn slot(&mut self, block: u64) -> Result<u32, Reason> {
+        let slot = i64::from(self.0.slot).checked_add(varint::unzigzag(block));
+        self.0.slot = narrow(slot.map_or(u64::MAX, |slot| slot as u64))?;
+        Ok(self.0.slot)
     }
 }
 
+#[inline]
 fn number(content: &mut &[u8]) -> Result<u64, Reason> {
     varint::read(content).ok_or(Reason::Frame("a number is malformed"))
 }
 
 fn narrow(value: u64) -> Result<u32, Reason> {
     u32::try_from(value).map_err(|_| Reason::Frame("a number is out of bounds"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extremes_are_read_back() {
+        let events = [
+            Event::Allocate { slot: 9, size: 24, align: 16 },
+            Event::Allocate { slot: 9, size: 24, align: 1 },
+            Event::Allocate { slot: 9, size: 24, align: 1 },
+            Event::Allocate { slot: 9, size: u64::MAX >> 1, align: 1 << 31 },
+            Event::Allocate { slot: 9, size: u64::MAX >> 1, align: 1 << 31 },
+            Event::Reallocate { slot: u32::MAX, size: u64::MAX },
+            Event::Free { slot: 0 },
+            Event::Free { slot: u32::MAX },
+            Event::Thread { thread: u32::MAX },
+            Event::Tick { ticks: u64::MAX },
+        ];
+        let (mut encoder, mut decoder) = (Encoder::default(), Decoder::default());
+        for event in events {
+            let mut bytes = Vec::new();
+            encoder.encode(event, &mut bytes);
+            assert!(bytes.len() <= 22, "{event:?}");
+            let mut rest = &bytes[..];
+            assert_eq!(decoder.decode(&mut rest, || Ok(9)).unwrap(), event);
+            assert!(rest.is_empty());
+        }
+    }
+
+    #[test]
+    fn malformed_events_are_refused() {
+        for bytes in [&[][..], &[0x80], &[4 << 2], &[0, 32, 1], &[0, 4], &[3 << 1 | 1], &[1 << 2]] {
+            let result = Decoder::default().decode(&mut &bytes[..], || Ok(0));
+            assert!(matches!(result, Err(Reason::Frame(_))), "{bytes:?}: {result:?}");
+        }
+    }
 }

@@ -57,15 +57,15 @@ impl core::error::Error for Invalid {}
 
 /// Why a trace could not be read: the reason and where in the file.
 #[derive(Debug)]
-pub struct ReadError {
-    /// The file, if it is known.
-    pub file: Option<PathBuf>,
-    /// How many events were read before.
-    pub event: u64,
-    /// Byte offset in the file of the header or frame that is at fault.
-    pub offset: u64,
-    /// What is wrong.
-    pub reason: Reason,
+pub struct ReadError(Box<At>);
+
+/// Boxed, so that an event that was read well is passed on in few words.
+#[derive(Debug)]
+struct At {
+    file: Option<PathBuf>,
+    event: u64,
+    offset: u64,
+    reason: Reason,
 }
 
 /// What is wrong with a file that should be a trace.
@@ -106,20 +106,50 @@ pub enum Reason {
 }
 
 impl ReadError {
+    /// `reason`, found after `event` events at byte `offset`.
+    pub(crate) fn new(reason: Reason, event: u64, offset: u64) -> Self {
+        Self(Box::new(At { file: None, event, offset, reason }))
+    }
+
     /// The same error, naming the file it is about.
     #[must_use]
-    pub fn in_file(mut self, file: &Path) -> Self {
-        self.file = Some(file.to_owned());
+    pub(crate) fn in_file(mut self, file: Option<&Path>) -> Self {
+        self.0.file = file.map(Path::to_owned);
         self
+    }
+
+    /// What is wrong.
+    #[must_use]
+    pub fn reason(&self) -> &Reason {
+        &self.0.reason
+    }
+
+    /// The file, if it is known.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        self.0.file.as_deref()
+    }
+
+    /// How many events (or records, of a raw log) were read before.
+    #[must_use]
+    pub fn event(&self) -> u64 {
+        self.0.event
+    }
+
+    /// Byte offset in the file of the header, frame or record at fault.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.0.offset
     }
 }
 
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(file) = &self.file {
+        let At { file, event, offset, reason } = &*self.0;
+        if let Some(file) = file {
             write!(f, "{}: ", file.display())?;
         }
-        match &self.reason {
+        match reason {
             Reason::Io(error) => return write!(f, "{error}"),
             Reason::NotATrace => return f.write_str("not a pagewise trace"),
             Reason::NotALog => return f.write_str("not a raw log of this kind of machine"),
@@ -141,13 +171,13 @@ impl fmt::Display for ReadError {
             }
             Reason::Trailing => f.write_str("something follows the last event")?,
         }
-        write!(f, " (after {} events, at byte {})", self.event, self.offset)
+        write!(f, " (after {event} events, at byte {offset})")
     }
 }
 
 impl core::error::Error for ReadError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match &self.reason {
+        match self.reason() {
             Reason::Event(invalid) => Some(invalid),
             _ => None,
         }

@@ -50,6 +50,7 @@ impl Ledger {
     ///
     /// # Errors
     /// What is wrong with it, if it cannot stand here; nothing is changed.
+    #[inline]
     pub fn enter(&mut self, event: Event) -> Result<(), Invalid> {
         match event {
             Event::Allocate { slot, size, align } => self.allocate(slot, size, align)?,

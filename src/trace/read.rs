@@ -26,8 +26,8 @@ pub fn open(path: impl AsRef<Path>) -> Result<Reader<BufReader<File>>, ReadError
         }
         Ok(BufReader::new(file))
     };
-    let failed = |reason| ReadError { file: Some(path.to_owned()), event: 0, offset: 0, reason };
-    let mut reader = Reader::new(open().map_err(failed)?).map_err(|error| error.in_file(path))?;
+    let reader = open().map_err(|reason| ReadError::new(reason, 0, 0)).and_then(Reader::new);
+    let mut reader = reader.map_err(|error| error.in_file(Some(path)))?;
     reader.file = Some(path.to_owned());
     Ok(reader)
 }
@@ -38,9 +38,8 @@ pub fn open(path: impl AsRef<Path>) -> Result<Reader<BufReader<File>>, ReadError
 /// alignments make sense; after the last one the figures of the header are checked and the file
 /// must end. So a trace that was read to its end without an error is exactly as it was written.
 ///
-/// Memory: 12 bytes for each of the most blocks live at one time, the dictionary (16 bytes for each
-/// of at most 65,536 shapes), and the buffers of a frame (2 MiB); never more because a file claims
-/// more.
+/// Memory: 12 bytes for each of the most blocks live at one time, and the buffers of a frame
+/// (2 MiB); never more because a file claims more.
 pub struct Reader<R> {
     input: R,
     file: Option<PathBuf>,
@@ -61,8 +60,8 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// If the input fails or is not a trace.
     pub fn new(mut input: R) -> Result<Self, ReadError> {
-        let failed = |reason| ReadError { file: None, event: 0, offset: 0, reason };
-        let (header, length) = Header::read(&mut input).map_err(failed)?;
+        let (header, length) =
+            Header::read(&mut input).map_err(|reason| ReadError::new(reason, 0, 0))?;
         Ok(Self {
             input,
             file: None,
@@ -82,6 +81,7 @@ impl<R: Read> Reader<R> {
         &self.header
     }
 
+    #[inline]
     fn next_event(&mut self) -> Result<Option<Event>, Reason> {
         if self.consumed == self.frames.content().len() {
             let more = self.next_frame()?;
@@ -138,11 +138,9 @@ impl<R: Read> Iterator for Reader<R> {
         let result = self.next_event();
         self.done = !matches!(result, Ok(Some(_)));
         result
-            .map_err(|reason| ReadError {
-                file: self.file.clone(),
-                event: self.ledger.counts().events,
-                offset: self.frame.0,
-                reason,
+            .map_err(|reason| {
+                let events = self.ledger.counts().events;
+                ReadError::new(reason, events, self.frame.0).in_file(self.file.as_deref())
             })
             .transpose()
     }

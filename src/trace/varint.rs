@@ -12,7 +12,19 @@ pub(crate) fn write(out: &mut Vec<u8>, mut value: u64) {
 
 /// Reads a number from the front of `bytes` and moves past it; `None` if it is cut short, longer
 /// than its value needs, or above 64 bits.
+#[inline]
 pub(crate) fn read(bytes: &mut &[u8]) -> Option<u64> {
+    match bytes.split_first() {
+        // Most numbers are small.
+        Some((&byte, rest)) if byte < 0x80 => {
+            *bytes = rest;
+            Some(byte.into())
+        }
+        _ => read_long(bytes),
+    }
+}
+
+fn read_long(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;
     for shift in (0..64).step_by(7) {
         let (&byte, rest) = bytes.split_first()?;

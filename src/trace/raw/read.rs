@@ -30,10 +30,10 @@ pub struct LogOrigin {
 /// If the file cannot be read or is not a raw log of a machine like this one.
 pub fn open(path: impl AsRef<Path>) -> Result<LogReader<BufReader<File>>, ReadError> {
     let path = path.as_ref();
-    let failed = |reason| ReadError { file: Some(path.to_owned()), event: 0, offset: 0, reason };
-    let file = File::open(path).map_err(|error| failed(Reason::Io(error)))?;
-    let buffered = BufReader::with_capacity(1 << 16, file);
-    let mut reader = LogReader::new(buffered).map_err(|error| error.in_file(path))?;
+    let reader = File::open(path)
+        .map_err(|error| ReadError::new(Reason::Io(error), 0, 0))
+        .and_then(|file| LogReader::new(BufReader::with_capacity(1 << 16, file)));
+    let mut reader = reader.map_err(|error| error.in_file(Some(path)))?;
     reader.file = Some(path.to_owned());
     Ok(reader)
 }
@@ -56,7 +56,7 @@ impl<R: Read> LogReader<R> {
     /// # Errors
     /// If the input fails, or is not a raw log of a machine like this one.
     pub fn new(mut input: R) -> Result<Self, ReadError> {
-        let failed = |reason| ReadError { file: None, event: 0, offset: 0, reason };
+        let failed = |reason| ReadError::new(reason, 0, 0);
         let mut head = vec![0; HEAD];
         let found = fill(&mut input, &mut head).map_err(failed)?;
         if found < 8 || word(&head, offset_of!(Head, magic)) != MAGIC {
@@ -118,11 +118,10 @@ impl<R: Read> Iterator for LogReader<R> {
         let result = self.next_record();
         self.done = !matches!(result, Ok(Some(_)));
         result
-            .map_err(|reason| ReadError {
-                file: self.file.clone(),
-                event: self.places,
-                offset: HEAD as u64 + self.places.saturating_sub(1) * 24,
-                reason,
+            .map_err(|reason| {
+                let before = self.places.saturating_sub(1);
+                ReadError::new(reason, before, HEAD as u64 + before * 24)
+                    .in_file(self.file.as_deref())
             })
             .transpose()
     }
