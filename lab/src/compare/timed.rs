@@ -19,14 +19,18 @@ use crate::workload::{Observer, Stop, Workload};
 
 /// Time for the timed rounds of all traces together, unless a number of rounds is asked for. With
 /// the metered pass and the tables the whole comparison stays below two minutes on two cores.
-const BUDGET: Duration = Duration::from_secs(60);
-/// Fewest and most rounds when their number is left to us.
-const ROUNDS: std::ops::RangeInclusive<u32> = 3..=15;
+const BUDGET: Duration = Duration::from_secs(45);
+/// Traces the budget is divided among at least: a single one need not have all of it.
+const TRACES: usize = 8;
+/// Rounds that a competitor gets if they exceed its share of the budget by no more than one, and
+/// the most it gets, when their number is left to us.
+const ROUNDS: std::ops::Range<usize> = 3..15;
 
 /// How many rounds to run.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rounds {
     Exactly(u32),
+    /// As many as fit this time per trace, shared equally by the competitors.
     Within(Duration),
 }
 
@@ -35,17 +39,25 @@ impl Rounds {
     pub(super) fn new(repeat: Option<u32>, traces: usize) -> Self {
         match repeat {
             Some(rounds) => Self::Exactly(rounds),
-            None => Self::Within(BUDGET / u32::try_from(traces.max(8)).unwrap_or(u32::MAX)),
+            None => Self::Within(BUDGET / traces.max(TRACES) as u32),
         }
     }
 
-    /// Rounds in all, now that `done` of them took `spent`.
-    fn estimate(self, done: u32, spent: Duration) -> u32 {
+    /// How far one of `lanes` competitors has come that was given `done` rounds in the time
+    /// `spent`, as a fraction; 1 if that was all.
+    fn progress(self, lanes: usize, done: usize, spent: Duration) -> f64 {
         match self {
-            Self::Exactly(rounds) => rounds,
+            Self::Exactly(rounds) => done as f64 / f64::from(rounds),
             Self::Within(budget) => {
-                let per_round = spent.as_secs_f64() / f64::from(done);
-                ((budget.as_secs_f64() / per_round) as u32).clamp(*ROUNDS.start(), *ROUNDS.end())
+                let share = budget.as_secs_f64() / lanes as f64;
+                let spent = spent.as_secs_f64();
+                let with_another = spent + spent / done.max(1) as f64;
+                let few = done < ROUNDS.start && spent <= share;
+                if done == 0 || few || (done < ROUNDS.end && with_another <= share) {
+                    (spent / share).max(done as f64 / ROUNDS.end as f64).min(0.99)
+                } else {
+                    1.0
+                }
             }
         }
     }
@@ -107,23 +119,24 @@ pub(super) fn all(
     let twins = &twins[usize::from(system)..];
     let mut lanes: Vec<_> = competitors.iter().chain(twins).map(Lane::new).collect();
 
-    let start = Instant::now();
     let steps = competitors.len() as u64;
     let mut shown = 0;
-    let mut done = 0;
-    let mut total = 1;
-    while done < total {
-        let first = done as usize % lanes.len();
-        for place in 0..lanes.len() {
-            let lane = (first + place) % lanes.len();
-            lanes[lane].run(workload, path, config)?;
+    for round in 0.. {
+        let count = lanes.len();
+        for place in 0..count {
+            let lane = &mut lanes[(round + place) % count];
+            if lane.progress(rounds, count) < 1.0 {
+                lane.run(workload, path, config)?;
+            }
         }
-        done += 1;
-        total = rounds.estimate(done, start.elapsed());
-        let reached = steps * u64::from(done) / u64::from(total.max(done));
-        let step = reached.saturating_sub(shown);
-        progress.step(step, || format!("{}: round {done} of {total}", workload.name));
+        let progresses = lanes.iter().map(|lane| lane.progress(rounds, count));
+        let average = progresses.sum::<f64>() / count as f64;
+        let step = (average * steps as f64 + 1e-9) as u64 - shown;
+        progress.step(step, || format!("{}: timing, round {}", workload.name, round + 1));
         shown += step;
+        if average >= 1.0 {
+            break;
+        }
     }
 
     let mut times: Vec<_> = lanes.into_iter().map(Lane::times).collect();
@@ -167,19 +180,28 @@ fn difference(a: f64, b: f64) -> f64 {
 struct Lane {
     competitor: Competitor,
     rounds: Vec<Duration>,
+    /// Time all rounds took, preparation included.
+    spent: Duration,
     stopped: Option<Stop>,
 }
 
 impl Lane {
     fn new(competitor: &Competitor) -> Self {
-        Self { competitor: *competitor, rounds: Vec::new(), stopped: None }
+        let competitor = *competitor;
+        Self { competitor, rounds: Vec::new(), spent: Duration::ZERO, stopped: None }
     }
 
-    /// One more round, unless an earlier one ended early.
-    fn run(&mut self, workload: &Workload, path: &Path, config: Config) -> anyhow::Result<()> {
-        if self.stopped.is_some() {
-            return Ok(());
+    /// How far it has come, as a fraction.
+    fn progress(&self, rounds: Rounds, lanes: usize) -> f64 {
+        match self.stopped {
+            Some(_) => 1.0,
+            None => rounds.progress(lanes, self.rounds.len(), self.spent),
         }
+    }
+
+    /// One more round.
+    fn run(&mut self, workload: &Workload, path: &Path, config: Config) -> anyhow::Result<()> {
+        let start = Instant::now();
         let elapsed = match self.competitor {
             Competitor::System => system::timed(path)?,
             Competitor::Strategy(entry) => {
@@ -187,6 +209,7 @@ impl Lane {
                 workload.replay(&mut *strategy, &mut Writes).map(|outcome| outcome.elapsed)
             }
         };
+        self.spent += start.elapsed();
         match elapsed {
             Ok(elapsed) => self.rounds.push(elapsed),
             Err(Stop::Trace(error)) => return Err(error),
@@ -234,13 +257,20 @@ mod tests {
         assert_eq!(times(&[10, 20, 30]).spread(), 0.25);
     }
 
+    /// Rounds of one of 10 competitors when each takes `seconds`.
+    fn rounds(rule: Rounds, seconds: f64) -> usize {
+        let spent = |done: usize| Duration::from_secs_f64(seconds * done as f64);
+        (0..).find(|&done| rule.progress(10, done, spent(done)) >= 1.0).unwrap()
+    }
+
     #[test]
     fn rounds_fill_the_budget_within_bounds() {
-        let within = Rounds::Within(Duration::from_secs(4));
-        assert_eq!(within.estimate(1, Duration::from_secs(10)), 3);
-        assert_eq!(within.estimate(2, Duration::from_secs(1)), 8);
-        assert_eq!(within.estimate(1, Duration::from_nanos(1)), 15);
-        assert_eq!(Rounds::Exactly(7).estimate(1, Duration::from_secs(10)), 7);
+        let within = Rounds::Within(Duration::from_secs(10));
+        assert_eq!(rounds(within, 0.125), 8);
+        assert_eq!(rounds(within, 1e-6), 15);
+        assert_eq!(rounds(within, 0.4), 3);
+        assert_eq!(rounds(within, 60.0), 1);
+        assert_eq!(rounds(Rounds::Exactly(7), 60.0), 7);
     }
 
     #[test]
