@@ -1,10 +1,18 @@
 //! The hook through which a strategy tells what its bookkeeping does: *items visited* (Brent §7.2)
 //! and the addresses it looks at. With `()` for a meter it compiles to nothing.
 //!
-//! An *item* is a record on a list or a node of a tree. Looking at one counts 1; putting one on a
-//! singly linked list counts 1, on a doubly linked list 2 ("items added to doubly linked lists
-//! given double weight"). Every report carries the item's address, so that the bookkeeping's own
-//! reference string can be fed to a paging simulator.
+//! Brent counts "items visited on linked lists or added to linked lists (with items added to doubly
+//! linked lists given double weight)". So here:
+//!
+//! | what | weight |
+//! |---|---|
+//! | an item reached by following a link, of a list or a tree, or drawn from a pool | 1 |
+//! | an item put on a singly linked list or into a pool | 1 |
+//! | an item put on a doubly linked list | 2 |
+//! | a record reached directly, by its index or a block's address: a list's anchor, the header of a freed block's page | 0 |
+//!
+//! Every report carries the record's address, so that the bookkeeping's own reference string can
+//! be fed to a paging simulator.
 
 use core::cell::Cell;
 
@@ -17,7 +25,16 @@ pub trait Meter {
     /// such report belong to it.
     fn served(&self, part: Part);
 
-    /// An item was looked at.
+    /// A record was reached directly, not as an item of a list.
+    #[inline(always)]
+    fn touch<T>(&self, record: *const T)
+    where
+        Self: Sized,
+    {
+        self.item(record.addr(), 0);
+    }
+
+    /// An item was reached by following a link.
     #[inline(always)]
     fn visit<T>(&self, item: *const T)
     where

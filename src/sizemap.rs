@@ -77,3 +77,144 @@ impl SizeMap {
         })
     }
 }
+
+/// How much of a size a program wants: the demand that [`optimise`] fits a SIZEMAP to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Demand {
+    /// Requested size, bytes.
+    pub size: usize,
+    /// Blocks of that size in use at one time, on average (by Little's law, allocation rate ×
+    /// mean lifetime) or at the peak.
+    pub live: f64,
+}
+
+/// The classes that hold least memory for a known demand (Brent §5.3): a dynamic programme over
+/// the sizes in demand, in time O(d²), d the number of distinct ones up to `largest`.
+///
+/// A class of block size b that serves N live blocks is expected to take p·N/⌊p/b⌋ bytes of pages
+/// — which counts internal fragmentation and the rest of each page (a, b) — and half a page more,
+/// since its last page is half used on average (c). Page headers (d) cost every page alike. The
+/// paper omits the details; these are ours.
+///
+/// The classes are ascending multiples of `unit`; the last serves `largest` (FFCROSSOVER), and
+/// each is as large as its number of blocks in a page allows. Sizes of 0 and above `largest` do
+/// not count.
+#[cfg(feature = "std")]
+#[must_use]
+pub fn optimise(demand: &[Demand], unit: usize, largest: usize, page_size: usize) -> Vec<u32> {
+    // Candidates for a class: every size in demand, rounded up, and the largest.
+    let mut live_at = std::collections::BTreeMap::from([(largest.div_ceil(unit) * unit, 0.0)]);
+    for &Demand { size, live } in demand.iter().filter(|d| d.size > 0 && d.size <= largest) {
+        *live_at.entry(size.div_ceil(unit) * unit).or_default() += live;
+    }
+    live_at.retain(|&size, _| size <= page_size);
+    let (sizes, live): (Vec<usize>, Vec<f64>) = live_at.into_iter().unzip();
+    let page = page_size as f64;
+
+    // best[j]: least memory for the sizes below candidate j when j − 1 is a class; from[j]: the
+    // candidate after the class before.
+    let mut best = vec![f64::INFINITY; sizes.len() + 1];
+    let mut from = vec![0; sizes.len() + 1];
+    best[0] = 0.0;
+    for j in 1..=sizes.len() {
+        let capacity = (page_size / sizes[j - 1]) as f64;
+        let mut blocks = 0.0;
+        for i in (0..j).rev() {
+            blocks += live[i];
+            let half_a_page = if blocks > 0.0 { page / 2.0 } else { 0.0 };
+            let cost = best[i] + page * blocks / capacity + half_a_page;
+            if cost < best[j] {
+                (best[j], from[j]) = (cost, i);
+            }
+        }
+    }
+
+    let mut classes = Vec::new();
+    let mut j = sizes.len();
+    while j > 0 {
+        let fitting = page_size / (page_size / sizes[j - 1]) / unit * unit;
+        classes.push(fitting.max(sizes[j - 1]) as u32);
+        j = from[j];
+    }
+    classes.reverse();
+    classes.dedup();
+    classes
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_fitting_classes_are_those_of_the_paper() {
+        // Brent §5.1's algorithm, as printed.
+        let p = 512;
+        let mut expected = vec![8];
+        while let Some(&last) = expected.last().filter(|&&last| last < p) {
+            expected.push((last + 1).max(p / (p / last - 1).max(1)));
+        }
+        // His recurrence skips from s to the next capacity; ours enlarges s first. Both have the
+        // same capacities, which is all that counts.
+        let ours: Vec<usize> = SizeMap::PageFitting.classes(1, p, p).filter(|&s| s >= 8).collect();
+        let capacities = |sizes: &[usize]| {
+            let mut capacities: Vec<usize> = sizes.iter().map(|s| p / s).collect();
+            capacities.dedup();
+            capacities
+        };
+        assert_eq!(capacities(&ours), capacities(&expected));
+        assert!(ours.len() <= 2 * 23 + 1, "k is about twice the root of p: {}", ours.len());
+    }
+
+    #[test]
+    fn classes_ascend_in_units_and_end_where_asked() {
+        for sizemap in [SizeMap::Linear, SizeMap::PageFitting, SizeMap::Geometric { ratio: 1.3 }] {
+            for (unit, largest, page_size) in [(1, 100, 512), (8, 120, 512), (16, 1 << 14, 1 << 16)]
+            {
+                let classes: Vec<usize> = sizemap.classes(unit, largest, page_size).collect();
+                assert!(classes.is_sorted_by(|a, b| a < b));
+                assert!(classes.iter().all(|class| class % unit == 0));
+                assert!(*classes.last().unwrap() >= largest);
+            }
+        }
+    }
+
+    /// Memory that a SIZEMAP is expected to take, counted class by class.
+    fn expected_memory(demand: &[Demand], classes: &[u32], page_size: usize) -> f64 {
+        let mut below = 0;
+        let mut memory = 0.0;
+        for &class in classes {
+            let served = below + 1..=class as usize;
+            let blocks: f64 =
+                demand.iter().filter(|d| served.contains(&d.size)).map(|d| d.live).sum();
+            if blocks > 0.0 {
+                let page = page_size as f64;
+                memory += page * blocks / (page_size / class as usize) as f64 + page / 2.0;
+            }
+            below = class as usize;
+        }
+        memory
+    }
+
+    #[test]
+    fn the_optimum_is_no_worse_than_any_choice_of_classes() {
+        let demand = [(8, 40.0), (24, 300.0), (32, 3.0), (56, 90.0), (104, 20.0), (120, 1.0)]
+            .map(|(size, live)| Demand { size, live });
+        let best = optimise(&demand, 8, 128, 512);
+        let least = expected_memory(&demand, &best, 512);
+        let candidates = [8u32, 24, 32, 56, 104, 120];
+        for subset in 0u32..1 << candidates.len() {
+            let mut classes: Vec<u32> =
+                (0..6).filter(|bit| subset >> bit & 1 == 1).map(|bit| candidates[bit]).collect();
+            classes.push(128);
+            let memory = expected_memory(&demand, &classes, 512);
+            assert!(least <= memory + 1e-9, "{classes:?} takes {memory}, {best:?} {least}");
+        }
+    }
+
+    #[test]
+    fn no_demand_still_serves_every_size() {
+        assert_eq!(optimise(&[], 16, 1 << 14, 1 << 16), [1 << 14]);
+        let odd = [Demand { size: 0, live: 9.0 }, Demand { size: 99_999, live: 9.0 }];
+        assert_eq!(optimise(&odd, 16, 4096, 1 << 16), [4096]);
+    }
+}

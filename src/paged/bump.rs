@@ -73,7 +73,7 @@ impl<const REUSE: bool> Placement for Bump<REUSE> {
         block: u32,
         pages: &mut Pages<Bitmap, S, M>,
     ) {
-        pages.visit(page);
+        pages.touch(page);
         pages.put(page, block);
         let header = pages.header(page);
         if REUSE && header.free_count == pages.class(header.class).capacity {

@@ -141,7 +141,7 @@ impl<C: Selection, F: InPage> Placement for CurrentPage<C, F> {
 
     #[inline(always)]
     fn free<S: Source, M: Meter>(&mut self, page: u32, block: u32, pages: &mut Pages<F, S, M>) {
-        pages.visit(page);
+        pages.touch(page);
         pages.put(page, block);
         if self.selection.freed(page, pages) {
             pages.release(page);

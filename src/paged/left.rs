@@ -113,6 +113,10 @@ impl<O: Order> LeftHeaders<O> {
         meter.visit(self.headers.record(left as usize));
     }
 
+    fn touch<M: Meter>(&self, left: u32, meter: &M) {
+        meter.touch(self.headers.record(left as usize));
+    }
+
     /// Inserts a page at the head of a left header's list.
     fn insert<F: InPage, S: Source, M: Meter>(
         &mut self,
@@ -171,10 +175,20 @@ impl<O: Order> LeftHeaders<O> {
         left
     }
 
+    /// The left header below another on the ring. LH0 is the ring's anchor, not an item on it.
+    fn look_down<M: Meter>(&self, left: u32, meter: &M) -> u32 {
+        let down = self.get(left).down;
+        if self.get(down).phi > 0 {
+            self.visit(down, meter);
+        } else {
+            self.touch(down, meter);
+        }
+        down
+    }
+
     /// The left header for φ, whose predecessor on the ring is `up`; made if missing.
     fn left_for<M: Meter>(&mut self, up: u32, phi: u32, meter: &M) -> u32 {
-        let down = self.get(up).down;
-        self.visit(down, meter);
+        let down = self.look_down(up, meter);
         if self.get(down).phi == phi { down } else { self.make_left(up, phi, meter) }
     }
 
@@ -254,7 +268,7 @@ impl<O: Order> Selection for LeftHeaders<O> {
 
     #[inline(always)]
     fn current<M: Meter>(&self, class: u32, meter: &M) -> Option<u32> {
-        self.visit(class, meter);
+        self.touch(class, meter);
         let first = self.get(class).first;
         (first != NIL).then_some(first)
     }
@@ -293,7 +307,7 @@ impl<O: Order> Selection for LeftHeaders<O> {
     ) -> bool {
         let header = *pages.header(page);
         let (left, free) = (header.left, header.free_count);
-        self.visit(left, &pages.meter);
+        self.touch(left, &pages.meter);
         if left == header.class && self.get(left).first == page {
             return false;
         }
@@ -312,10 +326,9 @@ impl<O: Order> Selection for LeftHeaders<O> {
             return false;
         }
         let alone = !on_l0 && self.get(left).first == page && header.next == NIL;
-        let down = self.get(left).down;
-        if alone && self.get(down).phi != free {
+        if alone && self.get(self.get(left).down).phi != free {
             // The list moves as a whole instead of a new one being made and the old one dropped.
-            self.visit(down, &pages.meter);
+            self.look_down(left, &pages.meter);
             self.get_mut(left).phi = free;
             return false;
         }

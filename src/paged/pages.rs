@@ -135,7 +135,13 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
         self.classes.get(class)
     }
 
-    /// Tells the meter that a page's header was looked at.
+    /// Tells the meter that a page's header was reached directly.
+    #[inline(always)]
+    pub(super) fn touch(&self, page: u32) {
+        self.meter.touch(self.headers.record(page as usize));
+    }
+
+    /// Tells the meter that a page's header was reached by a link.
     #[inline(always)]
     pub(super) fn visit(&self, page: u32) {
         self.meter.visit(self.headers.record(page as usize));

@@ -154,6 +154,7 @@ impl<O: ChainOrder> Placement for Chain<O> {
         block: u32,
         pages: &mut Pages<Bitmap, S, M>,
     ) {
+        pages.touch(page);
         pages.put(page, block);
         let address = pages.block_address(page, block);
         let offset = pages.heap.offset(address) as u64 + 1;
@@ -273,6 +274,7 @@ impl Placement for AtRandom {
         block: u32,
         pages: &mut Pages<Bitmap, S, M>,
     ) {
+        pages.touch(page);
         pages.put(page, block);
         let class = pages.header(page).class;
         let offset = pages.heap.offset(pages.block_address(page, block)) as u64;

@@ -68,7 +68,7 @@ impl Selection for RandomB {
 
     #[inline(always)]
     fn current<M: Meter>(&self, class: u32, meter: &M) -> Option<u32> {
-        meter.visit(self.current.record(class as usize));
+        meter.touch(self.current.record(class as usize));
         self.current.get(class as usize).checked_sub(1)
     }
 

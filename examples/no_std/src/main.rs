@@ -1,0 +1,51 @@
+//! An arena in a fixed region, in a program without `std` and without an operating system's
+//! allocator: LEAST-FREE over 64 KiB of static memory.
+//!
+//! It links against the C start-up code only to be runnable here; its exit status is the number of
+//! the step that went wrong, 0 for none.
+
+#![no_std]
+#![no_main]
+
+use core::alloc::Layout;
+use core::mem::MaybeUninit;
+use core::panic::PanicInfo;
+
+use pagewise::paged::{Config, CurrentPage, LeastFree, LeftHeaders, Paged};
+use pagewise::source::Region;
+use pagewise::{Freed, Strategy};
+
+/// Pages of 1 KiB suit a small region; blocks above 256 bytes are served by FIRST-FIT.
+const CONFIG: Config = Config::with_page_size(1024);
+
+static mut MEMORY: [MaybeUninit<u8>; 1 << 16] = [MaybeUninit::uninit(); 1 << 16];
+
+#[unsafe(no_mangle)]
+extern "C" fn main() -> i32 {
+    // SAFETY: `main` is entered once, and nobody else names the static.
+    let memory = unsafe { &mut *(&raw mut MEMORY) };
+    let region = Region::from_static(memory);
+    let mut heap = Paged::<CurrentPage<LeftHeaders<LeastFree>>, _>::new(CONFIG, region, ());
+
+    let (small, large) = (Layout::new::<[u32; 6]>(), Layout::new::<[u8; 3000]>());
+    let (Ok(first), Ok(second)) = (heap.allocate(small), heap.allocate(large)) else { return 1 };
+    if heap.audit().is_err() || heap.usage().requested != small.size() + large.size() {
+        return 2;
+    }
+    if heap.try_free(first.cast(), small) != Freed::Freed
+        || heap.try_free(first.cast(), small) != Freed::Unallocated
+        || heap.try_free(second.cast(), large) != Freed::Freed
+    {
+        return 3;
+    }
+    if heap.usage().blocks == 0 { 0 } else { 4 }
+}
+
+#[panic_handler]
+fn panic(_: &PanicInfo<'_>) -> ! {
+    loop {}
+}
+
+// The start-up code and `memcpy` of the C library; no symbol of `std`.
+#[link(name = "c")]
+unsafe extern "C" {}
