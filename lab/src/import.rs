@@ -1,12 +1,116 @@
-//! Imports a trace from the malloc lab text format.
+//! `pagewise import`: makes a trace of what other tools recorded.
 
+mod rep;
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Imports a trace from the malloc lab text format.
+use anyhow::Context;
+use pagewise::trace::raw;
+use pagewise::trace::{Header, Origin, Writer};
+
+use crate::progress::Progress;
+use crate::record::logs::{Limits, Log};
+use crate::{output, units};
+
+/// Make a trace of a malloc lab file (.rep), or of the raw log of a program with `Recording`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// The file to read.
+    #[arg(value_name = "FILE")]
+    input: PathBuf,
+    /// The trace to write.
+    #[arg(short, long, value_name = "OUT.pwt")]
+    output: PathBuf,
+    /// What FILE is [default: as its content tells].
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// A text for the header.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    note: String,
+}
+
+/// What can be imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Text of the malloc lab: `a id size`, `r id size`, `f id`.
+    Rep,
+    /// Raw log of a recorder, PID.N.pwlog.
+    Raw,
+}
 
 /// Runs the subcommand.
-pub(crate) fn run(_: &Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("import is not built into this version")
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let format = args.format.map_or_else(|| detect(&args.input), Ok)?;
+    let said = match format {
+        Format::Rep => import_rep(args)?,
+        Format::Raw => import_raw(args)?,
+    };
+    eprintln!("pagewise: {said}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells the format by the first bytes.
+fn detect(path: &Path) -> anyhow::Result<Format> {
+    if raw::open(path).is_ok() {
+        return Ok(Format::Raw);
+    }
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(512).read_to_end(&mut start));
+    read.with_context(|| path.display().to_string())?;
+    if pagewise::trace::open(path).is_ok() {
+        anyhow::bail!("{}: already a pagewise trace", path.display());
+    }
+    let text = start.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
+    let mut visible = start.iter().filter(|byte| !byte.is_ascii_whitespace());
+    match visible.next() {
+        Some(b'0'..=b'9' | b'a' | b'r' | b'f') if text => Ok(Format::Rep),
+        _ => anyhow::bail!(
+            "{}: neither a malloc lab file nor a raw log (--format tells which it should be)",
+            path.display()
+        ),
+    }
+}
+
+fn import_rep(args: &Args) -> anyhow::Result<String> {
+    let path = &args.input;
+    let file = File::open(path).with_context(|| path.display().to_string())?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let note = match args.note.as_str() {
+        "" => format!("imported from the malloc lab file {name}.rep"),
+        note => note.to_owned(),
+    };
+    let origin = Origin { program: name, note, ..Origin::default() };
+    let (header, remark): (Header, Option<String>) = output::create(&args.output, |out| {
+        let mut writer = Writer::new(out, origin)?;
+        let import = rep::import(BufReader::new(file), |event| Ok(writer.write(event)?));
+        // The reason is about a line, and the line is in that file.
+        let remark = import.map_err(|error| anyhow::anyhow!("{}:{error:#}", path.display()))?;
+        Ok((writer.finish()?, remark))
+    })?;
+    let mut said = format!(
+        "{}: {} to {}, at most {} and {} live",
+        path.display(),
+        units::count(header.events, "event"),
+        args.output.display(),
+        units::count(header.peak_blocks, "block"),
+        units::bytes(header.peak_bytes),
+    );
+    if let Some(remark) = remark {
+        said += &format!("; {remark}");
+    }
+    Ok(said)
+}
+
+fn import_raw(args: &Args) -> anyhow::Result<String> {
+    let path = &args.input;
+    let length = std::fs::metadata(path).with_context(|| path.display().to_string())?.len();
+    let progress = Progress::new(length);
+    let log = Log::survey(path.clone(), &progress);
+    progress.finish();
+    let log = log?;
+    let header = log.write(&args.output, &args.note, Limits { events: None, bytes: None })?;
+    Ok(log.told(&header, &args.output))
 }

@@ -8,7 +8,7 @@
 //! The command's input and output pass straight through, signals reach it, and its exit status is
 //! passed on. Everything pagewise says it says on stderr, after the command has ended.
 
-mod logs;
+pub(crate) mod logs;
 mod recorder;
 mod session;
 
