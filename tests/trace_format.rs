@@ -1,0 +1,244 @@
+//! The trace file format: what is written is read back, and a damaged file is refused whatever the
+//! damage.
+#![cfg(feature = "trace")]
+
+use std::io::Cursor;
+
+use pagewise::trace::{Event, Ledger, Origin, ReadError, Reader, Reason, Slots, Writer};
+use proptest::prelude::*;
+
+/// A step of a random program; turned into a valid event by what is live.
+#[derive(Clone, Debug)]
+enum Step {
+    Allocate { size: u64, align_log2: u32 },
+    Reallocate { which: usize, size: u64 },
+    Free { which: usize },
+    Thread { which: u32 },
+    Tick { ticks: u64 },
+}
+
+fn sizes() -> impl Strategy<Value = u64> {
+    prop_oneof![8 => 0..2000_u64, 2 => 0..1_u64 << 32, 1 => 0..1_u64 << 50]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let aligns = prop_oneof![4 => Just(4_u32), 1 => 0..32_u32];
+    let step = prop_oneof![
+        8 => (sizes(), aligns).prop_map(|(size, align_log2)| Step::Allocate { size, align_log2 }),
+        2 => (any::<usize>(), sizes()).prop_map(|(which, size)| Step::Reallocate { which, size }),
+        6 => any::<usize>().prop_map(|which| Step::Free { which }),
+        1 => any::<u32>().prop_map(|which| Step::Thread { which }),
+        1 => any::<u64>().prop_map(|ticks| Step::Tick { ticks }),
+    ];
+    prop::collection::vec(step, 0..400)
+}
+
+/// The events of the steps that make sense where they stand.
+fn events(steps: &[Step]) -> Vec<Event> {
+    let (mut slots, mut live, mut threads) = (Slots::new(), Vec::new(), 1);
+    let mut events = Vec::new();
+    for step in steps {
+        events.push(match *step {
+            Step::Allocate { size, align_log2 } => {
+                let slot = slots.take().unwrap();
+                live.push(slot);
+                Event::Allocate { slot, size, align: 1 << align_log2 }
+            }
+            Step::Reallocate { .. } | Step::Free { .. } if live.is_empty() => continue,
+            Step::Reallocate { which, size } => {
+                Event::Reallocate { slot: live[which % live.len()], size }
+            }
+            Step::Free { which } => {
+                let slot = live.swap_remove(which % live.len());
+                assert!(slots.free(slot));
+                Event::Free { slot }
+            }
+            Step::Thread { which } => {
+                let thread = which % (threads + 1);
+                threads = threads.max(thread + 1);
+                Event::Thread { thread }
+            }
+            Step::Tick { ticks } => Event::Tick { ticks },
+        });
+    }
+    events
+}
+
+fn origin() -> Origin {
+    Origin {
+        program: "prög".into(),
+        arguments: vec!["-x".into(), String::new()],
+        date: 1_700_000_000,
+        pointer_width: 64,
+        note: "a note".into(),
+    }
+}
+
+fn write(events: &[Event]) -> Vec<u8> {
+    let mut file = Cursor::new(Vec::new());
+    let mut writer = Writer::new(&mut file, origin()).unwrap();
+    for &event in events {
+        writer.write(event).unwrap();
+    }
+    writer.finish().unwrap();
+    file.into_inner()
+}
+
+fn read(file: &[u8]) -> Result<Vec<Event>, ReadError> {
+    Reader::new(file)?.collect()
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_back(steps in steps()) {
+        let events = events(&steps);
+        let file = write(&events);
+        let mut ledger = Ledger::new();
+        events.iter().for_each(|&event| ledger.enter(event).unwrap());
+
+        let header = Reader::new(&file[..]).unwrap().header().clone();
+        prop_assert_eq!(&header.origin, &origin());
+        prop_assert_eq!(header.events, events.len() as u64);
+        prop_assert_eq!(header.threads, ledger.counts().threads);
+        prop_assert_eq!(header.peak_blocks, ledger.counts().peak_blocks);
+        prop_assert_eq!(header.peak_bytes, ledger.counts().peak_bytes);
+        prop_assert!(!header.is_prefix());
+        prop_assert_eq!(read(&file).unwrap(), events);
+    }
+
+    #[test]
+    fn any_bytes_are_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let _ = read(&bytes);
+    }
+
+    /// Frames whose checksums are right around content that is not.
+    #[test]
+    fn any_content_is_an_answer(content in prop::collection::vec(any::<u8>(), 1..300)) {
+        let file = forge(&content, u64::MAX);
+        prop_assert!(read(&file).is_err());
+    }
+}
+
+/// A file of one frame with that content, whose header claims `claimed` events.
+fn forge(content: &[u8], claimed: u64) -> Vec<u8> {
+    let mut file = write(&[]);
+    file[16..24].copy_from_slice(&claimed.to_le_bytes());
+    file[24..32].copy_from_slice(&claimed.to_le_bytes());
+    let body = file.len() - 4;
+    let checksum = crc32fast::hash(&file[..body]);
+    file[body..].copy_from_slice(&checksum.to_le_bytes());
+
+    // A deflate stream of one stored block.
+    let length = content.len() as u16;
+    let mut stream = vec![1];
+    stream.extend(length.to_le_bytes());
+    stream.extend((!length).to_le_bytes());
+    stream.extend(content);
+    let mut frame = (stream.len() as u32).to_le_bytes().to_vec();
+    frame.extend((content.len() as u32).to_le_bytes());
+    frame.extend(stream);
+    frame.extend(crc32fast::hash(&frame).to_le_bytes());
+    file.extend(frame);
+    file
+}
+
+/// A file of a few frames' worth of kinds of events.
+fn sample() -> Vec<u8> {
+    let mut events = Vec::new();
+    for round in 0..40_u64 {
+        events.push(Event::Allocate { slot: 0, size: round * 37, align: 16 });
+        events.push(Event::Thread { thread: (round % 2) as u32 });
+        events.push(Event::Allocate { slot: 1, size: 1 << round, align: 1 << (round % 20) });
+        events.push(Event::Reallocate { slot: 0, size: round * round });
+        events.push(Event::Tick { ticks: round });
+        events.push(Event::Free { slot: 1 });
+        events.push(Event::Free { slot: 0 });
+    }
+    write(&events)
+}
+
+#[test]
+fn every_truncation_is_an_error() {
+    let file = sample();
+    assert!(read(&file).is_ok());
+    for length in 0..file.len() {
+        assert!(read(&file[..length]).is_err(), "{length} bytes of {}", file.len());
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_an_error() {
+    let mut file = sample();
+    for bit in 0..file.len() * 8 {
+        file[bit / 8] ^= 1 << (bit % 8);
+        assert!(read(&file).is_err(), "bit {bit}");
+        file[bit / 8] ^= 1 << (bit % 8);
+    }
+    assert!(read(&file).is_ok());
+}
+
+#[test]
+fn what_follows_the_last_event_is_an_error() {
+    let file = sample();
+    for tail in [&[0][..], &file, &forge(&[2], 1)[file.len().min(80)..]] {
+        let long = [&file[..], tail].concat();
+        assert!(read(&long).is_err());
+    }
+}
+
+#[test]
+fn figures_that_do_not_add_up_are_an_error() {
+    // Two allocations of 0 bytes, where one is claimed; one, where two are.
+    let error = read(&forge(&[2, 2], 1)).unwrap_err();
+    assert!(matches!(error.reason(), Reason::Trailing), "{error}");
+    let error = read(&forge(&[2], 2)).unwrap_err();
+    assert!(matches!(error.reason(), Reason::Truncated), "{error}");
+    // As many events, but other peaks.
+    let error = read(&forge(&[2], 1)).unwrap_err();
+    assert!(matches!(error.reason(), Reason::Claim { .. }), "{error}");
+}
+
+#[test]
+fn errors_say_what_and_where() {
+    let error = read(&forge(&[2, 1, 1], 9)).unwrap_err();
+    assert_eq!(error.event(), 2);
+    assert!(
+        error.to_string().starts_with("bad event: no block is live in slot 0 (after 2 events, at"),
+        "{error}"
+    );
+    assert_eq!(read(b"hello").unwrap_err().to_string(), "not a pagewise trace");
+    let missing = pagewise::trace::open("/no/such.pwt").err().unwrap();
+    assert!(missing.to_string().starts_with("/no/such.pwt: No such file"), "{missing}");
+    let mut future = sample();
+    future[8] = 9;
+    let error = read(&future).unwrap_err();
+    assert!(error.to_string().starts_with("trace format version 9 is not known"), "{error}");
+}
+
+#[test]
+fn long_traces_are_read_in_bounded_memory() {
+    // Content of several frames; only a few blocks are live at any time.
+    let mut file = Cursor::new(Vec::new());
+    let mut writer = Writer::new(&mut file, Origin::default()).unwrap();
+    for round in 0..400_000_u64 {
+        let size = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        writer.write(Event::Allocate { slot: 0, size, align: 16 }).unwrap();
+        writer.write(Event::Free { slot: 0 }).unwrap();
+    }
+    let header = writer.finish_prefix_of(1_000_000).unwrap();
+    assert!(header.is_prefix());
+    file.set_position(0);
+    assert_eq!(Reader::new(file).unwrap().filter(|event| event.is_ok()).count(), 800_000);
+}
+
+#[test]
+fn invalid_events_are_not_written() {
+    let mut file = Cursor::new(Vec::new());
+    let mut writer = Writer::new(&mut file, Origin::default()).unwrap();
+    writer.write(Event::Allocate { slot: 0, size: 1, align: 1 }).unwrap();
+    let error = writer.write(Event::Free { slot: 1 }).unwrap_err();
+    assert_eq!(error.to_string(), "event 1: no block is live in slot 1");
+    writer.write(Event::Free { slot: 0 }).unwrap();
+    assert_eq!(writer.finish().unwrap().events, 2);
+    assert_eq!(read(file.get_ref()).unwrap().len(), 2);
+}
