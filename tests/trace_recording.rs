@@ -1,0 +1,264 @@
+//! `Recording<A>`: this program's own allocator. Each test starts the program again, armed, with a
+//! scenario to play, and examines the logs it leaves.
+#![cfg(all(feature = "trace", target_os = "linux"))]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+
+use pagewise::trace::raw::{self, Converter, DIRECTORY, Dropped, LogOrigin, Record};
+use pagewise::trace::{Event, Ledger, Recording};
+
+#[global_allocator]
+static ALLOCATOR: Recording<System> = Recording::new(System);
+
+/// Names the scenario in the environment of the program started again.
+const SCENARIO: &str = "PAGEWISE_TEST_SCENARIO";
+
+/// What a log says.
+struct Recorded {
+    origin: LogOrigin,
+    events: Vec<Event>,
+    threads: u32,
+    dropped: Dropped,
+    holes: u64,
+}
+
+impl Recorded {
+    fn read(path: &Path) -> Self {
+        let mut records = raw::open(path).unwrap();
+        let (mut converter, mut ledger, mut events) = (Converter::new(), Ledger::new(), Vec::new());
+        for record in records.by_ref() {
+            let (thread, record) = record.unwrap();
+            let emitted = converter.convert(thread, record, |event| {
+                events.push(event);
+                ledger.enter(event)
+            });
+            emitted.unwrap();
+        }
+        Self {
+            origin: records.origin().clone(),
+            events,
+            threads: ledger.counts().threads,
+            dropped: converter.dropped(),
+            holes: records.holes(),
+        }
+    }
+
+    fn count(&self, wanted: impl Fn(&Event) -> bool) -> usize {
+        self.events.iter().filter(|event| wanted(event)).count()
+    }
+}
+
+/// Plays a scenario in a process of its own and gives the logs, the parents' before the
+/// children's.
+fn play(scenario: &str) -> Vec<Recorded> {
+    let directory = tempfile::tempdir().unwrap();
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "scenarios", "--nocapture"])
+        .env(SCENARIO, scenario)
+        .env(DIRECTORY, directory.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let logs = std::fs::read_dir(directory.path()).unwrap();
+    let mut logs: Vec<_> = logs.map(|entry| Recorded::read(&entry.unwrap().path())).collect();
+    logs.sort_by_key(|log| log.origin.started);
+    logs
+}
+
+/// Not a test by itself: plays the scenario it is started for.
+#[test]
+fn scenarios() {
+    match std::env::var(SCENARIO).as_deref() {
+        Ok("calls") => calls(),
+        Ok("storm") => storm(),
+        Ok("fork") => fork(),
+        _ => {}
+    }
+}
+
+/// Sizes and alignments that nothing else asks for.
+const ODD: usize = 123_457;
+
+/// Every call of the allocator's interface once.
+fn calls() {
+    let layout = |size, align| Layout::from_size_align(size, align).unwrap();
+    // SAFETY: every block is used with the layout it has, and freed once.
+    unsafe {
+        let block = ALLOCATOR.alloc(layout(ODD, 64));
+        let block = ALLOCATOR.realloc(block, layout(ODD, 64), ODD + 1);
+        ALLOCATOR.dealloc(block, layout(ODD + 1, 64));
+        let block = ALLOCATOR.alloc_zeroed(layout(ODD + 2, 1));
+        ALLOCATOR.dealloc(block, layout(ODD + 2, 1));
+        // Cannot be served, and is not recorded.
+        assert!(ALLOCATOR.alloc(layout(isize::MAX as usize - 4096, 1)).is_null());
+        let block = ALLOCATOR.alloc(layout(ODD + 3, 1));
+        assert!(ALLOCATOR.realloc(block, layout(ODD + 3, 1), isize::MAX as usize - 4096).is_null());
+        ALLOCATOR.dealloc(block, layout(ODD + 3, 1));
+    }
+}
+
+#[test]
+fn every_call_is_recorded() {
+    let logs = play("calls");
+    assert_eq!(logs.len(), 1);
+    let log = &logs[0];
+    assert!(log.dropped.is_nothing() && log.holes == 0, "{:?}", log.dropped);
+    assert!(log.origin.origin.program.starts_with("trace_recording"));
+    assert_eq!(log.origin.origin.arguments[..2], ["--exact", "scenarios"]);
+
+    let odd = ODD as u64..ODD as u64 + 9;
+    let mut slots = HashMap::new();
+    let mut seen = Vec::new();
+    for &event in &log.events {
+        match event {
+            Event::Allocate { slot, size, align } if odd.contains(&size) => {
+                slots.insert(slot, ());
+                seen.push((size - odd.start, align));
+            }
+            Event::Reallocate { slot, size } if slots.contains_key(&slot) => {
+                seen.push((size - odd.start, 0));
+            }
+            Event::Free { slot } if slots.remove(&slot).is_some() => seen.push((0, 1)),
+            _ => {}
+        }
+    }
+    let freed = (0, 1);
+    assert_eq!(seen, [(0, 64), (1, 0), freed, (2, 1), freed, (3, 1), freed]);
+}
+
+const THREADS: usize = 8;
+const ROUNDS: usize = 4000;
+
+/// Threads that reallocate blocks and pass them on, so that most are freed by others and their
+/// addresses reused at once.
+fn storm() {
+    thread::scope(|scope| {
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..THREADS).map(|_| mpsc::channel::<Vec<u8>>()).unzip();
+        for (number, receiver) in receivers.into_iter().enumerate() {
+            let next = senders[(number + 1) % THREADS].clone();
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let mut block = vec![number as u8; 8 + round % 64];
+                    block.reserve_exact(64 + (round * 37) % 2000);
+                    if round % 3 == 0 {
+                        block.shrink_to_fit();
+                    }
+                    // A thread that ended has dropped its receiver; the block comes back.
+                    drop(next.send(block));
+                    drop(receiver.try_recv());
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn threads_are_told_apart_and_their_order_is_kept() {
+    let logs = play("storm");
+    assert_eq!(logs.len(), 1);
+    let log = &logs[0];
+    // A free after the reuse of its address would show as a missing free and an unknown one.
+    assert!(log.dropped.is_nothing() && log.holes == 0, "{:?}", log.dropped);
+    assert!(log.threads as usize > THREADS, "{} threads", log.threads);
+    let reallocations = log.count(|event| matches!(event, Event::Reallocate { .. }));
+    assert!(reallocations >= THREADS * ROUNDS, "{reallocations}");
+}
+
+/// A child that frees what its parent allocated, allocates, and has a child of its own.
+fn fork() {
+    let inherited: Vec<Box<[u8]>> = (0..50).map(|_| vec![0; ODD].into_boxed_slice()).collect();
+    // SAFETY: the child only uses memory and ends without returning; no other thread of this
+    // process holds a lock it needs, the test harness is waiting.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            drop(inherited);
+            drop(vec![0_u8; ODD + 1]);
+            if libc::fork() == 0 {
+                drop(vec![0_u8; ODD + 2]);
+                libc::_exit(0);
+            }
+            libc::wait(std::ptr::null_mut());
+            libc::_exit(0);
+        }
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+    drop(vec![0_u8; ODD + 3]);
+    drop(inherited);
+}
+
+#[test]
+fn children_of_fork_have_logs_of_their_own() {
+    let logs = play("fork");
+    let allocations = |log: &Recorded, odd: usize| {
+        log.count(|event| matches!(event, Event::Allocate { size, .. } if *size == odd as u64))
+    };
+    let [parent, child, grandchild] = &logs[..] else { panic!("{} logs", logs.len()) };
+    assert_eq!([0, 1, 2, 3].map(|more| allocations(parent, ODD + more)), [50, 0, 0, 1]);
+    assert_eq!([0, 1, 2, 3].map(|more| allocations(child, ODD + more)), [0, 1, 0, 0]);
+    assert_eq!([0, 1, 2, 3].map(|more| allocations(grandchild, ODD + more)), [0, 0, 1, 0]);
+    assert!(parent.dropped.is_nothing(), "{:?}", parent.dropped);
+    // The 50 blocks and the vector that held them.
+    assert_eq!(child.dropped, Dropped { unknown_frees: 51, ..Dropped::default() });
+    assert_eq!(child.origin.parent, parent.origin.process);
+    assert_eq!(grandchild.origin.parent, child.origin.process);
+}
+
+#[test]
+fn nothing_is_recorded_unless_armed() {
+    let directory = tempfile::tempdir().unwrap();
+    let missing = directory.path().join("missing");
+    for armed in [None, Some(missing.as_path()), Some(Path::new("relative"))] {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", "scenarios"])
+            .env(SCENARIO, "calls")
+            .env_remove(DIRECTORY)
+            .current_dir(directory.path());
+        if let Some(path) = armed {
+            command.env(DIRECTORY, path);
+        }
+        assert!(command.output().unwrap().status.success(), "{armed:?}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_damaged_log_is_refused_or_read_but_never_panics() {
+    let directory = tempfile::tempdir().unwrap();
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "scenarios"])
+        .env(SCENARIO, "calls")
+        .env(DIRECTORY, directory.path())
+        .status();
+    assert!(status.unwrap().success());
+    let path = std::fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
+    let log = std::fs::read(path).unwrap();
+    let convert = |bytes: &[u8]| {
+        let mut converter = Converter::new();
+        let records = raw::LogReader::new(bytes).ok()?;
+        for record in records {
+            let (thread, record): (u32, Record) = record.ok()?;
+            converter.convert(thread, record, |_| Ok::<_, ()>(())).ok()?;
+        }
+        Some(())
+    };
+    assert!(convert(&log).is_some());
+    for cut in [0, 7, 8, 65_535, 65_536, 65_537, 65_536 + 23, 65_536 + 24] {
+        let _ = convert(&log[..cut]);
+    }
+    let mut damaged = log.clone();
+    for byte in (0..64).chain(65_536..65_536 + 2400) {
+        for bit in 0..8 {
+            damaged[byte] ^= 1 << bit;
+            let _ = convert(&damaged[..70_000]);
+            damaged[byte] ^= 1 << bit;
+        }
+    }
+}
