@@ -103,7 +103,8 @@ pub struct Demand {
 #[must_use]
 pub fn optimise(demand: &[Demand], unit: usize, largest: usize, page_size: usize) -> Vec<u32> {
     // Candidates for a class: every size in demand, rounded up, and the largest.
-    let mut live_at = std::collections::BTreeMap::from([(largest.div_ceil(unit) * unit, 0.0)]);
+    let last = largest.max(1).div_ceil(unit) * unit;
+    let mut live_at = std::collections::BTreeMap::from([(last, 0.0)]);
     for &Demand { size, live } in demand.iter().filter(|d| d.size > 0 && d.size <= largest) {
         *live_at.entry(size.div_ceil(unit) * unit).or_default() += live;
     }
@@ -214,6 +215,7 @@ mod tests {
     #[test]
     fn no_demand_still_serves_every_size() {
         assert_eq!(optimise(&[], 16, 1 << 14, 1 << 16), [1 << 14]);
+        assert_eq!(optimise(&[], 16, 0, 1 << 16), [16]);
         let odd = [Demand { size: 0, live: 9.0 }, Demand { size: 99_999, live: 9.0 }];
         assert_eq!(optimise(&odd, 16, 4096, 1 << 16), [4096]);
     }

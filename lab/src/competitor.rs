@@ -1,9 +1,12 @@
 //! Who is to be measured, and with which parameters: the options that `compare` and `replay` share.
 
+use std::path::Path;
+
 use pagewise::catalogue::{self, Entry};
 use pagewise::paged::Config;
-use pagewise::sizemap::SizeMap;
+use pagewise::sizemap::{SizeMap, optimise};
 
+use crate::demand;
 use crate::error::Usage;
 use crate::units::parse_bytes;
 
@@ -73,58 +76,88 @@ pub(crate) struct ConfigArgs {
     /// do
     #[arg(long, value_name = "BYTES", default_value = "1", value_parser = parse_bytes)]
     freetol: usize,
-    /// SIZEMAP: how sizes are rounded up to classes: linear, page-fitting, or geometric[=RATIO]
+    /// SIZEMAP: how sizes are rounded up to classes: linear, page-fitting, geometric[=RATIO], or
+    /// optimal (for the trace, found by dynamic programming)
     #[arg(long, value_name = "MAP", default_value = "page-fitting", value_parser = parse_sizemap)]
-    sizemap: SizeMap,
+    sizemap: Choice,
     /// Seed of the strategies that choose at random
     #[arg(long, value_name = "N", default_value_t = Config::new().seed)]
     seed: u64,
 }
 
+/// The choice of a SIZEMAP.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Choice {
+    Given(SizeMap),
+    /// The best for each trace.
+    Optimal,
+}
+
 impl ConfigArgs {
-    /// The parameters.
+    /// Checks the parameters, and gives them on one line, as they head a report.
     ///
     /// # Errors
     /// The first that is out of its range.
-    pub(crate) fn config(&self) -> Result<Config, Usage> {
+    pub(crate) fn check(&self) -> Result<String, Usage> {
+        let config = self.config(SizeMap::PageFitting);
+        config.check().map_err(|error| Usage(error.to_string()))?;
+        let sizemap = match self.sizemap {
+            Choice::Given(SizeMap::Linear) => "linear".to_owned(),
+            Choice::Given(SizeMap::PageFitting) => "page-fitting".to_owned(),
+            Choice::Given(SizeMap::Geometric { ratio }) => format!("geometric={ratio:.3}"),
+            Choice::Given(SizeMap::Classes(classes)) => format!("{} classes", classes.len()),
+            Choice::Optimal => "optimal for each trace".to_owned(),
+        };
+        Ok(format!(
+            "page size {}, FFCROSSOVER {}, FREETOL {}, SIZEMAP {sizemap}, seed {}",
+            config.page_size, config.ffcrossover, config.freetol, config.seed
+        ))
+    }
+
+    /// The parameters for one trace.
+    ///
+    /// # Errors
+    /// If the trace has to be read and cannot be.
+    pub(crate) fn for_trace(&self, path: &Path) -> anyhow::Result<Config> {
+        let sizemap = match self.sizemap {
+            Choice::Given(sizemap) => sizemap,
+            Choice::Optimal => {
+                let config = self.config(SizeMap::PageFitting);
+                let demand = demand::of_trace(path)?;
+                let classes = optimise(&demand, config.unit, config.ffcrossover, config.page_size);
+                // A few hundred bytes per trace, which a parameter of the type `SizeMap` must
+                // outlive the program with.
+                SizeMap::Classes(classes.leak())
+            }
+        };
+        Ok(self.config(sizemap))
+    }
+
+    fn config(&self, sizemap: SizeMap) -> Config {
         let paged = Config::with_page_size(self.page_size);
-        let config = Config {
+        Config {
             ffcrossover: self.ffcrossover.unwrap_or(paged.ffcrossover),
             freetol: self.freetol,
-            sizemap: self.sizemap,
+            sizemap,
             seed: self.seed,
             ..paged
-        };
-        config.check().map_err(|error| Usage(error.to_string()))?;
-        Ok(config)
+        }
     }
 }
 
-/// The parameters on one line, as they head a report.
-pub(crate) fn describe(config: &Config) -> String {
-    let map = match config.sizemap {
-        SizeMap::Linear => "linear".to_owned(),
-        SizeMap::PageFitting => "page-fitting".to_owned(),
-        SizeMap::Geometric { ratio } => format!("geometric={ratio}"),
-        SizeMap::Classes(classes) => format!("{} classes", classes.len()),
-    };
-    format!(
-        "page size {}, FFCROSSOVER {}, FREETOL {}, SIZEMAP {map}, seed {}",
-        config.page_size, config.ffcrossover, config.freetol, config.seed
-    )
-}
-
-fn parse_sizemap(text: &str) -> Result<SizeMap, String> {
+fn parse_sizemap(text: &str) -> Result<Choice, String> {
+    let geometric = |ratio| Choice::Given(SizeMap::Geometric { ratio });
     match text.split_once('=') {
-        None if text == "linear" => Ok(SizeMap::Linear),
-        None if text == "page-fitting" => Ok(SizeMap::PageFitting),
+        None if text == "linear" => Ok(Choice::Given(SizeMap::Linear)),
+        None if text == "page-fitting" => Ok(Choice::Given(SizeMap::PageFitting)),
+        None if text == "optimal" => Ok(Choice::Optimal),
         // The ratio with the best worst-case bound (Brent §6.1).
-        None if text == "geometric" => Ok(SizeMap::Geometric { ratio: std::f64::consts::E }),
+        None if text == "geometric" => Ok(geometric(std::f64::consts::E)),
         Some(("geometric", ratio)) => match ratio.parse() {
-            Ok(ratio) if ratio > 1.0 && ratio <= 1024.0 => Ok(SizeMap::Geometric { ratio }),
+            Ok(ratio) if ratio > 1.0 && ratio <= 1024.0 => Ok(geometric(ratio)),
             _ => Err("the ratio must be a number above 1, at most 1024".to_owned()),
         },
-        _ => Err("there are linear, page-fitting and geometric[=RATIO]".to_owned()),
+        _ => Err("there are linear, page-fitting, geometric[=RATIO] and optimal".to_owned()),
     }
 }
 
@@ -143,8 +176,10 @@ mod tests {
 
     #[test]
     fn sizemaps_are_read() {
-        assert_eq!(parse_sizemap("linear"), Ok(SizeMap::Linear));
-        assert_eq!(parse_sizemap("geometric=1.25"), Ok(SizeMap::Geometric { ratio: 1.25 }));
+        assert_eq!(parse_sizemap("linear"), Ok(Choice::Given(SizeMap::Linear)));
+        assert_eq!(parse_sizemap("optimal"), Ok(Choice::Optimal));
+        let geometric = SizeMap::Geometric { ratio: 1.25 };
+        assert_eq!(parse_sizemap("geometric=1.25"), Ok(Choice::Given(geometric)));
         for wrong in ["", "geometric=1", "geometric=x", "linear=2", "cubic"] {
             assert!(parse_sizemap(wrong).is_err(), "{wrong}");
         }

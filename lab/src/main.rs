@@ -14,6 +14,7 @@ mod bundled;
 mod cli;
 mod compare;
 mod competitor;
+mod demand;
 mod error;
 mod generate;
 mod import;

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use pagewise::paged::Config;
 use pagewise::trace;
 
-use crate::competitor::{Competitor, ConfigArgs, describe};
+use crate::competitor::{Competitor, ConfigArgs};
 use crate::progress::Progress;
 use crate::workload::Workload;
 use crate::{bundled, units};
@@ -87,7 +87,7 @@ SYSTEM is timed twice. What its two results differ by is the noise, and no lead 
 /// An unknown strategy, parameters out of range, a trace that cannot be read.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = &args.options;
-    let config = options.config.config()?;
+    let parameters = options.config.check()?;
     let competitors = match &options.strategy[..] {
         [] => Competitor::all(),
         names => names.iter().map(|name| Competitor::find(name)).collect::<Result<_, _>>()?,
@@ -102,12 +102,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 
     if !options.json {
-        println!("{}", describe(&config));
+        println!("{parameters}");
     }
     let rounds = timed::Rounds::new(options.repeat, traces.len());
     let progress = Progress::new((traces.len() * competitors.len() * 2) as u64);
     let mut compared = Vec::new();
     for trace in &traces {
+        let config = options.config.for_trace(trace)?;
         let compared_trace = over_trace(trace, &competitors, config, rounds, &progress)?;
         if !options.json {
             progress.above(|| print!("\n{}", table::of_trace(&compared_trace)));

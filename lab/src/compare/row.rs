@@ -21,9 +21,10 @@ pub(crate) struct Row {
     pub(super) peak_held_bytes: Option<u64>,
     pub(super) fragmentation: Option<f64>,
     pub(super) pages_touched: Option<u64>,
-    /// Half the distance between the quartiles of the rounds, as a fraction of the median.
+    /// Half the distance between the quartiles of the rounds, as a fraction of the median;
+    /// unknown after a single round.
     #[serde(skip)]
-    pub(super) spread: f64,
+    pub(super) spread: Option<f64>,
     /// Why there is no result, if there is none.
     #[serde(skip)]
     pub(super) stopped: Option<String>,

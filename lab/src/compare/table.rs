@@ -43,9 +43,10 @@ pub(super) fn of_trace(compared: &Compared) -> String {
     for (index, row) in compared.rows.iter().enumerate() {
         let mut cells = vec![Cell::new(row.strategy)];
         cells.extend(texts.iter().map(|column| right(column[index].clone())));
-        cells.push(right(match &row.stopped {
-            Some(reason) => reason.clone(),
-            None => format!("{:.1} %", row.spread * 100.0),
+        cells.push(right(match (&row.stopped, row.spread) {
+            (Some(reason), _) => reason.clone(),
+            (None, Some(spread)) => format!("{:.1} %", spread * 100.0),
+            (None, None) => "-  ".to_owned(),
         }));
         table.add_row(cells);
     }

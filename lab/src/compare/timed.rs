@@ -19,7 +19,7 @@ use crate::workload::{Observer, Stop, Workload};
 
 /// Time for the timed rounds of all traces together, unless a number of rounds is asked for. With
 /// the metered pass and the tables the whole comparison stays below two minutes on two cores.
-const BUDGET: Duration = Duration::from_secs(45);
+const BUDGET: Duration = Duration::from_secs(30);
 /// Traces the budget is divided among at least: a single one need not have all of it.
 const TRACES: usize = 8;
 /// Rounds that a competitor gets if they exceed its share of the budget by no more than one, and
@@ -79,9 +79,11 @@ impl Times {
         self.quantile(0.5)
     }
 
-    /// Half the distance between the quartiles, as a fraction of the median.
-    pub(super) fn spread(&self) -> f64 {
-        (self.quantile(0.75) - self.quantile(0.25)) / 2.0 / self.median().max(1.0)
+    /// Half the distance between the quartiles, as a fraction of the median; nothing can be said of
+    /// a single round.
+    pub(super) fn spread(&self) -> Option<f64> {
+        let quartiles = self.quantile(0.75) - self.quantile(0.25);
+        (self.0.len() > 1).then(|| quartiles / 2.0 / self.median().max(1.0))
     }
 
     fn quantile(&self, q: f64) -> f64 {
@@ -253,8 +255,8 @@ mod tests {
     fn the_median_is_of_sorted_times() {
         assert_eq!(times(&[30, 10, 20]).median(), 20.0);
         assert_eq!(times(&[40, 10, 20, 30]).median(), 25.0);
-        assert_eq!(times(&[10]).spread(), 0.0);
-        assert_eq!(times(&[10, 20, 30]).spread(), 0.25);
+        assert_eq!(times(&[10]).spread(), None);
+        assert_eq!(times(&[10, 20, 30]).spread(), Some(0.25));
     }
 
     /// Rounds of one of 10 competitors when each takes `seconds`.

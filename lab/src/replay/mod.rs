@@ -9,14 +9,13 @@ use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
 use pagewise::Strategy;
-use pagewise::paged::Config;
 use serde::Serialize;
 
 use self::audit::Audit;
 use self::timeline::Timeline;
 pub(crate) use self::timeline::sparkline;
 use crate::compare::{self, Row};
-use crate::competitor::{CAPACITY, Competitor, ConfigArgs, describe};
+use crate::competitor::{CAPACITY, Competitor, ConfigArgs};
 use crate::error::Usage;
 use crate::units;
 use crate::workload::{Stop, Workload};
@@ -69,12 +68,13 @@ struct Replayed {
 /// An unknown strategy, a trace that cannot be read, a strategy that ran out of memory, and the
 /// first fault an audit finds.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let config = args.config.config()?;
+    let parameters = args.config.check()?;
     let competitor = Competitor::find(&args.strategy)?;
     if let (Competitor::System, Some(_)) = (competitor, args.audit) {
         return Err(Usage("SYSTEM cannot be audited: its heap is its own affair".into()).into());
     }
     let workload = Workload::load(&args.trace)?;
+    let config = args.config.for_trace(&args.trace)?;
     let row = compare::once(&workload, &args.trace, competitor, config)?;
     if let Some(reason) = row.stopped() {
         bail!("{}: {} {reason}", workload.name, row.strategy());
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&replayed)?);
     } else {
-        print(&workload, &replayed, config);
+        print(&workload, &replayed, &parameters);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -113,9 +113,9 @@ fn audit(workload: &Workload, strategy: &mut (dyn Strategy + '_), every: u64) ->
     audit.finish(strategy).map_err(|fault| Stop::Fault { operation, fault })
 }
 
-fn print(workload: &Workload, replayed: &Replayed, config: Config) {
+fn print(workload: &Workload, replayed: &Replayed, parameters: &str) {
     let facts = workload.facts;
-    println!("{} under {} ({})", workload.name, replayed.row.strategy(), describe(&config));
+    println!("{} under {} ({parameters})", workload.name, replayed.row.strategy());
     println!(
         "  requests        {}, {}, {} live at the end",
         units::count(facts.allocations, "allocation"),

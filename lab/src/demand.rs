@@ -1,0 +1,103 @@
+//! How many blocks of each size a trace has live: what `--sizemap optimal` is fitted to.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use pagewise::sizemap::Demand;
+use pagewise::trace::{self, Event};
+
+/// Blocks of one size: how many are live, and at most were.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfSize {
+    live: u64,
+    most: u64,
+}
+
+/// The demand of a trace: of each size, as many blocks as were ever live at one time. (Its mean
+/// would follow Brent more closely, but it is the most that is held which is compared.)
+///
+/// # Errors
+/// If the trace cannot be read.
+pub(crate) fn of_trace(path: &Path) -> anyhow::Result<Vec<Demand>> {
+    let mut tally = Tally::default();
+    for event in trace::open(path)? {
+        tally.enter(event?);
+    }
+    Ok(tally.demand())
+}
+
+/// Counts blocks by size.
+#[derive(Debug, Default)]
+struct Tally {
+    sizes: HashMap<u64, OfSize>,
+    /// Size of the live block in each slot.
+    slots: Vec<u64>,
+}
+
+impl Tally {
+    /// Enters an event of a trace, as a reader gives them: it makes sense where it stands.
+    fn enter(&mut self, event: Event) {
+        match event {
+            Event::Allocate { slot, size, .. } => self.add(slot, size),
+            Event::Reallocate { slot, size } => {
+                self.remove(slot);
+                self.add(slot, size);
+            }
+            Event::Free { slot } => self.remove(slot),
+            Event::Thread { .. } | Event::Tick { .. } => {}
+        }
+    }
+
+    fn add(&mut self, slot: u32, size: u64) {
+        // A replay asks for at least one byte.
+        let size = size.max(1);
+        let slot = slot as usize;
+        if slot >= self.slots.len() {
+            self.slots.resize(slot + 1, 0);
+        }
+        self.slots[slot] = size;
+        let of_size = self.sizes.entry(size).or_default();
+        of_size.live += 1;
+        of_size.most = of_size.most.max(of_size.live);
+    }
+
+    fn remove(&mut self, slot: u32) {
+        let size = self.slots.get(slot as usize).copied().unwrap_or_default();
+        if let Some(of_size) = self.sizes.get_mut(&size) {
+            of_size.live = of_size.live.saturating_sub(1);
+        }
+    }
+
+    /// Ascending by size.
+    fn demand(&self) -> Vec<Demand> {
+        let sizes = self.sizes.iter().filter_map(|(&size, of_size)| {
+            Some(Demand { size: usize::try_from(size).ok()?, live: of_size.most as f64 })
+        });
+        let mut demand: Vec<_> = sizes.collect();
+        demand.sort_by_key(|one| one.size);
+        demand
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_size_counts_at_its_most() {
+        let mut tally = Tally::default();
+        let allocate = |slot, size| Event::Allocate { slot, size, align: 16 };
+        for event in [
+            allocate(0, 100),
+            allocate(1, 100),
+            Event::Free { slot: 1 },
+            allocate(1, 0),
+            Event::Reallocate { slot: 0, size: 50 },
+            allocate(2, 100),
+        ] {
+            tally.enter(event);
+        }
+        let found: Vec<_> = tally.demand().iter().map(|one| (one.size, one.live)).collect();
+        assert_eq!(found, [(1, 1.0), (50, 1.0), (100, 2.0)]);
+    }
+}
