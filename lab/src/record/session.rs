@@ -86,8 +86,12 @@ pub(super) use signals::interrupted;
 mod signals {
     use super::{AtomicBool, AtomicI32, Ordering};
 
-    /// The running command, 0 if there is none.
-    static COMMAND: AtomicI32 = AtomicI32::new(0);
+    /// The running command; `STARTING`, or `OVER`.
+    static COMMAND: AtomicI32 = AtomicI32::new(OVER);
+    const STARTING: i32 = -1;
+    const OVER: i32 = 0;
+    /// A signal that came while the command was starting.
+    static EARLY: AtomicI32 = AtomicI32::new(0);
     static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
     /// Whether a signal asked to end after the command had ended.
@@ -97,15 +101,20 @@ mod signals {
 
     pub(super) fn pass_to(process: u32) {
         COMMAND.store(process as i32, Ordering::Relaxed);
+        match EARLY.swap(0, Ordering::Relaxed) {
+            0 => {}
+            signal => on_signal(signal),
+        }
     }
 
     pub(super) fn pass_to_nobody() {
-        COMMAND.store(0, Ordering::Relaxed);
+        COMMAND.store(OVER, Ordering::Relaxed);
     }
 
     extern "C" fn on_signal(signal: libc::c_int) {
         match COMMAND.load(Ordering::Relaxed) {
-            0 => INTERRUPTED.store(true, Ordering::Relaxed),
+            OVER => INTERRUPTED.store(true, Ordering::Relaxed),
+            STARTING => EARLY.store(signal, Ordering::Relaxed),
             // The terminal sends these to the command, too.
             _ if signal == libc::SIGINT || signal == libc::SIGQUIT => {}
             // SAFETY: sends a signal to our child, which was not waited for yet.
@@ -118,6 +127,7 @@ mod signals {
     /// Catches the signals that would end this process; one that is ignored stays so. The command
     /// gets their default actions back, since handlers do not outlive an `exec`.
     pub(super) fn stand_back() {
+        COMMAND.store(STARTING, Ordering::Relaxed);
         for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
             // SAFETY: the handler only touches atomics and sends a signal, both of which are
             // allowed in one; an all-zero `sigaction` is a valid value.

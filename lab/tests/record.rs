@@ -1,0 +1,367 @@
+//! `pagewise record` on real programs: what they print stays as it is, and what they allocate is
+//! recorded whole and in order.
+#![cfg(target_os = "linux")]
+
+mod scenario;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use pagewise::trace::{self, Event, Header};
+use tempfile::TempDir;
+
+/// A directory to work in, with a cache of its own for the recorder.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// `pagewise record`, in this place.
+    fn record(&self, options: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pagewise"));
+        fs::create_dir_all(self.path("tmp")).unwrap();
+        command
+            .current_dir(self.0.path())
+            .env("XDG_CACHE_HOME", self.path("cache"))
+            .env("TMPDIR", self.path("tmp"))
+            .arg("record")
+            .args(options)
+            .arg("--");
+        command
+    }
+
+    /// Records a scenario of this test program and gives its trace.
+    fn record_scenario(&self, name: &str) -> (Header, Vec<Event>, Output) {
+        let mut command = self.record(&["-o", "trace.pwt"]);
+        let output = scenario::start(&mut command, name).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let (header, events) = read(&self.path("trace.pwt"));
+        (header, events, output)
+    }
+
+    /// Names of the files here, without the cache; nothing may be left in the temporary directory.
+    fn files(&self) -> Vec<String> {
+        let names = |path: &Path| {
+            let entries = fs::read_dir(path).unwrap();
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        };
+        let left: Vec<String> = names(&self.path("tmp"));
+        assert!(left.is_empty(), "{left:?}");
+        let mut names: Vec<String> = names(self.0.path());
+        names.retain(|name| !["cache", "tmp"].contains(&name.as_str()));
+        names.sort();
+        names
+    }
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn read(path: &Path) -> (Header, Vec<Event>) {
+    let reader = trace::open(path).unwrap();
+    let header = reader.header().clone();
+    (header, reader.map(|event| event.unwrap()).collect())
+}
+
+/// Whether a program is there to be recorded.
+fn present(program: &str) -> bool {
+    Command::new("sh")
+        .args(["-c", &format!("command -v {program}")])
+        .output()
+        .is_ok_and(|output| output.status.success())
+}
+
+/// Not a test by itself: plays the scenario it is started for.
+#[test]
+fn scenarios() {
+    scenario::play();
+}
+
+/// Real programs and pipelines, with the program each needs.
+const COMMANDS: &[(&str, &str)] = &[
+    ("sh", "echo one; echo two >&2; (exit 3) || echo $?; ls / | sort -r | head -3; exit 7"),
+    (
+        "perl",
+        "perl -e 'my %h; $h{$_ % 997} .= $_ for 1..20000; print map { \"$_ $h{$_}\\n\" } sort keys %h; warn \"bye\\n\"; exit 5'",
+    ),
+    (
+        "perl",
+        "perl -e 'for my $i (1..5) { my $p = fork; if (!$p) { my @a = (1..1000); exit $i } waitpid $p, 0; print $? >> 8, \"\\n\" } print `echo sub`; exec \"echo\", \"end\"'",
+    ),
+    (
+        "python3",
+        "python3 -c 'import json, subprocess, threading; t = [threading.Thread(target=lambda: json.loads(json.dumps(list(range(20000))))) for _ in range(4)]; [x.start() for x in t]; [x.join() for x in t]; print(subprocess.run([\"echo\", \"hi\"], capture_output=True).stdout); import sys; sys.exit(4)'",
+    ),
+    (
+        "tclsh",
+        "echo 'for {set i 0} {$i < 20000} {incr i} { lappend l [expr {$i * $i}] }; puts [llength $l]; puts [exec echo sub]; exit 6' | tclsh",
+    ),
+    (
+        "gawk",
+        "ls -R /usr/share/doc 2>/dev/null | head -20000 | gawk '{ n[length($0)]++ } END { for (i = 0; i < 99; i++) print i, n[i] }'",
+    ),
+    ("jq", "echo '[1,2,{\"a\":[3,4]}]' | jq -c '[.. | numbers] | add'"),
+    (
+        "sqlite3",
+        "sqlite3 :memory: 'create table t(x); insert into t values (1), (2); select sum(x) from t; select nosuch;' 2>&1",
+    ),
+];
+
+#[test]
+fn programs_print_what_they_print_unrecorded() {
+    for (program, line) in COMMANDS.iter().filter(|(program, _)| present(program)) {
+        let place = Place::new();
+        // Both outputs in one, so that what pagewise says itself stands apart.
+        let line = format!("exec 2>&1; {line}");
+        let plain = Command::new("sh").args(["-c", &line]).output().unwrap();
+        let recorded =
+            place.record(&["-o", "trace.pwt"]).args(["sh", "-c", &line]).output().unwrap();
+        let text = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(text(&recorded), text(&plain), "{program}");
+        assert_eq!(recorded.status.code(), plain.status.code(), "{program}");
+        let (header, events) = read(&place.path("trace.pwt"));
+        assert_eq!(header.events, events.len() as u64);
+        assert!(!events.is_empty());
+        assert_eq!(place.files(), ["trace.pwt"]);
+    }
+}
+
+#[test]
+fn errors_and_files_of_a_program_stay_as_they_are() {
+    let place = Place::new();
+    let mut plain = Command::new("env");
+    let plain = scenario::start(&mut plain, "seen").output().unwrap();
+    let (_, _, recorded) = place.record_scenario("seen");
+    assert!(plain.status.success());
+    assert_eq!(
+        scenario::said(&String::from_utf8_lossy(&recorded.stdout)),
+        scenario::said(&String::from_utf8_lossy(&plain.stdout))
+    );
+}
+
+#[test]
+fn every_function_is_recorded() {
+    let (_, events, _) = Place::new().record_scenario("functions");
+    let mut live = std::collections::HashSet::new();
+    let mut seen = Vec::new();
+    for event in events {
+        match event {
+            Event::Allocate { slot, size, align } if scenario::is_odd(size) => {
+                live.insert(slot);
+                seen.push(format!("a {} {align}", size - scenario::ODD));
+            }
+            Event::Reallocate { slot, size } if live.contains(&slot) => {
+                seen.push(format!("r {}", size - scenario::ODD));
+            }
+            Event::Free { slot } if live.remove(&slot) => seen.push("f".to_owned()),
+            _ => {}
+        }
+    }
+    assert_eq!(seen, scenario::FUNCTIONS);
+}
+
+#[test]
+fn threads_that_pass_blocks_on_are_recorded_in_order() {
+    let (header, events, output) = Place::new().record_scenario("storm");
+    assert!(header.threads > scenario::THREADS, "{}", header.threads);
+    assert!(events.len() > 100_000);
+    // A free recorded after the reuse of its address would be reported.
+    for wrong in ["missing", "unknown", "cut short", "without"] {
+        assert!(!stderr(&output).contains(wrong), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn forked_and_executed_processes_are_recorded_apart() {
+    let place = Place::new();
+    let mut command = place.record(&["-o", "trace.pwt", "--all"]);
+    let output = scenario::start(&mut command, "family").output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let logs: Vec<Vec<u64>> = place
+        .files()
+        .iter()
+        .map(|name| {
+            let (_, events) = read(&place.path(name));
+            let odd = events.iter().filter_map(|event| match event {
+                Event::Allocate { size, .. } if scenario::is_odd(*size) => {
+                    Some(size - scenario::ODD)
+                }
+                _ => None,
+            });
+            odd.collect()
+        })
+        .collect();
+    // The parent, its forked child, and the program the child became; the scenario says which
+    // sizes each asks for.
+    for expected in [&[0, 0, 9][..], &[1], &[2]] {
+        assert_eq!(logs.iter().filter(|log| *log == expected).count(), 1, "{logs:?}");
+    }
+    let text = stderr(&output);
+    assert!(text.contains("process  program"), "{text}");
+    // The two blocks the child inherited and freed.
+    assert!(text.contains("2 frees of unknown blocks left out"), "{text}");
+}
+
+#[test]
+fn recording_what_a_trace_asks_for_gives_that_trace() {
+    let place = Place::new();
+    let line =
+        "my %h; $h{$_ % 1999} .= $_ for 1..30000; my @a = map { [1..$_ % 30] } 1..2000; @a = ();";
+    let program: &[&str] =
+        if present("perl") { &["perl", "-e", line] } else { &["ls", "-lR", "/etc"] };
+    assert!(place.record(&["-o", "first.pwt"]).args(program).output().is_ok());
+    let (header, first) = read(&place.path("first.pwt"));
+    assert_eq!(header.threads, 1);
+
+    // The parent reads the trace; its forked child performs it and nothing else, so the child's
+    // log holds that alone.
+    let mut command = place.record(&["-o", "second.pwt", "--all"]);
+    command.env(scenario::TRACE, place.path("first.pwt"));
+    let output = scenario::start(&mut command, "perform").output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let found = place.files().iter().any(|name| {
+        let again = read(&place.path(name)).1 == first;
+        again && name.starts_with("second")
+    });
+    assert!(found, "{}", stderr(&output));
+}
+
+#[test]
+fn a_log_that_cannot_grow_leaves_the_program_alone() {
+    let place = Place::new();
+    // A limit on the size of files, in blocks of 512 bytes; and one on open files.
+    for (limit, name) in [("ulimit -f 1200", "storm"), (":", "starved")] {
+        // The limit is the program's, not pagewise's.
+        let line = format!("{limit}; exec \"$0\" \"$@\"");
+        let mut command = place.record(&["-o", "trace.pwt"]);
+        command.args(["sh", "-c", &line]);
+        let output = scenario::start(&mut command, name).output().unwrap();
+        assert!(String::from_utf8_lossy(&output.stdout).contains("storm is over"), "{name}");
+        assert!(output.status.success(), "{name}: {}", stderr(&output));
+        assert!(stderr(&output).contains("the log could not grow"), "{}", stderr(&output));
+        assert!(read(&place.path("trace.pwt")).0.events > 1000);
+    }
+}
+
+#[test]
+fn a_prefix_is_kept_and_said() {
+    let place = Place::new();
+    let mut command = place.record(&["-o", "trace.pwt", "--max-events", "1000", "--note", "hello"]);
+    let output = scenario::start(&mut command, "storm").output().unwrap();
+    assert!(output.status.success());
+    let (header, events) = read(&place.path("trace.pwt"));
+    assert_eq!((events.len(), header.events), (1000, 1000));
+    assert!(header.recorded_events > 100_000 && header.is_prefix());
+    assert_eq!(header.origin.note, "hello");
+
+    let mut command = place.record(&["-o", "trace.pwt", "--max-bytes", "20K"]);
+    let output = scenario::start(&mut command, "storm").output().unwrap();
+    assert!(output.status.success());
+    let (header, _) = read(&place.path("trace.pwt"));
+    assert!(header.is_prefix());
+    let length = fs::metadata(place.path("trace.pwt")).unwrap().len();
+    assert!((10_000..=20_480).contains(&length), "{length}");
+    assert_eq!(place.files(), ["trace.pwt"]);
+}
+
+#[test]
+fn a_program_is_chosen_by_name() {
+    let place = Place::new();
+    let line = ["sh", "-c", "ls / | sort > /dev/null"];
+    let output = place.record(&["--program", "sort"]).args(line).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(read(&place.path("sort.pwt")).0.origin.program, "sort");
+    let output = place.record(&["--program", "nosuch"]).args(line).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    let last = text.lines().last().unwrap();
+    assert!(last.starts_with("pagewise: no process called 'nosuch' was recorded, only "), "{text}");
+    assert_eq!(place.files(), ["sort.pwt"]);
+}
+
+/// Runs `command` and expects one line on stderr that begins so, a failure, and no file.
+fn refused(place: &Place, command: &mut Command, begins: &str) {
+    let output = command.output().unwrap();
+    let text = stderr(&output);
+    assert!(text.starts_with(begins), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(!output.status.success());
+    assert!(place.files().iter().all(|name| !name.ends_with(".pwt")));
+}
+
+#[test]
+fn what_cannot_be_recorded_is_told_in_one_line() {
+    let place = Place::new();
+    refused(
+        &place,
+        place.record(&[]).arg("nosuch-program"),
+        "pagewise: cannot run nosuch-program: ",
+    );
+    refused(&place, place.record(&[]).arg("/"), "pagewise: cannot run /: ");
+    let unwritable = "pagewise: /no/such/trace.pwt cannot be written: ";
+    refused(&place, place.record(&["-o", "/no/such/trace.pwt"]).arg("ls"), unwritable);
+    refused(&place, place.record(&["-o", "/"]).arg("ls"), "pagewise: / cannot be written: ");
+    refused(&place, &mut place.record(&[]), "pagewise: the following required arguments");
+}
+
+#[test]
+fn a_static_program_leaves_no_recording() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return;
+    }
+    let place = Place::new();
+    scenario::write_static_program(&place.path("static"));
+    let mut command = place.record(&[]);
+    command.arg("./static");
+    refused(&place, &mut command, "pagewise: ./static left no recording (exited with status 7)");
+}
+
+#[test]
+fn signals_reach_the_program_and_what_was_recorded_is_kept() {
+    let place = Place::new();
+    let output = place
+        .record(&["-o", "trace.pwt"])
+        .args(["sh", "-c", "kill -TERM $PPID; sleep 10; echo late"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(128 + 15), "{}", stderr(&output));
+    assert!(output.stdout.is_empty());
+    assert!(stderr(&output).contains("was ended by signal 15"));
+    read(&place.path("trace.pwt"));
+    assert_eq!(place.files(), ["trace.pwt"]);
+}
+
+#[test]
+fn other_preloaded_libraries_are_kept() {
+    let place = Place::new();
+    let output = place
+        .record(&["-o", "trace.pwt"])
+        .args(["sh", "-c", "echo $LD_PRELOAD"])
+        .env("LD_PRELOAD", "libc.so.6")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.trim().ends_with(".so:libc.so.6"), "{text}");
+}
+
+#[test]
+fn without_a_cache_the_recorder_comes_from_the_temporary_directory() {
+    let place = Place::new();
+    let output = place
+        .record(&["-o", "trace.pwt"])
+        .args(["sh", "-c", "echo $LD_PRELOAD"])
+        .env("XDG_CACHE_HOME", "/proc/no such")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("pagewise-record-"));
+    assert_eq!(place.files(), ["trace.pwt"]);
+}

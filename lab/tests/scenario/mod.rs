@@ -1,0 +1,265 @@
+//! Scenarios: small programs for the recorder, played by the test program started again.
+
+use std::ffi::c_void;
+use std::fs;
+use std::hint::black_box;
+use std::path::Path;
+use std::process::Command;
+use std::ptr;
+use std::sync::mpsc;
+use std::thread;
+
+use pagewise::trace::{self, Event};
+
+/// Names the scenario in the environment of the program started again.
+const SCENARIO: &str = "PAGEWISE_TEST_SCENARIO";
+/// Names the trace to perform.
+pub(crate) const TRACE: &str = "PAGEWISE_TEST_TRACE";
+
+/// A size that nothing else asks for; the scenarios add up to 30.
+pub(crate) const ODD: u64 = 7_654_321;
+pub(crate) const THREADS: u32 = 8;
+const ROUNDS: usize = 5000;
+
+pub(crate) fn is_odd(size: u64) -> bool {
+    (ODD..ODD + 30).contains(&size)
+}
+
+/// Lets `command` start this program with a scenario.
+pub(crate) fn start<'c>(command: &'c mut Command, scenario: &str) -> &'c mut Command {
+    command
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "scenarios", "--nocapture", "--test-threads", "1"])
+        .env(SCENARIO, scenario)
+}
+
+/// What a scenario said, without what the test harness prints about itself.
+pub(crate) fn said(stdout: &str) -> Vec<&str> {
+    stdout.lines().filter_map(|line| line.split("said: ").nth(1)).collect()
+}
+
+/// Plays the scenario of the environment, if there is one.
+pub(crate) fn play() {
+    match std::env::var(SCENARIO).as_deref() {
+        Ok("seen") => seen(),
+        Ok("functions") => functions(),
+        Ok("storm") => storm(),
+        Ok("starved") => starved(),
+        Ok("family") => family(),
+        Ok("perform") => perform(&std::env::var(TRACE).unwrap()),
+        Ok("grandchild") => drop(black_box(vec![0_u8; (ODD + 2) as usize])),
+        _ => {}
+    }
+}
+
+/// Says what a recorder could disturb: `errno`, the usable sizes of blocks, open files.
+fn seen() {
+    let errno = || std::io::Error::last_os_error().raw_os_error();
+    let set_errno = |value| {
+        // SAFETY: the location is this thread's own.
+        unsafe { *libc::__errno_location() = value };
+    };
+    // SAFETY: every block is freed once; `malloc_usable_size` bytes of a block may be used.
+    unsafe {
+        set_errno(77);
+        let block = black_box(libc::malloc(1000));
+        let usable = libc::malloc_usable_size(block);
+        ptr::write_bytes(block.cast::<u8>(), 1, usable);
+        libc::free(block);
+        println!("said: {:?} {usable}", errno());
+        let none = black_box(libc::malloc(isize::MAX as usize));
+        println!("said: {} {:?}", none.is_null(), errno());
+        set_errno(78);
+        let none = black_box(libc::calloc(usize::MAX / 2, 3));
+        println!("said: {} {:?}", none.is_null(), errno());
+        set_errno(79);
+        let none = black_box(reallocarray(ptr::null_mut(), usize::MAX / 2, 3));
+        println!("said: {} {:?}", none.is_null(), errno());
+        set_errno(80);
+        let mut out = ptr::without_provenance_mut(5);
+        let error = libc::posix_memalign(&mut out, 3, 100);
+        println!("said: {error} {} {:?}", out.addr(), errno());
+        // Enough to make the log grow several times.
+        for size in 0..100_000 {
+            libc::free(black_box(libc::malloc(size % 100)));
+        }
+        println!("said: {:?}", errno());
+    }
+    let mut files: Vec<_> = fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    files.sort();
+    println!("said: {files:?}");
+    println!("said: next file {:?}", fs::File::open("/dev/null").unwrap());
+}
+
+unsafe extern "C" {
+    // Not in the `libc` crate for this system.
+    fn pvalloc(size: usize) -> *mut c_void;
+    fn valloc(size: usize) -> *mut c_void;
+    fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void;
+}
+
+/// What [`functions`] leaves in the trace: `a` size-over-ODD alignment, `r` size-over-ODD, `f`.
+pub(crate) const FUNCTIONS: &[&str] = &[
+    "a 0 16", "f", // malloc
+    "a 6 16", "f", // calloc
+    "a 2 16", "r 3", "r 4", "f", // realloc of null, realloc, reallocarray
+    "a 5 64", "f", // posix_memalign
+    "a 7 128", "f", // aligned_alloc
+    "a 8 32", "f", // memalign
+    "a 9 4096", "f", // valloc
+    "a 10 16", "f", // realloc to 0 bytes
+    "a 11 16", "f", // a realloc that fails
+];
+
+/// Calls every function of the family.
+fn functions() {
+    let odd = ODD as usize;
+    // The compiler knows these functions, and would leave out what has no effect.
+    let [zero, one] = black_box([0, 1]);
+    // SAFETY: every block is freed once and not used.
+    unsafe {
+        libc::free(black_box(libc::malloc(odd)));
+        libc::free(black_box(ptr::null_mut()));
+        libc::free(black_box(libc::calloc(odd + 6, one)));
+        let block = black_box(libc::realloc(black_box(ptr::null_mut()), odd + 2));
+        let block = black_box(libc::realloc(block, odd + 3));
+        libc::free(black_box(reallocarray(block, one, odd + 4)));
+        let mut block = ptr::null_mut();
+        assert_eq!(libc::posix_memalign(&mut block, 64, odd + 5), 0);
+        libc::free(black_box(block));
+        libc::free(black_box(libc::aligned_alloc(128, odd + 7)));
+        libc::free(black_box(libc::memalign(32, odd + 8)));
+        libc::free(black_box(valloc(odd + 9)));
+        // Whole pages: not one of the odd sizes.
+        libc::free(black_box(pvalloc(odd)));
+        let block = black_box(libc::malloc(odd + 10));
+        assert!(black_box(libc::realloc(block, zero)).is_null());
+        let block = black_box(libc::malloc(odd + 11));
+        assert!(black_box(libc::realloc(block, isize::MAX as usize)).is_null());
+        libc::free(black_box(block));
+    }
+}
+
+/// Threads that reallocate blocks and pass them on, so that most are freed by others and their
+/// addresses reused at once.
+fn storm() {
+    thread::scope(|scope| {
+        let channels = (0..THREADS).map(|_| mpsc::channel::<Vec<u8>>());
+        let (senders, receivers): (Vec<_>, Vec<_>) = channels.unzip();
+        for (number, receiver) in receivers.into_iter().enumerate() {
+            let next = senders[(number + 1) % senders.len()].clone();
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let mut block = vec![number as u8; 8 + round % 64];
+                    block.reserve_exact(64 + (round * 37) % 2000);
+                    if round % 3 == 0 {
+                        block.shrink_to_fit();
+                    }
+                    drop(next.send(block));
+                    drop(receiver.try_recv());
+                }
+            });
+        }
+    });
+    println!("storm is over");
+}
+
+/// The storm, in a process that can open no more files.
+fn starved() {
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `none` is valid for reads.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &none) }, 0);
+    storm();
+}
+
+/// A parent with two blocks; a child that inherits and frees them, asks for one of its own, and
+/// becomes another program.
+fn family() {
+    let inherited = black_box([vec![1_u8; ODD as usize], vec![1_u8; ODD as usize]]);
+    let program = std::env::current_exe().unwrap();
+    let mut exec = Command::new(program);
+    exec.args(["--exact", "scenarios", "--test-threads", "1"]).env(SCENARIO, "grandchild");
+    // SAFETY: no other thread of this process holds a lock that the child needs: the harness
+    // waits. The child ends without returning.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        drop(inherited);
+        drop(black_box(vec![1_u8; (ODD + 1) as usize]));
+        use std::os::unix::process::CommandExt;
+        let error = exec.exec();
+        eprintln!("{error}");
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(1) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for our child; `status` is valid for writes.
+    unsafe { libc::waitpid(child, &mut status, 0) };
+    assert_eq!(status, 0);
+    drop(black_box(vec![1_u8; (ODD + 9) as usize]));
+}
+
+/// Performs a trace in a forked child that allocates nothing else.
+fn perform(path: &str) {
+    let reader = trace::open(path).unwrap();
+    let slots = reader.header().peak_blocks as usize;
+    let events: Vec<Event> = reader.map(|event| event.unwrap()).collect();
+    let mut blocks: Vec<*mut c_void> = vec![ptr::null_mut(); slots];
+    // SAFETY: as in `family`; the child calls nothing but C's allocator.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        for event in &events {
+            // SAFETY: a trace that was read to its end frees and reallocates live blocks only.
+            unsafe {
+                match *event {
+                    Event::Allocate { slot, size, align: 16 } => {
+                        blocks[slot as usize] = libc::malloc(size as usize);
+                    }
+                    Event::Allocate { slot, size, align } => {
+                        blocks[slot as usize] = libc::memalign(align as usize, size as usize);
+                    }
+                    Event::Reallocate { slot, size } => {
+                        let block = &mut blocks[slot as usize];
+                        *block = libc::realloc(*block, size as usize);
+                    }
+                    Event::Free { slot } => libc::free(blocks[slot as usize]),
+                    Event::Thread { .. } | Event::Tick { .. } => libc::_exit(1),
+                }
+            }
+        }
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for our child; `status` is valid for writes.
+    unsafe { libc::waitpid(child, &mut status, 0) };
+    assert_eq!(status, 0);
+}
+
+/// Writes a program that needs no loader: it exits with status 7.
+pub(crate) fn write_static_program(path: &Path) {
+    const BASE: u64 = 0x40_0000;
+    const HEADERS: u64 = 64 + 56;
+    // mov edi, 7; mov eax, 60 (exit); syscall
+    let code = [0xbf, 7, 0, 0, 0, 0xb8, 60, 0, 0, 0, 0x0f, 0x05];
+    let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    let halves = |file: &mut Vec<u8>, values: &[u16]| {
+        values.iter().for_each(|value| file.extend(value.to_le_bytes()));
+    };
+    halves(&mut file, &[2, 62, 1, 0]); // an executable, x86-64, version 1
+    for value in [BASE + HEADERS, 64, 0] {
+        file.extend(value.to_le_bytes()); // entry, program headers, no sections
+    }
+    halves(&mut file, &[0, 0, 64, 56, 1, 64, 0, 0]);
+    halves(&mut file, &[1, 0, 5, 0]); // load; readable and executable
+    let length = HEADERS + code.len() as u64;
+    for value in [0, BASE, BASE, length, length, 0x1000] {
+        file.extend(value.to_le_bytes());
+    }
+    file.extend(code);
+    fs::write(path, file).unwrap();
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
