@@ -1,0 +1,111 @@
+//! `pagewise import`: malloc lab files and raw logs become traces; anything else one line.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use pagewise::trace::{self, Event};
+
+fn import(directory: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pagewise"))
+        .current_dir(directory)
+        .arg("import")
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_malloc_lab_file_becomes_a_trace() {
+    let place = tempfile::tempdir().unwrap();
+    let text = "20000\r\n2\r\n9\r\n1\r\na 0 512\r\na 1 128\r\nr 0 640\r\nf -1\r\nf 1\r\n";
+    fs::write(place.path().join("short1.rep"), text).unwrap();
+    let output = import(place.path(), &["short1.rep", "-o", "short1.pwt"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("its header claims 9 operations, it has 5"));
+    let reader = trace::open(place.path().join("short1.pwt")).unwrap();
+    assert_eq!(reader.header().origin.program, "short1");
+    let events: Vec<Event> = reader.map(|event| event.unwrap()).collect();
+    let expected = [
+        Event::Allocate { slot: 0, size: 512, align: 16 },
+        Event::Allocate { slot: 1, size: 128, align: 16 },
+        Event::Reallocate { slot: 0, size: 640 },
+        Event::Free { slot: 1 },
+    ];
+    assert_eq!(events, expected);
+}
+
+#[test]
+fn what_cannot_be_imported_is_told_in_one_line() {
+    let place = tempfile::tempdir().unwrap();
+    let write = |name: &str, content: &[u8]| fs::write(place.path().join(name), content).unwrap();
+    write("twice.rep", b"1\n2\na 0 1\na 0 1\n");
+    write("huge.rep", b"a 0 18446744073709551615\n");
+    write("binary", &[0, 1, 2, 200, 7]);
+    write("empty", b"");
+    let size = "a block of 18446744073709551615 bytes exceeds the address space";
+    for (arguments, message) in [
+        (&["twice.rep"][..], "twice.rep:4: block 0 is already allocated"),
+        (&["huge.rep"], &format!("huge.rep:1: event 0: {size}")),
+        (&["binary"], "binary: neither a malloc lab file nor a raw log"),
+        (&["empty"], "empty: neither a malloc lab file nor a raw log"),
+        (&["nosuch"], "nosuch: No such file or directory"),
+        (&["--format", "raw", "twice.rep"], "twice.rep: not a raw log"),
+        (&["--format", "rep", "binary"], "binary:1: not a line of a malloc lab file"),
+    ] {
+        let output = import(place.path(), &[arguments, &["-o", "out.pwt"]].concat());
+        let text = stderr(&output);
+        assert!(text.starts_with(&format!("pagewise: {message}")), "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+    let output = import(place.path(), &["twice.rep", "-o", "/no/such/out.pwt"]);
+    assert!(stderr(&output).starts_with("pagewise: /no/such/out.pwt cannot be written: "));
+    // Nothing but what was put there.
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 4);
+}
+
+/// The raw log of a program, as a recorder leaves it without `pagewise record`.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_raw_log_becomes_a_trace() {
+    let place = tempfile::tempdir().unwrap();
+    let logs = place.path().join("logs");
+    fs::create_dir(&logs).unwrap();
+    // The recorder itself is easiest had from `pagewise record`.
+    let cache = place.path().join("cache");
+    let output = Command::new(env!("CARGO_BIN_EXE_pagewise"))
+        .current_dir(place.path())
+        .args(["record", "-o", "first.pwt", "--", "ls"])
+        .env("XDG_CACHE_HOME", &cache)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let recorder = fs::read_dir(cache.join("pagewise")).unwrap().next().unwrap().unwrap().path();
+    let status = Command::new("ls")
+        .arg("/")
+        .env("LD_PRELOAD", recorder)
+        .env("PAGEWISE_RECORD_DIR", &logs)
+        .output()
+        .unwrap()
+        .status;
+    assert!(status.success());
+    let log = fs::read_dir(&logs).unwrap().next().unwrap().unwrap().path();
+    let log = log.to_str().unwrap();
+    let output = import(place.path(), &[log, "-o", "ls.pwt", "--note", "the root"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let reader = trace::open(place.path().join("ls.pwt")).unwrap();
+    let origin = reader.header().origin.clone();
+    assert_eq!((origin.program.as_str(), origin.note.as_str()), ("ls", "the root"));
+    assert_eq!(origin.arguments, ["/"]);
+    assert!(reader.map(|event| event.unwrap()).count() > 10);
+
+    let bytes = fs::read(log).unwrap();
+    fs::write(place.path().join("cut"), &bytes[..1000]).unwrap();
+    let output = import(place.path(), &["--format", "raw", "cut", "-o", "out.pwt"]);
+    assert!(stderr(&output).contains("cut: the file ends too early"), "{}", stderr(&output));
+}
