@@ -3,9 +3,10 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 
 use common::{Workbench, pagewise};
+use pagewise::trace::{Event, Origin, Writer};
 use serde_json::Value;
 
 const FIELDS: [&str; 9] = [
@@ -56,6 +57,37 @@ fn the_figures_agree_with_each_other() {
             assert!(number("items_per_pair") > 0.0);
         }
     }
+}
+
+#[test]
+fn a_trace_that_asks_for_too_much_gives_rows_that_say_so() {
+    let bench = Workbench::new();
+    let path = bench.path("greedy.pwt");
+    let mut writer = Writer::new(File::create(&path).unwrap(), Origin::default()).unwrap();
+    writer.write(Event::Allocate { slot: 0, size: 1 << 60, align: 16 }).unwrap();
+    writer.finish().unwrap();
+    for row in rows(&["compare", &path, "--json"]) {
+        assert!(row["ns_per_pair"].is_null() && row["peak_held_bytes"].is_null(), "{row}");
+        assert_eq!(row["peak_requested_bytes"].as_u64(), Some(1 << 60));
+    }
+    let report = pagewise(&["compare", &path]).succeeds();
+    assert!(report.contains("out of memory at operation 1"), "{report}");
+    let replay = pagewise(&["replay", &path, "--strategy", "MRU"]);
+    replay.fails(1, "greedy: MRU out of memory at operation 1 (a block of 1152921504606846976");
+}
+
+#[test]
+fn an_empty_trace_gives_rows_without_figures_per_pair() {
+    let bench = Workbench::new();
+    let path = bench.path("empty.pwt");
+    let writer = Writer::new(File::create(&path).unwrap(), Origin::default()).unwrap();
+    writer.finish().unwrap();
+    for row in rows(&["compare", &path, "--json", "--repeat", "1"]) {
+        assert!(row["ns_per_pair"].is_null() && row["items_per_pair"].is_null(), "{row}");
+    }
+    pagewise(&["compare", &path, "--repeat", "1"]).succeeds();
+    pagewise(&["replay", &path, "--strategy", "MRU", "--audit"]).succeeds();
+    pagewise(&["info", &path]).succeeds();
 }
 
 #[test]

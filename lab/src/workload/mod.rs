@@ -77,9 +77,14 @@ impl Workload {
     /// # Errors
     /// What is wrong with the file, and where.
     pub(crate) fn load(path: &Path) -> anyhow::Result<Self> {
+        Self::load_holding(path, HELD_OPS)
+    }
+
+    /// As [`load`](Self::load); keeps up to `most` operations.
+    fn load_holding(path: &Path, most: usize) -> anyhow::Result<Self> {
         let mut decoder = Decoder::new(trace::open(path)?);
         let mut batch = Batch::default();
-        let complete = decoder.fill(&mut batch, HELD_OPS)?;
+        let complete = decoder.fill(&mut batch, most)?;
         let ops = if complete { Ops::Held(batch) } else { Ops::Streamed(path.to_owned()) };
         let mut rest = Batch::default();
         while !decoder.is_done() {
@@ -124,5 +129,86 @@ impl Workload {
             }
         }
         Ok(table.outcome())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::alloc::Layout;
+    use std::io::Cursor;
+    use std::ptr::NonNull;
+
+    use pagewise::trace::{Event, Origin, Writer};
+
+    use super::*;
+
+    /// Notes what happens to which size.
+    #[derive(Default)]
+    struct Log(Vec<(char, usize)>);
+
+    impl<T: ?Sized> Observer<T> for Log {
+        fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
+            assert!(block.addr().get().is_multiple_of(layout.align()));
+            self.0.push(('a', layout.size()));
+        }
+        fn leaving(&mut self, _: NonNull<u8>, layout: Layout) -> Result<(), String> {
+            self.0.push(('l', layout.size()));
+            Ok(())
+        }
+    }
+
+    const EVENTS: [Event; 6] = [
+        Event::Allocate { slot: 0, size: 0, align: 1 },
+        Event::Allocate { slot: 1, size: 100, align: 4096 },
+        Event::Reallocate { slot: 1, size: 5000 },
+        Event::Free { slot: 0 },
+        Event::Tick { ticks: 1 },
+        Event::Allocate { slot: 0, size: 7, align: 16 },
+    ];
+
+    #[test]
+    fn a_replay_makes_every_call_and_frees_what_is_left() {
+        let mut log = Log::default();
+        Workload::of(&EVENTS).replay(&mut System, &mut log).unwrap();
+        let calls = [
+            ('a', 1),
+            ('a', 100),
+            ('l', 100),
+            ('a', 5000),
+            ('l', 1),
+            ('a', 7),
+            ('l', 7),
+            ('l', 5000),
+        ];
+        assert_eq!(log.0, calls);
+    }
+
+    #[test]
+    fn a_streamed_trace_replays_as_a_held_one() {
+        let mut content = Cursor::new(Vec::new());
+        let mut writer = Writer::new(&mut content, Origin::default()).unwrap();
+        EVENTS.iter().for_each(|&event| writer.write(event).unwrap());
+        writer.finish().unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), content.into_inner()).unwrap();
+
+        let calls = |workload: &Workload| {
+            let mut log = Log::default();
+            workload.replay(&mut System, &mut log).unwrap();
+            log.0
+        };
+        let held = Workload::load(file.path()).unwrap();
+        let streamed = Workload::load_holding(file.path(), 2).unwrap();
+        assert!(matches!(streamed.ops, Ops::Streamed(_)));
+        assert_eq!(streamed.facts, held.facts);
+        assert_eq!(calls(&streamed), calls(&held));
+    }
+
+    #[test]
+    fn running_out_of_memory_names_the_operation() {
+        let huge = Event::Allocate { slot: 1, size: 1 << 60, align: 1 };
+        let workload = Workload::of(&[EVENTS[0], huge]);
+        let stop = workload.replay(&mut System, &mut Log::default()).unwrap_err();
+        assert!(stop.to_string().starts_with("out of memory at operation 2"), "{stop}");
     }
 }
