@@ -32,7 +32,8 @@ need() {
             missing+=("$package")
     done
     ((${#missing[@]})) || return 0
-    ((EUID == 0)) || fail "not installed; as root: apt-get install --no-install-recommends ${missing[*]}"
+    ((EUID == 0)) ||
+        fail "not installed; as root: apt-get install --no-install-recommends ${missing[*]}"
     echo "record.sh: installing ${missing[*]}" >&2
     apt-get install -qq -y --no-install-recommends "${missing[@]}" >apt.log 2>&1 ||
         fail "apt-get install ${missing[*]}: $(tail -n 1 apt.log) (has apt-get update been run?)"
@@ -64,17 +65,23 @@ from_crate() {
     ln -sf "$tools/bin/$1" "bin/$1"
 }
 
-# record NAME NOTE COMMAND…: records COMMAND as NAME.pwt. These variables say more:
+# debian PACKAGE: name and version of an installed package, for a trace's header.
+debian() {
+    dpkg-query -W -f '${Package} ${Version} (Debian)' "$1"
+}
+
+# record NAME ORIGIN INPUT COMMAND…: records COMMAND as NAME.pwt; where the program comes from and
+# what the input is go into the header. These variables say more:
 #   environment  NAME=VALUE… the command gets beside the usual
 #   stdin        file the command reads (none)
 #   product      file the command writes, compared between the two runs like stdout (none)
 #   order        "any": the lines of the output may come in any order (threads)
 #   process      the process to record, where the command starts several
 record() {
-    local name=$1 note=$2 run length events
-    shift 2
-    local clean=(env -i "PATH=$work/bin:/usr/sbin:/usr/bin:/sbin:/bin" "HOME=$work" "TMPDIR=$work"
-        LC_ALL=C TZ=UTC SOURCE_DATE_EPOCH=0)
+    local name=$1 note="$2: $3" run length told
+    shift 3
+    local clean=(env -i LC_ALL=C TZ=UTC SOURCE_DATE_EPOCH=0
+        "PATH=$work/bin:/usr/sbin:/usr/bin:/sbin:/bin" "HOME=$work" "TMPDIR=$work")
     local extra=() recorder=(record --output "$name.pwt" --note "$note")
     read -ra extra <<<"${environment-}"
     [[ -z ${process-} ]] || recorder+=(--program "$process")
@@ -87,65 +94,72 @@ record() {
         [[ -z ${product-} ]] || cat "$product" >>"$run.out"
     done
     cmp -s plain.out recorded.out || fail "$name: recording changed what the program writes"
-    events=$(sed -n 's/^pagewise: .*: \([0-9,]* events\) to .*/\1/p' recorded.err)
+    # PROGRAM (process N): EVENTS to FILE, at most … live; and what the recorder missed, if anything
+    told=$(sed -n 's/^pagewise: .*: \([0-9,]* events\) to .* live\(.*\)/\1\2/p' recorded.err)
     length=$(stat -c %s "$name.pwt")
     mv "$name.pwt" "$traces/"
-    printf '%-12s %18s %10d bytes\n' "$name" "$events" "$length"
+    printf '%-12s %8d bytes, %s\n' "$name" "$length" "$told"
 }
 
-# ---- the papers' programs ----
+# ---- the papers' programs, or their kin ----
 
 trace_ghostscript() {
     need ghostscript
     unpack groff
-    local documentation=groff/usr/share/doc/groff-base document documents=()
-    for document in "$documentation"/examples/{,hdtbl/}*.ps.gz "$documentation"/{examples/mom,pdf}/*.pdf.gz; do
+    local docs=groff/usr/share/doc/groff-base document documents=()
+    for document in "$docs"/examples/{,hdtbl/}*.ps.gz "$docs"/{examples/mom,pdf}/*.pdf.gz; do
         documents+=("$(basename "$document" .gz)")
         gzip -dc "$document" >"${documents[-1]}"
     done
-    record ghostscript "groff's PostScript and PDF documents rendered in colour at 72 dpi" \
-        gs -q -dNOPAUSE -dBATCH -dSAFER -sDEVICE=ppmraw -r72 -sOutputFile=%stdout "${documents[@]}"
+    record ghostscript "$(debian ghostscript)" "groff's PostScript and PDF documents in colour" \
+        gs -q -dNOPAUSE -dBATCH -dSAFER -sDEVICE=ppmraw -r72 -sOutputFile=%stdout \
+        "${documents[@]}"
 }
 
 trace_espresso() {
     need libclang-14-dev python3
-    from_crate espresso espresso-logic --version 5.6.4 --features cli
+    local version=5.6.4
+    from_crate espresso espresso-logic --version "$version" --features cli
     python3 inputs/arithmetic_pla.py >arithmetic.pla
-    record espresso "product, square root and symmetry of 8 bits" espresso arithmetic.pla
+    record espresso "espresso-logic $version (crates.io)" "arithmetic functions of 8 bits" \
+        espresso arithmetic.pla
 }
 
-# Kin to p2c.
+# For p2c.
 trace_f2c() {
     need f2c python3
     python3 inputs/fortran.py >program.f
-    stdin=program.f record f2c "80 generated subroutines in Fortran 77" f2c -A
+    stdin=program.f record f2c "$(debian f2c)" "80 generated subroutines in Fortran 77" \
+        f2c -A
 }
 
 trace_gawk() {
     need gawk
     perl_pods
-    record gawk "word frequencies and concordance of three perl manuals" \
+    record gawk "$(debian gawk)" "word frequencies and concordance of three perl manuals" \
         gawk -f inputs/concordance.awk pods/perlop.pod pods/perlopentut.pod pods/perlre.pod
 }
 
-# Kin to cfrac.
+# For cfrac.
 trace_factor() {
     need coreutils python3
     python3 inputs/smooth_numbers.py >numbers
-    stdin=numbers record factor "1,000 smooth numbers above 2^200" factor
+    stdin=numbers record factor "$(debian coreutils)" "1,000 smooth numbers above 2^200" \
+        factor
 }
 
 trace_groff() {
     need groff
     unpack perl-doc
     gzip -dc perl-doc/usr/share/man/man1/perlop.1.gz >perlop.1
-    process=troff record groff "the manual page perlop" groff -man -Tps perlop.1
+    process=troff record groff "$(debian groff)" "the manual page perlop" \
+        groff -man -Tps perlop.1
 }
 
-# Kin to electric.
+# For electric.
 trace_yosys() {
     need yosys
-    record yosys "elaboration of a small processor" yosys -q -p \
+    record yosys "$(debian yosys)" "elaboration of a small processor" yosys -q -p \
         "read_verilog inputs/cpu.v; hierarchy -top cpu; proc; flatten; opt; stat; write_json"
 }
 
@@ -153,20 +167,25 @@ trace_perl() {
     need perl
     perl_pods
     environment="PERL_HASH_SEED=0 PERL_PERTURB_KEYS=0" \
-        record perl "index of perl's manuals A to C" perl inputs/pod_index.pl pods/perl[a-c]*.pod
+        record perl "$(debian perl)" "index of perl's manuals A to C" \
+        perl inputs/pod_index.pl pods/perl[a-c]*.pod
 }
 
 # ---- programs of today ----
 
 trace_sqlite3() {
     need sqlite3
-    stdin=inputs/ledger.sql record sqlite3 "a ledger of 20,000 entries" sqlite3 :memory:
+    stdin=inputs/ledger.sql record sqlite3 "$(debian sqlite3)" "a ledger of 20,000 entries" \
+        sqlite3 :memory:
 }
 
 trace_python3() {
     need python3
+    local package # python3 itself is only a link to it
+    package=$(basename "$(readlink -f /usr/bin/python3)")
     environment="PYTHONHASHSEED=0 PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1" \
-        record python3 "survey of modules of its own library" python3 inputs/stdlib_survey.py
+        record python3 "$(debian "$package")" "survey of modules of its own library" \
+        python3 inputs/stdlib_survey.py
 }
 
 trace_git() {
@@ -174,30 +193,32 @@ trace_git() {
     perl_pods
     git init --quiet --bare --template= history.git
     git --git-dir=history.git symbolic-ref HEAD refs/heads/main
-    python3 inputs/history.py pods/perl5*delta.pod | git --git-dir=history.git fast-import --quiet
-    record git "log with patches of 600 commits" \
+    python3 inputs/history.py pods/perl5*delta.pod |
+        git --git-dir=history.git fast-import --quiet
+    record git "$(debian git)" "log with patches of 600 commits" \
         git --no-pager --git-dir=history.git log --patch --stat
 }
 
 trace_jq() {
     need jq python3
     python3 inputs/orders.py >orders.json
-    record jq "queries on 2,000 orders" jq -f inputs/orders.jq orders.json
+    record jq "$(debian jq)" "queries on 2,000 orders" \
+        jq -f inputs/orders.jq orders.json
 }
 
 trace_redis() {
     need redis-server redis-tools python3
     python3 inputs/commands.py >commands.resp
-    process=redis-server \
-        record redis "15,000 mixed commands, then redis-benchmark" sh inputs/redis_session.sh
+    process=redis-server record redis "$(debian redis-server)" \
+        "15,000 mixed commands, then redis-benchmark" sh inputs/redis_session.sh
 }
 
-# The compiler Debian packages uses malloc; the official one brings an allocator of its own.
+# Debian's compiler uses malloc; the official one has an allocator of its own linked in.
 trace_rustc() {
     need rustc
     unpack librust-memchr-dev
     local sources=(librust-memchr-dev/usr/share/cargo/registry/memchr-*/src/lib.rs)
-    product=libmemchr.rmeta record rustc "type and borrow checking of memchr" \
+    product=libmemchr.rmeta record rustc "$(debian rustc)" "checking the crate memchr" \
         rustc --edition 2018 --crate-name memchr --crate-type lib --cap-lints allow \
         --emit metadata "${sources[@]}"
 }
@@ -206,22 +227,42 @@ trace_ripgrep() {
     need ripgrep
     unpack perl-doc
     unpack swig4.0-examples
-    order=any record ripgrep "a search with four threads" \
-        rg --threads 4 --line-number '\b(class|def|sub) +_?(\w+).*\bself\b' perl-doc swig4.0-examples
+    order=any record ripgrep "$(debian ripgrep)" "a search with four threads" \
+        rg --threads 4 --line-number '\b(class|def|sub) +_?(\w+).*\bself\b' \
+        perl-doc swig4.0-examples
+}
+
+# statistics: re-makes that section of README.md from the traces, with the published figures of the
+# corresponding programs below each row.
+statistics() {
+    "$pagewise" info --markdown "$traces"/*.pwt | awk -F '|' '
+        NR == FNR {
+            row = "| *" $3 "* |"
+            for (i = 4; i <= NF; i++) row = row " *" $i "* |"
+            published[$1, $2] = row
+            next
+        }
+        match($0, /\(Table [0-9]+\)/) { table = substr($0, RSTART + 7, RLENGTH - 8) }
+        { print; name = $2; gsub(/ /, "", name) }
+        (table, name) in published { print published[table, name] }
+    ' <(grep -v '^#' "$traces/published.txt") - >"$work/statistics"
+    sed -i -e "/^<!-- statistics/r $work/statistics" \
+        -e '/^<!-- statistics/,/^<!-- end of statistics/ { /^<!--/!d }' "$traces/README.md"
 }
 
 main() {
-    local name names=("$@")
-    ((${#names[@]})) || mapfile -t names < <(compgen -A function trace_ | sed 's/^trace_//')
+    local name all names=("$@")
+    mapfile -t all < <(compgen -A function trace_ | sed 's/^trace_//')
+    ((${#names[@]})) || names=("${all[@]}")
     for name in "${names[@]}"; do
-        declare -F "trace_$name" >/dev/null ||
-            fail "no trace '$name'; there are: $(compgen -A function trace_ | sed 's/^trace_//' | xargs)"
+        declare -F "trace_$name" >/dev/null || fail "no trace '$name', only ${all[*]}"
     done
     cargo build --release --quiet --package pagewise-lab --manifest-path "$repository/Cargo.toml"
     cp -r "$traces/inputs" "$work/inputs"
     for name in "${names[@]}"; do
         (cd "$work" && "trace_$name")
     done
+    statistics
 }
 
 main "$@"

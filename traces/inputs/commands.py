@@ -27,7 +27,7 @@ def command():
         lambda: ["SET", f"cache:{key}", value(), "EX", "3600"],
         lambda: ["APPEND", f"log:{key % 200}", value()],
         lambda: ["INCR", f"counter:{key}"],
-        lambda: ["HSET", f"user:{key}", f"field{below(30)}", value(), "name", f"name{key}"],
+        lambda: ["HSET", f"user:{key}", f"field{below(30)}", value(), "name", str(key)],
         lambda: ["HGETALL", f"user:{key}"],
         lambda: ["LPUSH", f"queue:{key % 100}", value(), value()],
         lambda: ["RPOP", f"queue:{key % 100}"],
@@ -43,4 +43,5 @@ def command():
 
 for _ in range(15000):
     words = command()
-    sys.stdout.write(f"*{len(words)}\r\n" + "".join(f"${len(word)}\r\n{word}\r\n" for word in words))
+    sys.stdout.write(f"*{len(words)}\r\n")
+    sys.stdout.writelines(f"${len(word)}\r\n{word}\r\n" for word in words)

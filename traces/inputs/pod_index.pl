@@ -30,9 +30,10 @@ for my $path (@ARGV) {
 }
 
 for my $document ( sort { $a->{name} cmp $b->{name} } @documents ) {
-    printf "%s: %d headings, %d lines of code\n", $document->{name}, scalar @{ $document->{headings} },
+    my @headings = @{ $document->{headings} };
+    printf "%s: %d headings, %d lines of code\n", $document->{name}, scalar @headings,
         $document->{code};
-    print '  ' x $_->{level}, $_->{title} =~ s/\s+/ /gr, "\n" for @{ $document->{headings} };
+    print '  ' x $_->{level}, $_->{title} =~ s/\s+/ /gr, "\n" for @headings;
     my $words = $document->{words} // {};
     my @top   = ( sort { $words->{$b} <=> $words->{$a} || $a cmp $b } keys %$words )[ 0 .. 9 ];
     print '  words: ', join( ', ', map {"$_ ($words->{$_})"} grep {defined} @top ), "\n";
@@ -40,5 +41,6 @@ for my $document ( sort { $a->{name} cmp $b->{name} } @documents ) {
 }
 for my $term ( sort keys %index ) {
     my %seen;
-    print "$term\t", join( ' ', grep { !$seen{$_}++ } map {"$_->[0]:$_->[1]"} @{ $index{$term} } ), "\n";
+    my @places = grep { !$seen{$_}++ } map {"$_->[0]:$_->[1]"} @{ $index{$term} };
+    print "$term\t@places\n";
 }

@@ -9,7 +9,8 @@ until redis-cli -s redis.sock PING >/dev/null 2>&1; do
     sleep 0.1
 done
 redis-cli -s redis.sock --pipe <commands.resp
-redis-benchmark -s redis.sock -q -n 1500 -t set,get,incr,lpush,lpop,sadd,hset,zadd,mset >benchmark.log
+redis-benchmark -s redis.sock -q -n 1500 \
+    -t set,get,incr,lpush,lpop,sadd,hset,zadd,mset >benchmark.log
 redis-cli -s redis.sock DBSIZE
 redis-cli -s redis.sock DEBUG DIGEST
 redis-cli -s redis.sock SHUTDOWN NOSAVE
