@@ -42,6 +42,14 @@ fn compare_gives_one_row_per_trace_and_strategy_with_exactly_the_fields() {
 }
 
 #[test]
+fn without_a_command_the_options_are_those_of_compare() {
+    let bench = Workbench::new();
+    let rows = rows(&["--trace", &bench.trace(), "--strategy", "mru", "--json", "--repeat", "1"]);
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0]["strategy"], "MRU");
+}
+
+#[test]
 fn the_figures_agree_with_each_other() {
     let bench = Workbench::new();
     for row in rows(&["compare", &bench.trace(), "--json", "--repeat", "1"]) {

@@ -22,8 +22,8 @@ use crate::workload::{Observer, Stop, Workload};
 const BUDGET: Duration = Duration::from_secs(30);
 /// Traces the budget is divided among at least: a single one need not have all of it.
 const TRACES: usize = 8;
-/// Rounds that a competitor gets if they exceed its share of the budget by no more than one, and
-/// the most it gets, when their number is left to us.
+/// When their number is left to us: rounds that a competitor gets as long as it has not used its
+/// share of the budget twice over, and the most it gets within its share.
 const ROUNDS: std::ops::Range<usize> = 3..15;
 
 /// How many rounds to run.
@@ -52,7 +52,7 @@ impl Rounds {
                 let share = budget.as_secs_f64() / lanes as f64;
                 let spent = spent.as_secs_f64();
                 let with_another = spent + spent / done.max(1) as f64;
-                let few = done < ROUNDS.start && spent <= share;
+                let few = done < ROUNDS.start && spent <= 2.0 * share;
                 if done == 0 || few || (done < ROUNDS.end && with_another <= share) {
                     (spent / share).max(done as f64 / ROUNDS.end as f64).min(0.99)
                 } else {
@@ -270,7 +270,7 @@ mod tests {
         let within = Rounds::Within(Duration::from_secs(10));
         assert_eq!(rounds(within, 0.125), 8);
         assert_eq!(rounds(within, 1e-6), 15);
-        assert_eq!(rounds(within, 0.4), 3);
+        assert_eq!(rounds(within, 0.9), 3);
         assert_eq!(rounds(within, 60.0), 1);
         assert_eq!(rounds(Rounds::Exactly(7), 60.0), 7);
     }
