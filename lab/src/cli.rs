@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::{compare, generate, import, info, record, replay};
 
-/// Records a program's allocations, replays them under every strategy, and compares.
+/// Record a program's allocations, replay them under every strategy, and compare.
 ///
 /// Without a command: `compare` over the bundled traces.
 #[derive(Debug, Parser)]

@@ -17,6 +17,7 @@ use crate::{output, units};
 
 /// Make a trace of a malloc lab file (.rep), or of the raw log of a program with `Recording`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
 pub(crate) struct Args {
     /// The file to read.
     #[arg(value_name = "FILE")]
@@ -31,6 +32,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
 }
+
+const HELP: &str = "\
+Examples:
+  pagewise import amptjp-bal.rep -o amptjp.pwt
+  pagewise import 4711.0.pwlog -o mine.pwt      what a Rust program recorded of itself";
 
 /// What can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

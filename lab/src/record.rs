@@ -28,6 +28,7 @@ use session::Session;
 /// Every process the command starts is recorded, also through fork and exec; the one that
 /// allocates most is written. Statically linked and setuid programs cannot be recorded.
 #[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
 pub(crate) struct Args {
     /// The trace to write [default: PROGRAM.pwt].
     #[arg(short, long, value_name = "FILE")]
@@ -52,6 +53,13 @@ pub(crate) struct Args {
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
+
+const HELP: &str = "\
+Examples:
+  pagewise record -- gawk '{ n[$1]++ } END { print length(n) }' words.txt    to gawk.pwt
+  pagewise record -o build.pwt --program rustc -- cargo build
+  pagewise record --max-bytes 2M --note 'the first page' -o gs.pwt -- gs -q paper.ps
+  pagewise compare gawk.pwt                                                  what to do next";
 
 /// Runs the subcommand. The exit status is the command's, or an error's of our own.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {

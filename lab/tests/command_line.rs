@@ -9,7 +9,7 @@ use common::{Workbench, pagewise};
 
 #[test]
 fn help_teaches_by_examples() {
-    for command in ["compare", "replay", "info", "generate"] {
+    for command in ["compare", "replay", "info", "record", "import", "generate"] {
         let help = pagewise(&[command, "--help"]).succeeds();
         assert!(help.contains("Example"), "{command}: {help}");
     }

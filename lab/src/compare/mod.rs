@@ -27,7 +27,7 @@ use crate::{bundled, units};
 pub(crate) use row::Row;
 pub(crate) use system::{Args as SystemArgs, run as run_system};
 
-/// Measures every strategy over traces, and says which is fastest and leanest
+/// Measure every strategy over traces, and say which is fastest and leanest
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {

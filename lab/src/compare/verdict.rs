@@ -70,27 +70,26 @@ fn judge(all: &[Compared], measure: &Measure, reference: &str, noise: f64) -> Op
         .map(|(strategy, _)| *strategy)
         .collect();
 
-    let mut sentence = format!("{}: {best}", measure.best);
-    if !ties.is_empty() {
-        sentence += &format!(", in a tie with {}", list(&ties));
-    }
-    if best == reference {
-        sentence += match ranked.get(1 + ties.len()) {
-            Some((_, next)) => format!(" ({:.2} of the next)", mean / next),
-            None => String::new(),
-        }
-        .as_str();
-    } else {
-        sentence += &format!(" ({mean:.2} of {reference})");
-    }
-    let wins: Vec<String> = wins(all, measure)
-        .into_iter()
-        .map(|(strategy, won)| format!("{strategy} on {won}"))
-        .collect();
-    let wins: Vec<&str> = wins.iter().map(String::as_str).collect();
-    let traces = units::count(all.len() as u64, "trace");
-    let or_tied = if measure.is_noisy { " or tied for it" } else { "" };
-    Some(format!("{sentence}. Best{or_tied}, of {traces}: {}.", list(&wins)))
+    let tied = if ties.is_empty() { String::new() } else { format!(", tied with {}", list(&ties)) };
+    // The reference itself is compared to who comes next.
+    let other = match ranked.iter().find(|(strategy, _)| *strategy == reference) {
+        Some(found) if best != reference => Some(found),
+        _ => ranked.get(1 + ties.len()),
+    };
+    let against = other.map(|(strategy, its)| {
+        format!(", with {:.2} times the {} of {strategy}", mean / its, measure.noun)
+    });
+    let wins = wins(all, measure);
+    let wins: Vec<_> = wins.iter().map(|(strategy, won)| format!("{strategy} on {won}")).collect();
+    let wins: Vec<_> = wins.iter().map(String::as_str).collect();
+    let or_tied = if measure.is_noisy { " or tied with it" } else { "" };
+    Some(format!(
+        "{}: {best}{tied}{}. Best{or_tied}, of {}: {}.",
+        measure.best,
+        against.unwrap_or_default(),
+        units::count(all.len() as u64, "trace"),
+        list(&wins)
+    ))
 }
 
 /// Who is best, or within the noise of the best, on how many traces; the most first.
@@ -189,9 +188,16 @@ mod tests {
     fn a_lead_within_the_noise_is_a_tie() {
         let rows = vec![row("MRU", 10.0, 8192), row("QUICK", 10.2, 9000), row(SYSTEM, 20.0, 9000)];
         let verdict = of(&[compared(0.05, rows)]);
-        assert!(verdict[0].starts_with("Fastest: MRU, in a tie with QUICK (0.50 of SYSTEM)."));
+        assert!(
+            verdict[0]
+                .starts_with("Fastest: MRU, tied with QUICK, with 0.50 times the time of SYSTEM.")
+        );
         assert!(verdict[0].ends_with("of 1 trace: MRU on 1 and QUICK on 1."), "{}", verdict[0]);
-        assert!(verdict[1].starts_with("Leanest: MRU (0.91 of SYSTEM)."), "{}", verdict[1]);
+        assert!(
+            verdict[1].starts_with("Leanest: MRU, with 0.91 times the peak held of SYSTEM."),
+            "{}",
+            verdict[1]
+        );
         assert!(verdict.last().unwrap().contains("5.0 %"));
     }
 
@@ -199,7 +205,11 @@ mod tests {
     fn without_noise_the_lead_counts() {
         let rows = vec![row("MRU", 10.0, 8192), row("QUICK", 10.2, 9000)];
         let verdict = of(&[compared(0.0, rows)]);
-        assert!(verdict[0].starts_with("Fastest: MRU (0.98 of the next)."), "{}", verdict[0]);
+        assert!(
+            verdict[0].starts_with("Fastest: MRU, with 0.98 times the time of QUICK."),
+            "{}",
+            verdict[0]
+        );
     }
 
     #[test]

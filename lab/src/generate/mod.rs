@@ -15,7 +15,7 @@ use self::process::Process;
 use crate::error::Usage;
 use crate::{output, units};
 
-/// Makes a trace from a distribution of sizes, arrival rates and live counts
+/// Make a trace from a distribution of sizes, arrival rates and live counts
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {

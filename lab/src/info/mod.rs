@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use self::statistics::{Collector, Statistics};
 
-/// Tells what is in a trace: program, statistics, histograms
+/// Tell what is in a trace: program, statistics, histograms
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {

@@ -20,7 +20,7 @@ use crate::error::Usage;
 use crate::units;
 use crate::workload::{Stop, Workload};
 
-/// Replays a trace under one strategy, and tells how it fared
+/// Replay a trace under one strategy, and tell how it fared
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
