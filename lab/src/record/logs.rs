@@ -37,13 +37,16 @@ const STRIDE: u64 = 1 << 16;
 /// Bytes of a record, to count progress by.
 const RECORD: u64 = 24;
 
-/// Reads every log in `directory` once; gives those with any events, in the order they began.
+/// Reads every log in `directory` once; gives those with any events, in the order they began. One
+/// whose head is not there is of a process that was killed while it began its log.
 pub(super) fn survey(directory: &Path) -> anyhow::Result<Vec<Log>> {
     let is_log = |path: &PathBuf| path.extension().is_some_and(|name| name == raw::EXTENSION);
     let paths: Vec<PathBuf> = fs::read_dir(directory)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
         .context("the recording is gone")?;
-    let paths: Vec<PathBuf> = paths.into_iter().filter(is_log).collect();
+    let begun = |path: &PathBuf| raw::open(path).is_ok();
+    let paths: Vec<PathBuf> =
+        paths.into_iter().filter(|path| is_log(path) && begun(path)).collect();
     let size = |path: &PathBuf| fs::metadata(path).map_or(0, |about| about.len());
     let progress = Progress::new(paths.iter().map(size).sum());
     let surveyed = paths.into_par_iter().map(|path| Log::survey(path, &progress));

@@ -319,7 +319,6 @@ fn create(session: &Session) -> Option<NonNull<Head>> {
     // seen it. It is filled in place: a copy of 64 KiB could overflow a small stack.
     unsafe {
         let head = head.as_ptr();
-        (&raw mut (*head).magic).write(MAGIC);
         (&raw mut (*head).version).write(VERSION);
         (&raw mut (*head).pointer_width).write(usize::BITS);
         (&raw mut (*head).process).write(process);
@@ -333,6 +332,7 @@ fn create(session: &Session) -> Option<NonNull<Head>> {
             let len = arguments.read(text.add(path), TEXT - path);
             (&raw mut (*head).arguments).write(len as u32);
         }
+        (*head).magic.store(MAGIC, Release);
     }
     Some(head)
 }

@@ -21,7 +21,7 @@ mod read;
 #[cfg(target_os = "linux")]
 mod system;
 
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub use convert::{Converter, Dropped};
 #[cfg(target_os = "linux")]
@@ -115,7 +115,8 @@ impl Record {
 /// The head of a raw log. It is written in place, by the recorder, and read field by field.
 #[repr(C)]
 struct Head {
-    magic: u64,
+    /// Written last: a head with its magic is complete.
+    magic: AtomicU64,
     version: u32,
     /// Bits of a pointer.
     pointer_width: u32,
