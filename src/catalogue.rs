@@ -97,12 +97,12 @@ const ENTRIES: &[Entry] = &[
         source: "Brent §2.6, his [5]",
         about: "each block at the lowest possible address, found through segments",
         plain: |config, capacity| {
-            let source = Reserved::new(capacity);
-            Box::new(FirstFit::new(config.unit, config.page_size, source, ()))
+            let growth = config.page_size.max(64 * config.unit);
+            Box::new(FirstFit::new(config.unit, growth, Reserved::new(capacity), ()))
         },
         metered: |config, capacity, meter| {
-            let source = Reserved::new(capacity);
-            Box::new(FirstFit::new(config.unit, config.page_size, source, meter))
+            let growth = config.page_size.max(64 * config.unit);
+            Box::new(FirstFit::new(config.unit, growth, Reserved::new(capacity), meter))
         },
     },
     paged!(

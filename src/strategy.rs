@@ -167,18 +167,6 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Nothing in use, nothing held.
-    pub(crate) const NONE: Self = Self {
-        requested: 0,
-        block: 0,
-        held: 0,
-        blocks: 0,
-        peak_requested: 0,
-        peak_held: 0,
-        allocations: 0,
-        frees: 0,
-    };
-
     /// Storage efficiency E = requested ÷ held (Brent §5.3); 1 when nothing is held.
     #[must_use]
     pub fn efficiency(&self) -> f64 {
@@ -194,36 +182,76 @@ impl Usage {
             1.0 - self.peak_requested as f64 / self.peak_held as f64
         }
     }
+}
+
+/// Keeps a strategy's [`Usage`], cheaply.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    requested: usize,
+    block: usize,
+    peak_requested: usize,
+    peak_held: usize,
+    held: usize,
+    allocations: u64,
+    frees: u64,
+}
+
+impl Tally {
+    /// Nothing in use, nothing held.
+    pub(crate) const fn new() -> Self {
+        Self {
+            requested: 0,
+            block: 0,
+            peak_requested: 0,
+            peak_held: 0,
+            held: 0,
+            allocations: 0,
+            frees: 0,
+        }
+    }
 
     /// Counts a block put to use.
-    pub(crate) fn count_allocation(&mut self, requested: usize, block: usize) {
+    #[inline(always)]
+    pub(crate) fn allocated(&mut self, requested: usize, block: usize) {
         self.requested += requested;
         self.block += block;
-        self.blocks += 1;
         self.allocations += 1;
         self.peak_requested = self.peak_requested.max(self.requested);
     }
 
     /// Counts a block freed.
-    pub(crate) fn count_free(&mut self, requested: usize, block: usize) {
+    #[inline(always)]
+    pub(crate) fn freed(&mut self, requested: usize, block: usize) {
         // A checked free may lie about the requested size, within the block's.
         self.requested = self.requested.saturating_sub(requested);
         self.block -= block;
-        self.blocks -= 1;
         self.frees += 1;
     }
 
-    /// Counts a block that changed its size in place.
-    pub(crate) fn count_resize(&mut self, requested: (usize, usize), block: (usize, usize)) {
-        self.requested = self.requested - requested.0 + requested.1;
+    /// Counts a block that changed its size in place, from the first to the second.
+    pub(crate) fn resized(&mut self, requested: (usize, usize), block: (usize, usize)) {
+        self.requested = self.requested.saturating_sub(requested.0) + requested.1;
         self.block = self.block - block.0 + block.1;
         self.peak_requested = self.peak_requested.max(self.requested);
     }
 
     /// Notes what is held now.
-    pub(crate) fn note_held(&mut self, held: usize) {
+    pub(crate) fn held(&mut self, held: usize) {
         self.held = held;
         self.peak_held = self.peak_held.max(held);
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        Usage {
+            requested: self.requested,
+            block: self.block,
+            held: self.held,
+            blocks: (self.allocations - self.frees) as usize,
+            peak_requested: self.peak_requested,
+            peak_held: self.peak_held,
+            allocations: self.allocations,
+            frees: self.frees,
+        }
     }
 }
 

@@ -86,7 +86,7 @@ macro_rules! strategies {
 
             #[test]
             fn a_region_too_small_for_anything_only_fails() {
-                for bytes in [0, 8, 64, 512, 4096] {
+                for bytes in [0, 8, 64, 512, 1000] {
                     let mut memory = harness::Memory::new(bytes);
                     // SAFETY: the strategy is dropped before the memory.
                     let mut strategy = make(Config::new(), unsafe { memory.region() });
@@ -109,7 +109,10 @@ strategies! {
     random: true, |config, source| Paged::<AtRandom, _>::new(config, source, ());
     no_free: false, |config, source| Paged::<NoFree, _>::new(config, source, ());
     quick: false, |config, source| Paged::<Quick, _>::new(config, source, ());
-    first_fit: true, |config, source| FirstFit::new(config.unit, config.page_size, source, ());
+    first_fit: true, |config, source| FirstFit::new(config.unit, 64 * config.unit, source, ());
+    first_fit_wide: true, |config, source| {
+        FirstFit::with_segments(config.unit, 256 * config.unit, 1 << 14, source, ())
+    };
     random_b: true, |config, source| Paged::<CurrentPage<RandomB>, _>::new(config, source, ());
     most_free: true, |config, source| Paged::<Chosen<MostFree>, _>::new(config, source, ());
     least_free: true, |config, source| Paged::<Chosen<LeastFree>, _>::new(config, source, ());

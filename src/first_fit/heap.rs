@@ -20,12 +20,12 @@
 //! A block's size is the distance to the next start; a block that is the last to start in its
 //! segment ends at the segment's `end`. The block before a start is found the same way, or, across
 //! segments, by `lead`. So size and neighbours take O(granules in a segment / 64), whatever the
-//! blocks' sizes.
+//! blocks' sizes. In a segment of 64 granules, the default, that is one word.
 
 use core::ptr::NonNull;
 
 use super::tree::Tree;
-use crate::block::bits::Bits;
+use crate::block::bits;
 use crate::block::table::{Plain, Table};
 use crate::meter::Meter;
 use crate::source::Source;
@@ -70,28 +70,39 @@ pub(crate) struct SegmentHeap {
     granule_shift: u32,
     /// log₂ of the granules in a segment.
     segment_shift: u32,
-    starts: Bits,
-    free: Bits,
+    /// log₂ of the granules the heap grows by; the origin is aligned to as many.
+    growth_shift: u32,
+    /// Behind each segment's record, its `starts` bits, then its `free` bits.
     segments: Table<Segment>,
     tree: Tree,
+}
+
+/// Which of a segment's bits.
+#[derive(Clone, Copy)]
+enum Kind {
+    Starts,
+    Free,
 }
 
 // SAFETY: the heap's memory belongs to the source kept beside it; nothing is tied to a thread.
 unsafe impl Send for SegmentHeap {}
 
 impl SegmentHeap {
-    /// An empty heap of granules and segments of these sizes in bytes, powers of two. The heap's
-    /// origin will be aligned to the segment's size.
-    pub(crate) const fn new(granule: usize, segment: usize) -> Self {
-        assert!(granule.is_power_of_two() && segment.is_power_of_two() && granule <= segment);
+    /// An empty heap of granules and segments of these sizes in bytes, which grows by multiples of
+    /// `growth` bytes and whose origin will be aligned to that. All powers of two, ascending; a
+    /// segment has at least 64 granules.
+    pub(crate) const fn new(granule: usize, segment: usize, growth: usize) -> Self {
+        assert!(granule.is_power_of_two() && segment.is_power_of_two());
+        assert!(growth.is_power_of_two() && segment <= growth && 64 * granule <= segment);
+        let granule_shift = granule.trailing_zeros();
+        let segment_shift = segment.trailing_zeros() - granule_shift;
         Self {
             origin: core::ptr::null_mut(),
             granules: 0,
-            granule_shift: granule.trailing_zeros(),
-            segment_shift: segment.trailing_zeros() - granule.trailing_zeros(),
-            starts: Bits::new(),
-            free: Bits::new(),
-            segments: Table::new(),
+            granule_shift,
+            segment_shift,
+            growth_shift: growth.trailing_zeros() - granule_shift,
+            segments: Table::with_tail(2 << (segment_shift - 6)),
             tree: Tree::new(),
         }
     }
@@ -112,6 +123,12 @@ impl SegmentHeap {
         debug_assert!(granule <= self.granules);
         // SAFETY: the granule lies in the heap, whose memory starts at `origin`.
         unsafe { NonNull::new_unchecked(self.origin.add(self.bytes(granule))) }
+    }
+
+    /// Where the heap starts; null while it is empty.
+    #[inline(always)]
+    pub(crate) fn origin(&self) -> *mut u8 {
+        self.origin
     }
 
     /// The granule that starts at this address of the heap, if one does.
@@ -135,7 +152,7 @@ impl SegmentHeap {
 
     /// The block in use that starts at this granule, if one does. O(granules in a segment / 64).
     pub(crate) fn block_in_use(&self, start: u32) -> Option<Extent> {
-        let in_use = self.starts.get(start as usize) && !self.free.get(start as usize);
+        let in_use = self.is(Kind::Starts, start) && !self.is(Kind::Free, start);
         in_use.then(|| self.block(start))
     }
 
@@ -161,15 +178,15 @@ impl SegmentHeap {
         debug_assert!(self.block_in_use(start).is_some());
         let mut block = self.block(start);
         meter.visit(self.segments.record(self.segment_of(start)));
-        if block.end < self.granules && self.free.get(block.end as usize) {
+        if block.end < self.granules && self.is(Kind::Free, block.end) {
             let next = self.block(block.end);
             self.take_off(next, meter);
-            self.starts.clear(next.start as usize);
+            self.clear(Kind::Starts, next.start);
             block.end = next.end;
         }
-        if let Some(before) = self.block_before(start).filter(|b| self.free.get(b.start as usize)) {
+        if let Some(before) = self.block_before(start).filter(|b| self.is(Kind::Free, b.start)) {
             self.take_off(before, meter);
-            self.starts.clear(start as usize);
+            self.clear(Kind::Starts, start);
             block.start = before.start;
         }
         self.set(block);
@@ -183,7 +200,7 @@ impl SegmentHeap {
         if len == block.len() {
             return true;
         }
-        let follower = (block.end < self.granules && self.free.get(block.end as usize))
+        let follower = (block.end < self.granules && self.is(Kind::Free, block.end))
             .then(|| self.block(block.end));
         let end = follower.map_or(block.end, |free| free.end);
         if end - start < len {
@@ -191,7 +208,7 @@ impl SegmentHeap {
         }
         if let Some(free) = follower {
             self.take_off(free, meter);
-            self.starts.clear(free.start as usize);
+            self.clear(Kind::Starts, free.start);
         }
         self.set(Extent { start, end: start + len });
         if start + len < end {
@@ -266,14 +283,14 @@ impl SegmentHeap {
     ) -> Result<(Extent, u32), AllocError> {
         if self.granules == 0 {
             // Where the origin will lie is known only once there is a first segment.
-            self.append(1 << self.segment_shift, source, meter)?;
+            self.append(1 << self.growth_shift, source, meter)?;
         }
-        let last = self.block_before(self.granules).filter(|b| self.free.get(b.start as usize));
+        let last = self.block_before(self.granules).filter(|b| self.is(Kind::Free, b.start));
         let from = last.map_or(self.granules, |block| block.start);
         let start = self.aligned(from, align).ok_or(AllocError::Exhausted)?;
         let end = start
             .checked_add(len)
-            .and_then(|end| end.checked_next_multiple_of(1 << self.segment_shift))
+            .and_then(|end| end.checked_next_multiple_of(1 << self.growth_shift))
             .filter(|&end| end < u32::MAX / 2)
             .ok_or(AllocError::Exhausted)?;
         if end > self.granules {
@@ -283,7 +300,7 @@ impl SegmentHeap {
         Ok((Extent { start: from, end: self.granules }, start))
     }
 
-    /// Appends granules, a multiple of the segment, as free memory.
+    /// Appends granules, a multiple of what the heap grows by, as free memory.
     fn append<S: Source, M: Meter>(
         &mut self,
         granules: u32,
@@ -292,11 +309,9 @@ impl SegmentHeap {
     ) -> Result<(), AllocError> {
         let (old, new) = (self.granules, self.granules + granules);
         let segments = new as usize >> self.segment_shift;
-        let align = 1usize << (self.granule_shift + self.segment_shift);
+        let align = self.bytes(1 << self.growth_shift);
         let memory = source.extend(self.bytes(granules), align)?;
-        let tables = (self.starts.ensure(new as usize, source))
-            .and_then(|()| self.free.ensure(new as usize, source))
-            .and_then(|()| self.segments.ensure(segments, source))
+        let tables = (self.segments.ensure(segments, source))
             .and_then(|()| self.tree.ensure(segments, source));
         if let Err(error) = tables {
             // SAFETY: these bytes were taken just now and nothing uses them.
@@ -311,7 +326,7 @@ impl SegmentHeap {
             self.tree.push();
         }
         let mut block = Extent { start: old, end: new };
-        if let Some(last) = self.block_before(old).filter(|b| self.free.get(b.start as usize)) {
+        if let Some(last) = self.block_before(old).filter(|b| self.is(Kind::Free, b.start)) {
             self.take_off(last, meter);
             block.start = last.start;
         }
@@ -324,17 +339,53 @@ impl SegmentHeap {
         (granule >> self.segment_shift) as usize
     }
 
-    /// Granules of a segment.
-    fn range(&self, segment: usize) -> (usize, usize) {
-        (segment << self.segment_shift, (segment + 1) << self.segment_shift)
+    /// First granule of a segment, and of the next.
+    fn range(&self, segment: usize) -> (u32, u32) {
+        ((segment << self.segment_shift) as u32, ((segment + 1) << self.segment_shift) as u32)
+    }
+
+    /// Position of a granule in its segment.
+    fn within(&self, granule: u32) -> usize {
+        granule as usize & ((1 << self.segment_shift) - 1)
+    }
+
+    fn bits(&self, segment: usize, kind: Kind) -> &[u64] {
+        let (starts, free) = self.segments.tail(segment).split_at(1 << (self.segment_shift - 6));
+        match kind {
+            Kind::Starts => starts,
+            Kind::Free => free,
+        }
+    }
+
+    fn bits_mut(&mut self, segment: usize, kind: Kind) -> &mut [u64] {
+        let (_, words) = self.segments.record_and_tail(segment);
+        let (starts, free) = words.split_at_mut(1 << (self.segment_shift - 6));
+        match kind {
+            Kind::Starts => starts,
+            Kind::Free => free,
+        }
+    }
+
+    fn is(&self, kind: Kind, granule: u32) -> bool {
+        bits::get(self.bits(self.segment_of(granule), kind), self.within(granule))
+    }
+
+    fn mark(&mut self, kind: Kind, granule: u32) {
+        let index = self.within(granule);
+        bits::set(self.bits_mut(self.segment_of(granule), kind), index);
+    }
+
+    fn clear(&mut self, kind: Kind, granule: u32) {
+        let index = self.within(granule);
+        bits::clear(self.bits_mut(self.segment_of(granule), kind), index);
     }
 
     /// The block that starts at `start`.
     fn block(&self, start: u32) -> Extent {
         let segment = self.segment_of(start);
-        let (_, segment_end) = self.range(segment);
-        let end = match self.starts.next(start as usize + 1, segment_end) {
-            Some(next) => next as u32,
+        let starts = self.bits(segment, Kind::Starts);
+        let end = match bits::first(starts, self.within(start) + 1) {
+            Some(next) => self.range(segment).0 + next as u32,
             None => self.segments.get(segment).end,
         };
         Extent { start, end }
@@ -344,9 +395,8 @@ impl SegmentHeap {
     fn block_before(&self, end: u32) -> Option<Extent> {
         let last = end.checked_sub(1)?;
         let segment = self.segment_of(last);
-        let (segment_start, _) = self.range(segment);
-        let start = match self.starts.last(segment_start, end as usize) {
-            Some(start) => start as u32,
+        let start = match bits::last(self.bits(segment, Kind::Starts), self.within(last)) {
+            Some(start) => self.range(segment).0 + start as u32,
             None => self.segments.get(segment).lead,
         };
         Some(Extent { start, end })
@@ -354,20 +404,17 @@ impl SegmentHeap {
 
     /// The free blocks that start in a segment, in address order.
     fn free_blocks(&self, segment: usize) -> impl Iterator<Item = Extent> {
-        let (mut from, end) = self.range(segment);
-        core::iter::from_fn(move || {
-            let start = self.free.next(from, end)?;
-            from = start + 1;
-            Some(self.block(start as u32))
-        })
+        let free = self.bits(segment, Kind::Free);
+        let origin = self.range(segment).0;
+        bits::iter(free).map(move |start| self.block(origin + start as u32))
     }
 
     /// Notes where a block starts and ends.
     fn set(&mut self, block: Extent) {
-        self.starts.set(block.start as usize);
+        self.mark(Kind::Starts, block.start);
         let first = self.segment_of(block.start);
         let last = self.segment_of(block.end - 1);
-        if block.end as usize >= self.range(first).1 {
+        if block.end >= self.range(first).1 {
             self.segments.get_mut(first).end = block.end;
         }
         if last != first {
@@ -377,7 +424,7 @@ impl SegmentHeap {
 
     /// Marks a block free.
     fn put_on<M: Meter>(&mut self, block: Extent, meter: &M) {
-        self.free.set(block.start as usize);
+        self.mark(Kind::Free, block.start);
         let segment = self.segment_of(block.start);
         meter.link(self.segments.record(segment));
         if block.len() > self.tree.largest(segment) {
@@ -387,7 +434,7 @@ impl SegmentHeap {
 
     /// Marks a free block not free.
     fn take_off<M: Meter>(&mut self, block: Extent, meter: &M) {
-        self.free.clear(block.start as usize);
+        self.clear(Kind::Free, block.start);
         let segment = self.segment_of(block.start);
         if block.len() == self.tree.largest(segment) {
             let largest = self
@@ -405,7 +452,7 @@ impl SegmentHeap {
         core::iter::from_fn(move || {
             (start < self.granules).then(|| {
                 let block = self.block(start);
-                let free = self.free.get(start as usize);
+                let free = self.is(Kind::Free, start);
                 start = block.end;
                 (block, free)
             })
@@ -431,7 +478,7 @@ impl SegmentHeap {
                 at,
             )?;
             Fault::unless(block.end <= self.granules, "no block leaves the heap", at)?;
-            Fault::unless(self.starts.get(block.start as usize), "a block has a start", at)?;
+            Fault::unless(self.is(Kind::Starts, block.start), "a block has a start", at)?;
             Fault::unless(!(free && before_was_free), "free neighbours are coalesced", at)?;
             let before = self.block_before(block.end);
             Fault::unless(before == Some(block), "a block is found from its end", at)?;
@@ -450,25 +497,20 @@ impl SegmentHeap {
             self.audit_leaf(segment, largest)?;
         }
         let (starts, free) = (self.blocks().count(), self.blocks().filter(|b| b.1).count());
-        let count = |bits: &Bits| {
-            let mut from = 0;
-            core::iter::from_fn(|| {
-                let next = bits.next(from, self.granules as usize)?;
-                from = next + 1;
-                Some(next)
-            })
-            .count()
+        let count = |kind| {
+            let segments = 0..self.granules as usize >> self.segment_shift;
+            segments.map(|segment| bits::iter(self.bits(segment, kind)).count()).sum::<usize>()
         };
         let origin = self.origin.addr();
-        Fault::unless(count(&self.starts) == starts, "only blocks have starts", origin)?;
-        Fault::unless(count(&self.free) == free, "only free blocks have free bits", origin)?;
+        Fault::unless(count(Kind::Starts) == starts, "only blocks have starts", origin)?;
+        Fault::unless(count(Kind::Free) == free, "only free blocks have free bits", origin)?;
         self.tree
             .audit()
             .map_err(|address| Fault { invariant: "a node is its children's maximum", address })
     }
 
     fn audit_leaf(&self, segment: usize, largest: u32) -> Result<(), Fault> {
-        let at = self.address((segment << self.segment_shift) as u32).addr().get();
+        let at = self.address(self.range(segment).0).addr().get();
         let known = self.tree.largest(segment);
         Fault::unless(known == largest, "a segment knows its largest free block", at)
     }

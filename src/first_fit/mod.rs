@@ -12,14 +12,14 @@ use core::ptr::NonNull;
 use self::heap::SegmentHeap;
 use crate::meter::{Meter, Part};
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault, Freed, Strategy, Usage};
+use crate::strategy::{AllocError, Fault, Freed, Strategy, Tally, Usage, empty_block};
 use crate::walk::{self, Span, SpanKind};
 
 /// FIRST-FIT over a source.
 ///
 /// Blocks are multiples of a *granule* and have no header: equal-sized blocks lie side by side,
 /// across OS page boundaries if need be (§2.6). Two bits for each granule and 16 bytes for each
-/// segment lie apart from them.
+/// segment, by default 64 granules, lie apart from them.
 ///
 /// Time: O(log n) plus the free blocks of one segment, n the number of segments.
 #[derive(Debug)]
@@ -27,20 +27,38 @@ pub struct FirstFit<S, M = ()> {
     heap: SegmentHeap,
     source: S,
     meter: M,
-    usage: Usage,
+    tally: Tally,
 }
 
 impl<S: Source, M: Meter> FirstFit<S, M> {
-    /// FIRST-FIT over `source`, with granules and segments of these sizes in bytes.
-    ///
-    /// The granule is the least block and the alignment blocks have for free; a segment is what is
-    /// searched linearly (Brent §7.2 takes the page size).
+    /// FIRST-FIT over `source`, with granules of this size in bytes, and growing by multiples of
+    /// `growth` bytes. The granule is the least block, and the alignment blocks have for free.
     ///
     /// # Panics
-    /// Unless both are powers of two, the granule the smaller; in a `const`, at compile time.
+    /// Unless both are powers of two and `growth` is at least 64 granules; in a `const`, at
+    /// compile time.
     #[must_use]
-    pub const fn new(granule: usize, segment: usize, source: S, meter: M) -> Self {
-        Self { heap: SegmentHeap::new(granule, segment), source, meter, usage: Usage::NONE }
+    pub const fn new(granule: usize, growth: usize, source: S, meter: M) -> Self {
+        Self::with_segments(granule, 64 * granule, growth, source, meter)
+    }
+
+    /// As [`new`](Self::new), with segments of this size in bytes; Brent §7.2 takes the page size.
+    /// A segment's free blocks are searched one by one, so larger segments cost time and save
+    /// bookkeeping.
+    ///
+    /// # Panics
+    /// Unless all are powers of two, `segment` at least 64 granules and `growth` at least a
+    /// segment.
+    #[must_use]
+    pub const fn with_segments(
+        granule: usize,
+        segment: usize,
+        growth: usize,
+        source: S,
+        meter: M,
+    ) -> Self {
+        let heap = SegmentHeap::new(granule, segment, growth);
+        Self { heap, source, meter, tally: Tally::new() }
     }
 }
 
@@ -49,15 +67,15 @@ impl<S: Source, M: Meter> FirstFit<S, M> {
 unsafe impl<S: Source, M: Meter> Strategy for FirstFit<S, M> {
     fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() == 0 {
-            return Ok(crate::strategy::empty_block(layout));
+            return Ok(empty_block(layout));
         }
         let len = self.heap.granules_for(layout.size()).ok_or(AllocError::Exhausted)?;
         let block = self.heap.allocate(len, layout.align(), &mut self.source, &self.meter);
-        self.usage.note_held(self.source.held());
+        self.tally.held(self.source.held());
         let block = block?;
         self.meter.served(Part::Fit);
         let bytes = self.heap.bytes(len);
-        self.usage.count_allocation(layout.size(), bytes);
+        self.tally.allocated(layout.size(), bytes);
         Ok(NonNull::slice_from_raw_parts(self.heap.address(block.start), bytes))
     }
 
@@ -69,7 +87,7 @@ unsafe impl<S: Source, M: Meter> Strategy for FirstFit<S, M> {
         let bytes = layout.size().next_multiple_of(self.heap.bytes(1));
         self.heap.release(start, &self.meter);
         self.meter.served(Part::Fit);
-        self.usage.count_free(layout.size(), bytes);
+        self.tally.freed(layout.size(), bytes);
     }
 
     unsafe fn resize_in_place(
@@ -88,7 +106,7 @@ unsafe impl<S: Source, M: Meter> Strategy for FirstFit<S, M> {
         }
         let old_bytes = layout.size().next_multiple_of(self.heap.bytes(1));
         let bytes = self.heap.bytes(len);
-        self.usage.count_resize((layout.size(), new_size), (old_bytes, bytes));
+        self.tally.resized((layout.size(), new_size), (old_bytes, bytes));
         Some(NonNull::slice_from_raw_parts(block, bytes))
     }
 
@@ -109,7 +127,7 @@ unsafe impl<S: Source, M: Meter> Strategy for FirstFit<S, M> {
     }
 
     fn usage(&self) -> Usage {
-        self.usage
+        self.tally.usage()
     }
 
     fn walk(&self, visit: &mut dyn FnMut(Span)) {

@@ -23,11 +23,13 @@ use crate::strategy::AllocError;
 pub(super) struct Tree {
     nodes: Table<u32>,
     segments: usize,
+    /// Level of the root: log₂ of the segments, rounded up.
+    root_level: u32,
 }
 
 impl Tree {
     pub(super) const fn new() -> Self {
-        Self { nodes: Table::new(), segments: 0 }
+        Self { nodes: Table::new(), segments: 0, root_level: 0 }
     }
 
     /// Places in use: one for each leaf, one between any two.
@@ -48,7 +50,13 @@ impl Tree {
     pub(super) fn push(&mut self) {
         let segment = self.segments;
         self.segments += 1;
-        self.climb(segment, &());
+        self.root_level = self.segments.next_power_of_two().trailing_zeros();
+        // New nodes on the way up are 0 and must take in what was there before.
+        for level in 1..=self.root_level {
+            if let Some(place) = self.ancestor(segment, level) {
+                *self.nodes.get_mut(place) = self.children_maximum(place, level);
+            }
+        }
     }
 
     /// The largest free block starting in a segment.
@@ -65,26 +73,31 @@ impl Tree {
         }
     }
 
-    /// Makes the invariant hold on the way from a leaf to the root.
+    /// Makes the invariant hold on the way from a leaf towards the root, as far as it is touched.
     fn climb<M: Meter>(&mut self, segment: usize, meter: &M) {
-        let root_level = self.root_level();
-        let mut place = 2 * segment;
-        for level in 1..=root_level {
-            place = place >> (level + 1) << (level + 1) | ((1 << level) - 1);
-            if place >= self.places() {
-                continue;
-            }
-            let half = 1 << (level - 1);
-            let left = *self.nodes.get(place - half);
-            let right = self.present(place + half, level - 1).map_or(0, |x| *self.nodes.get(x));
+        for level in 1..=self.root_level {
+            let Some(place) = self.ancestor(segment, level) else { continue };
+            let maximum = self.children_maximum(place, level);
             let node = self.nodes.get_mut(place);
             meter.visit(node);
-            *node = left.max(right);
+            if *node == maximum {
+                break;
+            }
+            *node = maximum;
         }
     }
 
-    fn root_level(&self) -> u32 {
-        self.segments.next_power_of_two().trailing_zeros()
+    /// The node of a level above a leaf, if it is present.
+    fn ancestor(&self, segment: usize, level: u32) -> Option<usize> {
+        let place = (2 * segment) >> (level + 1) << (level + 1) | ((1 << level) - 1);
+        (place < self.places()).then_some(place)
+    }
+
+    fn children_maximum(&self, place: usize, level: u32) -> u32 {
+        let half = 1 << (level - 1);
+        let left = *self.nodes.get(place - half);
+        let right = self.present(place + half, level - 1).map_or(0, |right| *self.nodes.get(right));
+        left.max(right)
     }
 
     /// The node that stands for the node at `place`: itself, or the first present one on the way
@@ -103,8 +116,7 @@ impl Tree {
         if self.segments == 0 {
             return None;
         }
-        let level = self.root_level();
-        self.descend((1 << level) - 1, level, size, from, meter)
+        self.descend((1 << self.root_level) - 1, self.root_level, size, from, meter)
     }
 
     fn descend<M: Meter>(
@@ -136,12 +148,8 @@ impl Tree {
     /// not.
     pub(super) fn audit(&self) -> Result<(), usize> {
         for place in (0..self.places()).filter(|place| place % 2 == 1) {
-            let level = place.trailing_ones();
-            let half = 1 << (level - 1);
-            let left = *self.nodes.get(place - half);
-            let right = self.present(place + half, level - 1).map_or(0, |x| *self.nodes.get(x));
             let node = self.nodes.get(place);
-            if *node != left.max(right) {
+            if *node != self.children_maximum(place, place.trailing_ones()) {
                 return Err(core::ptr::from_ref(node).addr());
             }
         }

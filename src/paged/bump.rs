@@ -67,20 +67,13 @@ impl<const REUSE: bool> Placement for Bump<REUSE> {
     }
 
     #[inline(always)]
-    fn free<S: Source, M: Meter>(
-        &mut self,
-        page: u32,
-        block: u32,
-        pages: &mut Pages<Bitmap, S, M>,
-    ) {
-        pages.touch(page);
-        pages.put(page, block);
-        let header = pages.header(page);
-        if REUSE && header.free_count == pages.class(header.class).capacity {
-            if *self.current.get(header.class as usize) == page + 1 {
-                pages.header_mut(page).fresh = 0;
+    fn free<S: Source, M: Meter>(&mut self, address: NonNull<u8>, pages: &mut Pages<Bitmap, S, M>) {
+        let put = pages.put(address);
+        if REUSE && put.emptied_page() {
+            if *self.current.get(put.class as usize) == put.page + 1 {
+                pages.header_mut(put.page).fresh = 0;
             } else {
-                pages.release(page);
+                pages.release(put.page);
             }
         }
     }

@@ -5,7 +5,7 @@
 use core::ptr::NonNull;
 
 use super::in_page::{Bitmap, InPage};
-use super::pages::Pages;
+use super::pages::{Pages, Put};
 use super::placement::Placement;
 use crate::meter::Meter;
 use crate::source::Source;
@@ -60,12 +60,12 @@ pub trait Selection: super::sealed::Sealed {
         pages: &mut Pages<F, S, M>,
     );
 
-    /// A block of a page was freed; its φ has risen. Whether the page is wholly free and not
-    /// current: then it has left S3 and goes to S2.
+    /// A block of a page was put back. Whether the page is wholly free and not current: then it
+    /// has left S3 and goes to S2.
     #[doc(hidden)]
     fn freed<F: InPage, S: Source, M: Meter>(
         &mut self,
-        page: u32,
+        put: Put,
         pages: &mut Pages<F, S, M>,
     ) -> bool;
 
@@ -84,11 +84,11 @@ pub struct CurrentPage<C, F = Bitmap> {
 
 impl<C: Selection, F: InPage> CurrentPage<C, F> {
     #[cold]
-    fn new_current_page<S: Source, M: Meter>(
+    fn allocate_from_new_page<S: Source, M: Meter>(
         &mut self,
         class: u32,
         pages: &mut Pages<F, S, M>,
-    ) -> Result<u32, AllocError> {
+    ) -> Result<NonNull<u8>, AllocError> {
         let page = match self.selection.choose(class, pages) {
             Some(page) => page,
             None => {
@@ -98,7 +98,7 @@ impl<C: Selection, F: InPage> CurrentPage<C, F> {
             }
         };
         self.selection.make_current(class, page, pages);
-        Ok(page)
+        Ok(pages.take(page, class).expect("a chosen page has a free block"))
     }
 }
 
@@ -125,26 +125,19 @@ impl<C: Selection, F: InPage> Placement for CurrentPage<C, F> {
         class: u32,
         pages: &mut Pages<F, S, M>,
     ) -> Result<NonNull<u8>, AllocError> {
-        let page = match self.selection.current(class, &pages.meter) {
-            Some(page) => {
-                pages.visit(page);
-                if pages.header(page).free_count > 0 {
-                    page
-                } else {
-                    self.new_current_page(class, pages)?
-                }
+        if let Some(page) = self.selection.current(class, &pages.meter) {
+            if let Some(block) = pages.take(page, class) {
+                return Ok(block);
             }
-            None => self.new_current_page(class, pages)?,
-        };
-        Ok(pages.take(page))
+        }
+        self.allocate_from_new_page(class, pages)
     }
 
     #[inline(always)]
-    fn free<S: Source, M: Meter>(&mut self, page: u32, block: u32, pages: &mut Pages<F, S, M>) {
-        pages.touch(page);
-        pages.put(page, block);
-        if self.selection.freed(page, pages) {
-            pages.release(page);
+    fn free<S: Source, M: Meter>(&mut self, address: NonNull<u8>, pages: &mut Pages<F, S, M>) {
+        let put = pages.put(address);
+        if self.selection.freed(put, pages) {
+            pages.release(put.page);
         }
     }
 

@@ -16,12 +16,11 @@ pub(super) const WINDOW: usize = 4096;
 
 /// A page as its free-block policy sees it: its header, the words behind the header, its memory,
 /// and its class's block size (bytes).
-pub(super) struct Page<'a, M> {
+pub(super) struct Page<'a> {
     pub(super) header: &'a mut PageHeader,
     pub(super) words: &'a mut [u64],
     pub(super) base: *mut u8,
     pub(super) size: u32,
-    pub(super) meter: &'a M,
 }
 
 /// Keeps the free blocks of a page.
@@ -35,17 +34,17 @@ pub trait InPage: super::sealed::Sealed {
     #[doc(hidden)]
     fn words(capacity: usize) -> usize;
 
-    /// Makes all `capacity` blocks of a page free.
+    /// Makes all `capacity` blocks of a page free, whose `fresh` is 0.
     #[doc(hidden)]
-    fn format<M: Meter>(page: Page<'_, M>, capacity: u32);
+    fn format(header: &mut PageHeader, words: &mut [u64], capacity: u32);
 
     /// Takes a free block; there is one. O(1).
     #[doc(hidden)]
-    fn take<M: Meter>(page: Page<'_, M>) -> u32;
+    fn take<M: Meter>(page: Page<'_>, meter: &M) -> u32;
 
     /// Puts a block in use back. O(1).
     #[doc(hidden)]
-    fn put<M: Meter>(page: Page<'_, M>, block: u32);
+    fn put<M: Meter>(page: Page<'_>, block: u32, meter: &M);
 
     /// Sets the bits of the free blocks among the [`WINDOW`] from `from` on.
     #[doc(hidden)]
@@ -76,26 +75,25 @@ impl InPage for InBand {
         0
     }
 
-    fn format<M: Meter>(page: Page<'_, M>, _: u32) {
-        page.header.free_list = 0;
-        page.header.fresh = 0;
+    fn format(header: &mut PageHeader, _: &mut [u64], _: u32) {
+        header.free_list = 0;
     }
 
-    fn take<M: Meter>(page: Page<'_, M>) -> u32 {
+    fn take<M: Meter>(page: Page<'_>, meter: &M) -> u32 {
         let Some(block) = page.header.free_list.checked_sub(1) else {
             page.header.fresh += 1;
             return page.header.fresh - 1;
         };
         let link = link(page.base, page.size, block);
-        page.meter.visit(link);
+        meter.visit(link);
         // SAFETY: the block is free, so its first bytes hold the link written when it was freed.
         page.header.free_list = unsafe { link.read_unaligned() };
         block
     }
 
-    fn put<M: Meter>(page: Page<'_, M>, block: u32) {
+    fn put<M: Meter>(page: Page<'_>, block: u32, meter: &M) {
         let link = link(page.base, page.size, block);
-        page.meter.link(link);
+        meter.link(link);
         // SAFETY: the block was just freed, so its bytes are ours; it has at least four of them.
         unsafe { link.write_unaligned(page.header.free_list) };
         page.header.free_list = block + 1;
@@ -138,32 +136,59 @@ fn link(base: *mut u8, size: u32, block: u32) -> *mut u32 {
 /// into free memory.
 ///
 /// ```text
-/// | summary: bit w set iff word w ≠ 0 | words: bit b of word w set iff block 64w + b is free |
+/// | summary: bit g set iff a word of group g is not 0 | words: bit b of word w set iff block 64w + b is free |
 /// ```
+/// A group is one word in pages of up to 4096 blocks, and no more than 16 words in any page.
 #[derive(Debug)]
 pub struct Bitmap;
 
-impl Bitmap {
-    /// Summary words and block words.
-    fn split(words: &mut [u64]) -> (&mut [u64], &mut [u64]) {
-        words.split_at_mut(words.len().div_ceil(65))
+/// A page's words, told apart.
+struct Map<'a> {
+    summary: &'a mut u64,
+    words: &'a mut [u64],
+    /// log₂ of the words in a group.
+    group_shift: u32,
+}
+
+impl<'a> Map<'a> {
+    #[inline(always)]
+    fn of(words: &'a mut [u64]) -> Self {
+        let (summary, words) = words.split_first_mut().expect("a summary comes first");
+        let group_shift = usize::BITS - ((words.len() - 1) / 64).leading_zeros();
+        Self { summary, words, group_shift }
     }
 
+    /// Notes that a word has become 0.
+    #[inline(always)]
+    fn emptied(&mut self, word: usize) {
+        let group = word >> self.group_shift;
+        if self.group_shift > 0 {
+            let first = group << self.group_shift;
+            let end = self.words.len().min(first + (1 << self.group_shift));
+            if self.words[first..end].iter().any(|&word| word != 0) {
+                return;
+            }
+        }
+        *self.summary &= !(1 << group);
+    }
+}
+
+impl Bitmap {
     /// Takes this block, which is free. O(1).
+    #[inline(always)]
     pub(super) fn claim(words: &mut [u64], block: u32) {
-        let (summary, words) = Self::split(words);
+        let mut map = Map::of(words);
         let word = block as usize / 64;
-        debug_assert!(words[word] >> (block % 64) & 1 == 1, "the block is free");
-        words[word] &= !(1 << (block % 64));
-        if words[word] == 0 {
-            summary[word / 64] &= !(1 << (word % 64));
+        debug_assert!(map.words[word] >> (block % 64) & 1 == 1, "the block is free");
+        map.words[word] &= !(1 << (block % 64));
+        if map.words[word] == 0 {
+            map.emptied(word);
         }
     }
 
     /// Whether this block is free. O(1).
     pub(super) fn is_free(words: &[u64], block: u32) -> bool {
-        let summary = words.len().div_ceil(65);
-        words[summary + block as usize / 64] >> (block % 64) & 1 == 1
+        words[1 + block as usize / 64] >> (block % 64) & 1 == 1
     }
 }
 
@@ -174,44 +199,45 @@ impl InPage for Bitmap {
     const LEAST_BLOCK: usize = 1;
 
     fn words(capacity: usize) -> usize {
-        let words = capacity.div_ceil(64);
-        words + words.div_ceil(64)
+        1 + capacity.div_ceil(64)
     }
 
-    fn format<M: Meter>(page: Page<'_, M>, capacity: u32) {
-        fn set_first(words: &mut [u64], mut bits: usize) {
-            for word in words {
-                *word = if bits >= 64 { !0 } else { (1 << bits) - 1 };
-                bits = bits.saturating_sub(64);
+    fn format(_: &mut PageHeader, words: &mut [u64], capacity: u32) {
+        let map = Map::of(words);
+        let mut rest = capacity as usize;
+        *map.summary = 0;
+        for (index, word) in map.words.iter_mut().enumerate() {
+            if rest == 0 {
+                break;
             }
+            *word = if rest >= 64 { !0 } else { (1 << rest) - 1 };
+            *map.summary |= 1 << (index >> map.group_shift);
+            rest = rest.saturating_sub(64);
         }
-        let (summary, words) = Self::split(page.words);
-        set_first(words, capacity as usize);
-        set_first(summary, (capacity as usize).div_ceil(64));
     }
 
-    fn take<M: Meter>(page: Page<'_, M>) -> u32 {
-        let (summary, words) = Self::split(page.words);
-        for (index, group) in summary.iter_mut().enumerate() {
-            if *group != 0 {
-                let word = index * 64 + group.trailing_zeros() as usize;
-                let bit = words[word].trailing_zeros();
-                words[word] &= words[word] - 1;
-                if words[word] == 0 {
-                    *group &= *group - 1;
-                }
-                return word as u32 * 64 + bit;
-            }
+    #[inline(always)]
+    fn take<M: Meter>(page: Page<'_>, _: &M) -> u32 {
+        let mut map = Map::of(page.words);
+        let mut word = (map.summary.trailing_zeros() as usize) << map.group_shift;
+        while map.words[word] == 0 {
+            word += 1;
         }
-        unreachable!("a page whose free count is positive has a free block");
+        let bit = map.words[word].trailing_zeros();
+        map.words[word] &= map.words[word] - 1;
+        if map.words[word] == 0 {
+            map.emptied(word);
+        }
+        word as u32 * 64 + bit
     }
 
-    fn put<M: Meter>(page: Page<'_, M>, block: u32) {
-        let (summary, words) = Self::split(page.words);
+    #[inline(always)]
+    fn put<M: Meter>(page: Page<'_>, block: u32, _: &M) {
+        let map = Map::of(page.words);
         let word = block as usize / 64;
-        debug_assert!(words[word] >> (block % 64) & 1 == 0, "the block is in use");
-        words[word] |= 1 << (block % 64);
-        summary[word / 64] |= 1 << (word % 64);
+        debug_assert!(map.words[word] >> (block % 64) & 1 == 0, "the block is in use");
+        map.words[word] |= 1 << (block % 64);
+        *map.summary |= 1 << (word >> map.group_shift);
     }
 
     fn mark_free(
@@ -222,7 +248,7 @@ impl InPage for Bitmap {
         from: u32,
         window: &mut [u64; WINDOW / 64],
     ) {
-        let words = &words[words.len().div_ceil(65) + from as usize / 64..];
+        let words = &words[1 + from as usize / 64..];
         let len = words.len().min(window.len());
         window.fill(0);
         window[..len].copy_from_slice(&words[..len]);

@@ -24,7 +24,7 @@ use core::marker::PhantomData;
 
 use super::current::Selection;
 use super::in_page::InPage;
-use super::pages::{NIL, Pages};
+use super::pages::{NIL, Pages, Put};
 use crate::block::table::{Plain, Table};
 use crate::meter::Meter;
 use crate::source::Source;
@@ -192,6 +192,40 @@ impl<O: Order> LeftHeaders<O> {
         if self.get(down).phi == phi { down } else { self.make_left(up, phi, meter) }
     }
 
+    /// Moves a page that is not current to the list of its new φ; as [`Selection::freed`].
+    fn moved<F: InPage, S: Source, M: Meter>(
+        &mut self,
+        put: Put,
+        pages: &mut Pages<F, S, M>,
+    ) -> bool {
+        let Put { page, class, left, free, .. } = put;
+        if put.emptied_page() {
+            self.remove(page, pages);
+            return true;
+        }
+        let on_l0 = left == class;
+        let first = self.get(left).first == page;
+        if on_l0 && free < pages.class(class).tolerance || O::MERGED && first {
+            return false;
+        }
+        if O::MERGED && !on_l0 {
+            self.remove(page, pages);
+            self.insert(left, page, pages);
+            return false;
+        }
+        let alone = !on_l0 && first && pages.header(page).next == NIL;
+        if alone && self.get(self.get(left).down).phi != free {
+            // The list moves as a whole instead of a new one being made and the old one dropped.
+            self.look_down(left, &pages.meter);
+            self.get_mut(left).phi = free;
+            return false;
+        }
+        let list = self.left_for(left, free, &pages.meter);
+        self.remove(page, pages);
+        self.insert(list, page, pages);
+        false
+    }
+
     fn audit_class<F: InPage, S: Source, M: Meter>(
         &self,
         class: u32,
@@ -285,7 +319,6 @@ impl<O: Order> Selection for LeftHeaders<O> {
         }
         self.visit(left, &pages.meter);
         let page = self.get(left).first;
-        pages.visit(page);
         self.remove(page, pages);
         Some(page)
     }
@@ -302,40 +335,12 @@ impl<O: Order> Selection for LeftHeaders<O> {
     #[inline(always)]
     fn freed<F: InPage, S: Source, M: Meter>(
         &mut self,
-        page: u32,
+        put: Put,
         pages: &mut Pages<F, S, M>,
     ) -> bool {
-        let header = *pages.header(page);
-        let (left, free) = (header.left, header.free_count);
-        self.touch(left, &pages.meter);
-        if left == header.class && self.get(left).first == page {
-            return false;
-        }
-        let class = *pages.class(header.class);
-        if free == class.capacity {
-            self.remove(page, pages);
-            return true;
-        }
-        let on_l0 = left == header.class;
-        if on_l0 && free < class.tolerance || O::MERGED && self.get(left).first == page {
-            return false;
-        }
-        if O::MERGED && !on_l0 {
-            self.remove(page, pages);
-            self.insert(left, page, pages);
-            return false;
-        }
-        let alone = !on_l0 && self.get(left).first == page && header.next == NIL;
-        if alone && self.get(self.get(left).down).phi != free {
-            // The list moves as a whole instead of a new one being made and the old one dropped.
-            self.look_down(left, &pages.meter);
-            self.get_mut(left).phi = free;
-            return false;
-        }
-        let list = self.left_for(left, free, &pages.meter);
-        self.remove(page, pages);
-        self.insert(list, page, pages);
-        false
+        self.touch(put.left, &pages.meter);
+        let current = put.left == put.class && self.get(put.left).first == put.page;
+        !current && self.moved(put, pages)
     }
 
     fn audit<F: InPage, S: Source, M: Meter>(

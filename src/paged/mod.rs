@@ -79,7 +79,6 @@ pub struct Paged<P: Placement, S, M = ()> {
     config: Config,
     placement: P,
     pages: Pages<P::InPage, S, M>,
-    usage: Usage,
     opened: bool,
 }
 
@@ -92,7 +91,7 @@ impl<P: Placement, S: Source, M: Meter> Paged<P, S, M> {
     pub const fn new(config: Config, source: S, meter: M) -> Self {
         assert!(config.check().is_ok(), "the configuration is out of range: see Config::check");
         let pages = Pages::new(granule(&config), config.page_size, source, meter);
-        Self { config, placement: P::INITIAL, pages, usage: Usage::NONE, opened: false }
+        Self { config, placement: P::INITIAL, pages, opened: false }
     }
 
     /// The parameters.
@@ -113,6 +112,18 @@ impl<P: Placement, S: Source, M: Meter> Paged<P, S, M> {
         self.pages.class_of(layout, self.config.unit)
     }
 
+    /// A block for a layout, and its length in bytes.
+    #[inline(always)]
+    fn serve(&mut self, layout: Layout) -> Result<(NonNull<u8>, usize), AllocError> {
+        if !self.opened {
+            self.open()?;
+        }
+        let Some(class) = self.class_of(layout) else { return self.allocate_large(layout) };
+        let block = self.placement.allocate(class, &mut self.pages)?;
+        self.pages.meter.served(Part::Pages);
+        Ok((block, self.pages.class(class).size as usize))
+    }
+
     /// A block of FIRST-FIT; where memory is short, S2 gives its pages back first.
     fn allocate_large(&mut self, layout: Layout) -> Result<(NonNull<u8>, usize), AllocError> {
         let pages = &mut self.pages;
@@ -125,6 +136,8 @@ impl<P: Placement, S: Source, M: Meter> Paged<P, S, M> {
                 Err(_) => {}
             }
         };
+        pages.meter.served(Part::Fit);
+        pages.tally.held(pages.source.held());
         Ok((pages.heap.address(block.start), pages.heap.bytes(len)))
     }
 
@@ -172,27 +185,17 @@ unsafe impl<P: Placement, S: Source, M: Meter> Strategy for Paged<P, S, M> {
         if layout.size() == 0 {
             return Ok(empty_block(layout));
         }
-        if !self.opened {
-            let opened = self.open();
-            self.usage.note_held(self.pages.source.held());
-            opened?;
+        match self.serve(layout) {
+            Ok((block, len)) => {
+                self.pages.tally.allocated(layout.size(), len);
+                Ok(NonNull::slice_from_raw_parts(block, len))
+            }
+            Err(error) => {
+                // What was dedicated on the way is kept for the next attempt.
+                self.pages.tally.held(self.pages.source.held());
+                Err(error)
+            }
         }
-        let (block, len) = match self.class_of(layout) {
-            Some(class) => {
-                let block = self.placement.allocate(class, &mut self.pages);
-                self.usage.note_held(self.pages.source.held());
-                self.pages.meter.served(Part::Pages);
-                (block?, self.pages.class(class).size as usize)
-            }
-            None => {
-                let block = self.allocate_large(layout);
-                self.usage.note_held(self.pages.source.held());
-                self.pages.meter.served(Part::Fit);
-                block?
-            }
-        };
-        self.usage.count_allocation(layout.size(), len);
-        Ok(NonNull::slice_from_raw_parts(block, len))
     }
 
     unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
@@ -201,10 +204,9 @@ unsafe impl<P: Placement, S: Source, M: Meter> Strategy for Paged<P, S, M> {
         }
         debug_assert!(self.is_in_use(block, layout), "a freed block is in use");
         let class = self.class_of(layout);
-        self.usage.count_free(layout.size(), self.block_size(layout, class));
+        self.pages.tally.freed(layout.size(), self.block_size(layout, class));
         if class.is_some() {
-            let (page, index) = self.pages.locate(block);
-            self.placement.free(page, index, &mut self.pages);
+            self.placement.free(block, &mut self.pages);
             self.pages.meter.served(Part::Pages);
         } else {
             let granule = self.pages.heap.offset(block) / self.pages.heap.bytes(1);
@@ -236,7 +238,7 @@ unsafe impl<P: Placement, S: Source, M: Meter> Strategy for Paged<P, S, M> {
             self.pages.meter.served(Part::Fit);
         }
         let lens = (self.block_size(layout, class), self.block_size(new_layout, class));
-        self.usage.count_resize((layout.size(), new_size), lens);
+        self.pages.tally.resized((layout.size(), new_size), lens);
         Some(NonNull::slice_from_raw_parts(block, lens.1))
     }
 
@@ -250,7 +252,7 @@ unsafe impl<P: Placement, S: Source, M: Meter> Strategy for Paged<P, S, M> {
     }
 
     fn usage(&self) -> Usage {
-        self.usage
+        self.pages.tally.usage()
     }
 
     fn walk(&self, visit: &mut dyn FnMut(Span)) {

@@ -23,7 +23,7 @@ use crate::block::table::{Plain, Table};
 use crate::first_fit::heap::{Extent, SegmentHeap};
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault};
+use crate::strategy::{AllocError, Fault, Tally};
 use crate::walk::{Span, SpanKind};
 
 /// No page, no left header: the end of a list.
@@ -53,6 +53,32 @@ pub(super) struct PageHeader {
 // SAFETY: every bit pattern is a value of its integers.
 unsafe impl Plain for PageHeader {}
 
+/// A block that was put back, and its page: what the placement needs to know.
+#[derive(Clone, Copy)]
+pub(super) struct Put {
+    pub(super) page: u32,
+    /// The page's class, and how many blocks a page of it has.
+    pub(super) class: u32,
+    pub(super) capacity: u32,
+    /// The page's `left`.
+    pub(super) left: u32,
+    /// φ, now.
+    pub(super) free: u32,
+}
+
+impl Put {
+    /// Whether all blocks of the page are free.
+    #[inline(always)]
+    pub(super) fn emptied_page(&self) -> bool {
+        self.free == self.capacity
+    }
+}
+
+/// Segments of the heap below: 64 granules, as far as the page size allows.
+const fn segment(granule: usize, page_size: usize) -> usize {
+    if 64 * granule < page_size { 64 * granule } else { page_size }
+}
+
 /// Pages over the FIRST-FIT heap. Invariants:
 /// - map[slot] − 1 is the header whose `slot` is that slot, for every page; 0 for other slots;
 /// - a page is one block in use of the heap, p bytes long and aligned to p;
@@ -64,6 +90,7 @@ pub(super) struct Pages<F, S, M> {
     pub(super) heap: SegmentHeap,
     pub(super) source: S,
     pub(super) meter: M,
+    pub(super) tally: Tally,
     headers: Table<PageHeader>,
     map: Table<u32>,
     /// Headers ever made; the spare ones among them are linked through `next`.
@@ -81,9 +108,10 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
     pub(super) const fn new(granule: usize, page_size: usize, source: S, meter: M) -> Self {
         Self {
             classes: Classes::new(),
-            heap: SegmentHeap::new(granule, page_size),
+            heap: SegmentHeap::new(granule, segment(granule, page_size), page_size),
             source,
             meter,
+            tally: Tally::new(),
             headers: Table::new(),
             map: Table::new(),
             header_count: 0,
@@ -135,12 +163,6 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
         self.classes.get(class)
     }
 
-    /// Tells the meter that a page's header was reached directly.
-    #[inline(always)]
-    pub(super) fn touch(&self, page: u32) {
-        self.meter.touch(self.headers.record(page as usize));
-    }
-
     /// Tells the meter that a page's header was reached by a link.
     #[inline(always)]
     pub(super) fn visit(&self, page: u32) {
@@ -156,7 +178,6 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
     }
 
     /// Where a block starts.
-    #[inline(always)]
     pub(super) fn block_address(&self, page: u32, block: u32) -> NonNull<u8> {
         let size = self.class(self.header(page).class).size;
         // SAFETY: a page has `capacity` blocks of `size` bytes, and `block` is one of them.
@@ -193,28 +214,39 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
         offset < self.heap.len() && slot < self.map.capacity() && *self.map.get(slot) != 0
     }
 
-    fn view(&mut self, page: u32) -> Page<'_, M> {
-        let base = self.base(page).as_ptr();
-        let size = self.class(self.header(page).class).size;
+    /// Takes a free block of a page of this class, if it has one; φ falls by 1.
+    #[inline(always)]
+    pub(super) fn take(&mut self, page: u32, class: u32) -> Option<NonNull<u8>> {
+        let size = self.class(class).size;
         let (header, words) = self.headers.record_and_tail(page as usize);
-        Page { header, words, base, size, meter: &self.meter }
+        self.meter.visit(header);
+        header.free_count = header.free_count.checked_sub(1)?;
+        let base = self.heap.origin().wrapping_add((header.slot as usize) << self.page_shift);
+        let block = F::take(Page { header, words, base, size }, &self.meter);
+        NonNull::new(base.wrapping_add(block as usize * size as usize))
     }
 
-    /// Takes a free block of a page that has one; φ falls by 1.
+    /// Puts the block in use at this address back to its page's free ones; φ rises by 1.
     #[inline(always)]
-    pub(super) fn take(&mut self, page: u32) -> NonNull<u8> {
-        let view = self.view(page);
-        view.header.free_count -= 1;
-        let block = F::take(view);
-        self.block_address(page, block)
-    }
-
-    /// Puts a block back to its page's free ones; φ rises by 1.
-    #[inline(always)]
-    pub(super) fn put(&mut self, page: u32, block: u32) {
-        let view = self.view(page);
-        view.header.free_count += 1;
-        F::put(view, block);
+    pub(super) fn put(&mut self, address: NonNull<u8>) -> Put {
+        let offset = self.heap.offset(address);
+        let page = self.map.get(offset >> self.page_shift) - 1;
+        let (header, words) = self.headers.record_and_tail(page as usize);
+        self.meter.touch(header);
+        let class = self.classes.get(header.class);
+        let block = class.index(offset & ((1 << self.page_shift) - 1));
+        header.free_count += 1;
+        let put = Put {
+            page,
+            class: header.class,
+            capacity: class.capacity,
+            left: header.left,
+            free: header.free_count,
+        };
+        let base = address.as_ptr().wrapping_sub(block as usize * class.size as usize);
+        let size = class.size;
+        F::put(Page { header, words, base, size }, block, &self.meter);
+        put
     }
 
     /// Calls `visit` for every page, in no particular order.
@@ -257,11 +289,12 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
             top
         };
         let capacity = self.class(class).capacity;
-        let header = self.header_mut(page);
+        let (header, words) = self.headers.record_and_tail(page as usize);
         header.class = class;
         header.free_count = capacity;
         header.fresh = 0;
-        F::format(self.view(page), capacity);
+        F::format(header, words, capacity);
+        self.tally.held(self.source.held());
         Ok(page)
     }
 
@@ -445,15 +478,15 @@ impl<S: Source, M: Meter> Pages<Bitmap, S, M> {
     pub(super) fn take_fresh(&mut self, page: u32) -> NonNull<u8> {
         let block = self.header(page).fresh;
         self.header_mut(page).fresh = block + 1;
-        self.claim(page, block)
+        self.claim(page, block);
+        self.block_address(page, block)
     }
 
     /// Takes this block, which is free; φ falls by 1.
     #[inline(always)]
-    pub(super) fn claim(&mut self, page: u32, block: u32) -> NonNull<u8> {
+    pub(super) fn claim(&mut self, page: u32, block: u32) {
         let (header, words) = self.headers.record_and_tail(page as usize);
         header.free_count -= 1;
         Bitmap::claim(words, block);
-        self.block_address(page, block)
     }
 }

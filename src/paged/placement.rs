@@ -45,12 +45,11 @@ pub trait Placement: super::sealed::Sealed {
         pages: &mut Pages<Self::InPage, S, M>,
     ) -> Result<NonNull<u8>, AllocError>;
 
-    /// Frees a block in use. Needs no memory.
+    /// Frees the block in use at this address, which lies in a page. Needs no memory.
     #[doc(hidden)]
     fn free<S: Source, M: Meter>(
         &mut self,
-        page: u32,
-        block: u32,
+        address: NonNull<u8>,
         pages: &mut Pages<Self::InPage, S, M>,
     );
 

@@ -105,8 +105,10 @@ impl<O: ChainOrder> Chain<O> {
         // SAFETY: the block is free, so its first bytes hold its link.
         ends.first = unsafe { link.read_unaligned() };
         ends.len -= 1;
-        let (page, block) = pages.locate(NonNull::new(link.cast())?);
-        Some(pages.claim(page, block))
+        let address = NonNull::new(link.cast())?;
+        let (page, block) = pages.locate(address);
+        pages.claim(page, block);
+        Some(address)
     }
 }
 
@@ -148,17 +150,10 @@ impl<O: ChainOrder> Placement for Chain<O> {
     }
 
     #[inline(always)]
-    fn free<S: Source, M: Meter>(
-        &mut self,
-        page: u32,
-        block: u32,
-        pages: &mut Pages<Bitmap, S, M>,
-    ) {
-        pages.touch(page);
-        pages.put(page, block);
-        let address = pages.block_address(page, block);
+    fn free<S: Source, M: Meter>(&mut self, address: NonNull<u8>, pages: &mut Pages<Bitmap, S, M>) {
+        let class = pages.put(address).class;
         let offset = pages.heap.offset(address) as u64 + 1;
-        let ends = self.chains.get_mut(pages.header(page).class as usize);
+        let ends = self.chains.get_mut(class as usize);
         let link = address.as_ptr().cast::<u64>();
         pages.meter.link(link);
         let mut next = 0;
@@ -264,20 +259,15 @@ impl Placement for AtRandom {
         pages.meter.visit(self.pools.address(class, place));
         let offset = self.pools.swap_remove(class, place) as usize;
         // SAFETY: the pool has offsets of blocks in the heap.
-        let (page, block) = pages.locate(unsafe { pages.heap.address(0).add(offset) });
-        Ok(pages.claim(page, block))
+        let address = unsafe { pages.heap.address(0).add(offset) };
+        let (page, block) = pages.locate(address);
+        pages.claim(page, block);
+        Ok(address)
     }
 
-    fn free<S: Source, M: Meter>(
-        &mut self,
-        page: u32,
-        block: u32,
-        pages: &mut Pages<Bitmap, S, M>,
-    ) {
-        pages.touch(page);
-        pages.put(page, block);
-        let class = pages.header(page).class;
-        let offset = pages.heap.offset(pages.block_address(page, block)) as u64;
+    fn free<S: Source, M: Meter>(&mut self, address: NonNull<u8>, pages: &mut Pages<Bitmap, S, M>) {
+        let class = pages.put(address).class;
+        let offset = pages.heap.offset(address) as u64;
         let place = self.pools.push(class, offset);
         pages.meter.link(self.pools.address(class, place));
     }

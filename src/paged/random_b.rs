@@ -2,7 +2,7 @@
 
 use super::current::Selection;
 use super::in_page::InPage;
-use super::pages::{NIL, Pages};
+use super::pages::{NIL, Pages, Put};
 use super::random::Random;
 use crate::block::pools::Pools;
 use crate::block::table::Table;
@@ -83,9 +83,7 @@ impl Selection for RandomB {
         }
         let place = self.random.below(u64::from(count)) as u32;
         pages.meter.visit(self.candidates.address(class, place));
-        let page = self.take_out(class, place, pages);
-        pages.visit(page);
-        Some(page)
+        Some(self.take_out(class, place, pages))
     }
 
     fn make_current<F: InPage, S: Source, M: Meter>(
@@ -101,23 +99,22 @@ impl Selection for RandomB {
     #[inline(always)]
     fn freed<F: InPage, S: Source, M: Meter>(
         &mut self,
-        page: u32,
+        put: Put,
         pages: &mut Pages<F, S, M>,
     ) -> bool {
-        let header = *pages.header(page);
-        if self.current(header.class, &pages.meter) == Some(page) {
+        let Put { page, class, left: place, .. } = put;
+        if self.current(class, &pages.meter) == Some(page) {
             return false;
         }
-        let class = *pages.class(header.class);
-        if header.free_count == class.capacity {
-            if header.left != NIL {
-                self.take_out(header.class, header.left, pages);
+        if put.emptied_page() {
+            if place != NIL {
+                self.take_out(class, place, pages);
             }
             return true;
         }
-        if header.left == NIL && header.free_count >= class.tolerance {
-            let place = self.candidates.push(header.class, page);
-            pages.meter.link(self.candidates.address(header.class, place));
+        if place == NIL && put.free >= pages.class(class).tolerance {
+            let place = self.candidates.push(class, page);
+            pages.meter.link(self.candidates.address(class, place));
             pages.header_mut(page).left = place;
         }
         false
