@@ -16,6 +16,7 @@ traces=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 repository=$(dirname "$traces")
 target=${CARGO_TARGET_DIR:-$repository/target}
 pagewise=$target/release/pagewise
+command -v cargo >/dev/null || { echo "record.sh: needs cargo" >&2; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -54,15 +55,16 @@ perl_pods() {
     ln -sfn perl-doc/usr/share/perl/*/pod pods
 }
 
-# from_crate COMMAND CRATE OPTION…: has a crate's command built, and puts it into ./bin/.
+# from_crate COMMAND CRATE VERSION OPTION…: has a crate's command built, and puts it into ./bin/.
 from_crate() {
-    local tools=$target/record-tools
-    [[ -x $tools/bin/$1 ]] || {
-        echo "record.sh: building $2" >&2
-        cargo install --quiet --locked --root "$tools" "${@:2}" || fail "cargo install $2 failed"
+    local built=$target/record-tools/$2-$3
+    [[ -x $built/bin/$1 ]] || {
+        echo "record.sh: building $2 $3" >&2
+        cargo install --quiet --locked --root "$built" "$2" --version "$3" "${@:4}" ||
+            fail "cargo install $2 failed"
     }
     mkdir -p bin
-    ln -sf "$tools/bin/$1" "bin/$1"
+    ln -sf "$built/bin/$1" "bin/$1"
 }
 
 # debian PACKAGE: name and version of an installed package, for a trace's header.
@@ -119,7 +121,7 @@ trace_ghostscript() {
 trace_espresso() {
     need libclang-14-dev python3
     local version=5.6.4
-    from_crate espresso espresso-logic --version "$version" --features cli
+    from_crate espresso espresso-logic "$version" --features cli
     python3 inputs/arithmetic_pla.py >arithmetic.pla
     record espresso "espresso-logic $version (crates.io)" "arithmetic functions of 8 bits" \
         espresso arithmetic.pla

@@ -125,10 +125,10 @@ impl<C: Selection, F: InPage> Placement for CurrentPage<C, F> {
         class: u32,
         pages: &mut Pages<F, S, M>,
     ) -> Result<NonNull<u8>, AllocError> {
-        if let Some(page) = self.selection.current(class, &pages.meter) {
-            if let Some(block) = pages.take(page, class) {
-                return Ok(block);
-            }
+        if let Some(page) = self.selection.current(class, &pages.meter)
+            && let Some(block) = pages.take(page, class)
+        {
+            return Ok(block);
         }
         self.allocate_from_new_page(class, pages)
     }
