@@ -329,7 +329,7 @@ fn signals_reach_the_program_and_what_was_recorded_is_kept() {
     let place = Place::new();
     let output = place
         .record(&["-o", "trace.pwt"])
-        .args(["sh", "-c", "kill -TERM $PPID; sleep 10; echo late"])
+        .args(["sh", "-c", "kill -TERM $PPID; sleep 10 >/dev/null 2>&1; echo late"])
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(128 + 15), "{}", stderr(&output));

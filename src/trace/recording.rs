@@ -62,8 +62,9 @@ fn allocated(block: *mut u8, layout: Layout) -> *mut u8 {
     block
 }
 
+/// The exponent of the alignment; beyond the largest a trace can tell, that one.
 fn align_log2(layout: Layout) -> u8 {
-    layout.align().trailing_zeros() as u8
+    layout.align().trailing_zeros().min(31) as u8
 }
 
 fn address(block: *mut u8) -> u64 {
