@@ -1,5 +1,68 @@
-//! # pagewise
+//! Memory allocation strategies that choose their pages well.
+//!
+//! Five papers of 1977 to 2010 describe strategies that today's allocators forgot or only half
+//! re-invented. This crate builds them for real. The first of them, and the name of the crate, is
+//! Brent's (1984): serve small blocks from pages of equal blocks, keep the bookkeeping out of the
+//! pages, and choose the page the next blocks come from so that few pages are touched.
+//!
+//! # Use
+//! A [`Strategy`] over a [`Source`](source::Source) is an arena: a fixed [`Region`](source::Region)
+//! in a program without `std`, or address space [`Reserved`](source::Reserved) from the operating
+//! system.
+//!
+//! ```
+//! use core::alloc::Layout;
+//! use pagewise::Strategy;
+//! use pagewise::paged::{Config, CurrentPage, LeastFree, LeftHeaders, Paged};
+//! use pagewise::source::Reserved;
+//!
+//! // LEAST-FREE over at most 1 GiB of address space, of which only what is touched takes memory.
+//! type LeastFreePages = Paged<CurrentPage<LeftHeaders<LeastFree>>, Reserved>;
+//! let mut heap = LeastFreePages::new(Config::new(), Reserved::new(1 << 30), ());
+//!
+//! let layout = Layout::new::<[u64; 5]>();
+//! let block = heap.allocate(layout)?;
+//! assert!(block.len() >= 40);
+//! // SAFETY: the block was allocated for this layout and is freed once.
+//! unsafe { heap.deallocate(block.cast(), layout) };
+//!
+//! // Every heap can be walked, and can prove that it is intact.
+//! heap.walk(&mut |span| println!("{:#x} {:>8} {:?}", span.start, span.len, span.kind));
+//! assert_eq!(heap.audit(), Ok(()));
+//! # Ok::<(), pagewise::AllocError>(())
+//! ```
+//!
+//! Which strategy suits a program is a question to measure: record what the program allocates and
+//! compare, with the `pagewise` workbench (package `pagewise-lab`) or through [`trace`]. Strategies
+//! chosen at run time, by name, come from the [`catalogue`].
+//!
+//! # The modules, in dependency order
+//! A module uses only those above it.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`Strategy`], [`Usage`], [`Fault`] | the contract of every strategy |
+//! | [`meter`] | items visited, addresses looked at: nothing when not asked for |
+//! | [`source`] | where memory comes from |
+//! | [`walk`] | a heap as spans in address order, and what must hold of them |
+//! | [`sizemap`] | size classes, four ways, one of them optimal |
+//! | `block` | the mechanisms: tables in dedicated memory, bits, pools |
+//! | [`first_fit`] | FIRST-FIT in O(log n), and the heap below the pages |
+//! | [`paged`] | Brent's strategies |
+//! | [`catalogue`] | every strategy by name (`std`, Unix) |
+//! | [`trace`] | traces of real programs, and recording them (feature `trace`) |
+//!
+//! # Features
+//! - `std` (default): [`source::Reserved`], [`catalogue`], [`sizemap::optimise`]. Without it the
+//!   crate is `no_std`, has no dependency and needs no allocator.
+//! - `trace`: [`trace`].
+
 #![cfg_attr(not(feature = "std"), no_std)]
+// The module links above lead nowhere in a build without the feature they need.
+#![cfg_attr(
+    not(all(feature = "std", feature = "trace", unix)),
+    allow(rustdoc::broken_intra_doc_links)
+)]
 
 mod block;
 #[cfg(all(feature = "std", unix))]
@@ -10,9 +73,13 @@ pub mod paged;
 pub mod sizemap;
 pub mod source;
 mod strategy;
-pub mod walk;
-
 #[cfg(feature = "trace")]
 pub mod trace;
+pub mod walk;
 
 pub use strategy::{AllocError, Fault, Freed, Strategy, Usage};
+
+/// The README's snippets are run with the documentation tests.
+#[cfg(all(doctest, feature = "trace"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

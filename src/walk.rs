@@ -1,6 +1,6 @@
 //! A heap as a sequence of spans in address order, and the one checker that consumes it.
 //!
-//! Every strategy describes the memory it holds by [`Strategy::walk`](crate::Strategy::walk). What
+//! Every strategy describes the memory it holds by [`Strategy::walk`]. What
 //! must be true of any such description is checked here, once, by [`check`].
 
 use crate::source::Source;
@@ -73,6 +73,24 @@ pub fn check<S: Strategy + ?Sized>(strategy: &S) -> Result<(), Fault> {
     Fault::unless(usage.requested <= usage.block, "a block is as long as its request", end)?;
     let balance = usage.allocations - usage.frees == usage.blocks as u64;
     Fault::unless(balance, "allocations less frees are the blocks in use", end)
+}
+
+/// Checks that all bookkeeping lies apart from the blocks: above the last page (Brent §4). True of
+/// every strategy whose headers are out of page.
+///
+/// # Errors
+/// The first header that is followed by something else.
+pub fn check_apart<S: Strategy + ?Sized>(strategy: &S) -> Result<(), Fault> {
+    let mut first_header = None;
+    let mut fault = Ok(());
+    strategy.walk(&mut |span| match (span.kind, first_header) {
+        (SpanKind::Header, None) => first_header = Some(span.start),
+        (SpanKind::Header, Some(_)) | (_, None) => {}
+        (_, Some(address)) => {
+            fault = Err(Fault { invariant: "bookkeeping lies apart from the blocks", address });
+        }
+    });
+    fault
 }
 
 /// Reports a source's dedicated memory: the last span of a walk.

@@ -1,6 +1,6 @@
 //! The heap below FIRST-FIT: blocks of any size, lowest address first, in O(log n).
 //!
-//! After Brent's own implementation ([5] in Brent 1984): the heap is cut into *segments*, each
+//! After Brent's own implementation (reference 5 in Brent 1984): the heap is cut into *segments*, each
 //! segment knows the largest free block that starts in it, and a tree over the segments finds the
 //! lowest one with a block large enough. Within the segment the free blocks are looked at one by
 //! one.

@@ -24,7 +24,9 @@ pub struct Config {
     /// How requested sizes are rounded up to size classes.
     pub sizemap: SizeMap,
     /// FREETOL: bytes that must be free in a page before it can become the current page (Brent
-    /// §5.2): φ0(s) = ⌈FREETOL/s⌉, at least 1 and at most the page's capacity.
+    /// §5.2): φ0(s) = ⌈FREETOL/s⌉, at least 1 and at most the page's capacity. In a fixed region
+    /// keep it at 1: pages below the tolerance wait for more of their blocks to be freed, even if a
+    /// request then fails.
     pub freetol: usize,
     /// FFCROSSOVER: the largest size served by pages, at most the page size; larger requests are
     /// served by FIRST-FIT (Brent §5.3). 0: all by FIRST-FIT.

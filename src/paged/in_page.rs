@@ -59,7 +59,7 @@ pub trait InPage: super::sealed::Sealed {
 }
 
 /// Free blocks linked through their first four bytes; blocks never used yet are bumped off the
-/// page's end ([`PageHeader::fresh`]), so that a new page is not touched as a whole.
+/// page's end, so that a new page is not touched as a whole.
 ///
 /// Links are block numbers plus 1; 0 ends the list.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use crate::strategy::{AllocError, Fault};
 /// Any page of S3, each with probability 1/|S3|. The benchmark for the strategies that choose.
 ///
 /// Invariants: `candidates` holds, for each class, the pages with φ0 ≤ φ < c but the current page;
-/// such a page's `left` is its place there; the `left` of every other page is [`NIL`].
+/// such a page's `left` is its place there; the `left` of every other page is `NIL`.
 #[derive(Debug)]
 pub struct RandomB {
     candidates: Pools<u32>,

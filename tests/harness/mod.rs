@@ -14,7 +14,6 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use pagewise::source::Region;
-use pagewise::walk::SpanKind;
 use pagewise::{AllocError, Freed, Strategy};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -235,18 +234,7 @@ impl Bench<'_> {
         assert_eq!(usage.blocks, in_use.clone().count());
         assert_eq!(usage.requested, in_use.map(|block| block.layout.size()).sum::<usize>());
         assert!(usage.peak_held >= usage.held && usage.peak_requested >= usage.requested);
-        self.check_bookkeeping_lies_apart();
-    }
-
-    /// Headers are outside every page: above the last of what is handed out.
-    fn check_bookkeeping_lies_apart(&self) {
-        let mut header_start = usize::MAX;
-        let mut last_end = 0;
-        self.strategy.walk(&mut |span| match span.kind {
-            SpanKind::Header => header_start = header_start.min(span.start),
-            _ => last_end = last_end.max(span.end()),
-        });
-        assert!(last_end <= header_start, "bookkeeping lies among pages");
+        pagewise::walk::check_apart(self.strategy).expect("no header lies in a page");
     }
 }
 

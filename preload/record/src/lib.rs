@@ -5,7 +5,7 @@
 //! library's, and recorded in the raw log of [`pagewise::trace::raw`]. `pagewise record` sets the
 //! environment and converts the logs.
 //!
-//! This package is glue: [`real`] finds the functions passed on to, [`thread`] numbers threads
+//! This package is glue: `real` finds the functions passed on to, `thread` numbers threads
 //! without allocating, and here stand the functions themselves. None of them changes `errno`
 //! beyond what the real one does, opens a file that stays open, or allocates.
 

@@ -1,0 +1,101 @@
+//! What the bundled traces of real programs must show, under every strategy of the catalogue.
+
+use std::alloc::Layout;
+use std::path::PathBuf;
+use std::ptr::NonNull;
+
+use pagewise::meter::Counter;
+use pagewise::paged::Config;
+use pagewise::trace::{self, Event};
+use pagewise::{Strategy, catalogue};
+
+fn traces() -> Vec<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("traces");
+    let files = std::fs::read_dir(folder).expect("the repository has traces");
+    let mut traces: Vec<PathBuf> = files
+        .map(|file| file.expect("a readable folder").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "pwt"))
+        .collect();
+    traces.sort();
+    traces
+}
+
+/// Replays a trace; `now_and_then` is called fifty times on the way and at the end.
+fn replay(
+    path: &PathBuf,
+    strategy: &mut dyn Strategy,
+    mut now_and_then: impl FnMut(&dyn Strategy),
+) {
+    let mut blocks: Vec<Option<(NonNull<u8>, Layout)>> = Vec::new();
+    let layout = |size: u64, align: u32| {
+        Layout::from_size_align((size as usize).max(1), align as usize).expect("a valid layout")
+    };
+    let reader = trace::open(path).expect("a trace");
+    let stride = reader.header().events / 50 + 1;
+    for (number, event) in (1u64..).zip(reader) {
+        match event.expect("an intact trace") {
+            Event::Allocate { slot, size, align } => {
+                let layout = layout(size, align);
+                let block = strategy.allocate(layout).expect("room enough");
+                if blocks.len() <= slot as usize {
+                    blocks.resize(slot as usize + 1, None);
+                }
+                blocks[slot as usize] = Some((block.cast(), layout));
+            }
+            Event::Reallocate { slot, size } => {
+                let (block, old) = blocks[slot as usize].expect("a live block");
+                let new = layout(size, old.align() as u32);
+                // SAFETY: the block is in use with this layout.
+                let moved = unsafe { strategy.reallocate(block, old, new.size()) };
+                blocks[slot as usize] = Some((moved.expect("room enough").cast(), new));
+            }
+            Event::Free { slot } => {
+                let (block, layout) = blocks[slot as usize].take().expect("a live block");
+                // SAFETY: the block is in use with this layout.
+                unsafe { strategy.deallocate(block, layout) };
+            }
+            Event::Thread { .. } | Event::Tick { .. } => {}
+        }
+        if number % stride == 0 {
+            now_and_then(strategy);
+        }
+    }
+    now_and_then(strategy);
+}
+
+#[test]
+fn there_are_at_least_twelve_programs() {
+    assert!(traces().len() >= 12);
+}
+
+/// Brent §4: constant time. His own count in Table 7.2 is between 5 and 6.
+#[test]
+fn pages_serve_a_pair_with_fewer_than_seven_items_visited() {
+    for path in traces() {
+        for name in ["MOST-FREE", "LEAST-FREE", "MRU"] {
+            let meter = Counter::new();
+            let entry = catalogue::find(name).expect("a strategy of the catalogue");
+            let mut strategy =
+                entry.build_metered(Config::new(), 1 << 36, &meter).expect("a valid configuration");
+            replay(&path, &mut *strategy, |_| ());
+            let pairs = meter.paged_operations() as f64 / 2.0;
+            let items = meter.paged_items() as f64 / pairs;
+            assert!(items < 7.0, "{name} visits {items} items per pair on {}", path.display());
+        }
+    }
+}
+
+/// In every page of every trace: `walk` adds up to the bytes held, and bookkeeping lies apart.
+#[test]
+fn every_heap_adds_up_and_keeps_its_bookkeeping_apart() {
+    for path in traces() {
+        for entry in catalogue::all() {
+            let mut strategy = entry.build(Config::new(), 1 << 36).expect("a valid configuration");
+            replay(&path, &mut *strategy, |strategy| {
+                pagewise::walk::check(strategy).expect("the walk agrees with usage");
+                pagewise::walk::check_apart(strategy).expect("no header lies in a page");
+            });
+            strategy.audit().expect("every invariant holds");
+        }
+    }
+}
