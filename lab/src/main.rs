@@ -20,6 +20,8 @@ mod generate;
 mod import;
 mod info;
 mod output;
+#[allow(dead_code)]
+mod paging;
 mod progress;
 mod record;
 mod replay;

@@ -1,0 +1,154 @@
+//! The order in which pages were last referred to, and how many pages are ahead of one in it.
+//!
+//! Every reference gets the next *stamp*. A page's stamp is that of its last reference; the others
+//! are dead. A page's position in Mattson's LRU stack is one more than the live stamps after its
+//! own:
+//!
+//! ```text
+//!  stamp   0 1 2 3 4 5 6 7 | 8 9 ...
+//!  live    . . x . x . x x | next        the page of stamp 4 is third in the stack
+//!          \_word_/\_word_/
+//! ```
+//! Live stamps are the bits of an array of words, and a Fenwick tree counts them by word. Moving a
+//! bit from one word to another, and counting the bits between two words, climb the tree only as
+//! far as the paths of the two words differ: O(log of how far back the page was last referred to).
+//!
+//! When the stamps are used up, the live ones are numbered anew in their order. There are then at
+//! least three times as many stamps as live ones, so that this costs O(1) per reference.
+
+/// Stamps per word.
+const WORD: u32 = u64::BITS;
+/// The fewest stamps; a power of two, and enough that small strings are never numbered anew often.
+const FEWEST: u32 = 1 << 12;
+/// Stamps for each live one, at least, after numbering anew.
+const ROOM: u32 = 4;
+
+/// The order of last references. Invariants: a bit is set iff its stamp is the last of its page;
+/// no bit at or above `next` is set; `tree` counts the bits of `words`; the words are a power of
+/// two in number.
+#[derive(Debug)]
+pub(super) struct Recency {
+    words: Vec<u64>,
+    /// Fenwick tree from index 1: `tree[i]` counts the bits of the `i & -i` words that end with
+    /// word `i - 1`.
+    tree: Vec<u32>,
+    /// The page that got each stamp below `next`.
+    pages: Vec<u64>,
+    next: u32,
+    live: u32,
+}
+
+impl Recency {
+    pub(super) fn new() -> Self {
+        let mut recency =
+            Self { words: Vec::new(), tree: Vec::new(), pages: Vec::new(), next: 0, live: 0 };
+        recency.clear(FEWEST);
+        recency
+    }
+
+    /// Whether the stamps are used up: [`compact`](Self::compact) comes before any other call.
+    pub(super) fn is_full(&self) -> bool {
+        self.next as usize == self.pages.len()
+    }
+
+    /// Gives the next stamp to a page that has none. O(log pages).
+    pub(super) fn enter(&mut self, page: u64) -> u32 {
+        let stamp = self.take(page);
+        self.live += 1;
+        let mut node = node_of(stamp);
+        while node < self.tree.len() {
+            self.tree[node] += 1;
+            node = above(node);
+        }
+        stamp
+    }
+
+    /// Gives the next stamp to the page whose stamp is `stamp`, and tells how many pages were
+    /// referred to since. O(log pages).
+    pub(super) fn renew(&mut self, stamp: u32, page: u64) -> (u32, u32) {
+        let word = &mut self.words[(stamp / WORD) as usize];
+        // In two steps, for a shift by 64 is not defined.
+        let since = (*word >> (stamp % WORD) >> 1).count_ones();
+        *word &= !(1 << (stamp % WORD));
+        let new = self.take(page);
+        let since = since + self.between(stamp, new);
+        self.transfer(stamp, new);
+        (new, since)
+    }
+
+    /// Numbers the live stamps anew, and tells of each page's new one.
+    pub(super) fn compact(&mut self, mut renumbered: impl FnMut(u64, u32)) {
+        let words = std::mem::take(&mut self.words);
+        let pages = std::mem::take(&mut self.pages);
+        // At most 2³¹ stamps: their pages alone would take 16 GiB.
+        let stamps = self.live.saturating_mul(ROOM).min(1 << 31).next_power_of_two().max(FEWEST);
+        self.clear(stamps);
+        for (first, mut word) in (0..).step_by(WORD as usize).zip(words) {
+            while word != 0 {
+                let page = pages[first + word.trailing_zeros() as usize];
+                word &= word - 1;
+                renumbered(page, self.enter(page));
+            }
+        }
+    }
+
+    /// Begins anew with so many stamps, a power of two.
+    fn clear(&mut self, stamps: u32) {
+        self.words = vec![0; (stamps / WORD) as usize];
+        self.tree = vec![0; self.words.len() + 1];
+        self.pages = vec![0; stamps as usize];
+        self.next = 0;
+        self.live = 0;
+    }
+
+    /// The next stamp, made the page's; not yet counted by the tree.
+    fn take(&mut self, page: u64) -> u32 {
+        let stamp = self.next;
+        self.next += 1;
+        self.pages[stamp as usize] = page;
+        self.words[(stamp / WORD) as usize] |= 1 << (stamp % WORD);
+        stamp
+    }
+
+    /// Bits counted by the tree in the words after `from`'s up to `to`'s.
+    fn between(&self, from: u32, to: u32) -> u32 {
+        let (mut low, mut high) = (node_of(from), node_of(to));
+        let mut count = 0_u32;
+        // Both paths end at 0; from where they meet on they would cancel.
+        while high != low {
+            if high > low {
+                count = count.wrapping_add(self.tree[high]);
+                high &= high - 1;
+            } else {
+                count = count.wrapping_sub(self.tree[low]);
+                low &= low - 1;
+            }
+        }
+        count
+    }
+
+    /// Counts a bit in `to`'s word instead of `from`'s.
+    fn transfer(&mut self, from: u32, to: u32) {
+        let (mut less, mut more) = (node_of(from), node_of(to));
+        // Both paths end at the root, for the words are a power of two.
+        while less != more {
+            if less < more {
+                self.tree[less] -= 1;
+                less = above(less);
+            } else {
+                self.tree[more] += 1;
+                more = above(more);
+            }
+        }
+    }
+}
+
+/// The tree's lowest node that counts this stamp.
+fn node_of(stamp: u32) -> usize {
+    (stamp / WORD) as usize + 1
+}
+
+/// The next node that counts whatever `node` counts.
+fn above(node: usize) -> usize {
+    node + (node & node.wrapping_neg())
+}
