@@ -12,8 +12,10 @@ use pagewise::source::Region;
 use proptest::prelude::*;
 
 /// Parameters that pull the paged strategies in different directions.
-const CONFIGS: [Config; 6] = [
+const CONFIGS: [Config; 7] = [
     Config::with_page_size(4096),
+    // The smallest page, the largest unit.
+    Config { page_size: 512, unit: 32, ffcrossover: 256, ..Config::new() },
     // The papers' machine.
     Config { page_size: 512, unit: 8, ffcrossover: 120, ..Config::new() },
     // All by pages; every size a class; a high tolerance.

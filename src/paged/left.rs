@@ -2,22 +2,23 @@
 //! headers that order them (Brent §4).
 //!
 //! ```text
-//!  LHφ = left header      H = page header                    class
-//!                                                              │
-//!            ┌──────────────────── down ──────────────────┐    ▼
-//!            ▼                                            └─ LH0 ── H(C) ─ H ─ H    φ < φ0
-//!           LH2 ── H ─ H                            up ┐      ▲  current page first
-//!       down │                                         │      │
-//!            ▼                                         │      │ down
-//!           LH5 ── H ─ H ─ H                           │      │
-//!            └─────── down ──────▶ LH7 ── H ◀──────────┘──────┘
+//!  class ──▶ LH0 ── H(C) ── H ── H      L0: the current page C, and pages with φ < φ0
+//!         down │ ▲ up
+//!              ▼ │
+//!            LH2 ── H ── H              L2: pages with φ = 2
+//!         down │ ▲ up
+//!              ▼ │
+//!            LH5 ── H ── H ── H         L5: pages with φ = 5
+//!         down │ ▲ up
+//!              ▼ │
+//!             LH0 again: the left headers are a ring
 //! ```
 //! `down` leads from LH0 to the left header with the least φ ≥ φ0 and on to larger ones, `up` from
 //! LH0 to the largest. Only LH0 may have an empty list. Pages with φ < φ0, which cannot become the
 //! current page, are all on L0; MRU merges those with φ ≥ φ0 too and keeps them in the order of
 //! their last free. Everything takes O(1).
 //!
-//! The paper's lists are circular; ours end in [`NIL`], and left headers are named by number
+//! The paper's lists are circular; ours end in `NIL`, and left headers are named by number
 //! instead of pointer. LH0 of class j is left header j.
 
 use core::marker::PhantomData;

@@ -46,7 +46,7 @@ pub(super) struct PageHeader {
     pub(super) free_count: u32,
     /// The size class.
     pub(super) class: u32,
-    /// Which slot of the extent the page is, or [`NIL`] for a spare header.
+    /// Which slot of the extent the page is, or `NIL` for a spare header.
     slot: u32,
 }
 
@@ -72,11 +72,6 @@ impl Put {
     pub(super) fn emptied_page(&self) -> bool {
         self.free == self.capacity
     }
-}
-
-/// Segments of the heap below: 64 granules, as far as the page size allows.
-const fn segment(granule: usize, page_size: usize) -> usize {
-    if 64 * granule < page_size { 64 * granule } else { page_size }
 }
 
 /// Pages over the FIRST-FIT heap. Invariants:
@@ -106,9 +101,11 @@ pub(super) struct Pages<F, S, M> {
 
 impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
     pub(super) const fn new(granule: usize, page_size: usize, source: S, meter: M) -> Self {
+        let segment = 64 * granule;
+        let growth = if segment < page_size { page_size } else { segment };
         Self {
             classes: Classes::new(),
-            heap: SegmentHeap::new(granule, segment(granule, page_size), page_size),
+            heap: SegmentHeap::new(granule, segment, growth),
             source,
             meter,
             tally: Tally::new(),
