@@ -177,20 +177,26 @@ impl SegmentHeap {
     pub(crate) fn release<M: Meter>(&mut self, start: u32, meter: &M) {
         debug_assert!(self.block_in_use(start).is_some());
         let mut block = self.block(start);
-        meter.visit(self.segments.record(self.segment_of(start)));
         if block.end < self.granules && self.is(Kind::Free, block.end) {
             let next = self.block(block.end);
-            self.take_off(next, meter);
+            self.clear(Kind::Free, next.start);
             self.clear(Kind::Starts, next.start);
             block.end = next.end;
+            if self.segment_of(next.start) != self.segment_of(start) {
+                self.shrunk(self.segment_of(next.start), next.len(), 0, meter);
+            }
         }
         if let Some(before) = self.block_before(start).filter(|b| self.is(Kind::Free, b.start)) {
-            self.take_off(before, meter);
             self.clear(Kind::Starts, start);
             block.start = before.start;
+            if self.segment_of(before.start) != self.segment_of(start) {
+                self.shrunk(self.segment_of(start), u32::MAX, 0, meter);
+            }
         }
         self.set(block);
-        self.put_on(block, meter);
+        self.mark(Kind::Free, block.start);
+        // What was joined was smaller.
+        self.grown(block, meter);
     }
 
     /// Makes the block in use that starts at `start` `len` granules long without moving it, if it
@@ -207,14 +213,15 @@ impl SegmentHeap {
             return false;
         }
         if let Some(free) = follower {
-            self.take_off(free, meter);
+            self.clear(Kind::Free, free.start);
             self.clear(Kind::Starts, free.start);
         }
         self.set(Extent { start, end: start + len });
-        if start + len < end {
-            let rest = Extent { start: start + len, end };
-            self.set(rest);
-            self.put_on(rest, meter);
+        let rest = Extent { start: start + len, end };
+        self.put(rest);
+        match follower {
+            Some(free) => self.replaced(free, rest, meter),
+            None => self.grown(rest, meter),
         }
         true
     }
@@ -244,7 +251,7 @@ impl SegmentHeap {
         meter: &M,
     ) -> Option<(Extent, u32)> {
         self.free_blocks(segment).find_map(|block| {
-            meter.visit(self.segments.record(segment));
+            self.look_at(segment, meter);
             let start = self.aligned(block.start, align)?;
             (start.checked_add(len)? <= block.end).then_some((block, start))
         })
@@ -259,17 +266,15 @@ impl SegmentHeap {
 
     /// Puts `len` granules at `start`, which lie in this free block, to use.
     fn carve<M: Meter>(&mut self, block: Extent, start: u32, len: u32, meter: &M) -> Extent {
-        self.take_off(block, meter);
         let used = Extent { start, end: start + len };
         let before = Extent { start: block.start, end: start };
         let behind = Extent { start: used.end, end: block.end };
+        self.clear(Kind::Free, block.start);
         self.set(used);
-        for rest in [before, behind] {
-            if rest.len() > 0 {
-                self.set(rest);
-                self.put_on(rest, meter);
-            }
-        }
+        self.put(before);
+        self.put(behind);
+        self.grown(behind, meter);
+        self.replaced(block, before, meter);
         used
     }
 
@@ -327,11 +332,10 @@ impl SegmentHeap {
         }
         let mut block = Extent { start: old, end: new };
         if let Some(last) = self.block_before(old).filter(|b| self.is(Kind::Free, b.start)) {
-            self.take_off(last, meter);
             block.start = last.start;
         }
-        self.set(block);
-        self.put_on(block, meter);
+        self.put(block);
+        self.grown(block, meter);
         Ok(())
     }
 
@@ -422,28 +426,48 @@ impl SegmentHeap {
         }
     }
 
-    /// Marks a block free.
-    fn put_on<M: Meter>(&mut self, block: Extent, meter: &M) {
-        self.mark(Kind::Free, block.start);
+    /// Notes a free block, unless it is empty.
+    fn put(&mut self, block: Extent) {
+        if block.len() > 0 {
+            self.set(block);
+            self.mark(Kind::Free, block.start);
+        }
+    }
+
+    /// Tells the tree of a free block whose bits are set, unless it is empty.
+    fn grown<M: Meter>(&mut self, block: Extent, meter: &M) {
         let segment = self.segment_of(block.start);
-        meter.link(self.segments.record(segment));
-        if block.len() > self.tree.largest(segment) {
+        if block.len() > 0 && block.len() > self.tree.largest(segment) {
             self.tree.set(segment, block.len(), meter);
         }
     }
 
-    /// Marks a free block not free.
-    fn take_off<M: Meter>(&mut self, block: Extent, meter: &M) {
-        self.clear(Kind::Free, block.start);
-        let segment = self.segment_of(block.start);
-        if block.len() == self.tree.largest(segment) {
+    /// Tells the tree that in a segment a free block of `old` granules is gone, and one of `new`,
+    /// which is smaller, is there; the bits say so already.
+    fn shrunk<M: Meter>(&mut self, segment: usize, old: u32, new: u32, meter: &M) {
+        let largest = self.tree.largest(segment);
+        if old >= largest && new < largest {
+            meter.touch(self.segments.record(segment));
             let largest = self
                 .free_blocks(segment)
-                .inspect(|_| meter.visit(self.segments.record(segment)))
-                .map(Extent::len)
-                .max();
-            self.tree.set(segment, largest.unwrap_or(0), meter);
+                .inspect(|_| self.look_at(segment, meter))
+                .map(Extent::len);
+            let largest = largest.max().unwrap_or(0);
+            self.tree.set(segment, largest, meter);
         }
+    }
+
+    /// Tells the tree that a free block gave way to another, which may be empty.
+    fn replaced<M: Meter>(&mut self, old: Extent, new: Extent, meter: &M) {
+        let segment = self.segment_of(old.start);
+        let stays = self.segment_of(new.start) == segment;
+        self.grown(new, meter);
+        self.shrunk(segment, old.len(), if stays { new.len() } else { 0 }, meter);
+    }
+
+    /// Tells the meter that a free block of a segment was looked at.
+    fn look_at<M: Meter>(&self, segment: usize, meter: &M) {
+        meter.visit(self.segments.record(segment));
     }
 
     /// Every block in address order, and whether it is free.

@@ -129,19 +129,31 @@ impl Tree {
     ) -> Option<usize> {
         let place = self.present(place, level)?;
         let level = place.trailing_ones();
-        let past_the_last_leaf = (place >> (level + 1)).wrapping_add(1) << level;
-        if past_the_last_leaf <= from {
+        let first_leaf = place >> (level + 1) << level;
+        if first_leaf >= from {
+            let node = self.nodes.get(place);
+            meter.visit(node);
+            return (*node >= size).then(|| self.leftmost(place, size, meter));
+        }
+        if first_leaf + (1 << level) <= from {
             return None;
         }
-        let node = self.nodes.get(place);
-        meter.visit(node);
-        if *node < size {
-            return None;
+        let below = level - 1;
+        self.descend(place - (1 << below), below, size, from, meter)
+            .or_else(|| self.descend(place + (1 << below), below, size, from, meter))
+    }
+
+    /// The lowest segment below a node, which is at least `size`, that is.
+    fn leftmost<M: Meter>(&self, mut place: usize, size: u32, meter: &M) -> usize {
+        while let Some(below) = place.trailing_ones().checked_sub(1) {
+            let left = place - (1 << below);
+            let node = self.nodes.get(left);
+            meter.visit(node);
+            // If the maximum is not on the left, there is a right child.
+            let right = || self.present(place + (1 << below), below).unwrap_or(left);
+            place = if *node >= size { left } else { right() };
         }
-        let Some(below) = level.checked_sub(1) else { return Some(place / 2) };
-        let half = 1 << below;
-        self.descend(place - half, below, size, from, meter)
-            .or_else(|| self.descend(place + half, below, size, from, meter))
+        place / 2
     }
 
     /// Whether every node is the maximum of its children, and the address of the first that is
