@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{compare, generate, import, info, record, replay};
+use crate::{compare, generate, import, info, record, replay, simulate};
 
 /// Record a program's allocations, replay them under every strategy, and compare.
 ///
@@ -24,8 +24,11 @@ pub(crate) enum Command {
     Record(record::Args),
     Import(import::Args),
     Generate(generate::Args),
+    Simulate(simulate::Args),
     #[command(hide = true)]
     System(compare::SystemArgs),
+    #[command(hide = true)]
+    SimulateSystem(simulate::SystemArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -35,6 +38,7 @@ Examples:
   pagewise info gawk.pwt                        what the program asked for
   pagewise compare gawk.pwt                     every strategy over that trace
   pagewise replay gawk.pwt --strategy MOST-FREE --audit
+  pagewise simulate gawk.pwt --plot gawk.svg    page faults in memory of any size
   pagewise generate --distribution cambridg-like --seconds 300 -o cambridg.pwt
 
 `pagewise COMMAND --help` tells more about each.";

@@ -114,6 +114,11 @@ impl ConfigArgs {
         ))
     }
 
+    /// These parameters with pages of so many bytes.
+    pub(crate) fn with_page_size(&self, page_size: usize) -> Self {
+        Self { page_size, ..self.clone() }
+    }
+
     /// The parameters for one trace.
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 //!  import F.rep  ─┼─► trace (.pwt) ─► info      what is in it
 //!  generate      ─┘                ─► replay    one strategy, closely watched
 //!                                  ─► compare   every strategy, measured
+//!                                  ─► simulate  every strategy's page faults
 //! ```
 //! Every subcommand is a module with its arguments (`Args`) and a function `run`. Errors end here,
 //! as one line on stderr: exit status 2 if the command line is at fault, 1 otherwise.
@@ -20,11 +21,11 @@ mod generate;
 mod import;
 mod info;
 mod output;
-#[allow(dead_code)]
 mod paging;
 mod progress;
 mod record;
 mod replay;
+mod simulate;
 mod touched;
 mod units;
 mod workload;
@@ -58,7 +59,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Record(args)) => record::run(&args),
         Some(Command::Import(args)) => import::run(&args),
         Some(Command::Generate(args)) => generate::run(&args),
+        Some(Command::Simulate(args)) => simulate::run(&args),
         Some(Command::System(args)) => compare::run_system(&args),
+        Some(Command::SimulateSystem(args)) => simulate::run_system(&args),
     }
 }
 

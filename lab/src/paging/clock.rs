@@ -68,10 +68,6 @@ impl Paging for Clock {
         self.references = 0;
         self.memories.iter_mut().for_each(|memory| memory.faults = 0);
     }
-
-    fn references(&self) -> u64 {
-        self.references
-    }
 }
 
 /// Memory of one size.
@@ -150,7 +146,7 @@ mod tests {
             clock.reference(page);
         }
         assert_eq!(clock.faults(3), Some(5));
-        assert_eq!((clock.faults(0), clock.faults(1), clock.references()), (Some(8), None, 8));
+        assert_eq!((clock.faults(0), clock.faults(1)), (Some(8), None));
     }
 
     proptest! {

@@ -99,10 +99,6 @@ impl Paging for Lru {
     fn start_counting(&mut self) {
         self.start_counting();
     }
-
-    fn references(&self) -> u64 {
-        self.references()
-    }
 }
 
 #[cfg(test)]

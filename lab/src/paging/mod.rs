@@ -30,7 +30,4 @@ pub(crate) trait Paging {
 
     /// Forgets what was counted, not what memory holds: faults count from here on.
     fn start_counting(&mut self);
-
-    /// References counted.
-    fn references(&self) -> u64;
 }

@@ -1,0 +1,277 @@
+//! Simulates paging: replays traces, and counts the page faults each strategy's choice of addresses
+//! would cause in memory of any size.
+//!
+//! Brent §7.3 assumes "that each block was referenced twice, once when allocated and once just
+//! before being freed". So the reference string is made of the blocks' own pages, and on request of
+//! the records the bookkeeping looks at. Strict LRU answers for all working sets in one pass
+//! ([`paging`](crate::paging)).
+//!
+//! The working sets of a trace are the same number of pages for every strategy, so that a strategy
+//! that spreads its blocks pays for it: percentages are of the *peak*, the most bytes the program
+//! ever requested at one time, in pages, rounded up. No allocator can hold that in fewer pages.
+
+mod memory;
+mod overview;
+mod plot;
+mod row;
+mod setup;
+mod sheet;
+mod system;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use pagewise::Strategy;
+use pagewise::paged::Config;
+use pagewise::trace;
+use rayon::prelude::*;
+
+use self::memory::{Found, Memory, Program};
+use self::row::{Row, Simulated};
+use self::setup::{Touch, WorkingSet, parse_page_size};
+use self::system::Library;
+use crate::bundled;
+use crate::competitor::{CAPACITY, Competitor, ConfigArgs};
+use crate::error::Usage;
+use crate::progress::Progress;
+use crate::workload::{Stop, Workload};
+
+pub(crate) use self::system::{Args as SystemArgs, run as run_system};
+
+/// Simulate paging, and count each strategy's page faults
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP, mut_arg("page_size", |arg| arg.long("strategy-page")))]
+pub(crate) struct Args {
+    /// Traces to replay; none: the bundled ones
+    #[arg(value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    /// A strategy; may be given more than once [default: all, and SYSTEM]
+    #[arg(long = "strategy", value_name = "NAME", value_delimiter = ',')]
+    strategies: Vec<String>,
+    /// An allocator's shared library to simulate as well, as SYSTEM with that library's malloc; may
+    /// be given more than once
+    #[arg(long, value_name = "LIB")]
+    preload: Vec<PathBuf>,
+    /// Size of a simulated page, a power of two from 512 bytes to 2 MiB; may be given more than
+    /// once
+    #[arg(long = "page-size", value_name = "BYTES", value_delimiter = ',', default_value = "4K",
+          value_parser = parse_page_size)]
+    simulated: Vec<usize>,
+    /// Pages that memory holds, as a number or in percent of the peak; may be given more than once
+    /// [default: 10%, 25%, 50%, 100%]
+    #[arg(long = "working-set", value_name = "N|N%", value_delimiter = ',')]
+    working_sets: Vec<WorkingSet>,
+    /// Which of its pages a program refers to
+    #[arg(long, value_enum, default_value_t = Touch::Written)]
+    touch: Touch,
+    /// Count what the bookkeeping of the strategies refers to as well (SYSTEM's is not known)
+    #[arg(long)]
+    bookkeeping: bool,
+    /// Simulate CLOCK as well as LRU
+    #[arg(long)]
+    clock: bool,
+    /// Make the strategies' pages as large as the simulated ones, as Brent does
+    #[arg(long, conflicts_with = "page_size")]
+    same_page: bool,
+    /// Print one JSON row per trace, page size and strategy instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Print the overview as Markdown
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+    /// Draw the page-fault curves into this SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+const HELP: &str = "\
+Examples:
+  pagewise simulate gawk.pwt
+  pagewise simulate gawk.pwt --strategy MRU,SYSTEM --page-size 512,4K,64K,2M
+  pagewise simulate gawk.pwt --same-page --bookkeeping --clock --plot gawk.svg
+  pagewise simulate --preload libmimalloc.so.2 --working-set 10%,25%,50% --markdown
+
+What is simulated:
+  Memory of a fixed number of pages, the working set. A reference to a page that is not in it is a
+  fault; the page takes the place of the one referred to least recently (LRU), or of the first, going
+  round, that was not referred to since the last round (CLOCK). First references are faults too.
+  A program refers to every page of a block when it is allocated or resized, and to the block's first
+  page just before it is freed (--touch written). Blocks live at the end of the trace are freed.
+  The peak, of which percentages are, is the most bytes the program had requested at one time, in
+  simulated pages, rounded up: the same number of pages for every strategy.";
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// An unknown strategy, parameters out of range, a trace that cannot be read, a library that is not
+/// there, a plot that cannot be written.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let parameters = args.check()?;
+    let subjects = args.subjects()?;
+    let traces = if args.traces.is_empty() { bundled::traces()? } else { args.traces.clone() };
+    // What is wrong with any trace should be known before the first is simulated.
+    for path in &traces {
+        trace::open(path)?;
+    }
+    if !args.json && !args.markdown {
+        println!("{parameters}");
+    }
+    let steps = traces.len() * args.simulated.len() * subjects.len();
+    let progress = Progress::new(steps as u64);
+    let mut simulated = Vec::new();
+    for path in &traces {
+        let workload = Workload::load(path)?;
+        for &page_size in &args.simulated {
+            let one = args.simulate(path, &workload, page_size, &subjects, &progress)?;
+            if !args.json && !args.markdown {
+                progress.above(|| print!("\n{}", table::of(&one)));
+            }
+            simulated.push(one);
+        }
+    }
+    progress.finish();
+    if let Some(path) = &args.plot {
+        plot::write(path, &simulated)?;
+    }
+    if args.json {
+        let rows: Vec<&Row> = simulated.iter().flat_map(|one| &one.rows).collect();
+        println!("{}", serde_json::to_string_pretty(&rows)?);
+    } else {
+        print!("{}", overview::of(&simulated, args.markdown));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whose choice of addresses is simulated.
+#[derive(Clone, Debug)]
+enum Subject {
+    Competitor(Competitor),
+    Preloaded(Library),
+}
+
+impl Subject {
+    fn name(&self) -> &str {
+        match self {
+            Self::Competitor(competitor) => competitor.name(),
+            Self::Preloaded(library) => &library.name,
+        }
+    }
+
+    /// Whether it is one of the catalogue's strategies.
+    fn is_strategy(&self) -> bool {
+        matches!(self, Self::Competitor(Competitor::Strategy(_)))
+    }
+}
+
+impl Args {
+    /// Checks the parameters of the strategies, and gives them as they head the report: a line for
+    /// each size of the strategies' pages.
+    fn check(&self) -> Result<String, Usage> {
+        if !self.same_page {
+            return self.config.check();
+        }
+        let lines = self.simulated.iter().map(|&size| self.config.with_page_size(size).check());
+        Ok(lines.collect::<Result<Vec<_>, _>>()?.join("\n"))
+    }
+
+    fn subjects(&self) -> anyhow::Result<Vec<Subject>> {
+        let competitors = match &self.strategies[..] {
+            [] => Competitor::all(),
+            names => names.iter().map(|name| Competitor::find(name)).collect::<Result<_, _>>()?,
+        };
+        let libraries = self.preload.iter().map(|path| Library::find(path));
+        let libraries = libraries.collect::<Result<Vec<_>, _>>()?;
+        let competitors = competitors.into_iter().map(Subject::Competitor);
+        Ok(competitors.chain(libraries.into_iter().map(Subject::Preloaded)).collect())
+    }
+
+    /// Simulates every subject over one trace at one page size, on all cores.
+    fn simulate(
+        &self,
+        path: &Path,
+        workload: &Workload,
+        page_size: usize,
+        subjects: &[Subject],
+        progress: &Progress,
+    ) -> anyhow::Result<Simulated> {
+        let config = match self.same_page {
+            true => self.config.with_page_size(page_size).for_trace(path)?,
+            false => self.config.for_trace(path)?,
+        };
+        let peak_requested = workload.facts.peak_requested;
+        let peak = usize::try_from(peak_requested)?.div_ceil(page_size);
+        let asked = match &self.working_sets[..] {
+            [] => &WorkingSet::USUAL,
+            asked => asked,
+        };
+        let pages: Vec<_> = asked.iter().map(|set| set.pages(peak)).collect();
+        let run = Run { args: self, path, workload, page_size, pages: &pages, config };
+        let one = |subject: &Subject| {
+            let found = run.subject(subject)?;
+            progress.step(1, || format!("{}: {}", workload.name, subject.name()));
+            let strategy_page = subject.is_strategy().then_some(config.page_size);
+            anyhow::Ok((subject.name().to_owned(), strategy_page, found))
+        };
+        let found = subjects.par_iter().map(one).collect::<Result<Vec<_>, _>>()?;
+        let about = row::About { peak_requested, peak, page_size, pages: &pages };
+        let rows = found.into_iter().map(|(name, strategy_page, found)| {
+            Row::new(&workload.name, name, strategy_page, about, found)
+        });
+        Ok(Simulated {
+            trace: workload.name.clone(),
+            page_size,
+            peak_requested,
+            peak,
+            working_sets: asked.iter().copied().zip(pages.iter().copied()).collect(),
+            rows: rows.collect(),
+        })
+    }
+}
+
+/// One trace at one page size.
+struct Run<'a> {
+    args: &'a Args,
+    path: &'a Path,
+    workload: &'a Workload,
+    page_size: usize,
+    /// The working sets, in pages.
+    pages: &'a [usize],
+    config: Config,
+}
+
+impl Run<'_> {
+    fn subject(&self, subject: &Subject) -> anyhow::Result<Result<Found, Stop>> {
+        let found = match subject {
+            Subject::Competitor(Competitor::System) => self.system(None)?,
+            Subject::Preloaded(library) => self.system(Some(library))?,
+            Subject::Competitor(Competitor::Strategy(entry)) => {
+                let memory = Memory::new(self.page_size, self.args.clock.then_some(self.pages));
+                if self.args.bookkeeping {
+                    let mut strategy = entry.build_metered(self.config, CAPACITY, &memory)?;
+                    self.strategy(&mut *strategy, &memory)
+                } else {
+                    let mut strategy = entry.build(self.config, CAPACITY)?;
+                    self.strategy(&mut *strategy, &memory)
+                }
+            }
+        };
+        match found {
+            Err(Stop::Trace(error)) => Err(error),
+            found => Ok(found),
+        }
+    }
+
+    fn strategy(&self, strategy: &mut (dyn Strategy + '_), memory: &Memory) -> Result<Found, Stop> {
+        let mut program = Program { memory, touch: self.args.touch };
+        self.workload.replay(strategy, &mut program)?;
+        Ok(memory.found(self.pages))
+    }
+
+    fn system(&self, library: Option<&Library>) -> anyhow::Result<Result<Found, Stop>> {
+        let Args { clock, touch, .. } = *self.args;
+        system::simulate(self.path, library, self.page_size, self.pages, clock, touch)
+    }
+}

@@ -1,0 +1,85 @@
+//! Page-fault curves as an SVG: one chart for each trace and page size, both axes logarithmic.
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::row::{Row, Simulated};
+use crate::output;
+use crate::units::bytes;
+
+/// Size of one chart, in pixels.
+const CHART: (u32, u32) = (720, 480);
+/// Charts side by side, at most.
+const ABREAST: usize = 3;
+
+/// Writes the file.
+///
+/// # Errors
+/// If it cannot be written.
+pub(super) fn write(path: &Path, all: &[Simulated]) -> anyhow::Result<()> {
+    let svg = draw(all).with_context(|| format!("{} cannot be drawn", path.display()))?;
+    output::create(path, |out| Ok(out.write_all(svg.as_bytes())?))
+}
+
+fn draw(all: &[Simulated]) -> anyhow::Result<String> {
+    let columns = all.len().clamp(1, ABREAST);
+    let lines = all.len().div_ceil(columns).max(1);
+    let size = (CHART.0 * columns as u32, CHART.1 * lines as u32);
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        let drawn = root.fill(&WHITE).map_err(|error| anyhow!("{error}"));
+        drawn?;
+        for (area, simulated) in root.split_evenly((lines, columns)).iter().zip(all) {
+            chart(area, simulated)?;
+        }
+        root.present().map_err(|error| anyhow!("{error}"))?;
+    }
+    Ok(svg)
+}
+
+fn chart(area: &DrawingArea<SVGBackend<'_>, Shift>, simulated: &Simulated) -> anyhow::Result<()> {
+    let rows: Vec<&Row> = simulated.rows.iter().filter(|row| !row.curve.is_empty()).collect();
+    let points = || rows.iter().flat_map(|row| &row.curve);
+    let most_pages = points().map(|(pages, _)| *pages).max().unwrap_or(1) as f64;
+    let most_faults = points().map(|(_, faults)| *faults).max().unwrap_or(1) as f64;
+    let least_faults = points().map(|(_, faults)| *faults).min().unwrap_or(1) as f64;
+    let page = bytes(simulated.page_size as u64);
+    // Both ends are apart also if the trace is empty.
+    let mut chart = ChartBuilder::on(area)
+        .caption(format!("{}, pages of {page}", simulated.trace), ("sans-serif", 20))
+        .margin(12)
+        .x_label_area_size(40)
+        .y_label_area_size(72)
+        .build_cartesian_2d(
+            (1.0..most_pages.max(2.0)).log_scale(),
+            (least_faults.max(1.0)..most_faults.max(least_faults + 2.0)).log_scale(),
+        )?;
+    chart
+        .configure_mesh()
+        .x_desc("working set (pages)")
+        .y_desc("page faults (LRU)")
+        .light_line_style(WHITE)
+        .draw()?;
+    for (index, row) in rows.iter().enumerate() {
+        let colour = Palette99::pick(index);
+        // SYSTEM and the libraries, which the strategies are held against, stand out.
+        let width = if row.is_strategy() { 1 } else { 3 };
+        let style = colour.stroke_width(width);
+        let curve = row.curve.iter().map(|&(pages, faults)| (pages as f64, faults as f64));
+        chart
+            .draw_series(LineSeries::new(curve, style))?
+            .label(row.short_name())
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .background_style(WHITE.mix(0.8))
+        .draw()?;
+    Ok(())
+}

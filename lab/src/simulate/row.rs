@@ -1,0 +1,124 @@
+//! One strategy over one trace at one page size: the row of every report.
+
+use serde::Serialize;
+
+use super::memory::{Faults, Found};
+use super::setup::WorkingSet;
+use crate::workload::Stop;
+
+/// What was simulated of one trace at one page size.
+#[derive(Debug)]
+pub(super) struct Simulated {
+    pub(super) trace: String,
+    pub(super) page_size: usize,
+    /// The most bytes requested at one time.
+    pub(super) peak_requested: u64,
+    /// That in pages.
+    pub(super) peak: usize,
+    /// As asked for, and in pages.
+    pub(super) working_sets: Vec<(WorkingSet, usize)>,
+    pub(super) rows: Vec<Row>,
+}
+
+/// What a row says of its trace.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct About<'a> {
+    pub(super) peak_requested: u64,
+    pub(super) peak: usize,
+    pub(super) page_size: usize,
+    /// Working sets, in pages.
+    pub(super) pages: &'a [usize],
+}
+
+/// One strategy's row. The fields named here are those of `--json`; one without a value is null.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    trace: String,
+    pub(super) strategy: String,
+    /// Bytes of a simulated page.
+    page_size: usize,
+    /// Bytes of the strategy's own pages; null of SYSTEM.
+    pub(super) strategy_page_size: Option<usize>,
+    peak_requested_bytes: u64,
+    /// The peak in simulated pages: what percentages are of.
+    peak_pages: usize,
+    pub(super) references: Option<u64>,
+    pub(super) pages_touched: Option<u64>,
+    faults: Vec<AtWorkingSet>,
+    /// The page-fault curve: pairs of working set and faults under LRU.
+    pub(super) curve: Vec<(usize, u64)>,
+    /// Why there is no result, if there is none.
+    pub(super) stopped: Option<String>,
+}
+
+/// Faults at one of the working sets asked for.
+#[derive(Debug, Serialize)]
+struct AtWorkingSet {
+    /// The working set.
+    pages: usize,
+    #[serde(flatten)]
+    faults: Faults,
+}
+
+impl Row {
+    pub(super) fn new(
+        trace: &str,
+        strategy: String,
+        strategy_page_size: Option<usize>,
+        about: About<'_>,
+        found: Result<Found, Stop>,
+    ) -> Self {
+        let mut row = Self {
+            trace: trace.to_owned(),
+            strategy,
+            page_size: about.page_size,
+            strategy_page_size,
+            peak_requested_bytes: about.peak_requested,
+            peak_pages: about.peak,
+            references: None,
+            pages_touched: None,
+            faults: Vec::new(),
+            curve: Vec::new(),
+            stopped: None,
+        };
+        match found {
+            Ok(found) => {
+                let faults = about.pages.iter().zip(found.faults);
+                let faults = faults.map(|(&pages, faults)| AtWorkingSet { pages, faults });
+                row.references = Some(found.references);
+                row.pages_touched = Some(found.pages_touched);
+                row.faults = faults.collect();
+                row.curve = found.curve;
+            }
+            Err(stop) => row.stopped = Some(stop.to_string()),
+        }
+        row
+    }
+
+    /// LRU faults at the `index`-th working set asked for.
+    pub(super) fn faults(&self, index: usize) -> Option<u64> {
+        self.faults.get(index).map(|at| at.faults.lru)
+    }
+
+    /// CLOCK faults at the `index`-th working set asked for.
+    pub(super) fn clock_faults(&self, index: usize) -> Option<u64> {
+        self.faults.get(index).and_then(|at| at.faults.clock)
+    }
+
+    /// LRU faults at a working set of the curve, or beyond its end.
+    pub(super) fn on_curve(&self, working_set: usize) -> Option<u64> {
+        let found = self.curve.iter().find(|(pages, _)| *pages == working_set);
+        let end = self.curve.last().filter(|(pages, _)| *pages < working_set);
+        found.or(end).map(|(_, faults)| *faults)
+    }
+
+    /// The name; a library's without its file.
+    pub(super) fn short_name(&self) -> &str {
+        self.strategy.split(" (lib").next().unwrap_or(&self.strategy)
+    }
+
+    /// Whether a strategy of the catalogue made it, rather than SYSTEM or a library.
+    pub(super) fn is_strategy(&self) -> bool {
+        self.strategy_page_size.is_some()
+    }
+}

@@ -1,0 +1,127 @@
+//! What memory is simulated, and how the program uses it: the options that `simulate` shares with
+//! the process it starts for the system's allocator.
+
+use std::fmt;
+use std::str::FromStr;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::units::parse_bytes;
+
+/// Sizes a simulated page may have, in bytes.
+const PAGE_SIZES: std::ops::RangeInclusive<usize> = 512..=2 << 20;
+
+/// Which of a block's pages a program refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Touch {
+    /// The first, when the block is allocated or resized and just before it is freed
+    First,
+    /// Every page when the block is allocated or resized, the first just before it is freed
+    Written,
+    /// Every page at each of these times
+    Whole,
+}
+
+impl Touch {
+    /// How many of `size` bytes are used when the block is allocated or resized.
+    pub(super) fn at_first(self, size: usize) -> usize {
+        if self == Self::First { 1 } else { size }
+    }
+
+    /// How many of `size` bytes are used just before the block is resized or freed.
+    pub(super) fn at_last(self, size: usize) -> usize {
+        if self == Self::Whole { size } else { 1 }
+    }
+}
+
+/// Reads the size of a simulated page.
+///
+/// # Errors
+/// What is wrong with the text.
+pub(super) fn parse_page_size(text: &str) -> Result<usize, String> {
+    let size = parse_bytes(text)?;
+    if size.is_power_of_two() && PAGE_SIZES.contains(&size) {
+        Ok(size)
+    } else {
+        Err("a simulated page has a power of two bytes, from 512 to 2 MiB".to_owned())
+    }
+}
+
+/// An amount of memory, as asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum WorkingSet {
+    Pages(usize),
+    /// Of the peak, in percent.
+    Percent(f64),
+}
+
+impl WorkingSet {
+    /// What is simulated unless told otherwise.
+    pub(super) const USUAL: [Self; 4] =
+        [Self::Percent(10.0), Self::Percent(25.0), Self::Percent(50.0), Self::Percent(100.0)];
+
+    /// How many pages that is if the peak is `peak` pages: rounded up, and at least one.
+    pub(super) fn pages(self, peak: usize) -> usize {
+        match self {
+            Self::Pages(pages) => pages,
+            Self::Percent(percent) => ((peak as f64 * percent / 100.0).ceil() as usize).max(1),
+        }
+    }
+}
+
+impl FromStr for WorkingSet {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let set = match text.strip_suffix('%') {
+            Some(percent) => percent.trim().parse().map(Self::Percent).ok(),
+            None => text.parse().map(Self::Pages).ok(),
+        };
+        let sensible = |set: &Self| match *set {
+            Self::Pages(pages) => pages > 0 && u32::try_from(pages).is_ok(),
+            Self::Percent(percent) => percent > 0.0 && percent <= 10_000.0,
+        };
+        set.filter(sensible).ok_or_else(|| "a number of pages, or of percent as in 25%".to_owned())
+    }
+}
+
+impl fmt::Display for WorkingSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pages(1) => write!(f, "1 page"),
+            Self::Pages(pages) => write!(f, "{pages} pages"),
+            Self::Percent(percent) => write!(f, "{percent} %"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn working_sets_are_pages_or_percent() {
+        assert_eq!("50".parse(), Ok(WorkingSet::Pages(50)));
+        assert_eq!("12.5%".parse(), Ok(WorkingSet::Percent(12.5)));
+        for wrong in ["", "0", "-1", "0%", "x%", "NaN%", "99999999999"] {
+            assert!(wrong.parse::<WorkingSet>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn percents_are_rounded_up_to_whole_pages() {
+        let quarter = WorkingSet::Percent(25.0);
+        assert_eq!([0, 1, 4, 5].map(|peak| quarter.pages(peak)), [1, 1, 1, 2]);
+    }
+
+    #[test]
+    fn page_sizes_are_powers_of_two_within_bounds() {
+        assert_eq!(parse_page_size("2M"), Ok(2 << 20));
+        assert_eq!(parse_page_size("512"), Ok(512));
+        for wrong in ["256", "4M", "5000", "x"] {
+            assert!(parse_page_size(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The tables of one trace at one page size: faults at the working sets asked for, and the curve.
+
+use super::row::{Row, Simulated};
+use super::setup::WorkingSet;
+use super::sheet::Sheet;
+use crate::units::{bytes, count, thousands};
+
+/// Both tables, with a line above that says what they are about.
+pub(super) fn of(simulated: &Simulated) -> String {
+    let reasons = simulated.rows.iter().filter_map(|row| {
+        let reason = row.stopped.as_ref()?;
+        Some(format!("{}: {reason}\n", row.strategy))
+    });
+    format!(
+        "{}: pages of {}; peak {} requested, {}\n{}{}\nPage-fault curve (LRU)\n{}",
+        simulated.trace,
+        bytes(simulated.page_size as u64),
+        bytes(simulated.peak_requested),
+        count(simulated.peak as u64, "page"),
+        faults(simulated).plain(),
+        reasons.collect::<String>(),
+        curve(simulated).plain(),
+    )
+}
+
+/// A column of figures, one for each row that has it.
+struct Column {
+    head: String,
+    values: Vec<Option<u64>>,
+    /// Whether the least value is the best, and bears a star.
+    contested: bool,
+}
+
+/// Faults at the working sets asked for.
+fn faults(simulated: &Simulated) -> Sheet {
+    let rows = &simulated.rows;
+    let column = |head: String, contested, value: &dyn Fn(&Row) -> Option<u64>| Column {
+        head,
+        values: rows.iter().map(value).collect(),
+        contested,
+    };
+    let mut columns = vec![
+        column("references".into(), false, &|row| row.references),
+        column("touched".into(), true, &|row| row.pages_touched),
+    ];
+    for (index, set) in simulated.working_sets.iter().enumerate() {
+        columns.push(column(described(set), true, &|row| row.faults(index)));
+    }
+    for (index, set) in simulated.working_sets.iter().enumerate() {
+        columns.push(column(format!("CLOCK {}", described(set)), true, &|row| {
+            row.clock_faults(index)
+        }));
+    }
+    // CLOCK's, if it was not asked for.
+    columns.retain(|column| column.values.iter().any(Option::is_some));
+    let texts: Vec<_> = columns.iter().map(texts).collect();
+    let row = |(index, row): (usize, &Row)| {
+        let cells = texts.iter().map(|column| column[index].clone());
+        [row.strategy.clone()].into_iter().chain(cells).collect()
+    };
+    let heads = columns.iter().map(|column| column.head.clone() + "  ");
+    Sheet {
+        heads: ["strategy".to_owned()].into_iter().chain(heads).collect(),
+        rows: rows.iter().enumerate().map(row).collect(),
+    }
+}
+
+/// `10 % = 31` or `50 pages`.
+fn described(&(asked, pages): &(WorkingSet, usize)) -> String {
+    match asked {
+        WorkingSet::Pages(_) => asked.to_string(),
+        WorkingSet::Percent(_) => format!("{asked} = {}", thousands(pages as u64)),
+    }
+}
+
+fn texts(column: &Column) -> Vec<String> {
+    let best = column.values.iter().flatten().min().filter(|_| column.contested);
+    let text = |value: &Option<u64>| match value {
+        Some(value) if Some(value) == best => thousands(*value) + " *",
+        Some(value) => thousands(*value) + "  ",
+        None => "-  ".to_owned(),
+    };
+    column.values.iter().map(text).collect()
+}
+
+/// The page-fault curves at every power of two: a line for each working set.
+fn curve(simulated: &Simulated) -> Sheet {
+    let rows: Vec<&Row> = simulated.rows.iter().filter(|row| !row.curve.is_empty()).collect();
+    let most = rows.iter().filter_map(|row| row.curve.last()).map(|(pages, _)| *pages).max();
+    let most = most.unwrap_or(0).next_power_of_two();
+    let line = |pages: usize| {
+        let faults = rows.iter().map(|row| row.on_curve(pages).map_or("-".into(), thousands));
+        [thousands(pages as u64)].into_iter().chain(faults).collect()
+    };
+    let powers = (0..usize::BITS).map(|power| 1 << power).take_while(|&pages| pages <= most);
+    let heads = rows.iter().map(|row| row.short_name().to_owned());
+    Sheet {
+        heads: ["working set".to_owned()].into_iter().chain(heads).collect(),
+        rows: powers.map(line).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fewest_faults_bear_a_star() {
+        let values = vec![Some(20), Some(1_000), None, Some(20)];
+        let mut column = Column { head: "faults".into(), values, contested: true };
+        assert_eq!(texts(&column), ["20 *", "1,000  ", "-  ", "20 *"]);
+        column.contested = false;
+        assert_eq!(texts(&column)[0], "20  ");
+    }
+
+    #[test]
+    fn percentages_say_how_many_pages_they_are() {
+        assert_eq!(described(&(WorkingSet::Percent(10.0), 3100)), "10 % = 3,100");
+        assert_eq!(described(&(WorkingSet::Pages(50), 50)), "50 pages");
+    }
+}
