@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{compare, generate, import, info, record, replay, simulate};
+use crate::{compare, generate, import, info, record, replay, simulate, tables};
 
 /// Record a program's allocations, replay them under every strategy, and compare.
 ///
@@ -25,6 +25,7 @@ pub(crate) enum Command {
     Import(import::Args),
     Generate(generate::Args),
     Simulate(simulate::Args),
+    Tables(tables::Args),
     #[command(hide = true)]
     System(compare::SystemArgs),
     #[command(hide = true)]

@@ -11,6 +11,7 @@
 //! as one line on stderr: exit status 2 if the command line is at fault, 1 otherwise.
 
 mod affinity;
+mod brent;
 mod bundled;
 mod cli;
 mod compare;
@@ -26,6 +27,7 @@ mod progress;
 mod record;
 mod replay;
 mod simulate;
+mod tables;
 mod touched;
 mod units;
 mod workload;
@@ -59,6 +61,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Record(args)) => record::run(&args),
         Some(Command::Import(args)) => import::run(&args),
         Some(Command::Generate(args)) => generate::run(&args),
+        Some(Command::Tables(args)) => tables::run(&args),
         Some(Command::Simulate(args)) => simulate::run(&args),
         Some(Command::System(args)) => compare::run_system(&args),
         Some(Command::SimulateSystem(args)) => simulate::run_system(&args),

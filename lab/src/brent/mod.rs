@@ -1,0 +1,10 @@
+//! The programs of Brent's experiments (1984), rebuilt, and what else his tables need to be made
+//! again. `docs/brent.md` says what is known of each, and what is ours.
+//!
+//! Files, in the order they build on each other: `memory` (a simulated program's blocks),
+//! `leftist` and `pqsim` (§3.2), `tridiag` (§3.1).
+
+pub(crate) mod leftist;
+pub(crate) mod memory;
+pub(crate) mod pqsim;
+pub(crate) mod tridiag;

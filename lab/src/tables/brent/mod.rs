@@ -1,0 +1,122 @@
+//! `pagewise tables brent`: Brent (1984), "Dynamic storage allocation on a computer with virtual
+//! memory". How each experiment was rebuilt is told in `docs/brent.md`.
+
+mod equal;
+mod pqsim;
+mod tridiag;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+use super::table::Table;
+use crate::error::Usage;
+use crate::output;
+use crate::progress::Progress;
+
+/// Brent 1984: page faults of allocation strategies, simulated and real
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Only this table; may be given more than once
+    #[arg(long = "table", value_name = "NUMBER", value_parser = parse_number)]
+    tables: Vec<&'static Experiment>,
+    /// Figures as JSON: an array of objects with table, row, column, published, ours
+    #[arg(long)]
+    json: bool,
+    /// Short runs, for a quick look; figures are off
+    #[arg(long)]
+    quick: bool,
+    /// Seed of the simulations: the same seed gives the same figures
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Draw the tables that have a plot to this directory, as SVG
+    #[arg(long, value_name = "DIR")]
+    plot: Option<PathBuf>,
+}
+
+const HELP: &str = "\
+Examples:
+  pagewise tables brent
+  pagewise tables brent --table 3.2 --table 3.3
+  pagewise tables brent --table 3.4 --plot .       draws table-3.4.svg";
+
+/// How the experiments are run.
+#[derive(Clone, Copy, Debug)]
+struct Options {
+    quick: bool,
+    seed: u64,
+}
+
+/// A table's experiment.
+#[derive(Debug)]
+struct Experiment {
+    number: &'static str,
+    /// Runs of a program it makes: steps of the progress bar.
+    steps: u64,
+    run: fn(Options, &Progress) -> anyhow::Result<Made>,
+}
+
+/// A table, and its picture if it has one.
+struct Made {
+    table: Table,
+    svg: Option<String>,
+}
+
+impl From<Table> for Made {
+    fn from(table: Table) -> Self {
+        Self { table, svg: None }
+    }
+}
+
+const EXPERIMENTS: &[Experiment] = &[
+    Experiment { number: "3.1", steps: tridiag::ROWS, run: tridiag::table_3_1 },
+    Experiment { number: "3.2", steps: pqsim::ROWS, run: pqsim::table_3_2 },
+    Experiment { number: "3.3", steps: 2 * pqsim::ROWS, run: pqsim::table_3_3 },
+    Experiment { number: "3.4", steps: pqsim::TOLERANCES, run: pqsim::table_3_4 },
+];
+
+fn parse_number(text: &str) -> Result<&'static Experiment, Usage> {
+    EXPERIMENTS.iter().find(|experiment| experiment.number == text).ok_or_else(|| {
+        let numbers: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.number).collect();
+        Usage(format!("there are the tables {}", numbers.join(", ")))
+    })
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// If a strategy has no memory, or a plot cannot be written.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let chosen: Vec<_> =
+        if args.tables.is_empty() { EXPERIMENTS.iter().collect() } else { args.tables.clone() };
+    let options = Options { quick: args.quick, seed: args.seed };
+    let progress = Progress::new(chosen.iter().map(|experiment| experiment.steps).sum());
+    let mut figures = Vec::new();
+    if !args.json {
+        println!("Brent 1984, published beside ours; seed {}", args.seed);
+        if args.quick {
+            println!("--quick: short runs, figures are off");
+        }
+    }
+    for experiment in chosen {
+        let made = (experiment.run)(options, &progress)
+            .with_context(|| format!("table {}", experiment.number))?;
+        if let (Some(directory), Some(svg)) = (&args.plot, &made.svg) {
+            let path = directory.join(format!("table-{}.svg", experiment.number));
+            output::create(&path, |out| Ok(out.write_all(svg.as_bytes())?))?;
+        }
+        if args.json {
+            figures.extend(made.table.json());
+        } else {
+            progress.above(|| println!("\n{}", made.table.text()));
+        }
+    }
+    progress.finish();
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&figures)?);
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,30 @@
+//! `pagewise tables`: the tables of the papers made again, published beside ours.
+
+mod brent;
+mod plot;
+mod table;
+
+use std::process::ExitCode;
+
+/// Make the papers' tables again, with the published figures beside ours
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    paper: Paper,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Paper {
+    Brent(brent::Args),
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// Of the paper's tables: an unknown table, a strategy without memory, a plot that cannot be
+/// written.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match &args.paper {
+        Paper::Brent(args) => brent::run(args),
+    }
+}
