@@ -2,9 +2,11 @@
 //! again. `docs/brent.md` says what is known of each, and what is ours.
 //!
 //! Files, in the order they build on each other: `memory` (a simulated program's blocks),
-//! `leftist` and `pqsim` (§3.2), `tridiag` (§3.1).
+//! `leftist` and `pqsim` (§3.2), `tridiag` (§3.1), `mixed`
+//! (§7).
 
 pub(crate) mod leftist;
 pub(crate) mod memory;
+pub(crate) mod mixed;
 pub(crate) mod pqsim;
 pub(crate) mod tridiag;

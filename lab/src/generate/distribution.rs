@@ -8,26 +8,26 @@ use anyhow::{Context, anyhow, bail, ensure};
 
 /// The requests of one size.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct SizeClass {
+pub(crate) struct SizeClass {
     /// Bytes.
-    pub(super) size: u64,
+    pub(crate) size: u64,
     /// Allocations per second.
-    pub(super) rate: f64,
+    pub(crate) rate: f64,
     /// Mean number of blocks live in the steady state.
-    pub(super) live: f64,
+    pub(crate) live: f64,
 }
 
 impl SizeClass {
     /// Mean time a block is held, in seconds (Little's law).
-    pub(super) fn holding(&self) -> f64 {
+    pub(crate) fn holding(&self) -> f64 {
         self.live / self.rate
     }
 }
 
 /// What is asked for, by size.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Distribution {
-    pub(super) classes: Vec<SizeClass>,
+pub(crate) struct Distribution {
+    pub(crate) classes: Vec<SizeClass>,
 }
 
 const COLUMNS: [&str; 3] = ["size", "rate", "live"];
@@ -37,7 +37,7 @@ impl Distribution {
     ///
     /// # Errors
     /// File, line and reason.
-    pub(super) fn load(name: &str) -> anyhow::Result<Self> {
+    pub(crate) fn load(name: &str) -> anyhow::Result<Self> {
         if let Some(target) = BUILT_IN.iter().find(|target| target.name == name) {
             return Ok(target.synthesise());
         }

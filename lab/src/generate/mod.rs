@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use pagewise::trace::{Origin, Writer};
 
-use self::distribution::Distribution;
-use self::process::Process;
+pub(crate) use self::distribution::Distribution;
+pub(crate) use self::process::Process;
 use crate::error::Usage;
 use crate::{output, units};
 

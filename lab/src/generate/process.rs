@@ -15,7 +15,7 @@ use super::distribution::{Distribution, SizeClass};
 const ALIGN: u32 = 16;
 
 /// Generates the events of a simulated process. It is an iterator.
-pub(super) struct Process<'d> {
+pub(crate) struct Process<'d> {
     classes: &'d [SizeClass],
     /// When it ends, in seconds.
     until: f64,
@@ -70,7 +70,7 @@ impl Eq for Due {}
 
 impl<'d> Process<'d> {
     /// The process from 0 to `seconds`, beginning with nothing live.
-    pub(super) fn new(distribution: &'d Distribution, seconds: f64, seed: u64) -> Self {
+    pub(crate) fn new(distribution: &'d Distribution, seconds: f64, seed: u64) -> Self {
         let mut process = Self {
             classes: &distribution.classes,
             until: seconds,

@@ -2,6 +2,7 @@
 //! memory". How each experiment was rebuilt is told in `docs/brent.md`.
 
 mod equal;
+mod mixed;
 mod pqsim;
 mod tridiag;
 
@@ -76,6 +77,8 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { number: "3.2", steps: pqsim::ROWS, run: pqsim::table_3_2 },
     Experiment { number: "3.3", steps: 2 * pqsim::ROWS, run: pqsim::table_3_3 },
     Experiment { number: "3.4", steps: pqsim::TOLERANCES, run: pqsim::table_3_4 },
+    Experiment { number: "7.1", steps: 1, run: mixed::table_7_1 },
+    Experiment { number: "7.2", steps: mixed::RUNS, run: mixed::table_7_2 },
 ];
 
 fn parse_number(text: &str) -> Result<&'static Experiment, Usage> {
