@@ -1,132 +1,57 @@
-//! Every named strategy, with its source in the literature: the object-safe face for tools that
-//! choose a strategy at run time.
+//! Every named strategy, with its source in the literature: as a type for programs that know at
+//! compile time what they want, and, with `std`, by name for tools that choose at run time.
 //!
-//! Programs that know at compile time what they want use the types themselves.
+//! ```
+//! use core::alloc::Layout;
+//! use pagewise::catalogue::{self, MostFree};
+//! use pagewise::{Strategy, paged::Config, source::Reserved};
+//!
+//! let mut heap = MostFree::new(Config::new(), Reserved::new(1 << 30), ());
+//! let mut same = catalogue::find("MOST-FREE").unwrap().build(Config::new(), 1 << 30)?;
+//! assert!(heap.allocate(Layout::new::<u64>()).is_ok());
+//! assert!(same.allocate(Layout::new::<u64>()).is_ok());
+//! # Ok::<(), pagewise::paged::ConfigError>(())
+//! ```
 
-use std::boxed::Box;
+use crate::paged::{self, CurrentPage, LeftHeaders, Paged};
 
-use crate::Strategy;
-use crate::first_fit::FirstFit;
-use crate::meter::Meter;
-use crate::paged::{
-    AtRandom, Config, ConfigError, CurrentPage, LeastFree, LeftHeaders, MostFree, Mru, NoFree,
-    Paged, Queue, Quick, RandomB, Stack,
-};
-use crate::source::Reserved;
+#[cfg(all(feature = "std", unix))]
+mod by_name;
 
-/// A named strategy over a growing reservation of the operating system.
-#[derive(Clone, Copy, Debug)]
-pub struct Entry {
-    /// The name in the literature, as `pagewise compare` prints it: `MOST-FREE`.
-    pub name: &'static str,
-    /// Paper and section.
-    pub source: &'static str,
-    /// What it does, in one sentence.
-    pub about: &'static str,
-    plain: fn(Config, usize) -> Box<dyn Strategy + Send>,
-    metered: for<'m> fn(Config, usize, &'m dyn Meter) -> Box<dyn Strategy + 'm>,
-}
+#[cfg(all(feature = "std", unix))]
+pub use by_name::{Entry, all, find};
 
-impl Entry {
-    /// The strategy with these parameters, over at most `capacity` bytes of address space,
-    /// bookkeeping included. Memory is reserved at the first allocation.
-    ///
-    /// # Errors
-    /// [`ConfigError`] if the parameters make no sense.
-    pub fn build(
-        &self,
-        config: Config,
-        capacity: usize,
-    ) -> Result<Box<dyn Strategy + Send>, ConfigError> {
-        config.check()?;
-        Ok((self.plain)(config, capacity))
-    }
+/// STACK: one stack of free blocks for each size class (Brent §2.1).
+pub type Stack<S, M = ()> = Paged<paged::Stack, S, M>;
 
-    /// As [`build`](Self::build), with a meter that hears of every item visited. Not for timing.
-    ///
-    /// # Errors
-    /// As [`build`](Self::build).
-    pub fn build_metered<'m>(
-        &self,
-        config: Config,
-        capacity: usize,
-        meter: &'m dyn Meter,
-    ) -> Result<Box<dyn Strategy + 'm>, ConfigError> {
-        config.check()?;
-        Ok((self.metered)(config, capacity, meter))
-    }
-}
+/// QUEUE: one queue of free blocks for each size class (Brent §2.2).
+pub type Queue<S, M = ()> = Paged<paged::Queue, S, M>;
 
-/// All named strategies, in the order of the mission table.
-#[must_use]
-pub fn all() -> &'static [Entry] {
-    ENTRIES
-}
+/// RANDOM: any free block of the size class, at random (Brent §2.3).
+pub type Random<S, M = ()> = Paged<paged::AtRandom, S, M>;
 
-/// The strategy of this name; case does not matter.
-#[must_use]
-pub fn find(name: &str) -> Option<&'static Entry> {
-    all().iter().find(|entry| entry.name.eq_ignore_ascii_case(name))
-}
+/// NOFREE: freed blocks are never used again (Brent §2.4).
+pub type NoFree<S, M = ()> = Paged<paged::NoFree, S, M>;
 
-/// A row for a placement of the paged engine.
-macro_rules! paged {
-    ($name:literal, $source:literal, $placement:ty, $about:literal) => {
-        Entry {
-            name: $name,
-            source: $source,
-            about: $about,
-            plain: |config, capacity| {
-                Box::new(Paged::<$placement, _>::new(config, Reserved::new(capacity), ()))
-            },
-            metered: |config, capacity, meter| {
-                Box::new(Paged::<$placement, _, _>::new(config, Reserved::new(capacity), meter))
-            },
-        }
-    };
-}
+/// QUICK: a page is used again once all its blocks are free (Brent §2.5).
+pub type Quick<S, M = ()> = Paged<paged::Quick, S, M>;
 
-const ENTRIES: &[Entry] = &[
-    paged!("STACK", "Brent §2.1", Stack, "one stack of free blocks for each size class"),
-    paged!("QUEUE", "Brent §2.2", Queue, "one queue of free blocks for each size class"),
-    paged!("RANDOM", "Brent §2.3", AtRandom, "any free block of the size class, at random"),
-    paged!("NOFREE", "Brent §2.4", NoFree, "freed blocks are never used again"),
-    paged!("QUICK", "Brent §2.5", Quick, "a page is used again once all its blocks are free"),
-    Entry {
-        name: "FIRST-FIT",
-        source: "Brent §2.6, his [5]",
-        about: "each block at the lowest possible address, found through segments",
-        plain: |config, capacity| {
-            let growth = config.page_size.max(64 * config.unit);
-            Box::new(FirstFit::new(config.unit, growth, Reserved::new(capacity), ()))
-        },
-        metered: |config, capacity, meter| {
-            let growth = config.page_size.max(64 * config.unit);
-            Box::new(FirstFit::new(config.unit, growth, Reserved::new(capacity), meter))
-        },
-    },
-    paged!(
-        "RANDOM(B)",
-        "Brent §2.8",
-        CurrentPage<RandomB>,
-        "from the current page; the next one at random among pages with free blocks"
-    ),
-    paged!(
-        "MOST-FREE",
-        "Brent §2.9, §4",
-        CurrentPage<LeftHeaders<MostFree>>,
-        "from the current page; the next one is the page with the most free blocks"
-    ),
-    paged!(
-        "LEAST-FREE",
-        "Brent §2.10, §4",
-        CurrentPage<LeftHeaders<LeastFree>>,
-        "from the current page; the next one is the page with the fewest free blocks, but φ0"
-    ),
-    paged!(
-        "MRU",
-        "Brent §2.11, §4",
-        CurrentPage<LeftHeaders<Mru>>,
-        "from the current page; the next one is the page freed into most recently"
-    ),
-];
+/// FIRST-FIT: each block at the lowest possible address, found through segments (Brent §2.6, his
+/// reference 5).
+pub use crate::first_fit::FirstFit;
+
+/// RANDOM(B): from the current page; the next one at random among pages with free blocks (Brent
+/// §2.8).
+pub type RandomB<S, M = ()> = Paged<CurrentPage<paged::RandomB>, S, M>;
+
+/// MOST-FREE: from the current page; the next one is the page with the most free blocks (Brent
+/// §2.9, §4).
+pub type MostFree<S, M = ()> = Paged<CurrentPage<LeftHeaders<paged::MostFree>>, S, M>;
+
+/// LEAST-FREE: from the current page; the next one is the page with the fewest free blocks, but φ0
+/// (Brent §2.10, §4).
+pub type LeastFree<S, M = ()> = Paged<CurrentPage<LeftHeaders<paged::LeastFree>>, S, M>;
+
+/// MRU: from the current page; the next one is the page freed into most recently (Brent §2.11,
+/// §4).
+pub type Mru<S, M = ()> = Paged<CurrentPage<LeftHeaders<paged::Mru>>, S, M>;

@@ -13,12 +13,12 @@
 //! ```
 //! use core::alloc::Layout;
 //! use pagewise::Strategy;
-//! use pagewise::paged::{Config, CurrentPage, LeastFree, LeftHeaders, Paged};
+//! use pagewise::catalogue::LeastFree;
+//! use pagewise::paged::Config;
 //! use pagewise::source::Reserved;
 //!
 //! // LEAST-FREE over at most 1 GiB of address space, of which only what is touched takes memory.
-//! type LeastFreePages = Paged<CurrentPage<LeftHeaders<LeastFree>>, Reserved>;
-//! let mut heap = LeastFreePages::new(Config::new(), Reserved::new(1 << 30), ());
+//! let mut heap = LeastFree::new(Config::new(), Reserved::new(1 << 30), ());
 //!
 //! let layout = Layout::new::<[u64; 5]>();
 //! let block = heap.allocate(layout)?;
@@ -33,8 +33,8 @@
 //! ```
 //!
 //! Which strategy suits a program is a question to measure: record what the program allocates and
-//! compare, with the `pagewise` workbench (package `pagewise-lab`) or through [`trace`]. Strategies
-//! chosen at run time, by name, come from the [`catalogue`].
+//! compare, with the `pagewise` workbench (package `pagewise-lab`) or through [`trace`]. The
+//! [`catalogue`] has every strategy, as a type and by name.
 //!
 //! # The modules, in dependency order
 //! A module uses only those above it.
@@ -49,11 +49,11 @@
 //! | `block` | the mechanisms: tables in dedicated memory, bits, pools |
 //! | [`first_fit`] | FIRST-FIT in O(log n), and the heap below the pages |
 //! | [`paged`] | Brent's strategies |
-//! | [`catalogue`] | every strategy by name (`std`, Unix) |
+//! | [`catalogue`] | every strategy as a type, and (`std`, Unix) by name |
 //! | [`trace`] | traces of real programs, and recording them (feature `trace`) |
 //!
 //! # Features
-//! - `std` (default): [`source::Reserved`], [`catalogue`], [`sizemap::optimise`]. Without it the
+//! - `std` (default): [`source::Reserved`], [`catalogue::find`], [`sizemap::optimise`]. Without it the
 //!   crate is `no_std`, has no dependency and needs no allocator.
 //! - `trace`: [`trace`].
 
@@ -65,7 +65,6 @@
 )]
 
 mod block;
-#[cfg(all(feature = "std", unix))]
 pub mod catalogue;
 pub mod first_fit;
 pub mod meter;

@@ -2,11 +2,10 @@
 
 mod harness;
 
-use pagewise::first_fit::FirstFit;
-use pagewise::paged::{
-    AtRandom, Bitmap, Config, CurrentPage, InBand, LeastFree, LeftHeaders, MostFree, Mru, NoFree,
-    Paged, Queue, Quick, RandomB, Stack,
+use pagewise::catalogue::{
+    FirstFit, LeastFree, MostFree, Mru, NoFree, Queue, Quick, Random, RandomB, Stack,
 };
+use pagewise::paged::{self, Config, CurrentPage, InBand, LeftHeaders, Paged};
 use pagewise::sizemap::SizeMap;
 use pagewise::source::Region;
 use proptest::prelude::*;
@@ -103,23 +102,26 @@ macro_rules! strategies {
     )*};
 }
 
-type Chosen<O, F = Bitmap> = CurrentPage<LeftHeaders<O>, F>;
+/// A strategy whose free blocks are linked through the blocks themselves.
+type Linked<O, S> = Paged<CurrentPage<LeftHeaders<O>, InBand>, S>;
 
 strategies! {
-    stack: true, |config, source| Paged::<Stack, _>::new(config, source, ());
-    queue: true, |config, source| Paged::<Queue, _>::new(config, source, ());
-    random: true, |config, source| Paged::<AtRandom, _>::new(config, source, ());
-    no_free: false, |config, source| Paged::<NoFree, _>::new(config, source, ());
-    quick: false, |config, source| Paged::<Quick, _>::new(config, source, ());
+    stack: true, |config, source| Stack::new(config, source, ());
+    queue: true, |config, source| Queue::new(config, source, ());
+    random: true, |config, source| Random::new(config, source, ());
+    no_free: false, |config, source| NoFree::new(config, source, ());
+    quick: false, |config, source| Quick::new(config, source, ());
     first_fit: true, |config, source| FirstFit::new(config.unit, 64 * config.unit, source, ());
     first_fit_wide: true, |config, source| {
         FirstFit::with_segments(config.unit, 256 * config.unit, 1 << 14, source, ())
     };
-    random_b: true, |config, source| Paged::<CurrentPage<RandomB>, _>::new(config, source, ());
-    most_free: true, |config, source| Paged::<Chosen<MostFree>, _>::new(config, source, ());
-    least_free: true, |config, source| Paged::<Chosen<LeastFree>, _>::new(config, source, ());
-    mru: true, |config, source| Paged::<Chosen<Mru>, _>::new(config, source, ());
-    most_free_in_band: true, |config, source| Paged::<Chosen<MostFree, InBand>, _>::new(config, source, ());
-    mru_in_band: true, |config, source| Paged::<Chosen<Mru, InBand>, _>::new(config, source, ());
-    random_b_in_band: true, |config, source| Paged::<CurrentPage<RandomB, InBand>, _>::new(config, source, ());
+    random_b: true, |config, source| RandomB::new(config, source, ());
+    most_free: true, |config, source| MostFree::new(config, source, ());
+    least_free: true, |config, source| LeastFree::new(config, source, ());
+    mru: true, |config, source| Mru::new(config, source, ());
+    most_free_linked: true, |config, source| Linked::<paged::MostFree, _>::new(config, source, ());
+    mru_linked: true, |config, source| Linked::<paged::Mru, _>::new(config, source, ());
+    random_b_linked: true, |config, source| {
+        Paged::<CurrentPage<paged::RandomB, InBand>, _>::new(config, source, ())
+    };
 }

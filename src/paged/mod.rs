@@ -2,7 +2,8 @@
 //!
 //! A request of at most FFCROSSOVER bytes is rounded up to a size class (SIZEMAP) and served from
 //! a page of that class; larger ones, and the pages themselves, come from an O(log n) FIRST-FIT
-//! heap (§5.3). The strategies differ only in their [`Placement`]:
+//! heap (§5.3). The strategies differ only in their [`Placement`]; the
+//! [`catalogue`](crate::catalogue) has them under their names.
 //!
 //! | strategy | placement | Brent |
 //! |---|---|---|
@@ -58,9 +59,9 @@ mod sealed {
 /// ```
 /// use core::alloc::Layout;
 /// use core::mem::MaybeUninit;
+/// use pagewise::Strategy;
 /// use pagewise::paged::{Config, CurrentPage, LeastFree, LeftHeaders, Paged};
 /// use pagewise::source::Region;
-/// use pagewise::Strategy;
 ///
 /// let memory = Box::leak(Box::new([MaybeUninit::<u8>::uninit(); 1 << 16]));
 /// let config = Config::with_page_size(4096);

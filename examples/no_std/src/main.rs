@@ -11,7 +11,8 @@ use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::panic::PanicInfo;
 
-use pagewise::paged::{Config, CurrentPage, LeastFree, LeftHeaders, Paged};
+use pagewise::catalogue::LeastFree;
+use pagewise::paged::Config;
 use pagewise::source::Region;
 use pagewise::{Freed, Strategy};
 
@@ -25,7 +26,7 @@ extern "C" fn main() -> i32 {
     // SAFETY: `main` is entered once, and nobody else names the static.
     let memory = unsafe { &mut *(&raw mut MEMORY) };
     let region = Region::from_static(memory);
-    let mut heap = Paged::<CurrentPage<LeftHeaders<LeastFree>>, _>::new(CONFIG, region, ());
+    let mut heap = LeastFree::new(CONFIG, region, ());
 
     let (small, large) = (Layout::new::<[u32; 6]>(), Layout::new::<[u8; 3000]>());
     let (Ok(first), Ok(second)) = (heap.allocate(small), heap.allocate(large)) else { return 1 };
