@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
@@ -13,6 +13,8 @@ use crate::units::bytes;
 
 /// Size of one chart, in pixels.
 const CHART: (u32, u32) = (720, 480);
+/// Font of everything but captions, and its size in pixels.
+const LABEL: (&str, u32) = ("sans-serif", 15);
 /// Charts side by side, at most.
 const ABREAST: usize = 3;
 
@@ -32,12 +34,11 @@ fn draw(all: &[Simulated]) -> anyhow::Result<String> {
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-        let drawn = root.fill(&WHITE).map_err(|error| anyhow!("{error}"));
-        drawn?;
+        root.fill(&WHITE)?;
         for (area, simulated) in root.split_evenly((lines, columns)).iter().zip(all) {
             chart(area, simulated)?;
         }
-        root.present().map_err(|error| anyhow!("{error}"))?;
+        root.present()?;
     }
     Ok(svg)
 }
@@ -63,12 +64,16 @@ fn chart(area: &DrawingArea<SVGBackend<'_>, Shift>, simulated: &Simulated) -> an
         .configure_mesh()
         .x_desc("working set (pages)")
         .y_desc("page faults (LRU)")
-        .light_line_style(WHITE)
+        .x_label_formatter(&|pages| format!("{pages:.0}"))
+        .y_label_formatter(&|faults| format!("{faults:.0}"))
+        .label_style(LABEL)
+        .light_line_style(BLACK.mix(0.05))
+        .bold_line_style(BLACK.mix(0.15))
         .draw()?;
     for (index, row) in rows.iter().enumerate() {
         let colour = Palette99::pick(index);
         // SYSTEM and the libraries, which the strategies are held against, stand out.
-        let width = if row.is_strategy() { 1 } else { 3 };
+        let width = if row.is_strategy() { 2 } else { 4 };
         let style = colour.stroke_width(width);
         let curve = row.curve.iter().map(|&(pages, faults)| (pages as f64, faults as f64));
         chart
@@ -80,6 +85,7 @@ fn chart(area: &DrawingArea<SVGBackend<'_>, Shift>, simulated: &Simulated) -> an
         .configure_series_labels()
         .position(SeriesLabelPosition::UpperRight)
         .background_style(WHITE.mix(0.8))
+        .label_font(LABEL)
         .draw()?;
     Ok(())
 }
