@@ -40,6 +40,9 @@ pub type Quick<S, M = ()> = Paged<paged::Quick, S, M>;
 /// reference 5).
 pub use crate::first_fit::FirstFit;
 
+/// BUDDY: blocks of powers of two, joined with their buddies when both are free (Knuth §2.5).
+pub use crate::buddy::Buddy;
+
 /// RANDOM(B): from the current page; the next one at random among pages with free blocks (Brent
 /// §2.8).
 pub type RandomB<S, M = ()> = Paged<CurrentPage<paged::RandomB>, S, M>;

@@ -49,6 +49,7 @@
 //! | `block` | the mechanisms: tables in dedicated memory, bits, pools |
 //! | [`first_fit`] | FIRST-FIT in O(log n), and the heap below the pages |
 //! | [`paged`] | Brent's strategies |
+//! | [`buddy`] | binary buddies |
 //! | [`catalogue`] | every strategy as a type, and (`std`, Unix) by name |
 //! | [`trace`] | traces of real programs, and recording them (feature `trace`) |
 //!
@@ -65,6 +66,7 @@
 )]
 
 mod block;
+pub mod buddy;
 pub mod catalogue;
 pub mod first_fit;
 pub mod meter;

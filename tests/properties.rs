@@ -3,7 +3,7 @@
 mod harness;
 
 use pagewise::catalogue::{
-    FirstFit, LeastFree, MostFree, Mru, NoFree, Queue, Quick, Random, RandomB, Stack,
+    Buddy, FirstFit, LeastFree, MostFree, Mru, NoFree, Queue, Quick, Random, RandomB, Stack,
 };
 use pagewise::paged::{self, Config, CurrentPage, InBand, LeftHeaders, Paged};
 use pagewise::sizemap::SizeMap;
@@ -115,6 +115,7 @@ strategies! {
     first_fit_wide: true, |config, source| {
         FirstFit::with_segments(config.unit, 256 * config.unit, 1 << 14, source, ())
     };
+    buddy: true, |config, source| Buddy::new(config.unit.max(16), 4096, source, ());
     random_b: true, |config, source| RandomB::new(config, source, ());
     most_free: true, |config, source| MostFree::new(config, source, ());
     least_free: true, |config, source| LeastFree::new(config, source, ());

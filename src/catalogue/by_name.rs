@@ -1,6 +1,8 @@
 //! The object-safe face of the catalogue: strategies chosen at run time.
 
-use super::{FirstFit, LeastFree, MostFree, Mru, NoFree, Queue, Quick, Random, RandomB, Stack};
+use super::{
+    Buddy, FirstFit, LeastFree, MostFree, Mru, NoFree, Queue, Quick, Random, RandomB, Stack,
+};
 use crate::Strategy;
 use crate::meter::Meter;
 use crate::paged::{Config, ConfigError};
@@ -119,4 +121,19 @@ const ENTRIES: &[Entry] = &[
         Mru,
         "from the current page; the next one is the page freed into most recently"
     ),
+    Entry {
+        name: "BUDDY",
+        source: "Knuth §2.5; Brent Table 7.2",
+        about: "blocks of powers of two, joined with their buddies when both are free",
+        plain: |config, capacity| {
+            let granule = config.unit.max(16);
+            let growth = config.page_size.max(64 * granule);
+            Box::new(Buddy::new(granule, growth, Reserved::new(capacity), ()))
+        },
+        metered: |config, capacity, meter| {
+            let granule = config.unit.max(16);
+            let growth = config.page_size.max(64 * granule);
+            Box::new(Buddy::new(granule, growth, Reserved::new(capacity), meter))
+        },
+    },
 ];

@@ -1,0 +1,444 @@
+//! Binary buddies (Knowlton 1965; Knuth §2.5, Algorithms R and S; "with tag bits" in Brent's Table
+//! 7.2).
+//!
+//! Blocks are 2^k granules long and start at a multiple of their length from the heap's origin. A
+//! block that is too large is split in two *buddies*; two free buddies are joined at once. A
+//! block's buddy differs from it in one bit of its address, so nothing is searched: there is a list
+//! of free blocks for each order k, and a bit for each list that is not empty.
+//!
+//! ```text
+//! granule   0       4       8      12      16      20
+//!           [ k = 2 | k = 2 |     k = 3    | k = 2 ]      the heap need not be a power of two
+//! starts    1       1       1              1
+//! free      0       1       0              1              blocks 4 and 16 are not buddies
+//! ```
+//! The tag bits lie in dedicated memory, so that blocks of a power of two are not spoilt by a
+//! header; what Knuth keeps in a free block — links and its order — lies in the free block. The
+//! heap grows at its end by what the request needs, in whole blocks.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use crate::block::table::{Plain, Table};
+use crate::meter::{Meter, Part};
+use crate::source::Source;
+use crate::strategy::{AllocError, Fault, Freed, Strategy, Tally, Usage, empty_block};
+use crate::walk::{self, Span, SpanKind};
+
+/// No block: the end of a list.
+const NIL: u32 = u32::MAX;
+/// Orders there are: no heap has 2³¹ granules.
+const ORDERS: usize = 31;
+
+/// Tag bits of 64 granules.
+#[derive(Clone, Copy, Debug)]
+struct Tags {
+    starts: u64,
+    /// Set only where `starts` is.
+    free: u64,
+}
+
+// SAFETY: every bit pattern is a value of its integers.
+unsafe impl Plain for Tags {}
+
+/// What a free block holds.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    next: u32,
+    prev: u32,
+    order: u32,
+}
+
+/// Binary buddies over a source.
+///
+/// Internal fragmentation: a block is less than twice its request. Time: O(log n) in the worst
+/// case, a split or a join for each order between the request's and the block's; O(1) otherwise.
+///
+/// Invariants:
+/// - blocks tile the heap, each 2^k granules long and at a multiple of 2^k granules;
+/// - no two buddies are both free;
+/// - a free block is on the list of its order, and holds that order;
+/// - bit k of `orders` is set iff list k is not empty.
+#[derive(Debug)]
+pub struct Buddy<S, M = ()> {
+    origin: *mut u8,
+    granules: u32,
+    granule_shift: u32,
+    /// The heap grows by multiples of so many granules, a power of two, and its origin is aligned
+    /// to as many.
+    growth: u32,
+    tags: Table<Tags>,
+    lists: [u32; ORDERS],
+    orders: u32,
+    source: S,
+    meter: M,
+    tally: Tally,
+}
+
+// SAFETY: the heap's memory belongs to the source, which the strategy owns.
+unsafe impl<S: Send, M: Send> Send for Buddy<S, M> {}
+
+impl<S: Source, M: Meter> Buddy<S, M> {
+    /// Buddies over `source`, the least of `granule` bytes, which grow by multiples of `growth`
+    /// bytes.
+    ///
+    /// # Panics
+    /// Unless both are powers of two, `granule` at least 16 and `growth` at least 64 granules; in
+    /// a `const`, at compile time.
+    #[must_use]
+    pub const fn new(granule: usize, growth: usize, source: S, meter: M) -> Self {
+        assert!(granule.is_power_of_two() && granule >= 16);
+        assert!(growth.is_power_of_two() && growth >= 64 * granule && growth <= 1 << 30);
+        Self {
+            origin: core::ptr::null_mut(),
+            granules: 0,
+            granule_shift: granule.trailing_zeros(),
+            growth: (growth / granule) as u32,
+            tags: Table::new(),
+            lists: [NIL; ORDERS],
+            orders: 0,
+            source,
+            meter,
+            tally: Tally::new(),
+        }
+    }
+
+    /// Alignment of the origin, bytes: what blocks of that length have for free.
+    fn origin_align(&self) -> usize {
+        (self.growth as usize) << self.granule_shift
+    }
+
+    /// The order of the blocks that serve a layout. Beyond the origin's alignment, a block is long
+    /// enough to have the request somewhere inside.
+    fn order_of(&self, layout: Layout) -> Option<u32> {
+        let bytes = if layout.align() <= self.origin_align() {
+            layout.size().max(layout.align())
+        } else {
+            layout.size().checked_add(layout.align())?
+        };
+        let granules = bytes.checked_next_power_of_two()?.max(1 << self.granule_shift);
+        let order = (granules >> self.granule_shift).trailing_zeros();
+        ((order as usize) < ORDERS).then_some(order)
+    }
+
+    fn bytes(&self, order: u32) -> usize {
+        1 << (order + self.granule_shift)
+    }
+
+    fn address(&self, granule: u32) -> NonNull<u8> {
+        debug_assert!(granule <= self.granules);
+        let offset = (granule as usize) << self.granule_shift;
+        // SAFETY: the granule lies in the heap, whose memory starts at `origin`.
+        unsafe { NonNull::new_unchecked(self.origin.add(offset)) }
+    }
+
+    /// The block of this order that an address lies in, if the heap reaches that far.
+    fn block_at(&self, address: NonNull<u8>, order: u32) -> Option<u32> {
+        let offset = address.addr().get().checked_sub(self.origin.addr())?;
+        let start = u32::try_from(offset >> self.granule_shift).ok()? >> order << order;
+        (start.checked_add(1 << order)? <= self.granules).then_some(start)
+    }
+
+    fn is(&self, bits: impl Fn(&Tags) -> u64, granule: u32) -> bool {
+        bits(self.tags.get(granule as usize / 64)) >> (granule % 64) & 1 == 1
+    }
+
+    fn is_start(&self, granule: u32) -> bool {
+        self.is(|tags| tags.starts, granule)
+    }
+
+    fn is_free(&self, granule: u32) -> bool {
+        self.is(|tags| tags.free, granule)
+    }
+
+    fn tag(&mut self, granule: u32, change: impl Fn(&mut Tags, u64)) {
+        change(self.tags.get_mut(granule as usize / 64), 1 << (granule % 64));
+    }
+
+    fn node(&self, block: u32) -> *mut Node {
+        self.address(block).as_ptr().cast()
+    }
+
+    /// What the free block holds.
+    fn read(&self, block: u32) -> Node {
+        // SAFETY: the block is free, so it holds the node written when it was put on its list; it
+        // is at least 16 bytes long and aligned to as many.
+        unsafe { self.node(block).read() }
+    }
+
+    /// Changes what a free block holds.
+    fn change(&mut self, block: u32, change: impl Fn(&mut Node)) {
+        // SAFETY: as `read`; `&mut self` excludes other references.
+        change(unsafe { &mut *self.node(block) });
+    }
+
+    /// Puts a block on the list of its order.
+    fn link(&mut self, block: u32, order: u32) {
+        self.tag(block, |tags, bit| {
+            tags.starts |= bit;
+            tags.free |= bit;
+        });
+        let next = core::mem::replace(&mut self.lists[order as usize], block);
+        let node = self.node(block);
+        // SAFETY: the block is free, so its bytes, at least 16 and aligned to as many, are ours.
+        unsafe { node.write(Node { next, prev: NIL, order }) };
+        self.meter.link_double(node);
+        if next != NIL {
+            self.change(next, |node| node.prev = block);
+        }
+        self.orders |= 1 << order;
+    }
+
+    /// Takes a free block off its list. Its start stays.
+    fn unlink(&mut self, block: u32) -> u32 {
+        let Node { next, prev, order } = self.read(block);
+        if next != NIL {
+            self.change(next, |node| node.prev = prev);
+        }
+        if prev != NIL {
+            self.change(prev, |node| node.next = next);
+        } else {
+            self.lists[order as usize] = next;
+            if next == NIL {
+                self.orders &= !(1 << order);
+            }
+        }
+        self.tag(block, |tags, bit| tags.free &= !bit);
+        order
+    }
+
+    /// Takes a block of this order (Algorithm R).
+    fn take(&mut self, order: u32) -> Result<u32, AllocError> {
+        if self.orders >> order == 0 {
+            self.grow(order)?;
+        }
+        let found = order + (self.orders >> order).trailing_zeros();
+        let block = self.lists[found as usize];
+        self.meter.visit(self.node(block));
+        self.unlink(block);
+        self.split(block, found, order);
+        Ok(block)
+    }
+
+    /// Splits a block in use down to an order and frees what is split off.
+    fn split(&mut self, block: u32, from: u32, to: u32) {
+        for order in (to..from).rev() {
+            self.link(block + (1 << order), order);
+        }
+    }
+
+    /// Frees a block, joining it with its buddy as often as that is free (Algorithm S).
+    fn release(&mut self, mut block: u32, mut order: u32) {
+        while let Some(buddy) = self.free_buddy(block, order) {
+            self.unlink(buddy);
+            self.tag(block | buddy, |tags, bit| tags.starts &= !bit);
+            block &= buddy;
+            order += 1;
+        }
+        self.link(block, order);
+    }
+
+    /// The buddy of a block, if it is free and whole.
+    fn free_buddy(&self, block: u32, order: u32) -> Option<u32> {
+        let buddy = block ^ (1 << order);
+        let whole = buddy + (1 << order) <= self.granules && self.is_free(buddy);
+        if !whole {
+            return None;
+        }
+        self.meter.touch(self.node(buddy));
+        (self.read(buddy).order == order).then_some(buddy)
+    }
+
+    /// Takes memory from the source so that there is a free block of this order.
+    #[cold]
+    fn grow(&mut self, order: u32) -> Result<(), AllocError> {
+        let len = 1u32 << order;
+        let end = (self.granules.checked_next_multiple_of(len))
+            .and_then(|start| start.checked_add(len)?.checked_next_multiple_of(self.growth))
+            .filter(|&end| end < 1 << ORDERS)
+            .ok_or(AllocError::Exhausted)?;
+        let bytes = ((end - self.granules) as usize) << self.granule_shift;
+        let memory = self.source.extend(bytes, self.origin_align())?;
+        if let Err(error) = self.tags.ensure(end as usize / 64, &mut self.source) {
+            // SAFETY: these bytes were taken just now and nothing uses them.
+            unsafe { self.source.retract(bytes) };
+            return Err(error);
+        }
+        if self.granules == 0 {
+            self.origin = memory.as_ptr();
+        }
+        let mut start = core::mem::replace(&mut self.granules, end);
+        while start < end {
+            // The largest block that may start here and does not leave the heap.
+            let order = start.trailing_zeros().min((end - start).ilog2());
+            self.release(start, order);
+            start += 1 << order;
+        }
+        Ok(())
+    }
+
+    /// Where in its block a request of this alignment lies.
+    fn place(&self, block: u32, layout: Layout) -> NonNull<u8> {
+        let address = self.address(block);
+        let gap = address.addr().get().wrapping_neg() & (layout.align() - 1);
+        // SAFETY: a block of the layout's order has room for the request behind the gap.
+        unsafe { address.add(gap) }
+    }
+
+    /// The memory from where a request lies to the end of its block.
+    fn memory(&self, block: u32, order: u32, layout: Layout) -> NonNull<[u8]> {
+        let place = self.place(block, layout);
+        let gap = place.addr().get() - self.address(block).addr().get();
+        NonNull::slice_from_raw_parts(place, self.bytes(order) - gap)
+    }
+
+    /// Every block in address order: start, order and whether it is free.
+    fn blocks(&self) -> impl Iterator<Item = (u32, u32, bool)> {
+        let mut start = 0;
+        core::iter::from_fn(move || {
+            (start < self.granules).then(|| {
+                let order = self.order_at(start);
+                let block = (start, order, self.is_free(start));
+                start += 1 << order;
+                block
+            })
+        })
+    }
+
+    /// Order of the block that starts at `start`: its length is the distance to the next start, a
+    /// power of two. O(log n).
+    fn order_at(&self, start: u32) -> u32 {
+        let most = if start == 0 { ORDERS as u32 - 1 } else { start.trailing_zeros() };
+        let ends_there = |&order: &u32| {
+            let end = start + (1 << order);
+            end >= self.granules || self.is_start(end)
+        };
+        (0..most).find(ends_there).unwrap_or(most)
+    }
+
+    /// The block in use that this layout was allocated at this address, if it is one.
+    fn block_in_use(&self, address: NonNull<u8>, layout: Layout) -> Option<(u32, u32)> {
+        let order = self.order_of(layout)?;
+        let block = self.block_at(address, order)?;
+        let in_use = self.is_start(block) && !self.is_free(block);
+        (in_use && self.order_at(block) == order && self.place(block, layout) == address)
+            .then_some((block, order))
+    }
+}
+
+// SAFETY: blocks tile the source's extent; tags lie in the dedicated memory, nodes in free blocks.
+// Both stay in place when the strategy moves.
+unsafe impl<S: Source, M: Meter> Strategy for Buddy<S, M> {
+    fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        if layout.size() == 0 {
+            return Ok(empty_block(layout));
+        }
+        let order = self.order_of(layout).ok_or(AllocError::Exhausted)?;
+        let block = self.take(order);
+        self.tally.held(self.source.held());
+        let block = block?;
+        self.meter.served(Part::Fit);
+        self.tally.allocated(layout.size(), self.bytes(order));
+        Ok(self.memory(block, order, layout))
+    }
+
+    unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
+        if layout.size() == 0 {
+            return;
+        }
+        debug_assert!(self.block_in_use(block, layout).is_some(), "a freed block is in use");
+        let Some(order) = self.order_of(layout) else { return };
+        let Some(start) = self.block_at(block, order) else { return };
+        self.release(start, order);
+        self.meter.served(Part::Fit);
+        self.tally.freed(layout.size(), self.bytes(order));
+    }
+
+    unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<NonNull<[u8]>> {
+        if layout.size() == 0 || new_size == 0 {
+            return None;
+        }
+        let new_layout = Layout::from_size_align(new_size, layout.align()).ok()?;
+        let (order, new_order) = (self.order_of(layout)?, self.order_of(new_layout)?);
+        let start = self.block_at(block, order)?;
+        // To grow in place, each buddy on the way must follow the block and be free.
+        let free_above = |order| self.free_buddy(start, order).is_some_and(|buddy| buddy > start);
+        if !(order..new_order).all(free_above) {
+            return None;
+        }
+        for order in order..new_order {
+            let buddy = start + (1 << order);
+            self.unlink(buddy);
+            self.tag(buddy, |tags, bit| tags.starts &= !bit);
+        }
+        self.split(start, order, new_order);
+        self.meter.served(Part::Fit);
+        let lens = (self.bytes(order), self.bytes(new_order));
+        self.tally.resized((layout.size(), new_size), lens);
+        Some(self.memory(start, new_order, new_layout))
+    }
+
+    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
+        if layout.size() == 0 || self.block_in_use(block, layout).is_none() {
+            return Freed::Unallocated;
+        }
+        // SAFETY: a block in use of this layout lies there.
+        unsafe { self.deallocate(block, layout) };
+        Freed::Freed
+    }
+
+    fn usage(&self) -> Usage {
+        self.tally.usage()
+    }
+
+    fn walk(&self, visit: &mut dyn FnMut(Span)) {
+        for (start, order, free) in self.blocks() {
+            let kind = if free { SpanKind::Free } else { SpanKind::Block };
+            visit(Span { start: self.address(start).addr().get(), len: self.bytes(order), kind });
+        }
+        walk::dedicated(&self.source, visit);
+    }
+
+    fn audit(&self) -> Result<(), Fault> {
+        let mut free_blocks = [0u32; ORDERS];
+        let mut starts = 0;
+        for (start, order, free) in self.blocks() {
+            let at = self.address(start).addr().get();
+            Fault::unless(self.is_start(start), "a block has a start", at)?;
+            Fault::unless(start % (1 << order) == 0, "a block is aligned to its length", at)?;
+            Fault::unless(start + (1 << order) <= self.granules, "no block leaves the heap", at)?;
+            if free {
+                Fault::unless(self.read(start).order == order, "a free block knows its order", at)?;
+                let joined = self.free_buddy(start, order).is_none();
+                Fault::unless(joined, "no two buddies are both free", at)?;
+                free_blocks[order as usize] += 1;
+            }
+            starts += 1;
+        }
+        let tagged: u32 = (0..self.granules as usize / 64)
+            .map(|word| self.tags.get(word).starts.count_ones())
+            .sum();
+        let origin = self.origin.addr();
+        Fault::unless(tagged == starts, "only blocks have starts", origin)?;
+        for (order, &count) in free_blocks.iter().enumerate() {
+            let (mut block, mut prev, mut members) = (self.lists[order], NIL, 0);
+            while block != NIL {
+                let at = self.address(block).addr().get();
+                Fault::unless(self.is_free(block), "a list has free blocks", at)?;
+                Fault::unless(self.read(block).prev == prev, "prev undoes next", at)?;
+                members += 1;
+                Fault::unless(members <= count, "a list has every free block once", at)?;
+                (prev, block) = (block, self.read(block).next);
+            }
+            Fault::unless(members == count, "a list has every free block once", origin)?;
+            let marked = self.orders >> order & 1 == 1;
+            Fault::unless(marked == (count > 0), "a bit is set iff its list is not empty", origin)?;
+        }
+        walk::check(self)
+    }
+}
