@@ -2,8 +2,9 @@
 //!
 //! `cargo bench -p pagewise-lab --bench paging`
 
-// The lab is a binary, whose modules a benchmark can use only so.
-#[allow(dead_code)]
+// The lab is a binary, whose modules a benchmark can use only so. Without a test harness their unit
+// tests, and what those use, fall away.
+#[allow(dead_code, unused_imports)]
 #[path = "../src/paging/mod.rs"]
 mod paging;
 
