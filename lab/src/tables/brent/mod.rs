@@ -5,6 +5,7 @@ mod equal;
 mod mixed;
 mod pqsim;
 mod tridiag;
+mod worst_case;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -77,6 +78,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { number: "3.2", steps: pqsim::ROWS, run: pqsim::table_3_2 },
     Experiment { number: "3.3", steps: 2 * pqsim::ROWS, run: pqsim::table_3_3 },
     Experiment { number: "3.4", steps: pqsim::TOLERANCES, run: pqsim::table_3_4 },
+    Experiment { number: "6.1", steps: worst_case::RUNS, run: worst_case::table_6_1 },
     Experiment { number: "7.1", steps: 1, run: mixed::table_7_1 },
     Experiment { number: "7.2", steps: mixed::RUNS, run: mixed::table_7_2 },
 ];

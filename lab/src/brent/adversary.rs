@@ -1,0 +1,182 @@
+//! Request sequences made to fragment memory: what Theorem 6.1 of Brent (1984) bounds.
+//!
+//! An adversary may have M bytes in use at a time, in blocks of at most n bytes, and wants the
+//! strategy to need as much memory S as possible. All here go by ascending sizes: fill memory with
+//! small blocks, keep a few that spoil much, free the others, go on with larger ones.
+//!
+//! - [`robson`]: keeps what covers a residue class of addresses, so that no gap holds a block of
+//!   the next size, 2ⁱ (Robson 1971, 1974: no strategy manages on less than ½ M log₂ n).
+//! - [`pins`]: keeps one block in each stretch of memory: with sizes just above a size class and
+//!   stretches of a page, no page comes free (as Knuth's against buddies, volume 1, §2.5).
+//! - [`search`]: sizes and stretches of `pins`, improved at random.
+//!
+//! Uses nothing but the library: its tests (`tests/theorem_6_1.rs`) share this file.
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+use pagewise::Strategy;
+use pagewise::walk::SpanKind;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+/// A strategy under attack.
+pub(crate) struct Game<'s> {
+    strategy: &'s mut (dyn Strategy + 's),
+    /// M, bytes.
+    budget: usize,
+    requested: usize,
+    /// Start and size of the blocks in use.
+    live: Vec<(NonNull<u8>, usize)>,
+}
+
+impl<'s> Game<'s> {
+    /// Nothing in use yet, and at most `budget` bytes ever.
+    pub(crate) fn new(strategy: &'s mut (dyn Strategy + 's), budget: usize) -> Self {
+        Self { strategy, budget, requested: 0, live: Vec::new() }
+    }
+
+    /// S: bytes of memory taken, but for bookkeeping. Memory taken is never given back, so it is
+    /// the most that was needed. O(blocks).
+    pub(crate) fn storage(&self) -> usize {
+        let mut storage = 0;
+        self.strategy.walk(&mut |span| {
+            if span.kind != SpanKind::Header {
+                storage += span.len;
+            }
+        });
+        storage
+    }
+
+    /// Allocates blocks of this size, as many as M permits.
+    fn fill(&mut self, size: usize) {
+        let layout = Layout::from_size_align(size, 1).expect("an alignment of 1");
+        while self.requested + size <= self.budget {
+            let Ok(block) = self.strategy.allocate(layout) else { return };
+            self.requested += size;
+            self.live.push((block.cast(), size));
+        }
+    }
+
+    /// Frees all blocks but those that `keep` chooses by address and size, in address order.
+    fn keep(&mut self, mut keep: impl FnMut(usize, usize) -> bool) {
+        self.live.sort_unstable_by_key(|&(block, _)| block);
+        let strategy = &mut *self.strategy;
+        self.live.retain(|&(block, size)| {
+            let kept = keep(block.addr().get(), size);
+            if !kept {
+                let layout = Layout::from_size_align(size, 1).expect("an alignment of 1");
+                // SAFETY: the block is in use with this layout, and is forgotten here.
+                unsafe { strategy.deallocate(block, layout) };
+            }
+            kept
+        });
+        self.requested = self.live.iter().map(|&(_, size)| size).sum();
+    }
+}
+
+/// Whether a block covers an address ≡ `residue` modulo `modulus`.
+fn covers(start: usize, size: usize, residue: usize, modulus: usize) -> bool {
+    (residue + modulus - start % modulus) % modulus < size
+}
+
+/// Robson's adversary, for blocks of up to n = `largest` bytes.
+pub(crate) fn robson(game: &mut Game<'_>, largest: usize) {
+    game.fill(1);
+    let mut residue = 0;
+    for step in 1..=largest.ilog2() {
+        let size = 1 << step;
+        // What gaps a kept block spoils for the new size.
+        let spoilt = |residue: usize| -> usize {
+            let live = game.live.iter();
+            let kept = live.filter(|(block, len)| covers(block.addr().get(), *len, residue, size));
+            kept.map(|&(_, len)| size - len).sum()
+        };
+        let other = residue + size / 2;
+        if spoilt(other) > spoilt(residue) {
+            residue = other;
+        }
+        game.keep(|start, len| covers(start, len, residue, size));
+        game.fill(size);
+    }
+}
+
+/// A step of [`pins`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// Size of the blocks, bytes.
+    pub(crate) size: usize,
+    /// One block stays in each stretch of so many bytes.
+    pub(crate) stretch: usize,
+}
+
+/// Fills memory with blocks of each step's size, having freed all but one in each stretch.
+pub(crate) fn pins(game: &mut Game<'_>, steps: &[Step]) {
+    for (index, step) in steps.iter().enumerate() {
+        if let Some(before) = index.checked_sub(1) {
+            let mut last = None;
+            game.keep(|start, _| {
+                let stretch = Some(start / steps[before].stretch);
+                std::mem::replace(&mut last, stretch) != stretch
+            });
+        }
+        game.fill(step.size);
+    }
+}
+
+/// The classes of §6.1 for blocks of up to n = `largest` bytes: s₁ = 1, s_{j+1} = min(n, ⌊e s_j⌋).
+pub(crate) fn classes(largest: usize) -> Vec<usize> {
+    let next = |&class: &usize| {
+        let grown = (class as f64 * std::f64::consts::E) as usize;
+        (class < largest).then_some(grown.min(largest))
+    };
+    std::iter::successors(Some(1), next).collect()
+}
+
+/// The steps against pages of `page` bytes: the least size of each class, one block in each page.
+pub(crate) fn class_steps(classes: &[usize], page: usize) -> Vec<Step> {
+    let least = [1].into_iter().chain(classes.iter().map(|class| class + 1));
+    least.zip(classes).map(|(size, _)| Step { size, stretch: page }).collect()
+}
+
+/// The steps against FIRST-FIT: powers of two, every other block.
+pub(crate) fn doubling_steps(largest: usize) -> Vec<Step> {
+    (0..=largest.ilog2()).map(|step| Step { size: 1 << step, stretch: 2 << step }).collect()
+}
+
+/// Improves `steps` at random, `tries` times; `storage` tells what S a strategy needs for them.
+/// Returns the most.
+pub(crate) fn search(
+    mut steps: Vec<Step>,
+    largest: usize,
+    page: usize,
+    tries: u32,
+    seed: u64,
+    mut storage: impl FnMut(&[Step]) -> usize,
+) -> usize {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut most = storage(&steps);
+    for _ in 0..tries {
+        let mut changed = steps.clone();
+        let at = random.random_range(0..changed.len());
+        match random.random_range(0..4) {
+            0 => changed[at].size = random.random_range(1..=largest),
+            1 => changed[at].stretch = 1 << random.random_range(1..=page.ilog2()),
+            2 if changed.len() > 2 => drop(changed.remove(at)),
+            _ => changed.insert(at, Step { size: random.random_range(1..=largest), stretch: page }),
+        }
+        changed.sort_by_key(|step| step.size);
+        let found = storage(&changed);
+        if found >= most {
+            (most, steps) = (found, changed);
+        }
+    }
+    most
+}
+
+/// What Lemma 6.2 grants the page strategies, exactly: class j, whose least size is σ, never needs
+/// more than ⌈⌊M/σ⌋/⌊p/s⌋⌉ pages, since it takes a new one only when all it has are full. Bytes.
+pub(crate) fn bound(classes: &[usize], budget: usize, page: usize) -> usize {
+    let least = [1].into_iter().chain(classes.iter().map(|class| class + 1));
+    least.zip(classes).map(|(least, class)| (budget / least).div_ceil(page / class) * page).sum()
+}
