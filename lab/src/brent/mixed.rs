@@ -9,8 +9,6 @@ use std::ptr::NonNull;
 use pagewise::trace::Event;
 use pagewise::{Strategy, Usage};
 
-use crate::generate::{Distribution, Process};
-
 /// Alignment of every block, bytes; on the paper's machines all sizes are multiples of 8.
 const ALIGN: usize = 8;
 
@@ -23,15 +21,13 @@ pub(crate) trait Watch {
     fn second(&mut self, usage: &Usage);
 }
 
-/// Runs a strategy for so many simulated seconds, on sizes `scale` times those of the
-/// distribution. Returns how many blocks were allocated.
+/// Runs a strategy over the events of a simulated process, on sizes `scale` times as large. Returns
+/// how many blocks were allocated.
 ///
 /// # Errors
 /// If the strategy has no memory.
 pub(crate) fn run(
-    distribution: &Distribution,
-    seconds: f64,
-    seed: u64,
+    events: impl IntoIterator<Item = Event>,
     scale: usize,
     strategy: &mut (dyn Strategy + '_),
     watch: &mut impl Watch,
@@ -39,7 +35,7 @@ pub(crate) fn run(
     let mut blocks: Vec<Option<(NonNull<u8>, Layout)>> = Vec::new();
     let (mut now, mut second) = (0_u64, 0_u64);
     let mut allocations = 0;
-    for event in Process::new(distribution, seconds, seed) {
+    for event in events {
         match event {
             Event::Allocate { slot, size, .. } => {
                 let layout = Layout::from_size_align(usize::try_from(size)? * scale, ALIGN)?;

@@ -3,11 +3,12 @@
 //!
 //! Files, in the order they build on each other: `memory` (a simulated program's blocks),
 //! `leftist` and `pqsim` (§3.2), `tridiag` (§3.1), `mixed`
-//! (§7), `adversary` (§6).
+//! and `resident` (§7), `adversary` (§6).
 
 pub(crate) mod adversary;
 pub(crate) mod leftist;
 pub(crate) mod memory;
 pub(crate) mod mixed;
 pub(crate) mod pqsim;
+pub(crate) mod resident;
 pub(crate) mod tridiag;

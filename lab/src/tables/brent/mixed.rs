@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use super::{Made, Options};
 use crate::brent::mixed::{self, Efficiency, Watch};
-use crate::generate::Distribution;
+use crate::generate::{Distribution, Process};
 use crate::progress::Progress;
 use crate::tables::table::{Column, Pair, Table};
 
@@ -22,7 +22,7 @@ const YKTVMV: &str = "yktvmv-like";
 /// Unit of all sizes, bytes (§7.1).
 pub(super) const UNIT: usize = 8;
 /// Address space, of which only what is touched takes memory.
-const CAPACITY: usize = 1 << 32;
+pub(super) const CAPACITY: usize = 1 << 32;
 
 pub(super) fn yktvmv() -> anyhow::Result<Distribution> {
     Distribution::load(YKTVMV)
@@ -152,8 +152,8 @@ fn measure(
     let counter = Counter::new();
     let mut strategy = build("LEAST-FREE", config, &counter)?;
     let mut efficiency = Efficiency::after(warm_up);
-    let blocks =
-        mixed::run(distribution, seconds, options.seed, 1, &mut *strategy, &mut efficiency)?;
+    let events = Process::new(distribution, seconds, options.seed);
+    let blocks = mixed::run(events, 1, &mut *strategy, &mut efficiency)?;
     Ok([efficiency.mean(), counter.items() as f64 / blocks as f64])
 }
 

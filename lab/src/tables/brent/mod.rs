@@ -3,6 +3,7 @@
 
 mod equal;
 mod mixed;
+mod paging;
 mod pqsim;
 mod tridiag;
 mod worst_case;
@@ -81,6 +82,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { number: "6.1", steps: worst_case::RUNS, run: worst_case::table_6_1 },
     Experiment { number: "7.1", steps: 1, run: mixed::table_7_1 },
     Experiment { number: "7.2", steps: mixed::RUNS, run: mixed::table_7_2 },
+    Experiment { number: "7.3", steps: paging::RUNS, run: paging::table_7_3 },
 ];
 
 fn parse_number(text: &str) -> Result<&'static Experiment, Usage> {
