@@ -119,8 +119,10 @@ fn with_bookkeeping_the_pages_touched_are_those_that_compare_counts() {
     let compared = pagewise(&["compare", &bench.trace(), "--json", "--repeat", "1"]).succeeds();
     let compared: Vec<Value> = serde_json::from_str(&compared).unwrap();
     let strategies = || compared.iter().filter(|row| row["strategy"] != "SYSTEM");
-    let simulated = rows(&[&bench.trace(), "--bookkeeping"]);
-    let plain = rows(&[&bench.trace()]);
+    // SAFETY: a plain query.
+    let os_page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.to_string();
+    let simulated = rows(&[&bench.trace(), "--page-size", &os_page, "--bookkeeping"]);
+    let plain = rows(&[&bench.trace(), "--page-size", &os_page]);
     for ((row, simulated), plain) in strategies().zip(&simulated).zip(&plain) {
         assert_eq!(row["strategy"], simulated["strategy"]);
         assert_eq!(row["pages_touched"], simulated["pages_touched"], "{row}");
@@ -151,13 +153,15 @@ fn a_simulation_can_be_repeated() {
 #[test]
 fn the_report_has_every_table_and_markdown_the_overview() {
     let bench = Workbench::new();
-    let report = pagewise(&["simulate", &bench.trace(), "--clock"]).succeeds();
+    let trace = bench.trace();
+    let report = pagewise(&["simulate", &trace, &trace, "--clock"]).succeeds();
     for part in
         ["seed ", "small: pages of 4.0 KiB", "CLOCK 10 %", " *", "Page-fault curve", "Fewest"]
     {
         assert!(report.contains(part), "{part}: {report}");
     }
-    let markdown = pagewise(&["simulate", &bench.trace(), "--markdown"]).succeeds();
+    assert!(!pagewise(&["simulate", &trace]).succeeds().contains("Fewest"));
+    let markdown = pagewise(&["simulate", &trace, "--markdown"]).succeeds();
     assert!(markdown.contains("\n| trace | peak | 10 %: fewest | SYSTEM |"), "{markdown}");
     assert!(markdown.contains("\n| SYSTEM | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 |"), "{markdown}");
 }

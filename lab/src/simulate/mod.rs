@@ -77,7 +77,7 @@ pub(crate) struct Args {
     /// Print one JSON row per trace, page size and strategy instead of tables
     #[arg(long)]
     json: bool,
-    /// Print the overview as Markdown
+    /// Print only the overview, as Markdown
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
     /// Draw the page-fault curves into this SVG file
@@ -139,7 +139,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json {
         let rows: Vec<&Row> = simulated.iter().flat_map(|one| &one.rows).collect();
         println!("{}", serde_json::to_string_pretty(&rows)?);
-    } else {
+    } else if args.markdown || traces.len() > 1 {
         print!("{}", overview::of(&simulated, args.markdown));
     }
     Ok(ExitCode::SUCCESS)

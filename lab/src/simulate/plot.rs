@@ -11,8 +11,10 @@ use super::row::{Row, Simulated};
 use crate::output;
 use crate::units::bytes;
 
-/// Size of one chart, in pixels.
-const CHART: (u32, u32) = (720, 480);
+/// Width of one chart, in pixels.
+const WIDTH: u32 = 720;
+/// Height of one chart: least, and for each entry of the legend, in pixels.
+const HEIGHT: (u32, u32) = (480, 20);
 /// Font of everything but captions, and its size in pixels.
 const LABEL: (&str, u32) = ("sans-serif", 15);
 /// Charts side by side, at most.
@@ -30,7 +32,10 @@ pub(super) fn write(path: &Path, all: &[Simulated]) -> anyhow::Result<()> {
 fn draw(all: &[Simulated]) -> anyhow::Result<String> {
     let columns = all.len().clamp(1, ABREAST);
     let lines = all.len().div_ceil(columns).max(1);
-    let size = (CHART.0 * columns as u32, CHART.1 * lines as u32);
+    let entries = all.iter().map(|one| one.rows.len() as u32).max().unwrap_or(0);
+    // The axis and the caption take as much as five entries.
+    let height = HEIGHT.0.max(HEIGHT.1 * (entries + 5));
+    let size = (WIDTH * columns as u32, height * lines as u32);
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();

@@ -83,20 +83,20 @@ fn texts(column: &Column) -> Vec<String> {
     column.values.iter().map(text).collect()
 }
 
-/// The page-fault curves at every power of two: a line for each working set.
+/// The page-fault curves at every power of two.
 fn curve(simulated: &Simulated) -> Sheet {
     let rows: Vec<&Row> = simulated.rows.iter().filter(|row| !row.curve.is_empty()).collect();
     let most = rows.iter().filter_map(|row| row.curve.last()).map(|(pages, _)| *pages).max();
-    let most = most.unwrap_or(0).next_power_of_two();
-    let line = |pages: usize| {
-        let faults = rows.iter().map(|row| row.on_curve(pages).map_or("-".into(), thousands));
-        [thousands(pages as u64)].into_iter().chain(faults).collect()
+    let most = most.unwrap_or(1).next_power_of_two();
+    let powers = || (0..=most.ilog2()).map(|power| 1 << power);
+    let row = |row: &&Row| {
+        let faults = powers().map(|pages| row.on_curve(pages).map_or("-".to_owned(), thousands));
+        [row.strategy.clone()].into_iter().chain(faults).collect()
     };
-    let powers = (0..usize::BITS).map(|power| 1 << power).take_while(|&pages| pages <= most);
-    let heads = rows.iter().map(|row| row.short_name().to_owned());
+    let heads = powers().map(|pages: usize| thousands(pages as u64));
     Sheet {
-        heads: ["working set".to_owned()].into_iter().chain(heads).collect(),
-        rows: powers.map(line).collect(),
+        heads: ["pages".to_owned()].into_iter().chain(heads).collect(),
+        rows: rows.iter().map(row).collect(),
     }
 }
 
