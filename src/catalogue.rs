@@ -13,6 +13,7 @@
 //! # Ok::<(), pagewise::paged::ConfigError>(())
 //! ```
 
+use crate::fit::{self, BoundaryTagHeap};
 use crate::paged::{self, CurrentPage, LeftHeaders, Paged};
 
 #[cfg(all(feature = "std", unix))]
@@ -39,6 +40,12 @@ pub type Quick<S, M = ()> = Paged<paged::Quick, S, M>;
 /// FIRST-FIT: each block at the lowest possible address, found through segments (Brent §2.6, his
 /// reference 5).
 pub use crate::first_fit::FirstFit;
+
+/// BEST-FIT: the smallest free block that fits, the lowest of those (Knuth §2.5; Hasan & Chang §2).
+pub type BestFit<S, M = ()> = BoundaryTagHeap<fit::Best, S, M>;
+
+/// WORST-FIT: the largest free block, the lowest of those (Knuth §2.5; Hasan & Chang §2).
+pub type WorstFit<S, M = ()> = BoundaryTagHeap<fit::Worst, S, M>;
 
 /// BUDDY: blocks of powers of two, joined with their buddies when both are free (Knuth §2.5).
 pub use crate::buddy::Buddy;

@@ -48,6 +48,7 @@
 //! | [`sizemap`] | size classes, four ways, one of them optimal |
 //! | `block` | the mechanisms: tables in dedicated memory, bits, pools |
 //! | [`first_fit`] | FIRST-FIT in O(log n), and the heap below the pages |
+//! | [`fit`] | best and worst fit over a heap with boundary tags |
 //! | [`paged`] | Brent's strategies |
 //! | [`buddy`] | binary buddies |
 //! | [`catalogue`] | every strategy as a type, and (`std`, Unix) by name |
@@ -55,7 +56,7 @@
 //!
 //! # Features
 //! - `std` (default): [`source::Reserved`], [`catalogue::find`], [`sizemap::optimise`]. Without it the
-//!   crate is `no_std`, has no dependency and needs no allocator.
+//!   crate is `no_std`, depends on `bitflags` alone and needs no allocator.
 //! - `trace`: [`trace`].
 
 #![cfg_attr(not(feature = "std"), no_std)]
@@ -69,6 +70,7 @@ mod block;
 pub mod buddy;
 pub mod catalogue;
 pub mod first_fit;
+pub mod fit;
 pub mod meter;
 pub mod paged;
 pub mod sizemap;

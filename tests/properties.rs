@@ -3,7 +3,8 @@
 mod harness;
 
 use pagewise::catalogue::{
-    Buddy, FirstFit, LeastFree, MostFree, Mru, NoFree, Queue, Quick, Random, RandomB, Stack,
+    BestFit, Buddy, FirstFit, LeastFree, MostFree, Mru, NoFree, Queue, Quick, Random, RandomB,
+    Stack, WorstFit,
 };
 use pagewise::paged::{self, Config, CurrentPage, InBand, LeftHeaders, Paged};
 use pagewise::sizemap::SizeMap;
@@ -48,7 +49,7 @@ const CONFIGS: [Config; 7] = [
 const REGION: usize = 4 << 20;
 
 macro_rules! strategies {
-    ($($name:ident: $reuses:literal, |$config:ident, $source:ident| $make:expr;)*) => {$(
+    ($bookkeeping:ident; $($name:ident: $reuses:literal, |$config:ident, $source:ident| $make:expr;)*) => {$(
         mod $name {
             use super::*;
 
@@ -67,7 +68,8 @@ macro_rules! strategies {
                     let mut memory = harness::Memory::new(REGION);
                     // SAFETY: the strategy is dropped before the memory.
                     let mut strategy = make(CONFIGS[config], unsafe { memory.region() });
-                    harness::drive(&mut strategy, &requests);
+                    let bookkeeping = harness::Bookkeeping::$bookkeeping;
+                    harness::drive(&mut strategy, bookkeeping, &requests);
                 }
             }
 
@@ -87,12 +89,14 @@ macro_rules! strategies {
 
             #[test]
             fn a_region_too_small_for_anything_only_fails() {
-                for bytes in [0, 8, 64, 512, 1000] {
+                for bytes in [0usize, 8, 64, 512, 1000] {
                     let mut memory = harness::Memory::new(bytes);
                     // SAFETY: the strategy is dropped before the memory.
                     let mut strategy = make(Config::new(), unsafe { memory.region() });
                     for _ in 0..3 {
-                        let layout = std::alloc::Layout::new::<[u64; 8]>();
+                        // Tags alone would leave room for less than all of the region.
+                        let layout = std::alloc::Layout::array::<u8>(bytes.max(64));
+                        let layout = layout.expect("a valid layout");
                         assert!(pagewise::Strategy::allocate(&mut strategy, layout).is_err());
                         pagewise::Strategy::audit(&strategy).expect("every invariant holds");
                     }
@@ -106,6 +110,7 @@ macro_rules! strategies {
 type Linked<O, S> = Paged<CurrentPage<LeftHeaders<O>, InBand>, S>;
 
 strategies! {
+    Apart;
     stack: true, |config, source| Stack::new(config, source, ());
     queue: true, |config, source| Queue::new(config, source, ());
     random: true, |config, source| Random::new(config, source, ());
@@ -125,4 +130,10 @@ strategies! {
     random_b_linked: true, |config, source| {
         Paged::<CurrentPage<paged::RandomB, InBand>, _>::new(config, source, ())
     };
+}
+
+strategies! {
+    InBand;
+    best_fit: true, |config, source| BestFit::new(config.page_size, source, ());
+    worst_fit: true, |config, source| WorstFit::new(config.page_size, source, ());
 }

@@ -3,3 +3,4 @@
 pub(crate) mod bits;
 pub(crate) mod pools;
 pub(crate) mod table;
+pub(crate) mod tag;

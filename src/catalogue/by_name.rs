@@ -1,7 +1,8 @@
 //! The object-safe face of the catalogue: strategies chosen at run time.
 
 use super::{
-    Buddy, FirstFit, LeastFree, MostFree, Mru, NoFree, Queue, Quick, Random, RandomB, Stack,
+    BestFit, Buddy, FirstFit, LeastFree, MostFree, Mru, NoFree, Queue, Quick, Random, RandomB,
+    Stack, WorstFit,
 };
 use crate::Strategy;
 use crate::meter::Meter;
@@ -78,6 +79,25 @@ macro_rules! paged {
     };
 }
 
+/// A row for a fit over a heap with boundary tags.
+macro_rules! fit {
+    ($name:literal, $strategy:ident, $about:literal) => {
+        Entry {
+            name: $name,
+            source: "Knuth §2.5; Hasan & Chang §2",
+            about: $about,
+            plain: |config, capacity| {
+                let growth = config.page_size;
+                Box::new($strategy::new(growth, Reserved::new(capacity), ()))
+            },
+            metered: |config, capacity, meter| {
+                let growth = config.page_size;
+                Box::new($strategy::new(growth, Reserved::new(capacity), meter))
+            },
+        }
+    };
+}
+
 const ENTRIES: &[Entry] = &[
     paged!("STACK", "Brent §2.1", Stack, "one stack of free blocks for each size class"),
     paged!("QUEUE", "Brent §2.2", Queue, "one queue of free blocks for each size class"),
@@ -136,4 +156,6 @@ const ENTRIES: &[Entry] = &[
             Box::new(Buddy::new(granule, growth, Reserved::new(capacity), meter))
         },
     },
+    fit!("BEST-FIT", BestFit, "the smallest free block that fits, the lowest of those"),
+    fit!("WORST-FIT", WorstFit, "the largest free block, the lowest of those"),
 ];

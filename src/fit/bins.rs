@@ -1,0 +1,331 @@
+//! BEST-FIT and WORST-FIT: free blocks in bins by size, each bin a tree; O(log n).
+//!
+//! ```text
+//! bin       1  2  3 …  63 | 64–95  96–127  128–191  192–255  256–383 …    cells
+//! occupied  0  1  1     0 |   1      0        1        0        0         bits
+//! root         ●  ●           ●               ●
+//! ```
+//! Below 64 cells (1 KiB) a bin has blocks of one size, above there are two bins for each doubling.
+//! Bits say which bins have blocks. Within a bin the free blocks themselves are the nodes of a
+//! *treap* (Seidel & Aragon 1996): a search tree by size, then address, and a heap by a priority
+//! that is a hash of the address, so that it needs no memory and its expected depth is O(log n)
+//! whatever the order of requests. Its two links are the block's.
+//!
+//! The address is in the order because equal sizes are the common case, and the lowest of them
+//! keeps the upper end of the heap free.
+
+use core::marker::PhantomData;
+
+use super::policy::{Policy, certain, fit};
+use super::sealed;
+use crate::block::bits;
+use crate::block::tag::{Block, Cells, Link, NONE};
+use crate::meter::Meter;
+use crate::strategy::Fault;
+
+/// Sizes in cells below which each has a bin.
+const EXACT: u32 = 64;
+
+/// Bins: for the exact sizes, and two for each further doubling up to 2³⁰ cells.
+const BINS: usize = EXACT as usize + 2 * (30 - EXACT.ilog2() as usize);
+
+/// The bin of a size.
+#[inline(always)]
+fn bin_of(len: u32) -> usize {
+    if len < EXACT {
+        return len as usize;
+    }
+    let doubling = len.ilog2();
+    let upper_half = len >> (doubling - 1) & 1;
+    (EXACT + 2 * (doubling - EXACT.ilog2()) + upper_half) as usize
+}
+
+/// A node's place in the heap order: a bijection, so no two are equal (Wellons, *lowbias32*).
+#[inline(always)]
+fn priority(start: u32) -> u32 {
+    let mut hash = start;
+    hash = (hash ^ hash >> 16).wrapping_mul(0x7feb_352d);
+    hash = (hash ^ hash >> 15).wrapping_mul(0x846c_a68b);
+    hash ^ hash >> 16
+}
+
+/// Which of the blocks that fit is taken.
+pub trait Choice: sealed::Sealed {
+    /// The block for `len` cells.
+    #[doc(hidden)]
+    #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
+    fn choose<M: Meter>(bins: &Bins<Self>, len: u32, cells: &Cells, meter: &M) -> Option<Block>
+    where
+        Self: Sized;
+}
+
+/// The lowest of the smallest blocks that fit.
+#[derive(Debug)]
+pub struct Smallest;
+
+/// The lowest of the largest blocks.
+#[derive(Debug)]
+pub struct Largest;
+
+/// Free blocks in bins. Invariants: a bin's bit is set iff it has a root; each bin is a treap of
+/// the free blocks of its sizes.
+///
+/// An alignment above a cell's is looked for in the block chosen for the size alone, then in the
+/// one that would hold the request wherever it starts.
+#[derive(Debug)]
+pub struct Bins<C> {
+    occupied: [u64; BINS.div_ceil(u64::BITS as usize)],
+    roots: [u32; BINS],
+    choice: PhantomData<C>,
+}
+
+/// BEST-FIT: the smallest block that fits; among equals the lowest.
+pub type Best = Bins<Smallest>;
+
+/// WORST-FIT: the largest block; among equals the lowest.
+pub type Worst = Bins<Largest>;
+
+/// Where a link to a node is kept: the bin's root, or a link of the node above.
+#[derive(Clone, Copy)]
+enum Slot {
+    Root(usize),
+    Of(u32, Link),
+}
+
+impl<C> Bins<C> {
+    #[inline(always)]
+    fn get(&self, slot: Slot, cells: &Cells) -> u32 {
+        match slot {
+            Slot::Root(bin) => self.roots[bin],
+            Slot::Of(node, link) => cells.link(node, link),
+        }
+    }
+
+    #[inline(always)]
+    fn set(&mut self, slot: Slot, to: u32, cells: &mut Cells) {
+        match slot {
+            Slot::Root(bin) => self.roots[bin] = to,
+            Slot::Of(node, link) => cells.set_link(node, link, to),
+        }
+    }
+
+    /// Whether a block comes before a node of its bin. In a bin of one size the node's size is
+    /// not read.
+    #[inline(always)]
+    fn precedes(block: Block, node: u32, cells: &Cells) -> bool {
+        if block.len < EXACT {
+            block.start < node
+        } else {
+            (block.len, block.start) < (cells.block(node).len, node)
+        }
+    }
+
+    /// The lowest of the smallest blocks of at least `len` cells.
+    fn smallest<M: Meter>(&self, len: u32, cells: &Cells, meter: &M) -> Option<Block> {
+        let bin = bin_of(len);
+        if len < EXACT {
+            let bin = bits::first(&self.occupied, bin)?;
+            return Some(self.first(bin, cells, meter));
+        }
+        self.at_least(bin, len, cells, meter).or_else(|| {
+            let bin = (bin + 1 < BINS).then(|| bits::first(&self.occupied, bin + 1))??;
+            Some(self.first(bin, cells, meter))
+        })
+    }
+
+    /// The first block of an occupied bin.
+    fn first<M: Meter>(&self, bin: usize, cells: &Cells, meter: &M) -> Block {
+        cells.block(self.outermost(bin, Link::First, cells, meter))
+    }
+
+    /// The node of an occupied bin that is reached by following this link to the end.
+    fn outermost<M: Meter>(&self, bin: usize, link: Link, cells: &Cells, meter: &M) -> u32 {
+        let mut node = self.roots[bin];
+        loop {
+            meter.visit(cells.header(node));
+            match cells.link(node, link) {
+                NONE => return node,
+                next => node = next,
+            }
+        }
+    }
+
+    /// The first block of a bin that has at least `len` cells.
+    fn at_least<M: Meter>(&self, bin: usize, len: u32, cells: &Cells, meter: &M) -> Option<Block> {
+        let mut found = None;
+        let mut node = self.roots[bin];
+        while node != NONE {
+            meter.visit(cells.header(node));
+            let block = cells.block(node);
+            let fits = block.len >= len;
+            if fits {
+                found = Some(block);
+            }
+            node = cells.link(node, if fits { Link::First } else { Link::Second });
+        }
+        found
+    }
+
+    /// Checks the tree below a node whose blocks lie between these two in the order. The
+    /// priorities, which fall on the way down, keep it from going round in a circle.
+    fn audit_tree(
+        &self,
+        node: u32,
+        between: [(u32, u32); 2],
+        cells: &Cells,
+        visit: &mut dyn FnMut(Block),
+    ) -> Result<(), Fault> {
+        let at = cells.contents(node).addr();
+        Fault::unless(node < cells.end(), "a link leads to a block", at)?;
+        Fault::unless(!cells.is_in_use(node), "a block in a bin is free", at)?;
+        let block = cells.block(node);
+        let key = (block.len, node);
+        let ordered = between[0] < key && key < between[1];
+        Fault::unless(ordered, "a bin is in order of size and address", at)?;
+        visit(block);
+        let sides = [(Link::First, [between[0], key]), (Link::Second, [key, between[1]])];
+        for (link, between) in sides {
+            let child = cells.link(node, link);
+            if child != NONE {
+                let falls = priority(child) < priority(node);
+                Fault::unless(falls, "priorities fall from a node to its children", at)?;
+                self.audit_tree(child, between, cells, visit)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<C> sealed::Sealed for Bins<C> {}
+
+#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
+impl<C: Choice> Policy for Bins<C> {
+    const EMPTY: Self = Self {
+        occupied: [0; BINS.div_ceil(u64::BITS as usize)],
+        roots: [NONE; BINS],
+        choice: PhantomData,
+    };
+
+    fn insert<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) {
+        let bin = bin_of(block.len);
+        bits::set(&mut self.occupied, bin);
+        let mut slot = Slot::Root(bin);
+        let mut node = self.roots[bin];
+        // The new node's place is above the first of lower priority …
+        while node != NONE && priority(node) > priority(block.start) {
+            meter.visit(cells.header(node));
+            let link = if Self::precedes(block, node, cells) { Link::First } else { Link::Second };
+            slot = Slot::Of(node, link);
+            node = cells.link(node, link);
+        }
+        meter.link(cells.header(block.start));
+        self.set(slot, block.start, cells);
+        // … whose tree is split into what comes before the block and what comes behind it.
+        let mut before = (block.start, Link::First);
+        let mut behind = (block.start, Link::Second);
+        while node != NONE {
+            meter.visit(cells.header(node));
+            if Self::precedes(block, node, cells) {
+                cells.set_link(behind.0, behind.1, node);
+                behind = (node, Link::First);
+                node = cells.link(node, Link::First);
+            } else {
+                cells.set_link(before.0, before.1, node);
+                before = (node, Link::Second);
+                node = cells.link(node, Link::Second);
+            }
+        }
+        cells.set_link(before.0, before.1, NONE);
+        cells.set_link(behind.0, behind.1, NONE);
+    }
+
+    fn remove<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) {
+        let bin = bin_of(block.len);
+        let mut slot = Slot::Root(bin);
+        let mut node = self.roots[bin];
+        while node != block.start {
+            meter.visit(cells.header(node));
+            let link = if Self::precedes(block, node, cells) { Link::First } else { Link::Second };
+            slot = Slot::Of(node, link);
+            node = cells.link(node, link);
+        }
+        // The trees below are merged into the block's place.
+        let mut before = cells.link(block.start, Link::First);
+        let mut behind = cells.link(block.start, Link::Second);
+        while before != NONE && behind != NONE {
+            if priority(before) > priority(behind) {
+                meter.visit(cells.header(before));
+                self.set(slot, before, cells);
+                slot = Slot::Of(before, Link::Second);
+                before = self.get(slot, cells);
+            } else {
+                meter.visit(cells.header(behind));
+                self.set(slot, behind, cells);
+                slot = Slot::Of(behind, Link::First);
+                behind = self.get(slot, cells);
+            }
+        }
+        self.set(slot, if before == NONE { behind } else { before }, cells);
+        if self.roots[bin] == NONE {
+            bits::clear(&mut self.occupied, bin);
+        }
+    }
+
+    #[inline]
+    fn find<M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        cells: &Cells,
+        meter: &M,
+    ) -> Option<(Block, u32)> {
+        let chosen = C::choose(self, len, cells, meter)?;
+        if let Some(start) = fit(chosen, len, align, cells) {
+            return Some((chosen, start));
+        }
+        let chosen = C::choose(self, certain(len, align)?, cells, meter)?;
+        Some((chosen, fit(chosen, len, align, cells)?))
+    }
+
+    fn audit(&self, cells: &Cells, visit: &mut dyn FnMut(Block)) -> Result<(), Fault> {
+        for (bin, &root) in self.roots.iter().enumerate() {
+            let at = cells.origin().addr();
+            let known = bits::get(&self.occupied, bin) == (root != NONE);
+            Fault::unless(known, "a bin's bit says whether it has blocks", at)?;
+            if root != NONE {
+                let mut binned = true;
+                let all = [(0, 0), (u32::MAX, u32::MAX)];
+                self.audit_tree(root, all, cells, &mut |block| {
+                    binned &= bin_of(block.len) == bin;
+                    visit(block);
+                })?;
+                Fault::unless(binned, "a block is in the bin of its size", at)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl sealed::Sealed for Smallest {}
+impl sealed::Sealed for Largest {}
+
+#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
+impl Choice for Smallest {
+    #[inline]
+    fn choose<M: Meter>(bins: &Bins<Self>, len: u32, cells: &Cells, meter: &M) -> Option<Block> {
+        bins.smallest(len, cells, meter)
+    }
+}
+
+#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
+impl Choice for Largest {
+    fn choose<M: Meter>(bins: &Bins<Self>, len: u32, cells: &Cells, meter: &M) -> Option<Block> {
+        let bin = bits::last(&bins.occupied, BINS - 1)?;
+        let largest = cells.block(bins.outermost(bin, Link::Second, cells, meter));
+        if largest.len < len {
+            return None;
+        }
+        // Among equals the order's last is the highest.
+        bins.at_least(bin, largest.len, cells, meter)
+    }
+}

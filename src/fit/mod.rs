@@ -1,0 +1,166 @@
+//! Fits: blocks of any size from one heap with boundary tags (Knuth 1973, §2.5; Hasan & Chang 2006,
+//! §2, §3.1).
+//!
+//! A fit takes a free block that is large enough, splits off what is not needed, and joins a freed
+//! block with its free neighbours at once. The fits differ in the free block they take: in their
+//! [`Policy`].
+//!
+//! | strategy | takes | policy | time |
+//! |---|---|---|---|
+//! | BEST-FIT | the smallest that fits, the lowest of those | [`Best`] | O(log n) |
+//! | WORST-FIT | the largest, the lowest of those | [`Worst`] | O(log n) |
+//!
+//! n is the number of free blocks; the times of [`Best`] and [`Worst`] are expected ones. Under
+//! every policy the *wilderness*, the free block at the upper end, is spent last: it alone can
+//! grow (Hasan & Chang §3.9).
+//!
+//! Unlike the paged strategies these keep their bookkeeping among the blocks: 4 bytes before each,
+//! and more within free ones. A program that writes outside its blocks can destroy it.
+//!
+//! Files, in the order they build on each other: `policy` (the trait), `heap` (the engine), then
+//! the policies: `bins` (best and worst fit). The tags are in `block/tag.rs`.
+
+mod bins;
+mod heap;
+mod policy;
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+pub use self::bins::{Best, Bins, Choice, Largest, Smallest, Worst};
+use self::heap::Heap;
+pub use self::policy::Policy;
+use crate::meter::{Meter, Part};
+use crate::source::Source;
+use crate::strategy::{AllocError, Fault, Freed, Strategy, Tally, Usage, empty_block};
+use crate::walk::{self, Span};
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A heap of blocks with boundary tags over a source, whose policy `P` says which free block
+/// serves a request.
+///
+/// A block of 12, 28, 44, … bytes takes 4 more, and is aligned to 16. Greater alignments split the
+/// gap below off. Freeing and resizing in place take the time of a change of the policy's index,
+/// allocating that of a search as well. A heap has at most 16 GiB.
+///
+/// [`try_free`](Strategy::try_free) walks the blocks below the address it is asked about: O(n).
+///
+/// ```
+/// use core::alloc::Layout;
+/// use core::mem::MaybeUninit;
+/// use pagewise::Strategy;
+/// use pagewise::fit::{Best, BoundaryTagHeap};
+/// use pagewise::source::Region;
+///
+/// let memory = Box::leak(Box::new([MaybeUninit::<u8>::uninit(); 1 << 16]));
+/// let mut heap = BoundaryTagHeap::<Best, _>::new(4096, Region::from_static(memory), ());
+///
+/// let layout = Layout::new::<[u64; 5]>();
+/// let block = heap.allocate(layout).expect("64 KiB hold 40 bytes");
+/// assert_eq!(block.len(), 44);
+/// // SAFETY: the block was allocated above for this layout.
+/// unsafe { heap.deallocate(block.cast(), layout) };
+/// heap.audit().expect("every invariant holds");
+/// ```
+#[derive(Debug)]
+pub struct BoundaryTagHeap<P, S, M = ()> {
+    heap: Heap<P>,
+    source: S,
+    meter: M,
+    tally: Tally,
+}
+
+impl<P: Policy, S: Source, M: Meter> BoundaryTagHeap<P, S, M> {
+    /// The heap over `source`, which grows by multiples of `growth` bytes, or by as little as will
+    /// do where the source has no more. Takes no memory before the first allocation.
+    ///
+    /// # Panics
+    /// Unless `growth` is a multiple of 16, not 0 and below 16 GiB; in a `const`, at compile time.
+    #[must_use]
+    pub const fn new(growth: usize, source: S, meter: M) -> Self {
+        Self { heap: Heap::new(growth), source, meter, tally: Tally::new() }
+    }
+}
+
+// SAFETY: the heap's blocks are disjoint parts of the source's extent, and its tags and links lie
+// between them and in free ones. They stay in place when the strategy moves.
+unsafe impl<P: Policy, S: Source, M: Meter> Strategy for BoundaryTagHeap<P, S, M> {
+    fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        if layout.size() == 0 {
+            return Ok(empty_block(layout));
+        }
+        let len = Heap::<P>::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
+        let start = self.heap.allocate(len, layout.align(), &mut self.source, &self.meter);
+        self.tally.held(self.source.held());
+        let start = start?;
+        self.meter.served(Part::Fit);
+        let bytes = Heap::<P>::bytes(len);
+        self.tally.allocated(layout.size(), bytes);
+        // SAFETY: the block lies in the heap, which is valid memory, hence not at address 0.
+        let block = unsafe { NonNull::new_unchecked(self.heap.contents(start)) };
+        Ok(NonNull::slice_from_raw_parts(block, bytes))
+    }
+
+    unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
+        if layout.size() == 0 {
+            return;
+        }
+        let found = self.heap.block_at(block.addr().get());
+        debug_assert_eq!(Heap::<P>::cells_for(layout.size()), Some(found.len));
+        self.heap.release(found, &self.meter);
+        self.meter.served(Part::Fit);
+        self.tally.freed(layout.size(), Heap::<P>::bytes(found.len));
+    }
+
+    unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<NonNull<[u8]>> {
+        if layout.size() == 0 || new_size == 0 {
+            return None;
+        }
+        let found = self.heap.block_at(block.addr().get());
+        let len = Heap::<P>::cells_for(new_size)?;
+        if !self.heap.resize(found, len, &mut self.source, &self.meter) {
+            return None;
+        }
+        self.tally.held(self.source.held());
+        let (old_bytes, bytes) = (Heap::<P>::bytes(found.len), Heap::<P>::bytes(len));
+        self.tally.resized((layout.size(), new_size), (old_bytes, bytes));
+        Some(NonNull::slice_from_raw_parts(block, bytes))
+    }
+
+    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
+        let address = block.addr().get();
+        if layout.size() == 0 || !address.is_multiple_of(layout.align()) {
+            return Freed::Unallocated;
+        }
+        match self.heap.find_in_use(address) {
+            Some(found) if Heap::<P>::cells_for(layout.size()) == Some(found.len) => {
+                // SAFETY: a block in use of this size starts there.
+                unsafe { self.deallocate(block, layout) };
+                Freed::Freed
+            }
+            _ => Freed::Unallocated,
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        self.tally.usage()
+    }
+
+    fn walk(&self, visit: &mut dyn FnMut(Span)) {
+        self.heap.walk(visit);
+        walk::dedicated(&self.source, visit);
+    }
+
+    fn audit(&self) -> Result<(), Fault> {
+        self.heap.audit()?;
+        walk::check(self)
+    }
+}

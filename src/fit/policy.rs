@@ -1,0 +1,62 @@
+//! What tells one fit from another: which free blocks it knows in which order, and which of them it
+//! takes.
+
+use super::sealed;
+use crate::block::tag::{Block, Cells};
+use crate::meter::Meter;
+use crate::strategy::Fault;
+
+/// The search and order of a [`BoundaryTagHeap`](super::BoundaryTagHeap): an index of its free
+/// blocks, but for the wilderness, which the heap looks after.
+///
+/// The links of free blocks are the index's own; tags are the heap's. When a block is put in or
+/// taken out, the tags of all other blocks in the index are right; its own may be gone.
+#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
+pub trait Policy: sealed::Sealed {
+    /// The index of no blocks.
+    #[doc(hidden)]
+    const EMPTY: Self;
+
+    /// Puts a free block in.
+    #[doc(hidden)]
+    fn insert<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M);
+
+    /// Takes a block out.
+    #[doc(hidden)]
+    fn remove<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M);
+
+    /// Takes `old` out and puts `new` in, which lies where `old` lay or has grown around it: no
+    /// other block of the index lies between.
+    #[doc(hidden)]
+    fn replace<M: Meter>(&mut self, old: Block, new: Block, cells: &mut Cells, meter: &M) {
+        self.remove(old, cells, meter);
+        self.insert(new, cells, meter);
+    }
+
+    /// The block to serve `len` cells at a multiple of `align` bytes from, and where in it they
+    /// start.
+    #[doc(hidden)]
+    fn find<M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        cells: &Cells,
+        meter: &M,
+    ) -> Option<(Block, u32)>;
+
+    /// Checks the index and calls `visit` for every block in it.
+    #[doc(hidden)]
+    fn audit(&self, cells: &Cells, visit: &mut dyn FnMut(Block)) -> Result<(), Fault>;
+}
+
+/// Where in a free block `len` cells at a multiple of `align` bytes start, if they fit.
+#[inline]
+pub(super) fn fit(block: Block, len: u32, align: usize, cells: &Cells) -> Option<u32> {
+    let start = cells.aligned(block.start, align)?;
+    (start.checked_add(len)? <= block.end()).then_some(start)
+}
+
+/// The cells among which there are `len` at a multiple of `align` bytes, wherever they start.
+pub(super) fn certain(len: u32, align: usize) -> Option<u32> {
+    len.checked_add(u32::try_from(align / crate::block::tag::CELL).ok()?)?.checked_sub(1)
+}
