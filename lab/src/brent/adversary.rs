@@ -20,10 +20,13 @@ use pagewise::walk::SpanKind;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// A strategy under attack.
+/// A strategy under attack. Sizes and addresses are in units, which are bytes unless a strategy's
+/// least block is too large for that.
 pub(crate) struct Game<'s> {
     strategy: &'s mut (dyn Strategy + 's),
-    /// M, bytes.
+    /// Bytes in a unit.
+    unit: usize,
+    /// M, units.
     budget: usize,
     requested: usize,
     /// Start and size of the blocks in use.
@@ -31,12 +34,17 @@ pub(crate) struct Game<'s> {
 }
 
 impl<'s> Game<'s> {
-    /// Nothing in use yet, and at most `budget` bytes ever.
-    pub(crate) fn new(strategy: &'s mut (dyn Strategy + 's), budget: usize) -> Self {
-        Self { strategy, budget, requested: 0, live: Vec::new() }
+    /// Nothing in use yet, and at most `budget` units of `unit` bytes ever.
+    pub(crate) fn new(strategy: &'s mut (dyn Strategy + 's), unit: usize, budget: usize) -> Self {
+        Self { strategy, unit, budget, requested: 0, live: Vec::new() }
     }
 
-    /// S: bytes of memory taken, but for bookkeeping. Memory taken is never given back, so it is
+    /// A block's layout.
+    fn layout(&self, size: usize) -> Layout {
+        Layout::from_size_align(size * self.unit, 1).expect("an alignment of 1")
+    }
+
+    /// S: units of memory taken, but for bookkeeping. Memory taken is never given back, so it is
     /// the most that was needed. O(blocks).
     pub(crate) fn storage(&self) -> usize {
         let mut storage = 0;
@@ -45,12 +53,12 @@ impl<'s> Game<'s> {
                 storage += span.len;
             }
         });
-        storage
+        storage / self.unit
     }
 
     /// Allocates blocks of this size, as many as M permits.
     fn fill(&mut self, size: usize) {
-        let layout = Layout::from_size_align(size, 1).expect("an alignment of 1");
+        let layout = self.layout(size);
         while self.requested + size <= self.budget {
             let Ok(block) = self.strategy.allocate(layout) else { return };
             self.requested += size;
@@ -60,17 +68,17 @@ impl<'s> Game<'s> {
 
     /// Frees all blocks but those that `keep` chooses by address and size, in address order.
     fn keep(&mut self, mut keep: impl FnMut(usize, usize) -> bool) {
-        self.live.sort_unstable_by_key(|&(block, _)| block);
-        let strategy = &mut *self.strategy;
-        self.live.retain(|&(block, size)| {
-            let kept = keep(block.addr().get(), size);
+        let mut live = std::mem::take(&mut self.live);
+        live.sort_unstable_by_key(|&(block, _)| block);
+        live.retain(|&(block, size)| {
+            let kept = keep(block.addr().get() / self.unit, size);
             if !kept {
-                let layout = Layout::from_size_align(size, 1).expect("an alignment of 1");
                 // SAFETY: the block is in use with this layout, and is forgotten here.
-                unsafe { strategy.deallocate(block, layout) };
+                unsafe { self.strategy.deallocate(block, self.layout(size)) };
             }
             kept
         });
+        self.live = live;
         self.requested = self.live.iter().map(|&(_, size)| size).sum();
     }
 }
@@ -89,7 +97,8 @@ pub(crate) fn robson(game: &mut Game<'_>, largest: usize) {
         // What gaps a kept block spoils for the new size.
         let spoilt = |residue: usize| -> usize {
             let live = game.live.iter();
-            let kept = live.filter(|(block, len)| covers(block.addr().get(), *len, residue, size));
+            let start = |block: &NonNull<u8>| block.addr().get() / game.unit;
+            let kept = live.filter(|(block, len)| covers(start(block), *len, residue, size));
             kept.map(|&(_, len)| size - len).sum()
         };
         let other = residue + size / 2;

@@ -4,8 +4,8 @@
 //! The kernel does the faulting, we do the evicting: what is mapped beyond the working set is
 //! unmapped (`madvise`), the page that was mapped first going first. That is the working set of
 //! the paper's own system, VMS, which replaces pages first in, first out. The next access to such a
-//! page is a page fault of the kernel's, counted by it (`getrusage`); the page itself waits in the
-//! page cache, so that no disk is measured.
+//! page is a page fault of the kernel's, counted by it (`getrusage`); the file lies in memory, so that
+//! no disk is measured.
 //!
 //! ```text
 //!  pagemap:  which pages are mapped ──▶ queue, first mapped first ──▶ unmap down to the working set
@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 
@@ -29,16 +29,25 @@ pub(crate) struct Resident {
     /// The mapped pages, the first mapped first.
     queue: VecDeque<usize>,
     mapped: Vec<bool>,
+    /// What was last read of the pagemap; kept, so that reading it faults no page of ours.
+    entries: Vec<u8>,
 }
 
 impl Resident {
-    /// A mapping of `len` bytes of a temporary file, in pages of the system's size.
+    /// A mapping of a file in memory, `len` bytes long, in pages of the system's size.
     ///
     /// # Errors
     /// If the system refuses the file, the mapping, or to tell which pages are mapped.
     pub(crate) fn new(len: usize, working_set: usize) -> io::Result<Self> {
         let pagemap = File::open("/proc/self/pagemap")?;
-        let file = tempfile::tempfile()?;
+        // SAFETY: the name is a C string; the descriptor is new and ours alone.
+        let file = unsafe {
+            let descriptor = libc::memfd_create(c"pagewise-heap".as_ptr(), libc::MFD_CLOEXEC);
+            if descriptor < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            File::from_raw_fd(descriptor)
+        };
         file.set_len(len as u64)?;
         // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory in use.
         let base = unsafe {
@@ -59,6 +68,7 @@ impl Resident {
             pagemap,
             queue: VecDeque::new(),
             mapped,
+            entries: vec![0; len / page * size_of::<u64>()],
         })
     }
 
@@ -80,10 +90,9 @@ impl Resident {
     pub(crate) fn evict(&mut self) -> io::Result<()> {
         /// Set in an entry of the pagemap: the page is mapped.
         const PRESENT: u64 = 1 << 63;
-        let mut entries = vec![0; self.mapped.len() * size_of::<u64>()];
         let first = self.base.addr() / self.page;
-        self.pagemap.read_exact_at(&mut entries, (first * size_of::<u64>()) as u64)?;
-        for (page, entry) in entries.chunks_exact(size_of::<u64>()).enumerate() {
+        self.pagemap.read_exact_at(&mut self.entries, (first * size_of::<u64>()) as u64)?;
+        for (page, entry) in self.entries.chunks_exact(size_of::<u64>()).enumerate() {
             let entry = u64::from_ne_bytes(entry.try_into().expect("eight bytes"));
             if entry & PRESENT != 0 && !self.mapped[page] {
                 self.mapped[page] = true;

@@ -57,9 +57,8 @@ pub(super) fn table_7_1(_: Options, progress: &Progress) -> anyhow::Result<Made>
         columns: ["CAMBRIDG", "YKTVMV"].map(|name| Column { name, decimals: 0 }).into(),
         rows: rows.collect(),
         notes: vec![
-            "ours have these statistics, and are the least biased that do; the paper does not give"
+            "ours meet these statistics; the paper does not give the sizes' own rates and lifetimes"
                 .into(),
-            "the sizes' own rates and lifetimes (Bozman et al., 1984)".into(),
         ],
     };
     Ok(table.into())

@@ -175,7 +175,7 @@ struct Load {
 
 impl Load {
     fn new(factor: f64, options: Options) -> anyhow::Result<Self> {
-        let (warm_up, seconds) = if options.quick { (20, 40.0) } else { (150, 450.0) };
+        let (warm_up, seconds) = if options.quick { (20, 40.0) } else { (100, 300.0) };
         let mut distribution = yktvmv()?;
         for class in &mut distribution.classes {
             class.rate *= factor;

@@ -95,10 +95,10 @@ struct Measured {
 fn measure(
     choices: &[Choice],
     initial: f64,
+    scale: f64,
     options: Options,
     progress: &Progress,
 ) -> anyhow::Result<Vec<Measured>> {
-    let scale = if options.quick { 0.1 } else { 1.0 };
     let load = Load { lifetimes: FITTED, initial, scale, seed: options.seed };
     let one = |choice: &Choice| {
         let strategy = choice.build(NODE, PAGE, options.seed)?;
@@ -115,7 +115,9 @@ fn rows_measured(
     options: Options,
     progress: &Progress,
 ) -> anyhow::Result<Vec<Measured>> {
-    measure(&PUBLISHED.each_ref().map(|row| row.choice), initial, options, progress)
+    // Three of the longer lifetimes to warm up.
+    let scale = if options.quick { 0.3 } else { 1.0 };
+    measure(&PUBLISHED.each_ref().map(|row| row.choice), initial, scale, options, progress)
 }
 
 /// RANDOM's faults, by which the others' are divided.
@@ -185,7 +187,8 @@ pub(super) fn table_3_4(options: Options, progress: &Progress) -> anyhow::Result
     for tolerance in 1..=CAPACITY {
         choices.extend(STRATEGIES.map(|strategy| Choice { strategy, tolerance }));
     }
-    let measured = measure(&choices, 1.0, options, progress)?;
+    let scale = if options.quick { 0.05 } else { 1.0 };
+    let measured = measure(&choices, 1.0, scale, options, progress)?;
     let random = measured[0].faults;
     let triples: Vec<&[Measured]> = measured[1..].chunks(STRATEGIES.len()).collect();
     let rows = triples.iter().zip(&PUBLISHED_3_4).enumerate().map(|(index, (ours, published))| {

@@ -1,0 +1,106 @@
+//! `pagewise tables brent`: short runs, and what must hold of them.
+
+mod common;
+
+use std::collections::HashMap;
+
+use common::{Workbench, pagewise};
+
+/// Our figures by row and column of a table, in a short run.
+fn figures(table: &str) -> HashMap<(String, String), f64> {
+    figures_and_plot(table, &[])
+}
+
+/// As [`figures`], with further arguments.
+fn figures_and_plot(table: &str, arguments: &[&str]) -> HashMap<(String, String), f64> {
+    let first = ["tables", "brent", "--quick", "--json", "--table", table];
+    let out = pagewise(&[&first, arguments].concat()).succeeds();
+    let figures: Vec<serde_json::Value> = serde_json::from_str(&out).expect("JSON");
+    let text = |figure: &serde_json::Value, field: &str| {
+        figure[field].as_str().unwrap_or_else(|| panic!("{field}: {figure}")).to_owned()
+    };
+    assert!(
+        figures.iter().all(|figure| figure["table"] == table && figure.get("published").is_some())
+    );
+    let ours = figures.iter().filter_map(|figure| {
+        Some(((text(figure, "row"), text(figure, "column")), figure["ours"].as_f64()?))
+    });
+    ours.collect()
+}
+
+#[test]
+fn tridiag_falls_into_two_groups() {
+    let found = figures("3.1");
+    let faults = |row: &str| found[&(row.to_owned(), "normalized (2000)".to_owned())];
+    for good in ["MRU", "MOST-FREE", "LEAST-FREE", "RANDOM(B)", "FIRST-FIT", "QUICK"] {
+        for bad in ["STACK", "QUEUE", "RANDOM"] {
+            assert!(3.0 * faults(good) < faults(bad), "{good} and {bad}");
+        }
+    }
+}
+
+#[test]
+fn strategies_that_choose_their_pages_fault_less_under_pqsim() {
+    let found = figures("3.2");
+    let faults = |row: &str| found[&(row.to_owned(), "normalized".to_owned())];
+    assert_eq!(faults("RANDOM"), 1.0);
+    for chosen in ["MRU", "MOST-FREE", "LEAST-FREE"] {
+        assert!(faults(chosen) < faults("RANDOM(B)"), "{chosen}");
+        assert!(faults("RANDOM(B)") < faults("RANDOM"));
+    }
+}
+
+#[test]
+fn virtual_size_grows_with_the_tolerance_and_a_plot_is_drawn() {
+    let bench = Workbench::new();
+    let directory = bench.directory().to_str().expect("UTF-8");
+    let found = figures_and_plot("3.4", &["--plot", directory]);
+    let svg = std::fs::read_to_string(bench.path("table-3.4.svg")).expect("the plot");
+    assert!(svg.starts_with("<svg") && svg.contains("MRU"));
+    let size = |share: &str| found[&(format!("φ0/c = {share}"), "MRU size".to_owned())];
+    assert!(size("0.04") < size("0.40") && size("0.40") < size("1.00"));
+}
+
+#[test]
+fn the_distributions_have_the_papers_statistics() {
+    let out = pagewise(&["tables", "brent", "--json", "--table", "7.1"]).succeeds();
+    let figures: Vec<serde_json::Value> = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(figures.len(), 10);
+    for figure in figures {
+        let of = |name: &str| figure[name].as_f64().expect("a number");
+        assert!((of("ours") / of("published") - 1.0).abs() < 0.02, "{figure}");
+    }
+}
+
+#[test]
+fn mixed_sizes_are_measured() {
+    let found = figures("7.2");
+    let row = |row: &str, column: &str| found[&(row.to_owned(), column.to_owned())];
+    let items = |name: &str| row(name, "items YKTVMV");
+    assert!(items("LEAST-FREE, p = 512, 512") < items("First-fit, p = 512"));
+    let efficiency = row("LEAST-FREE, p = 4096, 4096", "E YKTVMV");
+    assert!(efficiency > 0.3 && efficiency < 1.0);
+    let found = figures("7.3");
+    let faults = |row: &str| found[&(row.to_owned(), "pf/t".to_owned())];
+    assert!(faults("MRU, 120, load 1.00") < faults("QUICK, 120, load 1.00"));
+}
+
+#[test]
+fn adversaries_stay_below_the_bound() {
+    let found = figures("6.1");
+    for ((row, column), share) in &found {
+        let bound = found[&(row.clone(), "bound".to_owned())];
+        assert!(*share <= bound + 1e-9, "{row}, {column}: {share} of {bound}");
+    }
+}
+
+#[test]
+fn an_unknown_table_is_refused() {
+    pagewise(&["tables", "brent", "--table", "9.9"]).fails(2, "there are the tables 3.1, 3.2");
+}
+
+#[test]
+fn the_text_has_both_figures() {
+    let out = pagewise(&["tables", "brent", "--quick", "--table", "7.1"]).succeeds();
+    assert!(out.contains("Table 7.1") && out.contains("307,397"), "{out}");
+}
