@@ -8,15 +8,18 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::row::{Row, Simulated};
+use crate::competitor::SYSTEM;
 use crate::output;
 use crate::units::bytes;
 
 /// Width of one chart, in pixels.
 const WIDTH: u32 = 720;
-/// Height of one chart: least, and for each entry of the legend, in pixels.
-const HEIGHT: (u32, u32) = (480, 20);
+/// Height of one chart: least, and for each entry of the legend, which takes half of it, in pixels.
+const HEIGHT: (u32, u32) = (480, 40);
 /// Font of everything but captions, and its size in pixels.
 const LABEL: (&str, u32) = ("sans-serif", 15);
+/// Colour of the libraries' curves.
+const RIVAL: RGBColor = RGBColor(130, 130, 130);
 /// Charts side by side, at most.
 const ABREAST: usize = 3;
 
@@ -33,8 +36,7 @@ fn draw(all: &[Simulated]) -> anyhow::Result<String> {
     let columns = all.len().clamp(1, ABREAST);
     let lines = all.len().div_ceil(columns).max(1);
     let entries = all.iter().map(|one| one.rows.len() as u32).max().unwrap_or(0);
-    // The axis and the caption take as much as five entries.
-    let height = HEIGHT.0.max(HEIGHT.1 * (entries + 5));
+    let height = HEIGHT.0.max(HEIGHT.1 * entries);
     let size = (WIDTH * columns as u32, height * lines as u32);
     let mut svg = String::new();
     {
@@ -76,10 +78,12 @@ fn chart(area: &DrawingArea<SVGBackend<'_>, Shift>, simulated: &Simulated) -> an
         .bold_line_style(BLACK.mix(0.15))
         .draw()?;
     for (index, row) in rows.iter().enumerate() {
-        let colour = Palette99::pick(index);
         // SYSTEM and the libraries, which the strategies are held against, stand out.
-        let width = if row.is_strategy() { 2 } else { 4 };
-        let style = colour.stroke_width(width);
+        let style = match (row.is_strategy(), row.strategy == SYSTEM) {
+            (true, _) => Palette99::pick(index).stroke_width(2),
+            (false, true) => BLACK.stroke_width(3),
+            (false, false) => RIVAL.stroke_width(4),
+        };
         let curve = row.curve.iter().map(|&(pages, faults)| (pages as f64, faults as f64));
         chart
             .draw_series(LineSeries::new(curve, style))?
@@ -88,7 +92,7 @@ fn chart(area: &DrawingArea<SVGBackend<'_>, Shift>, simulated: &Simulated) -> an
     }
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
+        .position(SeriesLabelPosition::LowerLeft)
         .background_style(WHITE.mix(0.8))
         .label_font(LABEL)
         .draw()?;
