@@ -1,12 +1,14 @@
 //! Theorem 6.1 of Brent (1984): with FREETOL 1 and size classes growing by the factor e, MOST-FREE,
 //! LEAST-FREE and MRU need at most 1.8842 M log₂ n + O(M + p log n) bytes for M bytes in blocks of
-//! at most n; and FIRST-FIT about M log₂ n (Robson 1977). Tried with adversaries and at random.
+//! at most n; FIRST-FIT about M log₂ n (Robson 1977) and BUDDY 2 M log₂ n (Knuth). Tried with
+//! adversaries and at random.
 
 #[path = "../lab/src/brent/adversary.rs"]
 mod adversary;
 
 use adversary::{Game, Step, classes};
 use pagewise::Strategy;
+use pagewise::buddy::Buddy;
 use pagewise::first_fit::FirstFit;
 use pagewise::paged::{Config, CurrentPage, LeastFree, LeftHeaders, MostFree, Mru, Paged};
 use pagewise::sizemap::SizeMap;
@@ -52,7 +54,7 @@ fn storage(
     budget: usize,
     attack: impl FnOnce(&mut Game<'_>),
 ) -> usize {
-    let mut game = Game::new(strategy, budget);
+    let mut game = Game::new(strategy, 1, budget);
     attack(&mut game);
     game.storage()
 }
@@ -73,6 +75,12 @@ fn check(budget: usize, largest: usize, attack: impl Fn(&mut Game<'_>)) {
     let needed = storage(&mut *first_fit(), budget, &attack) as f64;
     let granted = scale(budget, largest) + (2 * budget + PAGE) as f64;
     assert!(needed <= granted, "FIRST-FIT: {needed} bytes of {granted}");
+    // Blocks of buddies have at least 16 bytes: sizes in units of those.
+    let mut buddy = Buddy::new(16, 16 * PAGE, source(), ());
+    let mut game = Game::new(&mut buddy, 16, budget);
+    attack(&mut game);
+    let (needed, granted) = (game.storage() as f64, 2.0 * granted);
+    assert!(needed <= granted, "BUDDY: {needed} units of {granted}");
 }
 
 /// The bound that is checked is the theorem's: the constants of its O are small.
@@ -95,8 +103,9 @@ fn known_adversaries_stay_below_the_bound() {
             check(budget, largest, |game| adversary::robson(game, largest));
             let steps = adversary::class_steps(&classes(largest), PAGE);
             check(budget, largest, |game| adversary::pins(game, &steps));
-            let steps = adversary::doubling_steps(largest);
-            check(budget, largest, |game| adversary::pins(game, &steps));
+            for steps in [adversary::doubling_steps(largest), adversary::buddy_steps(largest)] {
+                check(budget, largest, |game| adversary::pins(game, &steps));
+            }
         }
     }
 }

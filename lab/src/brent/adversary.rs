@@ -153,6 +153,13 @@ pub(crate) fn doubling_steps(largest: usize) -> Vec<Step> {
     (0..=largest.ilog2()).map(|step| Step { size: 1 << step, stretch: 2 << step }).collect()
 }
 
+/// The steps against BUDDY: sizes just above a power of two, which take the next one, and every
+/// other block.
+pub(crate) fn buddy_steps(largest: usize) -> Vec<Step> {
+    let step = |log: u32| Step { size: (1 << log) / 2 + 1, stretch: 2 << log };
+    (0..=largest.ilog2()).map(step).collect()
+}
+
 /// Improves `steps` at random, `tries` times; `storage` tells what S a strategy needs for them.
 /// Returns the most.
 pub(crate) fn search(

@@ -93,10 +93,10 @@ impl Case {
     /// What Robson's adversary, Knuth's and the search reach, and the bound for these n and M.
     fn attack(&self, options: Options) -> anyhow::Result<[f64; 4]> {
         let classes = adversary::classes(self.largest);
-        let steps = if self.in_pages() {
-            adversary::class_steps(&classes, PAGE)
-        } else {
-            adversary::doubling_steps(self.largest)
+        let steps = match self.strategy {
+            "BUDDY" => adversary::buddy_steps(self.largest),
+            _ if self.in_pages() => adversary::class_steps(&classes, PAGE),
+            _ => adversary::doubling_steps(self.largest),
         };
         let robson = self.storage(|game| adversary::robson(game, self.largest))?;
         let knuth = self.storage(|game| adversary::pins(game, &steps))?;
