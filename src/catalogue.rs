@@ -41,6 +41,14 @@ pub type Quick<S, M = ()> = Paged<paged::Quick, S, M>;
 /// reference 5).
 pub use crate::first_fit::FirstFit;
 
+/// FIRST-FIT (LIST): the lowest free block that fits, found on a list in address order, in O(n)
+/// (Knuth §2.5; Hasan & Chang §2).
+pub type FirstFitList<S, M = ()> = BoundaryTagHeap<fit::First, S, M>;
+
+/// NEXT-FIT: the next free block that fits, from where the last search ended, in O(n) (Knuth §2.5;
+/// Hasan & Chang §2).
+pub type NextFit<S, M = ()> = BoundaryTagHeap<fit::Next, S, M>;
+
 /// BEST-FIT: the smallest free block that fits, the lowest of those (Knuth §2.5; Hasan & Chang §2).
 pub type BestFit<S, M = ()> = BoundaryTagHeap<fit::Best, S, M>;
 

@@ -48,7 +48,7 @@
 //! | [`sizemap`] | size classes, four ways, one of them optimal |
 //! | `block` | the mechanisms: tables in dedicated memory, bits, pools |
 //! | [`first_fit`] | FIRST-FIT in O(log n), and the heap below the pages |
-//! | [`fit`] | best and worst fit over a heap with boundary tags |
+//! | [`fit`] | best, worst, first and next fit over a heap with boundary tags |
 //! | [`paged`] | Brent's strategies |
 //! | [`buddy`] | binary buddies |
 //! | [`catalogue`] | every strategy as a type, and (`std`, Unix) by name |

@@ -3,8 +3,8 @@
 mod harness;
 
 use pagewise::catalogue::{
-    BestFit, Buddy, FirstFit, LeastFree, MostFree, Mru, NoFree, Queue, Quick, Random, RandomB,
-    Stack, WorstFit,
+    BestFit, Buddy, FirstFit, FirstFitList, LeastFree, MostFree, Mru, NextFit, NoFree, Queue,
+    Quick, Random, RandomB, Stack, WorstFit,
 };
 use pagewise::paged::{self, Config, CurrentPage, InBand, LeftHeaders, Paged};
 use pagewise::sizemap::SizeMap;
@@ -135,5 +135,7 @@ strategies! {
 strategies! {
     InBand;
     best_fit: true, |config, source| BestFit::new(config.page_size, source, ());
+    first_fit_list: true, |config, source| FirstFitList::new(config.page_size, source, ());
+    next_fit: true, |config, source| NextFit::new(config.page_size, source, ());
     worst_fit: true, |config, source| WorstFit::new(config.page_size, source, ());
 }

@@ -9,6 +9,8 @@
 //! |---|---|---|---|
 //! | BEST-FIT | the smallest that fits, the lowest of those | [`Best`] | O(log n) |
 //! | WORST-FIT | the largest, the lowest of those | [`Worst`] | O(log n) |
+//! | FIRST-FIT (LIST) | the lowest that fits | [`First`] | O(n) |
+//! | NEXT-FIT | the next that fits, from where the last search ended | [`Next`] | O(n) |
 //!
 //! n is the number of free blocks; the times of [`Best`] and [`Worst`] are expected ones. Under
 //! every policy the *wilderness*, the free block at the upper end, is spent last: it alone can
@@ -18,17 +20,21 @@
 //! and more within free ones. A program that writes outside its blocks can destroy it.
 //!
 //! Files, in the order they build on each other: `policy` (the trait), `heap` (the engine), then
-//! the policies: `bins` (best and worst fit). The tags are in `block/tag.rs`.
+//! the policies: `bins` (best and worst fit), `list` (first and next fit). The tags are in `block/tag.rs`.
 
 mod bins;
 mod heap;
+mod list;
 mod policy;
+#[cfg(all(test, feature = "std", unix))]
+mod tests;
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
 pub use self::bins::{Best, Bins, Choice, Largest, Smallest, Worst};
 use self::heap::Heap;
+pub use self::list::{First, List, Lowest, Next, Rover, Start};
 pub use self::policy::Policy;
 use crate::meter::{Meter, Part};
 use crate::source::Source;
