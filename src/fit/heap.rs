@@ -225,7 +225,9 @@ impl<P: Policy> Heap<P> {
         if end > MAX_CELLS {
             return Err(AllocError::Exhausted);
         }
-        let memory = source.extend((end - old) as usize * CELL, CELL)?;
+        // 2³⁰ cells are more than 32 bits address.
+        let bytes = ((end - old) as usize).checked_mul(CELL).ok_or(AllocError::Exhausted)?;
+        let memory = source.extend(bytes, CELL)?;
         let origin = if old == 0 { memory.as_ptr() } else { self.cells.origin() };
         let wilderness = (old > 0).then(|| self.wilderness()).flatten();
         // SAFETY: the source's extent is the heap's alone, and grows where it ended.
