@@ -68,7 +68,11 @@ impl SizeMap {
             if class >= largest {
                 return None;
             }
-            let next = self.next(class, index, unit, page_size)?;
+            let mut next = self.next(class, index, unit, page_size)?;
+            if let Self::Geometric { .. } = self {
+                // s_{j+1} = min(n, ⌊ρ s_j⌋) (Brent §6.1), n the largest size, in whole units.
+                next = next.min(largest.div_ceil(unit) * unit);
+            }
             index += 1;
             (next > class && next <= page_size).then(|| {
                 class = next;
@@ -164,6 +168,13 @@ mod tests {
         };
         assert_eq!(capacities(&ours), capacities(&expected));
         assert!(ours.len() <= 2 * 23 + 1, "k is about twice the root of p: {}", ours.len());
+    }
+
+    #[test]
+    fn geometric_classes_end_with_the_largest_size() {
+        let ratio = core::f64::consts::E;
+        let classes: Vec<usize> = SizeMap::Geometric { ratio }.classes(1, 500, 512).collect();
+        assert_eq!(classes, [1, 2, 5, 13, 35, 95, 258, 500]);
     }
 
     #[test]

@@ -123,42 +123,36 @@ const BUILT_IN: [Target; 2] = [
     },
 ];
 
-/// Largest of the small sizes, bytes: Brent's FFCROSSOVER (§7.2).
-const SMALL: u64 = 120;
-
 impl Target {
-    /// A distribution over the multiples of 8 from 8 to 4096 that meets the statistics: small sizes
-    /// are equally frequent, and so are the large ones, which have the share that the mean size
-    /// demands. Requests and live blocks each have their own share.
-    ///
-    /// That few requests are large can be seen in Table 7.2: with FFCROSSOVER 120 the items visited
-    /// lie between those of FFCROSSOVER = p and those of FIRST-FIT as if 1.2 to 1.5 % of
-    /// CAMBRIDG's requests went to FIRST-FIT, and 3.2 % of YKTVMV's. Here it is 1.7 and 3.2 %.
+    /// Of all distributions over the multiples of 8 from 8 to 4096 that meet the statistics, the
+    /// least biased: requests and live blocks each fall off exponentially with the size.
     fn synthesise(&self) -> Distribution {
-        let sizes: Vec<u64> = (1..=512).map(|units| units * 8).collect();
-        let requests = shares(&sizes, self.mean_size);
-        let live = shares(&sizes, self.live_bytes / self.live);
+        let sizes: Vec<f64> = (1..=512).map(|units| f64::from(units * 8)).collect();
+        let requests = fall_off(&sizes, self.mean_size);
+        let live = fall_off(&sizes, self.live_bytes / self.live);
         let classes = sizes.iter().zip(requests).zip(live).map(|((&size, request), live)| {
-            SizeClass { size, rate: self.rate * request, live: self.live * live }
+            SizeClass { size: size as u64, rate: self.rate * request, live: self.live * live }
         });
         Distribution { classes: classes.collect() }
     }
 }
 
-/// Shares of the sizes: small ones alike, large ones alike, such that the mean size is `mean`.
-fn shares(sizes: &[u64], mean: f64) -> Vec<f64> {
-    let (small, large): (Vec<u64>, Vec<u64>) = sizes.iter().partition(|&&size| size <= SMALL);
-    let mean_of = |sizes: &[u64]| sizes.iter().sum::<u64>() as f64 / sizes.len() as f64;
-    let (small_mean, large_mean) = (mean_of(&small), mean_of(&large));
-    let large_share = (mean - small_mean) / (large_mean - small_mean);
-    let share = |size: &u64| {
-        if *size <= SMALL {
-            (1.0 - large_share) / small.len() as f64
-        } else {
-            large_share / large.len() as f64
-        }
+/// Shares of the sizes, ∝ e^(−λ·size), with λ such that the mean size is `mean`.
+fn fall_off(sizes: &[f64], mean: f64) -> Vec<f64> {
+    let shares = |lambda: f64| {
+        let weights: Vec<f64> = sizes.iter().map(|size| (-lambda * size).exp()).collect();
+        let total: f64 = weights.iter().sum();
+        weights.into_iter().map(|weight| weight / total).collect::<Vec<_>>()
     };
-    sizes.iter().map(share).collect()
+    let mean_of =
+        |shares: &[f64]| sizes.iter().zip(shares).map(|(size, share)| size * share).sum::<f64>();
+    // The mean falls as λ grows; 60 halvings leave nothing of the interval.
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if mean_of(&shares(middle)) > mean { low = middle } else { high = middle }
+    }
+    shares(high)
 }
 
 #[cfg(test)]
