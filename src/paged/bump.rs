@@ -78,10 +78,6 @@ impl<const REUSE: bool> Placement for Bump<REUSE> {
         }
     }
 
-    fn is_free<S: Source, M: Meter>(page: u32, block: u32, pages: &Pages<Bitmap, S, M>) -> bool {
-        Bitmap::is_free(pages.words(page), block)
-    }
-
     fn audit<S: Source, M: Meter>(&self, pages: &Pages<Bitmap, S, M>) -> Result<usize, Fault> {
         let (mut kept, mut wrong) = (0, None);
         pages.for_each_page(|page, header| {

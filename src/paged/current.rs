@@ -141,10 +141,6 @@ impl<C: Selection, F: InPage> Placement for CurrentPage<C, F> {
         }
     }
 
-    fn is_free<S: Source, M: Meter>(page: u32, block: u32, pages: &Pages<F, S, M>) -> bool {
-        pages.is_free(page, block)
-    }
-
     fn audit<S: Source, M: Meter>(&self, pages: &Pages<F, S, M>) -> Result<usize, Fault> {
         self.selection.audit(pages)
     }

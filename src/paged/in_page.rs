@@ -56,6 +56,15 @@ pub trait InPage: super::sealed::Sealed {
         from: u32,
         window: &mut [u64; WINDOW / 64],
     );
+
+    /// Whether a block is free: O(1) where a bit says so, else O(c).
+    #[doc(hidden)]
+    fn is_free(header: &PageHeader, words: &[u64], base: *const u8, size: u32, block: u32) -> bool {
+        let mut window = [0; WINDOW / 64];
+        let offset = block as usize % WINDOW;
+        Self::mark_free(header, words, base, size, block - offset as u32, &mut window);
+        window[offset / 64] >> (offset % 64) & 1 == 1
+    }
 }
 
 /// Free blocks linked through their first four bytes; blocks never used yet are bumped off the
@@ -185,11 +194,6 @@ impl Bitmap {
             map.emptied(word);
         }
     }
-
-    /// Whether this block is free. O(1).
-    pub(super) fn is_free(words: &[u64], block: u32) -> bool {
-        words[1 + block as usize / 64] >> (block % 64) & 1 == 1
-    }
 }
 
 impl super::sealed::Sealed for Bitmap {}
@@ -238,6 +242,10 @@ impl InPage for Bitmap {
         debug_assert!(map.words[word] >> (block % 64) & 1 == 0, "the block is in use");
         map.words[word] |= 1 << (block % 64);
         *map.summary |= 1 << (word >> map.group_shift);
+    }
+
+    fn is_free(_: &PageHeader, words: &[u64], _: *const u8, _: u32, block: u32) -> bool {
+        words[1 + block as usize / 64] >> (block % 64) & 1 == 1
     }
 
     fn mark_free(

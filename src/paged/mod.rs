@@ -156,7 +156,7 @@ impl<P: Placement, S: Source, M: Meter> Paged<P, S, M> {
         let class = self.class_of(layout);
         match pages.find(block) {
             Some((page, index)) => {
-                class == Some(pages.header(page).class) && !P::is_free(page, index, pages)
+                class == Some(pages.header(page).class) && !pages.is_free(page, index)
             }
             None if class.is_some() || pages.is_in_page(block) => false,
             None => {

@@ -258,10 +258,9 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
 
     /// Whether this block of a page is free.
     pub(super) fn is_free(&self, page: u32, block: u32) -> bool {
-        let from = block / WINDOW as u32 * WINDOW as u32;
-        let window = self.free_window(page, from);
-        let offset = block - from;
-        window[offset as usize / 64] >> (offset % 64) & 1 == 1
+        let header = self.header(page);
+        let size = self.class(header.class).size;
+        F::is_free(header, self.words(page), self.base(page).as_ptr(), size, block)
     }
 
     fn free_window(&self, page: u32, from: u32) -> [u64; WINDOW / 64] {

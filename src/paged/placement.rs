@@ -53,14 +53,6 @@ pub trait Placement: super::sealed::Sealed {
         pages: &mut Pages<Self::InPage, S, M>,
     );
 
-    /// Whether a block is free.
-    #[doc(hidden)]
-    fn is_free<S: Source, M: Meter>(
-        page: u32,
-        block: u32,
-        pages: &Pages<Self::InPage, S, M>,
-    ) -> bool;
-
     /// Checks the placement's invariants; returns the number of pages it keeps, which with those
     /// of S2 must be all.
     #[doc(hidden)]

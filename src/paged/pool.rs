@@ -171,10 +171,6 @@ impl<O: ChainOrder> Placement for Chain<O> {
         ends.len += 1;
     }
 
-    fn is_free<S: Source, M: Meter>(page: u32, block: u32, pages: &Pages<Bitmap, S, M>) -> bool {
-        Bitmap::is_free(pages.words(page), block)
-    }
-
     fn audit<S: Source, M: Meter>(&self, pages: &Pages<Bitmap, S, M>) -> Result<usize, Fault> {
         for class in 0..pages.classes.count() as u32 {
             let ends = self.chains.get(class as usize);
@@ -185,7 +181,7 @@ impl<O: ChainOrder> Placement for Chain<O> {
                 let link = Self::link(offset, pages);
                 let found = NonNull::new(link.cast()).and_then(|link| pages.find(link));
                 let right = found.is_some_and(|(page, block)| {
-                    pages.header(page).class == class && Self::is_free(page, block, pages)
+                    pages.header(page).class == class && pages.is_free(page, block)
                 });
                 Fault::unless(right, "a chain has free blocks of its class", at)?;
                 // SAFETY: the block is free, as just verified, so it holds its link.
@@ -272,17 +268,13 @@ impl Placement for AtRandom {
         pages.meter.link(self.pools.address(class, place));
     }
 
-    fn is_free<S: Source, M: Meter>(page: u32, block: u32, pages: &Pages<Bitmap, S, M>) -> bool {
-        Bitmap::is_free(pages.words(page), block)
-    }
-
     fn audit<S: Source, M: Meter>(&self, pages: &Pages<Bitmap, S, M>) -> Result<usize, Fault> {
         for class in 0..pages.classes.count() as u32 {
             for place in 0..self.pools.len(class) {
                 let offset = self.pools.get(class, place) as usize;
                 // SAFETY: the pool has offsets of blocks in the heap.
                 let found = pages.find(unsafe { pages.heap.address(0).add(offset) });
-                let free = found.is_some_and(|(page, block)| Self::is_free(page, block, pages));
+                let free = found.is_some_and(|(page, block)| pages.is_free(page, block));
                 Fault::unless(free, "a pool has free blocks", offset)?;
             }
         }
