@@ -77,7 +77,7 @@ fn main() {
         print!("{:<12}", "live blocks");
         counts.iter().for_each(|live| print!("{live:>12}"));
         println!();
-        for strategy in catalogue::all() {
+        for strategy in catalogue::all().filter(|entry| !entry.linear) {
             print!("{:<12}", strategy.name);
             for &live in counts {
                 let pairs = if quick { 2_000 } else { 100_000.max(2 * live as u64) };

@@ -95,7 +95,7 @@ fn batch(heap: &mut dyn Heap) {
 }
 
 fn heaps() -> impl Iterator<Item = (&'static str, Box<dyn Heap>)> {
-    let strategies = catalogue::all().iter().map(|entry| {
+    let strategies = catalogue::all().filter(|entry| entry.compared).map(|entry| {
         let heap = entry.build(Config::new(), CAPACITY).expect("a valid configuration");
         (entry.name, Box::new(heap) as Box<dyn Heap>)
     });

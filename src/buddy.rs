@@ -22,7 +22,7 @@ use core::ptr::NonNull;
 use crate::block::table::{Plain, Table};
 use crate::meter::{Meter, Part};
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault, Freed, Strategy, Tally, Usage, empty_block};
+use crate::strategy::{AllocError, Fault, Strategy, Tally, Usage, empty_block};
 use crate::walk::{self, Span, SpanKind};
 
 /// No block: the end of a list.
@@ -383,13 +383,8 @@ unsafe impl<S: Source, M: Meter> Strategy for Buddy<S, M> {
         Some(self.memory(start, new_order, new_layout))
     }
 
-    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
-        if layout.size() == 0 || self.block_in_use(block, layout).is_none() {
-            return Freed::Unallocated;
-        }
-        // SAFETY: a block in use of this layout lies there.
-        unsafe { self.deallocate(block, layout) };
-        Freed::Freed
+    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
+        self.block_in_use(block, layout).is_some()
     }
 
     fn usage(&self) -> Usage {

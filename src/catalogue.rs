@@ -20,7 +20,7 @@ use crate::paged::{self, CurrentPage, LeftHeaders, Paged};
 mod by_name;
 
 #[cfg(all(feature = "std", unix))]
-pub use by_name::{Entry, all, find};
+pub use by_name::{Entry, Family, all, families, find};
 
 /// STACK: one stack of free blocks for each size class (Brent §2.1).
 pub type Stack<S, M = ()> = Paged<paged::Stack, S, M>;

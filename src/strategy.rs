@@ -89,10 +89,21 @@ pub unsafe trait Strategy {
         Ok(moved)
     }
 
+    /// Whether a block in use starts at `block` which `layout` could have asked for. `layout` is
+    /// not of size 0; any pointer may be passed.
+    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool;
+
     /// Frees a block after verifying that `block` is the start of one in use which `layout` could
     /// have asked for; answers [`Freed::Unallocated`] otherwise and changes nothing. Any pointer
     /// may be passed.
-    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed;
+    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
+        if layout.size() == 0 || !self.is_in_use(block, layout) {
+            return Freed::Unallocated;
+        }
+        // SAFETY: a block in use of this layout starts there.
+        unsafe { self.deallocate(block, layout) };
+        Freed::Freed
+    }
 
     /// What is in use and what is held, now and at most. O(1).
     fn usage(&self) -> Usage;

@@ -26,8 +26,39 @@ pub(crate) enum Competitor {
 
 impl Competitor {
     /// Every strategy of the catalogue, and the system's allocator.
-    pub(crate) fn all() -> Vec<Self> {
-        catalogue::all().iter().map(Self::Strategy).chain([Self::System]).collect()
+    fn all() -> impl Iterator<Item = Self> {
+        catalogue::all().map(Self::Strategy).chain([Self::System])
+    }
+
+    /// Those that are compared unless others are asked for: the best known of each family, and
+    /// the system's allocator.
+    fn usual() -> impl Iterator<Item = Self> {
+        let usual = catalogue::all().filter(|entry| entry.compared);
+        usual.map(Self::Strategy).chain([Self::System])
+    }
+
+    /// The competitors that a list of names asks for: of strategies, of families, or `all`; the
+    /// usual ones if it is empty. Each comes once, where it is first named.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub(crate) fn choose(names: &[String]) -> Result<Vec<Self>, Usage> {
+        let mut chosen: Vec<Self> = Vec::new();
+        if names.is_empty() {
+            chosen.extend(Self::usual());
+        }
+        for name in names {
+            let family = catalogue::families().iter().find(|one| one.name == name.as_str());
+            let named = match family {
+                _ if name == "all" => Self::all().collect(),
+                Some(family) => family.entries.iter().map(Self::Strategy).collect(),
+                None => vec![Self::find(name)?],
+            };
+            chosen.extend(named);
+        }
+        let mut seen = std::collections::HashSet::new();
+        chosen.retain(|one| seen.insert(one.name()));
+        Ok(chosen)
     }
 
     /// The competitor of this name; case does not matter.
@@ -35,13 +66,15 @@ impl Competitor {
     /// # Errors
     /// The names there are, and the nearest of them.
     pub(crate) fn find(name: &str) -> Result<Self, Usage> {
-        let all = Self::all();
-        let found = all.iter().find(|one| one.name().eq_ignore_ascii_case(name));
-        found.copied().ok_or_else(|| {
-            let names: Vec<_> = all.iter().map(Self::name).collect();
+        Self::all().find(|one| one.name().eq_ignore_ascii_case(name)).ok_or_else(|| {
+            let names: Vec<_> = Self::all().map(|one| one.name()).collect();
             let hint = nearest(name, &names).map(|name| format!("; did you mean {name}?"));
             let hint = hint.unwrap_or_else(|| ".".to_owned());
-            Usage(format!("no strategy '{name}'{hint} There are: {}", names.join(", ")))
+            let families: Vec<_> = catalogue::families().iter().map(|one| one.name).collect();
+            let (names, families) = (names.join(", "), families.join(", "));
+            Usage(format!(
+                "no strategy '{name}'{hint} There are: {names}; and the families {families}, all"
+            ))
         })
     }
 
@@ -177,6 +210,22 @@ mod tests {
         assert!(error.contains("did you mean SYSTEM?"), "{error}");
         let error = Competitor::find("zzzzzz").unwrap_err().to_string();
         assert!(!error.contains("did you mean") && error.contains("SYSTEM"), "{error}");
+    }
+
+    #[test]
+    fn families_and_names_are_chosen_once() {
+        let names = |list: &[&str]| {
+            let list: Vec<String> = list.iter().map(|&name| name.to_owned()).collect();
+            let chosen = Competitor::choose(&list).expect("known names");
+            chosen.iter().map(Competitor::name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&["mru", "system", "MRU"]), ["MRU", SYSTEM]);
+        let brent = names(&["LEAST-FREE", "brent"]);
+        assert_eq!(brent[0], "LEAST-FREE");
+        assert_eq!(brent.iter().filter(|&&name| name == "LEAST-FREE").count(), 1);
+        assert!(brent.contains(&"FIRST-FIT") && !brent.contains(&"BUDDY"));
+        let (usual, all) = (names(&[]), names(&["all"]));
+        assert!(usual.contains(&SYSTEM) && usual.iter().all(|name| all.contains(name)));
     }
 
     #[test]

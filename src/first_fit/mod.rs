@@ -12,7 +12,7 @@ use core::ptr::NonNull;
 use self::heap::SegmentHeap;
 use crate::meter::{Meter, Part};
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault, Freed, Strategy, Tally, Usage, empty_block};
+use crate::strategy::{AllocError, Fault, Strategy, Tally, Usage, empty_block};
 use crate::walk::{self, Span, SpanKind};
 
 /// FIRST-FIT over a source.
@@ -110,20 +110,11 @@ unsafe impl<S: Source, M: Meter> Strategy for FirstFit<S, M> {
         Some(NonNull::slice_from_raw_parts(block, bytes))
     }
 
-    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
-        if layout.size() == 0 {
-            return Freed::Unallocated;
-        }
-        let in_use = (self.heap.granule_at(block.addr().get()))
-            .and_then(|granule| self.heap.block_in_use(granule));
-        match in_use {
-            Some(found) if self.heap.granules_for(layout.size()) == Some(found.len()) => {
-                // SAFETY: a block in use of this size starts there.
-                unsafe { self.deallocate(block, layout) };
-                Freed::Freed
-            }
-            _ => Freed::Unallocated,
-        }
+    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
+        let granules = self.heap.granules_for(layout.size());
+        (self.heap.granule_at(block.addr().get()))
+            .and_then(|granule| self.heap.block_in_use(granule))
+            .is_some_and(|found| granules == Some(found.len()))
     }
 
     fn usage(&self) -> Usage {

@@ -38,7 +38,7 @@ pub use self::list::{First, List, Lowest, Next, Rover, Start};
 pub use self::policy::Policy;
 use crate::meter::{Meter, Part};
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault, Freed, Strategy, Tally, Usage, empty_block};
+use crate::strategy::{AllocError, Fault, Strategy, Tally, Usage, empty_block};
 use crate::walk::{self, Span};
 
 mod sealed {
@@ -141,19 +141,11 @@ unsafe impl<P: Policy, S: Source, M: Meter> Strategy for BoundaryTagHeap<P, S, M
         Some(NonNull::slice_from_raw_parts(block, bytes))
     }
 
-    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
+    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
         let address = block.addr().get();
-        if layout.size() == 0 || !address.is_multiple_of(layout.align()) {
-            return Freed::Unallocated;
-        }
-        match self.heap.find_in_use(address) {
-            Some(found) if Heap::<P>::cells_for(layout.size()) == Some(found.len) => {
-                // SAFETY: a block in use of this size starts there.
-                unsafe { self.deallocate(block, layout) };
-                Freed::Freed
-            }
-            _ => Freed::Unallocated,
-        }
+        let cells = Heap::<P>::cells_for(layout.size());
+        address.is_multiple_of(layout.align())
+            && self.heap.find_in_use(address).is_some_and(|found| cells == Some(found.len))
     }
 
     fn usage(&self) -> Usage {

@@ -4,6 +4,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::*;
+use crate::Freed;
 use crate::source::Reserved;
 use crate::walk::SpanKind;
 

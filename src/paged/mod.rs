@@ -43,7 +43,7 @@ pub use self::pool::{AtRandom, Chain, ChainOrder, Fifo, Lifo, Queue, Stack};
 pub use self::random_b::RandomB;
 use crate::meter::{Meter, Part};
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault, Freed, Strategy, Usage, empty_block};
+use crate::strategy::{AllocError, Fault, Strategy, Usage, empty_block};
 use crate::walk::{self, Span};
 
 mod sealed {
@@ -149,25 +149,6 @@ impl<P: Placement, S: Source, M: Meter> Paged<P, S, M> {
             None => layout.size().next_multiple_of(self.pages.heap.bytes(1)),
         }
     }
-
-    /// Whether a block in use of this layout starts there.
-    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
-        let pages = &self.pages;
-        let class = self.class_of(layout);
-        match pages.find(block) {
-            Some((page, index)) => {
-                class == Some(pages.header(page).class) && !pages.is_free(page, index)
-            }
-            None if class.is_some() || pages.is_in_page(block) => false,
-            None => {
-                let found = (pages.heap.granule_at(block.addr().get()))
-                    .and_then(|granule| pages.heap.block_in_use(granule));
-                found.is_some_and(|found| {
-                    pages.heap.granules_for(layout.size()) == Some(found.len())
-                })
-            }
-        }
-    }
 }
 
 /// Unit in which FIRST-FIT rounds: a 64th of the largest size that pages serve, so that at most
@@ -243,13 +224,25 @@ unsafe impl<P: Placement, S: Source, M: Meter> Strategy for Paged<P, S, M> {
         Some(NonNull::slice_from_raw_parts(block, lens.1))
     }
 
-    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
-        if layout.size() == 0 || !self.opened || !self.is_in_use(block, layout) {
-            return Freed::Unallocated;
+    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
+        if !self.opened {
+            return false;
         }
-        // SAFETY: a block in use of this layout starts there.
-        unsafe { self.deallocate(block, layout) };
-        Freed::Freed
+        let pages = &self.pages;
+        let class = self.class_of(layout);
+        match pages.find(block) {
+            Some((page, index)) => {
+                class == Some(pages.header(page).class) && !pages.is_free(page, index)
+            }
+            None if class.is_some() || pages.is_in_page(block) => false,
+            None => {
+                let found = (pages.heap.granule_at(block.addr().get()))
+                    .and_then(|granule| pages.heap.block_in_use(granule));
+                found.is_some_and(|found| {
+                    pages.heap.granules_for(layout.size()) == Some(found.len())
+                })
+            }
+        }
     }
 
     fn usage(&self) -> Usage {

@@ -1,6 +1,6 @@
 //! What must hold of every strategy, driven by random sequences of requests.
 //!
-//! A strategy joins by one line in `properties.rs`. The harness keeps its own model of the blocks
+//! A strategy joins by one line in `properties/`. The harness keeps its own model of the blocks
 //! in use — an independent oracle — and checks, as it goes:
 //! - a block is aligned, as long as asked, and overlaps no other;
 //! - contents survive everything that happens to other blocks, and resizing;

@@ -45,7 +45,8 @@ pub(crate) struct Options {
     /// A trace to compare over; may be given more than once
     #[arg(long = "trace", value_name = "FILE")]
     trace: Vec<PathBuf>,
-    /// A strategy to compare; may be given more than once [default: all, and SYSTEM]
+    /// A strategy, a family of them or `all`; may be given more than once [default: the best of
+    /// each family, and SYSTEM]
     #[arg(long = "strategy", value_name = "NAME", value_delimiter = ',')]
     strategy: Vec<String>,
     /// Print one JSON row per trace and strategy instead of tables
@@ -60,8 +61,9 @@ pub(crate) struct Options {
 
 const HELP: &str = "\
 Examples:
-  pagewise compare                                   the bundled traces, every strategy
+  pagewise compare                                   the bundled traces, the usual strategies
   pagewise compare gawk.pwt --strategy MRU,SYSTEM    two strategies over one trace
+  pagewise compare --strategy fits,SYSTEM            a family of strategies
   pagewise compare --page-size 4K --sizemap geometric=1.25
   pagewise compare --json > rows.json
 
@@ -88,10 +90,7 @@ SYSTEM is timed twice. What its two results differ by is the noise, and no lead 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = &args.options;
     let parameters = options.config.check()?;
-    let competitors = match &options.strategy[..] {
-        [] => Competitor::all(),
-        names => names.iter().map(|name| Competitor::find(name)).collect::<Result<_, _>>()?,
-    };
+    let competitors = Competitor::choose(&options.strategy)?;
     let mut traces: Vec<_> = args.traces.iter().chain(&options.trace).cloned().collect();
     if traces.is_empty() {
         traces = bundled::traces()?;

@@ -136,7 +136,7 @@ fn pattern(key: u64, index: usize) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use pagewise::{AllocError, Fault, Freed, Usage, walk::Span};
+    use pagewise::{AllocError, Fault, Usage, walk::Span};
 
     use super::*;
 
@@ -161,8 +161,8 @@ mod tests {
         ) -> Option<NonNull<[u8]>> {
             None
         }
-        fn try_free(&mut self, _: NonNull<u8>, _: Layout) -> Freed {
-            Freed::Unallocated
+        fn is_in_use(&self, _: NonNull<u8>, _: Layout) -> bool {
+            false
         }
         fn usage(&self) -> Usage {
             Usage::default()

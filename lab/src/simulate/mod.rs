@@ -46,7 +46,8 @@ pub(crate) struct Args {
     /// Traces to replay; none: the bundled ones
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// A strategy; may be given more than once [default: all, and SYSTEM]
+    /// A strategy, a family of them or `all`; may be given more than once [default: the best of
+    /// each family, and SYSTEM]
     #[arg(long = "strategy", value_name = "NAME", value_delimiter = ',')]
     strategies: Vec<String>,
     /// An allocator's shared library to simulate as well, as SYSTEM with that library's malloc; may
@@ -178,10 +179,7 @@ impl Args {
     }
 
     fn subjects(&self) -> anyhow::Result<Vec<Subject>> {
-        let competitors = match &self.strategies[..] {
-            [] => Competitor::all(),
-            names => names.iter().map(|name| Competitor::find(name)).collect::<Result<_, _>>()?,
-        };
+        let competitors = Competitor::choose(&self.strategies)?;
         let libraries = self.preload.iter().map(|path| Library::find(path));
         let libraries = libraries.collect::<Result<Vec<_>, _>>()?;
         let competitors = competitors.into_iter().map(Subject::Competitor);

@@ -1,15 +1,10 @@
-//! Every strategy against the harness: one line each.
+//! Every strategy against the harness: one line each, in the module of its family.
 
+#[path = "../harness/mod.rs"]
 mod harness;
 
-use pagewise::catalogue::{
-    BestFit, Buddy, FirstFit, FirstFitList, LeastFree, MostFree, Mru, NextFit, NoFree, Queue,
-    Quick, Random, RandomB, Stack, WorstFit,
-};
-use pagewise::paged::{self, Config, CurrentPage, InBand, LeftHeaders, Paged};
+use pagewise::paged::Config;
 use pagewise::sizemap::SizeMap;
-use pagewise::source::Region;
-use proptest::prelude::*;
 
 /// Parameters that pull the paged strategies in different directions.
 const CONFIGS: [Config; 7] = [
@@ -51,7 +46,12 @@ const REGION: usize = 4 << 20;
 macro_rules! strategies {
     ($bookkeeping:ident; $($name:ident: $reuses:literal, |$config:ident, $source:ident| $make:expr;)*) => {$(
         mod $name {
+            #[allow(unused_imports)] // not every family needs all of them
             use super::*;
+            use crate::{CONFIGS, REGION, harness};
+            use pagewise::paged::Config;
+            use pagewise::source::Region;
+            use proptest::prelude::*;
 
             fn make($config: Config, $source: Region) -> impl pagewise::Strategy {
                 $make
@@ -106,36 +106,6 @@ macro_rules! strategies {
     )*};
 }
 
-/// A strategy whose free blocks are linked through the blocks themselves.
-type Linked<O, S> = Paged<CurrentPage<LeftHeaders<O>, InBand>, S>;
-
-strategies! {
-    Apart;
-    stack: true, |config, source| Stack::new(config, source, ());
-    queue: true, |config, source| Queue::new(config, source, ());
-    random: true, |config, source| Random::new(config, source, ());
-    no_free: false, |config, source| NoFree::new(config, source, ());
-    quick: false, |config, source| Quick::new(config, source, ());
-    first_fit: true, |config, source| FirstFit::new(config.unit, 64 * config.unit, source, ());
-    first_fit_wide: true, |config, source| {
-        FirstFit::with_segments(config.unit, 256 * config.unit, 1 << 14, source, ())
-    };
-    buddy: true, |config, source| Buddy::new(config.unit.max(16), 4096, source, ());
-    random_b: true, |config, source| RandomB::new(config, source, ());
-    most_free: true, |config, source| MostFree::new(config, source, ());
-    least_free: true, |config, source| LeastFree::new(config, source, ());
-    mru: true, |config, source| Mru::new(config, source, ());
-    most_free_linked: true, |config, source| Linked::<paged::MostFree, _>::new(config, source, ());
-    mru_linked: true, |config, source| Linked::<paged::Mru, _>::new(config, source, ());
-    random_b_linked: true, |config, source| {
-        Paged::<CurrentPage<paged::RandomB, InBand>, _>::new(config, source, ())
-    };
-}
-
-strategies! {
-    InBand;
-    best_fit: true, |config, source| BestFit::new(config.page_size, source, ());
-    first_fit_list: true, |config, source| FirstFitList::new(config.page_size, source, ());
-    next_fit: true, |config, source| NextFit::new(config.page_size, source, ());
-    worst_fit: true, |config, source| WorstFit::new(config.page_size, source, ());
-}
+mod brent;
+mod by_name;
+mod fit;
