@@ -26,7 +26,7 @@ use crate::walk::{Span, SpanKind};
 
 /// The heap.
 #[derive(Debug)]
-pub(super) struct Heap<P> {
+pub(crate) struct Heap<P> {
     cells: Cells,
     /// Cells the heap grows by.
     growth: u32,
@@ -35,33 +35,33 @@ pub(super) struct Heap<P> {
 
 impl<P: Policy> Heap<P> {
     /// An empty heap that grows by multiples of `growth` bytes.
-    pub(super) const fn new(growth: usize) -> Self {
+    pub(crate) const fn new(growth: usize) -> Self {
         assert!(growth > 0 && growth.is_multiple_of(CELL) && growth / CELL < MAX_CELLS as usize);
         Self { cells: Cells::new(), growth: (growth / CELL) as u32, index: P::EMPTY }
     }
 
     /// Cells of the block that holds this many bytes, or `None` if none does.
     #[inline(always)]
-    pub(super) fn cells_for(bytes: usize) -> Option<u32> {
+    pub(crate) fn cells_for(bytes: usize) -> Option<u32> {
         let cells = bytes.checked_add(TAG)?.div_ceil(CELL);
         u32::try_from(cells).ok().filter(|&cells| cells < MAX_CELLS)
     }
 
     /// Bytes that a block of this many cells holds.
     #[inline(always)]
-    pub(super) fn bytes(len: u32) -> usize {
+    pub(crate) fn bytes(len: u32) -> usize {
         len as usize * CELL - TAG
     }
 
     /// Where a block's contents lie.
     #[inline(always)]
-    pub(super) fn contents(&self, start: u32) -> *mut u8 {
+    pub(crate) fn contents(&self, start: u32) -> *mut u8 {
         self.cells.contents(start)
     }
 
     /// The block in use whose contents lie at this address, of which its owner says so.
     #[inline(always)]
-    pub(super) fn block_at(&self, address: usize) -> Block {
+    pub(crate) fn block_at(&self, address: usize) -> Block {
         let offset = address.wrapping_sub(self.cells.origin().addr());
         debug_assert!(self.cells.cell_at(address).is_some(), "a block lies in the heap");
         let block = self.cells.block((offset / CELL) as u32);
@@ -73,7 +73,7 @@ impl<P: Policy> Heap<P> {
     /// The block in use whose contents lie at this address, if one's do. Any address may be asked
     /// for: the blocks below are walked, since an address alone does not tell whether the word
     /// before it is a header. O(n).
-    pub(super) fn find_in_use(&self, address: usize) -> Option<Block> {
+    pub(crate) fn find_in_use(&self, address: usize) -> Option<Block> {
         let wanted = self.cells.cell_at(address)?;
         let found = self.blocks().find(|block| block.end() > wanted)?;
         (found.start == wanted && self.cells.is_in_use(wanted)).then_some(found)
@@ -81,7 +81,7 @@ impl<P: Policy> Heap<P> {
 
     /// Puts `len` cells at a multiple of `align` bytes to use: a search of the index.
     #[inline]
-    pub(super) fn allocate<S: Source, M: Meter>(
+    pub(crate) fn allocate<S: Source, M: Meter>(
         &mut self,
         len: u32,
         align: usize,
@@ -112,7 +112,7 @@ impl<P: Policy> Heap<P> {
 
     /// Frees a block in use, joining it with free neighbours: a change of the index.
     #[inline]
-    pub(super) fn release<M: Meter>(&mut self, block: Block, meter: &M) {
+    pub(crate) fn release<M: Meter>(&mut self, block: Block, meter: &M) {
         meter.touch(self.cells.header(block.start));
         meter.touch(self.cells.header(block.end()));
         let below = self.cells.free_below(block.start);
@@ -131,7 +131,7 @@ impl<P: Policy> Heap<P> {
 
     /// Makes a block in use `len` cells long without moving it, if it is that long, free memory
     /// above it is, or the source has more. A change of the index.
-    pub(super) fn resize<S: Source, M: Meter>(
+    pub(crate) fn resize<S: Source, M: Meter>(
         &mut self,
         block: Block,
         len: u32,
@@ -254,7 +254,7 @@ impl<P: Policy> Heap<P> {
     }
 
     /// Calls `visit` for every span of the heap in address order.
-    pub(super) fn walk(&self, visit: &mut dyn FnMut(Span)) {
+    pub(crate) fn walk(&self, visit: &mut dyn FnMut(Span)) {
         let origin = self.cells.origin().addr();
         if self.cells.end() == 0 {
             return;
@@ -272,7 +272,7 @@ impl<P: Policy> Heap<P> {
     }
 
     /// Checks the invariants. O(n log n).
-    pub(super) fn audit(&self) -> Result<(), Fault> {
+    pub(crate) fn audit(&self) -> Result<(), Fault> {
         let cells = &self.cells;
         if cells.end() == 0 {
             return Ok(());

@@ -23,7 +23,7 @@
 //! the policies: `bins` (best and worst fit), `list` (first and next fit). The tags are in `block/tag.rs`.
 
 mod bins;
-mod heap;
+pub(crate) mod heap;
 mod list;
 mod policy;
 #[cfg(all(test, feature = "std", unix))]

@@ -9,13 +9,13 @@ use crate::strategy::AllocError;
 
 /// What is known of a size class.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Class {
+pub(crate) struct Class {
     /// Block size, bytes.
-    pub(super) size: u32,
+    pub(crate) size: u32,
     /// c: blocks in a page.
-    pub(super) capacity: u32,
+    pub(crate) capacity: u32,
     /// φ0: blocks that must be free in a page before it can become the current page.
-    pub(super) tolerance: u32,
+    pub(crate) tolerance: u32,
     /// ⌈2⁴² / size⌉, to divide by the size without a division; see [`Class::index`].
     reciprocal: u64,
 }
@@ -39,7 +39,7 @@ impl Class {
     /// The reciprocal is too large by at most 1, so the product by at most the offset, < 2²⁰;
     /// that is less than 2⁴²/size, the least distance to the next quotient, as size ≤ 2²⁰.
     #[inline(always)]
-    pub(super) fn index(&self, offset: usize) -> u32 {
+    pub(crate) fn index(&self, offset: usize) -> u32 {
         ((offset as u64 * self.reciprocal) >> RECIPROCAL_SHIFT) as u32
     }
 }
@@ -47,7 +47,7 @@ impl Class {
 /// The classes, in dedicated memory. Invariant: once opened, `map` has an entry for every multiple
 /// of the unit up to FFCROSSOVER that a class can serve, the least such class.
 #[derive(Debug)]
-pub(super) struct Classes {
+pub(crate) struct Classes {
     classes: NonNull<Class>,
     count: usize,
     map: NonNull<u16>,
@@ -59,13 +59,13 @@ pub(super) struct Classes {
 unsafe impl Send for Classes {}
 
 impl Classes {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { classes: NonNull::dangling(), count: 0, map: NonNull::dangling(), largest: 0 }
     }
 
     /// Builds the classes of a configuration that [checks](Config::check), once; no block will be
     /// smaller than `least` bytes.
-    pub(super) fn open<S: Source>(
+    pub(crate) fn open<S: Source>(
         &mut self,
         config: &Config,
         least: usize,
@@ -104,12 +104,12 @@ impl Classes {
         Ok(())
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count
     }
 
     #[inline(always)]
-    pub(super) fn get(&self, class: u32) -> &Class {
+    pub(crate) fn get(&self, class: u32) -> &Class {
         assert!((class as usize) < self.count, "a page belongs to a class");
         // SAFETY: `open` wrote `count` classes.
         unsafe { self.classes.add(class as usize).as_ref() }
@@ -119,7 +119,7 @@ impl Classes {
     /// alignments up to the unit, else O(classes): page bases are aligned to p, so blocks are
     /// aligned to `align` iff their size is a multiple of it.
     #[inline(always)]
-    pub(super) fn of(&self, layout: Layout, unit: usize) -> Option<u32> {
+    pub(crate) fn of(&self, layout: Layout, unit: usize) -> Option<u32> {
         if layout.size() > self.largest {
             return None;
         }

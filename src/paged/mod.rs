@@ -18,7 +18,7 @@
 //! and `pool`.
 
 mod bump;
-mod class;
+pub(crate) mod class;
 mod config;
 mod current;
 mod in_page;
