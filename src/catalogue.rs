@@ -73,3 +73,7 @@ pub type LeastFree<S, M = ()> = Paged<CurrentPage<LeftHeaders<paged::LeastFree>>
 /// MRU: from the current page; the next one is the page freed into most recently (Brent §2.11,
 /// §4).
 pub type Mru<S, M = ()> = Paged<CurrentPage<LeftHeaders<paged::Mru>>, S, M>;
+
+/// PAGEWISE, the default: small blocks from pages chosen by LEAST-FREE, larger ones and the pages
+/// from one BEST-FIT heap.
+pub use crate::page_heap::PageHeap;

@@ -50,6 +50,7 @@
 //! | [`first_fit`] | FIRST-FIT in O(log n), and the heap below the pages |
 //! | [`fit`] | best, worst, first and next fit over a heap with boundary tags |
 //! | [`paged`] | Brent's strategies |
+//! | [`page_heap`] | PAGEWISE, the default: small blocks in pages, the rest in a heap with tags |
 //! | [`buddy`] | binary buddies |
 //! | [`catalogue`] | every strategy as a type, and (`std`, Unix) by name |
 //! | [`trace`] | traces of real programs, and recording them (feature `trace`) |
@@ -72,6 +73,7 @@ pub mod catalogue;
 pub mod first_fit;
 pub mod fit;
 pub mod meter;
+pub mod page_heap;
 pub mod paged;
 pub mod sizemap;
 pub mod source;

@@ -239,6 +239,21 @@ impl Tally {
         self.frees += 1;
     }
 
+    /// Counts blocks put to use, each requested with all of its size.
+    pub(crate) fn allocated_many(&mut self, blocks: usize, size: usize) {
+        self.requested += blocks * size;
+        self.block += blocks * size;
+        self.allocations += blocks as u64;
+        self.peak_requested = self.peak_requested.max(self.requested);
+    }
+
+    /// Counts blocks freed, each requested with all of its size.
+    pub(crate) fn freed_many(&mut self, blocks: usize, size: usize) {
+        self.requested = self.requested.saturating_sub(blocks * size);
+        self.block -= blocks * size;
+        self.frees += blocks as u64;
+    }
+
     /// Counts a block that changed its size in place, from the first to the second.
     pub(crate) fn resized(&mut self, requested: (usize, usize), block: (usize, usize)) {
         self.requested = self.requested.saturating_sub(requested.0) + requested.1;

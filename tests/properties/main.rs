@@ -108,4 +108,5 @@ macro_rules! strategies {
 
 mod brent;
 mod by_name;
+mod default;
 mod fit;

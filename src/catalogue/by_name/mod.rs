@@ -5,6 +5,7 @@
 //! bundled traces, the fuzzers) goes over [`all`], so a row is all it takes to join.
 
 mod brent;
+mod default;
 mod fit;
 
 use crate::Strategy;
@@ -76,6 +77,7 @@ pub struct Family {
 const FAMILIES: &[Family] = &[
     Family { name: "brent", source: "Brent 1984", entries: brent::ENTRIES },
     Family { name: "fits", source: "Knuth §2.5; Hasan & Chang 2006 §2", entries: fit::ENTRIES },
+    Family { name: "default", source: "made of the papers' best", entries: default::ENTRIES },
 ];
 
 /// Every family, in the order of the mission table.

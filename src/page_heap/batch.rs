@@ -1,0 +1,117 @@
+//! Many blocks at once: what quick lists in front of a heap are filled from and emptied into.
+//!
+//! A block allocated here counts as a request for all of its size. Taken or freed one by one, each
+//! block costs its page's header and word; at once, a header and a word are read and written once
+//! for each run of blocks that lie in them.
+
+use core::alloc::Layout;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+use super::PageHeap;
+use super::page::{Page, WORD};
+use crate::meter::{Meter, Part};
+use crate::source::Source;
+
+impl<S: Source, M: Meter> PageHeap<S, M> {
+    /// Number of size classes; 0 before the heap was [opened](Self::open).
+    #[inline(always)]
+    pub fn classes(&self) -> u32 {
+        self.pages.classes.count() as u32
+    }
+
+    /// Block size of a class, bytes.
+    ///
+    /// # Panics
+    /// If there is no such class.
+    #[inline(always)]
+    pub fn class_size(&self, class: u32) -> usize {
+        self.pages.classes.get(class).size as usize
+    }
+
+    /// The least class whose blocks all serve this layout; `None` if it is not served by pages, or
+    /// the heap was not [opened](Self::open). O(1) up to the unit's alignment, else O(classes).
+    #[inline(always)]
+    pub fn class_of(&self, layout: Layout) -> Option<u32> {
+        self.pages.classes.of(layout, self.config.unit)
+    }
+
+    /// The class of the page this address lies in; `None` if it lies in no page of this heap.
+    #[inline(always)]
+    pub fn class_at(&self, address: NonNull<u8>) -> Option<u32> {
+        self.pages.page_at(address).map(|page| page.class.get())
+    }
+
+    /// Takes blocks of a class, as many as `blocks` has room for, or fewer if memory is exhausted;
+    /// returns how many. They may be freed one by one with [`Layout`]s of the class's size, or at
+    /// once with [`free_batch`](Self::free_batch). O(blocks).
+    ///
+    /// # Panics
+    /// If there is no such class.
+    pub fn take_batch(&mut self, class: u32, blocks: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+        let size = self.class_size(class);
+        let mut taken = 0;
+        while taken < blocks.len() && self.pages.fill_window(class).is_ok() {
+            let supply = self.pages.supplies.get_mut(class);
+            while let Some(place) = blocks.get_mut(taken)
+                && let Some(block) = supply.take()
+            {
+                place.write(block);
+                taken += 1;
+            }
+            self.pages.meter.served(Part::Pages);
+        }
+        self.pages.tally.allocated_many(taken, size);
+        taken
+    }
+
+    /// Frees blocks of pages at once. O(blocks); blocks of one page side by side are cheapest.
+    ///
+    /// # Safety
+    /// Each was taken by [`take_batch`](Self::take_batch) (or allocated with the size of its
+    /// class), lies in a page, and was not freed since.
+    pub unsafe fn free_batch(&mut self, blocks: &[NonNull<u8>]) {
+        let mut rest = blocks;
+        while let Some(&first) = rest.first() {
+            let Some(page) = self.pages.page_at(first) else {
+                debug_assert!(false, "a block of a batch lies in a page");
+                return;
+            };
+            rest = &rest[self.free_run(page, rest)..];
+        }
+    }
+
+    /// Frees the blocks at the head of `blocks` that lie in this page; how many those are.
+    fn free_run(&mut self, page: Page, blocks: &[NonNull<u8>]) -> usize {
+        let class = *self.pages.class(page);
+        let base = page.base.get().addr();
+        let page_size = self.pages.page_size();
+        let (mut word, mut bits) = (0, 0u64);
+        let mut freed = 0;
+        let mut pending = 0;
+        for block in blocks {
+            let offset = block.addr().get().wrapping_sub(base);
+            if offset >= page_size {
+                break;
+            }
+            let index = class.index(offset);
+            if index / WORD != word {
+                if pending > 0 {
+                    page.add(word, bits, pending);
+                }
+                (word, bits, pending) = (index / WORD, 0, 0);
+            }
+            bits |= 1 << (index % WORD);
+            pending += 1;
+            freed += 1;
+        }
+        page.add(word, bits, pending);
+        if page.free.get() >= page.trigger.get() {
+            self.pages.triggered(page);
+        }
+        self.pages.meter.touch(page.header());
+        self.pages.meter.served(Part::Pages);
+        self.pages.tally.freed_many(freed, class.size as usize);
+        freed
+    }
+}

@@ -1,0 +1,82 @@
+//! From a block's address to its page, in one load.
+//!
+//! Memory is cut into *slots* of p bytes, from an address that is a multiple of p. A page fills a
+//! slot; the blocks of the heap below lie anywhere. The map has a header's address for each slot
+//! that is a page. It doubles when it must grow, so what the copies before it take, which is never
+//! given back, is at most as much again.
+
+use core::alloc::Layout;
+
+use super::page::Page;
+use crate::source::Source;
+use crate::strategy::AllocError;
+
+/// Slots the first map has.
+const FIRST: usize = 16;
+
+/// The map. Invariant: `pages` has `len` entries, initialised.
+#[derive(Debug)]
+pub(super) struct Map {
+    origin: usize,
+    shift: u32,
+    len: usize,
+    pages: *mut Option<Page>,
+}
+
+impl Map {
+    /// No slots, of `page_size` bytes, a power of two.
+    pub(super) const fn new(page_size: usize) -> Self {
+        let shift = page_size.trailing_zeros();
+        Self { origin: 0, shift, len: 0, pages: core::ptr::null_mut() }
+    }
+
+    /// The page in whose slot this address lies, if that is a page.
+    #[inline(always)]
+    pub(super) fn get(&self, address: usize) -> Option<Page> {
+        let slot = address.wrapping_sub(self.origin) >> self.shift;
+        if slot < self.len {
+            // SAFETY: the map has `len` initialised entries.
+            unsafe { *self.pages.add(slot) }
+        } else {
+            None
+        }
+    }
+
+    /// Sets the entry of the slot at this address, for which there is one.
+    pub(super) fn set(&mut self, address: usize, page: Option<Page>) {
+        let slot = address.wrapping_sub(self.origin) >> self.shift;
+        assert!(slot < self.len, "the map reaches every page");
+        // SAFETY: as `get`.
+        unsafe { self.pages.add(slot).write(page) };
+    }
+
+    /// Sees to it that there is an entry for the slot at this address; none lies below `start`.
+    pub(super) fn ensure<S: Source>(
+        &mut self,
+        address: usize,
+        start: usize,
+        source: &mut S,
+    ) -> Result<(), AllocError> {
+        let origin = if self.len == 0 { start >> self.shift << self.shift } else { self.origin };
+        let needed = ((address - origin) >> self.shift) + 1;
+        if needed <= self.len {
+            return Ok(());
+        }
+        let len = needed.max(2 * self.len).max(FIRST);
+        let layout = Layout::array::<Option<Page>>(len).map_err(|_| AllocError::Exhausted)?;
+        let pages = source.dedicate(layout)?.cast::<Option<Page>>().as_ptr();
+        if self.len > 0 {
+            // SAFETY: the old map has `len` entries, the new one more, and they are disjoint. The
+            // rest is zero, which is `None`.
+            unsafe { pages.copy_from_nonoverlapping(self.pages, self.len) };
+        }
+        *self = Self { origin, len, pages, ..*self };
+        Ok(())
+    }
+
+    /// Every page, in address order.
+    pub(super) fn pages(&self) -> impl Iterator<Item = Page> {
+        // SAFETY: as `get`.
+        (0..self.len).filter_map(|slot| unsafe { *self.pages.add(slot) })
+    }
+}

@@ -1,0 +1,249 @@
+//! PAGEWISE, the default strategy: small blocks from pages without headers, everything else, and
+//! the pages, from one heap with boundary tags.
+//!
+//! ```text
+//! extent   |[H] large block |[H] page: blocks of 24 B, no headers |[H] free |[H] page: 200 B | …
+//! dedicated (upper end)     … size classes | map: slot ─▶ H(P) | H(P), a bit for each block | …
+//! ```
+//! It joins what the papers do best. Blocks up to FFCROSSOVER come from pages of equal blocks
+//! chosen by LEAST-FREE (Brent §2.10), whose bookkeeping lies apart from them (§4): no header for
+//! each block, and blocks of one size side by side. Larger ones, and the pages themselves, come
+//! from BEST-FIT over boundary tags (Hasan & Chang §3.1, §3.9), so that both share one memory and
+//! the gaps that aligned pages leave serve large blocks.
+//!
+//! Where it departs from the papers, and why:
+//! - **Free blocks are bits, taken a word at a time** (`supply.rs`). Allocating is a test, a count
+//!   of trailing zeros and a multiplication; freeing looks the page up and sets a bit. Nothing is
+//!   ever written into free small blocks.
+//! - **LEAST-FREE is lazy, and by quarters of c.** φ rises with every free; a page moves to another
+//!   list only when a page is to be chosen, once for each quarter at most. Among pages of one
+//!   quarter the one that has waited longest comes first: it has gathered most blocks since.
+//! - **A block aligned above the unit is a block that happens to be aligned.** Every second block
+//!   of 24 bytes is aligned to 16: such a request takes one of those, and only if none is at hand
+//!   a block of a size that is a multiple of the alignment.
+//! - **Where memory is exhausted, nothing is sacred.** Pages without blocks in use go back to the
+//!   heap; failing that, a small block is taken from the heap, or one of a larger class.
+//!
+//! Time: O(1) for small blocks, amortised over the blocks of a page; larger ones and new pages
+//! take the time of [`Best`], O(log n). [`try_free`](Strategy::try_free) is O(1) for small blocks,
+//! O(n) for larger ones, whose neighbours below it walks.
+//!
+//! Files, in the order they build on each other: `page` (headers and bits), `map` (from address to
+//! page), `supply` (what a class allocates from), `pages` (how pages come and go), `batch` (many
+//! blocks at once), `audit`.
+
+mod audit;
+mod batch;
+mod map;
+mod page;
+mod pages;
+mod supply;
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use self::pages::Pages;
+use crate::block::tag::TAG;
+use crate::fit::Best;
+use crate::fit::heap::Heap;
+use crate::meter::Meter;
+use crate::paged::Config;
+use crate::source::Source;
+use crate::strategy::{AllocError, Fault, Strategy, Usage, empty_block};
+use crate::walk::Span;
+
+/// The heap below the pages.
+type Large = Heap<Best>;
+
+/// PAGEWISE over a source: pages for sizes up to FFCROSSOVER, BEST-FIT for larger ones and for the
+/// pages, in one region.
+///
+/// Small blocks cost their size rounded up to a class and a bit; larger ones 4 bytes and what
+/// rounding up to 16 takes. Blocks are aligned to [`Config::unit`] for free, to anything else on
+/// request. A heap has at most 16 GiB.
+///
+/// ```
+/// use core::alloc::Layout;
+/// use core::mem::MaybeUninit;
+/// use pagewise::Strategy;
+/// use pagewise::page_heap::PageHeap;
+/// use pagewise::source::Region;
+///
+/// let memory = Box::leak(Box::new([MaybeUninit::<u8>::uninit(); 1 << 16]));
+/// let mut heap = PageHeap::new(PageHeap::<Region>::CONFIG, Region::from_static(memory), ());
+///
+/// let layout = Layout::new::<[u64; 5]>();
+/// let block = heap.allocate(layout).expect("64 KiB hold 40 bytes");
+/// assert_eq!(block.len(), 40);
+/// // SAFETY: the block was allocated above for this layout.
+/// unsafe { heap.deallocate(block.cast(), layout) };
+/// heap.audit().expect("every invariant holds");
+/// ```
+#[derive(Debug)]
+pub struct PageHeap<S, M = ()> {
+    config: Config,
+    pages: Pages<S, M>,
+}
+
+impl<S, M> PageHeap<S, M> {
+    /// The parameters that proved best for arenas of 64 KiB and more: see [`Config::arena`].
+    pub const CONFIG: Config = Config::arena();
+}
+
+impl<S: Source, M: Meter> PageHeap<S, M> {
+    /// The strategy over `source`. Takes no memory before the first allocation.
+    ///
+    /// # Panics
+    /// If the configuration does not [check](Config::check); in a `const`, at compile time.
+    #[must_use]
+    pub const fn new(config: Config, source: S, meter: M) -> Self {
+        assert!(config.check().is_ok(), "the configuration is out of range: see Config::check");
+        Self { config, pages: Pages::new(config.page_size, source, meter) }
+    }
+
+    /// The parameters.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Where the heap's memory comes from.
+    pub const fn source(&self) -> &S {
+        &self.pages.source
+    }
+
+    /// Builds the size classes, for which the first allocation would otherwise take memory.
+    ///
+    /// # Errors
+    /// [`AllocError::Exhausted`] if the source has no room for them.
+    #[cold]
+    pub fn open(&mut self) -> Result<(), AllocError> {
+        self.pages.open(&self.config)
+    }
+
+    /// A block for a layout of some size, and its length in bytes.
+    #[inline(always)]
+    fn serve(&mut self, layout: Layout) -> Result<(NonNull<u8>, usize), AllocError> {
+        if layout.align() <= self.config.unit
+            && let Some(class) = self.pages.classes.of(layout, self.config.unit)
+        {
+            let supply = self.pages.supplies.get_mut(class);
+            if let Some(block) = supply.take() {
+                return Ok((block, supply.size as usize));
+            }
+        }
+        self.serve_slowly(layout)
+    }
+
+    #[inline(never)]
+    fn serve_slowly(&mut self, layout: Layout) -> Result<(NonNull<u8>, usize), AllocError> {
+        if !self.pages.is_open() {
+            self.open()?;
+        }
+        let pages = &mut self.pages;
+        let unit = self.config.unit;
+        if layout.align() <= unit {
+            match pages.classes.of(layout, unit) {
+                Some(class) => match pages.take(class) {
+                    Ok(block) => Ok((block, pages.supplies.get(class).size as usize)),
+                    Err(_) => pages.make_do(class, layout),
+                },
+                None => pages.allocate_large(layout),
+            }
+        } else {
+            // SAFETY: an alignment of 1 is valid for any size a layout has.
+            let any = unsafe { Layout::from_size_align_unchecked(layout.size(), 1) };
+            if let Some(class) = pages.classes.of(any, unit)
+                && let Some(block) = pages.take_aligned(class, layout.align())
+            {
+                return Ok((block, pages.supplies.get(class).size as usize));
+            }
+            match pages.classes.of(layout, unit) {
+                Some(class) => match pages.take(class) {
+                    Ok(block) => Ok((block, pages.supplies.get(class).size as usize)),
+                    Err(_) => pages.allocate_large(layout),
+                },
+                None => pages.allocate_large(layout),
+            }
+        }
+    }
+}
+
+// SAFETY: blocks are disjoint parts of disjoint pages or of the heap below, in the source's
+// extent; headers, map and classes lie in the dedicated memory, tags between the heap's blocks.
+// All stay in place when the strategy moves.
+unsafe impl<S: Source, M: Meter> Strategy for PageHeap<S, M> {
+    #[inline]
+    fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        if layout.size() == 0 {
+            return Ok(empty_block(layout));
+        }
+        let (block, len) = self.serve(layout)?;
+        self.pages.tally.allocated(layout.size(), len);
+        Ok(NonNull::slice_from_raw_parts(block, len))
+    }
+
+    #[inline]
+    unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
+        if layout.size() == 0 {
+            return;
+        }
+        let len = match self.pages.page_at(block) {
+            Some(page) => self.pages.put(page, block),
+            None => self.pages.free_large(block),
+        };
+        self.pages.tally.freed(layout.size(), len);
+    }
+
+    unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<NonNull<[u8]>> {
+        if layout.size() == 0 || new_size == 0 {
+            return None;
+        }
+        let lens = match self.pages.page_at(block) {
+            Some(page) => {
+                let len = self.pages.class(page).size as usize;
+                let least = Layout::from_size_align(new_size, 1).ok()?;
+                let class = self.pages.classes.of(least, self.config.unit)?;
+                if class != page.class.get() {
+                    return None;
+                }
+                (len, len)
+            }
+            None => {
+                let least = Layout::from_size_align(new_size, 1).ok()?;
+                if self.pages.classes.of(least, self.config.unit).is_some() {
+                    return None;
+                }
+                self.pages.resize_large(block, new_size)?
+            }
+        };
+        self.pages.tally.resized((layout.size(), new_size), lens);
+        Some(NonNull::slice_from_raw_parts(block, lens.1))
+    }
+
+    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
+        self.pages.is_in_use(block, layout)
+    }
+
+    fn usage(&self) -> Usage {
+        self.pages.tally.usage()
+    }
+
+    fn walk(&self, visit: &mut dyn FnMut(Span)) {
+        self.pages.walk(visit);
+    }
+
+    fn audit(&self) -> Result<(), Fault> {
+        self.pages.audit()?;
+        crate::walk::check(self)
+    }
+}
+
+/// Bytes of a page that its blocks can use: the heap below keeps a tag at its end.
+const fn usable(page_size: usize) -> usize {
+    page_size - TAG
+}

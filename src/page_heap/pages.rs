@@ -1,0 +1,382 @@
+//! How pages come and go: from the heap below to a class, to another class, and back.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use super::map::Map;
+use super::page::{Headers, NO_LIST, Page};
+use super::supply::Supplies;
+use super::{Large, usable};
+use crate::block::tag::{Block, CELL};
+use crate::meter::{Meter, Part};
+use crate::paged::Config;
+use crate::paged::class::{Class, Classes};
+use crate::source::Source;
+use crate::strategy::{AllocError, Tally};
+
+/// Pages without blocks in use that are kept for the next class that needs one.
+const SPARE: u32 = 4;
+
+/// Pages over the heap below. Invariants:
+/// - the map has exactly the pages, each a block of p bytes of the heap in use, aligned to p;
+/// - a page is spare, or current in its class, or on a list of it, or waits for φ0 free blocks;
+/// - `supplies` has an entry for each class, once opened.
+#[derive(Debug)]
+pub(super) struct Pages<S, M> {
+    pub(super) supplies: Supplies,
+    pub(super) classes: Classes,
+    pub(super) map: Map,
+    pub(super) tally: Tally,
+    page_size: usize,
+    opened: bool,
+    /// Top of the stack of spare pages (S2), and its height.
+    pub(super) spare: Option<Page>,
+    spares: u32,
+    headers: Headers,
+    pub(super) heap: Large,
+    pub(super) source: S,
+    pub(super) meter: M,
+}
+
+// SAFETY: all that the pointers lead to belongs to the heap, wherever it goes.
+unsafe impl<S: Send, M: Send> Send for Pages<S, M> {}
+
+impl<S: Source, M: Meter> Pages<S, M> {
+    pub(super) const fn new(page_size: usize, source: S, meter: M) -> Self {
+        Self {
+            supplies: Supplies::new(),
+            classes: Classes::new(),
+            map: Map::new(page_size),
+            tally: Tally::new(),
+            page_size,
+            opened: false,
+            spare: None,
+            spares: 0,
+            headers: Headers::new(),
+            heap: Large::new(page_size),
+            source,
+            meter,
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.opened
+    }
+
+    /// p, bytes.
+    pub(super) fn page_size(&self) -> usize {
+        self.page_size
+    }
+
+    /// Builds the size classes, unless they are built.
+    pub(super) fn open(&mut self, config: &Config) -> Result<(), AllocError> {
+        if self.opened {
+            return Ok(());
+        }
+        // Classes fit what a page has for blocks, not all of it.
+        let config = Config { page_size: usable(config.page_size), ..*config };
+        self.classes.open(&config, 1, &mut self.source)?;
+        self.supplies.open(&self.classes, &mut self.source)?;
+        self.opened = true;
+        self.tally.held(self.source.held());
+        Ok(())
+    }
+
+    /// What is known of a page's class.
+    #[inline(always)]
+    pub(super) fn class(&self, page: Page) -> &Class {
+        self.classes.get(page.class.get())
+    }
+
+    /// The page this address lies in, if it lies in one.
+    #[inline(always)]
+    pub(super) fn page_at(&self, address: NonNull<u8>) -> Option<Page> {
+        self.map.get(address.addr().get())
+    }
+
+    /// Takes a block of a class, with a new window if need be.
+    pub(super) fn take(&mut self, class: u32) -> Result<NonNull<u8>, AllocError> {
+        self.fill_window(class)?;
+        self.meter.served(Part::Pages);
+        Ok(self.supplies.get_mut(class).take().expect("a window that was filled has a block"))
+    }
+
+    /// Sees to it that a class's window has a block: from the pages it has, or a new page.
+    #[inline]
+    pub(super) fn fill_window(&mut self, class: u32) -> Result<(), AllocError> {
+        if !self.fill_window_again(class) {
+            let page = self.acquire(class)?;
+            let supply = self.supplies.get_mut(class);
+            supply.make_current(page);
+            supply.refill(&self.meter);
+        }
+        Ok(())
+    }
+
+    /// Fills a class's window, unless it has a block, from its current page or the page of its
+    /// lists with the fewest free blocks. Whether it has a block now.
+    #[inline]
+    fn fill_window_again(&mut self, class: u32) -> bool {
+        let supply = self.supplies.get_mut(class);
+        if supply.window != 0 || supply.refill(&self.meter) {
+            return true;
+        }
+        let Some(page) = supply.choose(&self.meter) else { return false };
+        supply.make_current(page);
+        supply.refill(&self.meter)
+    }
+
+    /// Takes a block of a class that happens to be aligned to `align`, above the unit, if the
+    /// window has one. Page bases are aligned to p, so block i of a word is aligned iff i·size is
+    /// a multiple of `align`, that is, iff i is a multiple of `align` ÷ gcd(`align`, size).
+    pub(super) fn take_aligned(&mut self, class: u32, align: usize) -> Option<NonNull<u8>> {
+        /// Above this every window's first block at most would do.
+        const MOST: usize = super::page::WORD as usize;
+        if align > self.page_size {
+            return None;
+        }
+        let size = self.supplies.get(class).size;
+        let step = align >> size.trailing_zeros().min(align.trailing_zeros());
+        if step > MOST || self.fill_window(class).is_err() {
+            return None;
+        }
+        let block = self.supplies.get_mut(class).take_every(step as u32)?;
+        self.meter.served(Part::Pages);
+        Some(block)
+    }
+
+    /// Serves a small request where its class has no block and no page is to be had: from the
+    /// heap below, or from a larger class.
+    #[cold]
+    pub(super) fn make_do(
+        &mut self,
+        class: u32,
+        layout: Layout,
+    ) -> Result<(NonNull<u8>, usize), AllocError> {
+        if let Ok(found) = self.allocate_large(layout) {
+            return Ok(found);
+        }
+        let class = (class..self.classes.count() as u32)
+            .find(|&class| self.fill_window_again(class))
+            .ok_or(AllocError::Exhausted)?;
+        Ok((self.take(class)?, self.supplies.get(class).size as usize))
+    }
+
+    /// Puts a block in use of a page back; its size in bytes.
+    #[inline(always)]
+    pub(super) fn put(&mut self, page: Page, block: NonNull<u8>) -> usize {
+        self.meter.touch(page.header());
+        let class = self.classes.get(page.class.get());
+        let offset = block.addr().get() & (self.page_size - 1);
+        let size = class.size as usize;
+        page.set_free(class.index(offset));
+        if page.free.get() >= page.trigger.get() {
+            self.triggered(page);
+        }
+        self.meter.served(Part::Pages);
+        size
+    }
+
+    /// A page has as many free blocks as it waited for: it becomes eligible, or is wholly free.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn triggered(&mut self, page: Page) {
+        let class = page.class.get();
+        let supply = self.supplies.get_mut(class);
+        if page.free.get() < supply.capacity {
+            supply.put(page, &self.meter);
+            return;
+        }
+        if page.list.get() != NO_LIST {
+            supply.remove(page);
+        }
+        self.release(page);
+    }
+
+    /// A page for a class, all its blocks free: a spare one, or one of the heap.
+    fn acquire(&mut self, class: u32) -> Result<Page, AllocError> {
+        let capacity = self.supplies.get(class).capacity;
+        let page = match self.spare {
+            Some(page) => {
+                self.meter.visit(page.header());
+                self.reuse(page, capacity)?
+            }
+            None => loop {
+                match self.make(capacity) {
+                    Ok(page) => break page,
+                    Err(error) if !self.give_back() => {
+                        // What was dedicated on the way is kept for the next attempt.
+                        self.tally.held(self.source.held());
+                        return Err(error);
+                    }
+                    Err(_) => {}
+                }
+            },
+        };
+        page.class.set(class);
+        page.list.set(NO_LIST);
+        page.format(capacity);
+        self.tally.held(self.source.held());
+        Ok(page)
+    }
+
+    /// Takes the page on top of the spare ones, with a header that suits.
+    fn reuse(&mut self, top: Page, capacity: u32) -> Result<Page, AllocError> {
+        let page = if Headers::suits(top, capacity) {
+            top
+        } else {
+            let page = self.headers.make(capacity, &mut self.source)?;
+            page.base.set(top.base.get());
+            self.map.set(top.base.get().addr(), Some(page));
+            page
+        };
+        self.spare = top.next.get();
+        self.spares -= 1;
+        if page != top {
+            self.headers.recycle(top);
+        }
+        Ok(page)
+    }
+
+    /// Takes a page from the heap below.
+    fn make(&mut self, capacity: u32) -> Result<Page, AllocError> {
+        let len = (self.page_size / CELL) as u32;
+        let page = self.headers.make(capacity, &mut self.source)?;
+        let start = match self.heap.allocate(len, self.page_size, &mut self.source, &self.meter) {
+            Ok(start) => start,
+            Err(error) => {
+                self.headers.recycle(page);
+                return Err(error);
+            }
+        };
+        let base = self.heap.contents(start);
+        let origin = self.source.extent().start;
+        if let Err(error) = self.map.ensure(base.addr(), origin, &mut self.source) {
+            self.heap.release(Block { start, len }, &self.meter);
+            self.headers.recycle(page);
+            return Err(error);
+        }
+        page.base.set(base);
+        self.map.set(base.addr(), Some(page));
+        Ok(page)
+    }
+
+    /// Takes a wholly free page that is on no list: to the spare ones or the heap.
+    fn release(&mut self, page: Page) {
+        if self.spares < SPARE {
+            self.meter.link(page.header());
+            page.next.set(self.spare.replace(page));
+            self.spares += 1;
+        } else {
+            self.unmake(page);
+        }
+    }
+
+    /// Gives a page back to the heap below.
+    fn unmake(&mut self, page: Page) {
+        let base = page.base.get();
+        let block = self.heap.block_at(base.addr());
+        self.map.set(base.addr(), None);
+        self.heap.release(block, &self.meter);
+        self.headers.recycle(page);
+    }
+
+    /// Gives every page without blocks in use back to the heap below. Whether there were any.
+    #[cold]
+    fn give_back(&mut self) -> bool {
+        for class in 0..self.classes.count() as u32 {
+            let supply = self.supplies.get_mut(class);
+            if let Some(page) = supply.close() {
+                page.trigger.set(supply.tolerance);
+                if page.free.get() >= page.trigger.get() {
+                    self.triggered(page);
+                }
+            }
+        }
+        let any = self.spare.is_some();
+        while let Some(page) = self.spare {
+            self.spare = page.next.get();
+            self.unmake(page);
+        }
+        self.spares = 0;
+        any
+    }
+
+    /// A block of the heap below, and its length in bytes; where memory is short, the pages
+    /// without blocks in use are given back first.
+    pub(super) fn allocate_large(
+        &mut self,
+        layout: Layout,
+    ) -> Result<(NonNull<u8>, usize), AllocError> {
+        let len = Large::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
+        let start = loop {
+            match self.heap.allocate(len, layout.align(), &mut self.source, &self.meter) {
+                Ok(start) => break start,
+                Err(error) if !self.give_back() => {
+                    self.tally.held(self.source.held());
+                    return Err(error);
+                }
+                Err(_) => {}
+            }
+        };
+        self.meter.served(Part::Fit);
+        self.tally.held(self.source.held());
+        // SAFETY: the block lies in the heap, which is valid memory, hence not at address 0.
+        let block = unsafe { NonNull::new_unchecked(self.heap.contents(start)) };
+        Ok((block, Large::bytes(len)))
+    }
+
+    /// Frees a block of the heap below; its length in bytes.
+    #[inline]
+    pub(super) fn free_large(&mut self, block: NonNull<u8>) -> usize {
+        let found = self.heap.block_at(block.addr().get());
+        self.heap.release(found, &self.meter);
+        self.meter.served(Part::Fit);
+        Large::bytes(found.len)
+    }
+
+    /// Resizes a block of the heap below in place; its lengths before and after, in bytes.
+    pub(super) fn resize_large(
+        &mut self,
+        block: NonNull<u8>,
+        new_size: usize,
+    ) -> Option<(usize, usize)> {
+        let found = self.heap.block_at(block.addr().get());
+        let len = Large::cells_for(new_size)?;
+        if !self.heap.resize(found, len, &mut self.source, &self.meter) {
+            return None;
+        }
+        self.meter.served(Part::Fit);
+        self.tally.held(self.source.held());
+        Some((Large::bytes(found.len), Large::bytes(len)))
+    }
+
+    /// Whether a block in use starts at any address that a layout could have asked for.
+    pub(super) fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
+        let address = block.addr().get();
+        if !address.is_multiple_of(layout.align()) {
+            return false;
+        }
+        let Some(page) = self.page_at(block) else {
+            let found = self.heap.find_in_use(address);
+            return found.is_some_and(|found| Large::cells_for(layout.size()) == Some(found.len));
+        };
+        let class = self.class(page);
+        let offset = address & (self.page_size - 1);
+        let index = class.index(offset);
+        index < class.capacity
+            && (index * class.size) as usize == offset
+            && layout.size() <= class.size as usize
+            && !self.is_free(page, index)
+    }
+
+    /// Whether a block of a page is free, in the page or in its class's window.
+    pub(super) fn is_free(&self, page: Page, block: u32) -> bool {
+        use super::page::WORD;
+        let supply = self.supplies.get(page.class.get());
+        let in_window = supply.page == Some(page)
+            && supply.word == block / WORD
+            && supply.window >> (block % WORD) & 1 == 1;
+        in_window || page.is_free(block)
+    }
+}

@@ -1,0 +1,251 @@
+//! What a size class allocates from: its window, its current page, and the pages to choose from.
+//!
+//! ```text
+//! window         0 1 1 0 1 …             free blocks of one word of the current page
+//! current page   0 0 0 0 0 … | 1 1 0 …   its other words (the window's own: blocks freed since)
+//! lists          φ ≤ c/4 | ≤ c/2 | ≤ 3c/4 | < c     all others that have free blocks
+//! ```
+//! A word of the current page's bits at a time is moved to the *window*, and blocks are allocated
+//! from there: a test, a count of trailing zeros and a multiplication.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use super::page::{NEVER, NO_LIST, Page, WORD};
+use crate::meter::Meter;
+use crate::paged::class::{Class, Classes};
+use crate::source::Source;
+use crate::strategy::AllocError;
+
+/// Lists by φ.
+pub(super) const LISTS: u32 = 4;
+
+/// A class's supply. Invariants:
+/// - the bits of `window` are blocks of word `word` of the current page, and clear there; `first`
+///   is where the word's first block lies;
+/// - the current page is on no list and has no trigger;
+/// - a page on list l had at least c·l/4 free blocks when it was put there (and has no fewer now).
+#[derive(Debug)]
+pub(super) struct Supply {
+    pub(super) window: u64,
+    pub(super) first: *mut u8,
+    /// Block size, bytes.
+    pub(super) size: u32,
+    pub(super) word: u32,
+    /// The current page.
+    pub(super) page: Option<Page>,
+    /// c: blocks in a page.
+    pub(super) capacity: u32,
+    /// φ0: blocks that must be free in a page before it can become the current page.
+    pub(super) tolerance: u32,
+    /// First page of each list, a ring.
+    lists: [Option<Page>; LISTS as usize],
+}
+
+impl Supply {
+    /// A class of blocks of `size` bytes, `capacity` in a page, without pages yet.
+    pub(super) const fn new(size: u32, capacity: u32, tolerance: u32) -> Self {
+        Self {
+            window: 0,
+            first: core::ptr::null_mut(),
+            size,
+            word: 0,
+            page: None,
+            capacity,
+            tolerance,
+            lists: [None; LISTS as usize],
+        }
+    }
+
+    /// Takes the lowest block of the window, if there is one.
+    #[inline(always)]
+    pub(super) fn take(&mut self) -> Option<NonNull<u8>> {
+        if self.window == 0 {
+            return None;
+        }
+        let block = self.window.trailing_zeros();
+        self.window &= self.window - 1;
+        // SAFETY: the block lies in the window's page, whose memory is not at address 0.
+        Some(unsafe { NonNull::new_unchecked(self.at(block)) })
+    }
+
+    /// Takes the lowest block of the window whose number is a multiple of `step`, which is a power
+    /// of two, if there is one.
+    pub(super) fn take_every(&mut self, step: u32) -> Option<NonNull<u8>> {
+        let every = if step >= WORD { 1 } else { !0 / ((1 << step) - 1) };
+        let candidates = self.window & every;
+        if candidates == 0 {
+            return None;
+        }
+        let block = candidates.trailing_zeros();
+        self.window &= !(1 << block);
+        // SAFETY: as `take`.
+        Some(unsafe { NonNull::new_unchecked(self.at(block)) })
+    }
+
+    /// Where a block of the window's word lies.
+    #[inline(always)]
+    fn at(&self, block: u32) -> *mut u8 {
+        self.first.wrapping_add(block as usize * self.size as usize)
+    }
+
+    /// Words of a page's bits.
+    pub(super) fn words(&self) -> u32 {
+        self.capacity.div_ceil(WORD)
+    }
+
+    /// Moves a word of the current page's bits to the window, which is empty. Whether it had any.
+    pub(super) fn refill<M: Meter>(&mut self, meter: &M) -> bool {
+        let Some(page) = self.page else { return false };
+        meter.visit(page.header());
+        if page.free.get() == 0 {
+            return false;
+        }
+        let (word, bits) = page.harvest(self.words());
+        let offset = word as usize * WORD as usize * self.size as usize;
+        self.first = page.base.get().wrapping_add(offset);
+        (self.window, self.word) = (bits, word);
+        true
+    }
+
+    /// Gives the window's blocks back to the current page, which is no longer current.
+    pub(super) fn close(&mut self) -> Option<Page> {
+        let page = self.page.take()?;
+        let blocks = core::mem::take(&mut self.window);
+        if blocks != 0 {
+            page.add(self.word, blocks, blocks.count_ones());
+        }
+        Some(page)
+    }
+
+    /// Makes a page on no list the current page; the one before has no free block left.
+    pub(super) fn make_current(&mut self, page: Page) {
+        debug_assert!(self.window == 0, "the window is empty");
+        if let Some(full) = self.page.replace(page) {
+            full.trigger.set(self.tolerance);
+        }
+        page.trigger.set(NEVER);
+    }
+
+    /// Puts a page on the list of its φ, as the last.
+    pub(super) fn put<M: Meter>(&mut self, page: Page, meter: &M) {
+        let list = LISTS * page.free.get() / self.capacity;
+        meter.link_double(page.header());
+        page.list.set(list);
+        page.trigger.set(self.capacity);
+        let first = &mut self.lists[list as usize];
+        match *first {
+            None => {
+                *first = Some(page);
+                page.next.set(Some(page));
+                page.prev.set(Some(page));
+            }
+            Some(first) => {
+                let last = first.prev.replace(Some(page));
+                page.next.set(Some(first));
+                page.prev.set(last);
+                if let Some(last) = last {
+                    last.next.set(Some(page));
+                }
+            }
+        }
+    }
+
+    /// Takes a page off its list.
+    pub(super) fn remove(&mut self, page: Page) {
+        let first = &mut self.lists[page.list.replace(NO_LIST) as usize];
+        let (next, prev) = (page.next.get(), page.prev.get());
+        if next == Some(page) {
+            *first = None;
+            return;
+        }
+        if *first == Some(page) {
+            *first = next;
+        }
+        if let (Some(next), Some(prev)) = (next, prev) {
+            next.prev.set(Some(prev));
+            prev.next.set(Some(next));
+        }
+    }
+
+    /// Takes the page with the fewest free blocks off its list, to a quarter of c; of those the one
+    /// that has been there longest. A page that has grown out of its list moves on: φ only rises
+    /// while a page is on a list, so the order need not be kept before it is asked for.
+    pub(super) fn choose<M: Meter>(&mut self, meter: &M) -> Option<Page> {
+        for list in 0..LISTS {
+            while let Some(page) = self.lists[list as usize] {
+                meter.visit(page.header());
+                self.remove(page);
+                if LISTS * page.free.get() / self.capacity == list {
+                    return Some(page);
+                }
+                self.put(page, meter);
+            }
+        }
+        None
+    }
+
+    /// Calls `visit` for every page on a list, with the list.
+    pub(super) fn for_each(&self, mut visit: impl FnMut(Page, u32)) {
+        for (list, first) in (0..).zip(self.lists) {
+            let mut page = first;
+            while let Some(at) = page {
+                visit(at, list);
+                page = at.next.get().filter(|&next| Some(next) != first);
+            }
+        }
+    }
+}
+
+/// The supplies of all classes, in dedicated memory. Invariant: there are `count` of them.
+#[derive(Debug)]
+pub(super) struct Supplies {
+    supplies: NonNull<Supply>,
+    count: usize,
+}
+
+impl Supplies {
+    pub(super) const fn new() -> Self {
+        Self { supplies: NonNull::dangling(), count: 0 }
+    }
+
+    /// Makes a supply for each class; there was none yet.
+    pub(super) fn open<S: Source>(
+        &mut self,
+        classes: &Classes,
+        source: &mut S,
+    ) -> Result<(), AllocError> {
+        let count = classes.count();
+        let layout = Layout::array::<Supply>(count).map_err(|_| AllocError::Exhausted)?;
+        self.supplies = source.dedicate(layout)?.cast();
+        for class in 0..count {
+            let Class { size, capacity, tolerance, .. } = *classes.get(class as u32);
+            // SAFETY: the layout has room for a supply of each class.
+            unsafe { self.supplies.add(class).write(Supply::new(size, capacity, tolerance)) };
+        }
+        self.count = count;
+        Ok(())
+    }
+
+    /// A class's supply.
+    #[inline(always)]
+    pub(super) fn get(&self, class: u32) -> &Supply {
+        debug_assert!((class as usize) < self.count, "there is such a class");
+        // SAFETY: a class has a supply; `&self` excludes writers.
+        unsafe { self.supplies.add(class as usize).as_ref() }
+    }
+
+    /// A class's supply, to change.
+    #[inline(always)]
+    pub(super) fn get_mut(&mut self, class: u32) -> &mut Supply {
+        debug_assert!((class as usize) < self.count, "there is such a class");
+        // SAFETY: a class has a supply; `&mut self` is exclusive.
+        unsafe { self.supplies.add(class as usize).as_mut() }
+    }
+
+    /// All of them, in the order of the classes.
+    pub(super) fn all(&self) -> &[Supply] {
+        // SAFETY: there are `count` initialised supplies; `&self` excludes writers.
+        unsafe { core::slice::from_raw_parts(self.supplies.as_ptr(), self.count) }
+    }
+}
