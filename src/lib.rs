@@ -52,6 +52,7 @@
 //! | [`paged`] | Brent's strategies |
 //! | [`page_heap`] | PAGEWISE, the default: small blocks in pages, the rest in a heap with tags |
 //! | [`buddy`] | binary buddies |
+//! | [`nielsen`] | the 35 list algorithms of Nielsen, as compositions of policies |
 //! | [`catalogue`] | every strategy as a type, and (`std`, Unix) by name |
 //! | [`trace`] | traces of real programs, and recording them (feature `trace`) |
 //!
@@ -73,6 +74,7 @@ pub mod catalogue;
 pub mod first_fit;
 pub mod fit;
 pub mod meter;
+pub mod nielsen;
 pub mod page_heap;
 pub mod paged;
 pub mod sizemap;

@@ -44,14 +44,20 @@ const CONFIGS: [Config; 7] = [
 const REGION: usize = 4 << 20;
 
 macro_rules! strategies {
-    ($bookkeeping:ident; $($name:ident: $reuses:literal, |$config:ident, $source:ident| $make:expr;)*) => {$(
+    ($bookkeeping:ident; $($strategies:tt)*) => {
+        strategies! { $bookkeeping in crate::REGION; $($strategies)* }
+    };
+    // A region of so many bytes: a small one for strategies that take time O(n) for a request.
+    ($bookkeeping:ident in $region:expr; $($name:ident: $reuses:literal, |$config:ident, $source:ident| $make:expr;)*) => {$(
         mod $name {
             #[allow(unused_imports)] // not every family needs all of them
             use super::*;
-            use crate::{CONFIGS, REGION, harness};
+            use crate::{CONFIGS, harness};
             use pagewise::paged::Config;
             use pagewise::source::Region;
             use proptest::prelude::*;
+
+            const REGION: usize = $region;
 
             fn make($config: Config, $source: Region) -> impl pagewise::Strategy {
                 $make
@@ -110,3 +116,4 @@ mod brent;
 mod by_name;
 mod default;
 mod fit;
+mod nielsen;

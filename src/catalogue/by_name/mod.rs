@@ -7,6 +7,7 @@
 mod brent;
 mod default;
 mod fit;
+mod nielsen;
 
 use crate::Strategy;
 use crate::meter::Meter;
@@ -77,6 +78,7 @@ pub struct Family {
 const FAMILIES: &[Family] = &[
     Family { name: "brent", source: "Brent 1984", entries: brent::ENTRIES },
     Family { name: "fits", source: "Knuth §2.5; Hasan & Chang 2006 §2", entries: fit::ENTRIES },
+    Family { name: "nielsen", source: "Nielsen 1977", entries: nielsen::ENTRIES },
     Family { name: "default", source: "made of the papers' best", entries: default::ENTRIES },
 ];
 

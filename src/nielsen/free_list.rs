@@ -1,0 +1,165 @@
+//! Categories 2, 3 and 6: one list of the free blocks, in memory order, LIFO, FIFO or by size.
+//!
+//! Invariant: `rover`, what the search starts behind, is a block on the list, or [`NIL`] for the
+//! front.
+
+use core::marker::PhantomData;
+
+use super::fields::Fields;
+use super::heap::{Index, absorb};
+use super::list::{List, Order};
+use super::sealed::Sealed;
+use super::search::{Choice, Found, Search};
+use super::words::{Block, NIL, Request, Words};
+use crate::meter::Meter;
+use crate::strategy::Fault;
+
+/// The free blocks on one list.
+#[derive(Debug)]
+pub struct OneList<O, Q, F> {
+    list: List<O, F>,
+    rover: u32,
+    search: PhantomData<Q>,
+}
+
+impl<O: Order, Q: Search, F: Fields> OneList<O, Q, F> {
+    /// The list of the free blocks of at least `least` words.
+    pub(super) const fn of_at_least(least: u32) -> Self {
+        Self { list: List::new(least), rover: NIL, search: PhantomData }
+    }
+
+    /// Takes the block behind `before` off, which the rover must not stay at.
+    fn take_behind(&mut self, before: u32, words: &mut Words) {
+        if self.rover == self.list.after(before, words) {
+            self.rover = before;
+        }
+        self.list.take_behind(before, words);
+    }
+}
+
+impl<O, Q, F> Sealed for OneList<O, Q, F> {}
+
+#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
+impl<O: Order, Q: Search, F: Fields> Index for OneList<O, Q, F> {
+    type Fields = F;
+    const EMPTY: Self = Self::of_at_least(0);
+
+    fn seat<M: Meter>(&self, block: Block, words: &Words, meter: &M) -> u32 {
+        O::seat(&self.list, block, words, meter)
+    }
+
+    fn below(&self, seat: u32, block: Block, words: &Words) -> Option<Block> {
+        words.free_block(seat).filter(|below| below.end() == block.start)
+    }
+
+    fn insert<M: Meter>(&mut self, block: Block, seat: Option<u32>, words: &mut Words, meter: &M) {
+        match seat {
+            Some(seat) => self.list.put_behind(seat, block.start, words, meter),
+            None => self.list.insert(block, words, meter),
+        }
+    }
+
+    fn insert_highest<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M) {
+        self.list.insert_highest(block, words, meter);
+    }
+
+    fn remove<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M) {
+        if let Some(before) = self.list.before(block.start, words, meter) {
+            self.take_behind(before, words);
+        }
+    }
+
+    fn replace<M: Meter>(&mut self, old: Block, new: Block, words: &mut Words, meter: &M) {
+        if O::GROWN_STAYS && old.start == new.start {
+            return;
+        }
+        let seat = self.list.before(old.start, words, meter);
+        self.remove(old, words, meter);
+        self.insert(new, seat.filter(|_| O::GROWN_STAYS), words, meter);
+    }
+
+    fn clear(&mut self) {
+        self.list.clear();
+        self.rover = NIL;
+    }
+
+    fn find<M: Meter>(
+        &mut self,
+        request: Request,
+        joins: bool,
+        _: bool,
+        words: &mut Words,
+        meter: &M,
+    ) -> Option<Found> {
+        let mut choice = Choice(None);
+        let mut before = if Q::ROTATES { self.rover } else { NIL };
+        let mut wrapped = before == NIL;
+        loop {
+            let node = self.list.after(before, words);
+            if node == NIL {
+                if wrapped {
+                    break;
+                }
+                (before, wrapped) = (NIL, true);
+                continue;
+            }
+            meter.visit(words.pointer(node));
+            let mut block = words.block(node);
+            if joins {
+                block = absorb::<F, M>(block, words, meter, |next, words| {
+                    choice.absorbed(next.start);
+                    self.remove(next, words, meter);
+                });
+                before = self.list.before(node, words, meter).unwrap_or(NIL);
+            }
+            if choice.consider::<Q, F>(before, block, request, words) {
+                break;
+            }
+            before = node;
+            if wrapped && before == self.rover {
+                break;
+            }
+        }
+        let mut found = choice.0?;
+        if joins {
+            // Blocks before it may have become part of others.
+            found.before = self.list.before(found.block.start, words, meter)?;
+        }
+        Some(found)
+    }
+
+    fn carved<M: Meter>(
+        &mut self,
+        found: Found,
+        rests: [Option<Block>; 2],
+        words: &mut Words,
+        meter: &M,
+    ) {
+        let mut before = found.before;
+        self.take_behind(before, words);
+        if Q::ROTATES {
+            self.rover = before;
+        }
+        for rest in rests.into_iter().flatten() {
+            if O::REST_STAYS {
+                self.list.put_behind(before, rest.start, words, meter);
+                before = rest.start;
+            } else {
+                self.list.insert(rest, words, meter);
+            }
+        }
+    }
+
+    fn audit(
+        &self,
+        words: &Words,
+        visit: &mut dyn FnMut(Block) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let mut roves = self.rover == NIL;
+        self.list.audit(words, &mut |block| {
+            roves |= block.start == self.rover;
+            visit(block)
+        })?;
+        Fault::unless(roves, "the rover is on the list", words.address(0))
+    }
+}

@@ -1,0 +1,279 @@
+//! A free list: its links through the free blocks, and the orders it may be kept in (Nielsen 1977,
+//! Table III).
+//!
+//! ```text
+//!  head ─▶ [S|→|←|…] ⇄ [S|→|←|…] ⇄ … ⇄ [S|→|←|…] ◀─ tail
+//! ```
+//! With forward pointers only, what comes before a block is found by a walk from the head. Every
+//! block walked over is told to the meter.
+
+use core::marker::PhantomData;
+
+use super::fields::Fields;
+use super::sealed::Sealed;
+use super::words::{Block, Link, NIL, Words};
+use crate::meter::Meter;
+use crate::strategy::Fault;
+
+/// The order of a free list.
+pub trait Order: Sealed + Sized {
+    /// Whether what is left of a block can stay in that block's place.
+    #[doc(hidden)]
+    const REST_STAYS: bool = true;
+    /// Whether a block that grew can stay in its place: the order is that of memory.
+    #[doc(hidden)]
+    const GROWN_STAYS: bool = false;
+
+    /// What a freed block is put behind; [`NIL`] for the front.
+    #[doc(hidden)]
+    #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
+    fn seat<F: Fields, M: Meter>(
+        list: &List<Self, F>,
+        block: Block,
+        words: &Words,
+        meter: &M,
+    ) -> u32;
+}
+
+/// LIFO: the block freed last is the first one searched.
+#[derive(Debug)]
+pub struct Lifo;
+
+/// FIFO: the block freed first is the first one searched.
+#[derive(Debug)]
+pub struct Fifo;
+
+/// Memory order.
+#[derive(Debug)]
+pub struct MemoryOrder;
+
+/// Block size order, the smallest first.
+#[derive(Debug)]
+pub struct SizeOrder;
+
+/// The list of the free blocks of at least `least` words.
+///
+/// Invariants: forward pointers lead from `head` to `tail`, pointers back lead back; the blocks are
+/// free and in the list's order.
+#[derive(Debug)]
+#[doc(hidden)]
+pub struct List<O, F> {
+    head: u32,
+    tail: u32,
+    least: u32,
+    kind: PhantomData<(O, F)>,
+}
+
+impl<O, F> Clone for List<O, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<O, F> Copy for List<O, F> {}
+
+#[allow(private_interfaces, reason = "its methods are for this crate")]
+impl<O: Order, F: Fields> List<O, F> {
+    pub(super) const fn new(least: u32) -> Self {
+        Self { head: NIL, tail: NIL, least, kind: PhantomData }
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.least);
+    }
+
+    /// What follows a block, or the front if `before` is [`NIL`].
+    #[inline(always)]
+    pub(super) fn after(&self, before: u32, words: &Words) -> u32 {
+        if before == NIL { self.head } else { words.link::<F>(before, Link::Forward) }
+    }
+
+    /// What a block on the list is behind; `None` if it is not on the list at all. A list with
+    /// pointers back is only asked for blocks on it: O(1); otherwise O(n).
+    pub(super) fn before<M: Meter>(&self, start: u32, words: &Words, meter: &M) -> Option<u32> {
+        if F::LINKS == 2 {
+            return Some(words.link::<F>(start, Link::Back));
+        }
+        let (mut before, mut node) = (NIL, self.head);
+        while node != start {
+            if node == NIL {
+                return None;
+            }
+            meter.visit(words.pointer(node));
+            before = node;
+            node = self.after(node, words);
+        }
+        Some(before)
+    }
+
+    /// Puts a free block behind another.
+    pub(super) fn put_behind<M: Meter>(
+        &mut self,
+        before: u32,
+        start: u32,
+        words: &mut Words,
+        meter: &M,
+    ) {
+        if F::LINKS == 2 {
+            meter.link_double(words.pointer(start));
+        } else {
+            meter.link(words.pointer(start));
+        }
+        let after = self.after(before, words);
+        words.set_link::<F>(start, Link::Forward, after);
+        words.set_link::<F>(start, Link::Back, before);
+        self.set_after(before, start, words);
+        self.set_before(after, start, words);
+    }
+
+    /// Puts a free block where the order wants it.
+    pub(super) fn insert<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M) {
+        let seat = O::seat(self, block, words, meter);
+        self.put_behind(seat, block.start, words, meter);
+    }
+
+    /// Puts in a free block that lies behind all others in memory.
+    pub(super) fn insert_highest<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M) {
+        if O::GROWN_STAYS {
+            self.put_behind(self.tail, block.start, words, meter);
+        } else {
+            self.insert(block, words, meter);
+        }
+    }
+
+    /// Takes the block behind `before` off the list.
+    pub(super) fn take_behind(&mut self, before: u32, words: &mut Words) {
+        let start = self.after(before, words);
+        let after = self.after(start, words);
+        self.set_after(before, after, words);
+        self.set_before(after, before, words);
+    }
+
+    fn set_after(&mut self, before: u32, to: u32, words: &mut Words) {
+        if before == NIL {
+            self.head = to;
+        } else {
+            words.set_link::<F>(before, Link::Forward, to);
+        }
+    }
+
+    fn set_before(&mut self, after: u32, to: u32, words: &mut Words) {
+        if after == NIL {
+            self.tail = to;
+        } else {
+            words.set_link::<F>(after, Link::Back, to);
+        }
+    }
+
+    /// Checks the pointers, and that `visit` accepts every block on the list.
+    pub(super) fn audit(
+        &self,
+        words: &Words,
+        visit: &mut dyn FnMut(Block) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let (mut before, mut node) = (NIL, self.head);
+        // A list that is longer than memory goes round in circles.
+        for _ in 0..=words.end() {
+            if node == NIL {
+                break;
+            }
+            let at = words.address(node);
+            Fault::unless(node < words.end(), "a pointer leads to a block", at)?;
+            Fault::unless(words.is_free(node), "a block on a list is free", at)?;
+            let linked = F::LINKS < 2 || words.link::<F>(node, Link::Back) == before;
+            Fault::unless(linked, "pointers forward and back agree", at)?;
+            let block = words.block(node);
+            let ordered = !O::GROWN_STAYS || before == NIL || before < node;
+            Fault::unless(ordered, "the list is in memory order", at)?;
+            let ordered = O::REST_STAYS || before == NIL || words.block(before).len <= block.len;
+            Fault::unless(ordered, "the list is in size order", at)?;
+            Fault::unless(block.len >= self.least, "a block is on the list of its size", at)?;
+            visit(block)?;
+            before = node;
+            node = self.after(node, words);
+        }
+        let at = words.address(0);
+        Fault::unless(node == NIL && self.tail == before, "a list ends at its tail", at)
+    }
+}
+
+macro_rules! orders {
+    ($($order:ident)*) => {$(impl Sealed for $order {})*};
+}
+
+orders! { Lifo Fifo MemoryOrder SizeOrder }
+
+#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
+impl Order for Lifo {
+    fn seat<F: Fields, M: Meter>(_: &List<Self, F>, _: Block, _: &Words, _: &M) -> u32 {
+        NIL
+    }
+}
+
+#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
+impl Order for Fifo {
+    fn seat<F: Fields, M: Meter>(list: &List<Self, F>, _: Block, _: &Words, _: &M) -> u32 {
+        list.tail
+    }
+}
+
+#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
+impl Order for MemoryOrder {
+    const GROWN_STAYS: bool = true;
+
+    /// With pointers back the next free block shows the place: it is looked for in memory, from
+    /// the block on, by the lengths of those in between. Otherwise the list is walked.
+    fn seat<F: Fields, M: Meter>(
+        list: &List<Self, F>,
+        block: Block,
+        words: &Words,
+        meter: &M,
+    ) -> u32 {
+        if F::LINKS == 2 {
+            let mut node = block.end();
+            while node < words.end() {
+                meter.visit(words.pointer(node));
+                let next = words.block(node);
+                if words.is_free(node) && next.len >= list.least {
+                    return words.link::<F>(node, Link::Back);
+                }
+                node = next.end();
+            }
+            return list.tail;
+        }
+        seat_before(list, words, meter, |next| next.start > block.start)
+    }
+}
+
+#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
+impl Order for SizeOrder {
+    const REST_STAYS: bool = false;
+
+    fn seat<F: Fields, M: Meter>(
+        list: &List<Self, F>,
+        block: Block,
+        words: &Words,
+        meter: &M,
+    ) -> u32 {
+        seat_before(list, words, meter, |next| next.len >= block.len)
+    }
+}
+
+/// What the first block on a list of which `is_behind` says so is behind.
+fn seat_before<O: Order, F: Fields, M: Meter>(
+    list: &List<O, F>,
+    words: &Words,
+    meter: &M,
+    is_behind: impl Fn(Block) -> bool,
+) -> u32 {
+    let (mut before, mut node) = (NIL, list.head);
+    while node != NIL {
+        meter.visit(words.pointer(node));
+        if is_behind(words.block(node)) {
+            break;
+        }
+        before = node;
+        node = list.after(node, words);
+    }
+    before
+}

@@ -1,0 +1,358 @@
+//! The 35 algorithms of the widest comparison in the literature (Nielsen, "Dynamic memory
+//! allocation in computer simulation", Communications of the ACM 20 (1977), 864–873), as
+//! compositions of search, list order, overhead fields and compaction.
+//!
+//! A [`WordHeap`] serves requests by an algorithm, which is a type expression that says what the
+//! paper's Table III says of it:
+//!
+//! | category | type | parameters |
+//! |---|---|---|
+//! | I: memory order without free list | [`InMemoryOrder`]`<Q, F, C>` | search, fields, compaction |
+//! | II, III, VI: one free list, in memory order, LIFO, FIFO, by size | [`FreeList`]`<O, Q, F, C>` | order, search, fields, compaction |
+//! | IV: a free list for each size | [`SizeLists`]`<Z, R, F, C>` | sizes, order of the residual queue, fields, compaction |
+//! | V: buddy blocks | [`Buddies`]`<O, F, C>` | order, fields, compaction |
+//!
+//! | parameter | values |
+//! |---|---|
+//! | search | [`FirstFit`], [`ExactOrBest`], either of them [`Rotating`] |
+//! | order | [`Lifo`], [`Fifo`], [`MemoryOrder`], [`SizeOrder`] |
+//! | fields | tuples of [`Size`], [`Forward`], [`Double`], [`Preceding`]: S, FP, DP, BP or B |
+//! | sizes | [`Actual`], [`RoundUp`] |
+//! | compaction | [`OnAllocation`], [`OnDeallocation`], [`GarbageCollection`], [`Limbo`], [`TwoStage`], [`CompactionAndCollection`] |
+//!
+//! The 35 are in [`algorithms`]. All of them search lists, as they are published: an operation may
+//! take time in proportion to the number of blocks. For a program that has more than some hundreds
+//! of them at a time, other strategies of the [`catalogue`](crate::catalogue) are the better choice;
+//! these are here to be compared with.
+//!
+//! # Words and bytes
+//! A word has 4 bytes, as on the paper's IBM 360, and each overhead field is one. So the paper's
+//! fixed memory of M words is a [`Region`](crate::source::Region) of 4 M bytes, and its request for
+//! n words a layout of 4 n bytes aligned to 4: nothing else tells its experiments from a program's
+//! use. Over a source that has more, memory grows by a block at its end when, after all compaction,
+//! no block is large enough.
+//!
+//! # Cost
+//! The meter hears of every block looked at on the way along a list or through memory (1), every
+//! block put on a list (1, or 2 with pointers both ways), and every pointer to a preceding block
+//! that is written (1).
+//!
+//! Files, in the order they build on each other: `fields`, `words` (a memory tiled by blocks),
+//! `search`, `compaction`, `list`, `heap` (the engine), its indexes `in_memory_order`, `free_list`
+//! and `size_lists`, and `buddies`, an engine of its own.
+
+pub mod algorithms;
+mod buddies;
+mod compaction;
+mod fields;
+mod free_list;
+mod heap;
+mod in_memory_order;
+mod list;
+mod search;
+mod size_lists;
+mod words;
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+pub use self::buddies::Buddies;
+pub use self::compaction::{
+    Collection, Compaction, CompactionAndCollection, GarbageCollection, Limbo, OnAllocation,
+    OnDeallocation, TwoStage,
+};
+pub use self::fields::{Double, Fields, Forward, Preceding, Size};
+pub use self::free_list::OneList;
+pub use self::heap::{Heap, Index};
+pub use self::in_memory_order::AllBlocks;
+pub use self::list::{Fifo, Lifo, List, MemoryOrder, Order, SizeOrder};
+pub use self::search::{ExactOrBest, FirstFit, Rotating, Search};
+pub use self::size_lists::{Actual, LISTED, ManyLists, RoundUp, Sizes};
+use self::words::{ALIGN, Block, MAX_WORDS, Request, WORD, Words};
+use crate::meter::{Meter, Part};
+use crate::source::Source;
+use crate::strategy::{AllocError, Fault, Strategy, Tally, Usage, empty_block};
+use crate::walk::{self, Span, SpanKind};
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// Categories I: search `Q` over all blocks in memory order, which have the fields `F`.
+pub type InMemoryOrder<Q, F, C> = Heap<AllBlocks<Q, F>, C>;
+
+/// Categories II, III and VI: search `Q` over one free list in the order `O`.
+pub type FreeList<O, Q, F, C> = Heap<OneList<O, Q, F>, C>;
+
+/// Category IV: a free list for each of the sizes `Z`, and a residual queue in the order `R`.
+pub type SizeLists<Z, R, F, C> = Heap<ManyLists<Z, R, F>, C>;
+
+/// What a [`WordHeap`] does with its words.
+#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
+pub trait Algorithm: sealed::Sealed {
+    /// The overhead fields of its blocks.
+    type Fields: Fields;
+    /// The algorithm before there is any memory.
+    #[doc(hidden)]
+    const EMPTY: Self;
+    /// Memory ends at a multiple of so many words.
+    #[doc(hidden)]
+    const UNIT: u32;
+
+    /// What to ask for to serve a layout; `None` if no memory is long enough.
+    #[doc(hidden)]
+    fn request(layout: Layout) -> Option<Request>;
+
+    /// Whether this block may have come of this request.
+    #[doc(hidden)]
+    fn serves(block: Block, request: Request) -> bool;
+
+    /// Start of the block in which a request was served whose contents start at this word.
+    #[doc(hidden)]
+    fn start_of(contents: u32, request: Request) -> Option<u32>;
+
+    /// Where memory must end for words added now to serve a request.
+    #[doc(hidden)]
+    fn reach(request: Request, words: &Words) -> Option<u32>;
+
+    /// Takes a block for a request: search, compaction.
+    #[doc(hidden)]
+    fn take<M: Meter>(&mut self, request: Request, words: &mut Words, meter: &M) -> Option<Block>;
+
+    /// Makes added words, one block in use, free.
+    #[doc(hidden)]
+    fn add<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M);
+
+    /// Frees a block in use.
+    #[doc(hidden)]
+    fn release<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M);
+
+    /// Makes a block in use serve another request without moving it, if that can be.
+    #[doc(hidden)]
+    fn resize<M: Meter>(
+        &mut self,
+        block: Block,
+        request: Request,
+        words: &mut Words,
+        meter: &M,
+    ) -> Option<Block>;
+
+    /// Checks the algorithm's own invariants.
+    #[doc(hidden)]
+    fn audit(&self, words: &Words) -> Result<(), Fault>;
+}
+
+/// A heap of words over a source, served by the algorithm `A`.
+///
+/// ```text
+///  extent  | skipped | block | block | … | block |
+///          origin − … ▲ word 0: the first contents are aligned to 16 bytes
+/// ```
+/// Blocks take 4 bytes more than asked for, or 8 with a pointer to the preceding block, and their
+/// lengths are multiples of 4 bytes, or of the alignment asked for up to 16. A greater alignment
+/// splits the gap below off. A heap has at most 8 GiB. Time: O(n) for n blocks, whatever is asked
+/// for, unless the algorithm promises better.
+///
+/// ```
+/// use core::alloc::Layout;
+/// use core::mem::MaybeUninit;
+/// use pagewise::Strategy;
+/// use pagewise::nielsen::{Double, FirstFit, FreeList, Lifo, OnAllocation, Size, WordHeap};
+/// use pagewise::source::Region;
+///
+/// // LIFO + First Fit, S + DP, Allocation: the paper's III-1.
+/// type Algorithm = FreeList<Lifo, FirstFit, (Size, Double), OnAllocation>;
+///
+/// let memory = Box::leak(Box::new([MaybeUninit::<u8>::uninit(); 1 << 16]));
+/// let mut heap = WordHeap::<Algorithm, _>::new(4096, Region::from_static(memory), ());
+///
+/// let layout = Layout::new::<[u32; 38]>();
+/// let block = heap.allocate(layout).expect("64 KiB hold 38 words");
+/// // SAFETY: the block was allocated above for this layout.
+/// unsafe { heap.deallocate(block.cast(), layout) };
+/// heap.audit().expect("every invariant holds");
+/// ```
+#[derive(Debug)]
+pub struct WordHeap<A, S, M = ()> {
+    algorithm: A,
+    words: Words,
+    /// Words the memory grows by.
+    growth: u32,
+    source: S,
+    meter: M,
+    tally: Tally,
+}
+
+impl<A: Algorithm, S: Source, M: Meter> WordHeap<A, S, M> {
+    /// Bytes before word 0, so that the contents of a block there are aligned.
+    const SKIPPED: usize = ALIGN - A::Fields::HEADER as usize * WORD;
+
+    /// The heap over `source`, which grows by `growth` bytes, or by as little as will do where the
+    /// source has no more. Takes no memory before the first allocation.
+    ///
+    /// # Panics
+    /// Unless `growth` is at least 64 bytes and below 8 GiB; in a `const`, at compile time.
+    #[must_use]
+    pub const fn new(growth: usize, source: S, meter: M) -> Self {
+        assert!(growth >= 64 && growth / WORD < MAX_WORDS as usize);
+        let growth = (growth / WORD) as u32;
+        let words = Words::new();
+        Self { algorithm: A::EMPTY, words, growth, source, meter, tally: Tally::new() }
+    }
+
+    /// The bytes of the region that is a memory of this many words, for `new` to be given the
+    /// same number of bytes, less what is skipped, as growth.
+    #[must_use]
+    pub const fn region_for(words: usize) -> usize {
+        words * WORD + Self::SKIPPED
+    }
+
+    /// Bytes of a block's contents.
+    fn bytes(block: Block) -> usize {
+        (block.len - A::Fields::HEADER) as usize * WORD
+    }
+
+    /// Where the contents of a block that serves a request of this alignment lie.
+    fn contents(&self, block: Block, align: usize) -> NonNull<[u8]> {
+        let first = block.start + A::Fields::HEADER;
+        let gap = self.words.address(first).wrapping_neg() & (align - 1);
+        debug_assert!(gap < Self::bytes(block));
+        // SAFETY: a block of the request's length has room behind the gap; memory is not at
+        // address 0.
+        let contents = unsafe {
+            NonNull::new_unchecked(self.words.pointer(first).cast::<u8>().wrapping_add(gap))
+        };
+        NonNull::slice_from_raw_parts(contents, Self::bytes(block) - gap)
+    }
+
+    /// The block in use that has these contents, of which its owner says so.
+    fn block_of(&self, contents: NonNull<u8>, request: Request) -> Option<Block> {
+        let word = self.words.word_at(contents.addr().get())?;
+        let block = self.words.block(A::start_of(word, request)?);
+        debug_assert!(A::serves(block, request) && !self.words.is_free(block.start));
+        Some(block)
+    }
+
+    /// Takes memory from the source so that it can serve a request.
+    #[cold]
+    fn grow(&mut self, request: Request) -> Result<(), AllocError> {
+        if !self.words.is_open() {
+            let memory = self.source.extend(Self::SKIPPED, ALIGN)?;
+            self.words.open(memory.as_ptr().wrapping_add(Self::SKIPPED).cast());
+        }
+        let unit = A::UNIT;
+        let reach =
+            A::reach(request, &self.words).and_then(|end| end.checked_next_multiple_of(unit));
+        let reach = reach.ok_or(AllocError::Exhausted)?;
+        let usual = (self.words.end() + self.growth) / unit * unit;
+        self.extend(usual.max(reach)).or_else(|_| self.extend(reach))
+    }
+
+    /// Takes memory from the source so that it ends at the word `end`.
+    fn extend(&mut self, end: u32) -> Result<(), AllocError> {
+        if end > MAX_WORDS {
+            return Err(AllocError::Exhausted);
+        }
+        let bytes = (end - self.words.end()) as usize * WORD;
+        self.source.extend(bytes, ALIGN)?;
+        // SAFETY: the source's extent is the heap's alone and grows where it ended.
+        let block = unsafe { self.words.extend::<A::Fields>(end) };
+        self.algorithm.add(block, &mut self.words, &self.meter);
+        Ok(())
+    }
+}
+
+// SAFETY: blocks are disjoint parts of the source's extent; overhead fields lie before their
+// contents, pointers of lists in free ones. They stay in place when the strategy moves.
+unsafe impl<A: Algorithm, S: Source, M: Meter> Strategy for WordHeap<A, S, M> {
+    fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        if layout.size() == 0 {
+            return Ok(empty_block(layout));
+        }
+        let request = A::request(layout).ok_or(AllocError::Exhausted)?;
+        let block = match self.algorithm.take(request, &mut self.words, &self.meter) {
+            Some(block) => block,
+            None => {
+                let grown = self.grow(request);
+                self.tally.held(self.source.held());
+                grown?;
+                let block = self.algorithm.take(request, &mut self.words, &self.meter);
+                block.ok_or(AllocError::Exhausted)?
+            }
+        };
+        self.meter.served(Part::Fit);
+        self.tally.allocated(layout.size(), Self::bytes(block));
+        Ok(self.contents(block, layout.align()))
+    }
+
+    unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
+        if layout.size() == 0 {
+            return;
+        }
+        let found = A::request(layout).and_then(|request| self.block_of(block, request));
+        let Some(found) = found else { return };
+        self.algorithm.release(found, &mut self.words, &self.meter);
+        self.meter.served(Part::Fit);
+        self.tally.freed(layout.size(), Self::bytes(found));
+    }
+
+    unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<NonNull<[u8]>> {
+        if layout.size() == 0 || new_size == 0 {
+            return None;
+        }
+        let found = self.block_of(block, A::request(layout)?)?;
+        let request = A::request(Layout::from_size_align(new_size, layout.align()).ok()?)?;
+        let resized = self.algorithm.resize(found, request, &mut self.words, &self.meter)?;
+        self.meter.served(Part::Fit);
+        let bytes = (Self::bytes(found), Self::bytes(resized));
+        self.tally.resized((layout.size(), new_size), bytes);
+        Some(self.contents(resized, layout.align()))
+    }
+
+    /// Walks the blocks below the one asked about, since an address alone does not tell whether a
+    /// block starts there: O(n).
+    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
+        let wanted = || {
+            let request = A::request(layout)?;
+            let word = self.words.word_at(block.addr().get())?;
+            Some((A::start_of(word, request)?, request))
+        };
+        let Some((start, request)) = wanted() else { return false };
+        let found = self.words.blocks().find(|(block, _)| block.start >= start);
+        found.is_some_and(|(found, is_free)| {
+            let serves = found.start == start && !is_free && A::serves(found, request);
+            serves && self.contents(found, layout.align()).cast() == block
+        })
+    }
+
+    fn usage(&self) -> Usage {
+        self.tally.usage()
+    }
+
+    fn walk(&self, visit: &mut dyn FnMut(Span)) {
+        if !self.words.is_open() {
+            return;
+        }
+        let start = self.words.address(0) - Self::SKIPPED;
+        visit(Span { start, len: Self::SKIPPED, kind: SpanKind::Slack });
+        for (block, is_free) in self.words.blocks() {
+            let start = self.words.address(block.start);
+            let header = A::Fields::HEADER as usize * WORD;
+            let kind = if is_free { SpanKind::Free } else { SpanKind::Block };
+            visit(Span { start, len: header, kind: SpanKind::Header });
+            visit(Span { start: start + header, len: Self::bytes(block), kind });
+        }
+        walk::dedicated(&self.source, visit);
+    }
+
+    fn audit(&self) -> Result<(), Fault> {
+        self.words.audit::<A::Fields>()?;
+        self.algorithm.audit(&self.words)?;
+        walk::check(self)
+    }
+}

@@ -1,0 +1,95 @@
+//! Search strategies (Nielsen 1977, Table III): which of the free blocks met is taken, and where
+//! the search starts.
+
+use core::marker::PhantomData;
+
+use super::fields::Fields;
+use super::sealed::Sealed;
+use super::words::{Block, Request, Words};
+
+/// A search strategy.
+pub trait Search: Sealed {
+    /// Whether the whole list is searched for the smallest block, until one fits exactly.
+    #[doc(hidden)]
+    const BEST: bool;
+    /// Whether a search starts where the last one ended.
+    #[doc(hidden)]
+    const ROTATES: bool;
+}
+
+/// First Fit: the first block met that is large enough.
+#[derive(Debug)]
+pub struct FirstFit;
+
+/// Exact/Best: the first block met that is exactly as large as needed; if there is none, the
+/// smallest that is large enough, the first of those.
+#[derive(Debug)]
+pub struct ExactOrBest;
+
+/// + R: the search starts where the last allocation was made, not from the front, and goes on
+///   from the end to the front.
+#[derive(Debug)]
+pub struct Rotating<Q>(PhantomData<Q>);
+
+macro_rules! searches {
+    ($($search:ident)*) => {$(impl Sealed for $search {})*};
+}
+
+searches! { FirstFit ExactOrBest }
+
+impl Search for FirstFit {
+    const BEST: bool = false;
+    const ROTATES: bool = false;
+}
+
+impl Search for ExactOrBest {
+    const BEST: bool = true;
+    const ROTATES: bool = false;
+}
+
+impl<Q: Search> Sealed for Rotating<Q> {}
+
+impl<Q: Search> Search for Rotating<Q> {
+    const BEST: bool = Q::BEST;
+    const ROTATES: bool = true;
+}
+
+/// A block found: what comes before it on its list (`NIL` if nothing does, or there is no list), and
+/// where in it the request is served.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) before: u32,
+    pub(super) block: Block,
+    pub(super) start: u32,
+}
+
+/// The block that a search would take so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice(pub(super) Option<Found>);
+
+impl Choice {
+    /// Looks at a block that follows `before`. Says whether the search is over.
+    #[inline(always)]
+    pub(super) fn consider<Q: Search, F: Fields>(
+        &mut self,
+        before: u32,
+        block: Block,
+        request: Request,
+        words: &Words,
+    ) -> bool {
+        // Most blocks met are too short.
+        if block.len < request.len {
+            return false;
+        }
+        let Some(start) = request.place::<F>(block, words) else { return false };
+        if self.0.is_none_or(|best| block.len < best.block.len) {
+            self.0 = Some(Found { before, block, start });
+        }
+        !Q::BEST || block.len == request.len
+    }
+
+    /// Forgets a block that has become part of another, which will be looked at.
+    pub(super) fn absorbed(&mut self, start: u32) {
+        self.0.take_if(|best| best.block.start == start);
+    }
+}

@@ -1,0 +1,207 @@
+//! Category 4: a LIFO list for each block size, and a residual queue, first fit, for what is
+//! longer, which all memory is on at first.
+//!
+//! ```text
+//!  size  2   3   4   5  …  128 │ residual queue
+//!        │       │   │         │   │
+//!        ▼       ▼   ▼         │   ▼
+//!       [2]     [4] [5]            [800] ─▶ [230] ─▶ …
+//!        ▼           ▼
+//!       [2]         [5]
+//! ```
+//! A request takes a block off the list of its size, if that is not empty, and else a part of a
+//! block of the residual queue. The paper does not say what is done when neither serves, nor does
+//! compaction: then a larger size's block is split, or one on its list that is not the first.
+//! "Subject to a maximum size limit", which the paper does not give either: ours is [`LISTED`].
+//!
+//! A block on a singly linked list of its size cannot be taken out to be joined with a neighbour but
+//! by a walk. So IV-3, with S + FP + B, joins a freed block with blocks of the residual queue only:
+//! the paper's IV-3 allocates as fast as IV-1, which joins nothing, where IV-5, with DP, takes
+//! twice as long since joined blocks have to be split again (Table IV).
+
+use super::fields::Fields;
+use super::free_list::OneList;
+use super::heap::Index;
+use super::list::{Lifo, List, Order};
+use super::sealed::Sealed;
+use super::search::{FirstFit, Found};
+use super::words::{Block, NIL, Request, Words};
+use crate::meter::Meter;
+use crate::strategy::Fault;
+
+/// Words of the largest block that has a list of its size.
+pub const LISTED: u32 = 128;
+
+/// The block sizes used.
+pub trait Sizes: Sealed {
+    /// Block lengths are multiples of so many words.
+    #[doc(hidden)]
+    const UNIT: u32;
+}
+
+/// Actual: the requested size and the overhead.
+#[derive(Debug)]
+pub struct Actual;
+
+/// Round Up: as [`Actual`], rounded up to a multiple of five words.
+#[derive(Debug)]
+pub struct RoundUp;
+
+impl Sealed for Actual {}
+impl Sealed for RoundUp {}
+
+impl Sizes for Actual {
+    const UNIT: u32 = 1;
+}
+
+impl Sizes for RoundUp {
+    const UNIT: u32 = 5;
+}
+
+/// The free blocks on lists by size.
+#[derive(Debug)]
+pub struct ManyLists<Z, R, F> {
+    lists: [List<Lifo, F>; LISTED as usize + 1],
+    residual: OneList<R, FirstFit, F>,
+    sizes: core::marker::PhantomData<Z>,
+}
+
+impl<Z, R: Order, F: Fields> ManyLists<Z, R, F> {
+    /// The list of the blocks of this length; `None` for the residual queue.
+    fn list_of(&mut self, len: u32) -> Option<&mut List<Lifo, F>> {
+        self.lists.get_mut(len as usize)
+    }
+
+    /// The first block on the list of its size that will do, looked for up to `most` blocks deep.
+    fn find_listed<M: Meter>(
+        &self,
+        len: u32,
+        most: usize,
+        request: Request,
+        words: &Words,
+        meter: &M,
+    ) -> Option<Found> {
+        let list = self.lists.get(len as usize)?;
+        let mut before = NIL;
+        for _ in 0..most {
+            let node = list.after(before, words);
+            if node == NIL {
+                break;
+            }
+            meter.visit(words.pointer(node));
+            let block = Block { start: node, len };
+            if let Some(start) = request.place::<F>(block, words) {
+                return Some(Found { before, block, start });
+            }
+            before = node;
+        }
+        None
+    }
+}
+
+impl<Z, R, F> Sealed for ManyLists<Z, R, F> {}
+
+#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
+impl<Z: Sizes, R: Order, F: Fields> Index for ManyLists<Z, R, F> {
+    type Fields = F;
+    const EMPTY: Self = Self {
+        lists: [List::new(0); LISTED as usize + 1],
+        residual: OneList::of_at_least(LISTED + 1),
+        sizes: core::marker::PhantomData,
+    };
+
+    fn rounded(len: u32) -> Option<u32> {
+        len.checked_next_multiple_of(Z::UNIT)
+    }
+
+    fn seat<M: Meter>(&self, _: Block, _: &Words, _: &M) -> u32 {
+        NIL
+    }
+
+    /// A seat on a list of one size shows nothing of the neighbours.
+    fn below(&self, _: u32, _: Block, _: &Words) -> Option<Block> {
+        None
+    }
+
+    fn can_join(block: Block) -> bool {
+        F::LINKS == 2 || block.len > LISTED
+    }
+
+    fn insert<M: Meter>(&mut self, block: Block, _: Option<u32>, words: &mut Words, meter: &M) {
+        match self.list_of(block.len) {
+            Some(list) => list.insert(block, words, meter),
+            None => self.residual.insert(block, None, words, meter),
+        }
+    }
+
+    fn remove<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M) {
+        match self.list_of(block.len) {
+            Some(list) => {
+                if let Some(before) = list.before(block.start, words, meter) {
+                    list.take_behind(before, words);
+                }
+            }
+            None => self.residual.remove(block, words, meter),
+        }
+    }
+
+    fn clear(&mut self) {
+        *self = Self::EMPTY;
+    }
+
+    fn find<M: Meter>(
+        &mut self,
+        request: Request,
+        _: bool,
+        last: bool,
+        words: &mut Words,
+        meter: &M,
+    ) -> Option<Found> {
+        let listed = |len, most| self.find_listed(len, most, request, words, meter);
+        if let Some(found) = listed(request.len, 1) {
+            return Some(found);
+        }
+        if let Some(found) = self.residual.find(request, false, last, words, meter) {
+            return Some(found);
+        }
+        let listed = |len| self.find_listed(len, usize::MAX, request, words, meter);
+        if last { (request.len..=LISTED).find_map(listed) } else { None }
+    }
+
+    fn carved<M: Meter>(
+        &mut self,
+        found: Found,
+        rests: [Option<Block>; 2],
+        words: &mut Words,
+        meter: &M,
+    ) {
+        let is_long = |rest: &Option<Block>| rest.is_none_or(|rest| rest.len > LISTED);
+        if found.block.len > LISTED && rests.iter().all(is_long) {
+            // What is left stays on the residual queue, in its place.
+            self.residual.carved(found, rests, words, meter);
+            return;
+        }
+        match self.list_of(found.block.len) {
+            Some(list) => list.take_behind(found.before, words),
+            None => self.residual.carved(found, [None; 2], words, meter),
+        }
+        for rest in rests.into_iter().flatten() {
+            self.insert(rest, None, words, meter);
+        }
+    }
+
+    fn audit(
+        &self,
+        words: &Words,
+        visit: &mut dyn FnMut(Block) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        for (list, len) in self.lists.iter().zip(0..) {
+            list.audit(words, &mut |block| {
+                let at = words.address(block.start);
+                Fault::unless(block.len == len, "a block is on the list of its size", at)?;
+                visit(block)
+            })?;
+        }
+        self.residual.audit(words, visit)
+    }
+}

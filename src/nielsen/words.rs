@@ -1,0 +1,253 @@
+//! A memory of words, tiled by blocks: the one place that reads and writes overhead fields.
+//!
+//! A word has 4 bytes, as on the paper's IBM 360, and holds a length or a pointer. A block of n
+//! words is known by its first one, its *start*:
+//!
+//! ```text
+//!           start
+//!  in use  | S | B |  contents                      …  |
+//!  free    | S | B | forward | back |               …  |
+//!            n·2+f                                        next block
+//! ```
+//! S: length and whether the block is free; B: start of the block before, if the algorithm's
+//! [`Fields`] have it; pointers on a free list follow, if they have those. What would be the B of a
+//! block at the end of memory is kept in `last`.
+
+use super::fields::Fields;
+use crate::meter::Meter;
+use crate::strategy::Fault;
+
+/// Bytes of a word.
+pub(super) const WORD: usize = size_of::<u32>();
+
+/// Contents are aligned to so many bytes at no cost.
+pub(super) const ALIGN: usize = 4 * WORD;
+
+/// No block.
+pub(super) const NIL: u32 = u32::MAX;
+
+/// Words a memory may have: a length must fit 31 bits.
+pub(super) const MAX_WORDS: u32 = 1 << 31;
+
+/// A block: its start and its length, in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) start: u32,
+    pub(super) len: u32,
+}
+
+impl Block {
+    /// The words from `start` up to `end`.
+    pub(super) fn between(start: u32, end: u32) -> Self {
+        Self { start, len: end - start }
+    }
+
+    /// The start of the block behind it.
+    pub(super) fn end(self) -> u32 {
+        self.start + self.len
+    }
+}
+
+/// What is asked for: the length of the whole block in words, and the alignment of its contents in
+/// bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) len: u32,
+    pub(super) align: usize,
+}
+
+impl Request {
+    /// Where in a free block the request's block starts, if it fits. What lies before it is nothing,
+    /// or enough for a block.
+    #[inline]
+    pub(super) fn place<F: Fields>(self, block: Block, words: &Words) -> Option<u32> {
+        let contents = words.address(block.start + F::HEADER);
+        let mut gap = contents.wrapping_neg() & (self.align - 1);
+        while gap != 0 && gap < F::LEAST as usize * WORD {
+            gap += self.align;
+        }
+        let start = block.start.checked_add(u32::try_from(gap / WORD).ok()?)?;
+        (start.checked_add(self.len)? <= block.end()).then_some(start)
+    }
+}
+
+/// Which pointer of a free block on a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Link {
+    Forward,
+    Back,
+}
+
+/// The memory.
+///
+/// Invariant: the words 0 to `end` − 1 start at `origin`, are the algorithm's alone but for the
+/// contents of blocks in use, and are tiled by blocks.
+#[derive(Debug)]
+pub(super) struct Words {
+    origin: *mut u32,
+    end: u32,
+    last: u32,
+}
+
+// SAFETY: the words belong to the algorithm, wherever it goes; nothing is tied to a thread.
+unsafe impl Send for Words {}
+
+impl Words {
+    /// No words.
+    pub(super) const fn new() -> Self {
+        Self { origin: core::ptr::null_mut(), end: 0, last: NIL }
+    }
+
+    /// Whether there is an origin already.
+    pub(super) fn is_open(&self) -> bool {
+        !self.origin.is_null()
+    }
+
+    /// Fixes where word 0 will lie.
+    pub(super) fn open(&mut self, origin: *mut u32) {
+        debug_assert!(!self.is_open() && origin.is_aligned());
+        self.origin = origin;
+    }
+
+    /// Takes over the words up to `end` as one block in use, and returns it.
+    ///
+    /// # Safety
+    /// The memory from the origin on is valid for `end` words, and stays so.
+    pub(super) unsafe fn extend<F: Fields>(&mut self, end: u32) -> Block {
+        debug_assert!(end >= self.end + F::LEAST && end <= MAX_WORDS);
+        let block = Block::between(self.end, end);
+        let before = self.last;
+        self.end = end;
+        if F::BACK {
+            self.write(block.start + 1, before);
+        }
+        self.put::<F, ()>(block, false, &());
+        block
+    }
+
+    /// How many words there are.
+    pub(super) fn end(&self) -> u32 {
+        self.end
+    }
+
+    /// Address of a word, or of the end.
+    pub(super) fn address(&self, word: u32) -> usize {
+        self.origin.addr() + word as usize * WORD
+    }
+
+    /// A pointer to a word, for a meter, or to a block's contents.
+    pub(super) fn pointer(&self, word: u32) -> *mut u32 {
+        self.origin.wrapping_add(word as usize)
+    }
+
+    /// The word at this address, if one is there.
+    pub(super) fn word_at(&self, address: usize) -> Option<u32> {
+        let offset = address.checked_sub(self.origin.addr())?;
+        let word = u32::try_from(offset / WORD).ok()?;
+        (offset.is_multiple_of(WORD) && word < self.end).then_some(word)
+    }
+
+    #[inline(always)]
+    fn read(&self, word: u32) -> u32 {
+        debug_assert!(word < self.end, "the word is there");
+        // SAFETY: the word is one of the memory's; it is a field of a block, not contents in use.
+        unsafe { self.pointer(word).read() }
+    }
+
+    #[inline(always)]
+    fn write(&mut self, word: u32, value: u32) {
+        debug_assert!(word < self.end, "the word is there");
+        // SAFETY: as `read`; `&mut self` is exclusive.
+        unsafe { self.pointer(word).write(value) };
+    }
+
+    /// The block that starts at `start`.
+    #[inline(always)]
+    pub(super) fn block(&self, start: u32) -> Block {
+        Block { start, len: self.read(start) >> 1 }
+    }
+
+    /// Whether the block that starts at `start` is free.
+    #[inline(always)]
+    pub(super) fn is_free(&self, start: u32) -> bool {
+        self.read(start) & 1 == 1
+    }
+
+    /// The free block that starts at `start`, if one does.
+    #[inline(always)]
+    pub(super) fn free_block(&self, start: u32) -> Option<Block> {
+        (start < self.end && self.is_free(start)).then(|| self.block(start))
+    }
+
+    /// Makes these words a block, and tells the one behind it where it starts.
+    #[inline(always)]
+    pub(super) fn put<F: Fields, M: Meter>(&mut self, block: Block, free: bool, meter: &M) {
+        self.mark(block, free);
+        if F::BACK {
+            let behind = block.end();
+            meter.link(self.pointer(behind));
+            if behind == self.end {
+                self.last = block.start;
+            } else {
+                self.write(behind + 1, block.start);
+            }
+        }
+    }
+
+    /// Changes whether a block is free, and nothing else.
+    #[inline(always)]
+    pub(super) fn mark(&mut self, block: Block, free: bool) {
+        debug_assert!(block.len > 0 && block.len < MAX_WORDS);
+        self.write(block.start, block.len << 1 | u32::from(free));
+    }
+
+    /// The start of the block before the one that starts at `start`; [`NIL`] for the first.
+    #[inline(always)]
+    pub(super) fn preceding<F: Fields>(&self, start: u32) -> u32 {
+        debug_assert!(F::BACK);
+        if start == self.end { self.last } else { self.read(start + 1) }
+    }
+
+    /// A free block's pointer.
+    #[inline(always)]
+    pub(super) fn link<F: Fields>(&self, start: u32, link: Link) -> u32 {
+        debug_assert!((link as u32) < F::LINKS);
+        self.read(start + F::HEADER + link as u32)
+    }
+
+    /// Changes a free block's pointer, if its kind has it.
+    #[inline(always)]
+    pub(super) fn set_link<F: Fields>(&mut self, start: u32, link: Link, to: u32) {
+        if (link as u32) < F::LINKS {
+            self.write(start + F::HEADER + link as u32, to);
+        }
+    }
+
+    /// Every block in memory order and whether it is free, as far as the lengths make sense.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (Block, bool)> {
+        let mut start = 0;
+        core::iter::from_fn(move || {
+            let block = (start < self.end).then(|| self.block(start))?;
+            let sound = block.len > 0 && block.len <= self.end - start;
+            start = start.saturating_add(block.len);
+            sound.then(|| (block, self.is_free(block.start)))
+        })
+    }
+
+    /// Checks that blocks tile the memory, none below the least, and that every pointer to a
+    /// preceding block is right.
+    pub(super) fn audit<F: Fields>(&self) -> Result<(), Fault> {
+        let (mut expected, mut before) = (0, NIL);
+        for (block, _) in self.blocks() {
+            let at = self.address(block.start);
+            Fault::unless(block.len >= F::LEAST, "a block holds its fields", at)?;
+            let known = !F::BACK || self.preceding::<F>(block.start) == before;
+            Fault::unless(known, "a block points to the one before", at)?;
+            expected = block.end();
+            before = block.start;
+        }
+        let at = self.address(self.end);
+        Fault::unless(expected == self.end, "blocks tile the memory", at)?;
+        Fault::unless(!F::BACK || self.last == before, "the last block is known", at)
+    }
+}
