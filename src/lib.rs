@@ -54,6 +54,7 @@
 //! | [`buddy`] | binary buddies |
 //! | [`nielsen`] | the 35 list algorithms of Nielsen, as compositions of policies |
 //! | [`catalogue`] | every strategy as a type, and (`std`, Unix) by name |
+//! | [`global`] | the multi-threaded global allocator (feature `std`) |
 //! | [`trace`] | traces of real programs, and recording them (feature `trace`) |
 //!
 //! # Features
@@ -73,6 +74,8 @@ pub mod buddy;
 pub mod catalogue;
 pub mod first_fit;
 pub mod fit;
+#[cfg(all(feature = "std", any(unix, windows, target_family = "wasm")))]
+pub mod global;
 pub mod meter;
 pub mod nielsen;
 pub mod page_heap;

@@ -97,6 +97,15 @@ impl Region {
         unsafe { Self::new(memory.as_mut_ptr().cast(), len) }
     }
 
+    /// The region of `len` bytes at `base`, of which whatever is dedicated is zeros already.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new), but that the memory need only be valid once it is handed out.
+    #[cfg(all(feature = "std", unix))]
+    pub(crate) const unsafe fn zeroed(base: *mut u8, len: usize) -> Self {
+        Self { base, start: 0, end: 0, low: len, high: len, opened: false, zeroed: true }
+    }
+
     fn at(&self, offset: usize) -> NonNull<u8> {
         debug_assert!(offset <= self.high);
         // SAFETY: the offset lies within the region, which does not wrap around; a region handed
@@ -192,8 +201,7 @@ impl Reserved {
                 return Err(AllocError::Exhausted);
             }
             // SAFETY: the mapping is ours alone until `drop` unmaps it.
-            self.region = unsafe { Region::new(base.cast(), self.capacity) };
-            self.region.zeroed = true;
+            self.region = unsafe { Region::zeroed(base.cast(), self.capacity) };
         }
         Ok(&mut self.region)
     }

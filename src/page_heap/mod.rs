@@ -111,6 +111,18 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
         &self.pages.source
     }
 
+    /// Bytes of a block in use, all of which may be used. O(1).
+    ///
+    /// # Safety
+    /// The block is in use.
+    #[must_use]
+    pub unsafe fn block_size(&self, block: NonNull<u8>) -> usize {
+        match self.pages.page_at(block) {
+            Some(page) => self.pages.class(page).size as usize,
+            None => Large::bytes(self.pages.heap.block_at(block.addr().get()).len),
+        }
+    }
+
     /// Builds the size classes, for which the first allocation would otherwise take memory.
     ///
     /// # Errors

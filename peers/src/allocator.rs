@@ -1,0 +1,85 @@
+//! The allocator this program was built with: exactly one, by feature.
+
+#[cfg(feature = "pagewise")]
+#[global_allocator]
+static ALLOCATOR: pagewise::global::Pagewise = pagewise::global::Pagewise::new();
+
+#[cfg(feature = "mimalloc-crate")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+#[cfg(feature = "snmalloc")]
+#[global_allocator]
+static ALLOCATOR: snmalloc_rs::SnMalloc = snmalloc_rs::SnMalloc;
+
+#[cfg(feature = "rpmalloc")]
+#[global_allocator]
+static ALLOCATOR: rpmalloc::RpMalloc = rpmalloc::RpMalloc;
+
+#[cfg(any(feature = "mimalloc3", feature = "mimalloc2"))]
+#[global_allocator]
+static ALLOCATOR: direct::MiMalloc = direct::MiMalloc;
+
+/// mimalloc by its plain functions. Its crate asks for every block through the aligned ones, which
+/// costs extra.
+#[cfg(any(feature = "mimalloc3", feature = "mimalloc2"))]
+mod direct {
+    use core::alloc::{GlobalAlloc, Layout};
+
+    use libmimalloc_sys as mi;
+
+    pub(super) struct MiMalloc;
+
+    /// What `mi_malloc` aligns every block to.
+    const ALIGNED: usize = 16;
+
+    /// Whether the plain functions give such a block. Below 16 bytes mimalloc aligns to the size.
+    fn plain(layout: Layout) -> bool {
+        layout.align() <= ALIGNED && (layout.align() <= 8 || layout.size() >= layout.align())
+    }
+
+    // SAFETY: blocks are mimalloc's, as large and as aligned as asked.
+    unsafe impl GlobalAlloc for MiMalloc {
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            // SAFETY: any size and alignment may be asked for.
+            unsafe {
+                if plain(layout) {
+                    mi::mi_malloc(layout.size()).cast()
+                } else {
+                    mi::mi_malloc_aligned(layout.size(), layout.align()).cast()
+                }
+            }
+        }
+
+        unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+            // SAFETY: as above.
+            unsafe {
+                if plain(layout) {
+                    mi::mi_zalloc(layout.size()).cast()
+                } else {
+                    mi::mi_zalloc_aligned(layout.size(), layout.align()).cast()
+                }
+            }
+        }
+
+        unsafe fn dealloc(&self, block: *mut u8, _: Layout) {
+            // SAFETY: the caller's promise.
+            unsafe { mi::mi_free(block.cast()) };
+        }
+
+        unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+            // SAFETY: the caller's promise.
+            unsafe {
+                if layout.align() <= 8 {
+                    mi::mi_realloc(block.cast(), new_size).cast()
+                } else {
+                    mi::mi_realloc_aligned(block.cast(), new_size, layout.align()).cast()
+                }
+            }
+        }
+    }
+}

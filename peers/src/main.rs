@@ -1,0 +1,41 @@
+//! Runs one workload under the allocator it was built with, and prints what it took:
+//! `nanoseconds peak-rss-KiB minor-faults`.
+//!
+//! Run by `cargo bench`, which builds it once for each allocator; by hand:
+//! `cargo run --release --features pagewise -- lifo`.
+
+mod allocator;
+mod random;
+mod workloads;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let name = arguments.next().unwrap_or_default();
+    let parts = arguments.next().and_then(|parts| parts.parse().ok()).unwrap_or(1);
+    let Some((_, run)) = workloads::ALL.iter().find(|(workload, _)| *workload == name) else {
+        eprintln!("there is no workload {name:?}; there are:");
+        for (workload, _) in workloads::ALL {
+            eprintln!("  {workload}");
+        }
+        return ExitCode::FAILURE;
+    };
+    let start = Instant::now();
+    let check = run(parts);
+    let time = start.elapsed().as_nanos();
+    let (rss, faults) = resources();
+    println!("{time} {rss} {faults} {check}");
+    ExitCode::SUCCESS
+}
+
+/// Peak resident set in KiB, and minor page faults, of this process.
+fn resources() -> (i64, i64) {
+    // SAFETY: all bits zero is a value, and the call writes one.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        (usage.ru_maxrss, usage.ru_minflt)
+    }
+}

@@ -1,0 +1,243 @@
+//! The workloads. Each takes a number of parts that the whole is divided by, for runs under an
+//! instruction counter, and returns something that depends on all it did.
+//!
+//! Every block is written to, as a program would: its first and its last byte.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::{BTreeMap, HashMap};
+use std::hint::black_box;
+use std::sync::mpsc::sync_channel;
+
+use crate::random::Random;
+
+type Workload = fn(usize) -> usize;
+
+pub(crate) const ALL: &[(&str, Workload)] = &[
+    ("lifo", lifo),
+    ("churn 1k", |parts| churn(1_000, 8, 1024, 20_000_000 / parts, 1)),
+    ("churn 100k", |parts| churn(100_000, 8, 1024, 10_000_000 / parts, 1)),
+    ("churn 1M", |parts| churn(1_000_000 / parts, 8, 1024, 6_000_000 / parts, 1)),
+    ("small churn 100k", |parts| churn(100_000, 8, 128, 15_000_000 / parts, 1)),
+    ("batch in order", |parts| batch(parts, |_| {})),
+    ("batch reverse", |parts| batch(parts, |blocks| blocks.reverse())),
+    ("batch random", |parts| batch(parts, shuffle)),
+    ("producer/consumer", producer_consumer),
+    ("larson 2 threads", larson),
+    ("vec growth", vec_growth),
+    ("large vec growth", large_vec_growth),
+    ("btreemap", btreemap),
+    ("hashmap", hashmap),
+    ("json", json),
+    ("tree", tree),
+];
+
+/// A block, freed when dropped.
+struct Block(*mut u8, usize);
+
+// SAFETY: the block is owned.
+unsafe impl Send for Block {}
+
+impl Block {
+    #[inline(always)]
+    fn new(size: usize) -> Self {
+        // SAFETY: the size is not 0; the block, if there is one, has this many bytes.
+        unsafe {
+            let block = alloc(Layout::from_size_align_unchecked(size, 8));
+            assert!(!block.is_null(), "out of memory");
+            block.write(size as u8);
+            block.add(size - 1).write(size as u8);
+            Self(block, size)
+        }
+    }
+}
+
+impl Drop for Block {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this size.
+        unsafe { dealloc(self.0, Layout::from_size_align_unchecked(self.1, 8)) };
+    }
+}
+
+/// Blocks allocated and freed in the order of a stack, up to 100 deep.
+fn lifo(parts: usize) -> usize {
+    let mut blocks = Vec::with_capacity(100);
+    for round in 0..400_000 / parts {
+        for depth in 0..100 {
+            blocks.push(Block::new(16 + (round + depth) % 16 * 16));
+        }
+        while let Some(block) = blocks.pop() {
+            drop(black_box(block));
+        }
+    }
+    blocks.capacity()
+}
+
+/// Replaces random blocks of random sizes.
+fn churn(live: usize, least: usize, most: usize, actions: usize, seed: u64) -> usize {
+    let mut random = Random::new(seed);
+    let size = |random: &mut Random| least + random.below(most - least + 1);
+    let mut blocks: Vec<Block> = (0..live).map(|_| Block::new(size(&mut random))).collect();
+    for _ in 0..actions {
+        let index = random.below(live);
+        blocks[index] = Block::new(size(&mut random));
+    }
+    blocks.len()
+}
+
+/// A million blocks allocated, then freed in some order; several times.
+fn batch(parts: usize, order: fn(&mut [Block])) -> usize {
+    let count = 1_000_000 / parts;
+    let mut random = Random::new(3);
+    for _ in 0..5 {
+        let mut blocks: Vec<Block> =
+            (0..count).map(|_| Block::new(16 + random.below(84))).collect();
+        order(&mut blocks);
+        blocks.into_iter().for_each(drop);
+    }
+    count
+}
+
+fn shuffle(blocks: &mut [Block]) {
+    let mut random = Random::new(4);
+    for index in (1..blocks.len()).rev() {
+        blocks.swap(index, random.below(index + 1));
+    }
+}
+
+/// One thread allocates, another frees.
+fn producer_consumer(parts: usize) -> usize {
+    let (sender, receiver) = sync_channel::<Vec<Block>>(16);
+    let consumer = std::thread::spawn(move || receiver.into_iter().map(|batch| batch.len()).sum());
+    let mut random = Random::new(5);
+    for _ in 0..60_000 / parts {
+        let batch = (0..100).map(|_| Block::new(16 + random.below(240))).collect();
+        sender.send(batch).expect("the consumer lives");
+    }
+    drop(sender);
+    consumer.join().expect("the consumer ends")
+}
+
+/// Larson and Krishnan's server (1998): each thread churns, and hands its blocks to the next.
+fn larson(parts: usize) -> usize {
+    fn serve(mut blocks: Vec<Block>, generation: usize, actions: usize) -> usize {
+        let mut random = Random::new(7 + generation as u64);
+        for _ in 0..actions {
+            let index = random.below(blocks.len());
+            blocks[index] = Block::new(8 + random.below(505));
+        }
+        if generation == 0 {
+            return blocks.len();
+        }
+        std::thread::spawn(move || serve(blocks, generation - 1, actions)).join().expect("it ends")
+    }
+    let threads: Vec<_> = (0..2)
+        .map(|_| {
+            let blocks = (0..5_000).map(|_| Block::new(64)).collect();
+            std::thread::spawn(move || serve(blocks, 50, 100_000 / parts))
+        })
+        .collect();
+    threads.into_iter().map(|thread| thread.join().expect("it ends")).sum()
+}
+
+/// Vectors pushed to, up to a few hundred items each.
+fn vec_growth(parts: usize) -> usize {
+    let mut random = Random::new(8);
+    let mut kept: Vec<Vec<u32>> = (0..1_000).map(|_| Vec::new()).collect();
+    for _ in 0..600_000 / parts {
+        let items = random.below(300) as u32;
+        let index = random.below(kept.len());
+        let mut items_of = Vec::new();
+        (0..items).for_each(|item| items_of.push(item));
+        kept[index] = items_of;
+    }
+    kept.iter().map(Vec::len).sum()
+}
+
+/// Vectors pushed to, up to 8 MB.
+fn large_vec_growth(parts: usize) -> usize {
+    let mut total = 0;
+    for _ in 0..100 / parts.min(20) {
+        let mut items: Vec<u64> = Vec::new();
+        (0..1_000_000).for_each(|item| items.push(black_box(item)));
+        total += items.len();
+    }
+    total
+}
+
+fn text(random: &mut Random) -> String {
+    let len = 8 + random.below(40);
+    (0..len).map(|_| (b'a' + random.below(26) as u8) as char).collect()
+}
+
+fn btreemap(parts: usize) -> usize {
+    let mut random = Random::new(9);
+    let mut total = 0;
+    for _ in 0..3 {
+        let mut map = BTreeMap::new();
+        for _ in 0..300_000 / parts {
+            map.insert(text(&mut random), text(&mut random));
+        }
+        let doomed: Vec<String> = map.keys().step_by(3).cloned().collect();
+        doomed.iter().for_each(|key| drop(map.remove(key)));
+        total += map.len();
+    }
+    total
+}
+
+fn hashmap(parts: usize) -> usize {
+    let mut random = Random::new(10);
+    let mut total = 0;
+    for _ in 0..3 {
+        let mut map = HashMap::new();
+        for _ in 0..300_000 / parts {
+            map.insert(text(&mut random), text(&mut random));
+        }
+        let doomed: Vec<String> = map.keys().take(map.len() / 3).cloned().collect();
+        doomed.iter().for_each(|key| drop(map.remove(key)));
+        total += map.len();
+    }
+    total
+}
+
+/// A document with nested objects, parsed and dropped.
+fn json(parts: usize) -> usize {
+    let mut random = Random::new(11);
+    let mut document = String::from("[");
+    for index in 0..20_000 / parts {
+        if index > 0 {
+            document.push(',');
+        }
+        let (name, city) = (text(&mut random), text(&mut random));
+        document += &format!(
+            r#"{{"id":{index},"name":"{name}","tags":["{city}","b","c"],"at":{{"city":"{city}","x":{}}}}}"#,
+            random.below(1000)
+        );
+    }
+    document.push(']');
+    (0..15)
+        .map(|_| {
+            let value: serde_json::Value = serde_json::from_str(&document).expect("valid JSON");
+            value.as_array().map_or(0, Vec::len)
+        })
+        .sum()
+}
+
+struct Node {
+    _children: Option<(Box<Node>, Box<Node>)>,
+    _payload: [u8; 24],
+}
+
+fn grow(depth: usize) -> Box<Node> {
+    let children = (depth > 0).then(|| (grow(depth - 1), grow(depth - 1)));
+    Box::new(Node { _children: children, _payload: [depth as u8; 24] })
+}
+
+/// Binary trees built and dropped, and one that stays.
+fn tree(parts: usize) -> usize {
+    let kept = grow(16);
+    for _ in 0..20 / parts.min(10) {
+        drop(black_box(grow(18)));
+    }
+    black_box(kept)._payload.len()
+}

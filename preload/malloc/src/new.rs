@@ -1,0 +1,133 @@
+//! C++'s `operator new` and `operator delete`, in all their forms, under their mangled names
+//! (Itanium C++ ABI; `m` is `size_t` where that is `unsigned long`).
+//!
+//! Where there is no memory, `new` calls the program's `new_handler` again and again, and throws
+//! `std::bad_alloc` if there is none, as the standard has it; both through C++'s run-time library,
+//! which a program that knows `new` has. The forms with `std::nothrow` give null.
+
+use core::ffi::{CStr, c_void};
+use core::mem;
+
+use crate::{PAGEWISE, free, stop};
+
+type Handler = unsafe extern "C-unwind" fn();
+
+/// A function of the program's C++ library.
+///
+/// # Safety
+/// `F` is the type of a pointer to that function.
+unsafe fn find<F>(name: &CStr) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: the name is a C string.
+    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    // SAFETY: the symbol is the function, of type `F`, by the caller's promise.
+    (!symbol.is_null()).then(|| unsafe { mem::transmute_copy(&symbol) })
+}
+
+/// `std::get_new_handler()`.
+fn handler() -> Option<Handler> {
+    // SAFETY: a function of this name has this type, and may be called at any time.
+    unsafe { find::<unsafe extern "C" fn() -> Option<Handler>>(c"_ZSt15get_new_handlerv")?() }
+}
+
+/// `std::__throw_bad_alloc()`.
+#[cold]
+fn throw() -> ! {
+    // SAFETY: a function of this name has this type; what it throws passes through frames that own
+    // nothing, under ABIs that let it.
+    unsafe {
+        if let Some(throw) = find::<unsafe extern "C-unwind" fn() -> !>(c"_ZSt17__throw_bad_allocv")
+        {
+            throw();
+        }
+    }
+    stop("pagewise: operator new found no memory\n")
+}
+
+/// Tries again as long as there is a handler that may find memory.
+#[cold]
+fn again(size: usize, align: usize) -> *mut u8 {
+    while let Some(handler) = handler() {
+        // SAFETY: the handler is the program's. It may throw through this frame, too.
+        unsafe { handler() };
+        let block = PAGEWISE.allocate_aligned(size, align);
+        if !block.is_null() {
+            return block;
+        }
+    }
+    core::ptr::null_mut()
+}
+
+#[inline(always)]
+fn try_new(size: usize, align: usize) -> *mut c_void {
+    let block =
+        if align <= 16 { PAGEWISE.allocate(size) } else { PAGEWISE.allocate_aligned(size, align) };
+    if block.is_null() { again(size, align).cast() } else { block.cast() }
+}
+
+#[inline(always)]
+fn new(size: usize, align: usize) -> *mut c_void {
+    let block = try_new(size, align);
+    if block.is_null() { throw() } else { block }
+}
+
+/// Functions of one shape under several names.
+macro_rules! operators {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? $body:block)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// What C++ asks of a caller: what is freed is null or a live block of `operator new`.
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? $body
+    )*};
+}
+
+operators! {
+    /// `new`
+    _Znwm(size: usize) -> *mut c_void { new(size, 16) }
+    /// `new[]`
+    _Znam(size: usize) -> *mut c_void { new(size, 16) }
+    /// `new(std::nothrow)`
+    _ZnwmRKSt9nothrow_t(size: usize, _tag: *const c_void) -> *mut c_void { try_new(size, 16) }
+    /// `new[](std::nothrow)`
+    _ZnamRKSt9nothrow_t(size: usize, _tag: *const c_void) -> *mut c_void { try_new(size, 16) }
+    /// `new(std::align_val_t)`
+    _ZnwmSt11align_val_t(size: usize, align: usize) -> *mut c_void { new(size, align) }
+    /// `new[](std::align_val_t)`
+    _ZnamSt11align_val_t(size: usize, align: usize) -> *mut c_void { new(size, align) }
+    /// `new(std::align_val_t, std::nothrow)`
+    _ZnwmSt11align_val_tRKSt9nothrow_t(size: usize, align: usize, _tag: *const c_void) -> *mut c_void {
+        try_new(size, align)
+    }
+    /// `new[](std::align_val_t, std::nothrow)`
+    _ZnamSt11align_val_tRKSt9nothrow_t(size: usize, align: usize, _tag: *const c_void) -> *mut c_void {
+        try_new(size, align)
+    }
+}
+
+/// `delete` in its forms: size, alignment and tag make no difference.
+macro_rules! deletes {
+    ($($name:ident($($argument:ident),*))*) => {operators! {$(
+        /// `delete`
+        $name(block: *mut c_void $(, $argument: usize)*) {
+            // SAFETY: the caller's promise.
+            unsafe { free(block) };
+        }
+    )*}};
+}
+
+deletes! {
+    _ZdlPv()
+    _ZdaPv()
+    _ZdlPvm(_size)
+    _ZdaPvm(_size)
+    _ZdlPvRKSt9nothrow_t(_tag)
+    _ZdaPvRKSt9nothrow_t(_tag)
+    _ZdlPvSt11align_val_t(_align)
+    _ZdaPvSt11align_val_t(_align)
+    _ZdlPvmSt11align_val_t(_size, _align)
+    _ZdaPvmSt11align_val_t(_size, _align)
+    _ZdlPvSt11align_val_tRKSt9nothrow_t(_align, _tag)
+    _ZdaPvSt11align_val_tRKSt9nothrow_t(_align, _tag)
+}

@@ -1,0 +1,283 @@
+//! What the allocator does with a request: the few instructions of the common case, and the slow
+//! path behind them.
+//!
+//! | size | from |
+//! |---|---|
+//! | small: up to FFCROSSOVER | the thread's quick list of the class; when it is empty, a batch from the heap's pages |
+//! | medium | the heap, under its lock |
+//! | from [`mapping_from`](super::Tuning::mapping_from) | a mapping of its own |
+//! | zeroed, from [`ZEROED_MAPPING`] | a mapping of its own, which is zeros already |
+//!
+//! What a block is follows from its address when it is freed or resized, so that a fallback (a heap
+//! for a mapping that could not be made) needs no note.
+
+use core::alloc::Layout;
+use core::mem::MaybeUninit;
+use core::ptr::{self, NonNull};
+
+use super::heap::{Heap, State};
+use super::os::KeepErrno;
+use super::space::SPACE;
+use super::tuning::{SMALL_MAX, Tuning, UNIT};
+use super::{mapping, quick, registry, thread};
+
+/// Zeroed blocks of this many bytes are mapped, since fresh OS pages are zeros.
+const ZEROED_MAPPING: usize = 1 << 20;
+
+/// A block of `size` bytes at a multiple of `align`; null if there is no memory.
+#[inline(always)]
+pub(super) fn allocate(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
+    if size <= SMALL_MAX && align <= UNIT {
+        // SAFETY: the lists are this thread's, the offset is from the tables.
+        if let Some(block) = unsafe { quick::pop(thread::lists(), quick::offset(size)) } {
+            return block.as_ptr();
+        }
+    }
+    allocate_slowly(tuning, size, align)
+}
+
+/// As [`allocate`], zeros.
+#[inline]
+pub(super) fn allocate_zeroed(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
+    if size >= ZEROED_MAPPING
+        && let Some(block) = mapping::allocate(size, align, tuning.huge_pages)
+    {
+        return block.as_ptr();
+    }
+    let block = allocate(tuning, size, align);
+    if !block.is_null() && SPACE.contains(block) {
+        // SAFETY: the block has this many bytes.
+        unsafe { block.write_bytes(0, size) };
+    }
+    block
+}
+
+#[cold]
+#[inline(never)]
+fn allocate_slowly(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
+    let _errno = KeepErrno::new();
+    if size > isize::MAX as usize - align {
+        return ptr::null_mut();
+    }
+    let Some(caller) = thread::enter(tuning) else {
+        // Without heaps there are still mappings.
+        return mapped(tuning, size, align);
+    };
+    let tuning = registry::tuning();
+    let list = list_for(size, align);
+    if list > 0 {
+        return small(caller, list).map_or(ptr::null_mut(), NonNull::as_ptr);
+    }
+    if size >= tuning.mapping_from
+        && let Some(block) = mapping::allocate(size, align, tuning.huge_pages)
+    {
+        return block.as_ptr();
+    }
+    // A small size that comes here has too large an alignment for a page.
+    let size = size.max(tuning.pages.ffcrossover + 1);
+    // SAFETY: the size was checked above, and the caller gives a power of two.
+    let layout = unsafe { Layout::from_size_align_unchecked(size, align.max(UNIT)) };
+    match medium(caller, layout) {
+        Some(block) => block.as_ptr(),
+        None => mapped(tuning, size, align),
+    }
+}
+
+/// The quick list for a request; 0 if it is not small.
+fn list_for(size: usize, align: usize) -> u16 {
+    match size {
+        0..=SMALL_MAX => quick::offset_aligned(size, align, registry::tuning().pages.page_size),
+        _ => 0,
+    }
+}
+
+fn mapped(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
+    mapping::allocate(size, align, tuning.huge_pages).map_or(ptr::null_mut(), NonNull::as_ptr)
+}
+
+/// A small block, for which the thread's list is filled where it is empty.
+fn small(caller: thread::Caller, list: u16) -> Option<NonNull<u8>> {
+    let Some(lists) = caller.lists else {
+        let mut block = [MaybeUninit::uninit()];
+        let class = quick::class(list);
+        from_any(caller, |heap| (heap.take(class, list, &mut block) == 1).then_some(()))?;
+        // SAFETY: one block was taken.
+        return Some(unsafe { block[0].assume_init() });
+    };
+    let lists = lists.as_ptr();
+    // SAFETY: the lists are this thread's, the offset is from the tables.
+    unsafe {
+        if let Some(block) = quick::pop(lists, list) {
+            return Some(block);
+        }
+        from_any(caller, |heap| quick::refill(lists, list, heap).then(|| (*lists).set_heap(heap)))?;
+        quick::pop(lists, list)
+    }
+}
+
+/// A block that is neither small nor a mapping.
+fn medium(caller: thread::Caller, layout: Layout) -> Option<NonNull<u8>> {
+    from_any(caller, |heap| heap.with(|state| state.allocate(layout)))
+}
+
+/// What `take` gets from the caller's heap; where that is exhausted, from another, or from a new
+/// one.
+#[inline]
+fn from_any<R>(
+    caller: thread::Caller,
+    mut take: impl FnMut(&'static Heap) -> Option<R>,
+) -> Option<R> {
+    take(caller.heap).or_else(|| from_others(caller.heap, take))
+}
+
+#[cold]
+fn from_others<R>(
+    exhausted: &'static Heap,
+    mut take: impl FnMut(&'static Heap) -> Option<R>,
+) -> Option<R> {
+    let mut others = registry::heaps().filter(|heap| !ptr::eq(*heap, exhausted));
+    if let Some(taken) = others.find_map(&mut take) {
+        return Some(taken);
+    }
+    // A new slot that cannot serve the request either means that the system has no memory, or that
+    // the block is larger than a slot.
+    registry::open_another().and_then(take)
+}
+
+/// Frees a block of a size up to [`SMALL_MAX`] and an alignment up to the unit, of which the caller
+/// remembers the size.
+///
+/// # Safety
+/// The block is in use, was allocated with this size, and is not used any more.
+#[inline(always)]
+pub(super) unsafe fn free_sized(tuning: &Tuning, block: *mut u8, size: usize) {
+    // SAFETY: the caller's promise; the lists are this thread's.
+    unsafe {
+        let address = NonNull::new_unchecked(block);
+        if !quick::push(thread::lists(), quick::offset(size), address) {
+            free_slowly(tuning, block);
+        }
+    }
+}
+
+/// Frees a block; null is none.
+///
+/// # Safety
+/// The block is in use, and is not used any more.
+#[inline(always)]
+pub(super) unsafe fn free(tuning: &Tuning, block: *mut u8) {
+    // SAFETY: the caller's promise; the lists are this thread's.
+    unsafe {
+        if let Some(list) = SPACE.list_of(block)
+            && quick::push(thread::lists(), list, NonNull::new_unchecked(block))
+        {
+            return;
+        }
+        free_slowly(tuning, block);
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn free_slowly(tuning: &Tuning, block: *mut u8) {
+    let Some(address) = NonNull::new(block) else { return };
+    let _errno = KeepErrno::new();
+    // SAFETY: the caller's promise; what the block is, its address tells.
+    unsafe {
+        match SPACE.list_of(block) {
+            None => mapping::deallocate(block),
+            Some(0) => Heap::of(block).with(|state| state.deallocate(address)),
+            Some(list) => free_small(tuning, list, address),
+        }
+    }
+}
+
+/// Frees a small block, for which room is made on the thread's list where it is full.
+unsafe fn free_small(tuning: &Tuning, list: u16, block: NonNull<u8>) {
+    let lists = thread::enter(tuning).and_then(|caller| caller.lists);
+    // SAFETY: the caller's promise; the lists are this thread's, and hold blocks of their class.
+    unsafe {
+        let Some(lists) = lists.map(NonNull::as_ptr) else {
+            return Heap::put(&mut [block]);
+        };
+        if !quick::push(lists, list, block) {
+            quick::flush(lists, list, false);
+            quick::push(lists, list, block);
+        }
+    }
+}
+
+/// Bytes of a block in use.
+///
+/// # Safety
+/// The block is in use.
+pub(super) unsafe fn usable_size(block: *mut u8) -> usize {
+    let Some(address) = NonNull::new(block) else { return 0 };
+    match SPACE.list_of(block) {
+        // SAFETY: a block in use that lies in no slot is a mapping.
+        None => unsafe { mapping::len_of(block) },
+        // SAFETY: the caller's promise.
+        Some(0) => Heap::of(block).with(|state| unsafe { state.len_of(address) }),
+        Some(list) => quick::class_size(list),
+    }
+}
+
+/// Changes a block's size, moving it where it must; null, and nothing changed, if there is no
+/// memory. A small block stays exactly while its class does.
+///
+/// # Safety
+/// The block is in use, at a multiple of `align`, and `size` bytes of it matter; afterwards only
+/// the block returned is used, if there is one.
+pub(super) unsafe fn reallocate(
+    tuning: &Tuning,
+    block: *mut u8,
+    size: usize,
+    align: usize,
+    new_size: usize,
+) -> *mut u8 {
+    // SAFETY: the caller's promise, passed on.
+    unsafe {
+        if let Some(resized) = resize(block, align, new_size) {
+            return resized.as_ptr();
+        }
+        let moved = allocate(tuning, new_size, align);
+        if !moved.is_null() {
+            moved.copy_from_nonoverlapping(block, size.min(new_size));
+            free(tuning, block);
+        }
+        moved
+    }
+}
+
+/// Resizes without copying.
+unsafe fn resize(block: *mut u8, align: usize, new_size: usize) -> Option<NonNull<u8>> {
+    let address = NonNull::new(block)?;
+    let new_list = list_for(new_size, align);
+    match SPACE.list_of(block) {
+        Some(0) if new_list == 0 && new_size < isize::MAX as usize => {
+            let _errno = KeepErrno::new();
+            // SAFETY: the caller's promise.
+            let done =
+                Heap::of(block).with(|state| unsafe { state.resize_in_place(address, new_size) });
+            done.then_some(address)
+        }
+        Some(list) => (list > 0 && list == new_list).then_some(address),
+        None if new_size >= registry::tuning().mapping_from / 2 => {
+            let _errno = KeepErrno::new();
+            // SAFETY: the caller's promise.
+            unsafe { mapping::resize(block, align, new_size) }
+        }
+        None => None,
+    }
+}
+
+/// Gives all free memory back to the system, but what is on other threads' quick lists.
+pub(super) fn purge() {
+    let _errno = KeepErrno::new();
+    let lists = thread::lists();
+    quick::for_each(|offset| {
+        // SAFETY: the lists are this thread's, and hold free blocks of their class.
+        unsafe { quick::flush(lists, offset, true) };
+    });
+    registry::heaps().for_each(|heap| heap.with(State::purge));
+}

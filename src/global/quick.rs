@@ -1,0 +1,272 @@
+//! Quick lists (Hasan & Chang 2006, §3.10), one for each thread and size class: bounded arrays of
+//! pointers to blocks. Allocating pops, freeing pushes; neither touches the block, its page's
+//! header, or a lock.
+//!
+//! ```text
+//! Lists  | list 0: always empty, no room | heap, next … | list | list | …
+//!  list  | count | capacity | size | class | block 0 | block 1 | … | block capacity − 1 |
+//! ```
+//! A list is named by its offset in words of eight bytes, the same in every thread; a table gives
+//! it for every size. Offset 0 is a list that is always empty and full at once: the answer for what
+//! is not small, which so needs no branch of its own. A thread that has no lists yet uses
+//! [`EMPTY`], in which all lists are like that, so there is no branch for the first use either; the
+//! slow path sorts it all out.
+
+use core::mem::MaybeUninit;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
+
+use super::heap::Heap;
+use super::os;
+use super::tuning::{SMALL_MAX, Tuning, UNIT};
+
+/// Table entries: one for each multiple of the unit.
+const ENTRIES: usize = SMALL_MAX / UNIT + 1;
+
+/// Words that the lists of a thread may take: room for lists of two blocks, were every multiple of
+/// the unit a class.
+const MAX_WORDS: usize = 16 << 10;
+
+/// Which list serves which size, and the size of its blocks in bytes: written once, at the start,
+/// before any thread has lists.
+static OFFSETS: [AtomicU16; ENTRIES] = [const { AtomicU16::new(0) }; ENTRIES];
+static SIZES: [AtomicU32; ENTRIES] = [const { AtomicU32::new(0) }; ENTRIES];
+
+/// Words that the lists of a thread take.
+static WORDS: AtomicUsize = AtomicUsize::new(0);
+
+/// The lists of a thread without lists: all zeros. The two words more are for [`gone`].
+pub(super) static EMPTY: [AtomicU64; MAX_WORDS + 2] = [const { AtomicU64::new(0) }; MAX_WORDS + 2];
+
+/// The lists of a thread that has none yet.
+#[inline(always)]
+pub(super) const fn empty() -> *mut Lists {
+    (&raw const EMPTY).cast_mut().cast()
+}
+
+/// The lists of a thread that has given up its own, being about to end.
+pub(super) fn gone() -> *mut Lists {
+    empty().wrapping_byte_add(16)
+}
+
+/// A quick list; its blocks follow it. Only its thread changes it; others read `count` for
+/// statistics.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct List {
+    count: AtomicU32,
+    capacity: u32,
+    /// Size of its blocks, bytes.
+    size: u32,
+    /// Their class.
+    class: u32,
+}
+
+/// The quick lists of a thread, at the head of the memory they take.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Lists {
+    none: List,
+    /// Where blocks come from.
+    heap: AtomicPtr<Heap>,
+    /// The lists of another thread that has ended.
+    pub(super) next_spare: AtomicPtr<Lists>,
+    /// The lists made before these.
+    pub(super) next: AtomicPtr<Lists>,
+}
+
+const WORD: usize = size_of::<u64>();
+
+/// Decides on the lists, for classes of these sizes.
+pub(super) fn open(tuning: &Tuning, sizes: impl ExactSizeIterator<Item = usize>) {
+    let heads = size_of::<Lists>() + sizes.len() * size_of::<List>();
+    let room = ((MAX_WORDS - heads / WORD) / sizes.len().max(1)) as u32;
+    let mut words = size_of::<Lists>() / WORD;
+    let mut index = 0;
+    for size in sizes {
+        while index < ENTRIES && index * UNIT <= size.min(tuning.pages.ffcrossover) {
+            SIZES[index].store(size as u32, Relaxed);
+            OFFSETS[index].store(words as u16, Relaxed);
+            index += 1;
+        }
+        let capacity = (tuning.quick_bytes / size as u32).min(tuning.quick_blocks).min(room);
+        words += size_of::<List>() / WORD + (capacity.max(2) & !1) as usize;
+    }
+    debug_assert!(words <= MAX_WORDS, "every class has a list");
+    WORDS.store(words, Relaxed);
+}
+
+/// The list for blocks of this size, at most [`SMALL_MAX`].
+#[inline(always)]
+pub(super) fn offset(size: usize) -> u16 {
+    debug_assert!(size <= SMALL_MAX);
+    // SAFETY: the table has an entry for every multiple of the unit up to the largest size.
+    unsafe { OFFSETS.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed)
+}
+
+/// The list for blocks of this size and alignment; 0 if they are not small. Blocks lie at multiples
+/// of their size in pages aligned to the page size, so they are aligned to `align` iff their size
+/// is a multiple of it.
+pub(super) fn offset_aligned(size: usize, align: usize, page_size: usize) -> u16 {
+    let mut wanted = size.max(1);
+    while wanted <= SMALL_MAX && align <= page_size {
+        let list = offset(wanted);
+        let class = SIZES[wanted.div_ceil(UNIT)].load(Relaxed) as usize;
+        if list == 0 || class.is_multiple_of(align) {
+            return list;
+        }
+        wanted = (class + 1).next_multiple_of(align);
+    }
+    0
+}
+
+/// Lists for one more thread, all empty; `None` if there is no memory for them.
+pub(super) fn make() -> Option<NonNull<Lists>> {
+    let words = WORDS.load(Relaxed);
+    let lists = os::allocate((words * WORD).next_multiple_of(os::page_size()))?.cast::<Lists>();
+    let mut class = 0;
+    let mut make = |from: u16, to: usize| {
+        let capacity = to - from as usize - size_of::<List>() / WORD;
+        let (count, size) = (AtomicU32::new(0), class_size(from) as u32);
+        // SAFETY: the memory has room for a list at every offset of the table, and is fresh.
+        unsafe { at(lists, from).write(List { count, capacity: capacity as u32, size, class }) };
+        class += 1;
+    };
+    let mut last = 0;
+    for_each(|offset| {
+        if last > 0 {
+            make(last, offset as usize);
+        }
+        last = offset;
+    });
+    if last > 0 {
+        make(last, words);
+    }
+    NonNull::new(lists)
+}
+
+#[inline(always)]
+fn at(lists: *mut Lists, offset: u16) -> *mut List {
+    lists.wrapping_byte_add(offset as usize * WORD).cast()
+}
+
+#[inline(always)]
+fn blocks(list: *mut List) -> *mut MaybeUninit<NonNull<u8>> {
+    list.wrapping_add(1).cast()
+}
+
+/// Takes the block put on a list last; `None` if it is empty.
+///
+/// # Safety
+/// `lists` are the calling thread's, and `offset` was got from the tables.
+#[inline(always)]
+pub(super) unsafe fn pop(lists: *mut Lists, offset: u16) -> Option<NonNull<u8>> {
+    let list = at(lists, offset);
+    // SAFETY: a list lies there, of which only this thread changes anything; its first `count`
+    // entries are blocks.
+    unsafe {
+        let left = (*list).count.load(Relaxed).checked_sub(1)?;
+        (*list).count.store(left, Relaxed);
+        Some(blocks(list).add(left as usize).read().assume_init())
+    }
+}
+
+/// Puts a block on a list; `false` if it is full.
+///
+/// # Safety
+/// As for [`pop`]; the block is free and of the list's class.
+#[inline(always)]
+pub(super) unsafe fn push(lists: *mut Lists, offset: u16, block: NonNull<u8>) -> bool {
+    let list = at(lists, offset);
+    // SAFETY: as in `pop`.
+    unsafe {
+        let count = (*list).count.load(Relaxed);
+        if count == (*list).capacity {
+            return false;
+        }
+        blocks(list).add(count as usize).write(MaybeUninit::new(block));
+        (*list).count.store(count + 1, Relaxed);
+        true
+    }
+}
+
+/// The size of a list's blocks, bytes; for callers that may have no lists.
+pub(super) fn class_size(offset: u16) -> usize {
+    let index = OFFSETS.partition_point(|entry| (1..offset).contains(&entry.load(Relaxed)));
+    SIZES[index].load(Relaxed) as usize
+}
+
+/// The class of a list's blocks, for such callers.
+pub(super) fn class(offset: u16) -> u32 {
+    let mut class = 0;
+    for_each(|other| class += u32::from(other < offset));
+    class
+}
+
+impl Lists {
+    /// Where the thread's blocks come from.
+    pub(super) fn heap(&self) -> &'static Heap {
+        // SAFETY: lists in use have a heap, and heaps are never given up.
+        unsafe { &*self.heap.load(Relaxed) }
+    }
+
+    pub(super) fn set_heap(&self, heap: &'static Heap) {
+        self.heap.store(ptr::from_ref(heap).cast_mut(), Relaxed);
+    }
+}
+
+/// Fills half of an empty list from a heap; whether that had any blocks. The lowest are popped
+/// first.
+///
+/// # Safety
+/// As for [`pop`].
+pub(super) unsafe fn refill(lists: *mut Lists, offset: u16, heap: &Heap) -> bool {
+    let list = at(lists, offset);
+    // SAFETY: as in `pop`. A heap gives free blocks of the class asked for.
+    unsafe {
+        debug_assert!((*list).count.load(Relaxed) == 0, "only an empty list is filled");
+        let half = (*list).capacity as usize / 2;
+        let room = core::slice::from_raw_parts_mut(blocks(list), half);
+        let count = heap.take((*list).class, offset, room);
+        room[..count].reverse();
+        (*list).count.store(count as u32, Relaxed);
+        count > 0
+    }
+}
+
+/// Puts the older half of a list's blocks, or all of them, back to their heaps.
+///
+/// # Safety
+/// As for [`pop`].
+pub(super) unsafe fn flush(lists: *mut Lists, offset: u16, all: bool) {
+    let list = at(lists, offset);
+    // SAFETY: as in `pop`; blocks on a list are free, and no longer on it after.
+    unsafe {
+        let count = (*list).count.load(Relaxed) as usize;
+        let older = if all { count } else { count.div_ceil(2) };
+        Heap::put(core::slice::from_raw_parts_mut(blocks(list).cast(), older));
+        ptr::copy(blocks(list).add(older), blocks(list), count - older);
+        (*list).count.store((count - older) as u32, Relaxed);
+    }
+}
+
+/// Calls `visit` with the offset of every list.
+pub(super) fn for_each(mut visit: impl FnMut(u16)) {
+    let mut last = 0;
+    for entry in &OFFSETS {
+        let offset = entry.load(Relaxed);
+        if offset > last {
+            visit(offset);
+            last = offset;
+        }
+    }
+}
+
+/// The number of blocks on a list, also another thread's, and their size.
+pub(super) fn kept(lists: *mut Lists, offset: u16) -> (usize, usize) {
+    // SAFETY: a list lies there; its count is atomic, its size does not change.
+    unsafe {
+        ((*at(lists, offset)).count.load(Relaxed) as usize, (*at(lists, offset)).size as usize)
+    }
+}

@@ -1,0 +1,192 @@
+//! What there is one of in a process: which heaps are open, which threads have quick lists; how it
+//! all begins, and what a fork does to it.
+//!
+//! Nothing is done before the first allocation, and nothing of what is done then allocates, but for
+//! the very last steps, when the calling thread has its lists already.
+
+use core::cell::UnsafeCell;
+use core::ffi::c_void;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
+
+use super::heap::{self, Heap};
+use super::lock::Locked;
+use super::os;
+use super::quick::{self, Lists};
+use super::space::SPACE;
+use super::stats;
+use super::thread;
+use super::tuning::Tuning;
+
+/// What the registry's lock protects.
+struct Registry {
+    /// Lists whose threads have ended.
+    spare: *mut Lists,
+}
+
+/// The tuning in force.
+struct InForce(UnsafeCell<Tuning>);
+
+// SAFETY: it is written once, under the registry's lock, before anybody reads it.
+unsafe impl Sync for InForce {}
+
+static TUNING: InForce = InForce(UnsafeCell::new(Tuning::new()));
+
+// SAFETY: lists are tied to a thread only while it uses them.
+unsafe impl Send for Registry {}
+
+static REGISTRY: Locked<Registry> = Locked::new(Registry { spare: ptr::null_mut() });
+
+/// Whether the allocator is open: the space is reserved, the first heap is made.
+static OPEN: AtomicBool = AtomicBool::new(false);
+
+/// Slots there are; of them opened; and heaps that threads are spread over.
+static SLOTS: AtomicUsize = AtomicUsize::new(0);
+static OPENED: AtomicUsize = AtomicUsize::new(0);
+static HEAPS: AtomicUsize = AtomicUsize::new(0);
+
+/// All lists ever made, linked through `next`.
+static ALL: AtomicPtr<Lists> = AtomicPtr::new(ptr::null_mut());
+
+/// Opened heaps, in address order.
+pub(super) fn heaps() -> impl Iterator<Item = &'static Heap> {
+    (0..OPENED.load(Acquire)).map(Heap::of_slot)
+}
+
+/// Lists of all threads, those that have ended among them.
+pub(super) fn all_lists() -> impl Iterator<Item = *mut Lists> {
+    let mut next = ALL.load(Acquire);
+    core::iter::from_fn(move || {
+        let lists = next;
+        // SAFETY: lists are never given up.
+        next = unsafe { lists.as_ref()? }.next.load(Relaxed);
+        Some(lists)
+    })
+}
+
+/// The tuning in force: that of the first `Pagewise` used, as the environment changed it. To be
+/// asked for by threads that have [entered](enter).
+pub(super) fn tuning() -> &'static Tuning {
+    // SAFETY: it was written before any thread entered.
+    unsafe { &*TUNING.0.get() }
+}
+
+/// Quick lists for the calling thread, and a heap for them; the first call in the process opens the
+/// allocator. `None` if there is no memory.
+pub(super) fn enter(tuning: &Tuning) -> Option<NonNull<Lists>> {
+    REGISTRY.with(|registry| {
+        if !OPEN.load(Relaxed) {
+            registry.open(tuning)?;
+        }
+        let lists = registry.lists()?;
+        let heap = registry.heap_for_thread();
+        heap.threads.fetch_add(1, Relaxed);
+        // SAFETY: lists are never given up.
+        unsafe { lists.as_ref() }.set_heap(heap);
+        Some(lists)
+    })
+}
+
+/// Takes the lists of a thread that ends; they are empty.
+pub(super) fn leave(lists: &'static Lists) {
+    lists.heap().threads.fetch_sub(1, Relaxed);
+    REGISTRY.with(|registry| {
+        lists.next_spare.store(registry.spare, Relaxed);
+        registry.spare = ptr::from_ref(lists).cast_mut();
+    });
+}
+
+/// One more heap, if there is a slot for it.
+pub(super) fn open_another() -> Option<&'static Heap> {
+    REGISTRY.with(|registry| registry.open_heap())
+}
+
+/// Does what may allocate, once the first thread has its lists.
+pub(super) fn opened() {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    if DONE.swap(true, Relaxed) {
+        return;
+    }
+    // SAFETY: the handlers touch nothing but the locks.
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
+    stats::opened();
+}
+
+impl Registry {
+    /// Opens the allocator.
+    #[cold]
+    fn open(&mut self, tuning: &Tuning) -> Option<()> {
+        let wanted = (os::cpus() * tuning.heaps_per_cpu as usize).min(256);
+        if SLOTS.load(Relaxed) == 0 {
+            let slots = SPACE.open(wanted)?;
+            HEAPS.store(wanted.min(slots), Relaxed);
+            SLOTS.store(slots, Relaxed);
+            let tuning = tuning.with_environment();
+            // SAFETY: no thread has entered yet, and the registry's lock is held.
+            unsafe { TUNING.0.get().write(tuning) };
+        }
+        let heap = self.open_heap()?;
+        let sizes = (0..heap.classes() as usize).map(|class| heap.class_size(class as u32));
+        quick::open(self::tuning(), sizes);
+        thread::open();
+        OPEN.store(true, Release);
+        Some(())
+    }
+
+    fn open_heap(&mut self) -> Option<&'static Heap> {
+        let slot = OPENED.load(Relaxed);
+        if slot == SLOTS.load(Relaxed) {
+            return None;
+        }
+        let heap = Heap::open(slot, self::tuning())?;
+        OPENED.store(slot + 1, Release);
+        Some(heap)
+    }
+
+    /// The heap with the fewest threads; a new one while all have some and there may be more.
+    fn heap_for_thread(&mut self) -> &'static Heap {
+        let heap = heap::least_used(OPENED.load(Relaxed));
+        let another = heap.threads.load(Relaxed) > 0 && OPENED.load(Relaxed) < HEAPS.load(Relaxed);
+        another.then(|| self.open_heap()).flatten().unwrap_or(heap)
+    }
+
+    /// Empty lists.
+    fn lists(&mut self) -> Option<NonNull<Lists>> {
+        if let Some(lists) = NonNull::new(self.spare) {
+            // SAFETY: lists are never given up.
+            self.spare = unsafe { lists.as_ref() }.next_spare.load(Relaxed);
+            return Some(lists);
+        }
+        let lists = quick::make()?;
+        // SAFETY: as above.
+        unsafe { lists.as_ref() }.next.store(ALL.load(Relaxed), Relaxed);
+        ALL.store(lists.as_ptr(), Release);
+        Some(lists)
+    }
+}
+
+/// Before a fork all locks are taken, so that what they protect is whole in the child. Blocks on
+/// the quick lists of the threads that the child lacks stay in use there.
+extern "C" fn before_fork() {
+    REGISTRY.lock();
+    heaps().for_each(Heap::lock);
+}
+
+extern "C" fn in_parent() {
+    for heap in heaps() {
+        // SAFETY: `before_fork` took the lock in this thread.
+        unsafe { heap.unlock() };
+    }
+    // SAFETY: as above.
+    unsafe { REGISTRY.unlock() };
+}
+
+extern "C" fn in_child() {
+    in_parent();
+}
+
+/// Called with its lists when a thread ends.
+pub(super) extern "C" fn thread_ended(lists: *mut c_void) {
+    thread::ended(lists.cast());
+}

@@ -1,0 +1,226 @@
+//! The address space of all heaps: one reservation, in equal slots, one slot for each heap.
+//!
+//! ```text
+//! base                                                                  base + len
+//!  | Heap | pages, blocks ▶   ◀ headers | Heap | …                …      | list offsets |
+//!  slot 0                               slot 1                            a u16 for each 16 KiB
+//! ```
+//! Whose a block is follows from its address alone: (address − base) >> slot_shift. So does the
+//! quick list it belongs to: the heap notes it for every granule of 16 KiB that it takes small
+//! blocks from, and 0 where a larger block starts. No header is read, and no lock taken.
+//!
+//! The reservation is as large as the system allows, up to 4 TiB, and at most half of what
+//! RLIMIT_AS leaves. It takes no memory: a slot is made accessible as its heap grows.
+
+use core::alloc::Layout;
+use core::ops::Range;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicUsize};
+
+use super::os;
+use super::tuning::{GRANULE, GRANULE_SHIFT};
+use crate::source::{Region, Source};
+use crate::strategy::AllocError;
+
+/// What is asked for first, bytes.
+const LARGEST: usize = 1 << if usize::BITS == 64 { 42 } else { 30 };
+
+/// Below this it is not worth while, bytes.
+const LEAST: usize = 1 << 24;
+
+/// A slot has no more: that is what a heap with boundary tags can use.
+const LARGEST_SLOT: usize = 1 << if usize::BITS == 64 { 34 } else { 28 };
+
+/// A slot has no less, if there are several.
+const LEAST_SLOT: usize = 1 << 26;
+
+/// What slots are aligned to: the largest page size.
+const ALIGN: usize = 1 << 20;
+
+/// The address space. Invariants, once it is [open](Space::open): `base` is aligned to [`ALIGN`];
+/// the slots lie in the `len` bytes from it, behind them a table entry for each granule. Nothing
+/// is changed any more but the entries, each before the blocks of its granule are handed out.
+#[derive(Debug)]
+pub(super) struct Space {
+    base: AtomicPtr<u8>,
+    len: AtomicUsize,
+    table: AtomicPtr<AtomicU16>,
+    slot_shift: AtomicU32,
+}
+
+/// The one there is.
+pub(super) static SPACE: Space = Space {
+    base: AtomicPtr::new(ptr::null_mut()),
+    len: AtomicUsize::new(0),
+    table: AtomicPtr::new(ptr::null_mut()),
+    slot_shift: AtomicU32::new(0),
+};
+
+impl Space {
+    /// Reserves the address space for about `heaps` heaps or more; returns the number of slots, or
+    /// `None` if the system has none to give.
+    pub(super) fn open(&self, heaps: usize) -> Option<usize> {
+        let mut len = LARGEST;
+        while len > os::address_space_limit() / 2 {
+            len /= 2;
+        }
+        let memory = loop {
+            if len < LEAST {
+                return None;
+            }
+            match os::reserve(len + table_len(len) + ALIGN) {
+                Some(memory) => break memory,
+                None => len /= 2,
+            }
+        };
+        let base = memory.wrapping_add(memory.align_offset(ALIGN));
+        let share = len / heaps.next_power_of_two();
+        let slot = share.clamp(LEAST_SLOT, LARGEST_SLOT).min(len);
+        self.base.store(base, Relaxed);
+        self.table.store(base.wrapping_add(len).cast(), Relaxed);
+        self.slot_shift.store(slot.trailing_zeros(), Relaxed);
+        self.len.store(len, Relaxed);
+        Some(len / slot)
+    }
+
+    /// Where a slot starts.
+    #[inline(always)]
+    pub(super) fn slot(&self, slot: usize) -> *mut u8 {
+        self.base.load(Relaxed).wrapping_add(slot << self.slot_shift.load(Relaxed))
+    }
+
+    /// Bytes of a slot.
+    pub(super) fn slot_len(&self) -> usize {
+        1 << self.slot_shift.load(Relaxed)
+    }
+
+    /// Makes a slot's table entries accessible, zeros. Whether it could be done.
+    pub(super) fn open_table(&self, slot: usize) -> bool {
+        let len = table_len(self.slot_len());
+        let start = self.table.load(Relaxed).cast::<u8>().wrapping_add(slot * len);
+        // SAFETY: the table lies in the reservation.
+        unsafe { os::commit(start, len) }
+    }
+
+    /// Bytes from the base to an address; not below [`len`](Self::len) if it lies outside.
+    #[inline(always)]
+    fn offset(&self, block: *mut u8) -> usize {
+        block.addr().wrapping_sub(self.base.load(Relaxed).addr())
+    }
+
+    /// Whether an address lies in a slot.
+    #[inline(always)]
+    pub(super) fn contains(&self, block: *mut u8) -> bool {
+        self.offset(block) < self.len.load(Relaxed)
+    }
+
+    /// The slot a block lies in, of which is known that it lies in one.
+    #[inline(always)]
+    pub(super) fn slot_of(&self, block: *mut u8) -> usize {
+        self.offset(block) >> self.slot_shift.load(Relaxed)
+    }
+
+    #[inline(always)]
+    fn entry(&self, offset: usize) -> &AtomicU16 {
+        // SAFETY: the table has an entry for every granule of the slots, and is accessible for
+        // every slot in use; all bits zero is a value.
+        unsafe { &*self.table.load(Relaxed).wrapping_add(offset >> GRANULE_SHIFT) }
+    }
+
+    /// The offset of the quick list for this block: 0 if it is not a small one, `None` if it lies
+    /// in no slot.
+    #[inline(always)]
+    pub(super) fn list_of(&self, block: *mut u8) -> Option<u16> {
+        let offset = self.offset(block);
+        (offset < self.len.load(Relaxed)).then(|| self.entry(offset).load(Relaxed))
+    }
+
+    /// Notes the quick list of the blocks in this one's granule.
+    #[inline(always)]
+    pub(super) fn set_list(&self, block: *mut u8, list: u16) {
+        self.entry(self.offset(block)).store(list, Relaxed);
+    }
+}
+
+/// Bytes of the entries for `len` bytes of slots.
+fn table_len(len: usize) -> usize {
+    (len / GRANULE) * size_of::<AtomicU16>()
+}
+
+/// A slot's memory behind its heap: a region that becomes accessible as it is used, from both ends.
+///
+/// Invariant: what the region holds lies below `low` or from `high` on; all of that is accessible.
+#[derive(Debug)]
+pub(super) struct Slot {
+    region: Region,
+    low: usize,
+    high: usize,
+}
+
+/// The least that is made accessible at one time, bytes.
+const STEP: usize = 256 << 10;
+
+impl Slot {
+    /// The memory from `start` on.
+    ///
+    /// # Safety
+    /// The memory is part of the reservation, not accessible yet, and nobody else's.
+    pub(super) unsafe fn new(start: *mut u8, len: usize) -> Self {
+        // SAFETY: the caller's promise; the memory becomes accessible before it is handed out, and
+        // is fresh from the system.
+        let region = unsafe { Region::zeroed(start, len) };
+        Self { region, low: start.addr(), high: start.addr() + len }
+    }
+
+    /// Makes the addresses accessible.
+    fn commit(&self, range: Range<usize>) -> Result<(), AllocError> {
+        let start = SPACE.base.load(Relaxed).with_addr(range.start);
+        // SAFETY: the region lies in the reservation.
+        let done = unsafe { os::commit(start, range.len()) };
+        if done { Ok(()) } else { Err(AllocError::Exhausted) }
+    }
+}
+
+// SAFETY: the region's promises; the memory is accessible by the invariant.
+unsafe impl Source for Slot {
+    fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
+        let memory = self.region.extend(bytes, align)?;
+        let end = self.region.extent().end;
+        if end > self.low {
+            let step = (end - self.low).max(STEP).max(self.region.extent().len() / 8);
+            let to = (self.low + step).min(self.high);
+            if let Err(error) = self.commit(self.low..to.max(end)) {
+                // SAFETY: the bytes were just added.
+                unsafe { self.region.retract(bytes) };
+                return Err(error);
+            }
+            self.low = to.max(end);
+        }
+        Ok(memory)
+    }
+
+    unsafe fn retract(&mut self, bytes: usize) {
+        // SAFETY: passed on.
+        unsafe { self.region.retract(bytes) };
+    }
+
+    fn dedicate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        let top = self.region.dedicated().start;
+        let wanted = top.saturating_sub(layout.size() + layout.align());
+        if wanted < self.high {
+            let step = self.high.saturating_sub(STEP).min(wanted).max(self.region.extent().end);
+            self.commit(step..self.high)?;
+            self.high = step;
+        }
+        self.region.dedicate(layout)
+    }
+
+    fn extent(&self) -> Range<usize> {
+        self.region.extent()
+    }
+
+    fn dedicated(&self) -> Range<usize> {
+        self.region.dedicated()
+    }
+}

@@ -1,0 +1,150 @@
+//! The calling thread's quick lists: where the pointer to them is kept, and when it is set.
+//!
+//! ```text
+//! first slow path              thread's end (a pthread key's destructor)
+//!  empty() ────────▶ own lists ────────────────────────────▶ gone()
+//! ```
+//! Other destructors may run after ours, and may allocate: a thread whose lists are `gone` takes
+//! every block straight from a heap.
+
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::heap::Heap;
+use super::quick::{self, Lists};
+use super::registry;
+use super::tuning::Tuning;
+
+#[cfg(not(all(feature = "initial-exec", target_arch = "x86_64")))]
+mod place {
+    use core::cell::Cell;
+
+    use super::{Lists, quick};
+
+    std::thread_local! {
+        // Without a destructor, and initialised by a constant: using it never allocates.
+        static LISTS: Cell<*mut Lists> = const { Cell::new(quick::empty()) };
+    }
+
+    #[inline(always)]
+    pub(in super::super) fn lists() -> *mut Lists {
+        LISTS.with(Cell::get)
+    }
+
+    pub(super) fn set(lists: *mut Lists) {
+        LISTS.with(|cell| cell.set(lists));
+    }
+}
+
+/// A shared library reaches a `thread_local!` through `__tls_get_addr`, at a cost, and at the risk
+/// of its allocating. So there the variable is defined and reached by hand, in the initial-exec
+/// model: at a fixed distance from the thread pointer, in the memory every thread is created with.
+/// The library must then be loaded with the program, not later.
+#[cfg(all(feature = "initial-exec", target_arch = "x86_64"))]
+mod place {
+    use core::arch::{asm, global_asm};
+
+    use super::super::quick::{self, Lists};
+
+    global_asm!(
+        ".pushsection .tdata.pagewise_lists,\"awT\",@progbits",
+        ".globl pagewise_lists",
+        ".hidden pagewise_lists",
+        ".type pagewise_lists,@object",
+        ".size pagewise_lists,8",
+        ".p2align 3",
+        "pagewise_lists:",
+        ".quad {empty}",
+        ".popsection",
+        empty = sym quick::EMPTY,
+    );
+
+    #[inline(always)]
+    pub(in super::super) fn lists() -> *mut Lists {
+        let lists;
+        // SAFETY: reads the eight bytes of this thread's own variable.
+        unsafe {
+            asm!(
+                "mov {lists}, qword ptr [rip + pagewise_lists@GOTTPOFF]",
+                "mov {lists}, qword ptr fs:[{lists}]",
+                lists = out(reg) lists,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        lists
+    }
+
+    pub(super) fn set(lists: *mut Lists) {
+        // SAFETY: writes the eight bytes of this thread's own variable.
+        unsafe {
+            asm!(
+                "mov {offset}, qword ptr [rip + pagewise_lists@GOTTPOFF]",
+                "mov qword ptr fs:[{offset}], {lists}",
+                offset = out(reg) _,
+                lists = in(reg) lists,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+}
+
+pub(super) use place::lists;
+
+/// The key whose destructor tells of a thread's end; above the largest number, none.
+static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+
+/// Makes the key.
+pub(super) fn open() {
+    let mut key = 0;
+    // SAFETY: the destructor takes what `enter` sets.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(registry::thread_ended)) } == 0 {
+        KEY.store(key as u32, Relaxed);
+    }
+}
+
+/// Where the calling thread's blocks come from.
+#[derive(Clone, Copy)]
+pub(super) struct Caller {
+    /// Its quick lists; `None` if it has none any more.
+    pub(super) lists: Option<NonNull<Lists>>,
+    pub(super) heap: &'static Heap,
+}
+
+/// The calling thread, which has its quick lists afterwards, if it is not about to end. `None` if
+/// there is no memory.
+pub(super) fn enter(tuning: &Tuning) -> Option<Caller> {
+    let current = lists();
+    if current == quick::gone() {
+        return Some(Caller { lists: None, heap: registry::heaps().next()? });
+    }
+    let lists = if current == quick::empty() { first(tuning)? } else { NonNull::new(current)? };
+    // SAFETY: a thread's lists are never given up.
+    Some(Caller { lists: Some(lists), heap: unsafe { lists.as_ref() }.heap() })
+}
+
+#[cold]
+fn first(tuning: &Tuning) -> Option<NonNull<Lists>> {
+    let lists = registry::enter(tuning)?;
+    place::set(lists.as_ptr());
+    // From here on this thread can allocate, which the following may do.
+    registry::opened();
+    let key = KEY.load(Relaxed);
+    if key != u32::MAX {
+        // SAFETY: the key was made. If the value cannot be set, the thread's lists are lost to
+        // others when it ends, and so are the few blocks on them.
+        unsafe { libc::pthread_setspecific(key as libc::pthread_key_t, lists.as_ptr().cast()) };
+    }
+    Some(lists)
+}
+
+/// The calling thread ends: what is on its lists goes back.
+pub(super) fn ended(lists: *mut Lists) {
+    place::set(quick::gone());
+    quick::for_each(|offset| {
+        // SAFETY: the lists are this thread's, and hold free blocks of their class.
+        unsafe { quick::flush(lists, offset, true) };
+    });
+    // SAFETY: lists are never given up.
+    registry::leave(unsafe { &*lists });
+}

@@ -1,0 +1,181 @@
+//! What can be tuned: [`Tuning`], at compile time, and the environment variables that override
+//! some of it.
+
+use core::fmt;
+
+use super::os;
+use crate::paged::{Config, ConfigError};
+use crate::sizemap::SizeMap;
+
+/// Bytes of what the allocator keeps one table entry for; pages are multiples of it.
+pub(super) const GRANULE: usize = 1 << GRANULE_SHIFT;
+pub(super) const GRANULE_SHIFT: u32 = 14;
+
+/// What small sizes are multiples of, and every block is aligned to.
+pub(super) const UNIT: usize = 16;
+
+/// The largest FFCROSSOVER, bytes.
+pub(super) const SMALL_MAX: usize = 32 << 10;
+
+/// Parameters of [`Pagewise`](super::Pagewise). All sizes in bytes.
+///
+/// There is one heap in a process, whatever the number of `Pagewise` values in it: the first that
+/// is used decides.
+///
+/// ```
+/// use pagewise::global::{Pagewise, Tuning};
+/// use pagewise::paged::Config;
+///
+/// // Small pages, for a small program; freed memory goes back to the system within 100 ms.
+/// #[global_allocator]
+/// static ALLOCATOR: Pagewise = Pagewise::with(Tuning {
+///     pages: Config { page_size: 16 << 10, ffcrossover: 8 << 10, ..Tuning::new().pages },
+///     purge_delay: 100,
+///     ..Tuning::new()
+/// });
+/// # fn main() { drop(vec![1, 2, 3]); }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tuning {
+    /// The pages that serve small blocks: p (from 16 KiB), SIZEMAP, FREETOL, FFCROSSOVER (a
+    /// multiple of 16, to 32 KiB). The unit is 16.
+    pub pages: Config,
+    /// The most blocks that one quick list keeps, from 2 to 1024.
+    pub quick_blocks: u32,
+    /// The most bytes that one quick list keeps; but it keeps 2 blocks at least.
+    pub quick_bytes: u32,
+    /// Heaps for each CPU, from 1 to 16. Threads beyond that share heaps.
+    pub heaps_per_cpu: u32,
+    /// The least size that is a mapping of its own, from 64 KiB to 1 GiB.
+    pub mapping_from: usize,
+    /// Milliseconds that memory stays before it goes back to the system; see
+    /// [`Pagewise::purge`](super::Pagewise::purge) for when that is looked at. `u32::MAX`: it
+    /// stays.
+    pub purge_delay: u32,
+    /// What the kernel is told of huge pages.
+    pub huge_pages: HugePages,
+}
+
+/// Whether the heap's memory may be huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HugePages {
+    /// As the system is set.
+    Default,
+    /// Never: least memory.
+    Never,
+    /// Where the kernel can: fewer page faults, more memory.
+    Always,
+}
+
+/// Four classes for each doubling, 16 bytes apart at least.
+const CLASSES: &[u32] = &[
+    16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024,
+    1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336,
+    16384,
+];
+
+impl Tuning {
+    /// What was best on our benchmarks (`docs/global.md` has the figures).
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            pages: Config {
+                page_size: 64 << 10,
+                unit: UNIT,
+                sizemap: SizeMap::Classes(CLASSES),
+                freetol: 1,
+                ffcrossover: 16 << 10,
+                seed: 0,
+            },
+            quick_blocks: 64,
+            quick_bytes: 32 << 10,
+            heaps_per_cpu: 2,
+            mapping_from: 32 << 20,
+            purge_delay: 1000,
+            huge_pages: HugePages::Default,
+        }
+    }
+
+    /// Checks that the parameters are in their ranges and make sense together.
+    ///
+    /// # Errors
+    /// The first parameter that is not.
+    pub const fn check(&self) -> Result<(), TuningError> {
+        if let Err(error) = self.pages.check() {
+            return Err(TuningError::Pages(error));
+        }
+        if self.pages.unit != UNIT {
+            return Err(TuningError::Unit);
+        }
+        if self.pages.page_size < GRANULE {
+            return Err(TuningError::PageSize);
+        }
+        if self.pages.ffcrossover > SMALL_MAX || !self.pages.ffcrossover.is_multiple_of(UNIT) {
+            return Err(TuningError::Crossover);
+        }
+        if self.quick_blocks < 2 || self.quick_blocks > 1024 {
+            return Err(TuningError::QuickBlocks);
+        }
+        if self.heaps_per_cpu < 1 || self.heaps_per_cpu > 16 {
+            return Err(TuningError::HeapsPerCpu);
+        }
+        if self.mapping_from < 64 << 10 || self.mapping_from > 1 << 30 {
+            return Err(TuningError::MappingFrom);
+        }
+        Ok(())
+    }
+
+    /// As the environment overrides it.
+    pub(super) fn with_environment(mut self) -> Self {
+        if let Some(delay) = os::variable(c"PAGEWISE_PURGE_DELAY") {
+            self.purge_delay = u32::try_from(delay).unwrap_or(u32::MAX);
+        }
+        match os::variable(c"PAGEWISE_HUGE_PAGES") {
+            Some(0) => self.huge_pages = HugePages::Never,
+            Some(1) => self.huge_pages = HugePages::Always,
+            _ => {}
+        }
+        self
+    }
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A parameter that is out of its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TuningError {
+    /// The pages' own parameters.
+    Pages(ConfigError),
+    /// The unit is not 16.
+    Unit,
+    /// The page size is below 16 KiB.
+    PageSize,
+    /// FFCROSSOVER is above 32 KiB or no multiple of the unit.
+    Crossover,
+    /// The blocks of a quick list are not from 2 to 1024.
+    QuickBlocks,
+    /// The heaps for each CPU are not from 1 to 16.
+    HeapsPerCpu,
+    /// The least mapping is not from 64 KiB to 1 GiB.
+    MappingFrom,
+}
+
+impl fmt::Display for TuningError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pages(error) => error.fmt(f),
+            Self::Unit => f.write_str("the unit must be 16"),
+            Self::PageSize => f.write_str("the page size must be 16 KiB at least"),
+            Self::Crossover => f.write_str("FFCROSSOVER must be a multiple of 16, 32 KiB at most"),
+            Self::QuickBlocks => f.write_str("a quick list must have from 2 to 1024 blocks"),
+            Self::HeapsPerCpu => f.write_str("the heaps for each CPU must be from 1 to 16"),
+            Self::MappingFrom => f.write_str("the least mapping must be from 64 KiB to 1 GiB"),
+        }
+    }
+}
+
+impl core::error::Error for TuningError {}
