@@ -74,7 +74,7 @@ pub mod buddy;
 pub mod catalogue;
 pub mod first_fit;
 pub mod fit;
-#[cfg(all(feature = "std", any(unix, windows, target_family = "wasm")))]
+#[cfg(feature = "std")]
 pub mod global;
 pub mod meter;
 pub mod nielsen;

@@ -25,12 +25,19 @@
 //!
 //! Files, in the order they build on each other: `os`, `lock`, `tuning`, `space` (addresses),
 //! `heap` (what stands behind the lock), `quick` (the lists), `thread` and `registry`
-//! (who has which), `mapping` (the largest blocks), `front` (the paths), `stats`.
+//! (who has which), `mapping` (the largest blocks), `front` (the paths), `stats` and `gather`, `face`
+//! (what a program sees).
 
 mod tuning;
 
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
+#[cfg(target_os = "linux")]
+mod face;
 #[cfg(target_os = "linux")]
 mod front;
+#[cfg(target_os = "linux")]
+mod gather;
 #[cfg(target_os = "linux")]
 mod heap;
 #[cfg(target_os = "linux")]
@@ -45,16 +52,12 @@ mod quick;
 mod registry;
 #[cfg(target_os = "linux")]
 mod space;
-#[cfg(target_os = "linux")]
 mod stats;
 #[cfg(target_os = "linux")]
 mod thread;
 
-use core::alloc::{GlobalAlloc, Layout};
-
 pub use self::stats::Stats;
 pub use self::tuning::{HugePages, Tuning, TuningError};
-use self::tuning::{SMALL_MAX, UNIT};
 
 /// The allocator. All values of this type in a process share one heap; see [`Tuning`].
 #[derive(Debug)]
@@ -78,129 +81,10 @@ impl Pagewise {
         assert!(tuning.check().is_ok(), "the tuning is out of range: see Tuning::check");
         Self { tuning }
     }
-
-    /// What is in use and held, by all threads.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        stats::gather()
-    }
-
-    /// Gives all free memory back to the system that is not on other threads' quick lists, down to
-    /// single OS pages. O(what is held), each heap under its lock in turn.
-    ///
-    /// Without this call memory goes back by itself once much less of it is in use than before:
-    /// after the purge delay, when a thread next frees a batch of blocks. There is no thread that
-    /// would do it in a program that stands still.
-    pub fn purge(&self) {
-        front::purge();
-    }
-
-    /// Writes the statistics to standard error, without allocating.
-    pub fn show_stats(&self) {
-        stats::show();
-    }
-
-    /// A block of `size` bytes aligned to 16, for an interface like C's; null if there is no
-    /// memory. Blocks of any size, and 0, may be asked for.
-    #[inline]
-    #[must_use]
-    pub fn allocate(&self, size: usize) -> *mut u8 {
-        front::allocate(&self.tuning, size, UNIT)
-    }
-
-    /// As [`allocate`](Self::allocate), at a multiple of `align` bytes.
-    ///
-    /// # Panics
-    /// Never; an alignment that is no power of two gives null.
-    #[inline]
-    #[must_use]
-    pub fn allocate_aligned(&self, size: usize, align: usize) -> *mut u8 {
-        if !align.is_power_of_two() {
-            return core::ptr::null_mut();
-        }
-        front::allocate(&self.tuning, size, align)
-    }
-
-    /// As [`allocate`](Self::allocate), zeros.
-    #[inline]
-    #[must_use]
-    pub fn allocate_zeroed(&self, size: usize) -> *mut u8 {
-        front::allocate_zeroed(&self.tuning, size, UNIT)
-    }
-
-    /// Frees a block whose size the caller does not remember. Null is no block.
-    ///
-    /// # Safety
-    /// The block was allocated by this allocator and not freed since.
-    #[inline]
-    pub unsafe fn free(&self, block: *mut u8) {
-        // SAFETY: passed on.
-        unsafe { front::free(&self.tuning, block) };
-    }
-
-    /// Changes the size of a block whose size the caller does not remember; null, and nothing
-    /// changed, if there is no memory.
-    ///
-    /// # Safety
-    /// As for [`free`](Self::free), and the block is not null; if another is returned, only that
-    /// is used from then on.
-    #[must_use]
-    pub unsafe fn reallocate(&self, block: *mut u8, new_size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise; all of the block matters.
-        unsafe {
-            let size = front::usable_size(block);
-            if new_size <= size && new_size >= size - size / 4 {
-                return block;
-            }
-            front::reallocate(&self.tuning, block, size, UNIT, new_size)
-        }
-    }
-
-    /// Bytes of a block in use, all of which may be used; 0 for null.
-    ///
-    /// # Safety
-    /// The block is null, or in use.
-    #[must_use]
-    pub unsafe fn usable_size(&self, block: *mut u8) -> usize {
-        // SAFETY: passed on.
-        unsafe { front::usable_size(block) }
-    }
 }
 
 impl Default for Pagewise {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-// SAFETY: blocks come from heaps that never hand out memory twice, or from fresh mappings; they are
-// as large and as aligned as asked, and stay until they are freed.
-unsafe impl GlobalAlloc for Pagewise {
-    #[inline]
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        front::allocate(&self.tuning, layout.size(), layout.align())
-    }
-
-    #[inline]
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        front::allocate_zeroed(&self.tuning, layout.size(), layout.align())
-    }
-
-    #[inline]
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if layout.size() <= SMALL_MAX && layout.align() <= UNIT {
-                front::free_sized(&self.tuning, block, layout.size());
-            } else {
-                front::free(&self.tuning, block);
-            }
-        }
-    }
-
-    #[inline]
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        unsafe { front::reallocate(&self.tuning, block, layout.size(), layout.align(), new_size) }
     }
 }

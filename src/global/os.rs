@@ -48,8 +48,8 @@ pub(super) unsafe fn commit(start: *mut u8, len: usize) -> bool {
     let page = page_size();
     let gap = start.addr() & (page - 1);
     let len = (len + gap).next_multiple_of(page);
-    // SAFETY: by the caller's promise the pages are ours; nothing is taken from them.
     let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: by the caller's promise the pages are ours; nothing is taken from them.
     unsafe { libc::mprotect(start.wrapping_sub(gap).cast(), len, protection) == 0 }
 }
 

@@ -98,6 +98,10 @@ pub(super) fn open(tuning: &Tuning, sizes: impl ExactSizeIterator<Item = usize>)
 }
 
 /// The list for blocks of this size, at most [`SMALL_MAX`].
+#[allow(
+    clippy::manual_div_ceil,
+    reason = "it would allow for an overflow, in two instructions more"
+)]
 #[inline(always)]
 pub(super) fn offset(size: usize) -> u16 {
     debug_assert!(size <= SMALL_MAX);

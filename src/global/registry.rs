@@ -10,12 +10,12 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
 
+use super::gather;
 use super::heap::{self, Heap};
 use super::lock::Locked;
 use super::os;
 use super::quick::{self, Lists};
 use super::space::SPACE;
-use super::stats;
 use super::thread;
 use super::tuning::Tuning;
 
@@ -110,7 +110,7 @@ pub(super) fn opened() {
     }
     // SAFETY: the handlers touch nothing but the locks.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
-    stats::opened();
+    gather::opened();
 }
 
 impl Registry {

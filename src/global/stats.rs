@@ -1,9 +1,6 @@
-//! What the allocator has in use and holds: [`Stats`], and the summary that
-//! `PAGEWISE_SHOW_STATS=1` writes at the end. None of it allocates.
+//! What the allocator has in use and holds.
 
-use core::fmt::{self, Write};
-
-use super::{mapping, os, quick, registry};
+use core::fmt;
 
 /// What the process has allocated. Bytes, unless said otherwise. Threads go on while it is
 /// gathered, so the figures agree with each other only where none does.
@@ -29,36 +26,6 @@ pub struct Stats {
     pub threads: usize,
 }
 
-/// Gathers the figures.
-pub(super) fn gather() -> Stats {
-    let mut stats = Stats::default();
-    for heap in registry::heaps() {
-        let (usage, purged) = heap.with(|state| (state.usage(), state.purged()));
-        stats.blocks += usage.blocks;
-        stats.live += usage.block;
-        stats.held += usage.held;
-        stats.peak_held += usage.peak_held;
-        stats.purged += purged;
-        stats.heaps += 1;
-    }
-    for lists in registry::all_lists() {
-        quick::for_each(|offset| {
-            let (kept, size) = quick::kept(lists, offset);
-            stats.quick += kept * size;
-            stats.blocks = stats.blocks.saturating_sub(kept);
-        });
-        stats.threads += 1;
-    }
-    stats.live = stats.live.saturating_sub(stats.quick);
-    let (count, bytes, peak) = mapping::usage();
-    stats.blocks += count;
-    stats.live += bytes;
-    stats.mapped = bytes;
-    stats.held += bytes;
-    stats.peak_held += peak;
-    stats
-}
-
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "pagewise: {} blocks in use, {} KiB", self.blocks, self.live >> 10)?;
@@ -74,36 +41,5 @@ impl fmt::Display for Stats {
             self.peak_held >> 10
         )?;
         write!(f, "pagewise: {} KiB given back to the system", self.purged >> 10)
-    }
-}
-
-/// Has the statistics written when the process exits, if the environment asks for it.
-pub(super) fn opened() {
-    if os::variable(c"PAGEWISE_SHOW_STATS").is_some_and(|shown| shown > 0) {
-        // SAFETY: the function may run at any time.
-        unsafe { libc::atexit(show) };
-    }
-}
-
-/// Writes the statistics to standard error.
-pub(super) extern "C" fn show() {
-    let mut text = Text { bytes: [0; 1024], len: 0 };
-    // What does not fit the buffer is left out.
-    let _ = writeln!(text, "{}", gather());
-    os::write(&text.bytes[..text.len]);
-}
-
-/// Text on the stack.
-struct Text {
-    bytes: [u8; 1024],
-    len: usize,
-}
-
-impl Write for Text {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = self.bytes.get_mut(self.len..self.len + text.len()).ok_or(fmt::Error)?;
-        room.copy_from_slice(text.as_bytes());
-        self.len += text.len();
-        Ok(())
     }
 }

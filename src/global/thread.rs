@@ -99,7 +99,7 @@ pub(super) fn open() {
     let mut key = 0;
     // SAFETY: the destructor takes what `enter` sets.
     if unsafe { libc::pthread_key_create(&raw mut key, Some(registry::thread_ended)) } == 0 {
-        KEY.store(key as u32, Relaxed);
+        KEY.store(key, Relaxed);
     }
 }
 
@@ -133,7 +133,7 @@ fn first(tuning: &Tuning) -> Option<NonNull<Lists>> {
     if key != u32::MAX {
         // SAFETY: the key was made. If the value cannot be set, the thread's lists are lost to
         // others when it ends, and so are the few blocks on them.
-        unsafe { libc::pthread_setspecific(key as libc::pthread_key_t, lists.as_ptr().cast()) };
+        unsafe { libc::pthread_setspecific(key, lists.as_ptr().cast()) };
     }
     Some(lists)
 }
