@@ -14,6 +14,7 @@
 //! ```
 
 use crate::fit::{self, BoundaryTagHeap};
+use crate::head_first::{self, ChunkUp, NoChunkUp, SpaceFitting};
 use crate::paged::{self, CurrentPage, LeftHeaders, Paged};
 
 #[cfg(all(feature = "std", unix))]
@@ -54,6 +55,24 @@ pub type BestFit<S, M = ()> = BoundaryTagHeap<fit::Best, S, M>;
 
 /// WORST-FIT: the largest free block, the lowest of those (Knuth §2.5; Hasan & Chang §2).
 pub type WorstFit<S, M = ()> = BoundaryTagHeap<fit::Worst, S, M>;
+
+/// HEAD-FIRST: best fit with space-fitting, the unallocated region at the head asked first (Hakarsa
+/// §3.1, without `ChunkUp`).
+pub type HeadFirst<S, M = ()> = SpaceFitting<head_first::HeadFirst, NoChunkUp, fit::Best, S, M>;
+
+/// HEAD-FIRST (CHUNK-UP): as [`HeadFirst`], from the low end of the region.
+pub type HeadFirstChunkUp<S, M = ()> =
+    SpaceFitting<head_first::HeadFirst, ChunkUp, fit::Best, S, M>;
+
+/// NON-HEAD-FIRST: best fit with space-fitting over all free blocks; what is left of a block is its
+/// low end.
+pub type NonHeadFirst<S, M = ()> =
+    SpaceFitting<head_first::NonHeadFirst, NoChunkUp, fit::Best, S, M>;
+
+/// NON-HEAD-FIRST (CHUNK-UP): best fit with space-fitting over all free blocks, halved first
+/// (Hakarsa §3.1, Algorithm 1, with `ChunkUp`).
+pub type NonHeadFirstChunkUp<S, M = ()> =
+    SpaceFitting<head_first::NonHeadFirst, ChunkUp, fit::Best, S, M>;
 
 /// BUDDY: blocks of powers of two, joined with their buddies when both are free (Knuth §2.5).
 pub use crate::buddy::Buddy;

@@ -49,6 +49,7 @@
 //! | `block` | the mechanisms: tables in dedicated memory, bits, pools |
 //! | [`first_fit`] | FIRST-FIT in O(log n), and the heap below the pages |
 //! | [`fit`] | best, worst, first and next fit over a heap with boundary tags |
+//! | [`head_first`] | best fit with space-fitting, the unallocated region at the head |
 //! | [`paged`] | Brent's strategies |
 //! | [`page_heap`] | PAGEWISE, the default: small blocks in pages, the rest in a heap with tags |
 //! | [`buddy`] | binary buddies |
@@ -76,6 +77,7 @@ pub mod first_fit;
 pub mod fit;
 #[cfg(feature = "std")]
 pub mod global;
+pub mod head_first;
 pub mod meter;
 pub mod nielsen;
 pub mod page_heap;

@@ -95,7 +95,7 @@ pub unsafe trait Strategy {
 
     /// Frees a block after verifying that `block` is the start of one in use which `layout` could
     /// have asked for; answers [`Freed::Unallocated`] otherwise and changes nothing. Any pointer
-    /// may be passed.
+    /// may be passed. A strategy whose blocks have owners may answer [`Freed::NotOwner`].
     fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
         if layout.size() == 0 || !self.is_in_use(block, layout) {
             return Freed::Unallocated;
@@ -154,6 +154,9 @@ pub enum Freed {
     /// No block in use starts there, or not one of that layout: a double free, an interior or a
     /// foreign pointer. Nothing was changed.
     Unallocated,
+    /// The block is in use, but another's ([`HeadFirst`](crate::catalogue::HeadFirst) knows whose
+    /// its blocks are). Nothing was changed.
+    NotOwner,
 }
 
 /// What a strategy has in use and holds, in bytes and blocks.

@@ -13,7 +13,8 @@
 //! ```
 //! H: size in cells and the flags IN_USE, PREV_IN_USE; F: size in cells; H' is the header of the
 //! next block. A link is the start of another block, or [`NONE`]. Nothing but the four words is
-//! ever written, so tags may be rewritten while links are still to be read.
+//! ever written, so tags may be rewritten while links are still to be read. A heap whose blocks have
+//! an owner keeps it where F would be, and hands out 4 bytes less.
 //!
 //! The 30 bits of a size bound a heap to 16 GiB. In return the least block takes 16 bytes, free or
 //! not, where pointers and words of 64 bits would take 32.
@@ -156,6 +157,16 @@ impl Cells {
         cell.checked_add(u32::try_from(gap / CELL).ok()?)
     }
 
+    /// The last cell up to `cell` at a multiple of `align` bytes.
+    #[inline]
+    pub(crate) fn aligned_down(&self, cell: u32, align: usize) -> Option<u32> {
+        if align <= CELL {
+            return Some(cell);
+        }
+        let gap = self.contents(cell).addr() & (align - 1);
+        cell.checked_sub(u32::try_from(gap / CELL).ok()?)
+    }
+
     #[inline(always)]
     fn word(&self, start: u32, offset: isize) -> *mut u32 {
         debug_assert!(start != NONE && start <= self.end, "no block starts there");
@@ -224,6 +235,17 @@ impl Cells {
         self.read(block.end(), FOOTER)
     }
 
+    /// The owner of a block in use, in a heap whose blocks have one.
+    pub(crate) fn owner(&self, block: Block) -> u32 {
+        self.read(block.end(), FOOTER)
+    }
+
+    /// Changes the owner of a block in use, in a heap whose blocks have one.
+    #[inline(always)]
+    pub(crate) fn set_owner(&mut self, block: Block, owner: u32) {
+        self.write(block.end(), FOOTER, owner);
+    }
+
     /// A free block's link.
     #[inline(always)]
     pub(crate) fn link(&self, start: u32, link: Link) -> u32 {
@@ -250,8 +272,17 @@ impl Cells {
     /// already.
     #[inline(always)]
     pub(crate) fn put_free(&mut self, block: Block) {
-        debug_assert!(block.len > 0 && self.is_in_use(block.end()), "free neighbours are joined");
-        self.write(block.start, HEADER, Tag::new(block.len, Flags::PREV_IN_USE).0);
+        debug_assert!(self.is_in_use(block.end()), "free neighbours are joined");
+        self.put_free_unjoined(block, true);
+    }
+
+    /// Makes cells a free block, whatever its neighbours are; the one above has its header already.
+    #[inline(always)]
+    pub(crate) fn put_free_unjoined(&mut self, block: Block, prev_in_use: bool) {
+        debug_assert!(block.len > 0, "a free block has cells");
+        let mut flags = Flags::empty();
+        flags.set(Flags::PREV_IN_USE, prev_in_use);
+        self.write(block.start, HEADER, Tag::new(block.len, flags).0);
         self.write(block.end(), FOOTER, block.len);
         self.set_prev(block.end(), false);
     }

@@ -41,7 +41,7 @@ use crate::source::Source;
 use crate::strategy::{AllocError, Fault, Strategy, Tally, Usage, empty_block};
 use crate::walk::{self, Span};
 
-mod sealed {
+pub(crate) mod sealed {
     pub trait Sealed {}
 }
 

@@ -1,0 +1,530 @@
+//! The engine: `Create` with `ChunkUp` and `SpaceFit`, `Stitch`, and the merging of `Free`.
+//!
+//! ```text
+//! origin                                                                          end
+//!  | gap [H]| in use [O][H]| region      [F][H]| in use [O][H]| free  [F][H]| … [O][H']|
+//!            1              ▲ allocated from its high end ◀
+//! ```
+//! The tags are told of in `block/tag.rs`. O is the owner of a block in use; it lies where a free
+//! block has its footer. A block of n cells holds 16n − 8 bytes. H' is an empty block in use.
+//!
+//! Invariants:
+//! - blocks tile the cells from 1 to `end`; the last header is at `end`;
+//! - no two neighbouring blocks are both free, unless `seamed`;
+//! - PREV_IN_USE says of the block below what its IN_USE does; a free block's footer is its size;
+//! - `region` is the start of a block, or `end`; without an unallocated region it is [`NONE`];
+//! - the index has every free block but the one at `region`.
+
+use core::marker::PhantomData;
+
+use super::policy::{Halving, Order};
+use super::traverse::{chain, lowest};
+use crate::block::tag::{Block, CELL, Cells, MAX_CELLS, NONE, TAG};
+use crate::fit::Policy;
+use crate::meter::Meter;
+use crate::source::Source;
+use crate::strategy::{AllocError, Fault};
+use crate::walk::{Span, SpanKind};
+
+/// Bytes a block has beside its contents: header and owner.
+pub(super) const OVERHEAD: usize = 2 * TAG;
+
+/// The heap.
+#[derive(Debug)]
+pub(super) struct Heap<O, H, P> {
+    cells: Cells,
+    /// Cells the heap grows by.
+    growth: u32,
+    /// Where the unallocated region starts, or starts again once the block there is freed.
+    region: u32,
+    /// Two neighbours may both be free: the halves of fresh memory.
+    seamed: bool,
+    index: P,
+    policies: PhantomData<(O, H)>,
+}
+
+impl<O: Order, H: Halving, P: Policy> Heap<O, H, P> {
+    /// An empty heap that grows by multiples of `growth` bytes.
+    pub(super) const fn new(growth: usize) -> Self {
+        assert!(growth > 0 && growth.is_multiple_of(CELL) && growth / CELL < MAX_CELLS as usize);
+        Self {
+            cells: Cells::new(),
+            growth: (growth / CELL) as u32,
+            region: NONE,
+            seamed: false,
+            index: P::EMPTY,
+            policies: PhantomData,
+        }
+    }
+
+    /// Cells of the block that holds this many bytes, or `None` if none does.
+    #[inline(always)]
+    pub(super) fn cells_for(bytes: usize) -> Option<u32> {
+        let cells = bytes.checked_add(OVERHEAD)?.div_ceil(CELL);
+        u32::try_from(cells).ok().filter(|&cells| cells < MAX_CELLS)
+    }
+
+    /// Bytes that a block of this many cells holds.
+    #[inline(always)]
+    pub(super) fn bytes(len: u32) -> usize {
+        len as usize * CELL - OVERHEAD
+    }
+
+    /// Where a block's contents lie.
+    #[inline(always)]
+    pub(super) fn contents(&self, start: u32) -> *mut u8 {
+        self.cells.contents(start)
+    }
+
+    /// Whose a block in use is.
+    pub(super) fn owner(&self, block: Block) -> u32 {
+        self.cells.owner(block)
+    }
+
+    /// The block in use whose contents lie at this address, of which its owner says so.
+    #[inline(always)]
+    pub(super) fn block_at(&self, address: usize) -> Block {
+        let offset = address.wrapping_sub(self.cells.origin().addr());
+        debug_assert!(self.cells.cell_at(address).is_some(), "a block lies in the heap");
+        let block = self.cells.block((offset / CELL) as u32);
+        debug_assert!(self.cells.is_in_use(block.start), "the block is in use");
+        debug_assert!(self.cells.prev_is_in_use(block.end()), "its neighbour knows that");
+        block
+    }
+
+    /// The block in use whose contents lie at this address, if one's do. Any address may be asked
+    /// for: the chain is traversed, since an address alone does not tell whether the word before
+    /// it is a header. O(n).
+    pub(super) fn find_in_use<M: Meter>(&self, address: usize, meter: &M) -> Option<Block> {
+        let wanted = self.cells.cell_at(address)?;
+        let mut chain = chain(&self.cells).inspect(|b| meter.visit(self.cells.header(b.start)));
+        let found = chain.find(|block| block.end() > wanted)?;
+        (found.start == wanted && self.cells.is_in_use(wanted)).then_some(found)
+    }
+
+    /// `Create`: puts `len` cells at a multiple of `align` bytes to use.
+    #[inline]
+    pub(super) fn allocate<S: Source, M: Meter>(
+        &mut self,
+        (len, align): (u32, usize),
+        owner: u32,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<u32, AllocError> {
+        let found = match self.find(len, align, meter) {
+            None if self.stitch(meter) => self.find(len, align, meter),
+            found => found,
+        };
+        let block = match found {
+            Some(block) => block,
+            None => self.grow(len, align, source, meter)?,
+        };
+        let used = self.space_fit(block, len, align, meter).ok_or(AllocError::Exhausted)?;
+        self.cells.set_owner(used, owner);
+        Ok(used.start)
+    }
+
+    /// A free block that holds the request: the unallocated region in O(1), if it is to be asked
+    /// first; else the index knows.
+    #[inline]
+    fn find<M: Meter>(&mut self, len: u32, align: usize, meter: &M) -> Option<Block> {
+        if let Some(region) = self.region() {
+            meter.touch(self.cells.header(region.start));
+            if lowest(region, len, align, &self.cells).is_some() {
+                return Some(region);
+            }
+        }
+        self.index.find(len, align, &self.cells, meter).map(|(block, _)| block)
+    }
+
+    /// `ChunkUp` and `SpaceFit`: puts `len` cells of a free block to use, and leaves the extra
+    /// cells free.
+    ///
+    /// A block that was halved has its upper half on the right to take them. Otherwise the block
+    /// on the right takes them if it is free, then the one on the left; if neither is, the block
+    /// divides itself, and its high end is what is used (Table 2).
+    fn space_fit<M: Meter>(
+        &mut self,
+        block: Block,
+        len: u32,
+        align: usize,
+        meter: &M,
+    ) -> Option<Block> {
+        let lower_half = Block { start: block.start, len: block.len / 2 };
+        let halved = H::CHUNKS_UP && lowest(lower_half, len, align, &self.cells).is_some();
+        let seamed = self.seamed && !halved;
+        let right = if seamed { self.cells.free_above(block.end()) } else { None };
+        let left =
+            if seamed && right.is_none() { self.cells.free_below(block.start) } else { None };
+        let start = if halved || right.is_some() {
+            lowest(block, len, align, &self.cells)?
+        } else {
+            self.cells.aligned_down(block.end().checked_sub(len)?, align)?
+        };
+        let used = Block { start, len };
+        let before = Block { start: block.start, len: start.checked_sub(block.start)? };
+        let behind = Block { start: used.end(), len: block.end() - used.end() };
+        let left = left.filter(|_| before.len > 0);
+        let right = right.filter(|_| behind.len > 0);
+        self.put_to_use(block, used, left, right, meter);
+        Some(used)
+    }
+
+    /// Makes `used` a block in use. What `block` has before it goes to the free block on the
+    /// `left`, and what it has behind it to that on the `right`, if there is one; else each is a
+    /// free block of its own. At most one of `left` and `right` is given.
+    fn put_to_use<M: Meter>(
+        &mut self,
+        block: Block,
+        used: Block,
+        left: Option<Block>,
+        right: Option<Block>,
+        meter: &M,
+    ) {
+        let from = left.map_or(block.start, |left| left.start);
+        let to = right.map_or(block.end(), Block::end);
+        let before = Block { start: from, len: used.start - from };
+        let behind = Block { start: used.end(), len: to - used.end() };
+
+        let mut old = self.indexed(block);
+        let neighbour = left.or(right);
+        if let Some(neighbour) = neighbour.and_then(|neighbour| self.indexed(neighbour)) {
+            if old.is_some() {
+                // While the tags of both are still right.
+                self.index.remove(neighbour, &mut self.cells, meter);
+            } else {
+                old = Some(neighbour);
+            }
+        }
+        if (from..to).contains(&self.region) {
+            self.region = if behind.len > before.len { behind.start } else { before.start };
+        }
+
+        let prev_in_use = self.cells.prev_is_in_use(from);
+        if behind.len > 0 {
+            self.cells.put_free_unjoined(behind, true);
+        }
+        self.cells.put_in_use(used, prev_in_use);
+        if before.len > 0 {
+            self.cells.put_free_unjoined(before, prev_in_use);
+        }
+        match (self.indexed(before), self.indexed(behind)) {
+            (Some(before), behind) => {
+                self.exchange(old, Some(before), meter);
+                self.exchange(None, behind, meter);
+            }
+            (None, behind) => self.exchange(old, behind, meter),
+        }
+    }
+
+    /// `Free`, once it is known that it may: joins a block in use with its free neighbours.
+    #[inline]
+    pub(super) fn release<M: Meter>(&mut self, block: Block, meter: &M) {
+        meter.touch(self.cells.header(block.start));
+        meter.touch(self.cells.header(block.end()));
+        let below = self.cells.free_below(block.start);
+        let above = self.cells.free_above(block.end());
+        self.join(below, block, above, meter);
+    }
+
+    /// Makes one free block of a block, or of cells just gained, and the free ones below and above.
+    #[inline]
+    fn join<M: Meter>(
+        &mut self,
+        below: Option<Block>,
+        block: Block,
+        above: Option<Block>,
+        meter: &M,
+    ) {
+        let start = below.map_or(block.start, |below| below.start);
+        let end = above.map_or(block.end(), Block::end);
+        let joined = Block { start, len: end - start };
+        let below = below.and_then(|below| self.indexed(below));
+        let mut above = above.and_then(|above| self.indexed(above));
+        if (start..end).contains(&self.region) {
+            self.region = start;
+        }
+        if let Some(above) = above.take_if(|_| below.is_some()) {
+            // While the tags of both are still right.
+            self.index.remove(above, &mut self.cells, meter);
+        }
+        let prev_in_use = self.cells.prev_is_in_use(start);
+        self.cells.put_free_unjoined(joined, prev_in_use);
+        self.exchange(below.or(above), self.indexed(joined), meter);
+    }
+
+    /// `Stitch`: joins free neighbours wherever there are some, and says whether there were. Only
+    /// the halves of fresh memory ever lie so; once they are joined there is nothing to traverse.
+    #[cold]
+    fn stitch<M: Meter>(&mut self, meter: &M) -> bool {
+        let mut stitched = false;
+        let mut below: Option<Block> = None;
+        let mut start = if core::mem::take(&mut self.seamed) { 1 } else { self.cells.end() };
+        while start < self.cells.end() {
+            meter.visit(self.cells.header(start));
+            let block = self.cells.block(start);
+            let free = !self.cells.is_in_use(start);
+            start = block.end();
+            if free && let Some(below) = below {
+                stitched = true;
+                let none = Block { start: below.end(), len: 0 };
+                self.join(Some(below), none, Some(block), meter);
+            }
+            let from = below.map_or(block.start, |below| below.start);
+            below = free.then_some(Block { start: from, len: block.end() - from });
+        }
+        stitched
+    }
+
+    /// Makes a block in use `len` cells long without moving it, if it is that long, free memory
+    /// above it is, or the source has more. A change of the index.
+    pub(super) fn resize<S: Source, M: Meter>(
+        &mut self,
+        block: Block,
+        len: u32,
+        source: &mut S,
+        meter: &M,
+    ) -> bool {
+        if len == block.len {
+            return true;
+        }
+        let Some(wanted) = block.start.checked_add(len) else { return false };
+        meter.touch(self.cells.header(block.end()));
+        if wanted > self.reach(block) {
+            self.stitch(meter);
+        }
+        let reach = self.reach(block);
+        if wanted > reach {
+            let grows = reach == self.cells.end();
+            if !grows || self.extend(wanted, source, meter).is_err() {
+                return false;
+            }
+        }
+        let owner = self.cells.owner(block);
+        let above = self.cells.free_above(block.end());
+        let end = above.map_or(block.end(), Block::end);
+        let rest = Block { start: wanted, len: end - wanted };
+        let resized = Block { start: block.start, len };
+        let old = above.and_then(|above| self.indexed(above));
+        if above.is_some_and(|above| above.start == self.region) {
+            self.region = wanted;
+        }
+        let prev_in_use = self.cells.prev_is_in_use(block.start);
+        if rest.len > 0 {
+            self.cells.put_free_unjoined(rest, true);
+        }
+        self.cells.put_in_use(resized, prev_in_use);
+        self.cells.set_owner(resized, owner);
+        self.exchange(old, self.indexed(rest), meter);
+        true
+    }
+
+    /// Where a block ends, or the free block above it if there is one.
+    fn reach(&self, block: Block) -> u32 {
+        self.cells.free_above(block.end()).map_or(block.end(), Block::end)
+    }
+
+    /// The unallocated region, if it is to be asked first and there is one.
+    #[inline(always)]
+    fn region(&self) -> Option<Block> {
+        if !O::REGION_FIRST || self.region == NONE {
+            return None;
+        }
+        self.cells.free_above(self.region)
+    }
+
+    /// The block, if it belongs in the index: it has cells, and is not the unallocated region.
+    #[inline(always)]
+    fn indexed(&self, block: Block) -> Option<Block> {
+        (block.len > 0 && block.start != self.region).then_some(block)
+    }
+
+    /// Has the index know `new` in the place of `old`.
+    #[inline(always)]
+    fn exchange<M: Meter>(&mut self, old: Option<Block>, new: Option<Block>, meter: &M) {
+        match (old, new) {
+            (Some(old), Some(new)) => self.index.replace(old, new, &mut self.cells, meter),
+            (Some(old), None) => self.index.remove(old, &mut self.cells, meter),
+            (None, Some(new)) => self.index.insert(new, &mut self.cells, meter),
+            (None, None) => {}
+        }
+    }
+
+    /// Takes the cell of the first header: what an alignment asks for is known only once the origin
+    /// is.
+    fn open<S: Source, M: Meter>(&mut self, source: &mut S, meter: &M) -> Result<(), AllocError> {
+        if self.cells.end() == 0 { self.append(1, source, meter) } else { Ok(()) }
+    }
+
+    /// Takes the first memory from the source, if there is none yet.
+    pub(super) fn prepare<S: Source, M: Meter>(
+        &mut self,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<(), AllocError> {
+        self.open(source, meter)?;
+        if self.cells.end() == 1 { self.append(self.growth.max(2), source, meter) } else { Ok(()) }
+    }
+
+    /// A free block that holds the request, with memory of the source.
+    #[cold]
+    fn grow<S: Source, M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<Block, AllocError> {
+        self.open(source, meter)?;
+        let fresh = self.cells.end() == 1;
+        let from =
+            self.cells.free_below(self.cells.end()).map_or(self.cells.end(), |top| top.start);
+        let start = self.cells.aligned(from, align).ok_or(AllocError::Exhausted)?;
+        self.extend(start.checked_add(len).ok_or(AllocError::Exhausted)?, source, meter)?;
+        if fresh && let Some(half) = self.find(len, align, meter) {
+            return Ok(half);
+        }
+        self.stitch(meter);
+        self.cells.free_below(self.cells.end()).ok_or(AllocError::Exhausted)
+    }
+
+    /// Takes memory from the source so that the heap reaches `end` at least: by the growth unit,
+    /// or to `end` exactly if there is no more.
+    #[cold]
+    fn extend<S: Source, M: Meter>(
+        &mut self,
+        end: u32,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<(), AllocError> {
+        let rounded = end.checked_next_multiple_of(self.growth).unwrap_or(end);
+        self.append(rounded, source, meter).or_else(|_| self.append(end, source, meter))
+    }
+
+    /// Takes memory from the source so that the heap ends at `end`. It becomes the unallocated
+    /// region, with what was free below it.
+    fn append<S: Source, M: Meter>(
+        &mut self,
+        end: u32,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<(), AllocError> {
+        let old = self.cells.end();
+        if end > MAX_CELLS {
+            return Err(AllocError::Exhausted);
+        }
+        // 2³⁰ cells are more than 32 bits address.
+        let bytes = ((end - old) as usize).checked_mul(CELL).ok_or(AllocError::Exhausted)?;
+        let memory = source.extend(bytes, CELL)?;
+        let origin = if old == 0 { memory.as_ptr() } else { self.cells.origin() };
+        let top = if old > 0 { self.cells.free_below(old) } else { None };
+        // SAFETY: the source's extent is the heap's alone, and grows where it ended.
+        unsafe { self.cells.extend(origin, end) };
+        if old == 0 {
+            self.cells.put_end(true);
+            return Ok(());
+        }
+        self.cells.put_end(false);
+        let gained = Block { start: old, len: end - old };
+        if old == 1 {
+            self.lay_out(gained, meter);
+            return Ok(());
+        }
+        let start = top.map_or(old, |top| top.start);
+        if O::REGION_FIRST && self.region != start {
+            let former = self.region();
+            if let Some(top) = top {
+                self.index.remove(top, &mut self.cells, meter);
+            }
+            self.region = start;
+            self.exchange(None, former, meter);
+        }
+        self.join(top, gained, None, meter);
+        Ok(())
+    }
+
+    /// Lays out the first memory as Table 1 has it: as two halves, the upper one the longer by what
+    /// is left over.
+    fn lay_out<M: Meter>(&mut self, gained: Block, meter: &M) {
+        let lower = Block { start: gained.start, len: gained.len / 2 };
+        let upper = Block { start: lower.end(), len: gained.len - lower.len };
+        if O::REGION_FIRST {
+            self.region = gained.start;
+        }
+        self.cells.put_free_unjoined(upper, lower.len == 0);
+        self.exchange(None, self.indexed(upper), meter);
+        if lower.len > 0 {
+            self.cells.put_free_unjoined(lower, true);
+            self.exchange(None, self.indexed(lower), meter);
+            self.seamed = true;
+        }
+    }
+
+    /// Calls `visit` for every span of the heap in address order. What lies between two blocks'
+    /// contents, the owner or footer of one and the header of the other, is one span.
+    pub(super) fn walk(&self, visit: &mut dyn FnMut(Span)) {
+        if self.cells.end() == 0 {
+            return;
+        }
+        let start = self.cells.origin().addr();
+        visit(Span { start, len: CELL - TAG, kind: SpanKind::Slack });
+        let mut header = Span { start: start + CELL - TAG, len: TAG, kind: SpanKind::Header };
+        for block in chain(&self.cells) {
+            visit(header);
+            let start = self.contents(block.start).addr();
+            let kind =
+                if self.cells.is_in_use(block.start) { SpanKind::Block } else { SpanKind::Free };
+            let contents = Span { start, len: Self::bytes(block.len), kind };
+            visit(contents);
+            header = Span { start: contents.end(), len: OVERHEAD, kind: SpanKind::Header };
+        }
+        visit(header);
+    }
+
+    /// Checks the invariants. O(n log n).
+    pub(super) fn audit(&self) -> Result<(), Fault> {
+        let cells = &self.cells;
+        if cells.end() == 0 {
+            return Ok(());
+        }
+        let mut expected = 1;
+        let mut prev_in_use = true;
+        let mut free = (0, 0);
+        let mut region_found = self.region == NONE || self.region == cells.end();
+        for block in chain(cells) {
+            let at = self.contents(block.start).addr();
+            let in_use = cells.is_in_use(block.start);
+            let known = cells.prev_is_in_use(block.start) == prev_in_use;
+            Fault::unless(known, "PREV_IN_USE says whether the block below is in use", at)?;
+            let joined = in_use || prev_in_use || self.seamed;
+            Fault::unless(joined, "free neighbours are joined but for the halves", at)?;
+            region_found |= self.region == block.start;
+            if !in_use {
+                let footed = cells.footer(block) == block.len;
+                Fault::unless(footed, "a footer is its block's size", at)?;
+                free = (free.0 + 1, free.1 + block.len);
+            }
+            expected = block.end();
+            prev_in_use = in_use;
+        }
+        let end = self.contents(cells.end()).addr();
+        Fault::unless(expected == cells.end(), "blocks tile the heap", end)?;
+        let last = cells.block(cells.end());
+        let ended = last.len == 0 && cells.is_in_use(last.start);
+        Fault::unless(ended, "the last header is of an empty block in use", end)?;
+        let known = cells.prev_is_in_use(last.start) == prev_in_use;
+        Fault::unless(known, "PREV_IN_USE says whether the block below is in use", end)?;
+        let origin = cells.origin().addr();
+        Fault::unless(region_found, "the unallocated region starts where a block does", origin)?;
+
+        let region = self.region();
+        let mut known = (u32::from(region.is_some()), region.map_or(0, |region| region.len));
+        self.index.audit(cells, &mut |block| {
+            // A policy that keeps nothing finds the region, too.
+            if Some(block) != region {
+                known = (known.0 + 1, known.1 + block.len);
+            }
+        })?;
+        Fault::unless(known == free, "the index has every free block but the region", origin)
+    }
+}

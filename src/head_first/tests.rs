@@ -1,0 +1,324 @@
+//! The paper's heap walks, the four compositions against a plain search, and what the heap does at
+//! its edges.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use super::*;
+use crate::catalogue;
+use crate::fit::{Best, First, Worst};
+use crate::source::Reserved;
+use crate::walk::SpanKind;
+
+type Heap<O, H, P> = SpaceFitting<O, H, P, Reserved>;
+
+/// The paper's two heaps, searched as the paper does.
+type Published = Heap<HeadFirst, NoChunkUp, Traverse>;
+type PublishedWithout = Heap<NonHeadFirst, ChunkUp, Traverse>;
+
+const MEMORY: usize = 16 << 20;
+
+fn heap<O: Order, H: Halving, P: Policy>(growth: usize) -> Heap<O, H, P> {
+    Heap::new(growth, Reserved::new(MEMORY), ())
+}
+
+fn layout(size: usize) -> Layout {
+    Layout::from_size_align(size, 1).unwrap()
+}
+
+fn allocate<O: Order, H: Halving, P: Policy>(heap: &mut Heap<O, H, P>, size: usize) -> NonNull<u8> {
+    heap.allocate(layout(size)).expect("room enough").cast()
+}
+
+/// Position of each block's bookkeeping, whether the block is free, and its addressable bytes.
+fn chain<S: Strategy>(heap: &S) -> Vec<(usize, bool, usize)> {
+    let mut chain = Vec::new();
+    let mut head = None;
+    heap.walk(&mut |span| {
+        if matches!(span.kind, SpanKind::Block | SpanKind::Free) {
+            let head = *head.get_or_insert(span.start);
+            chain.push((span.start - head, span.kind == SpanKind::Free, span.len));
+        }
+    });
+    chain
+}
+
+const FREE: bool = true;
+const USED: bool = false;
+
+// The paper's header has 16 bytes and its unit is 8; ours has 8 and the unit is 16. So its blocks of
+// 8, 16, 32, 80 and 128 bytes, which take 24, 32, 48, 96 and 144, are ours of 8, 24, 40, 88 and 136,
+// which take 16, 32, 48, 96 and 144. The published offsets stand in the comments.
+
+#[test]
+fn table_1_fresh_memory_is_two_halves() {
+    let mut heap = heap::<HeadFirst, NoChunkUp, Traverse>(MEMORY);
+    heap.prepare().unwrap();
+    // 0: 8388584, 8388600: 8388600
+    assert_eq!(chain(&heap), [(0, FREE, 8_388_584), (8_388_592, FREE, 8_388_600)]);
+    heap.audit().unwrap();
+}
+
+/// The requests behind Tables 2 and 3.
+fn play<O: Order, H: Halving, P: Policy>() -> Heap<O, H, P> {
+    let mut heap = heap(MEMORY);
+    let [_, _, freed, _] = [8, 8, 128, 16].map(|size| allocate(&mut heap, size));
+    assert_eq!(heap.try_free(freed, layout(128)), Freed::Freed);
+    heap.audit().unwrap();
+    heap
+}
+
+#[test]
+fn tables_2_5_and_7_the_region_stays_at_the_head() {
+    let mut heap: Published = play();
+    let table_2 = [
+        (0, USED, 8),            // 0
+        (16, FREE, 16_776_984),  // 24: 16776976
+        (16_777_008, USED, 24),  // 16777016
+        (16_777_040, FREE, 136), // 16777048
+        (16_777_184, USED, 8),   // 16777192
+    ];
+    assert_eq!(chain(&heap), table_2);
+    // The free block of 136 bytes would fit best.
+    let block = allocate(&mut heap, 32);
+    let table_5 = [
+        (0, USED, 8),            // 0
+        (16, FREE, 16_776_936),  // 24: 16776928
+        (16_776_960, USED, 40),  // 16776968
+        (16_777_008, USED, 24),  // 16777016
+        (16_777_040, FREE, 136), // 16777048
+        (16_777_184, USED, 8),   // 16777192
+    ];
+    assert_eq!(chain(&heap), table_5);
+    assert_eq!(heap.try_free(block, layout(32)), Freed::Freed);
+    assert_eq!(chain(&heap), table_2, "Table 7");
+    heap.audit().unwrap();
+}
+
+#[test]
+fn tables_3_4_and_6_the_region_is_at_the_end() {
+    let mut heap: PublishedWithout = play();
+    let table_3 = [
+        (0, USED, 8),                 // 0
+        (16, USED, 8),                // 24
+        (32, FREE, 136),              // 48
+        (176, USED, 24),              // 192
+        (208, FREE, 8_388_376),       // 224: 8388360
+        (8_388_592, FREE, 8_388_600), // 8388600
+    ];
+    assert_eq!(chain(&heap), table_3);
+    let block = allocate(&mut heap, 32);
+    let table_4 = [
+        (0, USED, 8),                 // 0
+        (16, USED, 8),                // 24
+        (32, USED, 40),               // 48
+        (80, FREE, 88),               // 96
+        (176, USED, 24),              // 192
+        (208, FREE, 8_388_376),       // 224: 8388360
+        (8_388_592, FREE, 8_388_600), // 8388600
+    ];
+    assert_eq!(chain(&heap), table_4);
+    assert_eq!(heap.try_free(block, layout(32)), Freed::Freed);
+    assert_eq!(chain(&heap), table_3, "Table 6");
+    heap.audit().unwrap();
+}
+
+#[test]
+fn the_search_does_not_change_the_walks() {
+    assert_eq!(
+        chain(&play::<HeadFirst, NoChunkUp, Best>()),
+        chain(&play::<HeadFirst, NoChunkUp, Traverse>())
+    );
+    assert_eq!(
+        chain(&play::<NonHeadFirst, ChunkUp, Best>()),
+        chain(&play::<NonHeadFirst, ChunkUp, Traverse>())
+    );
+}
+
+#[test]
+fn without_chunk_up_the_region_is_at_the_head_though_it_is_not_asked_first() {
+    let sizes = chain(&play::<NonHeadFirst, NoChunkUp, Best>());
+    assert_eq!(sizes, chain(&play::<HeadFirst, NoChunkUp, Best>()));
+    let sizes = chain(&play::<HeadFirst, ChunkUp, Best>());
+    assert_eq!(sizes, chain(&play::<NonHeadFirst, ChunkUp, Best>()));
+}
+
+/// Requests at random, the same for every strategy: the addresses that were given. One request in
+/// 16 has this alignment.
+fn addresses<S: Strategy>(mut heap: S, greatest_align: usize) -> Vec<usize> {
+    let mut blocks: Vec<(NonNull<u8>, Layout)> = Vec::new();
+    let mut state = 7_u32;
+    let mut random = move |below: usize| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as usize % below
+    };
+    let mut head = None;
+    let mut given = Vec::new();
+    for step in 0..5_000 {
+        if blocks.len() > 200 && random(2) == 0 {
+            let (block, layout) = blocks.swap_remove(random(blocks.len()));
+            // SAFETY: the block is in use with this layout, and is forgotten.
+            unsafe { heap.deallocate(block, layout) };
+        } else {
+            let align = if random(16) == 0 { greatest_align } else { 1 };
+            let size = if random(8) == 0 { 1 + random(9_000) } else { 1 + random(600) };
+            let layout = Layout::from_size_align(size, align).unwrap();
+            let block = heap.allocate(layout).expect("room enough").cast::<u8>();
+            let address = block.addr().get();
+            given.push(address.wrapping_sub(*head.get_or_insert(address)));
+            blocks.push((block, layout));
+        }
+        if step % 64 == 0 {
+            heap.audit().unwrap();
+        }
+    }
+    given
+}
+
+#[test]
+fn bins_take_the_block_that_a_traversal_takes() {
+    // Where there are no gaps to consider: bins look for those in two blocks only.
+    fn compare<O: Order, H: Halving>() {
+        for growth in [1 << 12, 1 << 16, MEMORY] {
+            let traversed = addresses(heap::<O, H, Traverse>(growth), 16);
+            let binned = addresses(heap::<O, H, Best>(growth), 16);
+            let differs = traversed.iter().zip(&binned).position(|(a, b)| a != b);
+            assert_eq!(differs, None, "growth unit {growth}");
+        }
+    }
+    compare::<NonHeadFirst, ChunkUp>();
+    compare::<NonHeadFirst, NoChunkUp>();
+    compare::<HeadFirst, ChunkUp>();
+    compare::<HeadFirst, NoChunkUp>();
+}
+
+#[test]
+fn other_fits_can_be_asked_behind_the_region() {
+    addresses(heap::<HeadFirst, NoChunkUp, First>(1 << 14), 256);
+    addresses(heap::<HeadFirst, NoChunkUp, Worst>(1 << 14), 256);
+    addresses(heap::<NonHeadFirst, ChunkUp, Worst>(1 << 14), 256);
+}
+
+#[test]
+fn extra_bytes_go_to_the_right_then_to_the_left_then_to_a_block_of_their_own() {
+    let mut heap = heap::<NonHeadFirst, NoChunkUp, Best>(4096);
+    // The lower half is the smaller: its extra bytes go to the upper half on its right.
+    let low = allocate(&mut heap, 100);
+    assert_eq!(chain(&heap), [(0, USED, 104), (112, FREE, 3_960)]);
+    // Free on neither side: the block divides itself and gives its high end.
+    allocate(&mut heap, 1_000);
+    assert_eq!(chain(&heap), [(0, USED, 104), (112, FREE, 2_952), (3_072, USED, 1_000)]);
+    assert_eq!(heap.try_free(low, layout(100)), Freed::Freed);
+
+    // Only the upper half holds the request: its extra bytes go to the lower half on its left.
+    let mut heap = self::heap::<NonHeadFirst, NoChunkUp, Best>(4096);
+    allocate(&mut heap, 2_036);
+    assert_eq!(chain(&heap), [(0, FREE, 2_024), (2_032, USED, 2_040)]);
+    heap.audit().unwrap();
+}
+
+#[test]
+fn a_request_above_half_is_served_by_stitching() {
+    let mut heap = heap::<HeadFirst, NoChunkUp, Traverse>(MEMORY);
+    heap.prepare().unwrap();
+    let block = allocate(&mut heap, 9 << 20);
+    assert_eq!(chain(&heap).len(), 2);
+    heap.audit().unwrap();
+    assert_eq!(heap.allocate(layout(8 << 20)), Err(AllocError::Exhausted));
+    assert_eq!(heap.try_free(block, layout(9 << 20)), Freed::Freed);
+    assert_eq!(chain(&heap), [(0, FREE, MEMORY - 24)]);
+}
+
+#[test]
+fn new_memory_becomes_the_region_and_what_is_left_of_the_old_is_used() {
+    let mut heap = heap::<HeadFirst, NoChunkUp, Best>(4096);
+    let first = allocate(&mut heap, 3_000);
+    let large = allocate(&mut heap, 2_000);
+    assert!(large > first, "there was no room for it");
+    heap.audit().unwrap();
+    let next = allocate(&mut heap, 1_000);
+    assert!(next > first && next < large, "from the high end of the new region: {next:?}");
+    // 56 bytes are left there, so the 1,064 of the old region serve.
+    let rest = allocate(&mut heap, 1_000);
+    assert!(rest > first && rest < next);
+    assert_eq!(heap.usage().held, 8192);
+    heap.audit().unwrap();
+}
+
+#[test]
+fn free_has_three_answers() {
+    let mut heap = catalogue::HeadFirst::new(1 << 12, Reserved::new(MEMORY), ());
+    assert_eq!(heap.try_free(NonNull::dangling(), layout(8)), Freed::Unallocated);
+    heap.set_owner(Owner(1));
+    let mine = heap.allocate(layout(40)).unwrap().cast::<u8>();
+    let yours = heap.allocate_for(Owner(u32::MAX), layout(40)).unwrap().cast::<u8>();
+    assert_eq!(heap.owner_of(mine, layout(40)), Some(Owner(1)));
+    assert_eq!(heap.owner_of(yours, layout(40)), Some(Owner(u32::MAX)));
+    let before = heap.usage();
+    assert_eq!(heap.try_free(yours, layout(40)), Freed::NotOwner);
+    assert_eq!(heap.try_free(yours, layout(400)), Freed::Unallocated, "another size");
+    assert_eq!(heap.usage(), before);
+    assert_eq!(heap.try_free(mine, layout(40)), Freed::Freed);
+    assert_eq!(heap.try_free(mine, layout(40)), Freed::Unallocated);
+    heap.set_owner(Owner(u32::MAX));
+    assert_eq!(heap.try_free(yours, layout(40)), Freed::Freed);
+    heap.audit().unwrap();
+}
+
+#[test]
+fn a_block_keeps_its_owner_when_it_is_resized() {
+    let mut heap = catalogue::NonHeadFirstChunkUp::new(1 << 12, Reserved::new(MEMORY), ());
+    let block = heap.allocate_for(Owner(5), layout(24)).unwrap().cast::<u8>();
+    for (from, to) in [(24, 1_000), (1_000, 5_000), (5_000, 8), (8, 9)] {
+        // SAFETY: the block is in use with this layout.
+        let resized = unsafe { heap.resize_in_place(block, layout(from), to) };
+        assert!(resized.expect("free memory above").len() >= to);
+        assert_eq!(heap.owner_of(block, layout(to)), Some(Owner(5)));
+        heap.audit().unwrap();
+    }
+}
+
+#[test]
+fn hostile_pointers_are_refused_in_every_composition() {
+    fn attack<O: Order, H: Halving, P: Policy>() {
+        let mut heap = heap::<O, H, P>(1 << 12);
+        let blocks: Vec<_> = (0..8).map(|_| allocate(&mut heap, 200)).collect();
+        for &block in &blocks {
+            // Contents that look like headers of blocks in use.
+            // SAFETY: the block is in use and 200 bytes long.
+            unsafe { block.cast::<[u32; 50]>().write([13 << 2 | 3; 50]) };
+        }
+        for &block in blocks.iter().step_by(2) {
+            assert_eq!(heap.try_free(block, layout(200)), Freed::Freed);
+        }
+        let kept: Vec<_> =
+            blocks.iter().skip(1).step_by(2).map(|block| block.addr().get()).collect();
+        let before = (heap.usage(), chain(&heap));
+        let low = *kept.iter().min().unwrap();
+        let near = low - 5_000..low + 5_000;
+        let far = [1, 16, usize::MAX, usize::MAX - 15, 1 << 63, low ^ 1 << 40];
+        for address in near.chain(far).filter(|address| !kept.contains(address)) {
+            let wrong = NonNull::new(core::ptr::without_provenance_mut(address)).unwrap();
+            for size in [1, 200, 208, isize::MAX as usize] {
+                assert_eq!(heap.try_free(wrong, layout(size)), Freed::Unallocated, "{address:#x}");
+            }
+        }
+        assert_eq!((heap.usage(), chain(&heap)), before);
+        heap.audit().unwrap();
+    }
+    attack::<HeadFirst, NoChunkUp, Best>();
+    attack::<HeadFirst, ChunkUp, Traverse>();
+    attack::<NonHeadFirst, NoChunkUp, Traverse>();
+    attack::<NonHeadFirst, ChunkUp, Best>();
+}
+
+#[test]
+fn an_overwritten_tag_is_found_and_a_checked_free_stays_in_the_heap() {
+    let mut heap = catalogue::HeadFirst::new(1 << 12, Reserved::new(MEMORY), ());
+    let [_, high, low] = [8, 8, 8].map(|size| heap.allocate(layout(size)).unwrap().cast::<u8>());
+    assert_eq!(low.addr().get() + 16, high.addr().get());
+    // SAFETY: the words behind the block are its owner and the header of the next.
+    unsafe { low.add(12).cast::<u32>().write(u32::MAX) };
+    assert!(heap.audit().is_err());
+    assert_eq!(heap.try_free(high, layout(8)), Freed::Unallocated);
+}

@@ -1,0 +1,73 @@
+//! Best fit as the paper has it: the chain of all blocks is traversed, in use and free alike, from
+//! the head to the end; O(n).
+//!
+//! ```text
+//! head ─▶ [8 in use] ─▶ [8 in use] ─▶ [128 free] ─▶ [16 in use] ─▶ [8 388 360 free] ─▶ end
+//! ```
+//! The chain is the tags themselves, so nothing is kept. [`Best`](crate::fit::Best) takes the same
+//! blocks in O(log n).
+
+use crate::block::tag::{Block, Cells};
+use crate::fit::{Policy, sealed};
+use crate::meter::Meter;
+use crate::strategy::Fault;
+
+/// BEST-FIT by traversing all blocks: the lowest of the smallest that fit.
+#[derive(Debug)]
+pub struct Traverse;
+
+/// All blocks from the head on, as far as the tags make sense.
+pub(super) fn chain(cells: &Cells) -> impl Iterator<Item = Block> {
+    let mut start = 1;
+    core::iter::from_fn(move || {
+        let block = (start < cells.end()).then(|| cells.block(start))?;
+        let sound = block.len > 0 && block.len <= cells.end() - start;
+        start = block.end();
+        sound.then_some(block)
+    })
+}
+
+/// Where in a block `len` cells at a multiple of `align` bytes start at the lowest, if they fit.
+#[inline]
+pub(super) fn lowest(block: Block, len: u32, align: usize, cells: &Cells) -> Option<u32> {
+    let start = cells.aligned(block.start, align)?;
+    (start.checked_add(len)? <= block.end()).then_some(start)
+}
+
+impl sealed::Sealed for Traverse {}
+
+#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
+impl Policy for Traverse {
+    const EMPTY: Self = Self;
+
+    #[inline]
+    fn insert<M: Meter>(&mut self, _: Block, _: &mut Cells, _: &M) {}
+
+    #[inline]
+    fn remove<M: Meter>(&mut self, _: Block, _: &mut Cells, _: &M) {}
+
+    fn find<M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        cells: &Cells,
+        meter: &M,
+    ) -> Option<(Block, u32)> {
+        let mut best: Option<(Block, u32)> = None;
+        for block in chain(cells) {
+            meter.visit(cells.header(block.start));
+            if cells.is_in_use(block.start) || best.is_some_and(|(best, _)| best.len <= block.len) {
+                continue;
+            }
+            if let Some(start) = lowest(block, len, align, cells) {
+                best = Some((block, start));
+            }
+        }
+        best
+    }
+
+    fn audit(&self, cells: &Cells, visit: &mut dyn FnMut(Block)) -> Result<(), Fault> {
+        chain(cells).filter(|block| !cells.is_in_use(block.start)).for_each(visit);
+        Ok(())
+    }
+}
