@@ -380,7 +380,11 @@ impl<O: Order, H: Halving, P: Policy> Heap<O, H, P> {
         let from =
             self.cells.free_below(self.cells.end()).map_or(self.cells.end(), |top| top.start);
         let start = self.cells.aligned(from, align).ok_or(AllocError::Exhausted)?;
-        self.extend(start.checked_add(len).ok_or(AllocError::Exhausted)?, source, meter)?;
+        let end = start.checked_add(len).ok_or(AllocError::Exhausted)?;
+        // A policy may have overlooked that the uppermost block has an aligned place for it.
+        if end > self.cells.end() {
+            self.extend(end, source, meter)?;
+        }
         if fresh && let Some(half) = self.find(len, align, meter) {
             return Ok(half);
         }

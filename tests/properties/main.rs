@@ -116,4 +116,5 @@ mod brent;
 mod by_name;
 mod default;
 mod fit;
+mod head_first;
 mod nielsen;
