@@ -153,7 +153,7 @@ impl Cells {
             return Some(cell);
         }
         let address = self.origin.addr() + cell as usize * CELL;
-        let gap = address.checked_next_multiple_of(align)? - address;
+        let gap = address.wrapping_neg() & (align - 1);
         cell.checked_add(u32::try_from(gap / CELL).ok()?)
     }
 
@@ -294,11 +294,26 @@ impl Cells {
         self.write(self.end, HEADER, Tag::new(0, flags).0);
     }
 
+    /// Splits the lower `len` cells off a free block, whose neighbours are in use, as a block in
+    /// use; what is behind them, perhaps nothing, stays free.
+    #[inline(always)]
+    pub(crate) fn split(&mut self, block: Block, len: u32) -> Block {
+        let behind = Block { start: block.start + len, len: block.len - len };
+        self.write(block.start, HEADER, Tag::new(len, Flags::IN_USE | Flags::PREV_IN_USE).0);
+        if behind.len > 0 {
+            // The block above knows already that its neighbour is free.
+            self.write(behind.start, HEADER, Tag::new(behind.len, Flags::PREV_IN_USE).0);
+            self.write(behind.end(), FOOTER, behind.len);
+        } else {
+            self.set_prev(block.end(), true);
+        }
+        behind
+    }
+
     #[inline(always)]
     fn set_prev(&mut self, start: u32, in_use: bool) {
-        let tag = self.tag(start);
-        let mut flags = tag.flags();
-        flags.set(Flags::PREV_IN_USE, in_use);
-        self.write(start, HEADER, Tag::new(tag.len(), flags).0);
+        let flag = Flags::PREV_IN_USE.bits();
+        let tag = self.read(start, HEADER);
+        self.write(start, HEADER, if in_use { tag | flag } else { tag & !flag });
     }
 }

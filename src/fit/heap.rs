@@ -40,6 +40,12 @@ impl<P: Policy> Heap<P> {
         Self { cells: Cells::new(), growth: (growth / CELL) as u32, index: P::EMPTY }
     }
 
+    /// Number of cells: it changes when memory is taken from the source.
+    #[inline(always)]
+    pub(crate) fn end(&self) -> u32 {
+        self.cells.end()
+    }
+
     /// Cells of the block that holds this many bytes, or `None` if none does.
     #[inline(always)]
     pub(crate) fn cells_for(bytes: usize) -> Option<u32> {
@@ -80,7 +86,7 @@ impl<P: Policy> Heap<P> {
     }
 
     /// Puts `len` cells at a multiple of `align` bytes to use: a search of the index.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn allocate<S: Source, M: Meter>(
         &mut self,
         len: u32,
@@ -92,41 +98,61 @@ impl<P: Policy> Heap<P> {
             Some(found) => found,
             None => self.wilderness_for(len, align, source, meter)?,
         };
-        let before = Block { start: block.start, len: start - block.start };
-        let used = Block { start, len };
+        if start == block.start {
+            let indexed = self.indexed(block);
+            let behind = self.cells.split(block, len);
+            self.exchange(indexed, self.indexed(behind), meter);
+            return Ok(start);
+        }
+        self.carve(block, Block { start, len }, meter);
+        Ok(start)
+    }
+
+    /// Puts cells in the middle of a free block to use.
+    #[cold]
+    fn carve<M: Meter>(&mut self, block: Block, used: Block, meter: &M) {
+        let before = Block { start: block.start, len: used.start - block.start };
         let behind = Block { start: used.end(), len: block.end() - used.end() };
         let indexed = self.indexed(block);
         if behind.len > 0 {
             self.cells.put_free(behind);
         }
         self.cells.put_in_use(used, true);
-        if before.len > 0 {
-            self.cells.put_free(before);
-            self.exchange(indexed, Some(before), meter);
-            self.exchange(None, self.indexed(behind), meter);
-        } else {
-            self.exchange(indexed, self.indexed(behind), meter);
-        }
-        Ok(start)
+        self.cells.put_free(before);
+        self.exchange(indexed, Some(before), meter);
+        self.exchange(None, self.indexed(behind), meter);
     }
 
     /// Frees a block in use, joining it with free neighbours: a change of the index.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release<M: Meter>(&mut self, block: Block, meter: &M) {
         meter.touch(self.cells.header(block.start));
         meter.touch(self.cells.header(block.end()));
         let below = self.cells.free_below(block.start);
         let above = self.cells.free_above(block.end());
-        let start = below.map_or(block.start, |below| below.start);
-        let end = above.map_or(block.end(), |above| above.end());
-        let mut above = above.and_then(|above| self.indexed(above));
-        if let Some(above) = above.take_if(|_| below.is_some()) {
-            // While the tags of both are still right.
-            self.index.remove(above, &mut self.cells, meter);
+        // Each case by itself, and known blocks go out of the index while their tags are right.
+        match (below, above) {
+            (None, None) => {
+                self.cells.put_free(block);
+                self.exchange(None, self.indexed(block), meter);
+            }
+            (Some(below), None) => {
+                let joined = Block { start: below.start, len: below.len + block.len };
+                self.cells.put_free(joined);
+                self.exchange(Some(below), self.indexed(joined), meter);
+            }
+            (None, Some(above)) => {
+                let joined = Block { start: block.start, len: block.len + above.len };
+                self.cells.put_free(joined);
+                self.exchange(self.indexed(above), self.indexed(joined), meter);
+            }
+            (Some(below), Some(above)) => {
+                let joined = Block { start: below.start, len: above.end() - below.start };
+                self.exchange(self.indexed(above), None, meter);
+                self.cells.put_free(joined);
+                self.exchange(Some(below), self.indexed(joined), meter);
+            }
         }
-        let joined = Block { start, len: end - start };
-        self.cells.put_free(joined);
-        self.exchange(below.or(above), self.indexed(joined), meter);
     }
 
     /// Makes a block in use `len` cells long without moving it, if it is that long, free memory
@@ -188,6 +214,7 @@ impl<P: Policy> Heap<P> {
 
     /// The wilderness, large enough for `len` cells at a multiple of `align` bytes, and where in
     /// it they start.
+    #[inline(never)]
     fn wilderness_for<S: Source, M: Meter>(
         &mut self,
         len: u32,

@@ -8,6 +8,7 @@
 //! | strategy | takes | policy | time |
 //! |---|---|---|---|
 //! | BEST-FIT | the smallest that fits, the lowest of those | [`Best`] | O(log n) |
+//! | GOOD-FIT | one of the smallest that fit | [`Good`] | O(1) |
 //! | WORST-FIT | the largest, the lowest of those | [`Worst`] | O(log n) |
 //! | FIRST-FIT (LIST) | the lowest that fits | [`First`] | O(n) |
 //! | NEXT-FIT | the next that fits, from where the last search ended | [`Next`] | O(n) |
@@ -20,9 +21,10 @@
 //! and more within free ones. A program that writes outside its blocks can destroy it.
 //!
 //! Files, in the order they build on each other: `policy` (the trait), `heap` (the engine), then
-//! the policies: `bins` (best and worst fit), `list` (first and next fit). The tags are in `block/tag.rs`.
+//! the policies: `bins` (best and worst fit), `good` (good fit), `list` (first and next fit). The tags are in `block/tag.rs`.
 
 mod bins;
+mod good;
 pub(crate) mod heap;
 mod list;
 mod policy;
@@ -33,6 +35,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 pub use self::bins::{Best, Bins, Choice, Largest, Smallest, Worst};
+pub use self::good::Good;
 use self::heap::Heap;
 pub use self::list::{First, List, Lowest, Next, Rover, Start};
 pub use self::policy::Policy;

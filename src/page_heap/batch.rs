@@ -33,7 +33,7 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     /// the heap was not [opened](Self::open). O(1) up to the unit's alignment, else O(classes).
     #[inline(always)]
     pub fn class_of(&self, layout: Layout) -> Option<u32> {
-        self.pages.classes.of(layout, self.config.unit)
+        self.pages.classes.of(layout)
     }
 
     /// The class of the page this address lies in; `None` if it lies in no page of this heap.

@@ -44,16 +44,16 @@ use core::ptr::NonNull;
 
 use self::pages::Pages;
 use crate::block::tag::TAG;
-use crate::fit::Best;
+use crate::fit::Good;
 use crate::fit::heap::Heap;
-use crate::meter::Meter;
+use crate::meter::{Meter, Part};
 use crate::paged::Config;
 use crate::source::Source;
 use crate::strategy::{AllocError, Fault, Strategy, Usage, empty_block};
 use crate::walk::Span;
 
 /// The heap below the pages.
-type Large = Heap<Best>;
+type Large = Heap<Good>;
 
 /// PAGEWISE over a source: pages for sizes up to FFCROSSOVER, BEST-FIT for larger ones and for the
 /// pages, in one region.
@@ -132,51 +132,42 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
         self.pages.open(&self.config)
     }
 
-    /// A block for a layout of some size, and its length in bytes.
-    #[inline(always)]
-    fn serve(&mut self, layout: Layout) -> Result<(NonNull<u8>, usize), AllocError> {
-        if layout.align() <= self.config.unit
-            && let Some(class) = self.pages.classes.of(layout, self.config.unit)
-        {
-            let supply = self.pages.supplies.get_mut(class);
-            if let Some(block) = supply.take() {
-                return Ok((block, supply.size as usize));
-            }
+    /// Serves a layout that no class serves.
+    fn serve_large(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        if self.pages.is_open() {
+            self.pages.allocate_large(layout)
+        } else {
+            self.serve_first(layout)
         }
-        self.serve_slowly(layout)
     }
 
+    /// Serves the first layout of all, before which there are no classes.
+    #[cold]
+    fn serve_first(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.open()?;
+        self.allocate(layout)
+    }
+
+    /// Serves a layout of a class whose window has no block for it.
     #[inline(never)]
-    fn serve_slowly(&mut self, layout: Layout) -> Result<(NonNull<u8>, usize), AllocError> {
-        if !self.pages.is_open() {
-            self.open()?;
-        }
+    fn refill(&mut self, class: u32, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let pages = &mut self.pages;
-        let unit = self.config.unit;
-        if layout.align() <= unit {
-            match pages.classes.of(layout, unit) {
-                Some(class) => match pages.take(class) {
-                    Ok(block) => Ok((block, pages.supplies.get(class).size as usize)),
-                    Err(_) => pages.make_do(class, layout),
-                },
-                None => pages.allocate_large(layout),
+        // A fresh window may have a block that happens to be aligned; else one whose size is a
+        // multiple of the alignment is.
+        let found = match pages.take(class, layout.align()) {
+            Some(found) => Some(found),
+            None if layout.align() > self.config.unit => {
+                let class = pages.classes.of(layout);
+                class.and_then(|class| pages.take(class, layout.align()))
             }
-        } else {
-            // SAFETY: an alignment of 1 is valid for any size a layout has.
-            let any = unsafe { Layout::from_size_align_unchecked(layout.size(), 1) };
-            if let Some(class) = pages.classes.of(any, unit)
-                && let Some(block) = pages.take_aligned(class, layout.align())
-            {
-                return Ok((block, pages.supplies.get(class).size as usize));
-            }
-            match pages.classes.of(layout, unit) {
-                Some(class) => match pages.take(class) {
-                    Ok(block) => Ok((block, pages.supplies.get(class).size as usize)),
-                    Err(_) => pages.allocate_large(layout),
-                },
-                None => pages.allocate_large(layout),
-            }
-        }
+            None => None,
+        };
+        let (block, len) = match found {
+            Some(found) => found,
+            None => pages.make_do(class, layout)?,
+        };
+        pages.tally.allocated(layout.size(), len);
+        Ok(NonNull::slice_from_raw_parts(block, len))
     }
 }
 
@@ -189,7 +180,15 @@ unsafe impl<S: Source, M: Meter> Strategy for PageHeap<S, M> {
         if layout.size() == 0 {
             return Ok(empty_block(layout));
         }
-        let (block, len) = self.serve(layout)?;
+        let Some(class) = self.pages.class_for(layout) else {
+            return self.serve_large(layout);
+        };
+        let supply = self.pages.supplies.get_mut(class);
+        let Some(block) = supply.take_aligned(layout.align()) else {
+            return self.refill(class, layout);
+        };
+        let len = supply.size as usize;
+        self.pages.meter.served(Part::Pages);
         self.pages.tally.allocated(layout.size(), len);
         Ok(NonNull::slice_from_raw_parts(block, len))
     }
@@ -199,11 +198,10 @@ unsafe impl<S: Source, M: Meter> Strategy for PageHeap<S, M> {
         if layout.size() == 0 {
             return;
         }
-        let len = match self.pages.page_at(block) {
-            Some(page) => self.pages.put(page, block),
-            None => self.pages.free_large(block),
-        };
-        self.pages.tally.freed(layout.size(), len);
+        match self.pages.page_at(block) {
+            Some(page) => self.pages.put(page, block, layout.size()),
+            None => self.pages.free_large(block, layout.size()),
+        }
     }
 
     unsafe fn resize_in_place(
@@ -219,7 +217,7 @@ unsafe impl<S: Source, M: Meter> Strategy for PageHeap<S, M> {
             Some(page) => {
                 let len = self.pages.class(page).size as usize;
                 let least = Layout::from_size_align(new_size, 1).ok()?;
-                let class = self.pages.classes.of(least, self.config.unit)?;
+                let class = self.pages.classes.of(least)?;
                 if class != page.class.get() {
                     return None;
                 }
@@ -227,7 +225,7 @@ unsafe impl<S: Source, M: Meter> Strategy for PageHeap<S, M> {
             }
             None => {
                 let least = Layout::from_size_align(new_size, 1).ok()?;
-                if self.pages.classes.of(least, self.config.unit).is_some() {
+                if self.pages.classes.of(least).is_some() {
                     return None;
                 }
                 self.pages.resize_large(block, new_size)?

@@ -44,6 +44,10 @@ pub(super) struct Header {
     pub(super) free: Cell<u32>,
     /// The φ at which something is to be done about the page.
     pub(super) trigger: Cell<u32>,
+    /// As in [`Class`](crate::paged::class::Class): to find a block's number without a look there.
+    pub(super) reciprocal: Cell<u64>,
+    /// Block size, bytes.
+    pub(super) size: Cell<u32>,
     /// The size class.
     pub(super) class: Cell<u32>,
     /// The list the page is on, or [`NO_LIST`].

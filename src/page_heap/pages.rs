@@ -94,11 +94,21 @@ impl<S: Source, M: Meter> Pages<S, M> {
         self.map.get(address.addr().get())
     }
 
-    /// Takes a block of a class, with a new window if need be.
-    pub(super) fn take(&mut self, class: u32) -> Result<NonNull<u8>, AllocError> {
-        self.fill_window(class)?;
+    /// The least class that holds a layout of some size, if its blocks, or some of them, are
+    /// aligned as asked.
+    #[inline(always)]
+    pub(super) fn class_for(&self, layout: Layout) -> Option<u32> {
+        if layout.align() > self.page_size { None } else { self.classes.of_size(layout.size()) }
+    }
+
+    /// Takes a block of a class, aligned to `align`, with a new window if need be, and says how
+    /// long it is; `None` if no page is to be had, or no block at hand is aligned.
+    pub(super) fn take(&mut self, class: u32, align: usize) -> Option<(NonNull<u8>, usize)> {
+        self.fill_window(class).ok()?;
+        let supply = self.supplies.get_mut(class);
+        let block = supply.take_aligned(align)?;
         self.meter.served(Part::Pages);
-        Ok(self.supplies.get_mut(class).take().expect("a window that was filled has a block"))
+        Some((block, supply.size as usize))
     }
 
     /// Sees to it that a class's window has a block: from the pages it has, or a new page.
@@ -126,55 +136,38 @@ impl<S: Source, M: Meter> Pages<S, M> {
         supply.refill(&self.meter)
     }
 
-    /// Takes a block of a class that happens to be aligned to `align`, above the unit, if the
-    /// window has one. Page bases are aligned to p, so block i of a word is aligned iff i·size is
-    /// a multiple of `align`, that is, iff i is a multiple of `align` ÷ gcd(`align`, size).
-    pub(super) fn take_aligned(&mut self, class: u32, align: usize) -> Option<NonNull<u8>> {
-        /// Above this every window's first block at most would do.
-        const MOST: usize = super::page::WORD as usize;
-        if align > self.page_size {
-            return None;
-        }
-        let size = self.supplies.get(class).size;
-        let step = align >> size.trailing_zeros().min(align.trailing_zeros());
-        if step > MOST || self.fill_window(class).is_err() {
-            return None;
-        }
-        let block = self.supplies.get_mut(class).take_every(step as u32)?;
-        self.meter.served(Part::Pages);
-        Some(block)
-    }
-
     /// Serves a small request where its class has no block and no page is to be had: from the
-    /// heap below, or from a larger class.
+    /// heap below, or from a larger class; its length in bytes.
     #[cold]
     pub(super) fn make_do(
         &mut self,
         class: u32,
         layout: Layout,
     ) -> Result<(NonNull<u8>, usize), AllocError> {
-        if let Ok(found) = self.allocate_large(layout) {
+        if let Ok(found) = self.take_large(layout) {
             return Ok(found);
         }
-        let class = (class..self.classes.count() as u32)
-            .find(|&class| self.fill_window_again(class))
-            .ok_or(AllocError::Exhausted)?;
-        Ok((self.take(class)?, self.supplies.get(class).size as usize))
+        for class in class..self.classes.count() as u32 {
+            if self.fill_window_again(class)
+                && let Some(found) = self.take(class, layout.align())
+            {
+                return Ok(found);
+            }
+        }
+        Err(AllocError::Exhausted)
     }
 
-    /// Puts a block in use of a page back; its size in bytes.
+    /// Puts a block in use of a page back, of which `requested` bytes were.
     #[inline(always)]
-    pub(super) fn put(&mut self, page: Page, block: NonNull<u8>) -> usize {
+    pub(super) fn put(&mut self, page: Page, block: NonNull<u8>, requested: usize) {
         self.meter.touch(page.header());
-        let class = self.classes.get(page.class.get());
+        self.tally.freed(requested, page.size.get() as usize);
         let offset = block.addr().get() & (self.page_size - 1);
-        let size = class.size as usize;
-        page.set_free(class.index(offset));
+        page.set_free(Class::index_by(page.reciprocal.get(), offset));
         if page.free.get() >= page.trigger.get() {
             self.triggered(page);
         }
         self.meter.served(Part::Pages);
-        size
     }
 
     /// A page has as many free blocks as it waited for: it becomes eligible, or is wholly free.
@@ -213,7 +206,10 @@ impl<S: Source, M: Meter> Pages<S, M> {
                 }
             },
         };
+        let Class { size, reciprocal, .. } = *self.classes.get(class);
         page.class.set(class);
+        page.size.set(size);
+        page.reciprocal.set(reciprocal);
         page.list.set(NO_LIST);
         page.format(capacity);
         self.tally.held(self.source.held());
@@ -302,37 +298,54 @@ impl<S: Source, M: Meter> Pages<S, M> {
         any
     }
 
+    /// Serves a layout from the heap below.
+    #[inline(never)]
+    pub(super) fn allocate_large(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        let (block, len) = self.take_large(layout)?;
+        self.tally.allocated(layout.size(), len);
+        Ok(NonNull::slice_from_raw_parts(block, len))
+    }
+
     /// A block of the heap below, and its length in bytes; where memory is short, the pages
     /// without blocks in use are given back first.
-    pub(super) fn allocate_large(
-        &mut self,
-        layout: Layout,
-    ) -> Result<(NonNull<u8>, usize), AllocError> {
+    #[inline(always)]
+    fn take_large(&mut self, layout: Layout) -> Result<(NonNull<u8>, usize), AllocError> {
         let len = Large::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
-        let start = loop {
-            match self.heap.allocate(len, layout.align(), &mut self.source, &self.meter) {
-                Ok(start) => break start,
-                Err(error) if !self.give_back() => {
-                    self.tally.held(self.source.held());
-                    return Err(error);
-                }
-                Err(_) => {}
-            }
+        let end = self.heap.end();
+        let found = self.heap.allocate(len, layout.align(), &mut self.source, &self.meter);
+        let start = match found {
+            Ok(start) => start,
+            Err(_) => self.take_large_back(len, layout.align())?,
         };
         self.meter.served(Part::Fit);
-        self.tally.held(self.source.held());
+        if self.heap.end() != end {
+            self.tally.held(self.source.held());
+        }
         // SAFETY: the block lies in the heap, which is valid memory, hence not at address 0.
         let block = unsafe { NonNull::new_unchecked(self.heap.contents(start)) };
         Ok((block, Large::bytes(len)))
     }
 
-    /// Frees a block of the heap below; its length in bytes.
-    #[inline]
-    pub(super) fn free_large(&mut self, block: NonNull<u8>) -> usize {
+    /// Takes a block of the heap below once more, after giving pages back.
+    #[cold]
+    #[inline(never)]
+    fn take_large_back(&mut self, len: u32, align: usize) -> Result<u32, AllocError> {
+        let found = if self.give_back() {
+            self.heap.allocate(len, align, &mut self.source, &self.meter)
+        } else {
+            Err(AllocError::Exhausted)
+        };
+        self.tally.held(self.source.held());
+        found
+    }
+
+    /// Frees a block of the heap below, of which `requested` bytes were.
+    #[inline(never)]
+    pub(super) fn free_large(&mut self, block: NonNull<u8>, requested: usize) {
         let found = self.heap.block_at(block.addr().get());
         self.heap.release(found, &self.meter);
         self.meter.served(Part::Fit);
-        Large::bytes(found.len)
+        self.tally.freed(requested, Large::bytes(found.len));
     }
 
     /// Resizes a block of the heap below in place; its lengths before and after, in bytes.
@@ -343,11 +356,14 @@ impl<S: Source, M: Meter> Pages<S, M> {
     ) -> Option<(usize, usize)> {
         let found = self.heap.block_at(block.addr().get());
         let len = Large::cells_for(new_size)?;
+        let end = self.heap.end();
         if !self.heap.resize(found, len, &mut self.source, &self.meter) {
             return None;
         }
         self.meter.served(Part::Fit);
-        self.tally.held(self.source.held());
+        if self.heap.end() != end {
+            self.tally.held(self.source.held());
+        }
         Some((Large::bytes(found.len), Large::bytes(len)))
     }
 

@@ -17,6 +17,17 @@ use crate::paged::class::{Class, Classes};
 use crate::source::Source;
 use crate::strategy::AllocError;
 
+/// Every 2ⁱ-th bit of a word; none where no word begins with an aligned block for certain.
+const EVERY: [u64; 64] = {
+    let mut every = [0; 64];
+    let mut shift = 0;
+    while shift <= WORD.trailing_zeros() {
+        every[shift as usize] = if shift < 6 { !0 / ((1 << (1 << shift)) - 1) } else { 1 };
+        shift += 1;
+    }
+    every
+};
+
 /// Lists by φ.
 pub(super) const LISTS: u32 = 4;
 
@@ -69,16 +80,19 @@ impl Supply {
         Some(unsafe { NonNull::new_unchecked(self.at(block)) })
     }
 
-    /// Takes the lowest block of the window whose number is a multiple of `step`, which is a power
-    /// of two, if there is one.
-    pub(super) fn take_every(&mut self, step: u32) -> Option<NonNull<u8>> {
-        let every = if step >= WORD { 1 } else { !0 / ((1 << step) - 1) };
-        let candidates = self.window & every;
+    /// Takes the lowest block of the window that is aligned to `align`, a power of two up to p, if
+    /// there is one. Page bases are aligned to p, so block i is aligned iff i·size is a multiple of
+    /// `align`: every block, every second, every fourth …, by how many more zeros `align` ends in
+    /// than the size. (A branch for the common alignments would be mispredicted too often.)
+    #[inline(always)]
+    pub(super) fn take_aligned(&mut self, align: usize) -> Option<NonNull<u8>> {
+        let missing = align.trailing_zeros().saturating_sub(self.size.trailing_zeros());
+        let candidates = self.window & EVERY[missing as usize % EVERY.len()];
         if candidates == 0 {
             return None;
         }
         let block = candidates.trailing_zeros();
-        self.window &= !(1 << block);
+        self.window ^= candidates & candidates.wrapping_neg();
         // SAFETY: as `take`.
         Some(unsafe { NonNull::new_unchecked(self.at(block)) })
     }

@@ -17,7 +17,7 @@ pub(crate) struct Class {
     /// φ0: blocks that must be free in a page before it can become the current page.
     pub(crate) tolerance: u32,
     /// ⌈2⁴² / size⌉, to divide by the size without a division; see [`Class::index`].
-    reciprocal: u64,
+    pub(crate) reciprocal: u64,
 }
 
 const RECIPROCAL_SHIFT: u32 = 42;
@@ -40,7 +40,13 @@ impl Class {
     /// that is less than 2⁴²/size, the least distance to the next quotient, as size ≤ 2²⁰.
     #[inline(always)]
     pub(crate) fn index(&self, offset: usize) -> u32 {
-        ((offset as u64 * self.reciprocal) >> RECIPROCAL_SHIFT) as u32
+        Self::index_by(self.reciprocal, offset)
+    }
+
+    /// As [`index`](Self::index), where the reciprocal is at hand.
+    #[inline(always)]
+    pub(crate) fn index_by(reciprocal: u64, offset: usize) -> u32 {
+        ((offset as u64 * reciprocal) >> RECIPROCAL_SHIFT) as u32
     }
 }
 
@@ -53,6 +59,8 @@ pub(crate) struct Classes {
     map: NonNull<u16>,
     /// Largest size served by pages, bytes.
     largest: usize,
+    /// log₂ of the unit.
+    unit_shift: u32,
 }
 
 // SAFETY: the arrays are never written after `open`, and belong to the heap's source.
@@ -60,7 +68,13 @@ unsafe impl Send for Classes {}
 
 impl Classes {
     pub(crate) const fn new() -> Self {
-        Self { classes: NonNull::dangling(), count: 0, map: NonNull::dangling(), largest: 0 }
+        Self {
+            classes: NonNull::dangling(),
+            count: 0,
+            map: NonNull::dangling(),
+            largest: 0,
+            unit_shift: 0,
+        }
     }
 
     /// Builds the classes of a configuration that [checks](Config::check), once; no block will be
@@ -90,6 +104,7 @@ impl Classes {
         self.map = unsafe { memory.add(map_offset) }.cast();
         self.count = count;
         self.largest = largest;
+        self.unit_shift = config.unit.trailing_zeros();
         let mut next_unit = 0;
         for (class, size) in sizes().enumerate() {
             // SAFETY: there is room for `count` classes and `units + 1` map entries.
@@ -119,13 +134,21 @@ impl Classes {
     /// alignments up to the unit, else O(classes): page bases are aligned to p, so blocks are
     /// aligned to `align` iff their size is a multiple of it.
     #[inline(always)]
-    pub(crate) fn of(&self, layout: Layout, unit: usize) -> Option<u32> {
-        if layout.size() > self.largest {
+    pub(crate) fn of(&self, layout: Layout) -> Option<u32> {
+        let class = self.of_size(layout.size())?;
+        let unit = 1 << self.unit_shift;
+        if layout.align() <= unit { Some(class) } else { self.over_aligned(class, layout.align()) }
+    }
+
+    /// The least class whose blocks hold this many bytes, if pages serve them. O(1).
+    #[inline(always)]
+    pub(crate) fn of_size(&self, size: usize) -> Option<u32> {
+        if size > self.largest {
             return None;
         }
+        let units = (size + ((1 << self.unit_shift) - 1)) >> self.unit_shift;
         // SAFETY: `open` wrote an entry for every multiple of the unit up to `largest` rounded up.
-        let class = u32::from(unsafe { *self.map.add(layout.size().div_ceil(unit)).as_ref() });
-        if layout.align() <= unit { Some(class) } else { self.over_aligned(class, layout.align()) }
+        Some(u32::from(unsafe { *self.map.add(units).as_ref() }))
     }
 
     #[cold]
@@ -152,7 +175,7 @@ mod tests {
                 classes.open(&config, 4, &mut source).unwrap();
                 for size in 1..=config.ffcrossover {
                     let layout = Layout::from_size_align(size, 1).unwrap();
-                    let Some(class) = classes.of(layout, unit) else {
+                    let Some(class) = classes.of(layout) else {
                         assert!(size > classes.largest);
                         continue;
                     };

@@ -110,7 +110,7 @@ impl<P: Placement, S: Source, M: Meter> Paged<P, S, M> {
 
     #[inline(always)]
     fn class_of(&self, layout: Layout) -> Option<u32> {
-        self.pages.class_of(layout, self.config.unit)
+        self.pages.class_of(layout)
     }
 
     /// A block for a layout, and its length in bytes.

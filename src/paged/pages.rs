@@ -463,8 +463,8 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
 
     /// The class that serves a layout, if pages do.
     #[inline(always)]
-    pub(super) fn class_of(&self, layout: Layout, unit: usize) -> Option<u32> {
-        self.classes.of(layout, unit)
+    pub(super) fn class_of(&self, layout: Layout) -> Option<u32> {
+        self.classes.of(layout)
     }
 }
 

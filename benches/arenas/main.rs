@@ -1,0 +1,144 @@
+//! Arenas in a fixed region: ours beside the pure-Rust allocators made for one, in time and in how
+//! full they make it.
+//!
+//! `cargo bench --bench arenas`: nanoseconds per action and their ratio to ours, and heap
+//! efficiency, the share of the region that was requested and not yet freed when a request first
+//! failed. All single-threaded, without locks, each called through the same trait object; every
+//! round runs all of them, in turn, on the same actions.
+//!
+//! `cargo bench --bench arenas -- --only NAME MAX` performs the actions of one of them alone: for
+//! counting instructions (`valgrind --tool=callgrind`), which no noisy machine disturbs.
+
+mod mixes;
+mod peers;
+
+use std::time::Instant;
+
+use mixes::{Actions, Filling};
+use peers::{NAMES, Peer};
+
+/// Largest sizes of the random actions, bytes.
+const MAXIMA: [usize; 4] = [200, 1_000, 3_000, 10_000];
+
+/// Region of the random actions, bytes.
+const REGION: usize = 16 << 20;
+
+/// Rounds whose median counts, and actions in each.
+const ROUNDS: usize = 21;
+const ACTIONS: usize = 200_000;
+
+/// A region's memory, of which every OS page was touched.
+struct Memory(Vec<u64>);
+
+impl Memory {
+    fn new(bytes: usize) -> Self {
+        Self(vec![0; bytes / 8])
+    }
+
+    /// An allocator over all of it, made anew.
+    fn peer(&mut self, name: &str) -> Peer<'_> {
+        // SAFETY: the borrow keeps the memory for this one allocator as long as it is used.
+        unsafe { Peer::new(name, self.0.as_mut_ptr().cast(), self.0.len() * 8) }
+    }
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+/// Random actions: medians, and the medians of each round's ratio to the first.
+fn time(rounds: usize, actions: usize) {
+    println!("ns per action (× ours), {rounds} rounds of {actions}, {} MiB", REGION >> 20);
+    print!("{:<24}", "largest size");
+    MAXIMA.iter().for_each(|max| print!("{max:>18}"));
+    println!();
+    let columns = MAXIMA.map(|max| {
+        let mut memories: Vec<Memory> = NAMES.iter().map(|_| Memory::new(REGION)).collect();
+        let mut runs: Vec<_> = memories
+            .iter_mut()
+            .zip(NAMES)
+            .map(|(memory, name)| (memory.peer(name), Actions::new(max), Vec::new()))
+            .collect();
+        for round in 0..rounds + 2 {
+            for (peer, mix, times) in &mut runs {
+                let actions = actions / peer.slowness;
+                let start = Instant::now();
+                mix.perform(peer, actions);
+                let nanoseconds = start.elapsed().as_nanos() as f64 / actions as f64;
+                if round >= 2 {
+                    times.push(nanoseconds);
+                }
+            }
+        }
+        let ours = runs[0].2.clone();
+        runs.into_iter()
+            .map(|(mut peer, mut mix, times)| {
+                mix.finish(&mut peer);
+                let ratios = times.iter().zip(&ours).map(|(time, ours)| time / ours).collect();
+                (median(times), median(ratios))
+            })
+            .collect::<Vec<_>>()
+    });
+    for (row, name) in NAMES.iter().enumerate() {
+        print!("{name:<24}");
+        for column in &columns {
+            let (time, ratio) = column[row];
+            print!("{:>18}", format!("{time:.1} ({ratio:.2})"));
+        }
+        println!();
+    }
+}
+
+/// Heap efficiency: means over seeds.
+fn efficiency(seeds: u64) {
+    let fillings = Filling::all();
+    println!("\nheap efficiency, per cent of the region, mean of {seeds} seeds");
+    print!("{:<24}", "");
+    fillings.iter().for_each(|filling| print!("{:>18}", filling.name));
+    println!();
+    let mut memory = Memory::new(fillings.iter().map(|filling| filling.region).max().unwrap_or(0));
+    for name in NAMES {
+        print!("{name:<24}");
+        for filling in &fillings {
+            // Searching long lists takes hours.
+            if !filling.feasible(name) {
+                print!("{:>18}", "–");
+                continue;
+            }
+            let total: f64 = (0..seeds)
+                .map(|seed| {
+                    // SAFETY: the memory is borrowed for this allocator alone.
+                    let mut peer =
+                        unsafe { Peer::new(name, memory.0.as_mut_ptr().cast(), filling.region) };
+                    filling.fill(&mut peer, seed)
+                })
+                .sum();
+            print!("{:>18.1}", 100.0 * total / seeds as f64);
+        }
+        println!();
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(only) = arguments.iter().position(|argument| argument == "--only") {
+        let name = arguments.get(only + 1).expect("--only NAME MAX");
+        let max =
+            arguments.get(only + 2).and_then(|max| max.parse().ok()).expect("--only NAME MAX");
+        let mut memory = Memory::new(REGION);
+        let mut peer = memory.peer(name);
+        let mut mix = Actions::new(max);
+        mix.perform(&mut peer, 2 * ACTIONS);
+        println!("{} actions", 2 * ACTIONS);
+        return;
+    }
+    // `cargo test --benches` runs benches too, to see that they work.
+    let quick = !arguments.iter().any(|argument| argument == "--bench");
+    if quick {
+        time(1, 2_000);
+    } else {
+        time(ROUNDS, ACTIONS);
+        efficiency(16);
+    }
+}

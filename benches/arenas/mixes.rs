@@ -1,0 +1,164 @@
+//! What is asked of the arenas: the mixes of talc's own benchmarks, so that its figures and ours
+//! can be compared.
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+use crate::peers::Peer;
+
+/// A small and quick generator (Marsaglia 2003, xorshift64*): what it costs is in every figure.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn next(&mut self) -> u32 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
+    }
+
+    /// From `least` to below `end`.
+    fn range(&mut self, least: usize, end: usize) -> usize {
+        least + ((u64::from(self.next()) * (end - least) as u64) >> 32) as usize
+    }
+
+    /// Small sizes more often than large ones.
+    fn size(&mut self, max: usize) -> usize {
+        let cap = self.range(16, max);
+        self.range(4, cap)
+    }
+
+    /// Three quarters 8, a fifth 16, and so on.
+    fn align(&mut self) -> usize {
+        8 << ((self.next() | 1 << 16).trailing_zeros() / 2)
+    }
+
+    fn layout(&mut self, max: usize) -> Layout {
+        let (size, align) = (self.size(max), self.align());
+        Layout::from_size_align(size, align).expect("a valid layout")
+    }
+}
+
+type Block = (NonNull<u8>, Layout);
+
+/// Random actions on about 300 live blocks: three sevenths allocate, three free, one reallocates,
+/// to at most three times the largest size.
+pub(crate) struct Actions {
+    random: Random,
+    max: usize,
+    blocks: Vec<Block>,
+}
+
+const LIVE: usize = 300;
+
+impl Actions {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { random: Random::new(1984), max, blocks: Vec::with_capacity(100_000) }
+    }
+
+    pub(crate) fn perform(&mut self, peer: &mut Peer<'_>, actions: usize) {
+        let Self { random, max, blocks } = self;
+        for _ in 0..actions {
+            let action = random.range(0, 7);
+            if action == 6 {
+                if !blocks.is_empty() {
+                    let index = random.range(0, blocks.len());
+                    let size = random.range(1, 3 * *max);
+                    reallocate(peer, &mut blocks[index], size);
+                }
+            } else if action < 3 || blocks.len() < LIVE {
+                let layout = random.layout(*max);
+                if let Some(block) = peer.allocate(layout) {
+                    blocks.push((block, layout));
+                }
+            } else {
+                let index = random.range(0, blocks.len());
+                let (block, layout) = blocks.swap_remove(index);
+                peer.free(block, layout);
+            }
+        }
+    }
+
+    /// Frees what is left.
+    pub(crate) fn finish(&mut self, peer: &mut Peer<'_>) {
+        for (block, layout) in self.blocks.drain(..) {
+            peer.free(block, layout);
+        }
+    }
+}
+
+/// Whether the block could be resized.
+fn reallocate(peer: &mut Peer<'_>, block: &mut Block, size: usize) -> bool {
+    let Some(moved) = peer.reallocate(block.0, block.1, size) else { return false };
+    let layout = Layout::from_size_align(size, block.1.align()).expect("a valid layout");
+    *block = (moved, layout);
+    true
+}
+
+/// A region to fill until a request fails: of ten actions, five allocate, one frees, and four
+/// reallocate or, without, do nothing.
+pub(crate) struct Filling {
+    pub(crate) name: &'static str,
+    pub(crate) region: usize,
+    max: usize,
+    /// Largest size of a reallocation; 0: there is none.
+    realloc_max: usize,
+}
+
+impl Filling {
+    /// talc's mix, and blocks of at most 200 bytes.
+    pub(crate) fn all() -> Vec<Self> {
+        let talc = |name, region, realloc_max| Self { name, region, max: 10_000, realloc_max };
+        let small = |name, realloc_max| Self { name, region: 16 << 20, max: 200, realloc_max };
+        vec![
+            talc("talc's, 128 MiB", 128 << 20, 100_000),
+            talc("talc's, 16 MiB", 16 << 20, 100_000),
+            talc("no realloc, 16", 16 << 20, 0),
+            small("≤ 200 B, realloc", 200),
+            small("≤ 200 B", 0),
+        ]
+    }
+
+    /// Whether an allocator fills the region in bearable time.
+    pub(crate) fn feasible(&self, name: &str) -> bool {
+        name != "linked_list_allocator" || self.max > 200 && self.region <= 16 << 20
+    }
+
+    /// Fills a region; the share of it that is requested at the first failure.
+    pub(crate) fn fill(&self, peer: &mut Peer<'_>, seed: u64) -> f64 {
+        let mut random = Random::new(seed + 1);
+        let mut blocks: Vec<Block> = Vec::new();
+        loop {
+            let succeeded = match random.range(0, 10) {
+                0..=4 => {
+                    let layout = random.layout(self.max);
+                    peer.allocate(layout).is_some_and(|block| {
+                        blocks.push((block, layout));
+                        true
+                    })
+                }
+                _ if blocks.is_empty() => true,
+                5 => {
+                    let index = random.range(0, blocks.len());
+                    let (block, layout) = blocks.swap_remove(index);
+                    peer.free(block, layout);
+                    true
+                }
+                _ if self.realloc_max == 0 => true,
+                _ => {
+                    let index = random.range(0, blocks.len());
+                    let size = random.range(1, self.realloc_max);
+                    reallocate(peer, &mut blocks[index], size)
+                }
+            };
+            if !succeeded {
+                let requested: usize = blocks.iter().map(|(_, layout)| layout.size()).sum();
+                return requested as f64 / self.region as f64;
+            }
+        }
+    }
+}
