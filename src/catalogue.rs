@@ -15,6 +15,7 @@
 
 use crate::fit::{self, BoundaryTagHeap};
 use crate::head_first::{self, ChunkUp, NoChunkUp, SpaceFitting};
+use crate::hybrid::{self, Constant, Hybrid};
 use crate::paged::{self, CurrentPage, LeftHeaders, Paged};
 
 #[cfg(all(feature = "std", unix))]
@@ -76,6 +77,19 @@ pub type NonHeadFirstChunkUp<S, M = ()> =
 
 /// BUDDY: blocks of powers of two, joined with their buddies when both are free (Knuth §2.5).
 pub use crate::buddy::Buddy;
+
+/// HCGEN: quick lists, segregated fits and best fit, with the generic setting (Hasan & Chang §3,
+/// Table 6).
+pub type HcGen<S, M = ()> = Hybrid<Constant<hybrid::Generic>, S, M>;
+
+/// HCMEM: as [`HcGen`], tuned for least memory (Hasan & Chang §5.2).
+pub type HcMem<S, M = ()> = Hybrid<Constant<hybrid::Memory>, S, M>;
+
+/// HCPERF: as [`HcGen`], tuned for most speed (Hasan & Chang §5.2).
+pub type HcPerf<S, M = ()> = Hybrid<Constant<hybrid::Performance>, S, M>;
+
+/// KINGSLEY: powers of two, never split nor joined (4.2BSD; Hasan & Chang §4.2).
+pub use crate::kingsley::Kingsley;
 
 /// RANDOM(B): from the current page; the next one at random among pages with free blocks (Brent
 /// §2.8).

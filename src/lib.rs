@@ -50,6 +50,8 @@
 //! | [`first_fit`] | FIRST-FIT in O(log n), and the heap below the pages |
 //! | [`fit`] | best, worst, first and next fit over a heap with boundary tags |
 //! | [`head_first`] | best fit with space-fitting, the unallocated region at the head |
+//! | [`hybrid`] | Hasan & Chang's tunable hybrid |
+//! | [`kingsley`] | Kingsley's powers of two |
 //! | [`paged`] | Brent's strategies |
 //! | [`page_heap`] | PAGEWISE, the default: small blocks in pages, the rest in a heap with tags |
 //! | [`buddy`] | binary buddies |
@@ -78,6 +80,8 @@ pub mod fit;
 #[cfg(feature = "std")]
 pub mod global;
 pub mod head_first;
+pub mod hybrid;
+pub mod kingsley;
 pub mod meter;
 pub mod nielsen;
 pub mod page_heap;

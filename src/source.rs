@@ -7,7 +7,8 @@
 //! ```
 //! The *extent* holds what is handed out. The *dedicated* memory holds page headers, left headers
 //! and tables, away from the pages they describe, so that bookkeeping touches few OS pages
-//! (Brent §4).
+//! (Brent §4). A source over an operating system may also *map* memory for a single block, apart
+//! from all this, and give it back on its own (Hasan & Chang §3.2).
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -15,6 +16,12 @@ use core::ops::Range;
 use core::ptr::NonNull;
 
 use crate::strategy::AllocError;
+
+#[cfg(all(feature = "std", unix))]
+mod mappings;
+
+/// Bytes below a mapped block that are its strategy's.
+pub(crate) const OWNERS: usize = 16;
 
 /// One range of addresses, used from both ends.
 ///
@@ -51,7 +58,32 @@ pub unsafe trait Source {
     /// Addresses of the dedicated memory. It lies above the extent.
     fn dedicated(&self) -> Range<usize>;
 
-    /// Bytes held: extent and dedicated memory.
+    /// Maps memory for a single block of this layout, apart from extent and dedicated memory, and
+    /// zeroed; returns the block with all of its length. The 16 bytes below it are the strategy's,
+    /// too. A source that has no such memory, as a fixed region, answers as if it had no more:
+    /// that is what happens unless an implementer does better.
+    ///
+    /// # Errors
+    /// [`AllocError::Exhausted`] if the system has no memory, or there is no system.
+    fn map(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        let _ = layout;
+        Err(AllocError::Exhausted)
+    }
+
+    /// Gives a mapped block back to the system.
+    ///
+    /// # Safety
+    /// The block was mapped by this source, and nothing of it is used any more.
+    unsafe fn unmap(&mut self, block: NonNull<u8>) {
+        let _ = block;
+    }
+
+    /// Calls `visit` for every mapping, in address order, with its addresses and its block's.
+    fn mapped(&self, visit: &mut dyn FnMut(Range<usize>, usize)) {
+        let _ = visit;
+    }
+
+    /// Bytes held: extent, dedicated memory and mappings.
     fn held(&self) -> usize {
         self.extent().len() + self.dedicated().len()
     }
@@ -165,12 +197,13 @@ unsafe impl Source for Region {
 }
 
 /// Address space reserved from the operating system, of which only what is touched takes memory.
-/// It is reserved at the first use and given back when the source is dropped.
+/// It is reserved at the first use and given back when the source is dropped, and so are mappings.
 #[cfg(all(feature = "std", unix))]
 #[derive(Debug)]
 pub struct Reserved {
     capacity: usize,
     region: Region,
+    mappings: mappings::Mappings,
 }
 
 #[cfg(all(feature = "std", unix))]
@@ -179,29 +212,16 @@ impl Reserved {
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
         // SAFETY: a region of no bytes hands out nothing.
-        Self { capacity, region: unsafe { Region::new(core::ptr::null_mut(), 0) } }
+        let region = unsafe { Region::new(core::ptr::null_mut(), 0) };
+        Self { capacity, region, mappings: mappings::Mappings::new() }
     }
 
     /// Makes the reservation if it was not made yet.
     fn reserve(&mut self) -> Result<&mut Region, AllocError> {
         if self.region.base.is_null() {
-            // SAFETY: a fresh anonymous mapping at an address of the kernel's choice touches no
-            // memory in use.
-            let base = unsafe {
-                libc::mmap(
-                    core::ptr::null_mut(),
-                    self.capacity,
-                    libc::PROT_READ | libc::PROT_WRITE,
-                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                    -1,
-                    0,
-                )
-            };
-            if base == libc::MAP_FAILED {
-                return Err(AllocError::Exhausted);
-            }
+            let base = map_anonymous(self.capacity)?;
             // SAFETY: the mapping is ours alone until `drop` unmaps it.
-            self.region = unsafe { Region::zeroed(base.cast(), self.capacity) };
+            self.region = unsafe { Region::zeroed(base.as_ptr(), self.capacity) };
         }
         Ok(&mut self.region)
     }
@@ -230,6 +250,44 @@ unsafe impl Source for Reserved {
     fn dedicated(&self) -> Range<usize> {
         self.region.dedicated()
     }
+
+    fn map(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.mappings.map(layout)
+    }
+
+    unsafe fn unmap(&mut self, block: NonNull<u8>) {
+        // SAFETY: passed on.
+        unsafe { self.mappings.unmap(block) };
+    }
+
+    fn mapped(&self, visit: &mut dyn FnMut(Range<usize>, usize)) {
+        self.mappings.each(visit);
+    }
+
+    fn held(&self) -> usize {
+        self.region.held() + self.mappings.held()
+    }
+}
+
+/// A fresh mapping of so many zeroed bytes at an address of the kernel's choice, of which only what
+/// is touched takes memory.
+#[cfg(all(feature = "std", unix))]
+fn map_anonymous(bytes: usize) -> Result<NonNull<u8>, AllocError> {
+    // SAFETY: a fresh anonymous mapping touches no memory in use.
+    let base = unsafe {
+        libc::mmap(
+            core::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(AllocError::Exhausted);
+    }
+    NonNull::new(base.cast()).ok_or(AllocError::Exhausted)
 }
 
 #[cfg(all(feature = "std", unix))]

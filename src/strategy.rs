@@ -75,18 +75,8 @@ pub unsafe trait Strategy {
         if let Some(resized) = unsafe { self.resize_in_place(block, layout, new_size) } {
             return Ok(resized);
         }
-        // SAFETY: the caller promises that the rounded size does not overflow, and `layout` has a
-        // valid alignment.
-        let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
-        let moved = self.allocate(new_layout)?;
-        // SAFETY: both blocks are in use, hence disjoint, and at least `len` bytes long; the old
-        // one is freed once and not used after.
-        unsafe {
-            let len = layout.size().min(new_size);
-            moved.cast::<u8>().copy_from_nonoverlapping(block, len);
-            self.deallocate(block, layout);
-        }
-        Ok(moved)
+        // SAFETY: passed on.
+        unsafe { relocate(self, block, layout, new_size) }
     }
 
     /// Whether a block in use starts at `block` which `layout` could have asked for. `layout` is
@@ -119,6 +109,34 @@ pub unsafe trait Strategy {
     /// # Errors
     /// The first invariant found violated, and where.
     fn audit(&self) -> Result<(), Fault>;
+}
+
+/// Moves a block's contents to another of `new_size` bytes, and frees it. On an error the block is
+/// untouched.
+///
+/// # Errors
+/// As [`Strategy::allocate`].
+///
+/// # Safety
+/// As for [`Strategy::reallocate`].
+pub(crate) unsafe fn relocate<S: Strategy + ?Sized>(
+    strategy: &mut S,
+    block: NonNull<u8>,
+    layout: Layout,
+    new_size: usize,
+) -> Result<NonNull<[u8]>, AllocError> {
+    // SAFETY: the caller promises that the rounded size does not overflow, and `layout` has a valid
+    // alignment.
+    let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
+    let moved = strategy.allocate(new_layout)?;
+    // SAFETY: both blocks are in use, hence disjoint, and at least `len` bytes long; the old one is
+    // freed once and not used after.
+    unsafe {
+        let len = layout.size().min(new_size);
+        moved.cast::<u8>().copy_from_nonoverlapping(block, len);
+        strategy.deallocate(block, layout);
+    }
+    Ok(moved)
 }
 
 /// The block that serves a layout of size 0.

@@ -14,10 +14,13 @@
 //! H: size in cells and the flags IN_USE, PREV_IN_USE; F: size in cells; H' is the header of the
 //! next block. A link is the start of another block, or [`NONE`]. Nothing but the four words is
 //! ever written, so tags may be rewritten while links are still to be read. A heap whose blocks have
-//! an owner keeps it where F would be, and hands out 4 bytes less.
+//! an owner keeps it where F would be, and hands out 4 bytes less. A free block of two cells or more
+//! has room for two further links.
 //!
 //! The 30 bits of a size bound a heap to 16 GiB. In return the least block takes 16 bytes, free or
 //! not, where pointers and words of 64 bits would take 32.
+
+use core::ptr::NonNull;
 
 use bitflags::bitflags;
 
@@ -86,11 +89,33 @@ impl Block {
     }
 }
 
-/// Which link of a free block.
+/// The length in cells of a block in use, whichever cells it is of; 0 if it has no cells but a
+/// header as [`mark_foreign`] writes it.
+///
+/// # Safety
+/// The contents of such a block start there.
+#[inline(always)]
+pub(crate) unsafe fn len_at(contents: NonNull<u8>) -> u32 {
+    // SAFETY: the word before a block's contents is its header.
+    Tag(unsafe { contents.byte_offset(HEADER).cast::<u32>().read() }).len()
+}
+
+/// Writes a header before contents that lie in no cells.
+///
+/// # Safety
+/// The word before is the block's, aligned.
+pub(crate) unsafe fn mark_foreign(contents: NonNull<u8>) {
+    // SAFETY: the caller's promise.
+    unsafe { contents.byte_offset(HEADER).cast::<u32>().write(Tag::new(0, Flags::IN_USE).0) };
+}
+
+/// Which link of a free block; a block of one cell has two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     First,
     Second,
+    Third,
+    Fourth,
 }
 
 /// The cells of a heap: the one place that reads and writes tags.
@@ -287,11 +312,43 @@ impl Cells {
         self.set_prev(block.end(), false);
     }
 
+    /// Makes cells a *withheld* block: not in use, but the block above takes it to be, so that
+    /// neither joins the other. The block below is in use or withheld; the one above has its header
+    /// already.
+    #[inline(always)]
+    pub(crate) fn put_withheld(&mut self, block: Block) {
+        self.write(block.start, HEADER, Tag::new(block.len, Flags::PREV_IN_USE).0);
+        self.set_prev(block.end(), true);
+    }
+
+    /// Marks a withheld block as in use, or the other way round; the block above is not told.
+    #[inline(always)]
+    pub(crate) fn set_in_use(&mut self, start: u32, in_use: bool) {
+        let tag = self.tag(start);
+        let mut flags = tag.flags();
+        flags.set(Flags::IN_USE, in_use);
+        self.write(start, HEADER, Tag::new(tag.len(), flags).0);
+    }
+
     /// Writes the last header: an empty block in use, so that nothing is looked for above.
     pub(crate) fn put_end(&mut self, prev_in_use: bool) {
+        self.put_border(self.end, prev_in_use);
+    }
+
+    /// Writes a header that stands for the end of the blocks, though there are cells above: as
+    /// [`put_end`](Self::put_end).
+    #[inline(always)]
+    pub(crate) fn put_border(&mut self, start: u32, prev_in_use: bool) {
         let mut flags = Flags::IN_USE;
         flags.set(Flags::PREV_IN_USE, prev_in_use);
-        self.write(self.end, HEADER, Tag::new(0, flags).0);
+        self.write(start, HEADER, Tag::new(0, flags).0);
+    }
+
+    /// Writes a header within a block in use, before contents that do not start where the block
+    /// does but `offset` cells above: PREV_IN_USE, which every real header has where it is looked
+    /// for, is missing.
+    pub(crate) fn put_offset(&mut self, start: u32, offset: u32) {
+        self.write(start, HEADER, Tag::new(offset, Flags::IN_USE).0);
     }
 
     /// Splits the lower `len` cells off a free block, whose neighbours are in use, as a block in

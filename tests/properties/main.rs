@@ -117,4 +117,5 @@ mod by_name;
 mod default;
 mod fit;
 mod head_first;
+mod hybrid;
 mod nielsen;

@@ -8,6 +8,7 @@ mod brent;
 mod default;
 mod fit;
 mod head_first;
+mod hybrid;
 mod nielsen;
 
 use crate::Strategy;
@@ -81,6 +82,7 @@ const FAMILIES: &[Family] = &[
     Family { name: "fits", source: "Knuth §2.5; Hasan & Chang 2006 §2", entries: fit::ENTRIES },
     Family { name: "nielsen", source: "Nielsen 1977", entries: nielsen::ENTRIES },
     Family { name: "head-firsts", source: "Hakarsa 2024", entries: head_first::ENTRIES },
+    Family { name: "hasan", source: "Hasan & Chang 2006", entries: hybrid::ENTRIES },
     Family { name: "default", source: "made of the papers' best", entries: default::ENTRIES },
 ];
 

@@ -1,0 +1,230 @@
+//! The parameters of §3 of the paper, and the settings it gives for them.
+//!
+//! A setting is a [`Config`]. A heap reads it at run time, where it can be changed at any moment, or
+//! has it built in as a constant ([`Parameters`]), and then the compiler leaves out what is turned
+//! off.
+//!
+//! The paper's machine has words of 4 bytes. Here sizes of blocks are twice as large, as are the
+//! program's own objects: its multiples of 8 are ours of 16, its QL_HIGH of 72 is 144, its 127 lists
+//! for blocks up to 1 KiB end at 2,032 bytes. Amounts of memory taken from the system are as they
+//! were.
+
+use core::fmt;
+
+use super::lists::LISTS;
+use super::sealed::Sealed;
+use crate::block::tag::{CELL, MAX_CELLS};
+
+/// Parameters of the hybrid allocator. All sizes in bytes; sizes of blocks count the header of 4
+/// bytes.
+///
+/// ```
+/// use pagewise::hybrid::Config;
+///
+/// // As Table 7 has espresso, tuned for speed.
+/// let espresso = Config { coalesce: false, coalesce_ql: false, ..Config::generic() };
+/// assert!(espresso.check().is_ok());
+/// assert!(Config { ql_high: 100, ..espresso }.check().is_err(), "not a multiple of 16");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// QL_HIGH: the largest block kept on quick lists, a multiple of 16 up to 2,032 (§3.4, §3.10).
+    pub ql_high: usize,
+    /// COALESCE: join medium blocks when no free block is large enough, until one is (§3.7). Large
+    /// blocks are joined in any case.
+    pub coalesce: bool,
+    /// COALESCE_QL: join all free blocks, those of the quick lists included, when that fails and
+    /// more is held than [`threshold`](Self::threshold) allows (§3.8).
+    pub coalesce_ql: bool,
+    /// What may be held, in percent of the most bytes that were in use, before COALESCE_QL, or
+    /// large blocks without COALESCE, are joined; at least 100 (§3.3, §3.8).
+    pub threshold: u32,
+    /// COALESCE_IN_FREE: join all free blocks when a free leaves fewer than
+    /// [`few_blocks`](Self::few_blocks) in use and more than [`much_held`](Self::much_held) bytes
+    /// are held (§3.11).
+    pub coalesce_in_free: bool,
+    /// The number of blocks for COALESCE_IN_FREE.
+    pub few_blocks: usize,
+    /// The bytes held for COALESCE_IN_FREE.
+    pub much_held: usize,
+    /// SPLIT: search for a larger free block, and split it, when there is none of the size asked for
+    /// or the next (§3.6). Large requests split in any case.
+    pub split: bool,
+    /// MONITOR: keep the [`Monitor`](super::Monitor)'s figures (§3.11).
+    pub monitor: bool,
+    /// Most blocks that are made from the rest of a block that was split for a small request, and
+    /// put on its quick list (§3.10).
+    pub preallocate: u32,
+    /// Requests of so many bytes and more get a mapping of their own where the source has such
+    /// ([`Source::map`](crate::source::Source::map)), not a block of the heap (§3.2); `usize::MAX`:
+    /// never.
+    pub mmap_threshold: usize,
+    /// The heap grows by multiples of so many bytes, a multiple of 16 (§3.9).
+    pub growth: usize,
+}
+
+impl Config {
+    /// HCgen, the generic setting (Table 6), with the values that §3 names.
+    #[must_use]
+    pub const fn generic() -> Self {
+        Self {
+            ql_high: 2 * 72,
+            coalesce: true,
+            coalesce_ql: true,
+            threshold: 106,
+            coalesce_in_free: false,
+            few_blocks: 10,
+            much_held: 100 << 10,
+            split: true,
+            monitor: true,
+            preallocate: 100,
+            mmap_threshold: 100 << 10,
+            growth: 8 << 10,
+        }
+    }
+
+    /// HCmem, for least memory: everything that joins free blocks is on (§5.2; ghostscript and
+    /// espresso in Table 7).
+    #[must_use]
+    pub const fn memory() -> Self {
+        Self { coalesce_in_free: true, monitor: false, ..Self::generic() }
+    }
+
+    /// HCperf, for most speed: no joining but that of large blocks (§5.2; espresso, cfrac, electric
+    /// and groff in Table 7).
+    #[must_use]
+    pub const fn performance() -> Self {
+        Self { coalesce: false, coalesce_ql: false, monitor: false, ..Self::generic() }
+    }
+
+    /// Checks that the parameters make sense.
+    ///
+    /// # Errors
+    /// The first parameter that is out of its range.
+    pub const fn check(&self) -> Result<(), ConfigError> {
+        if !self.ql_high.is_multiple_of(CELL) || self.ql_high > (LISTS - 1) * CELL {
+            return Err(ConfigError::QlHigh);
+        }
+        if self.threshold < 100 {
+            return Err(ConfigError::Threshold);
+        }
+        if self.growth == 0
+            || !self.growth.is_multiple_of(CELL)
+            || self.growth / CELL >= MAX_CELLS as usize
+        {
+            return Err(ConfigError::Growth);
+        }
+        Ok(())
+    }
+
+    /// QL_HIGH in cells.
+    #[inline(always)]
+    pub(super) const fn ql_cells(&self) -> u32 {
+        (self.ql_high / CELL) as u32
+    }
+
+    /// The growth unit in cells.
+    pub(super) const fn growth_cells(&self) -> u32 {
+        (self.growth / CELL) as u32
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::generic()
+    }
+}
+
+/// A parameter that is out of its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfigError {
+    /// QL_HIGH is not a multiple of 16 up to 2,032.
+    QlHigh,
+    /// The threshold is below 100 %.
+    Threshold,
+    /// The growth unit is not a multiple of 16, or is 0 or 16 GiB and more.
+    Growth,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::QlHigh => "QL_HIGH must be a multiple of 16 up to 2032",
+            Self::Threshold => "the threshold must be at least 100 %",
+            Self::Growth => "the growth unit must be a multiple of 16 below 16 GiB, and not 0",
+        })
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
+/// Where a heap has its parameters from: a [`Config`] of its own, or a [`Constant`].
+pub trait Tuning: Sealed {
+    /// The parameters.
+    fn config(&self) -> &Config;
+}
+
+impl Sealed for Config {}
+
+impl Tuning for Config {
+    #[inline(always)]
+    fn config(&self) -> &Config {
+        self
+    }
+}
+
+/// A setting as a constant.
+///
+/// ```
+/// use pagewise::hybrid::{Config, Constant, Hybrid, Parameters};
+/// use pagewise::source::Region;
+///
+/// struct Gawk;
+/// impl Parameters for Gawk {
+///     // As Table 7 has it, tuned for speed.
+///     const CONFIG: Config = Config { coalesce: true, ql_high: 2 * 264, ..Config::performance() };
+/// }
+/// type Heap = Hybrid<Constant<Gawk>, Region>;
+/// # let _: Option<Heap> = None;
+/// ```
+pub trait Parameters {
+    /// The parameters; a heap with such that make no sense does not compile.
+    const CONFIG: Config;
+}
+
+/// The parameters of `P`, built in.
+#[derive(Debug)]
+pub struct Constant<P>(pub(super) core::marker::PhantomData<fn() -> P>);
+
+impl<P> Sealed for Constant<P> {}
+
+impl<P: Parameters> Tuning for Constant<P> {
+    #[inline(always)]
+    fn config(&self) -> &Config {
+        const { &P::CONFIG }
+    }
+}
+
+/// HCgen: [`Config::generic`].
+#[derive(Debug)]
+pub struct Generic;
+
+/// HCmem: [`Config::memory`].
+#[derive(Debug)]
+pub struct Memory;
+
+/// HCperf: [`Config::performance`].
+#[derive(Debug)]
+pub struct Performance;
+
+impl Parameters for Generic {
+    const CONFIG: Config = Config::generic();
+}
+
+impl Parameters for Memory {
+    const CONFIG: Config = Config::memory();
+}
+
+impl Parameters for Performance {
+    const CONFIG: Config = Config::performance();
+}

@@ -1,0 +1,233 @@
+//! The contiguous heap: blocks with boundary tags, and the wilderness above them (§3.1, §3.9).
+//!
+//! ```text
+//! origin                                              top               limit
+//!  | gap [H]| in use [H]| withheld [H]| free [F][H]| … [H'| wilderness    | extend ▶
+//!            1
+//! ```
+//! The tags are told of in `block/tag.rs`. Unlike in the fits, two free blocks may be neighbours:
+//! that is what is left for later. The *wilderness* has never been a block; it is on no list, and
+//! blocks are cut from its lower end when nothing else will do. H' ends the blocks below it: an
+//! empty block in use.
+//!
+//! Invariants:
+//! - blocks tile the cells from 1 to `top`, where the empty block in use is;
+//! - a block is in use; or *withheld*, that is, on the quick list of its size, and the block above
+//!   takes it to be in use; or free: on the list of its size, its size in its footer, and the block
+//!   above knows that;
+//! - of two neighbours that are free, one at least waits to be joined.
+
+use super::config::Config;
+use super::lists::{Lists, State, Taken};
+use super::monitor::Monitor;
+use super::quick::Quick;
+use crate::block::tag::{Block, CELL, Cells, MAX_CELLS, TAG};
+use crate::meter::Meter;
+use crate::source::Source;
+use crate::strategy::AllocError;
+
+/// The heap.
+#[derive(Debug)]
+pub(super) struct Heap {
+    pub(super) cells: Cells,
+    /// Where the wilderness starts.
+    pub(super) top: u32,
+    pub(super) quick: Quick,
+    pub(super) lists: Lists,
+    /// The most bytes in use, tags included, at any time this was asked for: what the threshold
+    /// is a percentage of.
+    pub(super) most_in_use: usize,
+    /// How many blocks had been freed when all free blocks were joined last.
+    pub(super) frees_at_join: u64,
+    pub(super) monitor: Monitor,
+}
+
+/// What the heap works with, but does not own.
+pub(super) struct Context<'c, S, M> {
+    pub(super) config: &'c Config,
+    pub(super) source: &'c mut S,
+    pub(super) meter: &'c M,
+    /// Bytes in use now, tags included.
+    pub(super) in_use: usize,
+    /// Blocks freed since the beginning.
+    pub(super) frees: u64,
+}
+
+/// Cells of the block that holds this many bytes, or `None` if none does.
+#[inline(always)]
+pub(super) fn cells_for(bytes: usize) -> Option<u32> {
+    let cells = bytes.checked_add(TAG)?.div_ceil(CELL);
+    u32::try_from(cells).ok().filter(|&cells| cells < MAX_CELLS)
+}
+
+/// Bytes that a block of this many cells holds.
+#[inline(always)]
+pub(super) fn bytes(len: u32) -> usize {
+    len as usize * CELL - TAG
+}
+
+impl Heap {
+    pub(super) const fn new() -> Self {
+        Self {
+            cells: Cells::new(),
+            top: 0,
+            quick: Quick::new(),
+            lists: Lists::new(),
+            most_in_use: 0,
+            frees_at_join: 0,
+            monitor: Monitor::new(),
+        }
+    }
+
+    /// Puts the first `len` cells of a free block to use, and splits the rest off. A rest of one
+    /// cell stays with the block, as the paper leaves 8 bytes (§3.8).
+    pub(super) fn serve<M: Meter>(&mut self, taken: Taken, len: u32, meter: &M) -> Block {
+        let (used, rest) = split(taken.block, len);
+        let prev_in_use = self.cells.prev_is_in_use(used.start);
+        self.cells.put_in_use(used, prev_in_use);
+        if let Some(rest) = rest {
+            self.monitor.splits += 1;
+            self.cells.put_free_unjoined(rest, true);
+            self.lists.insert(rest, taken.state, &mut self.cells, meter);
+        }
+        used
+    }
+
+    /// As [`serve`](Self::serve), for a small block: of the rest, up to `most` further blocks are
+    /// made and put on the quick list, the lowest first (§3.10).
+    pub(super) fn serve_small<M: Meter>(
+        &mut self,
+        taken: Taken,
+        len: u32,
+        most: u32,
+        meter: &M,
+    ) -> Block {
+        let more = (taken.block.len / len - 1).min(most);
+        let run = Block { start: taken.block.start, len: len * (more + 1) };
+        if more == 0 {
+            return self.serve(taken, len, meter);
+        }
+        // A last block of one cell more would be of another size.
+        let rest = Block { start: run.end(), len: taken.block.len - run.len };
+        let prev_in_use = self.cells.prev_is_in_use(run.start);
+        self.monitor.splits += 1;
+        self.monitor.preallocated += u64::from(more);
+        if rest.len > 0 {
+            self.cells.put_free_unjoined(rest, true);
+            self.lists.insert(rest, taken.state, &mut self.cells, meter);
+        }
+        for place in (1..=more).rev() {
+            let block = Block { start: run.start + place * len, len };
+            self.cells.put_withheld(block);
+            self.quick.link(block.start, len, &mut self.cells, meter);
+        }
+        let used = Block { start: run.start, len };
+        self.cells.put_in_use(used, prev_in_use);
+        used
+    }
+
+    /// Frees a block in use, or a part of one whose header is not written yet; the block below is
+    /// not free exactly if `prev_in_use`.
+    pub(super) fn release<M: Meter>(&mut self, block: Block, prev_in_use: bool, meter: &M) {
+        self.cells.put_free_unjoined(block, prev_in_use);
+        self.lists.insert(block, State::Waiting, &mut self.cells, meter);
+    }
+
+    /// Leaves of a block in use only `kept`, with at most one cell more, and frees what is below
+    /// and above that.
+    pub(super) fn trim<M: Meter>(&mut self, block: Block, kept: Block, meter: &M) -> Block {
+        let prev_in_use = self.cells.prev_is_in_use(block.start);
+        let below = Block { start: block.start, len: kept.start - block.start };
+        let (kept, above) =
+            split(Block { start: kept.start, len: block.end() - kept.start }, kept.len);
+        if let Some(above) = above {
+            self.release(above, true, meter);
+        }
+        self.cells.put_in_use(kept, prev_in_use || below.len > 0);
+        if below.len > 0 {
+            self.release(below, prev_in_use, meter);
+        }
+        kept
+    }
+
+    /// The free block that starts at `start`, if one does.
+    pub(super) fn free_at(&self, start: u32) -> Option<Block> {
+        let above = self.cells.free_above(start)?;
+        (!self.cells.prev_is_in_use(above.end())).then_some(above)
+    }
+
+    /// Cuts a block from the wilderness, which grows if it must.
+    pub(super) fn cut<S: Source, M: Meter>(
+        &mut self,
+        len: u32,
+        context: &mut Context<'_, S, M>,
+    ) -> Result<Block, AllocError> {
+        if self.cells.end() - self.top < len {
+            self.widen(context.meter);
+            self.grow(len, context)?;
+        }
+        let block = Block { start: self.top, len };
+        context.meter.touch(self.cells.header(block.start));
+        let prev_in_use = self.cells.prev_is_in_use(block.start);
+        self.top += len;
+        self.cells.put_border(self.top, true);
+        self.cells.put_in_use(block, prev_in_use);
+        Ok(block)
+    }
+
+    /// Expands the wilderness downwards over the free blocks below it.
+    fn widen<M: Meter>(&mut self, meter: &M) {
+        while self.top > 0
+            && let Some(below) = self.cells.free_below(self.top)
+        {
+            self.lists.remove(below, &mut self.cells, meter);
+            self.top = below.start;
+            let prev_in_use = self.cells.prev_is_in_use(below.start);
+            self.cells.put_border(self.top, prev_in_use);
+        }
+    }
+
+    /// Takes memory from the source until the wilderness has `len` cells: by the growth unit, or
+    /// just as much if there is no more.
+    pub(super) fn grow<S: Source, M: Meter>(
+        &mut self,
+        len: u32,
+        context: &mut Context<'_, S, M>,
+    ) -> Result<(), AllocError> {
+        // Cell 0 has the first block's header.
+        let wanted = self.top.max(1).checked_add(len).ok_or(AllocError::Exhausted)?;
+        if wanted <= self.cells.end() {
+            return Ok(());
+        }
+        let missing = wanted - self.cells.end();
+        let rounded = missing.checked_next_multiple_of(context.config.growth_cells());
+        rounded
+            .and_then(|cells| self.append(cells, context.source).ok())
+            .map_or_else(|| self.append(missing, context.source), Ok)?;
+        self.monitor.growths += 1;
+        Ok(())
+    }
+
+    /// Takes so many cells from the source.
+    fn append<S: Source>(&mut self, cells: u32, source: &mut S) -> Result<(), AllocError> {
+        let end = self.cells.end().checked_add(cells).filter(|&end| end <= MAX_CELLS);
+        let end = end.ok_or(AllocError::Exhausted)?;
+        let memory = source.extend(cells as usize * CELL, CELL)?;
+        let is_first = self.cells.end() == 0;
+        let origin = if is_first { memory.as_ptr() } else { self.cells.origin() };
+        // SAFETY: the source's extent is the heap's alone, and grows where it ended.
+        unsafe { self.cells.extend(origin, end) };
+        if is_first {
+            self.top = 1;
+            self.cells.put_border(self.top, true);
+        }
+        Ok(())
+    }
+}
+
+/// The first `len` cells of a block and the rest, which is left with them if it is one cell.
+fn split(block: Block, len: u32) -> (Block, Option<Block>) {
+    let used = Block { start: block.start, len };
+    let rest = Block { start: used.end(), len: block.len - len };
+    if rest.len > 1 { (used, Some(rest)) } else { (block, None) }
+}

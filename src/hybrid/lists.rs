@@ -1,0 +1,286 @@
+//! Free blocks that may be split and joined: a list for each size up to 127 cells, a tree above,
+//! and a bit for each list that is not empty (§3.3–3.5).
+//!
+//! ```text
+//! free    0 0 1 0 0 1 … 1          bit n: there are free blocks of n cells
+//! waiting 0 0 1 0 0 0 … 1          bit n: … that wait for being joined with their neighbours
+//! heads       ● ●   ●   ●          for each size: the waiting ones, and the joined
+//! large   tree by size, then address; list of those that wait
+//! ```
+//! A block just freed waits; a block that was joined with its neighbours, or is the rest of one
+//! that was, does not. So joining looks only at blocks freed since the last time.
+//!
+//! The paper keeps the large blocks on one list, of which best fit looks at every item. A treap
+//! finds the same size in O(log n), the lowest block of that size instead of the latest.
+
+use crate::block::tag::{Block, CELL, Cells, Link, NONE};
+use crate::fit::{Best, Policy};
+use crate::meter::Meter;
+use crate::strategy::Fault;
+
+/// Lists by size in cells; list 0 stays empty. Blocks of so many cells and more are large.
+pub(super) const LISTS: usize = 128;
+
+/// The links of a list of one size.
+const PREV: Link = Link::First;
+const NEXT: Link = Link::Second;
+/// The links of the list of large blocks that wait; the tree has the first two. A large block that
+/// does not wait is its own PREV_LARGE.
+const PREV_LARGE: Link = Link::Third;
+const NEXT_LARGE: Link = Link::Fourth;
+
+/// Whether a free block may have free neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It was freed and not looked at since.
+    Waiting,
+    /// It was joined with the neighbours that were free.
+    Joined,
+}
+
+/// A free block taken off its list, and what it was like there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    pub(super) block: Block,
+    pub(super) state: State,
+}
+
+/// The lists. Invariants:
+/// - bit n of `free` is set iff one of the two lists of n cells is not empty, bit n of `waiting`
+///   iff the first is not;
+/// - a list has the free blocks of its size and state, each once, and PREV undoes NEXT;
+/// - `large` has the free blocks of 128 cells and more, the list at `waiting_large` those that wait.
+#[derive(Debug)]
+pub(super) struct Lists {
+    free: u128,
+    waiting: u128,
+    /// For each size the first that waits, and the first that does not.
+    heads: [[u32; 2]; LISTS],
+    large: Best,
+    waiting_large: u32,
+}
+
+impl Lists {
+    pub(super) const fn new() -> Self {
+        Self {
+            free: 0,
+            waiting: 0,
+            heads: [[NONE; 2]; LISTS],
+            large: Best::EMPTY,
+            waiting_large: NONE,
+        }
+    }
+
+    /// Puts a free block on its list, whose tags are written.
+    pub(super) fn insert<M: Meter>(
+        &mut self,
+        block: Block,
+        state: State,
+        cells: &mut Cells,
+        meter: &M,
+    ) {
+        let Block { start, len } = block;
+        if len as usize >= LISTS {
+            return self.insert_large(block, state, cells, meter);
+        }
+        let head = &mut self.heads[len as usize][state as usize];
+        let next = core::mem::replace(head, start);
+        cells.set_link(start, PREV, NONE);
+        cells.set_link(start, NEXT, next);
+        if next != NONE {
+            cells.set_link(next, PREV, start);
+        }
+        meter.link_double(cells.header(start));
+        self.free |= 1 << len;
+        if state == State::Waiting {
+            self.waiting |= 1 << len;
+        }
+    }
+
+    /// Takes a free block off its list. Its tags and links are as they were put there.
+    pub(super) fn remove<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) {
+        let Block { start, len } = block;
+        if len as usize >= LISTS {
+            self.remove_large(block, cells, meter);
+            return;
+        }
+        let (prev, next) = (cells.link(start, PREV), cells.link(start, NEXT));
+        if next != NONE {
+            cells.set_link(next, PREV, prev);
+        }
+        if prev != NONE {
+            cells.set_link(prev, NEXT, next);
+            return;
+        }
+        let heads = &mut self.heads[len as usize];
+        heads[usize::from(heads[0] != start)] = next;
+        if heads[0] == NONE {
+            self.waiting &= !(1 << len);
+            if heads[1] == NONE {
+                self.free &= !(1 << len);
+            }
+        }
+    }
+
+    /// A free block for `len` cells: of that size or the next; else, if a larger one may be
+    /// `split`, of the next size there is, and among large ones the smallest that fits.
+    pub(super) fn find<M: Meter>(
+        &mut self,
+        len: u32,
+        split: bool,
+        cells: &mut Cells,
+        meter: &M,
+    ) -> Option<Taken> {
+        if (len as usize) < LISTS {
+            let fitting = self.free >> len;
+            if fitting & 0b11 == 0 && !split {
+                return None;
+            }
+            if fitting != 0 {
+                return Some(self.first_of(len + fitting.trailing_zeros(), cells, meter));
+            }
+        }
+        let (block, _) = self.large.find(len, CELL, cells, meter)?;
+        let state = self.remove_large(block, cells, meter);
+        Some(Taken { block, state })
+    }
+
+    /// The first block of a size of which there are; one that waits, if one does.
+    fn first_of<M: Meter>(&mut self, len: u32, cells: &mut Cells, meter: &M) -> Taken {
+        let [waiting, joined] = self.heads[len as usize];
+        let (start, state) =
+            if waiting == NONE { (joined, State::Joined) } else { (waiting, State::Waiting) };
+        meter.visit(cells.header(start));
+        let block = Block { start, len };
+        self.remove(block, cells, meter);
+        Taken { block, state }
+    }
+
+    /// Takes a block that waits, of the largest size below `below` cells of which one does.
+    pub(super) fn waiting_below<M: Meter>(
+        &mut self,
+        below: u32,
+        cells: &mut Cells,
+        meter: &M,
+    ) -> Option<Block> {
+        let smaller = if below as usize >= LISTS { u128::MAX } else { (1 << below) - 1 };
+        let candidates = self.waiting & smaller;
+        if candidates == 0 {
+            return None;
+        }
+        let len = LISTS as u32 - 1 - candidates.leading_zeros();
+        let block = Block { start: self.heads[len as usize][0], len };
+        meter.visit(cells.header(block.start));
+        self.remove(block, cells, meter);
+        Some(block)
+    }
+
+    /// Takes a large block that waits.
+    pub(super) fn waiting_large<M: Meter>(
+        &mut self,
+        cells: &mut Cells,
+        meter: &M,
+    ) -> Option<Block> {
+        if self.waiting_large == NONE {
+            return None;
+        }
+        let block = cells.block(self.waiting_large);
+        meter.visit(cells.header(block.start));
+        self.remove_large(block, cells, meter);
+        Some(block)
+    }
+
+    fn insert_large<M: Meter>(&mut self, block: Block, state: State, cells: &mut Cells, meter: &M) {
+        let start = block.start;
+        self.large.insert(block, cells, meter);
+        if state == State::Joined {
+            cells.set_link(start, PREV_LARGE, start);
+            return;
+        }
+        let next = core::mem::replace(&mut self.waiting_large, start);
+        cells.set_link(start, PREV_LARGE, NONE);
+        cells.set_link(start, NEXT_LARGE, next);
+        if next != NONE {
+            cells.set_link(next, PREV_LARGE, start);
+        }
+        meter.link_double(cells.header(start));
+    }
+
+    fn remove_large<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) -> State {
+        let start = block.start;
+        self.large.remove(block, cells, meter);
+        let prev = cells.link(start, PREV_LARGE);
+        if prev == start {
+            return State::Joined;
+        }
+        let next = cells.link(start, NEXT_LARGE);
+        if next != NONE {
+            cells.set_link(next, PREV_LARGE, prev);
+        }
+        if prev == NONE {
+            self.waiting_large = next;
+        } else {
+            cells.set_link(prev, NEXT_LARGE, next);
+        }
+        State::Waiting
+    }
+
+    /// Checks the lists against the free blocks there are: how many of each size, and how many
+    /// large ones.
+    pub(super) fn audit(
+        &self,
+        free: &[u32; LISTS],
+        large: u32,
+        cells: &Cells,
+    ) -> Result<(), Fault> {
+        let origin = cells.origin().addr();
+        for (len, (heads, &count)) in self.heads.iter().zip(free).enumerate() {
+            let bits = (self.free >> len & 1 == 1, self.waiting >> len & 1 == 1);
+            let known = bits == (*heads != [NONE; 2], heads[0] != NONE);
+            Fault::unless(known, "a bit is set iff its list is not empty", origin)?;
+            let mut members = 0;
+            for &head in heads {
+                Self::audit_list(head, [PREV, NEXT], cells, &mut |block| {
+                    members += 1;
+                    members <= count && block.len as usize == len
+                })?;
+            }
+            Fault::unless(members == count, "a free block is on the list of its size", origin)?;
+        }
+        let (mut members, mut waiting) = (0, 0);
+        self.large.audit(cells, &mut |block| {
+            members += 1;
+            waiting += u32::from(cells.link(block.start, PREV_LARGE) != block.start);
+        })?;
+        Fault::unless(members == large, "a large free block is in the tree", origin)?;
+        let mut listed = 0;
+        Self::audit_list(self.waiting_large, [PREV_LARGE, NEXT_LARGE], cells, &mut |block| {
+            listed += 1;
+            listed <= waiting && block.len as usize >= LISTS
+        })?;
+        Fault::unless(listed == waiting, "a large block that waits is on the list", origin)
+    }
+
+    /// Checks one list, whose members must please `belongs`.
+    fn audit_list(
+        head: u32,
+        [prev, next]: [Link; 2],
+        cells: &Cells,
+        belongs: &mut dyn FnMut(Block) -> bool,
+    ) -> Result<(), Fault> {
+        let (mut last, mut node) = (NONE, head);
+        while node != NONE {
+            let at = cells.contents(node).addr();
+            Fault::unless(node < cells.end(), "a link leads to a block", at)?;
+            Fault::unless(!cells.is_in_use(node), "a block on a list is free", at)?;
+            Fault::unless(cells.link(node, prev) == last, "PREV undoes NEXT", at)?;
+            Fault::unless(
+                belongs(cells.block(node)),
+                "a list has each block of its size once",
+                at,
+            )?;
+            (last, node) = (node, cells.link(node, next));
+        }
+        Ok(())
+    }
+}

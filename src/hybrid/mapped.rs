@@ -1,0 +1,61 @@
+//! Blocks outside the contiguous heap: large requests get a mapping of their own, and give it back
+//! to the system when they are freed (§3.2).
+//!
+//! Whether there are such is the source's affair ([`Source::map`]): over a fixed region there are
+//! none, and the heap serves requests of any size.
+//!
+//! ```text
+//!  | … the source's … | length of the block   …  [H]| contents …
+//! ```
+//! H is the header of a block of no cells, as no block of the heap has it.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use crate::block::tag;
+use crate::source::{OWNERS, Source};
+use crate::strategy::AllocError;
+use crate::walk::{Span, SpanKind};
+
+/// Maps a block; returns it with all its length.
+pub(super) fn map<S: Source>(source: &mut S, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    let mapped = source.map(layout)?;
+    let block = mapped.cast::<u8>();
+    // SAFETY: the 16 bytes below a mapped block, which is aligned to as many at least, are ours.
+    unsafe {
+        block.sub(OWNERS).cast::<usize>().write(mapped.len());
+        tag::mark_foreign(block);
+    }
+    Ok(mapped)
+}
+
+/// The length of a mapped block, bytes.
+///
+/// # Safety
+/// [`map`] mapped it, and it is in use.
+pub(super) unsafe fn len(block: NonNull<u8>) -> usize {
+    // SAFETY: `map` wrote it there.
+    unsafe { block.sub(OWNERS).cast::<usize>().read() }
+}
+
+/// The length of the mapped block at this address, if one is there. O(n) in the number of mappings.
+pub(super) fn find<S: Source>(source: &S, address: usize) -> Option<usize> {
+    let mut found = None;
+    source.mapped(&mut |mapping, block| {
+        if block == address {
+            found = Some(mapping.end - block);
+        }
+    });
+    found
+}
+
+/// Calls `visit` for the spans of the mappings below `limit`, or else of those above.
+pub(super) fn walk<S: Source>(source: &S, limit: usize, below: bool, visit: &mut dyn FnMut(Span)) {
+    source.mapped(&mut |mapping, block| {
+        if (mapping.start < limit) == below {
+            let header = block - mapping.start;
+            visit(Span { start: mapping.start, len: header, kind: SpanKind::Header });
+            visit(Span { start: block, len: mapping.end - block, kind: SpanKind::Block });
+        }
+    });
+}

@@ -1,0 +1,118 @@
+//! Where a request is looked for, one place after the other (§3.6–3.10):
+//!
+//! 1. small blocks: the quick list of the size, then of the next;
+//! 2. the free blocks of the size, then of the next; with SPLIT any larger one, which is split;
+//! 3. incremental coalescing: with COALESCE blocks that wait are joined until one is large enough;
+//! 4. complete coalescing: with COALESCE_QL, if more is held than the threshold allows, all are;
+//! 5. the wilderness.
+//!
+//! When the source has no more memory, everything is joined whatever the parameters say, before the
+//! request fails. The paper's heap never ends.
+
+use super::heap::{Context, Heap};
+use super::lists::{LISTS, State, Taken};
+use crate::block::tag::{Block, CELL};
+use crate::meter::Meter;
+use crate::source::Source;
+use crate::strategy::AllocError;
+
+impl Heap {
+    /// Puts a block of `len` cells, or one more, to use.
+    pub(super) fn allocate<S: Source, M: Meter>(
+        &mut self,
+        len: u32,
+        context: &mut Context<'_, S, M>,
+    ) -> Result<Block, AllocError> {
+        let small = len <= context.config.ql_cells();
+        if small && let Some(block) = self.quick_block(len, context) {
+            return Ok(block);
+        }
+        let split = context.config.split;
+        let taken = match self.lists.find(len, split, &mut self.cells, context.meter) {
+            Some(taken) => Some(taken),
+            None => self.coalesce_for(len, context),
+        };
+        let taken = match taken {
+            Some(taken) => taken,
+            None => match self.cut(len, context) {
+                Ok(block) => return Ok(block),
+                Err(exhausted) => {
+                    self.join_all(context);
+                    let found = self.lists.find(len, true, &mut self.cells, context.meter);
+                    match found {
+                        Some(taken) => taken,
+                        // What was joined may lie below the wilderness.
+                        None => return self.cut(len, context).map_err(|_| exhausted),
+                    }
+                }
+            },
+        };
+        Ok(if small {
+            self.serve_small(taken, len, context.config.preallocate, context.meter)
+        } else {
+            self.serve(taken, len, context.meter)
+        })
+    }
+
+    /// Puts a block of `len` cells at a multiple of `align` bytes, more than a cell, to use.
+    pub(super) fn allocate_aligned<S: Source, M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        context: &mut Context<'_, S, M>,
+    ) -> Result<Block, AllocError> {
+        // So many cells have the block in them wherever they start.
+        let certain = u32::try_from(align / CELL - 1).ok().and_then(|gap| len.checked_add(gap));
+        let block = self.allocate(certain.ok_or(AllocError::Exhausted)?, context)?;
+        // Within a block in use, so the address does not wrap around.
+        let start = self.cells.aligned(block.start, align).unwrap_or(block.start);
+        Ok(self.trim(block, Block { start, len }, context.meter))
+    }
+
+    /// A block from the quick list of the size or the next.
+    fn quick_block<S, M: Meter>(
+        &mut self,
+        len: u32,
+        context: &mut Context<'_, S, M>,
+    ) -> Option<Block> {
+        let next = len + 1;
+        let sizes = if next <= context.config.ql_cells() { len..=next } else { len..=len };
+        for len in sizes {
+            if let Some(start) = self.quick.pop(len, &mut self.cells, context.meter) {
+                self.monitor.quick += 1;
+                return Some(Block { start, len });
+            }
+        }
+        None
+    }
+
+    /// Joins blocks to serve `len` cells, as far as the parameters have it.
+    fn coalesce_for<S: Source, M: Meter>(
+        &mut self,
+        len: u32,
+        context: &mut Context<'_, S, M>,
+    ) -> Option<Taken> {
+        let config = context.config;
+        let large = len as usize >= LISTS && (config.coalesce || self.exceeds(context));
+        if large && let Some(block) = self.join_large(len, context.meter) {
+            return Some(Taken { block, state: State::Joined });
+        }
+        if config.coalesce
+            && let Some(block) = self.join_below(len, context.meter)
+        {
+            return Some(Taken { block, state: State::Joined });
+        }
+        if config.coalesce_ql && self.frees_at_join != context.frees && self.exceeds(context) {
+            self.join_all(context);
+            return self.lists.find(len, true, &mut self.cells, context.meter);
+        }
+        None
+    }
+
+    /// Whether more is held than the threshold allows.
+    fn exceeds<S: Source, M>(&mut self, context: &Context<'_, S, M>) -> bool {
+        self.most_in_use = self.most_in_use.max(context.in_use);
+        let allowed = self.most_in_use as u128 * u128::from(context.config.threshold);
+        context.source.held() as u128 * 100 > allowed
+    }
+}

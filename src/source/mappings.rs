@@ -1,0 +1,140 @@
+//! Memory mapped for single blocks, apart from everything else: the list of it, in the mappings
+//! themselves.
+//!
+//! ```text
+//!  mapping                       block
+//!  | slack … | head | 16 bytes  | … the block …                       |
+//!             ▲  ▼   the strategy's
+//!             other mappings, in address order
+//! ```
+
+use core::alloc::Layout;
+use core::ops::Range;
+use core::ptr::{self, NonNull};
+
+use super::{OWNERS, map_anonymous};
+use crate::strategy::AllocError;
+
+/// What is kept of a mapping, right below the strategy's bytes.
+#[derive(Debug)]
+struct Head {
+    base: NonNull<u8>,
+    len: usize,
+    next: *mut Head,
+    prev: *mut Head,
+}
+
+/// From a mapping's head to its block.
+const OFFSET: usize = size_of::<Head>() + OWNERS;
+
+/// The mappings. Invariant: the list has every mapping, in address order; `held` is their length.
+#[derive(Debug)]
+pub(super) struct Mappings {
+    first: *mut Head,
+    held: usize,
+}
+
+// SAFETY: mappings are tied to no thread.
+unsafe impl Send for Mappings {}
+
+impl Mappings {
+    pub(super) const fn new() -> Self {
+        Self { first: ptr::null_mut(), held: 0 }
+    }
+
+    /// Bytes mapped.
+    pub(super) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// As [`Source::map`](super::Source::map).
+    pub(super) fn map(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        let page = page_size();
+        let align = layout.align().max(OWNERS);
+        // The system aligns to pages; further gaps lie below the head.
+        let head = if align <= page { OFFSET.next_multiple_of(align) } else { OFFSET + align };
+        let len =
+            layout.size().checked_add(head).and_then(|len| len.checked_next_multiple_of(page));
+        let len = len.filter(|&len| len <= isize::MAX as usize).ok_or(AllocError::Exhausted)?;
+        let base = map_anonymous(len)?;
+        let first = base.addr().get() + OFFSET;
+        let offset = first.next_multiple_of(align) - base.addr().get();
+        // SAFETY: `OFFSET` ≤ `offset` ≤ `head` ≤ `len`: head and block lie in the fresh mapping.
+        let (head, block) = unsafe { (base.add(offset - OFFSET).cast(), base.add(offset)) };
+        self.link(head.as_ptr(), base, len);
+        Ok(NonNull::slice_from_raw_parts(block, len - offset))
+    }
+
+    /// Writes the head and puts it on the list.
+    fn link(&mut self, head: *mut Head, base: NonNull<u8>, len: usize) {
+        let (mut prev, mut next) = (ptr::null_mut::<Head>(), self.first);
+        // SAFETY: the list has heads of live mappings only; `head` is a place for one in a new one.
+        unsafe {
+            while !next.is_null() && next < head {
+                prev = next;
+                next = (*next).next;
+            }
+            head.write(Head { base, len, next, prev });
+            if prev.is_null() {
+                self.first = head;
+            } else {
+                (*prev).next = head;
+            }
+            if !next.is_null() {
+                (*next).prev = head;
+            }
+        }
+        self.held += len;
+    }
+
+    /// As [`Source::unmap`](super::Source::unmap).
+    ///
+    /// # Safety
+    /// As there.
+    pub(super) unsafe fn unmap(&mut self, block: NonNull<u8>) {
+        // SAFETY: the caller's block has its head there, on the list; nothing of the mapping is
+        // used after.
+        unsafe {
+            let Head { base, len, next, prev } = block.sub(OFFSET).cast::<Head>().read();
+            if prev.is_null() {
+                self.first = next;
+            } else {
+                (*prev).next = next;
+            }
+            if !next.is_null() {
+                (*next).prev = prev;
+            }
+            self.held -= len;
+            libc::munmap(base.as_ptr().cast(), len);
+        }
+    }
+
+    /// As [`Source::mapped`](super::Source::mapped).
+    pub(super) fn each(&self, visit: &mut dyn FnMut(Range<usize>, usize)) {
+        let mut head = self.first;
+        while !head.is_null() {
+            // SAFETY: the list has heads of live mappings only.
+            let Head { base, len, next, .. } = unsafe { &*head };
+            let start = base.addr().get();
+            visit(start..start + len, head.addr() + OFFSET);
+            head = *next;
+        }
+    }
+}
+
+impl Drop for Mappings {
+    fn drop(&mut self) {
+        while !self.first.is_null() {
+            // SAFETY: the first mapping is live, and its block lies behind its head; whoever still
+            // uses it broke the contract of the strategy that owned the source.
+            unsafe { self.unmap(NonNull::new_unchecked(self.first.cast::<u8>().add(OFFSET))) };
+        }
+    }
+}
+
+/// Size of the system's pages, bytes.
+fn page_size() -> usize {
+    // SAFETY: a plain query.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096)
+}
