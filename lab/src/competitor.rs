@@ -17,24 +17,30 @@ pub(crate) const CAPACITY: usize = 64 << 30;
 /// Name under which the C library's allocator is listed.
 pub(crate) const SYSTEM: &str = "SYSTEM";
 
-/// A strategy of the catalogue, or the system's allocator.
+/// Name under which Doug Lea's allocator is listed.
+pub(crate) const LEA: &str = "LEA";
+
+/// A strategy of the catalogue, or an allocator that is none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Competitor {
     Strategy(&'static Entry),
+    /// Doug Lea's allocator, over memory of its own ([`Lea`](crate::lea::Lea)).
+    Lea,
+    /// The C library's allocator, in a process of its own.
     System,
 }
 
 impl Competitor {
-    /// Every strategy of the catalogue, and the system's allocator.
+    /// Every strategy of the catalogue, Lea's and the system's allocator.
     fn all() -> impl Iterator<Item = Self> {
-        catalogue::all().map(Self::Strategy).chain([Self::System])
+        catalogue::all().map(Self::Strategy).chain([Self::Lea, Self::System])
     }
 
-    /// Those that are compared unless others are asked for: the best known of each family, and
-    /// the system's allocator.
+    /// Those that are compared unless others are asked for: the best known of each family, Lea's
+    /// and the system's allocator.
     fn usual() -> impl Iterator<Item = Self> {
         let usual = catalogue::all().filter(|entry| entry.compared);
-        usual.map(Self::Strategy).chain([Self::System])
+        usual.map(Self::Strategy).chain([Self::Lea, Self::System])
     }
 
     /// The competitors that a list of names asks for: of strategies, of families, or `all`; the
@@ -81,6 +87,7 @@ impl Competitor {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Strategy(entry) => entry.name,
+            Self::Lea => LEA,
             Self::System => SYSTEM,
         }
     }

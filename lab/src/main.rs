@@ -21,6 +21,7 @@ mod error;
 mod generate;
 mod import;
 mod info;
+mod lea;
 mod output;
 mod paging;
 mod progress;

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 
 use super::system;
 use crate::competitor::{CAPACITY, Competitor};
+use crate::lea::Lea;
 use crate::progress::Progress;
 use crate::touched::{PageMeter, os_page_size};
 use crate::workload::{Observer, Stop, Workload};
@@ -66,6 +67,7 @@ pub(super) fn one(
 ) -> anyhow::Result<Result<Metered, Stop>> {
     let metered = match competitor {
         Competitor::System => system::metered(path)?,
+        Competitor::Lea => lea_over(workload),
         Competitor::Strategy(entry) => {
             let meter = PageMeter::new(os_page_size());
             let mut strategy = entry.build_metered(config, CAPACITY, &meter)?;
@@ -90,6 +92,19 @@ fn strategy_over(
         items: Some(counter.items()),
         paged: Some(Paged { items: counter.paged_items(), operations: counter.paged_operations() }),
         peak_held: Some(strategy.usage().peak_held as u64),
+        pages_touched: meter.pages_touched(),
+    })
+}
+
+/// Meters Lea's allocator, which reports nothing of its bookkeeping: pages are those of its blocks.
+fn lea_over(workload: &Workload) -> Result<Metered, Stop> {
+    let meter = PageMeter::new(os_page_size());
+    let mut lea = Lea::new(CAPACITY);
+    workload.replay(&mut lea, &mut Marks { meter: &meter })?;
+    Ok(Metered {
+        items: None,
+        paged: None,
+        peak_held: Some(lea.peak_held() as u64),
         pages_touched: meter.pages_touched(),
     })
 }

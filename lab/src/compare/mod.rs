@@ -46,7 +46,7 @@ pub(crate) struct Options {
     #[arg(long = "trace", value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// A strategy, a family of them or `all`; may be given more than once [default: the best of
-    /// each family, and SYSTEM]
+    /// each family, LEA and SYSTEM]
     #[arg(long = "strategy", value_name = "NAME", value_delimiter = ',')]
     strategy: Vec<String>,
     /// Print one JSON row per trace and strategy instead of tables
@@ -73,7 +73,7 @@ What is measured:
                of the trace are freed inside the measurement. +/- is half the distance between the
                quartiles.
   items/pair   list items visited by the strategy's bookkeeping; \"paged\" counts only the pairs
-               that pages served. Not known of SYSTEM.
+               that pages served. Not known of LEA and SYSTEM.
   peak held    most bytes taken from the operating system at one time, bookkeeping included.
                Of SYSTEM, as its own mallinfo2 counts them (arena + hblkhd), in a fresh process
                whose other data lie elsewhere.
@@ -81,6 +81,7 @@ What is measured:
   OS pages     distinct pages of the operating system in which a block or a visited item lies.
                Of SYSTEM: in which a block or its tag lies.
 
+LEA is Doug Lea's allocator, as the crate dlmalloc has it, over memory of its own.
 SYSTEM is timed twice. What its two results differ by is the noise, and no lead below it counts.";
 
 /// Runs the subcommand.

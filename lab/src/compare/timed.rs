@@ -14,8 +14,9 @@ use pagewise::paged::Config;
 use super::system;
 use crate::affinity::Pinned;
 use crate::competitor::{CAPACITY, Competitor};
+use crate::lea::Lea;
 use crate::progress::Progress;
-use crate::workload::{Observer, Stop, Workload};
+use crate::workload::{Observer, Stop, Target, Workload};
 
 /// Time for the timed rounds of all traces together, unless a number of rounds is asked for. With
 /// the metered pass and the tables the whole comparison stays below two minutes on two cores.
@@ -206,6 +207,11 @@ impl Lane {
         let start = Instant::now();
         let elapsed = match self.competitor {
             Competitor::System => system::timed(path)?,
+            Competitor::Lea => {
+                // Called as the strategies are: through a table of functions.
+                let lea: &mut dyn Target = &mut Lea::new(CAPACITY);
+                workload.replay(lea, &mut Writes).map(|outcome| outcome.elapsed)
+            }
             Competitor::Strategy(entry) => {
                 let mut strategy = entry.build(config, CAPACITY)?;
                 workload.replay(&mut *strategy, &mut Writes).map(|outcome| outcome.elapsed)

@@ -70,8 +70,9 @@ struct Replayed {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let parameters = args.config.check()?;
     let competitor = Competitor::find(&args.strategy)?;
-    if let (Competitor::System, Some(_)) = (competitor, args.audit) {
-        return Err(Usage("SYSTEM cannot be audited: its heap is its own affair".into()).into());
+    if let (Competitor::System | Competitor::Lea, Some(_)) = (competitor, args.audit) {
+        let name = competitor.name();
+        return Err(Usage(format!("{name} cannot be audited: its heap is its own affair")).into());
     }
     let workload = Workload::load(&args.trace)?;
     let config = args.config.for_trace(&args.trace)?;

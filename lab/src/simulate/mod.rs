@@ -22,7 +22,6 @@ mod table;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use pagewise::Strategy;
 use pagewise::paged::Config;
 use pagewise::trace;
 use rayon::prelude::*;
@@ -34,8 +33,9 @@ use self::system::Library;
 use crate::bundled;
 use crate::competitor::{CAPACITY, Competitor, ConfigArgs};
 use crate::error::Usage;
+use crate::lea::Lea;
 use crate::progress::Progress;
-use crate::workload::{Stop, Workload};
+use crate::workload::{Stop, Target, Workload};
 
 pub(crate) use self::system::{Args as SystemArgs, run as run_system};
 
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// A strategy, a family of them or `all`; may be given more than once [default: the best of
-    /// each family, and SYSTEM]
+    /// each family, LEA and SYSTEM]
     #[arg(long = "strategy", value_name = "NAME", value_delimiter = ',')]
     strategies: Vec<String>,
     /// An allocator's shared library to simulate as well, as SYSTEM with that library's malloc; may
@@ -66,7 +66,7 @@ pub(crate) struct Args {
     /// Which of its pages a program refers to
     #[arg(long, value_enum, default_value_t = Touch::Written)]
     touch: Touch,
-    /// Count what the bookkeeping of the strategies refers to as well (SYSTEM's is not known)
+    /// Count what the bookkeeping of the strategies refers to as well (SYSTEM's and LEA's are not known)
     #[arg(long)]
     bookkeeping: bool,
     /// Simulate CLOCK as well as LRU
@@ -245,14 +245,18 @@ impl Run<'_> {
         let found = match subject {
             Subject::Competitor(Competitor::System) => self.system(None)?,
             Subject::Preloaded(library) => self.system(Some(library))?,
+            Subject::Competitor(Competitor::Lea) => {
+                let memory = Memory::new(self.page_size, self.args.clock.then_some(self.pages));
+                self.target(&mut Lea::new(CAPACITY), &memory)
+            }
             Subject::Competitor(Competitor::Strategy(entry)) => {
                 let memory = Memory::new(self.page_size, self.args.clock.then_some(self.pages));
                 if self.args.bookkeeping {
                     let mut strategy = entry.build_metered(self.config, CAPACITY, &memory)?;
-                    self.strategy(&mut *strategy, &memory)
+                    self.target(&mut *strategy, &memory)
                 } else {
                     let mut strategy = entry.build(self.config, CAPACITY)?;
-                    self.strategy(&mut *strategy, &memory)
+                    self.target(&mut *strategy, &memory)
                 }
             }
         };
@@ -262,9 +266,9 @@ impl Run<'_> {
         }
     }
 
-    fn strategy(&self, strategy: &mut (dyn Strategy + '_), memory: &Memory) -> Result<Found, Stop> {
+    fn target<T: Target + ?Sized>(&self, target: &mut T, memory: &Memory) -> Result<Found, Stop> {
         let mut program = Program { memory, touch: self.args.touch };
-        self.workload.replay(strategy, &mut program)?;
+        self.workload.replay(target, &mut program)?;
         Ok(memory.found(self.pages))
     }
 
