@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{compare, generate, import, info, record, replay, simulate, tables};
+use crate::{compare, generate, import, info, record, replay, report, simulate, tables};
 
 /// Record a program's allocations, replay them under every strategy, and compare.
 ///
@@ -25,11 +25,14 @@ pub(crate) enum Command {
     Import(import::Args),
     Generate(generate::Args),
     Simulate(simulate::Args),
+    Report(report::Args),
     Tables(tables::Args),
     #[command(hide = true)]
     System(compare::SystemArgs),
     #[command(hide = true)]
     SimulateSystem(simulate::SystemArgs),
+    #[command(hide = true)]
+    WatchSystem(report::SystemArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -40,6 +43,7 @@ Examples:
   pagewise compare gawk.pwt                     every strategy over that trace
   pagewise replay gawk.pwt --strategy MOST-FREE --audit
   pagewise simulate gawk.pwt --plot gawk.svg    page faults in memory of any size
+  pagewise report gawk.pwt -o gawk.html         all of that, as a page to look at
   pagewise generate --distribution cambridg-like --seconds 300 -o cambridg.pwt
 
 `pagewise COMMAND --help` tells more about each.";

@@ -6,6 +6,7 @@
 //!  generate      ─┘                ─► replay    one strategy, closely watched
 //!                                  ─► compare   every strategy, measured
 //!                                  ─► simulate  every strategy's page faults
+//!                                  ─► report    all of it, as a page to look at
 //! ```
 //! Every subcommand is a module with its arguments (`Args`) and a function `run`. Errors end here,
 //! as one line on stderr: exit status 2 if the command line is at fault, 1 otherwise.
@@ -18,6 +19,7 @@ mod compare;
 mod competitor;
 mod demand;
 mod error;
+mod gauge;
 mod generate;
 mod import;
 mod info;
@@ -27,8 +29,10 @@ mod paging;
 mod progress;
 mod record;
 mod replay;
+mod report;
 mod simulate;
 mod tables;
+mod timeline;
 mod touched;
 mod units;
 mod workload;
@@ -64,8 +68,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Generate(args)) => generate::run(&args),
         Some(Command::Tables(args)) => tables::run(&args),
         Some(Command::Simulate(args)) => simulate::run(&args),
+        Some(Command::Report(args)) => report::run(&args),
         Some(Command::System(args)) => compare::run_system(&args),
         Some(Command::SimulateSystem(args)) => simulate::run_system(&args),
+        Some(Command::WatchSystem(args)) => report::run_system(&args),
     }
 }
 

@@ -26,6 +26,9 @@ use crate::{bundled, units};
 
 pub(crate) use row::Row;
 pub(crate) use system::{Args as SystemArgs, run as run_system};
+pub(crate) use table::{Grid, Mean, grid, mean_of_each, means};
+pub(crate) use timed::Rounds;
+pub(crate) use verdict::{of as verdict, reference};
 
 /// Measure every strategy over traces, and say which is fastest and leanest
 #[derive(Debug, clap::Args)]
@@ -109,7 +112,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut compared = Vec::new();
     for trace in &traces {
         let config = options.config.for_trace(trace)?;
-        let compared_trace = over_trace(trace, &competitors, config, rounds, &progress)?;
+        let workload = Workload::load(trace)?;
+        let compared_trace = over_trace(&workload, trace, &competitors, config, rounds, &progress)?;
         if !options.json {
             progress.above(|| print!("\n{}", table::of_trace(&compared_trace)));
         }
@@ -120,8 +124,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let rows: Vec<&Row> = compared.iter().flat_map(|trace| &trace.rows).collect();
         println!("{}", serde_json::to_string_pretty(&rows)?);
     } else {
+        let compared: Vec<&Compared> = compared.iter().collect();
         print!("\n{}", table::summary(&compared));
-        for sentence in verdict::of(&compared) {
+        for sentence in verdict(&compared) {
             println!("{sentence}");
         }
     }
@@ -145,31 +150,34 @@ pub(crate) fn once(
 
 /// One trace, and how each competitor did on it.
 #[derive(Debug)]
-struct Compared {
+pub(crate) struct Compared {
     trace: String,
     /// What the trace asks for, in a few words.
     about: String,
-    rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
     /// How much slower the slower of two identical competitors was, as a fraction.
     noise: f64,
 }
 
-/// Measures every competitor over one trace.
-fn over_trace(
+/// Measures every competitor over one trace, in two steps of `progress` each.
+///
+/// # Errors
+/// If the trace cannot be read any more, or the system's allocator not be run.
+pub(crate) fn over_trace(
+    workload: &Workload,
     path: &Path,
     competitors: &[Competitor],
     config: Config,
     rounds: timed::Rounds,
     progress: &Progress,
 ) -> anyhow::Result<Compared> {
-    let workload = Workload::load(path)?;
-    let metered = metered::all(&workload, path, competitors, config, progress)?;
-    let timed = timed::all(&workload, path, competitors, config, rounds, progress)?;
+    let metered = metered::all(workload, path, competitors, config, progress)?;
+    let timed = timed::all(workload, path, competitors, config, rounds, progress)?;
     let rows = competitors
         .iter()
         .zip(metered)
         .zip(timed.times)
-        .map(|((competitor, metered), time)| Row::new(competitor.name(), &workload, metered, time))
+        .map(|((competitor, metered), time)| Row::new(competitor.name(), workload, metered, time))
         .collect();
     let facts = workload.facts;
     let about = format!(
@@ -179,5 +187,5 @@ fn over_trace(
         units::thousands(facts.live_at_end),
         units::bytes(facts.peak_requested),
     );
-    Ok(Compared { trace: workload.name, about, rows, noise: timed.noise })
+    Ok(Compared { trace: workload.name.clone(), about, rows, noise: timed.noise })
 }

@@ -12,15 +12,15 @@ use crate::workload::{Stop, Workload};
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Row {
     pub(super) trace: String,
-    pub(super) strategy: &'static str,
+    pub(crate) strategy: &'static str,
     /// Median time of the rounds ÷ pairs, in nanoseconds.
-    pub(super) ns_per_pair: Option<f64>,
+    pub(crate) ns_per_pair: Option<f64>,
     pub(super) items_per_pair: Option<f64>,
     pub(super) items_per_paged_pair: Option<f64>,
     pub(super) peak_requested_bytes: u64,
-    pub(super) peak_held_bytes: Option<u64>,
+    pub(crate) peak_held_bytes: Option<u64>,
     pub(super) fragmentation: Option<f64>,
-    pub(super) pages_touched: Option<u64>,
+    pub(crate) pages_touched: Option<u64>,
     /// Half the distance between the quartiles of the rounds, as a fraction of the median;
     /// unknown after a single round.
     #[serde(skip)]

@@ -19,15 +19,12 @@ use serde::{Deserialize, Serialize};
 
 use super::metered::Metered;
 use super::timed::Writes;
+use crate::gauge::Gauge;
 use crate::touched::{PageSet, os_page_size};
 use crate::workload::{Observer, Stop, System, Workload};
 
 /// Bytes of the C library's tag before a block.
 const TAG: usize = if cfg!(target_env = "gnu") { size_of::<usize>() } else { 0 };
-/// A block smaller than this never gets a mapping of its own: the least the GNU C library's
-/// threshold for that can be, in bytes.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-const MAPPED: usize = 128 << 10;
 
 /// Replays a trace with the system's allocator, for `compare`.
 #[derive(Debug, clap::Args)]
@@ -129,69 +126,5 @@ impl<T: ?Sized> Observer<T> for Held {
     fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
         self.pages.mark_range(block.addr().get() - TAG, layout.size() + TAG);
         self.gauge.read_after(layout.size());
-    }
-}
-
-/// The most bytes the GNU C library held.
-///
-/// Asking for its books (`mallinfo2`) takes long, but what it holds can only grow when the heap's
-/// end moves or a block gets a mapping of its own, so they are asked for only then.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-struct Gauge {
-    /// Bytes in use before the replay; not the replay's.
-    foreign: u64,
-    peak: u64,
-    /// Where the heap ended when last looked at.
-    end: usize,
-}
-
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-impl Gauge {
-    fn new() -> Self {
-        let books = Self::books();
-        let foreign = (books.uordblks + books.hblkhd) as u64;
-        Self { foreign, peak: 0, end: Self::heap_end() }
-    }
-
-    /// To be called after each allocation, of `size` bytes.
-    fn read_after(&mut self, size: usize) {
-        let end = Self::heap_end();
-        if end != self.end || size >= MAPPED || self.peak == 0 {
-            self.end = end;
-            let books = Self::books();
-            let held = (books.arena + books.hblkhd) as u64;
-            self.peak = self.peak.max(held.saturating_sub(self.foreign));
-        }
-    }
-
-    fn peak(&self) -> Option<u64> {
-        Some(self.peak)
-    }
-
-    fn books() -> libc::mallinfo2 {
-        // SAFETY: a plain query.
-        unsafe { libc::mallinfo2() }
-    }
-
-    fn heap_end() -> usize {
-        // SAFETY: an increment of 0 changes nothing.
-        unsafe { libc::sbrk(0) }.addr()
-    }
-}
-
-/// No other C library tells what it holds.
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-struct Gauge;
-
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-impl Gauge {
-    fn new() -> Self {
-        Self
-    }
-
-    fn read_after(&mut self, _: usize) {}
-
-    fn peak(&self) -> Option<u64> {
-        None
     }
 }

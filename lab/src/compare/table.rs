@@ -1,6 +1,7 @@
 //! The tables of a comparison: one per trace, and one over all traces.
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
+use serde::Serialize;
 
 use super::verdict::{self, MEASURES};
 use super::{Compared, Row};
@@ -35,51 +36,119 @@ const COLUMNS: [Column; 6] = [
     },
 ];
 
-/// The table of one trace; the best of each column bears a star.
-pub(super) fn of_trace(compared: &Compared) -> String {
-    let heads = ["strategy"].into_iter().chain(COLUMNS.iter().map(|column| column.head));
-    let mut table = plain(heads.chain(["+/-"]));
-    let texts: Vec<_> = COLUMNS.iter().map(|column| texts(column, &compared.rows)).collect();
-    for (index, row) in compared.rows.iter().enumerate() {
-        let mut cells = vec![Cell::new(row.strategy)];
-        cells.extend(texts.iter().map(|column| right(column[index].clone())));
-        cells.push(right(match (&row.stopped, row.spread) {
+/// A table whatever it is written as.
+#[derive(Debug)]
+pub(crate) struct Grid {
+    /// Heads of the columns, but the first, which has the strategies' names.
+    pub(crate) heads: Vec<&'static str>,
+    /// A name, and a figure for each column.
+    pub(crate) lines: Vec<(&'static str, Vec<Figure>)>,
+}
+
+/// A figure of a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Figure {
+    /// Empty if there is none.
+    pub(crate) text: String,
+    /// Whether it is the best of its column.
+    pub(crate) best: bool,
+}
+
+/// What was measured over one trace.
+pub(crate) fn grid(compared: &Compared) -> Grid {
+    let columns: Vec<_> = COLUMNS.iter().map(|column| figures(column, &compared.rows)).collect();
+    let lines = compared.rows.iter().enumerate().map(|(index, row)| {
+        let last = match (&row.stopped, row.spread) {
             (Some(reason), _) => reason.clone(),
             (None, Some(spread)) => format!("{:.1} %", spread * 100.0),
-            (None, None) => "-  ".to_owned(),
+            (None, None) => String::new(),
+        };
+        let figures = columns.iter().map(|column| column[index].clone());
+        (row.strategy, figures.chain([Figure { text: last, best: false }]).collect())
+    });
+    let heads = COLUMNS.iter().map(|column| column.head);
+    Grid { heads: heads.chain(["+/-"]).collect(), lines: lines.collect() }
+}
+
+/// The column's values as they are written.
+fn figures(column: &Column, rows: &[Row]) -> Vec<Figure> {
+    let values = rows.iter().filter_map(column.value);
+    let best = values.min_by(f64::total_cmp).map(column.text);
+    let figure = |row: &Row| {
+        let text = (column.value)(row).map(column.text);
+        // Compared as written: two that look alike are alike.
+        Figure { best: text.is_some() && text == best, text: text.unwrap_or_default() }
+    };
+    rows.iter().map(figure).collect()
+}
+
+/// The table of one trace; the best of each column bears a star.
+pub(super) fn of_trace(compared: &Compared) -> String {
+    let Grid { heads, lines } = grid(compared);
+    let mut table = plain(["strategy"].into_iter().chain(heads));
+    for (strategy, mut figures) in lines {
+        let last = figures.pop().unwrap_or_default().text;
+        let mut cells = vec![Cell::new(strategy)];
+        cells.extend(figures.into_iter().map(|figure| match figure {
+            Figure { text, .. } if text.is_empty() => right("-  ".to_owned()),
+            Figure { text, best: true } => right(text + " *"),
+            Figure { text, best: false } => right(text + "  "),
         }));
+        cells.push(right(if last.is_empty() { "-  ".to_owned() } else { last }));
         table.add_row(cells);
     }
     format!("{}: {}\n{}\n", compared.trace, compared.about, trimmed(&table))
 }
 
-/// The column's values as they are written, the least with a star.
-fn texts(column: &Column, rows: &[Row]) -> Vec<String> {
-    let written = rows.iter().map(|row| (column.value)(row).map(column.text));
-    let written: Vec<Option<String>> = written.collect();
-    let values = rows.iter().filter_map(column.value);
-    let best = values.min_by(f64::total_cmp).map(column.text);
-    // Compared as written: two that look alike are alike.
-    let star = |text: String| if Some(&text) == best.as_ref() { text + " *" } else { text + "  " };
-    written.into_iter().map(|text| text.map_or_else(|| "-  ".to_owned(), star)).collect()
-}
-
-/// The table over all traces: each strategy's geometric means relative to the reference's.
-pub(super) fn summary(all: &[Compared]) -> String {
-    let Some(reference) = verdict::reference(all) else { return String::new() };
-    let heads = MEASURES.iter().map(|measure| measure.noun);
-    let mut table = plain(["strategy"].into_iter().chain(heads).chain(["traces"]));
-    for strategy in verdict::strategies(all) {
+/// Over all traces: each strategy's geometric means relative to the reference's, and a caption;
+/// none if no strategy finished every trace.
+pub(crate) fn means(all: &[&Compared]) -> Option<(String, Grid)> {
+    let reference = verdict::reference(all)?;
+    let heads = MEASURES.iter().map(|measure| measure.noun).chain(["traces"]).collect();
+    let line = |strategy| {
         let means = MEASURES.iter().map(|measure| {
             let mean = verdict::relative(all, measure, strategy, reference);
-            right(mean.map_or_else(|| "-".to_owned(), |mean| format!("{mean:.3}")))
+            mean.map_or_else(String::new, |mean| format!("{mean:.3}"))
         });
-        let finished = verdict::finished(all, strategy);
-        let cells = [Cell::new(strategy)].into_iter().chain(means);
-        table.add_row(cells.chain([right(format!("{finished}/{}", all.len()))]));
-    }
+        let finished = format!("{}/{}", verdict::finished(all, strategy), all.len());
+        let figure = |text| Figure { text, best: false };
+        (strategy, means.chain([finished]).map(figure).collect())
+    };
     let over = units::count(all.len() as u64, "trace");
-    format!("over {over}: geometric means, {reference} = 1\n{}\n\n", trimmed(&table))
+    let caption = format!("over {over}: geometric means, {reference} = 1");
+    let lines = verdict::strategies(all).into_iter().map(line).collect();
+    Some((caption, Grid { heads, lines }))
+}
+
+/// A strategy's geometric means relative to the reference's, as numbers.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Mean {
+    pub(crate) name: &'static str,
+    pub(crate) time: Option<f64>,
+    pub(crate) held: Option<f64>,
+}
+
+/// Every strategy's means of time and of the most bytes held; none without a reference.
+pub(crate) fn mean_of_each(all: &[&Compared]) -> Vec<Mean> {
+    let Some(reference) = verdict::reference(all) else { return Vec::new() };
+    let mean = |name| {
+        let [time, held] = [&MEASURES[0], &MEASURES[1]]
+            .map(|measure| verdict::relative(all, measure, name, reference));
+        Mean { name, time, held }
+    };
+    verdict::strategies(all).into_iter().map(mean).collect()
+}
+
+/// The table over all traces.
+pub(super) fn summary(all: &[&Compared]) -> String {
+    let Some((caption, Grid { heads, lines })) = means(all) else { return String::new() };
+    let mut table = plain(["strategy"].into_iter().chain(heads));
+    for (strategy, figures) in lines {
+        let text = |figure: Figure| if figure.text.is_empty() { "-".into() } else { figure.text };
+        let figures = figures.into_iter().map(|figure| right(text(figure)));
+        table.add_row([Cell::new(strategy)].into_iter().chain(figures));
+    }
+    format!("{caption}\n{}\n\n", trimmed(&table))
 }
 
 fn plain<'h>(heads: impl Iterator<Item = &'h str>) -> Table {
@@ -108,10 +177,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_of_a_column_bears_a_star() {
+    fn the_best_of_a_column_is_the_least() {
         let row = |strategy, ns| Row { strategy, ns_per_pair: ns, ..Row::default() };
         let rows = [row("A", Some(20.0)), row("B", Some(10.0)), row("C", None)];
-        assert_eq!(texts(&COLUMNS[0], &rows), ["20.0  ", "10.0 *", "-  "]);
+        let figures = figures(&COLUMNS[0], &rows);
+        assert_eq!(figures.iter().map(|one| &*one.text).collect::<Vec<_>>(), ["20.0", "10.0", ""]);
+        assert_eq!(figures.iter().map(|one| one.best).collect::<Vec<_>>(), [false, true, false]);
     }
 
     #[test]

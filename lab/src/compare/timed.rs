@@ -29,7 +29,7 @@ const ROUNDS: std::ops::Range<usize> = 3..15;
 
 /// How many rounds to run.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Rounds {
+pub(crate) enum Rounds {
     Exactly(u32),
     /// As many as fit this time per trace, shared equally by the competitors.
     Within(Duration),

@@ -35,7 +35,7 @@ pub(super) const MEASURES: [Measure; 3] = [
 ];
 
 /// The verdict, a sentence or two per measure, and what the noise was.
-pub(super) fn of(all: &[Compared]) -> Vec<String> {
+pub(crate) fn of(all: &[&Compared]) -> Vec<String> {
     let Some(reference) = reference(all) else { return Vec::new() };
     let noise = typical_noise(all);
     let judged = MEASURES.iter().filter_map(|measure| judge(all, measure, reference, noise));
@@ -53,7 +53,7 @@ pub(super) fn of(all: &[Compared]) -> Vec<String> {
 }
 
 /// The sentence about one measure.
-fn judge(all: &[Compared], measure: &Measure, reference: &str, noise: f64) -> Option<String> {
+fn judge(all: &[&Compared], measure: &Measure, reference: &str, noise: f64) -> Option<String> {
     let mut ranked: Vec<(&str, f64)> = strategies(all)
         .into_iter()
         .filter(|&strategy| finished(all, strategy) == all.len())
@@ -93,7 +93,7 @@ fn judge(all: &[Compared], measure: &Measure, reference: &str, noise: f64) -> Op
 }
 
 /// Who is best, or within the noise of the best, on how many traces; the most first.
-fn wins<'c>(all: &'c [Compared], measure: &Measure) -> Vec<(&'c str, usize)> {
+fn wins<'c>(all: &[&'c Compared], measure: &Measure) -> Vec<(&'c str, usize)> {
     let typical = typical_noise(all);
     let mut wins: Vec<(&str, usize)> = Vec::new();
     for compared in all {
@@ -115,25 +115,25 @@ fn wins<'c>(all: &'c [Compared], measure: &Measure) -> Vec<(&'c str, usize)> {
 
 /// What all others are compared to: SYSTEM if it takes part and finished every trace, else the
 /// first strategy that did.
-pub(super) fn reference(all: &[Compared]) -> Option<&'static str> {
+pub(crate) fn reference(all: &[&Compared]) -> Option<&'static str> {
     let complete = strategies(all).into_iter().filter(|one| finished(all, one) == all.len());
     let complete: Vec<_> = complete.collect();
     complete.iter().find(|one| **one == SYSTEM).or(complete.first()).copied()
 }
 
 /// The strategies compared, in their order.
-pub(super) fn strategies(all: &[Compared]) -> Vec<&'static str> {
+pub(super) fn strategies(all: &[&Compared]) -> Vec<&'static str> {
     all.first().map_or_else(Vec::new, |one| one.rows.iter().map(|row| row.strategy).collect())
 }
 
 /// On how many traces a strategy got to the end.
-pub(super) fn finished(all: &[Compared], strategy: &str) -> usize {
+pub(super) fn finished(all: &[&Compared], strategy: &str) -> usize {
     rows(all, strategy).filter(|row| row.stopped.is_none()).count()
 }
 
 /// Geometric mean, over the traces both finished, of a strategy's value ÷ the reference's.
 pub(super) fn relative(
-    all: &[Compared],
+    all: &[&Compared],
     measure: &Measure,
     strategy: &str,
     reference: &str,
@@ -146,12 +146,12 @@ pub(super) fn relative(
     (count > 0).then(|| (sum / f64::from(count)).exp())
 }
 
-fn rows<'c>(all: &'c [Compared], strategy: &str) -> impl Iterator<Item = &'c Row> {
+fn rows<'c>(all: &[&'c Compared], strategy: &str) -> impl Iterator<Item = &'c Row> {
     all.iter().filter_map(move |one| one.rows.iter().find(|row| row.strategy == strategy))
 }
 
 /// The median, over the traces, of what two identical competitors differed by.
-fn typical_noise(all: &[Compared]) -> f64 {
+fn typical_noise(all: &[&Compared]) -> f64 {
     let mut noise: Vec<f64> = all.iter().map(|compared| compared.noise).collect();
     noise.sort_by(f64::total_cmp);
     noise.get(noise.len() / 2).copied().unwrap_or(0.0)
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_lead_within_the_noise_is_a_tie() {
         let rows = vec![row("MRU", 10.0, 8192), row("QUICK", 10.2, 9000), row(SYSTEM, 20.0, 9000)];
-        let verdict = of(&[compared(0.05, rows)]);
+        let verdict = of(&[&compared(0.05, rows)]);
         assert!(
             verdict[0]
                 .starts_with("Fastest: MRU, tied with QUICK, with 0.50 times the time of SYSTEM.")
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn without_noise_the_lead_counts() {
         let rows = vec![row("MRU", 10.0, 8192), row("QUICK", 10.2, 9000)];
-        let verdict = of(&[compared(0.0, rows)]);
+        let verdict = of(&[&compared(0.0, rows)]);
         assert!(
             verdict[0].starts_with("Fastest: MRU, with 0.98 times the time of QUICK."),
             "{}",
@@ -218,7 +218,7 @@ mod tests {
             Row { strategy: "NOFREE", stopped: Some("out of memory".into()), ..Row::default() };
         let first = compared(0.0, vec![row("NOFREE", 1.0, 1), row(SYSTEM, 20.0, 9000)]);
         let second = compared(0.0, vec![stopped, row(SYSTEM, 20.0, 9000)]);
-        let verdict = of(&[first, second]);
+        let verdict = of(&[&first, &second]);
         assert!(verdict[0].starts_with("Fastest: SYSTEM."), "{}", verdict[0]);
         assert!(verdict.iter().any(|line| line == "NOFREE ran out of memory on 1 trace."));
     }
@@ -227,6 +227,6 @@ mod tests {
     fn means_are_geometric() {
         let one = compared(0.0, vec![row("A", 10.0, 1), row(SYSTEM, 20.0, 1)]);
         let two = compared(0.0, vec![row("A", 40.0, 1), row(SYSTEM, 20.0, 1)]);
-        assert_eq!(relative(&[one, two], &MEASURES[0], "A", SYSTEM), Some(1.0));
+        assert_eq!(relative(&[&one, &two], &MEASURES[0], "A", SYSTEM), Some(1.0));
     }
 }

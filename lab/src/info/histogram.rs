@@ -5,13 +5,13 @@ use serde::Serialize;
 /// How many values lie from 2^(i−1) + 1 to 2^i, for each i; 0 and 1 are in the first bin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub(super) struct Histogram {
+pub(crate) struct Histogram {
     bins: Vec<u64>,
 }
 
 impl Histogram {
     /// Counts a value.
-    pub(super) fn enter(&mut self, value: u64) {
+    pub(crate) fn enter(&mut self, value: u64) {
         let bin = (u64::BITS - value.saturating_sub(1).leading_zeros()) as usize;
         if bin >= self.bins.len() {
             self.bins.resize(bin + 1, 0);
@@ -20,13 +20,13 @@ impl Histogram {
     }
 
     /// The bins from the first to the last that is not empty, each with its largest value.
-    pub(super) fn bins(&self) -> impl Iterator<Item = (u128, u64)> {
+    pub(crate) fn bins(&self) -> impl Iterator<Item = (u128, u64)> {
         let first = self.bins.iter().position(|&count| count > 0).unwrap_or(0);
         self.bins.iter().enumerate().skip(first).map(|(bin, &count)| (1 << bin, count))
     }
 
     /// The values counted.
-    pub(super) fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.bins.iter().sum()
     }
 }

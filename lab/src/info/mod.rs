@@ -43,25 +43,29 @@ Lifetimes are counted in events of the trace.";
 
 /// A trace and what is in it.
 #[derive(Debug, Serialize)]
-struct Info {
+pub(crate) struct Info {
     /// The file's name without its extension.
-    trace: String,
-    program: String,
-    arguments: Vec<String>,
+    pub(crate) trace: String,
+    pub(crate) program: String,
+    pub(crate) arguments: Vec<String>,
     /// When it was recorded, RFC 3339; null if unknown.
-    date: Option<String>,
-    note: String,
-    pointer_width: u8,
-    threads: u32,
-    events: u64,
+    pub(crate) date: Option<String>,
+    pub(crate) note: String,
+    pub(crate) pointer_width: u8,
+    pub(crate) threads: u32,
+    pub(crate) events: u64,
     /// Events of the recording of which these are the first.
-    recorded_events: u64,
+    pub(crate) recorded_events: u64,
     #[serde(flatten)]
-    statistics: Statistics,
+    pub(crate) statistics: Statistics,
 }
 
 impl Info {
-    fn of(path: &Path) -> anyhow::Result<Self> {
+    /// Reads a trace through.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn of(path: &Path) -> anyhow::Result<Self> {
         let mut reader = trace::open(path)?;
         let mut collector = Collector::new(reader.header().events);
         for event in &mut reader {

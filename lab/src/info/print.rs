@@ -3,7 +3,7 @@
 use super::Info;
 use super::histogram::Histogram;
 use super::statistics::Split;
-use crate::replay::sparkline;
+use crate::timeline::sparkline;
 use crate::units::{bytes, count, thousands};
 
 /// Length of the longest bar of a histogram.

@@ -17,10 +17,10 @@ const PARTS: usize = 60;
 
 /// A figure of all blocks, and of the small and the large ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Split {
-    pub(super) all: u64,
-    pub(super) small: u64,
-    pub(super) large: u64,
+pub(crate) struct Split {
+    pub(crate) all: u64,
+    pub(crate) small: u64,
+    pub(crate) large: u64,
 }
 
 impl Split {
@@ -46,28 +46,28 @@ impl Split {
 
 /// What a program asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(super) struct Statistics {
+pub(crate) struct Statistics {
     /// Distinct allocated sizes (Table 1).
-    pub(super) sizes: Split,
+    pub(crate) sizes: Split,
     /// Memory of a segregated storage allocator, in percent of the most bytes allocated (Table 1).
-    pub(super) segregated_storage_percent: f64,
+    pub(crate) segregated_storage_percent: f64,
     /// Table 3, in bytes.
-    pub(super) requested_bytes: u64,
-    pub(super) allocated_bytes: Split,
-    pub(super) max_allocated_bytes: Split,
+    pub(crate) requested_bytes: u64,
+    pub(crate) allocated_bytes: Split,
+    pub(crate) max_allocated_bytes: Split,
     /// Table 4.
-    pub(super) allocations: Split,
-    pub(super) max_live_blocks: Split,
-    pub(super) reallocations: u64,
-    pub(super) frees: u64,
+    pub(crate) allocations: Split,
+    pub(crate) max_live_blocks: Split,
+    pub(crate) reallocations: u64,
+    pub(crate) frees: u64,
     /// The most bytes requested and not freed at one time.
-    pub(super) max_requested_bytes: u64,
+    pub(crate) max_requested_bytes: u64,
     /// Requested sizes, in bytes, those of reallocations included.
-    pub(super) size_histogram: Histogram,
+    pub(crate) size_histogram: Histogram,
     /// From allocation to free, in events.
-    pub(super) lifetime_histogram: Histogram,
+    pub(crate) lifetime_histogram: Histogram,
     /// The most bytes requested and live in each of equal parts of the trace.
-    pub(super) live_bytes: Vec<u64>,
+    pub(crate) live_bytes: Vec<u64>,
 }
 
 /// A live block.

@@ -2,7 +2,6 @@
 //! an audit of the strategy and of every block's contents as it goes.
 
 mod audit;
-mod timeline;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,11 +11,10 @@ use pagewise::Strategy;
 use serde::Serialize;
 
 use self::audit::Audit;
-use self::timeline::Timeline;
-pub(crate) use self::timeline::sparkline;
 use crate::compare::{self, Row};
 use crate::competitor::{CAPACITY, Competitor, ConfigArgs};
 use crate::error::Usage;
+use crate::timeline::{self, Timeline, sparkline};
 use crate::units;
 use crate::workload::{Stop, Workload};
 
@@ -101,7 +99,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Follows a strategy's usage through a trace.
 fn watch(workload: &Workload, strategy: &mut (dyn Strategy + '_)) -> Result<Timeline, Stop> {
-    let mut timeline = Timeline::new(workload.facts.operations());
+    let mut timeline = Timeline::new(workload.facts.operations(), timeline::LINE);
     workload.replay(strategy, &mut timeline)?;
     Ok(timeline)
 }

@@ -27,16 +27,18 @@ use pagewise::trace;
 use rayon::prelude::*;
 
 use self::memory::{Found, Memory, Program};
-use self::row::{Row, Simulated};
-use self::setup::{Touch, WorkingSet, parse_page_size};
+use self::setup::{Touch, parse_page_size};
 use self::system::Library;
 use crate::bundled;
 use crate::competitor::{CAPACITY, Competitor, ConfigArgs};
 use crate::error::Usage;
 use crate::lea::Lea;
 use crate::progress::Progress;
+use crate::touched::os_page_size;
 use crate::workload::{Stop, Target, Workload};
 
+pub(crate) use self::row::{Row, Simulated};
+pub(crate) use self::setup::WorkingSet;
 pub(crate) use self::system::{Args as SystemArgs, run as run_system};
 
 /// Simulate paging, and count each strategy's page faults
@@ -144,6 +146,37 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         print!("{}", overview::of(&simulated, args.markdown));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Simulates these competitors over one trace in the usual way: pages of the operating system, the
+/// usual working sets, strict LRU, blocks written whole.
+///
+/// # Errors
+/// If the trace cannot be read any more, or the system's allocator not be run.
+pub(crate) fn usual(
+    path: &Path,
+    workload: &Workload,
+    competitors: &[Competitor],
+    config: &ConfigArgs,
+    progress: &Progress,
+) -> anyhow::Result<Simulated> {
+    let args = Args {
+        traces: Vec::new(),
+        strategies: Vec::new(),
+        preload: Vec::new(),
+        simulated: Vec::new(),
+        working_sets: Vec::new(),
+        touch: Touch::Written,
+        bookkeeping: false,
+        clock: false,
+        same_page: false,
+        json: false,
+        markdown: false,
+        plot: None,
+        config: config.clone(),
+    };
+    let subjects: Vec<_> = competitors.iter().copied().map(Subject::Competitor).collect();
+    args.simulate(path, workload, os_page_size(), &subjects, progress)
 }
 
 /// Whose choice of addresses is simulated.

@@ -8,16 +8,16 @@ use crate::workload::Stop;
 
 /// What was simulated of one trace at one page size.
 #[derive(Debug)]
-pub(super) struct Simulated {
-    pub(super) trace: String,
-    pub(super) page_size: usize,
+pub(crate) struct Simulated {
+    pub(crate) trace: String,
+    pub(crate) page_size: usize,
     /// The most bytes requested at one time.
-    pub(super) peak_requested: u64,
+    pub(crate) peak_requested: u64,
     /// That in pages.
-    pub(super) peak: usize,
+    pub(crate) peak: usize,
     /// As asked for, and in pages.
-    pub(super) working_sets: Vec<(WorkingSet, usize)>,
-    pub(super) rows: Vec<Row>,
+    pub(crate) working_sets: Vec<(WorkingSet, usize)>,
+    pub(crate) rows: Vec<Row>,
 }
 
 /// What a row says of its trace.
@@ -32,23 +32,23 @@ pub(super) struct About<'a> {
 
 /// One strategy's row. The fields named here are those of `--json`; one without a value is null.
 #[derive(Debug, Serialize)]
-pub(super) struct Row {
+pub(crate) struct Row {
     trace: String,
-    pub(super) strategy: String,
+    pub(crate) strategy: String,
     /// Bytes of a simulated page.
     page_size: usize,
     /// Bytes of the strategy's own pages; null of SYSTEM.
-    pub(super) strategy_page_size: Option<usize>,
+    pub(crate) strategy_page_size: Option<usize>,
     peak_requested_bytes: u64,
     /// The peak in simulated pages: what percentages are of.
     peak_pages: usize,
-    pub(super) references: Option<u64>,
-    pub(super) pages_touched: Option<u64>,
+    pub(crate) references: Option<u64>,
+    pub(crate) pages_touched: Option<u64>,
     faults: Vec<AtWorkingSet>,
     /// The page-fault curve: pairs of working set and faults under LRU.
-    pub(super) curve: Vec<(usize, u64)>,
+    pub(crate) curve: Vec<(usize, u64)>,
     /// Why there is no result, if there is none.
-    pub(super) stopped: Option<String>,
+    pub(crate) stopped: Option<String>,
 }
 
 /// Faults at one of the working sets asked for.
@@ -96,7 +96,7 @@ impl Row {
     }
 
     /// LRU faults at the `index`-th working set asked for.
-    pub(super) fn faults(&self, index: usize) -> Option<u64> {
+    pub(crate) fn faults(&self, index: usize) -> Option<u64> {
         self.faults.get(index).map(|at| at.faults.lru)
     }
 

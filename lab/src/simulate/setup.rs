@@ -51,7 +51,7 @@ pub(super) fn parse_page_size(text: &str) -> Result<usize, String> {
 
 /// An amount of memory, as asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum WorkingSet {
+pub(crate) enum WorkingSet {
     Pages(usize),
     /// Of the peak, in percent.
     Percent(f64),

@@ -1,20 +1,20 @@
 //! Usage over time: the most bytes requested and held in each of equal parts of a trace.
 
 use pagewise::Strategy;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::workload::Observer;
 
-/// Parts a trace is divided into: what fits a line of the terminal.
-const PARTS: u64 = 60;
+/// Parts that fit a line of the terminal.
+pub(crate) const LINE: u64 = 60;
 
 /// Follows a strategy's usage.
-#[derive(Debug, Serialize)]
-pub(super) struct Timeline {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Timeline {
     /// The most bytes requested at one time, by part.
-    pub(super) requested: Vec<u64>,
+    pub(crate) requested: Vec<u64>,
     /// The most bytes held at one time, by part.
-    pub(super) held: Vec<u64>,
+    pub(crate) held: Vec<u64>,
     /// Operations in all.
     #[serde(skip)]
     operations: u64,
@@ -24,27 +24,33 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    /// For a replay of this many operations.
-    pub(super) fn new(operations: u64) -> Self {
-        let parts = operations.clamp(1, PARTS) as usize;
+    /// For a replay of this many operations, in at most so many parts.
+    pub(crate) fn new(operations: u64, parts: u64) -> Self {
+        let parts = operations.clamp(1, parts) as usize;
         Self { requested: vec![0; parts], held: vec![0; parts], operations, done: 0 }
     }
 
     /// The most bytes held at any time.
-    pub(super) fn most_held(&self) -> u64 {
+    pub(crate) fn most_held(&self) -> u64 {
         self.held.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Enters what is requested and held after the next operation; more than were announced count
+    /// for the last part.
+    pub(crate) fn enter(&mut self, requested: u64, held: u64) {
+        let parts = self.held.len();
+        let part = u128::from(self.done) * parts as u128 / u128::from(self.operations.max(1));
+        let part = (part as usize).min(parts - 1);
+        self.requested[part] = self.requested[part].max(requested);
+        self.held[part] = self.held[part].max(held);
+        self.done += 1;
     }
 }
 
 impl<T: Strategy + ?Sized> Observer<T> for Timeline {
     fn done(&mut self, strategy: &T) -> Result<(), String> {
-        let parts = self.held.len();
-        let part = u128::from(self.done) * parts as u128 / u128::from(self.operations.max(1));
-        let part = (part as usize).min(parts - 1);
         let usage = strategy.usage();
-        self.requested[part] = self.requested[part].max(usage.requested as u64);
-        self.held[part] = self.held[part].max(usage.held as u64);
-        self.done += 1;
+        self.enter(usage.requested as u64, usage.held as u64);
         Ok(())
     }
 }

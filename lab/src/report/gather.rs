@@ -1,0 +1,135 @@
+//! What a report shows of one trace, gathered in four passes: who asked for what (`info`), how the
+//! strategies compare (`compare`), what they would fault (`simulate`), and a watched replay each.
+
+use std::path::Path;
+use std::time::Duration;
+
+use pagewise::paged::Config;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::heap_map::HeapMap;
+use super::system;
+use super::watch::{Usage, Watch, Watched};
+use crate::compare::{self, Compared, Rounds};
+use crate::competitor::{CAPACITY, Competitor, ConfigArgs};
+use crate::info::Info;
+use crate::progress::Progress;
+use crate::simulate::{self, Simulated};
+use crate::workload::{Facts, Stop, Workload};
+
+/// Time for the timed rounds of one trace.
+const TIMED: Duration = Duration::from_millis(2500);
+/// Steps of progress for each competitor: two of the comparison, a simulation, a watched replay.
+pub(super) const STEPS: usize = 4;
+
+/// Everything about one trace.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    pub(super) info: Info,
+    pub(super) facts: Facts,
+    pub(super) compared: Compared,
+    pub(super) simulated: Simulated,
+    /// In the order of the competitors; none of one that ran out of memory.
+    pub(super) watched: Vec<Option<Watched>>,
+}
+
+/// Gathers everything about one trace.
+///
+/// # Errors
+/// If the trace cannot be read, or the system's allocator not be run.
+pub(super) fn over_trace(
+    path: &Path,
+    competitors: &[Competitor],
+    parameters: &ConfigArgs,
+    progress: &Progress,
+) -> anyhow::Result<Gathered> {
+    let workload = Workload::load(path)?;
+    let config = parameters.for_trace(path)?;
+    let info = Info::of(path)?;
+    let rounds = Rounds::Within(TIMED);
+    let compared = compare::over_trace(&workload, path, competitors, config, rounds, progress)?;
+    let simulated = simulate::usual(path, &workload, competitors, parameters, progress)?;
+    let watch = |competitor: &Competitor| {
+        let watched = watch(&workload, path, *competitor, config)?;
+        progress.step(1, || format!("{}: watching {}", workload.name, competitor.name()));
+        anyhow::Ok(watched)
+    };
+    let watched = competitors.par_iter().map(watch).collect::<Result<Vec<_>, _>>()?;
+    Ok(Gathered { info, facts: workload.facts, compared, simulated, watched })
+}
+
+/// Watches one competitor; none if it ran out of memory.
+fn watch(
+    workload: &Workload,
+    path: &Path,
+    competitor: Competitor,
+    config: Config,
+) -> anyhow::Result<Option<Watched>> {
+    let Competitor::Strategy(entry) = competitor else { return system::watch(path) };
+    let mut strategy = entry.build(config, CAPACITY)?;
+    let mut watch = Watch::new(workload.facts, Usage);
+    match workload.replay(&mut *strategy, &mut watch) {
+        Ok(_) => Ok(Some(watch.finish())),
+        Err(Stop::Trace(error)) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// What the page's script draws, and what `--json` prints, of one trace.
+#[derive(Debug, Serialize)]
+pub(super) struct Charts<'g> {
+    trace: &'g str,
+    /// Allocations, reallocations and frees: the length of every curve over time.
+    operations: u64,
+    /// The most bytes requested at one time, in each of equal parts of the trace.
+    requested: &'g [u64],
+    /// Requested sizes, lifetimes in events: pairs of the largest value of a bin and its count.
+    sizes: Vec<(u128, u64)>,
+    lifetimes: Vec<(u128, u64)>,
+    /// Bytes of a page of the page-fault curves.
+    page: usize,
+    strategies: Vec<OfStrategy<'g>>,
+}
+
+/// What is drawn of one strategy; what is not known is null or empty.
+#[derive(Debug, Serialize)]
+struct OfStrategy<'g> {
+    name: &'static str,
+    /// Nanoseconds per pair of allocation and free.
+    ns: Option<f64>,
+    /// The most bytes held at one time.
+    peak: Option<u64>,
+    /// The most bytes held in each of equal parts of the trace.
+    held: Option<&'g [u64]>,
+    /// Pairs of memory in pages, and page faults under LRU.
+    curve: &'g [(usize, u64)],
+    map: Option<&'g HeapMap>,
+}
+
+impl Gathered {
+    /// What is drawn.
+    pub(super) fn charts(&self) -> Charts<'_> {
+        let statistics = &self.info.statistics;
+        let watched = self.watched.iter().flatten().next();
+        let rows = self.compared.rows.iter().zip(&self.simulated.rows).zip(&self.watched);
+        let strategies = rows.map(|((row, simulated), watched)| OfStrategy {
+            name: row.strategy(),
+            ns: row.ns_per_pair,
+            peak: row.peak_held_bytes,
+            held: watched.as_ref().filter(|one| one.knows_held).map(|one| &*one.timeline.held),
+            curve: &simulated.curve,
+            map: watched.as_ref().map(|one| &one.map),
+        });
+        Charts {
+            trace: &self.info.trace,
+            operations: self.facts.pairs() + self.facts.frees,
+            // Without a strategy that got to the end, what was asked for is known all the same.
+            requested: watched.map_or(&statistics.live_bytes, |one| &one.timeline.requested),
+            sizes: statistics.size_histogram.bins().collect(),
+            lifetimes: statistics.lifetime_histogram.bins().collect(),
+            page: self.simulated.page_size,
+            strategies: strategies.collect(),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! `pagewise report`: what traces ask for and what the strategies make of it, as one HTML file.
+//!
+//! ```text
+//!            info ─┐
+//!         compare ─┤                 ┌─► tables and words, as HTML (page.rs)
+//!        simulate ─┼─► Gathered ─────┤
+//!  watched replay ─┘                 └─► figures, as JSON ─► drawn by the page's script (page/*.js)
+//! ```
+//! The file needs no network and no other file. What comes from a trace (its program's name and
+//! arguments, its note) is hostile until escaped: the HTML is written by a template that escapes
+//! every text, the JSON has no `<`, and the page's policy lets no script run but its own, which
+//! bears a random number of one use.
+
+mod gather;
+mod heap_map;
+mod page;
+mod system;
+mod watch;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use pagewise::trace;
+
+use self::gather::Gathered;
+use crate::competitor::{Competitor, ConfigArgs};
+use crate::error::Usage;
+use crate::progress::Progress;
+use crate::{bundled, output};
+
+pub(crate) use self::system::{Args as SystemArgs, run as run_system};
+
+/// What is shown unless other strategies are asked for: one or two of each family. A page on which
+/// all are drawn shows nothing.
+const SHOWN: [&str; 5] = ["MRU", "FIRST-FIT", "BEST-FIT", "BUDDY", "SYSTEM"];
+
+/// Make a page of charts and tables to look at: memory over time, heaps, faults, the comparison
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Traces to report on; none: the bundled ones
+    #[arg(value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    /// HTML file to write
+    #[arg(short, long, value_name = "FILE", required_unless_present = "json")]
+    output: Option<PathBuf>,
+    /// A strategy, a family of them or `all`; may be given more than once [default: MRU,
+    /// FIRST-FIT, BEST-FIT, BUDDY, SYSTEM]
+    #[arg(long = "strategy", value_name = "NAME", value_delimiter = ',')]
+    strategies: Vec<String>,
+    /// Print what the page draws as JSON instead of writing it
+    #[arg(long, conflicts_with = "output")]
+    json: bool,
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+const HELP: &str = "\
+Examples:
+  pagewise report gawk.pwt -o gawk.html
+  pagewise report gawk.pwt perl.pwt -o both.html --strategy MRU,BEST-FIT,SYSTEM --page-size 16K
+  pagewise report gawk.pwt --json > gawk.json
+
+What the page shows of each trace:
+  live bytes over time, requested sizes, lifetimes; the comparison, as `compare` prints it; bytes
+  held and fragmentation over time; each strategy's heap over time, by address, coloured by age or
+  size; page faults over memory, as `simulate` counts them.
+It is one file without anything from the network, can be read on a phone and printed, and follows
+the reader's choice of light or dark.";
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// An unknown strategy, parameters out of range, a trace that cannot be read, a file that cannot be
+/// written.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let parameters = args.config.check()?;
+    let competitors = args.competitors()?;
+    let traces = if args.traces.is_empty() { bundled::traces()? } else { args.traces.clone() };
+    // What is wrong with any trace should be known before the first is measured.
+    for path in &traces {
+        trace::open(path)?;
+    }
+    let progress = Progress::new((traces.len() * competitors.len() * gather::STEPS) as u64);
+    let gather = |path: &PathBuf| gather::over_trace(path, &competitors, &args.config, &progress);
+    let gather = || traces.iter().map(gather).collect::<Result<Vec<_>, _>>();
+    match &args.output {
+        // The file is opened first: not to measure for nothing.
+        Some(path) => output::create(path, |out| {
+            let page = page::of(gather()?, &parameters)?;
+            progress.finish();
+            Ok(out.write_all(page.as_bytes())?)
+        })?,
+        None => {
+            let gathered = gather()?;
+            progress.finish();
+            let charts: Vec<_> = gathered.iter().map(Gathered::charts).collect();
+            println!("{}", serde_json::to_string(&charts)?);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    fn competitors(&self) -> Result<Vec<Competitor>, Usage> {
+        if self.strategies.is_empty() {
+            Competitor::choose(&SHOWN.map(str::to_owned))
+        } else {
+            Competitor::choose(&self.strategies)
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! The page: its text and tables as HTML, and what its script draws.
+//!
+//! Whatever is put into the template is escaped by it; the two texts that are not, the style and
+//! the script, are files of ours (`page/`), and the JSON has every `<` replaced.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde::Serialize;
+
+use super::gather::{Charts, Gathered};
+use crate::compare::{self, Compared, Grid, Mean};
+use crate::simulate::{Row, Simulated};
+use crate::units::{bytes, count, thousands};
+
+const STYLE: &str = include_str!("page/style.css");
+/// In the order in which they use each other.
+const SCRIPT: [&str; 6] = [
+    include_str!("page/units.js"),
+    include_str!("page/frame.js"),
+    include_str!("page/lines.js"),
+    include_str!("page/bars.js"),
+    include_str!("page/heap_map.js"),
+    include_str!("page/main.js"),
+];
+
+/// What the script draws.
+#[derive(Debug, Serialize)]
+struct Data<'g> {
+    /// What the means are relative to.
+    reference: Option<&'static str>,
+    means: Vec<Mean>,
+    traces: Vec<Charts<'g>>,
+}
+
+/// The page on these traces, measured with these parameters.
+///
+/// # Errors
+/// If what is drawn cannot be written as JSON.
+pub(super) fn of(gathered: Vec<Gathered>, parameters: &str) -> anyhow::Result<String> {
+    let traces = gathered.iter().map(Gathered::charts).collect();
+    let compared: Vec<&Compared> = gathered.iter().map(|one| &one.compared).collect();
+    let several = gathered.len() > 1;
+    let data = Data {
+        reference: compare::reference(&compared),
+        means: compare::mean_of_each(&compared),
+        traces,
+    };
+    let data = escaped(&serde_json::to_string(&data)?);
+    let names: Vec<&str> = gathered.iter().map(|one| &*one.info.trace).collect();
+    let title = match &names[..] {
+        [one] => (*one).to_owned(),
+        names if names.len() <= 4 => names.join(", "),
+        names => count(names.len() as u64, "trace"),
+    };
+    let nonce = format!("{:032x}", rand::random::<u128>());
+    let policy = format!(
+        "default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; img-src data:"
+    );
+    let now = humantime::format_rfc3339_seconds(std::time::SystemTime::now());
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta http-equiv="Content-Security-Policy" content=(policy);
+                title { "pagewise: " (title) }
+                style nonce=(nonce) { (PreEscaped(STYLE)) }
+            }
+            body {
+                header {
+                    h1 { (title) }
+                    p.quiet {
+                        "A report of pagewise " (env!("CARGO_PKG_VERSION")) ", " (now) ". "
+                        "Strategies with " (parameters) "."
+                    }
+                    noscript { p { "The charts need JavaScript; the tables do not." } }
+                }
+                main {
+                    @if several { (overall(&compared, &names)) }
+                    @for (index, one) in gathered.iter().enumerate() {
+                        (section(one, index, several))
+                    }
+                }
+                footer { (terms()) }
+                script type="application/json" id="data" nonce=(nonce) { (PreEscaped(data)) }
+                script nonce=(nonce) { (PreEscaped("\"use strict\";\n")) @for part in SCRIPT { (PreEscaped(part)) } }
+            }
+        }
+    };
+    Ok(page.into_string())
+}
+
+/// JSON that can stand in a `script` element: without a `<`, which only strings can have.
+fn escaped(json: &str) -> String {
+    json.replace('<', "\\u003c")
+}
+
+/// What holds over all traces.
+fn overall(compared: &[&Compared], names: &[&str]) -> Markup {
+    html! {
+        section {
+            h2 { "Over all traces" }
+            (verdict(compare::verdict(compared)))
+            @if let Some((caption, grid)) = compare::means(compared) {
+                (table(&caption, &grid))
+                (figure("means", 0, "Time against memory, over all traces",
+                    "Geometric means. Down and to the left is better; on the dotted line are those \
+                     that no other beats in both."))
+            }
+            nav aria-label="Traces" {
+                @for (index, name) in names.iter().enumerate() {
+                    a href={ "#trace-" (index) } { (name) }
+                }
+            }
+        }
+    }
+}
+
+/// One trace.
+fn section(one: &Gathered, index: usize, is_one_of_several: bool) -> Markup {
+    let page = bytes(one.simulated.page_size as u64);
+    let sentences = compare::verdict(&[&one.compared]);
+    html! {
+        section id={ "trace-" (index) } {
+            @if is_one_of_several { h2 { (one.info.trace) } }
+            (origin(one))
+            (verdict(sentences.into_iter().chain(fewest_faults(&one.simulated))))
+
+            h3 { "What the program asks for" }
+            (facts(one))
+            (figure("live", index, "Live bytes over time",
+                "The most bytes requested and not yet freed, in each of up to 400 equal parts of \
+                 the run."))
+            div.pair {
+                (figure("sizes", index, "Requested sizes",
+                    "Of allocations and reallocations; a bar reaches from half its label to it."))
+                (figure("lifetimes", index, "Lifetimes",
+                    "From allocation to free. Blocks that are never freed are not counted."))
+            }
+
+            h3 { "What the strategies make of it" }
+            (table("The best of each column stands out.", &compare::grid(&one.compared)))
+            (figure("trade", index, "Time against memory",
+                "Down and to the left is better; on the dotted line are those that no other beats \
+                 in both."))
+            (figure("held", index, "Bytes held over time",
+                "What each strategy has taken from the operating system, bookkeeping included."))
+            (figure("fragmentation", index, "Fragmentation over time",
+                "The share of the bytes held that nobody has requested."))
+            (maps(index))
+            (figure("faults", index, "Page faults",
+                &format!("How often a page of {page} would have to be fetched if memory held only \
+                          so many (strict LRU, both axes logarithmic). Every block is written when \
+                          allocated and looked at before it is freed.")))
+        }
+    }
+}
+
+/// Sentences, each with what it is about in front.
+fn verdict(sentences: impl IntoIterator<Item = String>) -> Markup {
+    html! {
+        div.verdict {
+            @for sentence in sentences {
+                @match sentence.split_once(": ") {
+                    Some((about, rest)) => p { b { (about) ": " } (rest) },
+                    None => p { (sentence) },
+                }
+            }
+        }
+    }
+}
+
+/// Which program the trace is of.
+fn origin(one: &Gathered) -> Markup {
+    let info = &one.info;
+    let command: Vec<_> = [&info.program].into_iter().chain(&info.arguments).cloned().collect();
+    let command: String = command.join(" ").chars().take(300).collect();
+    html! {
+        p {
+            code { (command) }
+            @if let Some(date) = &info.date { span.quiet { ", recorded " (date) } }
+        }
+        @if !info.note.is_empty() { p.quiet { (info.note) } }
+        @if info.recorded_events > info.events {
+            p.quiet {
+                "The first " (thousands(info.events)) " of " (thousands(info.recorded_events))
+                " events recorded."
+            }
+        }
+    }
+}
+
+/// What was asked for, in figures.
+fn facts(one: &Gathered) -> Markup {
+    let statistics = &one.info.statistics;
+    let facts = [
+        ("events", thousands(one.info.events)),
+        ("threads", thousands(one.info.threads.into())),
+        ("allocations", thousands(one.facts.allocations)),
+        ("reallocations", thousands(one.facts.reallocations)),
+        ("never freed", thousands(one.facts.live_at_end)),
+        ("most blocks live", thousands(statistics.max_live_blocks.all)),
+        ("distinct sizes", thousands(statistics.sizes.all)),
+        ("requested in all", bytes(statistics.requested_bytes)),
+        ("most requested at one time", bytes(one.facts.peak_requested)),
+    ];
+    html! {
+        dl.facts {
+            @for (name, value) in facts { div { dt { (name) } dd { (value) } } }
+        }
+    }
+}
+
+/// Who faults least with memory for half of the peak.
+fn fewest_faults(simulated: &Simulated) -> Option<String> {
+    let (index, pages) = simulated.working_sets.iter().enumerate().find_map(|(index, set)| {
+        (set.0 == crate::simulate::WorkingSet::Percent(50.0)).then_some((index, set.1))
+    })?;
+    let faults = |row: &Row| row.faults(index);
+    let rows = || simulated.rows.iter().filter(|row| faults(row).is_some());
+    let best = rows().min_by_key(|row| faults(row))?;
+    let worst = rows().max_by_key(|row| faults(row))?;
+    Some(format!(
+        "Fewest page faults: with memory for {} of {}, half of what was requested at most, {} \
+         faults {} times; most often does {}, {} times.",
+        count(pages as u64, "page"),
+        bytes(simulated.page_size as u64),
+        best.strategy,
+        thousands(faults(best)?),
+        worst.strategy,
+        thousands(faults(worst)?),
+    ))
+}
+
+fn table(caption: &str, grid: &Grid) -> Markup {
+    html! {
+        div.wide tabindex="0" {
+            table {
+                caption { (caption) }
+                thead { tr {
+                    th scope="col" { "strategy" }
+                    @for head in &grid.heads { th scope="col" { (head) } }
+                } }
+                tbody {
+                    @for (strategy, figures) in &grid.lines {
+                        tr {
+                            th scope="row" { (strategy) }
+                            @for figure in figures {
+                                td.best[figure.best] {
+                                    @if figure.text.is_empty() { "–" } @else { (figure.text) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A figure that the script fills.
+fn figure(kind: &str, trace: usize, title: &str, about: &str) -> Markup {
+    html! {
+        figure data-kind=(kind) data-trace=(trace) {
+            figcaption { (title) small { (about) } }
+            div.plot {}
+        }
+    }
+}
+
+/// The heaps side by side.
+fn maps(trace: usize) -> Markup {
+    let group = format!("layer-{trace}");
+    html! {
+        figure data-kind="maps" data-trace=(trace) {
+            figcaption {
+                "Heaps over time"
+                small {
+                    "Where the blocks lie: addresses upwards, those that no block ever lay at left \
+                     out (at a dashed line). The paler a colour, the emptier that stretch."
+                }
+            }
+            div.key {
+                label { input type="radio" name=(group) value="age" checked; " age of the blocks" }
+                label { input type="radio" name=(group) value="size"; " size of the blocks" }
+                span.least {} span.ramp {} span.most {}
+                span.swatch {} span { "empty, was in use" }
+            }
+            div.plot {}
+        }
+    }
+}
+
+/// What the words mean.
+fn terms() -> Markup {
+    let terms = [
+        (
+            "ns/pair",
+            "Processor time per allocation or reallocation with the free that matches it; \
+                     median of several rounds, +/- half the distance between the quartiles.",
+        ),
+        (
+            "items/pair",
+            "List items visited by the strategy's bookkeeping; paged: of the pairs that \
+                        pages served. Not known of SYSTEM.",
+        ),
+        (
+            "peak held",
+            "Most bytes taken from the operating system at one time, bookkeeping \
+                       included.",
+        ),
+        ("frag", "1 − most bytes requested at one time ÷ most bytes held."),
+        (
+            "OS pages",
+            "Distinct pages of the operating system in which a block or a visited item \
+                      lies.",
+        ),
+        ("SYSTEM", "The C library's allocator, each time in a fresh process."),
+    ];
+    html! {
+        section {
+            h3 { "What the words mean" }
+            dl.terms { @for (term, meaning) in terms { dt { (term) } dd { (meaning) } } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_cannot_end_its_element() {
+        let json = serde_json::to_string(&["</script><!--", "plain"]).expect("JSON");
+        let safe = escaped(&json);
+        assert!(!safe.contains('<'));
+        let back: Vec<String> = serde_json::from_str(&safe).expect("still JSON");
+        assert_eq!(back, ["</script><!--", "plain"]);
+    }
+
+    #[test]
+    fn no_script_of_ours_ends_its_element() {
+        for part in SCRIPT {
+            assert!(!part.contains("</script") && !part.contains("<!--"));
+        }
+    }
+}

@@ -1,0 +1,128 @@
+// Curves: bytes and fragmentation over time, page faults over memory.
+
+// How a strategy is drawn, everywhere alike: its colour, and its dashes for whoever sees none.
+const style = (name, index) => (name === "SYSTEM" ? "system" : `s${index % 8}`);
+
+// The names that may be clicked away. Calls `redraw` when one was.
+function legend(figure, series, hidden, redraw) {
+  if (figure.querySelector(".legend") || series.length < 2) return;
+  const list = html("div", "legend");
+  for (const one of series) {
+    const button = html("button", "", one.name);
+    const sample = svg("svg", { viewBox: "0 0 26 8", class: "sample" });
+    sample.append(svg("path", { d: "M0 4H26", class: `line ${one.style}` }));
+    button.prepend(sample);
+    button.type = "button";
+    button.setAttribute("aria-pressed", "true");
+    button.addEventListener("click", () => {
+      const shown = hidden.has(one.name);
+      if (shown) hidden.delete(one.name);
+      else hidden.add(one.name);
+      button.setAttribute("aria-pressed", String(shown));
+      redraw();
+    });
+    list.append(button);
+  }
+  figure.querySelector(".plot").before(list);
+}
+
+// The point of a curve at or before x; curves ascend in x.
+function before(points, x) {
+  let [low, high] = [0, points.length - 1];
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (points[middle][0] <= x) low = middle;
+    else high = middle - 1;
+  }
+  return points[low];
+}
+
+// series: [{ name, style, points, area }]; axes: () => [x, y] for the series given.
+function lines(figure, series, axes, describe) {
+  const plot = figure.querySelector(".plot");
+  const hidden = new Set();
+  const draw = () => {
+    const shown = series.filter((one) => !hidden.has(one.name));
+    const [x, y] = axes(shown.length ? shown : series);
+    const frame = new Frame(plot, heightOf(plot, 0.34), x, y, describe);
+    for (const one of shown) {
+      if (!one.area || !one.points.length) continue;
+      const ends = [[one.points.at(-1)[0], y.from], [one.points[0][0], y.from]];
+      frame.path([...one.points, ...ends], { class: `area ${one.style}` });
+    }
+    for (const one of shown) frame.path(one.points, { class: `line ${one.style}` });
+    frame.hover((px) => {
+      const share = (px - frame.left) / (frame.right - frame.left);
+      const at = x.log ? x.from * (x.to / x.from) ** share : x.from + share * (x.to - x.from);
+      const points = shown.filter((one) => one.points.length).map((one) => [one, before(one.points, at)]);
+      if (!points.length) return null;
+      return {
+        at: [px, 0],
+        title: `${x.value(at)} ${x.unit}`,
+        rows: points.map(([one, point]) => [one.style, one.name, y.value(point[1])]),
+        dots: points.map(([one, point]) => [one.style, frame.x(point[0]), frame.y(point[1])]),
+      };
+    });
+  };
+  legend(figure, series, hidden, draw);
+  return draw;
+}
+
+// Values in equal parts of a run, as points.
+const over = (trace, values) => values.map((value, index) => [((index + 1) * trace.operations) / values.length, value]);
+
+const timeAxis = (trace) => ({
+  ...countAxis("time (operations: allocations, reallocations, frees)", trace.operations), unit: "operations",
+});
+
+const most = (series) => Math.max(...series.flatMap((one) => one.points.map((point) => point[1])), 0);
+
+const curves = {
+  live: (figure, trace) => lines(
+    figure,
+    [{ name: "requested", style: "s0", points: over(trace, trace.requested), area: true }],
+    (shown) => [timeAxis(trace), bytesAxis("live bytes requested", most(shown) * 1.04)],
+    `Live bytes over time, at most ${bytes(Math.max(...trace.requested, 0))}`,
+  ),
+
+  held: (figure, trace) => lines(
+    figure,
+    [
+      { name: "requested", style: "requested", points: over(trace, trace.requested), area: true },
+      ...trace.strategies.map((one, index) => ({ ...one, style: style(one.name, index) }))
+        .filter((one) => one.held)
+        .map((one) => ({ name: one.name, style: one.style, points: over(trace, one.held) })),
+    ],
+    (shown) => [timeAxis(trace), bytesAxis("bytes held", most(shown) * 1.04)],
+    "Bytes each strategy holds over time",
+  ),
+
+  fragmentation: (figure, trace) => lines(
+    figure,
+    trace.strategies.map((one, index) => ({ ...one, style: style(one.name, index) }))
+      .filter((one) => one.held)
+      .map((one) => ({
+        name: one.name,
+        style: one.style,
+        points: over(trace, one.held.map((held, part) => Math.max(0, 1 - trace.requested[part] / held))),
+      })),
+    () => [timeAxis(trace), shareAxis("fragmentation: 1 − requested ÷ held", 1)],
+    "Fragmentation over time",
+  ),
+
+  faults: (figure, trace) => lines(
+    figure,
+    trace.strategies.map((one, index) => ({ name: one.name, style: style(one.name, index), points: one.curve }))
+      .filter((one) => one.points.length),
+    (shown) => {
+      const points = shown.flatMap((one) => one.points);
+      const faults = points.length ? points.map((point) => point[1]) : [1];
+      const pages = Math.max(...points.map((point) => point[0]), 2);
+      return [
+        { ...logAxis(`memory (pages of ${bytesTick(trace.page)})`, 1, pages), unit: "pages of memory" },
+        logAxis("page faults (LRU)", Math.max(1, Math.min(...faults)), Math.max(...faults)),
+      ];
+    },
+    "Page faults under strict LRU, by size of memory",
+  ),
+};
