@@ -227,13 +227,13 @@ mod tests {
     fn rows_are_joined_when_there_are_too_many_and_nothing_is_lost() {
         let mut painter = Painter::new(1000);
         for index in 0..1000 {
-            painter.enter(block(1 << 30 | index * 4096, 4096, index as u64));
+            painter.enter(block((1 << 30) | (index * 4096), 4096, index as u64));
             painter.tick();
         }
         assert!(painter.rows.len() <= ROWS && painter.rows.len() > ROWS / 2);
         assert_eq!(painter.rows.values().map(|cell| cell.bytes).sum::<u64>(), 4096 * 1000);
         for index in 0..1000 {
-            painter.leave(block(1 << 30 | index * 4096, 4096, index as u64));
+            painter.leave(block((1 << 30) | (index * 4096), 4096, index as u64));
         }
         assert!(painter.rows.values().all(|&cell| cell == Cell::default()));
         let map = painter.finish();
