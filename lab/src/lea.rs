@@ -40,6 +40,11 @@ impl Lea {
         Self(lea)
     }
 
+    /// Bytes held.
+    pub(crate) fn held(&self) -> usize {
+        self.0.allocator().0.borrow().source.held()
+    }
+
     /// The most bytes held at one time.
     pub(crate) fn peak_held(&self) -> usize {
         self.0.allocator().0.borrow().peak

@@ -14,6 +14,7 @@ use super::watch::{Usage, Watch, Watched};
 use crate::compare::{self, Compared, Rounds};
 use crate::competitor::{CAPACITY, Competitor, ConfigArgs};
 use crate::info::Info;
+use crate::lea::Lea;
 use crate::progress::Progress;
 use crate::simulate::{self, Simulated};
 use crate::workload::{Facts, Stop, Workload};
@@ -66,10 +67,15 @@ fn watch(
     competitor: Competitor,
     config: Config,
 ) -> anyhow::Result<Option<Watched>> {
-    let Competitor::Strategy(entry) = competitor else { return system::watch(path) };
-    let mut strategy = entry.build(config, CAPACITY)?;
     let mut watch = Watch::new(workload.facts, Usage);
-    match workload.replay(&mut *strategy, &mut watch) {
+    let replayed = match competitor {
+        Competitor::System => return system::watch(path),
+        Competitor::Lea => workload.replay(&mut Lea::new(CAPACITY), &mut watch),
+        Competitor::Strategy(entry) => {
+            workload.replay(&mut *entry.build(config, CAPACITY)?, &mut watch)
+        }
+    };
+    match replayed {
         Ok(_) => Ok(Some(watch.finish())),
         Err(Stop::Trace(error)) => Err(error),
         Err(_) => Ok(None),

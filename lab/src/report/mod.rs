@@ -33,7 +33,7 @@ pub(crate) use self::system::{Args as SystemArgs, run as run_system};
 
 /// What is shown unless other strategies are asked for: one or two of each family. A page on which
 /// all are drawn shows nothing.
-const SHOWN: [&str; 5] = ["MRU", "FIRST-FIT", "BEST-FIT", "BUDDY", "SYSTEM"];
+const SHOWN: [&str; 6] = ["PAGEWISE", "MRU", "BEST-FIT", "BUDDY", "HCGEN", "SYSTEM"];
 
 /// Make a page of charts and tables to look at: memory over time, heaps, faults, the comparison
 #[derive(Debug, clap::Args)]
@@ -45,8 +45,8 @@ pub(crate) struct Args {
     /// HTML file to write
     #[arg(short, long, value_name = "FILE", required_unless_present = "json")]
     output: Option<PathBuf>,
-    /// A strategy, a family of them or `all`; may be given more than once [default: MRU,
-    /// FIRST-FIT, BEST-FIT, BUDDY, SYSTEM]
+    /// A strategy, a family of them or `all`; may be given more than once [default:
+    /// PAGEWISE, MRU, BEST-FIT, BUDDY, HCGEN, SYSTEM]
     #[arg(long = "strategy", value_name = "NAME", value_delimiter = ',')]
     strategies: Vec<String>,
     /// Print what the page draws as JSON instead of writing it

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::heap_map::{Block, HeapMap, Painter};
 use crate::gauge::Gauge;
+use crate::lea::Lea;
 use crate::timeline::Timeline;
 use crate::workload::{Facts, Observer, System};
 
@@ -30,13 +31,19 @@ pub(super) trait Holds<T: ?Sized> {
     fn held(&mut self, target: &T, size: usize) -> Option<u64>;
 }
 
-/// A strategy says so itself.
+/// A strategy says so itself, and so does Lea's allocator.
 #[derive(Debug)]
 pub(super) struct Usage;
 
 impl<T: Strategy + ?Sized> Holds<T> for Usage {
     fn held(&mut self, target: &T, _: usize) -> Option<u64> {
         Some(target.usage().held as u64)
+    }
+}
+
+impl Holds<Lea> for Usage {
+    fn held(&mut self, lea: &Lea, _: usize) -> Option<u64> {
+        Some(lea.held() as u64)
     }
 }
 
