@@ -150,13 +150,21 @@ fn table_len(len: usize) -> usize {
 
 /// A slot's memory behind its heap: a region that becomes accessible as it is used, from both ends.
 ///
+/// Its last part is for bookkeeping alone: blocks that fill the slot must not leave other blocks
+/// without headers later, when they have been freed.
+///
 /// Invariant: what the region holds lies below `low` or from `high` on; all of that is accessible.
 #[derive(Debug)]
 pub(super) struct Slot {
     region: Region,
     low: usize,
     high: usize,
+    /// Where the extent ends at most.
+    most: usize,
 }
+
+/// The part of a slot that is for bookkeeping alone: pages of the smallest blocks need less.
+const BOOKKEEPING: usize = 64;
 
 /// The least that is made accessible at one time, bytes.
 const STEP: usize = 256 << 10;
@@ -170,7 +178,22 @@ impl Slot {
         // SAFETY: the caller's promise; the memory becomes accessible before it is handed out, and
         // is fresh from the system.
         let region = unsafe { Region::zeroed(start, len) };
-        Self { region, low: start.addr(), high: start.addr() + len }
+        let end = start.addr() + len;
+        Self { region, low: start.addr(), high: end, most: end - len / BOOKKEEPING }
+    }
+
+    /// Makes the extent accessible as far as `end`.
+    fn reach(&mut self, end: usize) -> Result<(), AllocError> {
+        if end > self.most {
+            return Err(AllocError::Exhausted);
+        }
+        if end > self.low {
+            let step = STEP.max(self.region.extent().len() / 8);
+            let to = (self.low + step).min(self.most).max(end);
+            self.commit(self.low..to)?;
+            self.low = to;
+        }
+        Ok(())
     }
 
     /// Makes the addresses accessible.
@@ -186,16 +209,10 @@ impl Slot {
 unsafe impl Source for Slot {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
         let memory = self.region.extend(bytes, align)?;
-        let end = self.region.extent().end;
-        if end > self.low {
-            let step = (end - self.low).max(STEP).max(self.region.extent().len() / 8);
-            let to = (self.low + step).min(self.high);
-            if let Err(error) = self.commit(self.low..to.max(end)) {
-                // SAFETY: the bytes were just added.
-                unsafe { self.region.retract(bytes) };
-                return Err(error);
-            }
-            self.low = to.max(end);
+        if let Err(error) = self.reach(self.region.extent().end) {
+            // SAFETY: the bytes were just added.
+            unsafe { self.region.retract(bytes) };
+            return Err(error);
         }
         Ok(memory)
     }
@@ -209,9 +226,9 @@ unsafe impl Source for Slot {
         let top = self.region.dedicated().start;
         let wanted = top.saturating_sub(layout.size() + layout.align());
         if wanted < self.high {
-            let step = self.high.saturating_sub(STEP).min(wanted).max(self.region.extent().end);
-            self.commit(step..self.high)?;
-            self.high = step;
+            let to = self.high.saturating_sub(STEP).min(wanted).max(self.region.extent().end);
+            self.commit(to..self.high)?;
+            self.high = to;
         }
         self.region.dedicate(layout)
     }

@@ -1,0 +1,134 @@
+//! Sizes, alignments, zeros, and blocks that change their size.
+
+use std::alloc::{GlobalAlloc, Layout};
+
+use crate::{ALLOCATOR, Random};
+
+/// Runs `check` on a block of this layout.
+fn with_block(layout: Layout, check: impl FnOnce(*mut u8)) {
+    // SAFETY: the layouts used have a size; the block is freed once.
+    unsafe {
+        let block = ALLOCATOR.alloc(layout);
+        assert!(!block.is_null(), "{layout:?}");
+        assert!(block.addr().is_multiple_of(layout.align()), "{layout:?}");
+        block.write(1);
+        block.add(layout.size() - 1).write(2);
+        check(block);
+        ALLOCATOR.dealloc(block, layout);
+    }
+}
+
+#[test]
+fn every_alignment_to_64_mib_is_met() {
+    for log2 in 0..=26 {
+        for size in [1, 24, 100, 1000, 5000, 16_384, 16_385, 70_000, 1 << 20] {
+            let layout = Layout::from_size_align(size, 1 << log2).expect("a valid layout");
+            with_block(layout, |_| with_block(layout, |_| {}));
+        }
+    }
+}
+
+#[test]
+fn blocks_do_not_overlap() {
+    let mut random = Random(3);
+    let mut blocks: Vec<(*mut u8, Layout, u8)> = Vec::new();
+    for round in 0..30_000usize {
+        if blocks.len() > 500 {
+            let (block, layout, mark) = blocks.swap_remove(random.below(blocks.len()));
+            // SAFETY: the block is in use, and as long as its layout.
+            unsafe {
+                let bytes = std::slice::from_raw_parts(block, layout.size());
+                assert!(bytes.iter().all(|&byte| byte == mark), "{layout:?}");
+                ALLOCATOR.dealloc(block, layout);
+            }
+        }
+        let align = 1 << random.below(9);
+        let layout = Layout::from_size_align(1 + random.size(), align).expect("a valid layout");
+        // SAFETY: as above.
+        unsafe {
+            let block = ALLOCATOR.alloc(layout);
+            block.write_bytes(round as u8, layout.size());
+            blocks.push((block, layout, round as u8));
+        }
+    }
+    for (block, layout, _) in blocks {
+        // SAFETY: as above.
+        unsafe { ALLOCATOR.dealloc(block, layout) };
+    }
+}
+
+#[test]
+fn zeroed_blocks_are_zeros() {
+    let mut random = Random(4);
+    for _ in 0..3_000 {
+        let size = 1 + random.size() + usize::from(random.below(100) == 0) * (2 << 20);
+        let layout = Layout::from_size_align(size, 8).expect("a valid layout");
+        // SAFETY: the block is as long as its layout, and freed once.
+        unsafe {
+            let block = ALLOCATOR.alloc_zeroed(layout);
+            let bytes = std::slice::from_raw_parts_mut(block, size);
+            assert!(bytes.iter().all(|&byte| byte == 0), "{size} bytes");
+            bytes.fill(0xa5);
+            ALLOCATOR.dealloc(block, layout);
+        }
+    }
+}
+
+#[test]
+fn contents_survive_every_change_of_size() {
+    for align in [1, 16, 64, 4096, 1 << 16] {
+        let mut layout = Layout::from_size_align(1, align).expect("a valid layout");
+        // SAFETY: the block is as long as its layout says after each step, and freed once.
+        unsafe {
+            let mut block = ALLOCATOR.alloc(layout);
+            block.write(7);
+            let up = (1..=27).map(|log2| (1usize << log2) + log2);
+            let down = (1..=27).rev().map(|log2| (1usize << log2) - 1);
+            for new_size in up.chain(down) {
+                let kept = layout.size().min(new_size);
+                let resized = ALLOCATOR.realloc(block, layout, new_size);
+                assert!(!resized.is_null() && resized.addr().is_multiple_of(align));
+                let bytes = std::slice::from_raw_parts_mut(resized, new_size);
+                assert!(bytes[..kept].iter().all(|&byte| byte == 7), "{new_size} bytes");
+                bytes[kept..].fill(7);
+                layout = Layout::from_size_align(new_size, align).expect("a valid layout");
+                block = resized;
+            }
+            ALLOCATOR.dealloc(block, layout);
+        }
+    }
+}
+
+#[test]
+fn a_block_of_a_c_interface_needs_no_layout() {
+    // SAFETY: every block is in use until it is freed, once.
+    unsafe {
+        ALLOCATOR.free(std::ptr::null_mut());
+        assert_eq!(ALLOCATOR.usable_size(std::ptr::null_mut()), 0);
+        assert!(ALLOCATOR.allocate_aligned(1, 48).is_null());
+        assert!(ALLOCATOR.allocate(usize::MAX).is_null());
+        assert!(ALLOCATOR.allocate_zeroed(usize::MAX / 2).is_null());
+        let mut random = Random(5);
+        for round in 0..20_000usize {
+            let size = random.size();
+            let mut block = match round % 3 {
+                0 => ALLOCATOR.allocate_aligned(size, 1 << random.below(14)),
+                1 => ALLOCATOR.allocate_zeroed(size),
+                _ => ALLOCATOR.allocate(size),
+            };
+            let usable = ALLOCATOR.usable_size(block);
+            assert!(usable >= size);
+            block.write_bytes(9, usable);
+            let new_size = random.size();
+            block = ALLOCATOR.reallocate(block, new_size);
+            assert!(ALLOCATOR.usable_size(block) >= new_size);
+            let kept = std::slice::from_raw_parts(block, new_size.min(size));
+            assert!(kept.iter().all(|&byte| byte == 9));
+            ALLOCATOR.free(block);
+        }
+        let (one, other) = (ALLOCATOR.allocate(0), ALLOCATOR.allocate(0));
+        assert!(!one.is_null() && one != other);
+        ALLOCATOR.free(one);
+        ALLOCATOR.free(other);
+    }
+}

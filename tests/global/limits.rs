@@ -1,0 +1,62 @@
+//! What happens where memory ends.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::io::Error;
+use std::os::unix::process::CommandExt;
+use std::ptr;
+
+use crate::{ALLOCATOR, run_prepared};
+
+const LIMIT: u64 = 512 << 20;
+
+/// The limit is there before the allocator is: it is set between `fork` and `exec`.
+#[test]
+fn exhaustion_is_null_and_loses_nothing() {
+    run_prepared("limits::exhaust", |command| {
+        let limit = libc::rlimit { rlim_cur: LIMIT, rlim_max: LIMIT };
+        // SAFETY: setting a limit is all that is done between `fork` and `exec`.
+        unsafe {
+            command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_AS, &limit) {
+                0 => Ok(()),
+                _ => Err(Error::last_os_error()),
+            });
+        }
+    });
+}
+
+#[test]
+#[ignore = "in a process of its own, under a limit"]
+fn exhaust() {
+    for size in [48, 1000, 12_000, 50_000, 3 << 20, 60 << 20] {
+        let layout = Layout::from_size_align(size, 16).expect("a valid layout");
+        let mut counts = [0; 2];
+        for count in &mut counts {
+            // Blocks are linked through themselves, so that counting them takes no memory.
+            let mut last: *mut *mut u8 = ptr::null_mut();
+            // SAFETY: every block has room for a link, and is freed once.
+            unsafe {
+                loop {
+                    let block = ALLOCATOR.alloc(layout).cast::<*mut u8>();
+                    if block.is_null() {
+                        break;
+                    }
+                    block.write(last.cast());
+                    last = block;
+                    *count += 1;
+                }
+                while !last.is_null() {
+                    let block = last;
+                    last = block.read().cast();
+                    ALLOCATOR.dealloc(block.cast(), layout);
+                }
+            }
+        }
+        let [first, second] = counts;
+        assert!(first * size > 96 << 20, "{first} blocks of {size} B are too few");
+        assert!(second * 100 >= first * 98, "{first} blocks of {size} B, then only {second}");
+    }
+    let huge = Layout::from_size_align(1 << 40, 1 << 12).expect("a valid layout");
+    // SAFETY: the layout has a size.
+    assert!(unsafe { ALLOCATOR.alloc(huge) }.is_null());
+    assert_eq!(String::from("still").len() + vec![0; 5000].len(), 5005);
+}

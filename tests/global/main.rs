@@ -1,0 +1,80 @@
+//! The global allocator, under this very test program.
+//!
+//! What is measured of the whole process (memory, limits, forks) is measured in a process of its
+//! own: the test runs this program again, with one of the tests that are otherwise ignored.
+
+#![cfg(target_os = "linux")]
+
+mod fork;
+mod layouts;
+mod limits;
+mod memory;
+mod threads;
+
+use std::process::Command;
+
+use pagewise::global::Pagewise;
+
+#[global_allocator]
+static ALLOCATOR: Pagewise = Pagewise::new();
+
+/// Runs an ignored test in a process of its own.
+fn run_alone(test: &str) {
+    run_prepared(test, |_| {});
+}
+
+/// Runs an ignored test in a process of its own, which `prepare` has seen to.
+fn run_prepared(test: &str, prepare: impl FnOnce(&mut Command)) {
+    let program = std::env::current_exe().expect("this program has a path");
+    let mut command = Command::new(program);
+    command.args([test, "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
+    prepare(&mut command);
+    let output = command.output().expect("this program can be run");
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.contains("1 passed"), "{test}: {out}{err}");
+}
+
+/// Bytes of this process that are resident now.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/statm").expect("there is a /proc");
+    let pages: usize = status.split(' ').nth(1).expect("a second field").parse().expect("a number");
+    pages * 4096
+}
+
+/// A block whose bytes can be told from those of other blocks.
+struct Marked(Vec<u8>);
+
+impl Marked {
+    fn new(size: usize, mark: usize) -> Self {
+        Self((0..size).map(|index| (mark + index) as u8).collect())
+    }
+
+    /// Panics unless every byte is as it was written.
+    fn check(&self, mark: usize) {
+        let intact = self.0.iter().enumerate().all(|(index, &byte)| byte == (mark + index) as u8);
+        assert!(intact, "a block of {} bytes is not what was written", self.0.len());
+    }
+}
+
+/// Random numbers (Marsaglia 2003), the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((self.0 >> 32) * bound as u64 >> 32) as usize
+    }
+
+    /// A size as programs ask for: mostly small, now and then large.
+    fn size(&mut self) -> usize {
+        match self.below(1000) {
+            0 => self.below(1 << 20),
+            1..20 => self.below(100_000),
+            20..200 => self.below(5_000),
+            _ => self.below(300),
+        }
+    }
+}
