@@ -1,0 +1,213 @@
+//! `libpagewise.so` under real programs, and under this one.
+//!
+//! The tests that need the library preloaded run this program again with it. This program has
+//! Pagewise for its own allocator, so there are then two copies of it in one process: what Rust
+//! allocates is of the one, what C does of the other.
+
+#![cfg(target_os = "linux")]
+
+use std::ffi::{c_int, c_void};
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::{env, io, ptr};
+
+use pagewise::global::Pagewise;
+
+#[global_allocator]
+static OURS: Pagewise = Pagewise::new();
+
+/// The library. Cargo does not build a shared library for its package's tests, so it is asked to.
+fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let program = env::current_exe().expect("this program has a path");
+        // …/debug/deps/preload-0123
+        let target = program.ancestors().nth(3).expect("it lies in a target directory");
+        let built = Command::new(env::var_os("CARGO").expect("cargo runs the tests"))
+            .args(["build", "--quiet", "--manifest-path"])
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"))
+            .arg("--target-dir")
+            .arg(target)
+            .status();
+        assert!(built.is_ok_and(|status| status.success()), "the library can be built");
+        target.join("debug/libpagewise.so")
+    })
+}
+
+fn run(command: &mut Command, preloaded: bool) -> Output {
+    if preloaded {
+        command.env("LD_PRELOAD", library()).env("PAGEWISE_SHOW_STATS", "1");
+    }
+    command.output().expect("the program can be run")
+}
+
+/// Whether the shell finds a program.
+fn is_installed(program: &str) -> bool {
+    let find = format!("command -v {program}");
+    Command::new("sh").args(["-c", &find]).stdout(Stdio::null()).status().is_ok_and(|s| s.success())
+}
+
+/// Runs a script with and without the library: the output must be the same.
+fn same_output(program: &str, script: &str) {
+    if !is_installed(program) {
+        println!("{program} is not installed");
+        return;
+    }
+    let run = |preloaded| {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        run(Command::new("sh").args(["-c", script]).current_dir(&folder), preloaded)
+    };
+    let (plain, preloaded) = (run(false), run(true));
+    assert!(plain.status.success(), "{}", String::from_utf8_lossy(&plain.stderr));
+    let said = String::from_utf8_lossy(&preloaded.stderr);
+    assert!(preloaded.status.success(), "{program}: {said}");
+    assert!(!said.contains("cannot be preloaded"), "{program}: {said}");
+    assert!(plain.stdout == preloaded.stdout, "{program} wrote something else");
+}
+
+macro_rules! programs {
+    ($($name:ident: $program:literal, $script:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            same_output($program, $script);
+        }
+    )*};
+}
+
+programs! {
+    sort: "sort", "seq 100000 | sort -R --random-source=/dev/zero | sort -n | tail -3";
+    awk: "awk", "awk 'BEGIN { for (i = 0; i < 200000; i++) a[i % 5000] = a[i % 5000] i; print length(a[7]) }'";
+    perl: "perl", "perl -e 'my %h; $h{$_ % 7001} .= \"x$_\" for 1..200000; print length($h{9}), \"\\n\"'";
+    python: "python3", "python3 -c 'import json; d = {str(i): [i] * 5 for i in range(50000)}; print(len(json.loads(json.dumps(d))))'";
+    python_threads: "python3", "python3 -c '
+from concurrent.futures import ThreadPoolExecutor
+def work(n): return sum(len(str(i) * 3) for i in range(n))
+with ThreadPoolExecutor(8) as pool: print(list(pool.map(work, range(1000, 1040))))'";
+    git: "git", "git init -q . && seq 20000 > a && git add a && git -c user.name=a -c user.email=a@b commit -qm a --date=2020-01-01T00:00:00Z && seq 7 20007 > a && git diff --stat";
+    sqlite: "sqlite3", "sqlite3 :memory: 'create table t(a, b); with recursive n(x) as (select 1 union all select x + 1 from n where x < 50000) insert into t select x, hex(x * 7) from n; create index i on t(b); select count(*), max(b) from t;'";
+    ghostscript: "gs", "printf '%%!PS\n/Times-Roman findfont 20 scalefont setfont 1 1 80 { 9 mul 72 exch moveto (pagewise) show } for showpage\n' | gs -q -dNOPAUSE -dBATCH -sDEVICE=ppmraw -r72 -sOutputFile=- - | cksum";
+    compiler: "g++", "printf '#include <map>\n#include <string>\nint main() { std::map<std::string, int> m; m[\"a\"] = 1; return m.size() - 1; }' > a.cpp && g++ -O1 -c a.cpp -o a.o && cksum a.o";
+    cplusplus: "g++", "printf '#include <iostream>\n#include <new>\n#include <string>\n#include <thread>\n#include <vector>\nstruct alignas(256) wide { char c; };\nint main() { std::vector<std::thread> threads; long sum[4]; for (int t = 0; t < 4; t++) threads.emplace_back([&sum, t] { std::vector<std::string> v; for (int i = 0; i < 50000; i++) v.push_back(std::string(i %% 90, 120)); sum[t] = v[77].size(); }); for (auto &t : threads) t.join(); wide *w = new wide[3]; std::cout << sum[3] << (size_t)w %% 256; delete[] w; try { volatile size_t n = (size_t)1 << 55; delete[] new char[n]; } catch (std::bad_alloc &) { std::cout << \"caught\"; } std::cout << (new (std::nothrow) char[(size_t)1 << 55] == nullptr); }' > a.cpp && g++ -std=c++17 -w -O0 a.cpp -o a -lpthread && ./a";
+}
+
+/// Runs one of the ignored tests of this program with the library.
+fn run_preloaded(test: &str) {
+    let program = env::current_exe().expect("this program has a path");
+    let mut command = Command::new(program);
+    let output = run(command.args([test, "--exact", "--ignored", "--nocapture"]), true);
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.contains("1 passed"), "{test}: {out}{err}");
+    assert_eq!(err.matches("blocks in use").count(), 2, "there are two copies: {err}");
+}
+
+#[test]
+fn the_family_keeps_its_rules() {
+    run_preloaded("rules");
+}
+
+#[test]
+fn two_copies_live_in_one_process() {
+    run_preloaded("two_copies");
+}
+
+fn errno() -> c_int {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+fn set_errno(error: c_int) {
+    // SAFETY: the location is the calling thread's own and always valid.
+    unsafe { *libc::__errno_location() = error };
+}
+
+/// What C, POSIX and GNU's manual say of `errno`, of odd sizes and alignments.
+#[test]
+#[ignore = "with the library"]
+fn rules() {
+    let huge = black_box(usize::MAX / 2);
+    // SAFETY: blocks are freed once, and written to within their size.
+    unsafe {
+        // A compiler that knows `malloc` would take it for granted that there is memory.
+        let fails = |block: *mut c_void| {
+            let failed = black_box(block).is_null() && errno() == libc::ENOMEM;
+            set_errno(0);
+            failed
+        };
+        set_errno(0);
+        assert!(fails(libc::malloc(huge)));
+        assert!(fails(libc::calloc(huge, 3)));
+
+        let block = libc::malloc(100);
+        assert!(fails(libc::realloc(block, huge)));
+        assert!(fails(libc::reallocarray(block, huge, 3)));
+        assert!(libc::malloc_usable_size(block) >= 100);
+        assert!(libc::realloc(block, 0).is_null());
+
+        set_errno(77);
+        let mut out: *mut c_void = ptr::without_provenance_mut(1);
+        assert_eq!(libc::posix_memalign(&mut out, 24, 8), libc::EINVAL);
+        assert_eq!(libc::posix_memalign(&mut out, 4, 8), libc::EINVAL);
+        assert_eq!(libc::posix_memalign(&mut out, 64, huge), libc::ENOMEM);
+        assert!(out.addr() == 1 && errno() == 77);
+        for log2 in 3..24 {
+            assert_eq!(libc::posix_memalign(&mut out, 1 << log2, 100), 0);
+            assert!(out.addr().is_multiple_of(1 << log2));
+            libc::free(out);
+        }
+        assert!(libc::aligned_alloc(3, 100).is_null() && errno() == libc::EINVAL);
+        let aligned = libc::memalign(48, 100);
+        assert!(aligned.addr().is_multiple_of(64));
+        libc::free(aligned);
+
+        set_errno(77);
+        libc::free(ptr::null_mut());
+        let blocks: Vec<_> = (0..3000).map(|count| libc::malloc(count * 20)).collect();
+        assert!(blocks.iter().all(|block| !block.is_null()));
+        set_errno(77);
+        blocks.into_iter().for_each(|block| libc::free(block));
+        libc::free(libc::malloc(100 << 20));
+        assert_eq!(errno(), 77, "free keeps errno");
+
+        let (one, other) = (libc::malloc(0), libc::malloc(0));
+        assert!(!one.is_null() && one != other);
+        libc::free(one);
+        libc::free(other);
+        let zeros = libc::calloc(1000, 1000).cast::<u8>();
+        assert!((0..1_000_000).all(|index| *zeros.add(index) == 0));
+        libc::free(zeros.cast());
+        libc::malloc_trim(0);
+    }
+}
+
+/// Blocks of both copies, of threads that come and go.
+#[test]
+#[ignore = "with the library"]
+fn two_copies() {
+    for _ in 0..20 {
+        let threads: Vec<_> = (0..8usize)
+            .map(|mark| {
+                std::thread::spawn(move || {
+                    let of_rust: Vec<_> = (0..500).map(|size| vec![mark as u8; size * 7]).collect();
+                    // SAFETY: as above.
+                    unsafe {
+                        let of_c: Vec<_> = (1..500usize)
+                            .map(|size| {
+                                let block = libc::malloc(size * 7).cast::<u8>();
+                                block.write_bytes(mark as u8, size * 7);
+                                block
+                            })
+                            .collect();
+                        for (index, block) in of_c.into_iter().enumerate() {
+                            assert_eq!(*block.add(index * 7), mark as u8);
+                            libc::free(block.cast());
+                        }
+                    }
+                    assert!(of_rust.iter().flatten().all(|&byte| byte == mark as u8));
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
+    }
+}
