@@ -1,1 +1,266 @@
-fn main() {}
+//! Pagewise beside other allocators: time, peak memory and page faults of each workload, each run
+//! in a process of its own.
+//!
+//! ```text
+//! cargo bench                                   all allocators, all workloads, 5 rounds
+//! cargo bench -- --rounds 9 --only json,tree
+//! cargo bench -- --allocators pagewise,mimalloc3,system
+//! cargo bench -- --instructions                 counts instructions (needs valgrind); no times
+//! cargo bench -- --json                         one line for each workload and allocator
+//! ```
+//! The program of `src/` is built once for each allocator, with the feature of its name. The rounds
+//! are interleaved: in each, every workload runs under every allocator in turn, so that what else
+//! the machine does falls on all of them. The figures are medians over the rounds; what is printed
+//! are ratios to the better of mimalloc 2 and 3, row by row, and their geometric means.
+//!
+//! mimalloc 3 advises huge pages by default, which spares it faults and costs it memory; rows named
+//! `…-small-pages` run it without (MIMALLOC_ALLOW_THP=0), and `pagewise-huge` is Pagewise with them
+//! (PAGEWISE_HUGE_PAGES=1). Compare what is equal.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// A row of the comparison: its name, the feature it is built with, the environment it runs in.
+type Peer = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+const PEERS: &[Peer] = &[
+    ("pagewise", "pagewise", &[]),
+    ("pagewise-huge", "pagewise", &[("PAGEWISE_HUGE_PAGES", "1")]),
+    ("mimalloc3", "mimalloc3", &[]),
+    ("mimalloc3-small-pages", "mimalloc3", &[("MIMALLOC_ALLOW_THP", "0")]),
+    ("mimalloc2", "mimalloc2", &[]),
+    ("mimalloc-crate", "mimalloc-crate", &[]),
+    ("jemalloc", "jemalloc", &[]),
+    ("snmalloc", "snmalloc", &[]),
+    ("rpmalloc", "rpmalloc", &[]),
+    ("system", "", &[]),
+];
+
+/// What is measured against, row by row the better of them.
+const BASE: &[&str] = &["mimalloc3", "mimalloc2"];
+
+struct Options {
+    rounds: usize,
+    only: Option<Vec<String>>,
+    allocators: Option<Vec<String>>,
+    instructions: bool,
+    json: bool,
+}
+
+/// One run, or the median of several.
+#[derive(Clone, Copy)]
+struct Figures {
+    /// Nanoseconds, or instructions.
+    time: f64,
+    /// KiB.
+    peak: f64,
+    faults: f64,
+}
+
+type Results = BTreeMap<(usize, usize), Vec<Figures>>;
+
+fn main() -> ExitCode {
+    match options().and_then(|options| compare(&options)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn options() -> Result<Options, String> {
+    let mut options =
+        Options { rounds: 5, only: None, allocators: None, instructions: false, json: false };
+    let mut arguments = env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
+        let list = |value: String| Some(value.split(',').map(str::to_owned).collect());
+        match argument.as_str() {
+            "--rounds" => {
+                options.rounds = value()?.parse().map_err(|_| "--rounds needs a number")?;
+            }
+            "--only" => options.only = list(value()?),
+            "--allocators" => options.allocators = list(value()?),
+            "--instructions" => options.instructions = true,
+            "--json" => options.json = true,
+            // Cargo passes it to every bench.
+            "--bench" => {}
+            other => return Err(format!("there is no option {other}; see benches/peers.rs")),
+        }
+    }
+    if options.instructions {
+        options.rounds = 1;
+    }
+    Ok(options)
+}
+
+fn compare(options: &Options) -> Result<(), String> {
+    let peers: Vec<(&Peer, PathBuf)> = PEERS
+        .iter()
+        .filter(|(name, ..)| {
+            options.allocators.as_ref().is_none_or(|chosen| chosen.iter().any(|c| c == name))
+        })
+        .map(|peer| build(peer.1).map(|program| (peer, program)))
+        .collect::<Result<_, _>>()?;
+    let (_, first) = peers.first().ok_or("no allocator of that name")?;
+    let workloads: Vec<String> = workloads(first)?
+        .into_iter()
+        .filter(|name| options.only.as_ref().is_none_or(|only| only.iter().any(|o| o == name)))
+        .collect();
+
+    let mut results = Results::new();
+    for round in 0..options.rounds {
+        for (row, workload) in workloads.iter().enumerate() {
+            eprint!("\r\x1b[Kround {} of {}: {workload}", round + 1, options.rounds);
+            for (column, (peer, program)) in peers.iter().enumerate() {
+                let figures = run(program, peer.2, workload, options.instructions)?;
+                results.entry((row, column)).or_default().push(figures);
+            }
+        }
+    }
+    eprint!("\r\x1b[K");
+
+    let names: Vec<&str> = peers.iter().map(|(peer, _)| peer.0).collect();
+    let medians: BTreeMap<(usize, usize), Figures> =
+        results.into_iter().map(|(place, runs)| (place, median(&runs))).collect();
+    if options.json {
+        print_json(&workloads, &names, &medians);
+        return Ok(());
+    }
+    let time = if options.instructions { "instructions" } else { "time" };
+    print_table(time, &workloads, &names, &medians, |figures| figures.time);
+    if !options.instructions {
+        print_table("peak memory", &workloads, &names, &medians, |figures| figures.peak);
+        print_table("minor page faults", &workloads, &names, &medians, |figures| figures.faults);
+    }
+    Ok(())
+}
+
+/// Builds the program with a feature, and gives its path.
+fn build(feature: &str) -> Result<PathBuf, String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let program = env::current_exe().map_err(|error| error.to_string())?;
+    // …/release/deps/peers-0123
+    let release = program.ancestors().nth(2).ok_or("the bench lies in a target directory")?;
+    eprint!("\r\x1b[Kbuilding {}", if feature.is_empty() { "system" } else { feature });
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--release", "--features", feature])
+        .current_dir(folder)
+        .arg("--target-dir")
+        .arg(release.parent().ok_or("release lies in a target directory")?)
+        .status()
+        .map_err(|error| error.to_string())?;
+    if !status.success() {
+        return Err(format!(
+            "the program could not be built with {feature:?}: see above; a C or C++ compiler and \
+             cmake may be missing. Leave it out with --allocators"
+        ));
+    }
+    let kept = release.join(format!("peer-{feature}"));
+    std::fs::copy(release.join("pagewise-peers"), &kept).map_err(|error| error.to_string())?;
+    Ok(kept)
+}
+
+/// The names of the workloads, as the program lists them.
+fn workloads(program: &Path) -> Result<Vec<String>, String> {
+    let output = Command::new(program).output().map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    Ok(text.lines().filter_map(|line| line.strip_prefix("  ")).map(str::to_owned).collect())
+}
+
+/// Parts a workload is divided by under the instruction counter.
+const PARTS: &str = "20";
+
+fn run(
+    program: &Path,
+    environment: &[(&str, &str)],
+    workload: &str,
+    instructions: bool,
+) -> Result<Figures, String> {
+    let failed = || format!("{} failed at {workload}", program.display());
+    let mut command = if instructions {
+        let mut command = Command::new("valgrind");
+        command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
+        command.args([workload, PARTS]);
+        command
+    } else {
+        let mut command = Command::new(program);
+        command.arg(workload);
+        command
+    };
+    let output = command.envs(environment.iter().copied()).output().map_err(|_| failed())?;
+    if !output.status.success() {
+        return Err(failed());
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut numbers = text.split(' ').map_while(|number| number.parse::<f64>().ok());
+    let mut next = || numbers.next().ok_or_else(failed);
+    let mut figures = Figures { time: next()?, peak: next()?, faults: next()? };
+    if instructions {
+        let report = String::from_utf8_lossy(&output.stderr);
+        let collected = report.lines().find_map(|line| line.split("Collected : ").nth(1));
+        figures.time = collected.and_then(|count| count.trim().parse().ok()).ok_or_else(failed)?;
+    }
+    Ok(figures)
+}
+
+fn median(runs: &[Figures]) -> Figures {
+    let middle = |of: fn(&Figures) -> f64| {
+        let mut values: Vec<f64> = runs.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    Figures { time: middle(|f| f.time), peak: middle(|f| f.peak), faults: middle(|f| f.faults) }
+}
+
+fn print_json(workloads: &[String], names: &[&str], medians: &BTreeMap<(usize, usize), Figures>) {
+    for (&(row, column), figures) in medians {
+        let line = serde_json::json!({
+            "workload": workloads[row],
+            "allocator": names[column],
+            "time": figures.time,
+            "peak_kib": figures.peak,
+            "minor_faults": figures.faults,
+        });
+        println!("{line}");
+    }
+}
+
+/// Prints ratios to the better of [`BASE`], or to the first allocator if none of those ran.
+fn print_table(
+    what: &str,
+    workloads: &[String],
+    names: &[&str],
+    medians: &BTreeMap<(usize, usize), Figures>,
+    of: fn(&Figures) -> f64,
+) {
+    let base: Vec<usize> =
+        (0..names.len()).filter(|&column| BASE.contains(&names[column])).collect();
+    let base = if base.is_empty() { vec![0] } else { base };
+    println!("\n{what}, the better of mimalloc 2 and 3 = 1\n");
+    print!("| workload |");
+    names.iter().for_each(|name| print!(" {name} |"));
+    print!("\n|---|");
+    names.iter().for_each(|_| print!("---:|"));
+    println!();
+    let mut logarithms = vec![0.0; names.len()];
+    for (row, workload) in workloads.iter().enumerate() {
+        let value = |column: usize| of(&medians[&(row, column)]).max(1.0);
+        let one = base.iter().map(|&column| value(column)).fold(f64::INFINITY, f64::min);
+        print!("| {workload} |");
+        for (column, logarithm) in logarithms.iter_mut().enumerate() {
+            let ratio = value(column) / one;
+            *logarithm += ratio.ln();
+            print!(" {ratio:.2} |");
+        }
+        println!();
+    }
+    print!("| **geometric mean** |");
+    for logarithm in logarithms {
+        print!(" **{:.2}** |", (logarithm / workloads.len() as f64).exp());
+    }
+    println!();
+}

@@ -42,7 +42,7 @@ fn blocks_outlive_their_thread() {
 }
 
 /// Allocates and frees when its thread's variables are destroyed.
-struct Late(Vec<Box<usize>>);
+struct Late(Vec<String>);
 
 static DESTROYED: AtomicUsize = AtomicUsize::new(0);
 
@@ -75,7 +75,9 @@ fn destructors_of_thread_local_variables_may_allocate() {
     assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(later)) }, 0);
     for _ in 0..20 {
         let run = move || {
-            LATE.with(|late| late.borrow_mut().0.extend((0..100).map(Box::new)));
+            LATE.with(|late| {
+                late.borrow_mut().0.extend((0..100).map(|number: usize| number.to_string()))
+            });
             let value = Box::into_raw(Box::new(String::from("kept by a key")));
             // SAFETY: the key was made above.
             assert_eq!(unsafe { libc::pthread_setspecific(key, value.cast()) }, 0);
