@@ -6,9 +6,10 @@
 //! pages, and choose the page the next blocks come from so that few pages are touched.
 //!
 //! # Use
-//! A [`Strategy`] over a [`Source`](source::Source) is an arena: a fixed [`Region`](source::Region)
-//! in a program without `std`, or address space [`Reserved`](source::Reserved) from the operating
-//! system.
+//! An [`Arena`](arena::Arena) is a strategy behind a lock: usable as `#[global_allocator]`, for
+//! collections, or directly, over a fixed [`Region`](source::Region) in a program without `std`, or
+//! address space [`Reserved`](source::Reserved) from the operating system. A [`Strategy`] over a
+//! [`Source`](source::Source) can also be used as it is, through `&mut`.
 //!
 //! ```
 //! use core::alloc::Layout;
@@ -57,12 +58,15 @@
 //! | [`buddy`] | binary buddies |
 //! | [`nielsen`] | the 35 list algorithms of Nielsen, as compositions of policies |
 //! | [`catalogue`] | every strategy as a type, and (`std`, Unix) by name |
+//! | [`arena`] | a strategy behind a lock: for collections, or as `#[global_allocator]` |
 //! | [`global`] | the multi-threaded global allocator (feature `std`) |
 //! | [`trace`] | traces of real programs, and recording them (feature `trace`) |
 //!
 //! # Features
 //! - `std` (default): [`source::Reserved`], [`catalogue::find`], [`sizemap::optimise`]. Without it the
 //!   crate is `no_std`, depends on `bitflags` alone and needs no allocator.
+//! - `allocator-api2`: collections in an [`Arena`](arena::Arena).
+//! - `lock_api`: any `lock_api::RawMutex` as an arena's lock.
 //! - `trace`: [`trace`].
 
 #![cfg_attr(not(feature = "std"), no_std)]
@@ -72,6 +76,7 @@
     allow(rustdoc::broken_intra_doc_links)
 )]
 
+pub mod arena;
 mod block;
 pub mod buddy;
 pub mod catalogue;

@@ -138,6 +138,12 @@ impl Region {
         Self { base, start: 0, end: 0, low: len, high: len, opened: false, zeroed: true }
     }
 
+    /// The addresses of all of it.
+    #[must_use]
+    pub fn addresses(&self) -> Range<usize> {
+        self.base.addr()..self.base.addr() + self.high
+    }
+
     fn at(&self, offset: usize) -> NonNull<u8> {
         debug_assert!(offset <= self.high);
         // SAFETY: the offset lies within the region, which does not wrap around; a region handed

@@ -1,0 +1,90 @@
+//! Collections in an arena: `Allocator` of the crate `allocator-api2`, which works on stable Rust and
+//! which `hashbrown`, `allocator-api2`'s own `Vec` and `Box`, and others take.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::{AllocError, Allocator};
+
+use super::Arena;
+use super::lock::Lock;
+use crate::strategy::Strategy;
+
+impl<S: Strategy, L: Lock> Arena<S, L> {
+    /// Resizes a block, and perhaps changes its alignment.
+    ///
+    /// # Safety
+    /// As `Allocator::grow` and `shrink`.
+    unsafe fn change(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        if old.align() == new.align() {
+            // SAFETY: the caller promises that the block is one of this layout.
+            return unsafe { self.reallocate(block, old, new.size()) }.map_err(|_| AllocError);
+        }
+        let moved = Arena::allocate(self, new).map_err(|_| AllocError)?;
+        // SAFETY: both are in use and this long; the old one is freed once and not used after.
+        unsafe {
+            let len = old.size().min(new.size());
+            moved.cast::<u8>().copy_from_nonoverlapping(block, len);
+            Arena::deallocate(self, block, old);
+        }
+        Ok(moved)
+    }
+}
+
+// SAFETY: blocks stay valid until freed, also when the reference is copied: an arena is borrowed
+// as long as one of them is.
+unsafe impl<S: Strategy, L: Lock> Allocator for &Arena<S, L> {
+    #[inline]
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        Arena::allocate(self, layout).map_err(|_| AllocError)
+    }
+
+    #[inline]
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: passed on.
+        unsafe { Arena::deallocate(self, block, layout) };
+    }
+
+    #[inline]
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: passed on.
+        unsafe { self.change(block, old, new) }
+    }
+
+    #[inline]
+    unsafe fn grow_zeroed(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: passed on; the new block is this long.
+        unsafe {
+            let grown = self.change(block, old, new)?;
+            let rest = new.size() - old.size();
+            grown.cast::<u8>().add(old.size()).write_bytes(0, rest);
+            Ok(grown)
+        }
+    }
+
+    #[inline]
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: passed on.
+        unsafe { self.change(block, old, new) }
+    }
+}

@@ -1,0 +1,248 @@
+//! Arenas: a strategy behind a lock, usable through `&self`, as `#[global_allocator]`, and for
+//! collections.
+//!
+//! ```text
+//!  Vec, Box, hashbrown         a program's allocations
+//!        │ allocator-api2            │ GlobalAlloc
+//!        ▼                           ▼
+//!  ┌──────────────── Arena ──────────────┐
+//!  │ lock: Single, Yielding, a RawMutex … │
+//!  │ strategy: PAGEWISE, or any other     │
+//!  │ source: Region, Reserved …           │
+//!  └──────────────────────────────────────┘
+//! ```
+//! Every strategy of the [`catalogue`](crate::catalogue) can stand in an arena, over every
+//! [`Source`](crate::source). By default it is PAGEWISE ([`PageHeap`]): on talc's own mixes in
+//! fixed regions it wastes less of a region than any other arena measured where blocks are small,
+//! and is among the fastest at every size (`benches/records`, `cargo bench --bench arenas`). Of
+//! the named strategies it alone keeps small blocks free of headers *and* takes constant time for
+//! large ones, which is what an arena of unknown use needs.
+//!
+//! Files: `lock` (what keeps users apart), `claims` (an arena of several regions), `allocator`
+//! (the allocator-api2 face).
+
+#[cfg(feature = "allocator-api2")]
+mod allocator;
+mod claims;
+pub mod lock;
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::cell::UnsafeCell;
+use core::ptr::{NonNull, null_mut};
+
+pub use self::claims::{ClaimError, Claims};
+use self::lock::{Lock, NewLock};
+use crate::page_heap::PageHeap;
+use crate::paged::Config;
+use crate::source::Region;
+#[cfg(all(feature = "std", unix))]
+use crate::source::Reserved;
+use crate::strategy::{AllocError, Fault, Freed, Strategy, Usage};
+use crate::walk::Span;
+
+/// The lock an arena has unless another is named: with `std` one for threads, else none.
+#[cfg(feature = "std")]
+pub type DefaultLock = lock::Yielding;
+/// The lock an arena has unless another is named: with `std` one for threads, else none.
+#[cfg(not(feature = "std"))]
+pub type DefaultLock = lock::Single;
+
+/// A strategy behind a lock. All methods take `&self`.
+///
+/// In a fixed region, in a program with or without `std`:
+/// ```
+/// use pagewise::arena::Arena;
+/// use pagewise::source::Region;
+/// use std::alloc::Layout;
+///
+/// const LEN: usize = 1 << 20;
+/// static mut MEMORY: [u8; LEN] = [0; LEN];
+///
+/// // SAFETY: nobody else uses the memory.
+/// static ARENA: Arena = Arena::fixed(unsafe { Region::new((&raw mut MEMORY).cast(), LEN) });
+///
+/// let layout = Layout::new::<[u64; 5]>();
+/// let block = ARENA.allocate(layout)?.cast::<u8>();
+/// assert_eq!(ARENA.usage().requested, 40);
+/// // Checked: a second time it is refused.
+/// use pagewise::Freed;
+/// assert_eq!(ARENA.try_free(block, layout), Freed::Freed);
+/// assert_eq!(ARENA.try_free(block, layout), Freed::Unallocated);
+/// assert_eq!(ARENA.audit(), Ok(()));
+/// # Ok::<(), pagewise::AllocError>(())
+/// ```
+#[derive(Debug)]
+pub struct Arena<S = PageHeap<Region>, L = DefaultLock> {
+    lock: L,
+    strategy: UnsafeCell<S>,
+}
+
+// SAFETY: the strategy is reached under the lock alone, by one thread at a time; it may go from
+// one thread to another.
+unsafe impl<S: Send, L: Sync> Sync for Arena<S, L> {}
+
+impl<L: NewLock> Arena<PageHeap<Region>, L> {
+    /// The default strategy over a fixed region.
+    #[must_use]
+    pub const fn fixed(region: Region) -> Self {
+        Self::new(PageHeap::new(Config::arena(), region, ()))
+    }
+}
+
+#[cfg(all(feature = "std", unix))]
+impl<L: NewLock> Arena<PageHeap<Reserved>, L> {
+    /// The default strategy over a reservation of at most `capacity` bytes of address space, of
+    /// which only what is touched takes memory.
+    ///
+    /// ```
+    /// use pagewise::arena::Arena;
+    /// use pagewise::source::Reserved;
+    /// use pagewise::page_heap::PageHeap;
+    ///
+    /// static ARENA: Arena<PageHeap<Reserved>> = Arena::growing(1 << 34);
+    /// ```
+    #[must_use]
+    pub const fn growing(capacity: usize) -> Self {
+        Self::new(PageHeap::new(Config::arena(), Reserved::new(capacity), ()))
+    }
+}
+
+impl<S, L: NewLock> Arena<S, L> {
+    /// A strategy behind a new lock.
+    #[must_use]
+    pub const fn new(strategy: S) -> Self {
+        Self::with_lock(strategy, L::NEW)
+    }
+}
+
+impl<S, L> Arena<S, L> {
+    /// A strategy behind this lock.
+    #[must_use]
+    pub const fn with_lock(strategy: S, lock: L) -> Self {
+        Self { lock, strategy: UnsafeCell::new(strategy) }
+    }
+
+    /// The strategy, of which nobody else has anything.
+    pub fn get_mut(&mut self) -> &mut S {
+        self.strategy.get_mut()
+    }
+
+    /// The strategy.
+    pub fn into_inner(self) -> S {
+        self.strategy.into_inner()
+    }
+}
+
+impl<S: Strategy, L: Lock> Arena<S, L> {
+    /// Runs `action` on the strategy under the lock.
+    #[inline(always)]
+    fn with<R>(&self, action: impl FnOnce(&mut S) -> R) -> R {
+        /// Lets go of the lock also if the action unwinds.
+        struct Guard<'a, L: Lock>(&'a L);
+        impl<L: Lock> Drop for Guard<'_, L> {
+            #[inline(always)]
+            fn drop(&mut self) {
+                // SAFETY: the lock was taken just before the guard was made.
+                unsafe { self.0.unlock() };
+            }
+        }
+
+        self.lock.lock();
+        let _guard = Guard(&self.lock);
+        // SAFETY: the lock is held, and nothing that `with` is given uses the arena.
+        action(unsafe { &mut *self.strategy.get() })
+    }
+
+    /// Allocates a block; as [`Strategy::allocate`].
+    ///
+    /// # Errors
+    /// [`AllocError::Exhausted`] when there is no more memory that would do.
+    #[inline]
+    pub fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.with(|strategy| strategy.allocate(layout))
+    }
+
+    /// Frees a block.
+    ///
+    /// # Safety
+    /// As [`Strategy::deallocate`].
+    #[inline]
+    pub unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: passed on.
+        self.with(|strategy| unsafe { strategy.deallocate(block, layout) });
+    }
+
+    /// Resizes a block, moving it where it must; as [`Strategy::reallocate`].
+    ///
+    /// # Errors
+    /// As [`allocate`](Self::allocate); the block is untouched.
+    ///
+    /// # Safety
+    /// As [`Strategy::reallocate`].
+    #[inline]
+    pub unsafe fn reallocate(
+        &self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: passed on.
+        self.with(|strategy| unsafe { strategy.reallocate(block, layout, new_size) })
+    }
+
+    /// Frees a block after verifying that it is one; any pointer may be passed. As
+    /// [`Strategy::try_free`].
+    pub fn try_free(&self, block: NonNull<u8>, layout: Layout) -> Freed {
+        self.with(|strategy| strategy.try_free(block, layout))
+    }
+
+    /// What is in use and what is held.
+    pub fn usage(&self) -> Usage {
+        self.with(|strategy| strategy.usage())
+    }
+
+    /// Calls `visit` for every span of the memory held, in address order. The visitor must not use
+    /// the arena: it would wait for itself, or panic.
+    pub fn walk(&self, visit: &mut dyn FnMut(Span)) {
+        self.with(|strategy| strategy.walk(visit));
+    }
+
+    /// Checks every invariant.
+    ///
+    /// # Errors
+    /// The first invariant found violated, and where.
+    pub fn audit(&self) -> Result<(), Fault> {
+        self.with(|strategy| strategy.audit())
+    }
+}
+
+impl<S: Strategy, const N: usize, L: Lock> Arena<Claims<S, N>, L> {
+    /// Adds the strategy that `make` makes of a further region; as [`Claims::claim`].
+    ///
+    /// # Errors
+    /// As [`Claims::claim`].
+    pub fn claim(&self, region: Region, make: impl FnOnce(Region) -> S) -> Result<(), ClaimError> {
+        self.with(|claims| claims.claim(region, make))
+    }
+}
+
+// SAFETY: the strategy's promises are those `GlobalAlloc` asks for; it does not unwind.
+unsafe impl<S: Strategy, L: Lock> GlobalAlloc for Arena<S, L> {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        self.allocate(layout).map_or(null_mut(), |block| block.cast().as_ptr())
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller allocated the block here with this layout; it is not null.
+        unsafe { self.deallocate(NonNull::new_unchecked(block), layout) };
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: as `dealloc`; the caller promises that the new size does not overflow.
+        let moved = unsafe { self.reallocate(NonNull::new_unchecked(block), layout, new_size) };
+        moved.map_or(null_mut(), |block| block.cast().as_ptr())
+    }
+}

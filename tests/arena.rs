@@ -1,0 +1,96 @@
+//! Arenas: shared by threads, as a program's allocator would be used, over several regions.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pagewise::AllocError;
+use pagewise::arena::Arena;
+use pagewise::arena::lock::{Single, Unshared};
+use pagewise::catalogue::{BestFit, FirstFit, LeastFree};
+use pagewise::page_heap::PageHeap;
+use pagewise::paged::Config;
+use pagewise::source::{Region, Reserved};
+
+const LEN: usize = 1 << 16;
+static mut MEMORY: [u64; LEN / 8] = [0; LEN / 8];
+
+/// Made at compile time, with the promise that one test alone uses it.
+// SAFETY: nobody else names the memory, and one test uses the arena.
+static FIXED: Arena<PageHeap<Region>, Unshared> = unsafe {
+    let region = Region::new((&raw mut MEMORY).cast(), LEN);
+    Arena::with_lock(PageHeap::new(Config::arena(), region, ()), Unshared::new())
+};
+
+static SHARED: Arena<PageHeap<Reserved>> = Arena::growing(1 << 30);
+static OTHERS: (Arena<LeastFree<Reserved>>, Arena<BestFit<Reserved>>, Arena<FirstFit<Reserved>>) = (
+    Arena::new(LeastFree::new(Config::new(), Reserved::new(1 << 28), ())),
+    Arena::new(BestFit::new(4096, Reserved::new(1 << 28), ())),
+    Arena::new(FirstFit::new(16, 4096, Reserved::new(1 << 28), ())),
+);
+
+/// Allocates, grows, shrinks and frees through `GlobalAlloc`.
+fn use_as_allocator(arena: &impl GlobalAlloc, seed: usize) {
+    for step in 0..2_000 {
+        let size = 1 + (step * 7919 + seed) % 3_000;
+        let layout = Layout::from_size_align(size, 1 << (step % 7)).expect("a valid layout");
+        let larger = Layout::from_size_align(2 * size, layout.align()).expect("a valid layout");
+        // SAFETY: blocks are used within their layouts, and freed once.
+        unsafe {
+            let block = arena.alloc_zeroed(layout);
+            assert!(!block.is_null() && block.addr().is_multiple_of(layout.align()));
+            assert_eq!((block.read(), block.add(size - 1).read()), (0, 0));
+            block.write_bytes(seed as u8 + 1, size);
+            let block = arena.realloc(block, layout, larger.size());
+            assert!(!block.is_null() && block.addr().is_multiple_of(layout.align()));
+            assert_eq!(
+                (block.read(), block.add(size - 1).read()),
+                (seed as u8 + 1, seed as u8 + 1)
+            );
+            let block = arena.realloc(block, larger, size);
+            block.write_bytes(0xff, size);
+            arena.dealloc(block, layout);
+        }
+    }
+}
+
+#[test]
+fn a_static_arena_serves_without_a_lock() {
+    use_as_allocator(&FIXED, 1);
+    let usage = FIXED.usage();
+    assert_eq!((usage.blocks, usage.requested), (0, 0));
+    assert!(usage.held <= LEN);
+    let all = Layout::from_size_align(LEN, 8).expect("a valid layout");
+    assert_eq!(FIXED.allocate(all), Err(AllocError::Exhausted));
+    FIXED.audit().expect("every invariant holds");
+}
+
+#[test]
+fn threads_share_an_arena() {
+    let threads = (0..4).map(|seed| std::thread::spawn(move || use_as_allocator(&SHARED, seed)));
+    threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().expect("it ran"));
+    assert_eq!(SHARED.usage().blocks, 0);
+    SHARED.audit().expect("every invariant holds");
+}
+
+#[test]
+fn any_strategy_stands_in_an_arena() {
+    use_as_allocator(&OTHERS.0, 1);
+    use_as_allocator(&OTHERS.1, 2);
+    use_as_allocator(&OTHERS.2, 3);
+}
+
+#[test]
+fn a_visitor_that_uses_its_arena_is_stopped() {
+    let arena: Arena<PageHeap<Reserved>, Single> = Arena::growing(1 << 20);
+    arena.allocate(Layout::new::<u64>()).expect("room enough");
+    let seen = AtomicUsize::new(0);
+    let used = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        arena.walk(&mut |_| {
+            seen.fetch_add(1, Ordering::Relaxed);
+            let _ = arena.usage();
+        });
+    }));
+    assert!(used.is_err() && seen.load(Ordering::Relaxed) == 1);
+    // The lock was let go of on the way out.
+    arena.audit().expect("every invariant holds");
+}

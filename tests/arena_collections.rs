@@ -1,0 +1,63 @@
+//! Collections in arenas, and locks of other crates.
+
+use std::collections::BTreeMap;
+
+use allocator_api2::vec::Vec;
+use hashbrown::{DefaultHashBuilder, HashMap};
+use pagewise::arena::Arena;
+use pagewise::catalogue::MostFree;
+use pagewise::page_heap::PageHeap;
+use pagewise::paged::Config;
+use pagewise::source::Reserved;
+use spinning_top::RawSpinlock;
+
+static SPINNING: Arena<PageHeap<Reserved>, RawSpinlock> = Arena::growing(1 << 30);
+
+#[test]
+fn a_map_and_vectors_live_in_an_arena() {
+    let arena: Arena<MostFree<Reserved>> =
+        Arena::new(MostFree::new(Config::new(), Reserved::new(1 << 30), ()));
+    let mut map = HashMap::with_hasher_in(DefaultHashBuilder::default(), &arena);
+    let mut model = BTreeMap::new();
+    for key in 0..5_000u32 {
+        let mut digits = Vec::new_in(&arena);
+        digits.extend((0..key % 50).map(|digit| digit as u8));
+        model.insert(key, digits.len());
+        map.insert(key, digits);
+        if key % 3 == 0 {
+            map.remove(&(key / 2));
+            model.remove(&(key / 2));
+        }
+    }
+    assert_eq!(map.len(), model.len());
+    assert!(model.iter().all(|(key, &len)| map[key].len() == len));
+    for vector in map.values_mut() {
+        vector.shrink_to_fit();
+    }
+    arena.audit().expect("every invariant holds");
+    drop(map);
+    assert_eq!(arena.usage().blocks, 0);
+}
+
+#[test]
+fn a_mutex_of_lock_api_guards_an_arena() {
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            scope.spawn(move || {
+                let mut numbers = Vec::new_in(&SPINNING);
+                (0..10_000).for_each(|number| numbers.push(number * thread));
+                assert_eq!(numbers.iter().sum::<u64>(), thread * 10_000 * 9_999 / 2);
+            });
+        }
+    });
+    assert_eq!(SPINNING.usage().blocks, 0);
+    SPINNING.audit().expect("every invariant holds");
+}
+
+#[path = "../examples/arena_collections.rs"]
+mod example;
+
+#[test]
+fn the_example_runs() {
+    example::main();
+}

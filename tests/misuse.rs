@@ -1,0 +1,182 @@
+//! A checked free answers misuse, and corrupts nothing: every strategy of the catalogue, arenas, and
+//! the default strategy under configurations of its own.
+
+use std::alloc::Layout;
+use std::ptr::{NonNull, without_provenance_mut};
+
+use pagewise::arena::{Arena, Claims};
+use pagewise::page_heap::PageHeap;
+use pagewise::paged::Config;
+use pagewise::source::{Region, Reserved};
+use pagewise::{AllocError, Freed, Strategy, catalogue};
+
+/// What is misused: a strategy, or an arena.
+trait Checked {
+    fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError>;
+    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed;
+    fn state(&self) -> (usize, usize);
+    fn audit(&self);
+}
+
+impl Checked for Box<dyn Strategy + Send> {
+    fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        (**self).allocate(layout).map(NonNull::cast)
+    }
+
+    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
+        (**self).try_free(block, layout)
+    }
+
+    fn state(&self) -> (usize, usize) {
+        (self.usage().blocks, self.usage().requested)
+    }
+
+    fn audit(&self) {
+        (**self).audit().expect("every invariant holds");
+    }
+}
+
+impl<S: Strategy> Checked for Arena<S> {
+    fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        Arena::allocate(self, layout).map(NonNull::cast)
+    }
+
+    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
+        Arena::try_free(self, block, layout)
+    }
+
+    fn state(&self) -> (usize, usize) {
+        (self.usage().blocks, self.usage().requested)
+    }
+
+    fn audit(&self) {
+        Arena::audit(self).expect("every invariant holds");
+    }
+}
+
+fn layout(size: usize) -> Layout {
+    Layout::from_size_align(size, 8).expect("a valid layout")
+}
+
+/// Small, medium and large blocks, each filled with its number.
+fn fill(heap: &mut impl Checked) -> Vec<(NonNull<u8>, Layout)> {
+    let sizes = [8, 24, 40, 100, 200, 500, 1_000, 3_000, 20_000];
+    let mut blocks = Vec::new();
+    for number in 0..90u8 {
+        let layout = layout(sizes[number as usize % sizes.len()]);
+        let block = heap.allocate(layout).expect("room enough");
+        // SAFETY: the block is ours, and this long.
+        unsafe { block.write_bytes(number, layout.size()) };
+        blocks.push((block, layout));
+    }
+    blocks
+}
+
+/// Whether every block still has what was written into it.
+fn verify(blocks: &[(NonNull<u8>, Layout)], numbers: impl Iterator<Item = u8>) {
+    for (&(block, layout), number) in blocks.iter().zip(numbers) {
+        // SAFETY: the block is in use, this long, and was filled.
+        let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), layout.size()) };
+        assert!(bytes.iter().all(|&byte| byte == number), "block {number} was changed");
+    }
+}
+
+/// Misuses it in every way there is and says which, if one is not answered.
+fn misuse(name: &str, mut heap: impl Checked) {
+    let foreign = Box::new([0u64; 64]);
+    let foreign = NonNull::from(&*foreign).cast::<u8>();
+    assert_eq!(heap.try_free(foreign, layout(8)), Freed::Unallocated, "{name}, before any use");
+
+    let blocks = fill(&mut heap);
+    let before = heap.state();
+    let refused = |heap: &mut dyn Checked, block: NonNull<u8>, size, what| {
+        assert_eq!(heap.try_free(block, layout(size)), Freed::Unallocated, "{name}: {what}");
+        assert_eq!(heap.state(), before, "{name}: {what} changed something");
+    };
+    for &(block, of) in &blocks {
+        for offset in [1, 2, 4, 8, 16, 64, of.size() / 2, of.size() - 1] {
+            if offset > 0 && offset < of.size() {
+                // SAFETY: the address lies in the block.
+                refused(&mut heap, unsafe { block.add(offset) }, 8, "an interior pointer");
+            }
+        }
+        refused(&mut heap, block, 16 * of.size(), "a layout too large");
+        refused(&mut heap, block, 1 << 40, "a layout of a terabyte");
+        for wild in [0usize, 8, 4096, usize::MAX - 7, block.addr().get() ^ (1 << 45)] {
+            if let Some(wild) = NonNull::new(without_provenance_mut(wild)) {
+                refused(&mut heap, wild, of.size(), "a wild pointer");
+            }
+        }
+    }
+    refused(&mut heap, foreign, 8, "a foreign pointer");
+    heap.audit();
+    verify(&blocks, 0..);
+
+    // Every other block is freed, and every one of those once more, at once and afterwards.
+    let (mut freed, mut kept) = (Vec::new(), Vec::new());
+    for (number, &(block, of)) in blocks.iter().enumerate() {
+        if number % 2 == 0 {
+            assert_eq!(heap.try_free(block, of), Freed::Freed, "{name}: block {number}");
+            assert_eq!(heap.try_free(block, of), Freed::Unallocated, "{name}: freed twice");
+            freed.push((block, of));
+        } else {
+            kept.push((block, of));
+        }
+    }
+    for &(block, of) in &freed {
+        assert_eq!(heap.try_free(block, of), Freed::Unallocated, "{name}: freed twice, later");
+    }
+    heap.audit();
+    verify(&kept, (0..).filter(|number| number % 2 == 1));
+
+    // Memory is exhausted; blocks can still be freed, and only once.
+    let mut more = Vec::new();
+    for size in [20_000, 600, 40] {
+        while let Ok(block) = heap.allocate(layout(size)) {
+            more.push((block, layout(size)));
+        }
+    }
+    heap.audit();
+    for &(block, of) in kept.iter().chain(&more) {
+        assert_eq!(heap.try_free(block, of), Freed::Freed, "{name}: exhausted");
+        assert_eq!(heap.try_free(block, of), Freed::Unallocated, "{name}: exhausted, freed twice");
+    }
+    heap.audit();
+    assert_eq!(heap.state(), (0, 0), "{name}: everything was freed");
+}
+
+/// Address space for one of them, bytes.
+const CAPACITY: usize = 3 << 20;
+
+#[test]
+fn every_strategy_of_the_catalogue_answers_misuse() {
+    for entry in catalogue::all() {
+        let heap = entry.build(Config::with_page_size(4096), CAPACITY);
+        misuse(entry.name, heap.expect("a valid configuration"));
+    }
+}
+
+#[test]
+fn arenas_answer_misuse() {
+    misuse("a growing arena", Arena::<PageHeap<Reserved>>::growing(CAPACITY));
+    let mut memory = vec![0u64; CAPACITY / 8];
+    // SAFETY: the arena is dropped before the memory, which nobody else uses.
+    let region = unsafe { Region::new(memory.as_mut_ptr().cast(), CAPACITY) };
+    misuse("a fixed arena", Arena::<PageHeap<Region>>::fixed(region));
+}
+
+#[test]
+fn an_arena_of_several_regions_answers_misuse() {
+    let mut memories = [vec![0u64; CAPACITY / 16], vec![0u64; CAPACITY / 32]];
+    let arena: Arena<Claims<PageHeap<Region>, 2>> = Arena::new(Claims::new());
+    for memory in &mut memories {
+        // SAFETY: the arena is dropped before the memories, which nobody else uses.
+        let region = unsafe { Region::new(memory.as_mut_ptr().cast(), memory.len() * 8) };
+        let claimed = arena.claim(region, |region| PageHeap::new(Config::arena(), region, ()));
+        claimed.expect("room for two claims");
+    }
+    // SAFETY: as above; this region is refused.
+    let region = unsafe { Region::new(std::ptr::null_mut(), 0) };
+    assert!(arena.claim(region, |region| PageHeap::new(Config::arena(), region, ())).is_err());
+    misuse("an arena of two regions", arena);
+}
