@@ -158,6 +158,5 @@ unsafe impl<R: lock_api::RawMutex> Lock for R {
 
 #[cfg(feature = "lock_api")]
 impl<R: lock_api::RawMutex> NewLock for R {
-    #[expect(clippy::declare_interior_mutable_const, reason = "each use makes a new mutex")]
     const NEW: Self = R::INIT;
 }
