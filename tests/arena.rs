@@ -22,11 +22,12 @@ static FIXED: Arena<PageHeap<Region>, Unshared> = unsafe {
 };
 
 static SHARED: Arena<PageHeap<Reserved>> = Arena::growing(1 << 30);
-static OTHERS: (Arena<LeastFree<Reserved>>, Arena<BestFit<Reserved>>, Arena<FirstFit<Reserved>>) = (
-    Arena::new(LeastFree::new(Config::new(), Reserved::new(1 << 28), ())),
-    Arena::new(BestFit::new(4096, Reserved::new(1 << 28), ())),
-    Arena::new(FirstFit::new(16, 4096, Reserved::new(1 << 28), ())),
-);
+static LEAST_FREE: Arena<LeastFree<Reserved>> =
+    Arena::new(LeastFree::new(Config::new(), Reserved::new(1 << 28), ()));
+static BEST_FIT: Arena<BestFit<Reserved>> =
+    Arena::new(BestFit::new(4096, Reserved::new(1 << 28), ()));
+static FIRST_FIT: Arena<FirstFit<Reserved>> =
+    Arena::new(FirstFit::new(16, 4096, Reserved::new(1 << 28), ()));
 
 /// Allocates, grows, shrinks and frees through `GlobalAlloc`.
 fn use_as_allocator(arena: &impl GlobalAlloc, seed: usize) {
@@ -74,9 +75,9 @@ fn threads_share_an_arena() {
 
 #[test]
 fn any_strategy_stands_in_an_arena() {
-    use_as_allocator(&OTHERS.0, 1);
-    use_as_allocator(&OTHERS.1, 2);
-    use_as_allocator(&OTHERS.2, 3);
+    use_as_allocator(&LEAST_FREE, 1);
+    use_as_allocator(&BEST_FIT, 2);
+    use_as_allocator(&FIRST_FIT, 3);
 }
 
 #[test]
