@@ -26,6 +26,7 @@ mod info;
 mod lea;
 mod output;
 mod paging;
+mod pareto;
 mod progress;
 mod record;
 mod replay;

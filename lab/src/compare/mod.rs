@@ -7,6 +7,7 @@
 //! used it; each of its runs has a process of its own ([`system`]).
 
 mod metered;
+mod plot;
 mod row;
 mod system;
 mod table;
@@ -55,6 +56,9 @@ pub(crate) struct Options {
     /// Print one JSON row per trace and strategy instead of tables
     #[arg(long)]
     json: bool,
+    /// Draw time against memory into this SVG file: each trace, and the means over all
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
     /// Timed rounds per trace; without it, as many as fit a few seconds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: Option<u32>,
@@ -68,6 +72,7 @@ Examples:
   pagewise compare gawk.pwt --strategy MRU,SYSTEM    two strategies over one trace
   pagewise compare --strategy fits,SYSTEM            a family of strategies
   pagewise compare --page-size 4K --sizemap geometric=1.25
+  pagewise compare --plot compared.svg               time against memory, to look at
   pagewise compare --json > rows.json
 
 What is measured:
@@ -120,11 +125,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         compared.push(compared_trace);
     }
     progress.finish();
+    let compared: Vec<&Compared> = compared.iter().collect();
+    if let Some(path) = &options.plot {
+        plot::write(path, &compared)?;
+    }
     if options.json {
         let rows: Vec<&Row> = compared.iter().flat_map(|trace| &trace.rows).collect();
         println!("{}", serde_json::to_string_pretty(&rows)?);
     } else {
-        let compared: Vec<&Compared> = compared.iter().collect();
         print!("\n{}", table::summary(&compared));
         for sentence in verdict(&compared) {
             println!("{sentence}");

@@ -39,7 +39,8 @@ Small are blocks of up to 1 KiB so counted, large the others. %SS is the memory 
 storage allocator would need that never uses a block for another size, in percent of the most bytes
 allocated at one time. A reallocation counts in bytes and sizes as a request of its new size; it is
 not counted among the allocations.
-Lifetimes are counted in events of the trace.";
+Lifetimes are counted in events of the trace. The lines of bars follow the program from beginning to
+end, in equal parts of the trace; the highest bar is for the figure beside it.";
 
 /// A trace and what is in it.
 #[derive(Debug, Serialize)]

@@ -2,9 +2,9 @@
 
 use super::Info;
 use super::histogram::Histogram;
-use super::statistics::Split;
+use super::statistics::{Split, Statistics};
 use crate::timeline::sparkline;
-use crate::units::{bytes, count, thousands};
+use crate::units::{self, bytes, count, thousands};
 
 /// Length of the longest bar of a histogram.
 const BAR: u64 = 40;
@@ -41,9 +41,7 @@ pub(super) fn text(info: &Info) -> String {
         "segregated",
         &format!("{:.2} % of that (%SS)", statistics.segregated_storage_percent),
     ));
-    let most = statistics.max_requested_bytes;
-    let spark = sparkline(&statistics.live_bytes, most);
-    lines.push(line("live bytes", &format!("{spark} {} requested at most", bytes(most))));
+    lines.extend(profile(statistics));
     lines.push("  requested sizes, up to".into());
     lines.extend(bars(&statistics.size_histogram, |size| {
         u64::try_from(size).map_or_else(|_| "more".into(), bytes)
@@ -55,6 +53,27 @@ pub(super) fn text(info: &Info) -> String {
     let kept = statistics.allocations.all - statistics.frees;
     lines.push(format!("  {:>12} {:>12}", "never freed", thousands(kept)));
     lines.join("\n") + "\n"
+}
+
+/// How the program behaved over time, a line for each aspect, the highest bar for the most there
+/// ever was.
+fn profile(statistics: &Statistics) -> [String; 5] {
+    let lived = sparkline(&statistics.live_bytes, statistics.max_requested_bytes);
+    let most = |values: &[u64]| values.iter().copied().max().unwrap_or(0);
+    let aspect = |name, values: &[u64], write: fn(u64) -> String, what| {
+        let spark = sparkline(values, most(values));
+        line(name, &format!("{spark} {} {what}", write(most(values))))
+    };
+    let means = statistics.asked_bytes.iter().zip(&statistics.requests);
+    let means: Vec<u64> = means.map(|(&bytes, &requests)| bytes / requests.max(1)).collect();
+    let parts = units::count(statistics.live_bytes.len() as u64, "part");
+    [
+        line("live bytes", &format!("{lived} {} at most", bytes(statistics.max_requested_bytes))),
+        aspect("live blocks", &statistics.live_blocks, thousands, "at most"),
+        aspect("requests", &statistics.requests, thousands, &format!("in the busiest of {parts}")),
+        aspect("mean size", &means, bytes, "asked for on average at most"),
+        aspect("freed", &statistics.freed, thousands, "in a part at most"),
+    ]
 }
 
 fn line(name: &str, text: &str) -> String {

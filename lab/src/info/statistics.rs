@@ -68,6 +68,14 @@ pub(crate) struct Statistics {
     pub(crate) lifetime_histogram: Histogram,
     /// The most bytes requested and live in each of equal parts of the trace.
     pub(crate) live_bytes: Vec<u64>,
+    /// The most blocks live in each of those parts.
+    pub(crate) live_blocks: Vec<u64>,
+    /// Allocations and reallocations in each of those parts.
+    pub(crate) requests: Vec<u64>,
+    /// Bytes they asked for, in each of those parts.
+    pub(crate) asked_bytes: Vec<u64>,
+    /// Frees in each of those parts.
+    pub(crate) freed: Vec<u64>,
 }
 
 /// A live block.
@@ -103,7 +111,15 @@ impl Collector {
     /// For a trace of that many events; more or fewer do no harm.
     pub(super) fn new(events: u64) -> Self {
         let parts = events.clamp(1, PARTS as u64) as usize;
-        let statistics = Statistics { live_bytes: vec![0; parts], ..Statistics::default() };
+        let none = || vec![0; parts];
+        let statistics = Statistics {
+            live_bytes: none(),
+            live_blocks: none(),
+            requests: none(),
+            asked_bytes: none(),
+            freed: none(),
+            ..Statistics::default()
+        };
         Self {
             statistics,
             expected: events.max(1),
@@ -132,22 +148,34 @@ impl Collector {
             Event::Free { slot } => {
                 if let Some(block) = self.take(slot) {
                     self.statistics.frees += 1;
+                    let part = self.part();
+                    self.statistics.freed[part] += 1;
                     self.statistics.lifetime_histogram.enter(self.events - block.born);
                 }
             }
             Event::Thread { .. } | Event::Tick { .. } => {}
         }
+        let part = self.part();
+        let statistics = &mut self.statistics;
+        statistics.live_bytes[part] = statistics.live_bytes[part].max(self.live_requested);
+        statistics.live_blocks[part] = statistics.live_blocks[part].max(self.live_blocks.all);
+        self.events += 1;
+    }
+
+    /// The part of the trace that the event under way belongs to.
+    fn part(&self) -> usize {
         let parts = self.statistics.live_bytes.len();
         let part = u128::from(self.events) * parts as u128 / u128::from(self.expected);
-        let part = &mut self.statistics.live_bytes[(part as usize).min(parts - 1)];
-        *part = (*part).max(self.live_requested);
-        self.events += 1;
+        (part as usize).min(parts - 1)
     }
 
     /// A block of `size` bytes takes its slot.
     fn ask(&mut self, slot: u32, size: u64, born: u64) {
         let allocated = allocated(size);
+        let part = self.part();
         let statistics = &mut self.statistics;
+        statistics.requests[part] += 1;
+        statistics.asked_bytes[part] = statistics.asked_bytes[part].saturating_add(size);
         statistics.requested_bytes = statistics.requested_bytes.saturating_add(size);
         statistics.allocated_bytes.add(allocated, allocated);
         statistics.size_histogram.enter(size);
@@ -252,6 +280,9 @@ mod tests {
         let statistics = collect(&events);
         assert_eq!(statistics.lifetime_histogram.bins().collect::<Vec<_>>(), [(2, 2)]);
         assert_eq!(statistics.live_bytes, [8, 16, 8, 0]);
+        assert_eq!(statistics.live_blocks, [1, 2, 1, 0]);
+        assert_eq!((statistics.requests, statistics.freed), (vec![1, 1, 0, 0], vec![0, 0, 1, 1]));
+        assert_eq!(statistics.asked_bytes, [8, 8, 0, 0]);
     }
 
     #[test]
