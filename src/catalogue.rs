@@ -47,12 +47,28 @@ pub use crate::first_fit::FirstFit;
 /// (Knuth §2.5; Hasan & Chang §2).
 pub type FirstFitList<S, M = ()> = BoundaryTagHeap<fit::First, S, M>;
 
+/// FIRST-FIT (LIFO): of the free blocks that fit the one freed last, in O(n) (Hasan & Chang §2.5;
+/// Chung & Moon §2).
+pub type FirstFitLifo<S, M = ()> = BoundaryTagHeap<fit::Lifo, S, M>;
+
+/// FIRST-FIT (FIFO): of the free blocks that fit the one freed first, in O(n) (Hasan & Chang §2.5;
+/// Chung & Moon §2).
+pub type FirstFitFifo<S, M = ()> = BoundaryTagHeap<fit::Fifo, S, M>;
+
 /// NEXT-FIT: the next free block that fits, from where the last search ended, in O(n) (Knuth §2.5;
 /// Hasan & Chang §2).
 pub type NextFit<S, M = ()> = BoundaryTagHeap<fit::Next, S, M>;
 
+/// SEGREGATED-FIT: first fit over a FIFO list for each power of two (Hasan & Chang §2.2; Chung &
+/// Moon §4).
+pub type SegregatedFit<S, M = ()> = BoundaryTagHeap<fit::Segregated, S, M>;
+
 /// BEST-FIT: the smallest free block that fits, the lowest of those (Knuth §2.5; Hasan & Chang §2).
 pub type BestFit<S, M = ()> = BoundaryTagHeap<fit::Best, S, M>;
+
+/// BEST-FIT (DEFERRED): best fit whose free neighbours are joined only when a search fails (Hasan &
+/// Chang §2.3).
+pub type DeferredBestFit<S, M = ()> = BoundaryTagHeap<fit::Best, S, M, fit::Deferred>;
 
 /// WORST-FIT: the largest free block, the lowest of those (Knuth §2.5; Hasan & Chang §2).
 pub type WorstFit<S, M = ()> = BoundaryTagHeap<fit::Worst, S, M>;
@@ -74,6 +90,19 @@ pub type NonHeadFirst<S, M = ()> =
 /// (Hakarsa §3.1, Algorithm 1, with `ChunkUp`).
 pub type NonHeadFirstChunkUp<S, M = ()> =
     SpaceFitting<head_first::NonHeadFirst, ChunkUp, fit::Best, S, M>;
+
+/// Lazy first fit: LF, LFB and LFL where `A` is [`Apart`](fit::Apart), [`Joining`](fit::Joining) or
+/// [`Releasing`](fit::Releasing), and F, the conventional one, where it is
+/// [`NoArea`](fit::NoArea). `R` is [`Immediate`](fit::Immediate), or
+/// [`Collected`](fit::Collected) in the garbage-collected mode (Chung & Moon).
+pub type LazyFirstFit<A, S, M = (), R = fit::Immediate> =
+    BoundaryTagHeap<fit::Segregated, S, M, R, A>;
+
+/// Lazy worst fit, as [`LazyFirstFit`]: W, LW, LWB, LWL (Chung & Moon).
+pub type LazyWorstFit<A, S, M = (), R = fit::Immediate> = BoundaryTagHeap<fit::Worst, S, M, R, A>;
+
+/// Lazy best fit, as [`LazyFirstFit`]: B, LB, LBB, LBL (Chung & Moon §3).
+pub type LazyBestFit<A, S, M = (), R = fit::Immediate> = BoundaryTagHeap<fit::Best, S, M, R, A>;
 
 /// BUDDY: blocks of powers of two, joined with their buddies when both are free (Knuth §2.5).
 pub use crate::buddy::Buddy;

@@ -49,7 +49,7 @@
 //! | [`sizemap`] | size classes, four ways, one of them optimal |
 //! | `block` | the mechanisms: tables in dedicated memory, bits, pools |
 //! | [`first_fit`] | FIRST-FIT in O(log n), and the heap below the pages |
-//! | [`fit`] | best, worst, first and next fit over a heap with boundary tags |
+//! | [`fit`] | first, next, best, worst and lazy fits over a heap with boundary tags |
 //! | [`head_first`] | best fit with space-fitting, the unallocated region at the head |
 //! | [`hybrid`] | Hasan & Chang's tunable hybrid |
 //! | [`kingsley`] | Kingsley's powers of two |

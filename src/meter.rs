@@ -69,6 +69,8 @@ pub enum Part {
     Pages,
     /// A fit strategy over blocks of any size.
     Fit,
+    /// The free-space area of a lazy fit, by the increment of a pointer.
+    Area,
 }
 
 impl Meter for () {

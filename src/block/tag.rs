@@ -83,6 +83,9 @@ pub(crate) struct Block {
 }
 
 impl Block {
+    /// No block.
+    pub(crate) const NONE: Self = Self { start: NONE, len: 0 };
+
     /// The start of the block above.
     pub(crate) fn end(self) -> u32 {
         self.start + self.len
@@ -293,17 +296,10 @@ impl Cells {
         self.set_prev(block.end(), true);
     }
 
-    /// Makes cells a free block, whose neighbours are in use; the one above has its header
-    /// already.
+    /// Makes cells a free block, whatever its neighbours are. The block below is in use exactly if
+    /// `prev_in_use`; the block above has its header already.
     #[inline(always)]
-    pub(crate) fn put_free(&mut self, block: Block) {
-        debug_assert!(self.is_in_use(block.end()), "free neighbours are joined");
-        self.put_free_unjoined(block, true);
-    }
-
-    /// Makes cells a free block, whatever its neighbours are; the one above has its header already.
-    #[inline(always)]
-    pub(crate) fn put_free_unjoined(&mut self, block: Block, prev_in_use: bool) {
+    pub(crate) fn put_free(&mut self, block: Block, prev_in_use: bool) {
         debug_assert!(block.len > 0, "a free block has cells");
         let mut flags = Flags::empty();
         flags.set(Flags::PREV_IN_USE, prev_in_use);
@@ -328,6 +324,22 @@ impl Cells {
         let mut flags = tag.flags();
         flags.set(Flags::IN_USE, in_use);
         self.write(start, HEADER, Tag::new(tag.len(), flags).0);
+    }
+
+    /// Divides a block in use behind its first `len` cells, but not all. Both parts are in use.
+    #[inline(always)]
+    pub(crate) fn divide(&mut self, block: Block, len: u32) {
+        debug_assert!(self.is_in_use(block.start) && 0 < len && len < block.len);
+        let flags = self.tag(block.start).flags();
+        self.write(block.start, HEADER, Tag::new(len, flags).0);
+        let both = Flags::IN_USE | Flags::PREV_IN_USE;
+        self.write(block.start + len, HEADER, Tag::new(block.len - len, both).0);
+    }
+
+    /// Whether a block is withheld.
+    #[inline(always)]
+    pub(crate) fn is_withheld(&self, block: Block) -> bool {
+        !self.is_in_use(block.start) && self.prev_is_in_use(block.end())
     }
 
     /// Writes the last header: an empty block in use, so that nothing is looked for above.

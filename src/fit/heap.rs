@@ -1,5 +1,5 @@
-//! The engine below all fits: blocks with boundary tags that split, join their free neighbours at
-//! once, and grow in place (Knuth 1973, §2.5; Hasan & Chang 2006, §3).
+//! The engine below all fits: blocks with boundary tags that split, join their free neighbours, and
+//! grow in place (Knuth 1973, §2.5; Hasan & Chang 2006, §3).
 //!
 //! ```text
 //! origin                                                                     end
@@ -11,33 +11,53 @@
 //! reaches the end, is the *wilderness*: it is in no index, is spent last (§3.9), and grows when
 //! the source is asked for more. All other free blocks are in the policy's index.
 //!
+//! Three policies make a fit of the heap: which free block serves a request (`policy.rs`), when a
+//! freed block becomes free memory (`reclaim.rs`), and whether requests are served from a
+//! free-space area first (`area.rs`). Growing in place is in `resize.rs`, the walk in `audit.rs`.
+//!
 //! Invariants:
 //! - blocks tile the cells from 1 to `end`; the last header is at `end`;
-//! - no two neighbouring blocks are both free;
-//! - PREV_IN_USE says of the block below what its IN_USE does; a free block's footer is its size;
-//! - the index has every free block but the wilderness.
+//! - no two neighbouring blocks are both free, unless joining them is deferred;
+//! - PREV_IN_USE says of the block below what its IN_USE does, but of a withheld one that it is in use;
+//!   a free block's footer is its size;
+//! - the index has every free block but the wilderness and the withheld ones;
+//! - those of the withheld blocks and of the area, told there.
 
+use core::marker::PhantomData;
+
+use super::area::{Area, Beside, NoArea};
 use super::policy::{Policy, fit};
+use super::reclaim::{Immediate, Reclaim};
 use crate::block::tag::{Block, CELL, Cells, MAX_CELLS, TAG};
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault};
-use crate::walk::{Span, SpanKind};
+use crate::strategy::AllocError;
 
 /// The heap.
 #[derive(Debug)]
-pub(crate) struct Heap<P> {
-    cells: Cells,
+pub(crate) struct Heap<P, R = Immediate, A = NoArea> {
+    pub(super) cells: Cells,
     /// Cells the heap grows by.
     growth: u32,
-    index: P,
+    pub(super) index: P,
+    pub(super) reclaim: R,
+    /// The free-space area, a block in use as far as its neighbours know; empty if there is none.
+    pub(super) area: Block,
+    kind: PhantomData<A>,
 }
 
-impl<P: Policy> Heap<P> {
+impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
     /// An empty heap that grows by multiples of `growth` bytes.
     pub(crate) const fn new(growth: usize) -> Self {
         assert!(growth > 0 && growth.is_multiple_of(CELL) && growth / CELL < MAX_CELLS as usize);
-        Self { cells: Cells::new(), growth: (growth / CELL) as u32, index: P::EMPTY }
+        Self {
+            cells: Cells::new(),
+            growth: (growth / CELL) as u32,
+            index: P::EMPTY,
+            reclaim: R::EMPTY,
+            area: Block::NONE,
+            kind: PhantomData,
+        }
     }
 
     /// Number of cells: it changes when memory is taken from the source.
@@ -82,10 +102,12 @@ impl<P: Policy> Heap<P> {
     pub(crate) fn find_in_use(&self, address: usize) -> Option<Block> {
         let wanted = self.cells.cell_at(address)?;
         let found = self.blocks().find(|block| block.end() > wanted)?;
-        (found.start == wanted && self.cells.is_in_use(wanted)).then_some(found)
+        let in_use = self.cells.is_in_use(wanted) && !self.is_area(found);
+        (found.start == wanted && in_use).then_some(found)
     }
 
-    /// Puts `len` cells at a multiple of `align` bytes to use: a search of the index.
+    /// Puts `len` cells at a multiple of `align` bytes to use: a search of the index. A lazy heap
+    /// has failed to [`bump`](Self::bump) before, and gets a new free-space area.
     #[inline(always)]
     pub(crate) fn allocate<S: Source, M: Meter>(
         &mut self,
@@ -94,11 +116,19 @@ impl<P: Policy> Heap<P> {
         source: &mut S,
         meter: &M,
     ) -> Result<u32, AllocError> {
+        if A::LAZY {
+            self.give_back(meter);
+        }
         let (block, start) = match self.index.find(len, align, &self.cells, meter) {
             Some(found) => found,
-            None => self.wilderness_for(len, align, source, meter)?,
+            None => self.search_further(len, align, source, meter)?,
         };
-        if start == block.start {
+        if A::LAZY {
+            self.renew_area(block, meter);
+            self.use_area(start, len, meter);
+            return Ok(start);
+        }
+        if R::JOINS && start == block.start {
             let indexed = self.indexed(block);
             let behind = self.cells.split(block, len);
             self.exchange(indexed, self.indexed(behind), meter);
@@ -108,102 +138,117 @@ impl<P: Policy> Heap<P> {
         Ok(start)
     }
 
-    /// Puts cells in the middle of a free block to use.
+    /// Puts cells in the middle of a free block to use, or of one beside which something is free.
     #[cold]
     fn carve<M: Meter>(&mut self, block: Block, used: Block, meter: &M) {
         let before = Block { start: block.start, len: used.start - block.start };
         let behind = Block { start: used.end(), len: block.end() - used.end() };
         let indexed = self.indexed(block);
+        let prev_in_use = self.prev_is_in_use(block);
         if behind.len > 0 {
-            self.cells.put_free(behind);
+            self.cells.put_free(behind, true);
         }
-        self.cells.put_in_use(used, true);
-        self.cells.put_free(before);
+        self.cells.put_in_use(used, prev_in_use);
+        if before.len == 0 {
+            return self.exchange(indexed, self.indexed(behind), meter);
+        }
+        self.cells.put_free(before, prev_in_use);
         self.exchange(indexed, Some(before), meter);
         self.exchange(None, self.indexed(behind), meter);
     }
 
-    /// Frees a block in use, joining it with free neighbours: a change of the index.
+    /// Frees a block in use: a change of the index, now or when memory is scarce.
     #[inline(always)]
     pub(crate) fn release<M: Meter>(&mut self, block: Block, meter: &M) {
+        R::release(self, block, meter);
+    }
+
+    /// Makes a block in use free memory: joins it with its free neighbours, and perhaps with the
+    /// free-space area. A change of the index.
+    #[inline(always)]
+    pub(super) fn make_free<M: Meter>(&mut self, block: Block, meter: &M) {
         meter.touch(self.cells.header(block.start));
         meter.touch(self.cells.header(block.end()));
+        if A::LAZY && self.adjoins_area(block) {
+            match A::BESIDE {
+                Beside::Apart => {}
+                Beside::Joins => return self.extend_area(block, meter),
+                Beside::Releases => self.give_back(meter),
+            }
+        }
+        if !R::JOINS {
+            let prev_in_use = self.prev_is_in_use(block);
+            self.cells.put_free(block, prev_in_use);
+            return self.exchange(None, self.indexed(block), meter);
+        }
         let below = self.cells.free_below(block.start);
-        let above = self.cells.free_above(block.end());
+        let above = self.free_above(block.end());
         // Each case by itself, and known blocks go out of the index while their tags are right.
         match (below, above) {
             (None, None) => {
-                self.cells.put_free(block);
+                self.cells.put_free(block, true);
                 self.exchange(None, self.indexed(block), meter);
             }
             (Some(below), None) => {
                 let joined = Block { start: below.start, len: below.len + block.len };
-                self.cells.put_free(joined);
+                self.cells.put_free(joined, true);
                 self.exchange(Some(below), self.indexed(joined), meter);
             }
             (None, Some(above)) => {
                 let joined = Block { start: block.start, len: block.len + above.len };
-                self.cells.put_free(joined);
+                self.cells.put_free(joined, true);
                 self.exchange(self.indexed(above), self.indexed(joined), meter);
             }
             (Some(below), Some(above)) => {
                 let joined = Block { start: below.start, len: above.end() - below.start };
                 self.exchange(self.indexed(above), None, meter);
-                self.cells.put_free(joined);
+                self.cells.put_free(joined, true);
                 self.exchange(Some(below), self.indexed(joined), meter);
             }
         }
     }
 
-    /// Makes a block in use `len` cells long without moving it, if it is that long, free memory
-    /// above it is, or the source has more. A change of the index.
-    pub(crate) fn resize<S: Source, M: Meter>(
-        &mut self,
-        block: Block,
-        len: u32,
-        source: &mut S,
-        meter: &M,
-    ) -> bool {
-        if len == block.len {
-            return true;
-        }
-        let Some(wanted) = block.start.checked_add(len) else { return false };
-        meter.touch(self.cells.header(block.end()));
-        let mut above = self.cells.free_above(block.end());
-        let reach = above.map_or(block.end(), Block::end);
-        if wanted > reach {
-            if reach != self.cells.end() || self.extend(wanted, source).is_err() {
-                return false;
-            }
-            above = self.cells.free_above(block.end());
-        }
+    /// Takes a block's free neighbours out of the index: the three together, whose tags are still
+    /// as they were.
+    pub(super) fn take_neighbours<M: Meter>(&mut self, block: Block, meter: &M) -> Block {
+        let below = self.cells.free_below(block.start);
+        let above = self.free_above(block.end());
+        self.exchange(below, None, meter);
+        self.exchange(above.and_then(|above| self.indexed(above)), None, meter);
+        let start = below.map_or(block.start, |below| below.start);
         let end = above.map_or(block.end(), Block::end);
-        let rest = Block { start: wanted, len: end - wanted };
-        let indexed = above.and_then(|above| self.indexed(above));
-        let resized = Block { start: block.start, len };
-        let prev_in_use = self.cells.prev_is_in_use(block.start);
-        if rest.len > 0 {
-            self.cells.put_free(rest);
-        }
-        self.cells.put_in_use(resized, prev_in_use);
-        self.exchange(indexed, self.indexed(rest), meter);
-        true
+        Block { start, len: end - start }
+    }
+
+    /// Whether the block below this one is in use. Where neighbours are joined at once, that below
+    /// a free one always is.
+    #[inline(always)]
+    fn prev_is_in_use(&self, block: Block) -> bool {
+        R::JOINS || self.cells.prev_is_in_use(block.start)
+    }
+
+    /// The free block that starts at `start`, if one does: a withheld one is not free.
+    #[inline(always)]
+    pub(super) fn free_above(&self, start: u32) -> Option<Block> {
+        self.cells
+            .free_above(start)
+            .filter(|&block| !R::WITHHOLDS || !self.cells.is_withheld(block))
     }
 
     /// The free block that reaches the end, if there is one.
-    fn wilderness(&self) -> Option<Block> {
+    pub(super) fn wilderness(&self) -> Option<Block> {
         self.cells.free_below(self.cells.end())
     }
 
     /// The block, if it belongs in the index: it has cells, and is not the wilderness.
     #[inline(always)]
-    fn indexed(&self, block: Block) -> Option<Block> {
+    pub(super) fn indexed(&self, block: Block) -> Option<Block> {
         (block.len > 0 && block.end() != self.cells.end()).then_some(block)
     }
 
     /// Has the index know `new` in the place of `old`.
     #[inline(always)]
-    fn exchange<M: Meter>(&mut self, old: Option<Block>, new: Option<Block>, meter: &M) {
+    pub(super) fn exchange<M: Meter>(&mut self, old: Option<Block>, new: Option<Block>, meter: &M) {
         match (old, new) {
             (Some(old), Some(new)) => self.index.replace(old, new, &mut self.cells, meter),
             (Some(old), None) => self.index.remove(old, &mut self.cells, meter),
@@ -212,25 +257,58 @@ impl<P: Policy> Heap<P> {
         }
     }
 
-    /// The wilderness, large enough for `len` cells at a multiple of `align` bytes, and where in
-    /// it they start.
+    /// The block for a request that nothing in the index serves: in this order the wilderness as
+    /// it is, what was freed and is no free memory yet, and the source.
     #[inline(never)]
-    fn wilderness_for<S: Source, M: Meter>(
+    fn search_further<S: Source, M: Meter>(
         &mut self,
         len: u32,
         align: usize,
         source: &mut S,
         meter: &M,
     ) -> Result<(Block, u32), AllocError> {
+        if let Some(found) = self.fit_wilderness(len, align, meter) {
+            return Ok(found);
+        }
+        if R::reclaim(self, false, meter)
+            && let Some(found) = self.search_again(len, align, meter)
+        {
+            return Ok(found);
+        }
+        self.grow(len, align, source).or_else(|exhausted| {
+            let reclaimed = R::reclaim(self, true, meter);
+            let found = reclaimed.then(|| self.search_again(len, align, meter)).flatten();
+            found.ok_or(exhausted)
+        })
+    }
+
+    fn search_again<M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        meter: &M,
+    ) -> Option<(Block, u32)> {
+        let found = self.index.find(len, align, &self.cells, meter);
+        found.or_else(|| self.fit_wilderness(len, align, meter))
+    }
+
+    /// The wilderness, if it is large enough, and where in it the cells start.
+    fn fit_wilderness<M: Meter>(&self, len: u32, align: usize, meter: &M) -> Option<(Block, u32)> {
+        let block = (self.cells.end() > 0).then(|| self.wilderness()).flatten()?;
+        meter.touch(self.cells.header(block.start));
+        Some((block, fit(block, len, align, &self.cells)?))
+    }
+
+    /// The wilderness, grown so that it is large enough, and where in it the cells start.
+    fn grow<S: Source>(
+        &mut self,
+        len: u32,
+        align: usize,
+        source: &mut S,
+    ) -> Result<(Block, u32), AllocError> {
         if self.cells.end() == 0 {
             // What an alignment asks for is known only once the origin is.
             self.append(1, source)?;
-        }
-        if let Some(block) = self.wilderness() {
-            meter.touch(self.cells.header(block.start));
-            if let Some(start) = fit(block, len, align, &self.cells) {
-                return Ok((block, start));
-            }
         }
         let from = self.wilderness().map_or(self.cells.end(), |block| block.start);
         let start = self.cells.aligned(from, align).ok_or(AllocError::Exhausted)?;
@@ -241,7 +319,7 @@ impl<P: Policy> Heap<P> {
     /// Takes memory from the source so that the wilderness reaches `end` at least: by the growth
     /// unit, or to `end` exactly if there is no more.
     #[cold]
-    fn extend<S: Source>(&mut self, end: u32, source: &mut S) -> Result<(), AllocError> {
+    pub(super) fn extend<S: Source>(&mut self, end: u32, source: &mut S) -> Result<(), AllocError> {
         let rounded = end.checked_next_multiple_of(self.growth).unwrap_or(end);
         self.append(rounded, source).or_else(|_| self.append(end, source))
     }
@@ -265,85 +343,8 @@ impl<P: Policy> Heap<P> {
         }
         self.cells.put_end(false);
         let start = wilderness.map_or(old, |block| block.start);
-        self.cells.put_free(Block { start, len: end - start });
+        let prev_in_use = self.cells.prev_is_in_use(start);
+        self.cells.put_free(Block { start, len: end - start }, prev_in_use);
         Ok(())
-    }
-
-    /// Every block in address order, as far as the tags make sense.
-    fn blocks(&self) -> impl Iterator<Item = Block> {
-        let mut start = 1;
-        core::iter::from_fn(move || {
-            let block = (start < self.cells.end()).then(|| self.cells.block(start))?;
-            let sound = block.len > 0 && block.len <= self.cells.end() - start;
-            start = block.end();
-            sound.then_some(block)
-        })
-    }
-
-    /// Calls `visit` for every span of the heap in address order.
-    pub(crate) fn walk(&self, visit: &mut dyn FnMut(Span)) {
-        let origin = self.cells.origin().addr();
-        if self.cells.end() == 0 {
-            return;
-        }
-        visit(Span { start: origin, len: CELL - TAG, kind: SpanKind::Slack });
-        for block in self.blocks() {
-            let start = self.contents(block.start).addr();
-            let kind =
-                if self.cells.is_in_use(block.start) { SpanKind::Block } else { SpanKind::Free };
-            visit(Span { start: start - TAG, len: TAG, kind: SpanKind::Header });
-            visit(Span { start, len: Self::bytes(block.len), kind });
-        }
-        let end = self.contents(self.cells.end()).addr();
-        visit(Span { start: end - TAG, len: TAG, kind: SpanKind::Header });
-    }
-
-    /// Checks the invariants. O(n log n).
-    pub(crate) fn audit(&self) -> Result<(), Fault> {
-        let cells = &self.cells;
-        if cells.end() == 0 {
-            return Ok(());
-        }
-        let mut expected = 1;
-        let mut prev_in_use = true;
-        let (mut free_blocks, mut free_cells) = (0, 0);
-        for block in self.blocks() {
-            let at = self.contents(block.start).addr();
-            let in_use = cells.is_in_use(block.start);
-            let known = cells.prev_is_in_use(block.start) == prev_in_use;
-            Fault::unless(known, "PREV_IN_USE says whether the block below is in use", at)?;
-            Fault::unless(in_use || prev_in_use, "free neighbours are joined", at)?;
-            if !in_use {
-                Fault::unless(
-                    cells.footer(block) == block.len,
-                    "a footer is its block's size",
-                    at,
-                )?;
-                free_blocks += 1;
-                free_cells += block.len;
-            }
-            expected = block.end();
-            prev_in_use = in_use;
-        }
-        let end = self.contents(cells.end()).addr();
-        Fault::unless(expected == cells.end(), "blocks tile the heap", end)?;
-        let last = cells.block(cells.end());
-        let ended = last.len == 0 && cells.is_in_use(last.start);
-        Fault::unless(ended, "the last header is of an empty block in use", end)?;
-        let known = cells.prev_is_in_use(last.start) == prev_in_use;
-        Fault::unless(known, "PREV_IN_USE says whether the block below is in use", end)?;
-
-        let wilderness = self.wilderness();
-        let (mut known_blocks, mut known_cells) =
-            (u32::from(wilderness.is_some()), wilderness.map_or(0, |block| block.len));
-        self.index.audit(cells, &mut |block| {
-            known_blocks += 1;
-            known_cells += block.len;
-        })?;
-        Fault::unless(
-            (known_blocks, known_cells) == (free_blocks, free_cells),
-            "the index has every free block but the wilderness",
-            cells.origin().addr(),
-        )
     }
 }

@@ -202,11 +202,11 @@ impl<O: Order, H: Halving, P: Policy> Heap<O, H, P> {
 
         let prev_in_use = self.cells.prev_is_in_use(from);
         if behind.len > 0 {
-            self.cells.put_free_unjoined(behind, true);
+            self.cells.put_free(behind, true);
         }
         self.cells.put_in_use(used, prev_in_use);
         if before.len > 0 {
-            self.cells.put_free_unjoined(before, prev_in_use);
+            self.cells.put_free(before, prev_in_use);
         }
         match (self.indexed(before), self.indexed(behind)) {
             (Some(before), behind) => {
@@ -249,7 +249,7 @@ impl<O: Order, H: Halving, P: Policy> Heap<O, H, P> {
             self.index.remove(above, &mut self.cells, meter);
         }
         let prev_in_use = self.cells.prev_is_in_use(start);
-        self.cells.put_free_unjoined(joined, prev_in_use);
+        self.cells.put_free(joined, prev_in_use);
         self.exchange(below.or(above), self.indexed(joined), meter);
     }
 
@@ -311,7 +311,7 @@ impl<O: Order, H: Halving, P: Policy> Heap<O, H, P> {
         }
         let prev_in_use = self.cells.prev_is_in_use(block.start);
         if rest.len > 0 {
-            self.cells.put_free_unjoined(rest, true);
+            self.cells.put_free(rest, true);
         }
         self.cells.put_in_use(resized, prev_in_use);
         self.cells.set_owner(resized, owner);
@@ -455,10 +455,10 @@ impl<O: Order, H: Halving, P: Policy> Heap<O, H, P> {
         if O::REGION_FIRST {
             self.region = gained.start;
         }
-        self.cells.put_free_unjoined(upper, lower.len == 0);
+        self.cells.put_free(upper, lower.len == 0);
         self.exchange(None, self.indexed(upper), meter);
         if lower.len > 0 {
-            self.cells.put_free_unjoined(lower, true);
+            self.cells.put_free(lower, true);
             self.exchange(None, self.indexed(lower), meter);
             self.seamed = true;
         }

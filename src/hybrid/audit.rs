@@ -2,7 +2,6 @@
 
 use super::heap::{Heap, bytes};
 use super::lists::LISTS;
-use super::quick::is_withheld;
 use crate::block::tag::{Block, CELL, TAG};
 use crate::strategy::Fault;
 use crate::walk::{Span, SpanKind};
@@ -64,7 +63,7 @@ impl Heap {
             Fault::unless(known, "PREV_IN_USE says whether the block below is free", at)?;
             expected = block.end();
             prev_in_use = true;
-            if is_withheld(block, cells) {
+            if cells.is_withheld(block) {
                 Fault::unless((block.len as usize) < LISTS, "a withheld block is small", at)?;
                 withheld[block.len as usize] += 1;
             } else if !cells.is_in_use(block.start) {

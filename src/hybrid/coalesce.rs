@@ -70,7 +70,7 @@ impl Heap {
         let joined = Block { start, len: end - start };
         if joined != block {
             self.monitor.joins += 1;
-            self.cells.put_free_unjoined(joined, true);
+            self.cells.put_free(joined, true);
         }
         joined
     }

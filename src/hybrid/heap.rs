@@ -87,7 +87,7 @@ impl Heap {
         self.cells.put_in_use(used, prev_in_use);
         if let Some(rest) = rest {
             self.monitor.splits += 1;
-            self.cells.put_free_unjoined(rest, true);
+            self.cells.put_free(rest, true);
             self.lists.insert(rest, taken.state, &mut self.cells, meter);
         }
         used
@@ -113,7 +113,7 @@ impl Heap {
         self.monitor.splits += 1;
         self.monitor.preallocated += u64::from(more);
         if rest.len > 0 {
-            self.cells.put_free_unjoined(rest, true);
+            self.cells.put_free(rest, true);
             self.lists.insert(rest, taken.state, &mut self.cells, meter);
         }
         for place in (1..=more).rev() {
@@ -129,7 +129,7 @@ impl Heap {
     /// Frees a block in use, or a part of one whose header is not written yet; the block below is
     /// not free exactly if `prev_in_use`.
     pub(super) fn release<M: Meter>(&mut self, block: Block, prev_in_use: bool, meter: &M) {
-        self.cells.put_free_unjoined(block, prev_in_use);
+        self.cells.put_free(block, prev_in_use);
         self.lists.insert(block, State::Waiting, &mut self.cells, meter);
     }
 

@@ -11,7 +11,7 @@
 //! one instruction each way, so that a walk of the heap and a checked free know what is free.
 
 use super::lists::LISTS;
-use crate::block::tag::{Block, Cells, Link, NONE};
+use crate::block::tag::{Cells, Link, NONE};
 use crate::meter::Meter;
 use crate::strategy::Fault;
 
@@ -77,7 +77,7 @@ impl Quick {
                 )?;
                 Fault::unless(node < cells.end(), "a link leads to a block", at)?;
                 let block = cells.block(node);
-                let belongs = block.len as usize == len && is_withheld(block, cells);
+                let belongs = block.len as usize == len && cells.is_withheld(block);
                 Fault::unless(belongs, "a quick list has withheld blocks of its size", at)?;
                 node = cells.link(node, Link::First);
             }
@@ -86,9 +86,4 @@ impl Quick {
         }
         Ok(())
     }
-}
-
-/// Whether a block is withheld: not in use, though the block above takes it to be.
-pub(super) fn is_withheld(block: Block, cells: &Cells) -> bool {
-    !cells.is_in_use(block.start) && cells.prev_is_in_use(block.end())
 }

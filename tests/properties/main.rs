@@ -118,4 +118,5 @@ mod default;
 mod fit;
 mod head_first;
 mod hybrid;
+mod lazy;
 mod nielsen;

@@ -9,6 +9,7 @@ mod default;
 mod fit;
 mod head_first;
 mod hybrid;
+mod lazy;
 mod nielsen;
 
 use crate::Strategy;
@@ -83,6 +84,7 @@ const FAMILIES: &[Family] = &[
     Family { name: "nielsen", source: "Nielsen 1977", entries: nielsen::ENTRIES },
     Family { name: "head-firsts", source: "Hakarsa 2024", entries: head_first::ENTRIES },
     Family { name: "hasan", source: "Hasan & Chang 2006", entries: hybrid::ENTRIES },
+    Family { name: "lazy", source: "Chung & Moon 2000", entries: lazy::ENTRIES },
     Family { name: "default", source: "made of the papers' best", entries: default::ENTRIES },
 ];
 

@@ -1,0 +1,159 @@
+//! Lazy fits (Chung & Moon 2000), under the paper's abbreviations: with explicit frees and, marked
+//! (GC), in the garbage-collected mode.
+
+use super::Entry;
+use crate::catalogue::{LazyBestFit, LazyFirstFit, LazyWorstFit};
+use crate::fit::{Apart, Collected, Immediate, Joining, NoArea, Releasing};
+use crate::source::Reserved;
+
+/// A row for a fit, lazy or not.
+macro_rules! lazy {
+    ($name:literal, $source:literal, $strategy:ident<$area:ident, $reclaim:ident>, $about:literal) => {
+        Entry {
+            name: $name,
+            source: $source,
+            about: $about,
+            linear: false,
+            in_band: true,
+            compared: false,
+            plain: |config, capacity| {
+                let source = Reserved::new(capacity);
+                Box::new($strategy::<$area, _, _, $reclaim>::new(config.page_size, source, ()))
+            },
+            metered: |config, capacity, meter| {
+                let source = Reserved::new(capacity);
+                Box::new($strategy::<$area, _, _, $reclaim>::new(config.page_size, source, meter))
+            },
+        }
+    };
+}
+
+pub(super) const ENTRIES: &[Entry] = &[
+    Entry {
+        linear: true,
+        ..lazy!(
+            "F",
+            "Chung & Moon Table 1",
+            LazyFirstFit<NoArea, Immediate>,
+            "conventional segregated FIFO first fit: SEGREGATED-FIT"
+        )
+    },
+    Entry {
+        linear: true,
+        ..lazy!(
+            "LF",
+            "Chung & Moon Table 1",
+            LazyFirstFit<Apart, Immediate>,
+            "lazy first fit: bumps in a free-space area, whose next is found by first fit"
+        )
+    },
+    Entry {
+        linear: true,
+        ..lazy!(
+            "LFB",
+            "Chung & Moon Table 1",
+            LazyFirstFit<Joining, Immediate>,
+            "lazy first fit; blocks freed beside the area are joined with it"
+        )
+    },
+    Entry {
+        linear: true,
+        compared: true,
+        ..lazy!(
+            "LFL",
+            "Chung & Moon Table 1",
+            LazyFirstFit<Releasing, Immediate>,
+            "lazy first fit; a block freed beside the area is joined with it, and both are free"
+        )
+    },
+    lazy!(
+        "W",
+        "Chung & Moon Table 1",
+        LazyWorstFit<NoArea, Immediate>,
+        "conventional worst fit: WORST-FIT"
+    ),
+    lazy!(
+        "LW",
+        "Chung & Moon Table 1",
+        LazyWorstFit<Apart, Immediate>,
+        "lazy worst fit: bumps in a free-space area, whose next is found by worst fit"
+    ),
+    lazy!(
+        "LWB",
+        "Chung & Moon Table 1",
+        LazyWorstFit<Joining, Immediate>,
+        "lazy worst fit; blocks freed beside the area are joined with it"
+    ),
+    lazy!(
+        "LWL",
+        "Chung & Moon Table 1",
+        LazyWorstFit<Releasing, Immediate>,
+        "lazy worst fit; a block freed beside the area is joined with it, and both are free"
+    ),
+    lazy!(
+        "B",
+        "Chung & Moon §3",
+        LazyBestFit<NoArea, Immediate>,
+        "conventional best fit: BEST-FIT"
+    ),
+    lazy!(
+        "LB",
+        "Chung & Moon §3",
+        LazyBestFit<Apart, Immediate>,
+        "lazy best fit: bumps in a free-space area, whose next is found by best fit"
+    ),
+    lazy!(
+        "LBB",
+        "Chung & Moon §3",
+        LazyBestFit<Joining, Immediate>,
+        "lazy best fit; blocks freed beside the area are joined with it"
+    ),
+    lazy!(
+        "LBL",
+        "Chung & Moon §3",
+        LazyBestFit<Releasing, Immediate>,
+        "lazy best fit; a block freed beside the area is joined with it, and both are free"
+    ),
+    Entry {
+        linear: true,
+        ..lazy!(
+            "F (GC)",
+            "Chung & Moon §4.2",
+            LazyFirstFit<NoArea, Collected>,
+            "first fit; frees wait until an allocation fails"
+        )
+    },
+    Entry {
+        linear: true,
+        ..lazy!(
+            "LF (GC)",
+            "Chung & Moon §4.2",
+            LazyFirstFit<Apart, Collected>,
+            "lazy first fit; frees wait until an allocation fails"
+        )
+    },
+    lazy!(
+        "W (GC)",
+        "Chung & Moon §4.2",
+        LazyWorstFit<NoArea, Collected>,
+        "worst fit; frees wait until an allocation fails"
+    ),
+    lazy!(
+        "LW (GC)",
+        "Chung & Moon §4.2",
+        LazyWorstFit<Apart, Collected>,
+        "lazy worst fit; frees wait until an allocation fails"
+    ),
+    lazy!(
+        "B (GC)",
+        "Chung & Moon §3, §4.2",
+        LazyBestFit<NoArea, Collected>,
+        "best fit; frees wait until an allocation fails"
+    ),
+    lazy!(
+        "LB (GC)",
+        "Chung & Moon §3, §4.2",
+        LazyBestFit<Apart, Collected>,
+        "lazy best fit; frees wait until an allocation fails"
+    ),
+];

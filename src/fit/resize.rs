@@ -1,0 +1,87 @@
+//! Growing and shrinking in place, growing both ways (Hasan & Chang 2006, §3.12).
+//!
+//! ```text
+//!  before  │ free       │ block     │ free   │
+//!  up      │ free       │ block ───────▶│   │        the contents stay
+//!  down    │ block ───────────▶│       free │        the contents move
+//! ```
+
+use super::area::Area;
+use super::heap::Heap;
+use super::policy::{Policy, fit};
+use super::reclaim::Reclaim;
+use crate::block::tag::Block;
+use crate::meter::Meter;
+use crate::source::Source;
+
+impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
+    /// Makes a block in use `len` cells long without moving it, if it is that long, free memory
+    /// above it is, or the source has more. A change of the index.
+    pub(crate) fn resize<S: Source, M: Meter>(
+        &mut self,
+        block: Block,
+        len: u32,
+        source: &mut S,
+        meter: &M,
+    ) -> bool {
+        if len == block.len || (A::LAZY && self.resize_beside_area(block, len, meter)) {
+            return true;
+        }
+        let Some(wanted) = block.start.checked_add(len) else { return false };
+        meter.touch(self.cells.header(block.end()));
+        let mut above = self.free_above(block.end());
+        let reach = above.map_or(block.end(), Block::end);
+        if wanted > reach {
+            if reach != self.cells.end() || self.extend(wanted, source).is_err() {
+                return false;
+            }
+            above = self.free_above(block.end());
+        }
+        let end = above.map_or(block.end(), Block::end);
+        let rest = Block { start: wanted, len: end - wanted };
+        let indexed = above.and_then(|above| self.indexed(above));
+        let resized = Block { start: block.start, len };
+        let prev_in_use = self.cells.prev_is_in_use(block.start);
+        if rest.len > 0 {
+            self.cells.put_free(rest, true);
+        }
+        self.cells.put_in_use(resized, prev_in_use);
+        self.exchange(indexed, self.indexed(rest), meter);
+        true
+    }
+
+    /// Makes a block in use `len` cells long, more than it has, by moving the first `bytes` bytes of
+    /// its contents down into the free block below it, if that and what is free above are enough.
+    /// Gives its new start, at a multiple of `align` bytes. A move and changes of the index.
+    pub(crate) fn grow_down<M: Meter>(
+        &mut self,
+        block: Block,
+        (len, align): (u32, usize),
+        bytes: usize,
+        meter: &M,
+    ) -> Option<u32> {
+        meter.touch(self.cells.header(block.start));
+        let below = self.cells.free_below(block.start)?;
+        let end = self.free_above(block.end()).map_or(block.end(), Block::end);
+        let whole = Block { start: below.start, len: end - below.start };
+        let start = fit(whole, len, align, &self.cells)?;
+        debug_assert!(start <= block.start && len > block.len && bytes <= Self::bytes(block.len));
+        self.take_neighbours(block, meter);
+        // SAFETY: both ranges lie in cells of `whole`, which hold this block and free ones that are
+        // in no index any more; what they write over, tags included, is written anew below.
+        unsafe { self.contents(start).copy_from(self.contents(block.start), bytes) };
+        let prev_in_use = self.cells.prev_is_in_use(whole.start);
+        self.cells.put_in_use(whole, prev_in_use);
+        let gap = Block { start: whole.start, len: start - whole.start };
+        let rest = Block { start: start + len, len: end - start - len };
+        if rest.len > 0 {
+            self.cells.divide(whole, whole.len - rest.len);
+            self.make_free(rest, meter);
+        }
+        if gap.len > 0 {
+            self.cells.divide(Block { start: whole.start, len: gap.len + len }, gap.len);
+            self.make_free(gap, meter);
+        }
+        Some(start)
+    }
+}

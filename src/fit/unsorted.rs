@@ -1,0 +1,98 @@
+//! FIRST-FIT over a list in the order in which blocks were freed (Wilson et al. 1995; Hasan & Chang
+//! 2006, §2.5; Chung & Moon, §2): O(1) to free, O(n) to search.
+//!
+//! ```text
+//! LIFO  put ─▶ [72] ⇄ [16] ⇄ [900] ⇄ … ⇄ [40]
+//! FIFO         [40] ⇄ … ⇄ [900] ⇄ [16] ⇄ [72] ◀─ put
+//! ```
+//! A block that is split or grows is a new block, and goes where a freed one goes. LIFO finds
+//! memory that is still in the cache; FIFO lets it rest, and its neighbours be freed, which keeps
+//! fragmentation down as the order of addresses does.
+
+use core::marker::PhantomData;
+
+use super::links::Links;
+use super::policy::Policy;
+use super::sealed;
+use crate::block::tag::{Block, Cells, NONE};
+use crate::meter::Meter;
+use crate::strategy::Fault;
+
+/// Where on the list a block is put.
+pub trait End: sealed::Sealed {
+    /// Whether at its start, where searches start, too.
+    #[doc(hidden)]
+    const FIRST: bool;
+}
+
+/// At its start.
+#[derive(Debug)]
+pub struct Front;
+
+/// At its end.
+#[derive(Debug)]
+pub struct Back;
+
+/// The list.
+#[derive(Debug)]
+pub struct Unsorted<E> {
+    links: Links,
+    end: PhantomData<E>,
+}
+
+/// FIRST-FIT, LIFO: of the blocks that fit the one that was freed last.
+pub type Lifo = Unsorted<Front>;
+
+/// FIRST-FIT, FIFO: of the blocks that fit the one that was freed first.
+pub type Fifo = Unsorted<Back>;
+
+impl<E> Unsorted<E> {
+    /// Whether it has no blocks.
+    pub(super) fn is_empty(&self) -> bool {
+        self.links.first == NONE
+    }
+}
+
+impl<E> sealed::Sealed for Unsorted<E> {}
+
+#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
+impl<E: End> Policy for Unsorted<E> {
+    const EMPTY: Self = Self { links: Links::EMPTY, end: PhantomData };
+
+    fn insert<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) {
+        let between = if E::FIRST { (NONE, self.links.first) } else { (self.links.last, NONE) };
+        self.links.put(block.start, between, cells, meter);
+    }
+
+    fn remove<M: Meter>(&mut self, block: Block, cells: &mut Cells, _: &M) {
+        self.links.take(block.start, cells);
+    }
+
+    fn find<M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        cells: &Cells,
+        meter: &M,
+    ) -> Option<(Block, u32)> {
+        Links::search(self.links.first, NONE, (len, align), cells, meter)
+    }
+
+    fn audit(&self, cells: &Cells, visit: &mut dyn FnMut(Block)) -> Result<(), Fault> {
+        self.links.audit(cells, &mut |block| {
+            visit(block);
+            Ok(())
+        })
+    }
+}
+
+impl sealed::Sealed for Front {}
+impl sealed::Sealed for Back {}
+
+impl End for Front {
+    const FIRST: bool = true;
+}
+
+impl End for Back {
+    const FIRST: bool = false;
+}

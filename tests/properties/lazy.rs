@@ -1,0 +1,39 @@
+//! Lazy fits (Chung & Moon): every variant over every fit, with frees at once and collected.
+
+use pagewise::catalogue::{LazyBestFit, LazyFirstFit, LazyWorstFit};
+use pagewise::fit::{Apart, Collected, Deferred, Joining, NoArea, Releasing};
+
+strategies! {
+    InBand;
+    lf: true, |config, source| LazyFirstFit::<Apart, _>::new(config.page_size, source, ());
+    lfb: true, |config, source| LazyFirstFit::<Joining, _>::new(config.page_size, source, ());
+    lfl: true, |config, source| LazyFirstFit::<Releasing, _>::new(config.page_size, source, ());
+    lw: true, |config, source| LazyWorstFit::<Apart, _>::new(config.page_size, source, ());
+    lwb: true, |config, source| LazyWorstFit::<Joining, _>::new(config.page_size, source, ());
+    lwl: true, |config, source| LazyWorstFit::<Releasing, _>::new(config.page_size, source, ());
+    lb: true, |config, source| LazyBestFit::<Apart, _>::new(config.page_size, source, ());
+    lbb: true, |config, source| LazyBestFit::<Joining, _>::new(config.page_size, source, ());
+    lbl: true, |config, source| LazyBestFit::<Releasing, _>::new(config.page_size, source, ());
+    // With as little growth as will do, every allocation meets the end of the heap.
+    lfb_growing_by_cells: true, |config, source| {
+        LazyFirstFit::<Joining, _>::new(config.unit.max(16), source, ())
+    };
+    lfl_growing_by_cells: true, |config, source| {
+        LazyFirstFit::<Releasing, _>::new(config.unit.max(16), source, ())
+    };
+    f_collected: true, |config, source| {
+        LazyFirstFit::<NoArea, _, (), Collected>::new(config.unit.max(16), source, ())
+    };
+    lf_collected: true, |config, source| {
+        LazyFirstFit::<Apart, _, (), Collected>::new(config.page_size, source, ())
+    };
+    lw_collected: true, |config, source| {
+        LazyWorstFit::<Apart, _, (), Collected>::new(config.page_size, source, ())
+    };
+    lbb_collected: true, |config, source| {
+        LazyBestFit::<Joining, _, (), Collected>::new(config.page_size, source, ())
+    };
+    lfb_deferred: true, |config, source| {
+        LazyFirstFit::<Joining, _, (), Deferred>::new(config.page_size, source, ())
+    };
+}
