@@ -107,7 +107,7 @@ impl<O: Order, F: Fields, C: Compaction> Buddies<O, F, C> {
         while start < words.end() {
             let block = words.block(start);
             if words.is_free(start) {
-                self.list_of(block).insert_highest(block, words, meter);
+                self.list_of(block).insert(block, words, meter);
             }
             start = block.end();
         }

@@ -1,7 +1,8 @@
 //! Categories 2, 3 and 6: one list of the free blocks, in memory order, LIFO, FIFO or by size.
 //!
-//! Invariant: `rover`, what the search starts behind, is a block on the list, or [`NIL`] for the
-//! front.
+//! Invariant: `rover`, what a rotating search starts behind, is a block on the list, or [`NIL`] for
+//! the front. On a list in memory order it is the last block before `point`, where the last
+//! allocation ended.
 
 use core::marker::PhantomData;
 
@@ -19,13 +20,22 @@ use crate::strategy::Fault;
 pub struct OneList<O, Q, F> {
     list: List<O, F>,
     rover: u32,
+    point: u32,
     search: PhantomData<Q>,
 }
 
 impl<O: Order, Q: Search, F: Fields> OneList<O, Q, F> {
     /// The list of the free blocks of at least `least` words.
     pub(super) const fn of_at_least(least: u32) -> Self {
-        Self { list: List::new(least), rover: NIL, search: PhantomData }
+        Self { list: List::new(least), rover: NIL, point: 0, search: PhantomData }
+    }
+
+    /// Puts a block in behind another. If it lies before the point, a search starts behind it.
+    fn put_behind<M: Meter>(&mut self, before: u32, start: u32, words: &mut Words, meter: &M) {
+        self.list.put_behind(before, start, words, meter);
+        if Q::ROTATES && before == self.rover && start < self.point {
+            self.rover = start;
+        }
     }
 
     /// Takes the block behind `before` off, which the rover must not stay at.
@@ -53,14 +63,13 @@ impl<O: Order, Q: Search, F: Fields> Index for OneList<O, Q, F> {
     }
 
     fn insert<M: Meter>(&mut self, block: Block, seat: Option<u32>, words: &mut Words, meter: &M) {
-        match seat {
-            Some(seat) => self.list.put_behind(seat, block.start, words, meter),
-            None => self.list.insert(block, words, meter),
-        }
+        let seat = seat.unwrap_or_else(|| O::seat(&self.list, block, words, meter));
+        self.put_behind(seat, block.start, words, meter);
     }
 
     fn insert_highest<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M) {
-        self.list.insert_highest(block, words, meter);
+        let seat = self.list.seat_of_highest(block, words, meter);
+        self.put_behind(seat, block.start, words, meter);
     }
 
     fn remove<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M) {
@@ -139,14 +148,12 @@ impl<O: Order, Q: Search, F: Fields> Index for OneList<O, Q, F> {
         self.take_behind(before, words);
         if Q::ROTATES {
             self.rover = before;
+            self.point = rests[1].map_or(found.block.end(), |behind| behind.start);
         }
         for rest in rests.into_iter().flatten() {
-            if O::REST_STAYS {
-                self.list.put_behind(before, rest.start, words, meter);
-                before = rest.start;
-            } else {
-                self.list.insert(rest, words, meter);
-            }
+            let seat = O::REST_STAYS.then_some(before);
+            self.insert(rest, seat, words, meter);
+            before = rest.start;
         }
     }
 

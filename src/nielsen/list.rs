@@ -132,13 +132,9 @@ impl<O: Order, F: Fields> List<O, F> {
         self.put_behind(seat, block.start, words, meter);
     }
 
-    /// Puts in a free block that lies behind all others in memory.
-    pub(super) fn insert_highest<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M) {
-        if O::GROWN_STAYS {
-            self.put_behind(self.tail, block.start, words, meter);
-        } else {
-            self.insert(block, words, meter);
-        }
+    /// Where the order wants a free block that lies behind all others in memory.
+    pub(super) fn seat_of_highest<M: Meter>(&self, block: Block, words: &Words, meter: &M) -> u32 {
+        if O::GROWN_STAYS { self.tail } else { O::seat(self, block, words, meter) }
     }
 
     /// Takes the block behind `before` off the list.
@@ -221,23 +217,23 @@ impl Order for Fifo {
 impl Order for MemoryOrder {
     const GROWN_STAYS: bool = true;
 
-    /// With pointers back the next free block shows the place: it is looked for in memory, from
-    /// the block on, by the lengths of those in between. Otherwise the list is walked.
+    /// On a list of all free blocks with pointers back the next free one shows the place: it is
+    /// looked for in memory, from the block on, by the lengths of those in between. Otherwise the
+    /// list is walked.
     fn seat<F: Fields, M: Meter>(
         list: &List<Self, F>,
         block: Block,
         words: &Words,
         meter: &M,
     ) -> u32 {
-        if F::LINKS == 2 {
+        if F::LINKS == 2 && list.least == 0 {
             let mut node = block.end();
             while node < words.end() {
                 meter.visit(words.pointer(node));
-                let next = words.block(node);
-                if words.is_free(node) && next.len >= list.least {
+                if words.is_free(node) {
                     return words.link::<F>(node, Link::Back);
                 }
-                node = next.end();
+                node = words.block(node).end();
             }
             return list.tail;
         }

@@ -51,6 +51,8 @@ mod in_memory_order;
 mod list;
 mod search;
 mod size_lists;
+#[cfg(all(test, feature = "std", unix))]
+mod tests;
 mod words;
 
 use core::alloc::Layout;
@@ -78,7 +80,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// Categories I: search `Q` over all blocks in memory order, which have the fields `F`.
+/// Category I: search `Q` over all blocks in memory order, which have the fields `F`.
 pub type InMemoryOrder<Q, F, C> = Heap<AllBlocks<Q, F>, C>;
 
 /// Categories II, III and VI: search `Q` over one free list in the order `O`.
@@ -200,8 +202,8 @@ impl<A: Algorithm, S: Source, M: Meter> WordHeap<A, S, M> {
         Self { algorithm: A::EMPTY, words, growth, source, meter, tally: Tally::new() }
     }
 
-    /// The bytes of the region that is a memory of this many words, for `new` to be given the
-    /// same number of bytes, less what is skipped, as growth.
+    /// Bytes of a source that is a memory of this many words, all of it free at once if the heap
+    /// grows by as many.
     #[must_use]
     pub const fn region_for(words: usize) -> usize {
         words * WORD + Self::SKIPPED
