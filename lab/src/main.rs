@@ -24,6 +24,7 @@ mod generate;
 mod import;
 mod info;
 mod lea;
+mod nielsen;
 mod output;
 mod paging;
 mod pareto;

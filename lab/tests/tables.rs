@@ -104,3 +104,42 @@ fn the_text_has_both_figures() {
     let out = pagewise(&["tables", "brent", "--quick", "--table", "7.1"]).succeeds();
     assert!(out.contains("Table 7.1") && out.contains("307,397"), "{out}");
 }
+
+/// What Nielsen's text says of 80 %: these fail, and no other.
+const FAILING: [&str; 14] = [
+    "I-2", "I-5", "I-6", "I-7", "II-2", "II-6", "III-1", "III-3", "V-1", "V-2", "V-3", "V-4",
+    "V-5", "V-6",
+];
+
+#[test]
+fn nielsens_algorithms_fail_where_the_paper_says() {
+    let out = pagewise(&["tables", "nielsen", "--json", "--samples", "3", "--table", "IV"]);
+    let figures: Vec<serde_json::Value> = serde_json::from_str(&out.succeeds()).expect("JSON");
+    let column = |table: &str, column: &str| -> HashMap<String, f64> {
+        let here = figures.iter().filter(|one| one["table"] == table && one["column"] == column);
+        let row = |one: &serde_json::Value| {
+            let name = one["row"].as_str().expect("a name").to_owned();
+            one["ours"].as_f64().map(|ours| (name, ours))
+        };
+        here.filter_map(row).collect()
+    };
+    assert!(column("IV, 50 %", "fails %").values().all(|&fails| fails == 0.0));
+    let fails = column("IV, 80 %", "fails %");
+    assert_eq!(fails.len(), 35);
+    let agree =
+        fails.iter().filter(|(name, share)| (**share > 50.0) == FAILING.contains(&name.as_str()));
+    assert!(agree.count() >= 30);
+    let allocate = column("IV, 66.7 %", "allocate");
+    for (name, cost) in &allocate {
+        let fast = name.starts_with('V') && !name.starts_with("VI") || name.starts_with("IV");
+        assert!(*cost >= 0.99 && (*cost < 20.0 || !fast), "{name}: {cost}");
+    }
+    assert!(allocate["I-5"] < 5.0 && allocate["I-4"] > 50.0 && allocate["III-5"] > 50.0);
+    let space = column("IV, 50 %", "space %");
+    assert!(space["V-1"] > 70.0 && space["IV-1"] < 54.0);
+}
+
+#[test]
+fn an_unknown_table_of_nielsen_is_refused() {
+    pagewise(&["tables", "nielsen", "--table", "VII"]).fails(2, "there are the tables I, II, IV");
+}

@@ -1,6 +1,7 @@
 //! `pagewise tables`: the tables of the papers made again, published beside ours.
 
 mod brent;
+mod nielsen;
 mod plot;
 mod table;
 
@@ -16,6 +17,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Paper {
     Brent(brent::Args),
+    Nielsen(nielsen::Args),
 }
 
 /// Runs the subcommand.
@@ -26,5 +28,6 @@ enum Paper {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.paper {
         Paper::Brent(args) => brent::run(args),
+        Paper::Nielsen(args) => nielsen::run(args),
     }
 }

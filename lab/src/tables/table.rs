@@ -39,15 +39,24 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// The table as text: under each column the published figure, then ours.
+    /// The table as text: under each column the published figure, then ours; ours alone where the
+    /// paper has none at all.
     pub(super) fn text(&self) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(presets::NOTHING);
-        let heads = self.columns.iter().flat_map(|column| [column.name, "ours"]);
+        let published: Vec<bool> = (0..self.columns.len())
+            .map(|column| self.rows.iter().any(|(_, pairs)| pairs[column].published.is_some()))
+            .collect();
+        let columns = || self.columns.iter().zip(&published);
+        let heads = columns().flat_map(|(column, &published)| {
+            [Some(column.name), published.then_some("ours")].into_iter().flatten()
+        });
         table.set_header([Cell::new("")].into_iter().chain(heads.map(right)));
         for (name, pairs) in &self.rows {
-            let figures = self.columns.iter().zip(pairs).flat_map(|(column, pair)| {
-                [pair.published, pair.ours].map(|figure| right(&column.text(figure)))
+            let figures = columns().zip(pairs).flat_map(|((column, &published), pair)| {
+                let ours = Some(right(&column.text(pair.ours)));
+                let paper = published.then(|| right(&column.text(pair.published)));
+                [paper, ours].into_iter().flatten()
             });
             table.add_row([Cell::new(name)].into_iter().chain(figures));
         }

@@ -1,0 +1,21 @@
+//! Nielsen's experiment (1977): simulation programs' demands for memory, and the fixed memories in
+//! which algorithms are tried on them. `docs/nielsen.md` says what is known of each, and what is
+//! ours.
+//!
+//! ```text
+//!  Source × n ──generate──► Demand ──Trial──► Algorithm over a fixed memory of words
+//!  (Table I)  (Table II)    requests           (Tables IV, V, VI)
+//! ```
+//! Files, in the order they build on each other: `source` (what a part of a program asks for),
+//! `demand` (the stream of requests), `loads` (the 18 loads), `algorithm` (the 35, by name), `trial`.
+
+mod algorithm;
+mod demand;
+mod loads;
+mod source;
+mod trial;
+
+pub(crate) use algorithm::{ALGORITHMS, Algorithm};
+pub(crate) use demand::Demand;
+pub(crate) use loads::LOADS;
+pub(crate) use trial::{Cost, Trial, clock};

@@ -1,0 +1,113 @@
+//! `pagewise tables nielsen`: Nielsen (1977), "Dynamic memory allocation in computer simulation".
+//! How the experiment was rebuilt is told in `docs/nielsen.md`.
+
+mod base;
+mod demands;
+mod every;
+mod measure;
+mod published;
+
+use std::process::ExitCode;
+
+use super::table::Table;
+use crate::error::Usage;
+use crate::progress::Progress;
+
+/// Nielsen 1977: 35 algorithms in a fixed memory, over 18 loads
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Only this table; may be given more than once
+    #[arg(long = "table", value_name = "NUMBER", value_parser = parse_number)]
+    tables: Vec<&'static str>,
+    /// Figures as JSON: an array of objects with table, row, column, published, ours
+    #[arg(long)]
+    json: bool,
+    /// Each load is made with so many seeds, from the seed on
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    samples: u64,
+    /// The first seed of the loads: the same seed gives the same loads
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 32))]
+    seed: u64,
+}
+
+const HELP: &str = "\
+Examples:
+  pagewise tables nielsen
+  pagewise tables nielsen --table IV --samples 25
+  pagewise tables nielsen --table VI --json
+
+Costs of allocating and deallocating are relative to those of IV-1 at 50 %: published in
+microseconds of an IBM 360/65, ours in items visited and pointers written, and in nanoseconds.
+Memory is such that at most 50, 66.7 or 80 % of it is asked for at one time; an algorithm fails when
+it cannot serve a request.";
+
+/// Shares of its memory that a load asks for at most.
+const LEVELS: [f64; 3] = [0.5, 2.0 / 3.0, 0.8];
+
+/// Names of those shares in tables.
+const LEVEL_NAMES: [&str; 3] = ["50 %", "66.7 %", "80 %"];
+
+/// The tables there are.
+const NUMBERS: [&str; 5] = ["I", "II", "IV", "V", "VI"];
+
+fn parse_number(text: &str) -> Result<&'static str, Usage> {
+    let found = NUMBERS.into_iter().find(|number| number.eq_ignore_ascii_case(text));
+    let tables =
+        || Usage(format!("there are the tables {}; III is in docs/nielsen.md", NUMBERS.join(", ")));
+    found.ok_or_else(tables)
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// If the figures cannot be written.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let wanted = |number| args.tables.is_empty() || args.tables.contains(&number);
+    let seeds: Vec<u64> = (args.seed..).take(args.samples as usize).collect();
+    let mut steps = 0;
+    if wanted("IV") {
+        steps += base::steps(&seeds);
+    }
+    if wanted("V") || wanted("VI") {
+        steps += every::steps(&seeds);
+    }
+    let progress = Progress::new(steps);
+    let mut figures = Vec::new();
+    let mut show = |tables: Vec<Table>| {
+        for table in tables {
+            if args.json {
+                figures.extend(table.json());
+            } else {
+                progress.above(|| println!("\n{}", table.text()));
+            }
+        }
+    };
+    if !args.json {
+        let last = seeds.last().copied().unwrap_or(args.seed);
+        println!("Nielsen 1977, published beside ours; seeds {} to {last}", args.seed);
+    }
+    if wanted("I") {
+        show(vec![demands::table_i(&seeds)]);
+    }
+    if wanted("II") {
+        show(vec![demands::table_ii(&seeds)]);
+    }
+    if wanted("IV") {
+        show(base::table_iv(&seeds, &progress));
+    }
+    if wanted("V") || wanted("VI") {
+        let (fifth, sixth) = every::tables_v_and_vi(&seeds, &progress);
+        if wanted("V") {
+            show(fifth);
+        }
+        if wanted("VI") {
+            show(vec![sixth]);
+        }
+    }
+    progress.finish();
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&figures)?);
+    }
+    Ok(ExitCode::SUCCESS)
+}
