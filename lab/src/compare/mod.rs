@@ -28,7 +28,8 @@ use crate::{bundled, units};
 pub(crate) use row::Row;
 pub(crate) use system::{Args as SystemArgs, run as run_system};
 pub(crate) use table::{Grid, Mean, grid, mean_of_each, means};
-pub(crate) use timed::Rounds;
+
+pub(crate) use timed::{Rounds, Writes, in_turns};
 pub(crate) use verdict::{of as verdict, reference};
 
 /// Measure every strategy over traces, and say which is fastest and leanest

@@ -16,7 +16,7 @@ use crate::affinity::Pinned;
 use crate::competitor::{CAPACITY, Competitor};
 use crate::lea::Lea;
 use crate::progress::Progress;
-use crate::workload::{Observer, Stop, Target, Workload};
+use crate::workload::{Observer, Outcome, Stop, Target, Workload};
 
 /// Time for the timed rounds of all traces together, unless a number of rounds is asked for. With
 /// the metered pass and the tables the whole comparison stays below two minutes on two cores.
@@ -66,7 +66,7 @@ impl Rounds {
 
 /// The times of one competitor's rounds, in nanoseconds, ascending.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Times(Vec<f64>);
+pub(crate) struct Times(Vec<f64>);
 
 impl Times {
     /// The times of at least one round.
@@ -76,7 +76,11 @@ impl Times {
         Self(times)
     }
 
-    pub(super) fn median(&self) -> f64 {
+    pub(crate) fn least(&self) -> f64 {
+        self.0[0]
+    }
+
+    pub(crate) fn median(&self) -> f64 {
         self.quantile(0.5)
     }
 
@@ -158,6 +162,27 @@ pub(super) fn all(
     Ok(Timed { times, noise })
 }
 
+/// Times so many runs in turns, alone on one CPU: `rounds` rounds, each beginning with another. A
+/// run that stops ends it all.
+///
+/// # Errors
+/// Why a run stopped.
+pub(crate) fn in_turns(
+    runs: usize,
+    rounds: usize,
+    mut run: impl FnMut(usize) -> Result<Outcome, Stop>,
+) -> Result<Vec<Times>, Stop> {
+    let _pinned = Pinned::to_one_cpu();
+    let mut elapsed = vec![Vec::with_capacity(rounds); runs];
+    for round in 0..rounds {
+        for place in 0..runs {
+            let index = (round + place) % runs;
+            elapsed[index].push(run(index)?.elapsed);
+        }
+    }
+    Ok(elapsed.iter().map(|rounds| Times::new(rounds)).collect())
+}
+
 /// Times one competitor, once.
 ///
 /// # Errors
@@ -235,7 +260,7 @@ impl Lane {
 }
 
 /// Writes the first and the last byte of every block, as the least a program would do.
-pub(super) struct Writes;
+pub(crate) struct Writes;
 
 impl<T: ?Sized> Observer<T> for Writes {
     #[inline(always)]

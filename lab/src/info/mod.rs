@@ -11,7 +11,8 @@ use std::process::ExitCode;
 use pagewise::trace::{self, Header};
 use serde::Serialize;
 
-use self::statistics::{Collector, Statistics};
+use self::statistics::Collector;
+pub(crate) use self::statistics::{Split, Statistics};
 
 /// Tell what is in a trace: program, statistics, histograms
 #[derive(Debug, clap::Args)]
@@ -95,6 +96,14 @@ fn date(seconds: u64) -> Option<String> {
         let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
         humantime::format_rfc3339_seconds(time).to_string()
     })
+}
+
+/// What the program asked for whose trace this is.
+///
+/// # Errors
+/// A trace that cannot be read.
+pub(crate) fn statistics(path: &Path) -> anyhow::Result<Statistics> {
+    Ok(Info::of(path)?.statistics)
 }
 
 /// Runs the subcommand.

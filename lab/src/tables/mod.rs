@@ -1,6 +1,7 @@
 //! `pagewise tables`: the tables of the papers made again, published beside ours.
 
 mod brent;
+mod hasan;
 mod nielsen;
 mod plot;
 mod table;
@@ -18,6 +19,7 @@ pub(crate) struct Args {
 enum Paper {
     Brent(brent::Args),
     Nielsen(nielsen::Args),
+    Hasan(hasan::Args),
 }
 
 /// Runs the subcommand.
@@ -29,5 +31,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.paper {
         Paper::Brent(args) => brent::run(args),
         Paper::Nielsen(args) => nielsen::run(args),
+        Paper::Hasan(args) => hasan::run(args),
     }
 }

@@ -1,0 +1,47 @@
+//! `pagewise tables hasan`: short runs, and what must hold of them.
+
+mod common;
+
+use std::collections::HashMap;
+
+use common::pagewise;
+
+/// Published and our figures by row and column of a table.
+type Figures = HashMap<(String, String), (Option<f64>, Option<f64>)>;
+
+fn figures(arguments: &[&str]) -> Figures {
+    let first = ["tables", "hasan", "--quick", "--json"];
+    let out = pagewise(&[&first, arguments].concat()).succeeds();
+    let figures: Vec<serde_json::Value> = serde_json::from_str(&out).expect("JSON");
+    let of = |figure: &serde_json::Value| {
+        let text = |field: &str| figure[field].as_str().expect("a text").to_owned();
+        let key = (text("row"), text("column"));
+        (key, (figure["published"].as_f64(), figure["ours"].as_f64()))
+    };
+    figures.iter().map(of).collect()
+}
+
+#[test]
+fn profiles_stand_beside_the_papers() {
+    let found = figures(&["--table", "4", "--table", "1"]);
+    let row = |row: &str, column: &str| found[&(row.to_owned(), column.to_owned())];
+    assert_eq!(row("gawk", "allocs"), (Some(471_005.0), Some(293_806.0)));
+    assert_eq!(row("f2c, for p2c", "%SS"), (Some(117.69), row("f2c, for p2c", "%SS").1));
+    assert_eq!(row("jq", "reallocs"), (None, Some(3_705.0)));
+}
+
+#[test]
+fn settings_are_found_and_memory_is_compared() {
+    let found = figures(&["--program", "factor", "--table", "7", "--table", "8"]);
+    let row = |row: &str, column: &str| found[&(row.to_owned(), column.to_owned())];
+    assert_eq!(row("factor, for cfrac (mem)", "QL_HIGH").0, Some(72.0));
+    let held = |column: &str| row("factor, for cfrac", column).1.expect("measured");
+    assert!(held("HCmem") <= held("HCgen") && held("HCmem") < held("CK"));
+    assert_eq!(row("factor, for cfrac", "HCgen").0, Some(2637.0 / 2632.0));
+}
+
+#[test]
+fn what_is_not_there_is_refused() {
+    pagewise(&["tables", "hasan", "--table", "2"]).fails(2, "there are the tables 1, 3, 4, 7");
+    pagewise(&["tables", "hasan", "--program", "cfrac"]).fails(2, "no bundled trace 'cfrac'");
+}
