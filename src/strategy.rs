@@ -268,10 +268,10 @@ impl Tally {
         self.peak_requested = self.peak_requested.max(self.requested);
     }
 
-    /// Counts blocks freed, each requested with all of its size.
-    pub(crate) fn freed_many(&mut self, blocks: usize, size: usize) {
-        self.requested = self.requested.saturating_sub(blocks * size);
-        self.block -= blocks * size;
+    /// Counts blocks freed, of so many bytes together, each requested with all of its size.
+    pub(crate) fn freed_many(&mut self, blocks: usize, bytes: usize) {
+        self.requested = self.requested.saturating_sub(bytes);
+        self.block -= bytes;
         self.frees += blocks as u64;
     }
 

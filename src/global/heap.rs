@@ -155,9 +155,10 @@ impl Heap {
     pub(super) unsafe fn put(mut blocks: &mut [NonNull<u8>]) {
         while let Some(&first) = blocks.first() {
             let slot = SPACE.slot_of(first.as_ptr());
-            let mut own = 1;
-            for index in 1..blocks.len() {
-                if SPACE.slot_of(blocks[index].as_ptr()) == slot {
+            let is_ours = |block: &NonNull<u8>| SPACE.slot_of(block.as_ptr()) == slot;
+            let mut own = blocks.iter().take_while(|block| is_ours(block)).count();
+            for index in own + 1..blocks.len() {
+                if is_ours(&blocks[index]) {
                     blocks.swap(own, index);
                     own += 1;
                 }
@@ -165,7 +166,9 @@ impl Heap {
             let (ours, others) = blocks.split_at_mut(own);
             Self::of_slot(slot).with(|state| {
                 // SAFETY: the caller's promise; they lie in this heap.
-                unsafe { state.engine.free_batch(ours) };
+                if unsafe { state.engine.free_batch(ours) }.is_err() {
+                    os::stop(b"pagewise: a block was freed twice\n");
+                }
                 state.shrunk();
             });
             blocks = others;

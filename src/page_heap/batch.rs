@@ -11,6 +11,7 @@ use core::ptr::NonNull;
 use super::PageHeap;
 use super::page::{Page, WORD};
 use crate::meter::{Meter, Part};
+use crate::paged::class::Class;
 use crate::source::Source;
 
 impl<S: Source, M: Meter> PageHeap<S, M> {
@@ -67,51 +68,75 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
 
     /// Frees blocks of pages at once. O(blocks); blocks of one page side by side are cheapest.
     ///
+    /// # Errors
+    /// A block near one that was free already, if that is noticed, which costs next to nothing
+    /// here. The blocks before it may have been freed; the heap is intact.
+    ///
     /// # Safety
     /// Each was taken by [`take_batch`](Self::take_batch) (or allocated with the size of its
     /// class), lies in a page, and was not freed since.
-    pub unsafe fn free_batch(&mut self, blocks: &[NonNull<u8>]) {
+    pub unsafe fn free_batch(&mut self, blocks: &[NonNull<u8>]) -> Result<(), NonNull<u8>> {
         let mut rest = blocks;
-        while let Some(&first) = rest.first() {
-            let Some(page) = self.pages.page_at(first) else {
-                debug_assert!(false, "a block of a batch lies in a page");
-                return;
-            };
-            rest = &rest[self.free_run(page, rest)..];
-        }
-    }
-
-    /// Frees the blocks at the head of `blocks` that lie in this page; how many those are.
-    fn free_run(&mut self, page: Page, blocks: &[NonNull<u8>]) -> usize {
-        let class = *self.pages.class(page);
-        let base = page.base.get().addr();
-        let page_size = self.pages.page_size();
-        let (mut word, mut bits) = (0, 0u64);
-        let mut freed = 0;
-        let mut pending = 0;
-        for block in blocks {
-            let offset = block.addr().get().wrapping_sub(base);
-            if offset >= page_size {
+        let (mut freed, mut bytes) = (0, 0);
+        while let Some((&first, others)) = rest.split_first() {
+            let Some(page) = self.pages.page_at(first) else { break };
+            let (run, in_use) = self.free_run(page, first, others);
+            freed += run;
+            bytes += run * page.size.get() as usize;
+            self.pages.meter.touch(page.header());
+            self.pages.meter.served(Part::Pages);
+            if page.free.get() >= page.trigger.get() {
+                self.pages.triggered(page);
+            }
+            if !in_use {
                 break;
             }
-            let index = class.index(offset);
-            if index / WORD != word {
-                if pending > 0 {
-                    page.add(word, bits, pending);
-                }
-                (word, bits, pending) = (index / WORD, 0, 0);
+            rest = &rest[run..];
+        }
+        self.pages.tally.freed_many(freed, bytes);
+        rest.first().map_or(Ok(()), |&block| Err(block))
+    }
+
+    /// Frees a block of this page, and those at the head of `others` that lie in it, too. Returns
+    /// how many, and whether all were in use.
+    #[inline(always)]
+    fn free_run(
+        &mut self,
+        page: Page,
+        first: NonNull<u8>,
+        others: &[NonNull<u8>],
+    ) -> (usize, bool) {
+        let (base, reciprocal) = (page.base.get().addr(), page.reciprocal.get());
+        // Pages are aligned to their size, so this is not below it for any other address.
+        let offset = |block: NonNull<u8>| block.addr().get() ^ base;
+        let index = Class::index_by(reciprocal, offset(first));
+        let (mut word, mut bits, mut count) = (index / WORD, 1 << (index % WORD), 1);
+        // Bits of this word that were to be set twice.
+        let mut twice = 0;
+        let mut freed = 0;
+        for &block in others {
+            let offset = offset(block);
+            if offset >= self.pages.page_size() {
+                break;
             }
-            bits |= 1 << (index % WORD);
-            pending += 1;
-            freed += 1;
+            let index = Class::index_by(reciprocal, offset);
+            if index / WORD != word {
+                if (page.word(word).get() & bits) | twice != 0 {
+                    return (freed, false);
+                }
+                page.add(word, bits, count);
+                freed += count as usize;
+                (word, bits, count) = (index / WORD, 0, 0);
+            }
+            let bit = 1u64 << (index % WORD);
+            twice |= bits & bit;
+            bits |= bit;
+            count += 1;
         }
-        page.add(word, bits, pending);
-        if page.free.get() >= page.trigger.get() {
-            self.pages.triggered(page);
+        if (page.word(word).get() & bits) | twice != 0 {
+            return (freed, false);
         }
-        self.pages.meter.touch(page.header());
-        self.pages.meter.served(Part::Pages);
-        self.pages.tally.freed_many(freed, class.size as usize);
-        freed
+        page.add(word, bits, count);
+        (freed + count as usize, true)
     }
 }

@@ -9,6 +9,7 @@ mod fork;
 mod layouts;
 mod limits;
 mod memory;
+mod misuse;
 mod threads;
 
 use std::process::Command;

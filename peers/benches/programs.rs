@@ -1,0 +1,129 @@
+//! Whole programs under `libpagewise.so` and other allocators, preloaded.
+//!
+//! ```text
+//! cargo build --release -p pagewise-preload      in the workspace above
+//! cargo bench --bench programs -- --rounds 7 LIBRARY…
+//! ```
+//! Libraries are given by path, `libpagewise.so` among them; a run without any is always there, and
+//! is what is measured against. Programs that are not installed are left out. CPU time (user and
+//! system) and peak resident set are those of the shell's children; medians over interleaved rounds.
+
+use std::env;
+use std::process::{Command, ExitCode, Stdio};
+
+const PROGRAMS: &[(&str, &str)] = &[
+    (
+        "gawk",
+        "gawk 'BEGIN { for (i = 0; i < 400000; i++) a[i % 50000] = a[i % 50000] i; print length(a[7]) }'",
+    ),
+    ("perl", "perl -e 'my %h; $h{$_ % 70001} .= \"x$_\" for 1..900000; print length($h{9})'"),
+    (
+        "python3",
+        "python3 -c 'import json; d = {str(i): [i, str(i)] * 4 for i in range(150000)}; print(len(json.loads(json.dumps(d))))'",
+    ),
+    ("git", "git log --stat -n 40"),
+    (
+        "sqlite3",
+        "sqlite3 :memory: 'create table t(a, b); with recursive n(x) as (select 1 union all select x + 1 from n where x < 300000) insert into t select x, hex(x * 7) from n; create index i on t(b); select count(*), max(b) from t;'",
+    ),
+    (
+        "gs",
+        "printf '%%!PS\n/Times-Roman findfont 20 scalefont setfont 1 1 80 { 9 mul 72 exch moveto (pagewise) show } for showpage\n' | gs -q -dNOPAUSE -dBATCH -sDEVICE=ppmraw -r300 -sOutputFile=- -",
+    ),
+    (
+        "g++",
+        "printf '#include <map>\n#include <regex>\n#include <iostream>\nint main() { std::map<std::string, int> m; std::cout << std::regex_match(\"ab\", std::regex(\"a.\")) << m.size(); }' | g++ -O1 -c -x c++ -o /dev/null -",
+    ),
+    ("sort", "seq 300000 | sort -R --random-source=/dev/zero"),
+];
+
+#[derive(Clone, Copy)]
+struct Figures {
+    seconds: f64,
+    peak: f64,
+}
+
+fn main() -> ExitCode {
+    let mut rounds = 5;
+    let mut libraries = vec![String::new()];
+    let mut arguments = env::args().skip(1).filter(|argument| argument != "--bench");
+    while let Some(argument) = arguments.next() {
+        if argument == "--rounds" {
+            rounds = arguments.next().and_then(|value| value.parse().ok()).unwrap_or(rounds);
+        } else {
+            libraries.push(argument);
+        }
+    }
+    let mut logarithms = vec![(0.0, 0.0); libraries.len()];
+    let mut measured = 0.0;
+    println!("CPU time and peak memory; without a library = 1\n");
+    print!("| program |");
+    libraries.iter().skip(1).for_each(|path| {
+        print!(" {} |", path.rsplit('/').next().unwrap_or(path));
+    });
+    print!("\n|---|");
+    libraries.iter().skip(1).for_each(|_| print!("---:|"));
+    println!();
+    for (name, script) in PROGRAMS {
+        if run(&format!("command -v {name}"), "").is_none() {
+            continue;
+        }
+        let mut runs = vec![Vec::new(); libraries.len()];
+        for _ in 0..rounds {
+            for (library, runs) in libraries.iter().zip(&mut runs) {
+                let Some(figures) = run(script, library) else {
+                    eprintln!("{name} failed under {library:?}");
+                    return ExitCode::FAILURE;
+                };
+                runs.push(figures);
+            }
+        }
+        let medians: Vec<Figures> = runs.iter().map(|runs| median(runs)).collect();
+        print!("| {name} |");
+        for (one, logarithm) in medians.iter().zip(&mut logarithms).skip(1) {
+            let (time, peak) = (one.seconds / medians[0].seconds, one.peak / medians[0].peak);
+            logarithm.0 += time.ln();
+            logarithm.1 += peak.ln();
+            print!(" {time:.2} / {peak:.2} |");
+        }
+        println!();
+        measured += 1.0;
+    }
+    print!("| **geometric mean** |");
+    for (time, peak) in logarithms.iter().skip(1) {
+        print!(" **{:.2}** / **{:.2}** |", f64::exp(time / measured), f64::exp(peak / measured));
+    }
+    println!();
+    ExitCode::SUCCESS
+}
+
+/// Runs a script with a library preloaded; `None` if it fails.
+fn run(script: &str, library: &str) -> Option<Figures> {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).stdout(Stdio::null()).stderr(Stdio::null());
+    if !library.is_empty() {
+        command.env("LD_PRELOAD", library);
+    }
+    let child = command.spawn().ok()?;
+    let mut status = 0;
+    // SAFETY: all bits zero is a value; the child is ours and waited for once, here.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        let waited = libc::wait4(child.id().cast_signed(), &raw mut status, 0, &raw mut usage);
+        (waited >= 0 && status == 0).then_some(usage)?
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    Some(Figures {
+        seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        peak: usage.ru_maxrss as f64,
+    })
+}
+
+fn median(runs: &[Figures]) -> Figures {
+    let middle = |of: fn(&Figures) -> f64| {
+        let mut values: Vec<f64> = runs.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    Figures { seconds: middle(|f| f.seconds), peak: middle(|f| f.peak) }
+}
