@@ -9,11 +9,17 @@
 //!   they are is plain: its block's departure, and the next arrival of its size.
 //! - 2,347 blocks are live, so the rest of the 2,400 events are waiting arrivals, one for each
 //!   size: 53 sizes.
-//! - RANDOM's faults and QUICK's virtual size, to which the two parameters below are fitted.
+//! - RANDOM's faults and QUICK's virtual size, to which the two parameters of [`FITTED`] are fitted.
 //!
-//! How lifetimes are spread within and over the sizes the paper does not say; CAMBRIDG mixes sizes
-//! of very different lifetimes. We take two kinds of blocks, short-lived and long-lived
-//! ([`Lifetimes`]), and one rate for all sizes.
+//! How requests are spread over the sizes the paper does not say, except that their mean is 98
+//! bytes (Table 7.1) and that all are multiples of 8. 53 sizes in equal demand would have a mean of
+//! 216 bytes at the least, so demand falls off with the size. We take the least biased
+//! distribution with that mean, as for Table 7.2 ([`fall_off`]): of all sets of 53 sizes it leaves
+//! most open over the smallest ones, 8 to 424 bytes, and falls off exponentially. How long an
+//! arrival waits in the queue follows from it.
+//!
+//! How lifetimes are spread the paper does not say either; CAMBRIDG mixes sizes of very different
+//! lifetimes. We take two kinds of blocks, short-lived and long-lived ([`Lifetimes`]).
 
 use pagewise::Strategy;
 use rand::{RngExt, SeedableRng};
@@ -22,6 +28,7 @@ use rand_distr::{Distribution as _, Exp1};
 
 use super::leftist::{Leftist, NODE};
 use super::memory::Memory;
+use crate::generate::fall_off;
 use crate::paging::Paging;
 
 /// Seconds simulated.
@@ -35,6 +42,8 @@ pub(crate) const PAGE: usize = 512;
 const RATE: f64 = 196.0;
 /// Blocks live: CAMBRIDG's (Table 7.1).
 const LIVE: f64 = 2347.0;
+/// Mean size of a request, bytes: CAMBRIDG's (Table 7.1).
+const MEAN_SIZE: f64 = 98.0;
 /// Sizes, hence arrivals waiting.
 const SIZES: u32 = 53;
 /// The key of a departure; that of an arrival is its size.
@@ -50,7 +59,7 @@ pub(crate) struct Lifetimes {
 }
 
 /// Fitted to RANDOM's 794,000 faults and QUICK's 1,823 pages in Table 3.2, and to nothing else.
-pub(crate) const FITTED: Lifetimes = Lifetimes { short: 0.016, long: 105.0 };
+pub(crate) const FITTED: Lifetimes = Lifetimes { short: 0.073, long: 106.6 };
 
 impl Lifetimes {
     /// The share of the long ones.
@@ -68,6 +77,8 @@ pub(crate) struct Load {
     /// Simulated time relative to the paper's: 1, less for a quick look.
     pub(crate) scale: f64,
     pub(crate) seed: u64,
+    /// Runs of one seed differ by their number.
+    pub(crate) number: u64,
 }
 
 /// Runs PQSIM over a strategy. Returns the virtual size in pages, and the paging with what it
@@ -82,9 +93,9 @@ pub(crate) fn run<P: Paging>(
 ) -> anyhow::Result<(u64, P)> {
     let mut memory = Memory::new(strategy, NODE, PAGE, paging);
     let mut queue = Leftist::default();
-    let mut draw = Draw { random: ChaCha8Rng::seed_from_u64(load.seed), load };
+    let mut draw = Draw::new(load);
     for size in 0..SIZES {
-        let first = draw.interval(0.0);
+        let first = draw.interval(size, 0.0);
         queue.insert(&mut memory, size, first as f32)?;
     }
     let mut counting = false;
@@ -98,7 +109,7 @@ pub(crate) fn run<P: Paging>(
             memory.paging().start_counting();
         }
         if key != DEPARTURE {
-            let (departure, arrival) = (now + draw.lifetime(), now + draw.interval(now));
+            let (departure, arrival) = (now + draw.lifetime(), now + draw.interval(key, now));
             queue.insert(&mut memory, DEPARTURE, departure as f32)?;
             queue.insert(&mut memory, key, arrival as f32)?;
         }
@@ -110,18 +121,29 @@ pub(crate) fn run<P: Paging>(
 struct Draw<'l> {
     random: ChaCha8Rng,
     load: &'l Load,
+    /// Arrivals of each size per second.
+    rates: Vec<f64>,
 }
 
-impl Draw<'_> {
+impl<'l> Draw<'l> {
+    fn new(load: &'l Load) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(load.seed);
+        random.set_stream(load.number);
+        let sizes: Vec<f64> = (1..=SIZES).map(|units| f64::from(8 * units)).collect();
+        let shares = fall_off(&sizes, MEAN_SIZE);
+        Self { random, load, rates: shares.into_iter().map(|share| share * RATE).collect() }
+    }
+
     fn exponential(&mut self, mean: f64) -> f64 {
         let one: f64 = Exp1.sample(&mut self.random);
         mean * one
     }
 
     /// Time from `now` to the next arrival of a size.
-    fn interval(&mut self, now: f64) -> f64 {
+    fn interval(&mut self, size: u32, now: f64) -> f64 {
         let load = if now < WARM * self.load.scale { self.load.initial } else { 1.0 };
-        self.exponential(f64::from(SIZES) / RATE / load)
+        let mean = 1.0 / (self.rates[size as usize] * load);
+        self.exponential(mean)
     }
 
     fn lifetime(&mut self) -> f64 {

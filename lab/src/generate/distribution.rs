@@ -138,7 +138,7 @@ impl Target {
 }
 
 /// Shares of the sizes, ∝ e^(−λ·size), with λ such that the mean size is `mean`.
-fn fall_off(sizes: &[f64], mean: f64) -> Vec<f64> {
+pub(crate) fn fall_off(sizes: &[f64], mean: f64) -> Vec<f64> {
     let shares = |lambda: f64| {
         let weights: Vec<f64> = sizes.iter().map(|size| (-lambda * size).exp()).collect();
         let total: f64 = weights.iter().sum();

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use pagewise::trace::{Origin, Writer};
 
-pub(crate) use self::distribution::Distribution;
+pub(crate) use self::distribution::{Distribution, fall_off};
 pub(crate) use self::process::Process;
 use crate::error::Usage;
 use crate::{output, units};

@@ -11,6 +11,7 @@ mod worst_case;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use anyhow::Context;
 
@@ -48,9 +49,11 @@ Examples:
 
 /// How the experiments are run.
 #[derive(Clone, Copy, Debug)]
-struct Options {
+struct Options<'r> {
     quick: bool,
     seed: u64,
+    /// PQSIM at its usual load, once a table has needed it.
+    usual: &'r OnceLock<Vec<pqsim::Measured>>,
 }
 
 /// A table's experiment.
@@ -59,7 +62,7 @@ struct Experiment {
     number: &'static str,
     /// Runs of a program it makes: steps of the progress bar.
     steps: u64,
-    run: fn(Options, &Progress) -> anyhow::Result<Made>,
+    run: fn(Options<'_>, &Progress) -> anyhow::Result<Made>,
 }
 
 /// A table, and its picture if it has one.
@@ -99,7 +102,8 @@ fn parse_number(text: &str) -> Result<&'static Experiment, Usage> {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let chosen: Vec<_> =
         if args.tables.is_empty() { EXPERIMENTS.iter().collect() } else { args.tables.clone() };
-    let options = Options { quick: args.quick, seed: args.seed };
+    let usual = OnceLock::new();
+    let options = Options { quick: args.quick, seed: args.seed, usual: &usual };
     let progress = Progress::new(chosen.iter().map(|experiment| experiment.steps).sum());
     let mut figures = Vec::new();
     if !args.json {
