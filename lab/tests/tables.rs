@@ -46,7 +46,8 @@ fn ten_rows_of_pqsim_are_near_the_papers_and_in_its_order() {
     let note = out.lines().find(|line| line.contains("within 0.08")).expect("the verdict");
     // "normalized: 11 of 13 rows within 0.08 of the paper, 10 of them in its order"
     let counts: Vec<u32> = note.split(' ').filter_map(|word| word.parse().ok()).collect();
-    assert!(matches!(counts[..], [10.., 13, _, 10..]), "{out}");
+    let &[near, rows, in_order] = &counts[..] else { panic!("{note}") };
+    assert!(rows == 13 && near >= 10 && in_order >= 10, "{out}");
 }
 
 #[test]
