@@ -3,6 +3,7 @@
 mod brent;
 mod hasan;
 mod nielsen;
+mod head_first;
 mod plot;
 mod table;
 
@@ -20,6 +21,7 @@ enum Paper {
     Brent(brent::Args),
     Nielsen(nielsen::Args),
     Hasan(hasan::Args),
+    HeadFirst(head_first::Args),
 }
 
 /// Runs the subcommand.
@@ -32,5 +34,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Paper::Brent(args) => brent::run(args),
         Paper::Nielsen(args) => nielsen::run(args),
         Paper::Hasan(args) => hasan::run(args),
+        Paper::HeadFirst(args) => head_first::run(args),
     }
 }
