@@ -15,6 +15,9 @@
 //! - `region` is the start of a block, or `end`; without an unallocated region it is [`NONE`];
 //! - the index has every free block but the one at `region`.
 
+mod grow;
+mod inspect;
+
 use core::marker::PhantomData;
 
 use super::policy::{Halving, Order};
@@ -23,8 +26,7 @@ use crate::block::tag::{Block, CELL, Cells, MAX_CELLS, NONE, TAG};
 use crate::fit::Policy;
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault};
-use crate::walk::{Span, SpanKind};
+use crate::strategy::AllocError;
 
 /// Bytes a block has beside its contents: header and owner.
 pub(super) const OVERHEAD: usize = 2 * TAG;
@@ -348,187 +350,5 @@ impl<O: Order, H: Halving, P: Policy> Heap<O, H, P> {
             (None, Some(new)) => self.index.insert(new, &mut self.cells, meter),
             (None, None) => {}
         }
-    }
-
-    /// Takes the cell of the first header: what an alignment asks for is known only once the origin
-    /// is.
-    fn open<S: Source, M: Meter>(&mut self, source: &mut S, meter: &M) -> Result<(), AllocError> {
-        if self.cells.end() == 0 { self.append(1, source, meter) } else { Ok(()) }
-    }
-
-    /// Takes the first memory from the source, if there is none yet.
-    pub(super) fn prepare<S: Source, M: Meter>(
-        &mut self,
-        source: &mut S,
-        meter: &M,
-    ) -> Result<(), AllocError> {
-        self.open(source, meter)?;
-        if self.cells.end() == 1 { self.append(self.growth.max(2), source, meter) } else { Ok(()) }
-    }
-
-    /// A free block that holds the request, with memory of the source.
-    #[cold]
-    fn grow<S: Source, M: Meter>(
-        &mut self,
-        len: u32,
-        align: usize,
-        source: &mut S,
-        meter: &M,
-    ) -> Result<Block, AllocError> {
-        self.open(source, meter)?;
-        let fresh = self.cells.end() == 1;
-        let from =
-            self.cells.free_below(self.cells.end()).map_or(self.cells.end(), |top| top.start);
-        let start = self.cells.aligned(from, align).ok_or(AllocError::Exhausted)?;
-        let end = start.checked_add(len).ok_or(AllocError::Exhausted)?;
-        // A policy may have overlooked that the uppermost block has an aligned place for it.
-        if end > self.cells.end() {
-            self.extend(end, source, meter)?;
-        }
-        if fresh && let Some(half) = self.find(len, align, meter) {
-            return Ok(half);
-        }
-        self.stitch(meter);
-        self.cells.free_below(self.cells.end()).ok_or(AllocError::Exhausted)
-    }
-
-    /// Takes memory from the source so that the heap reaches `end` at least: by the growth unit,
-    /// or to `end` exactly if there is no more.
-    #[cold]
-    fn extend<S: Source, M: Meter>(
-        &mut self,
-        end: u32,
-        source: &mut S,
-        meter: &M,
-    ) -> Result<(), AllocError> {
-        let rounded = end.checked_next_multiple_of(self.growth).unwrap_or(end);
-        self.append(rounded, source, meter).or_else(|_| self.append(end, source, meter))
-    }
-
-    /// Takes memory from the source so that the heap ends at `end`. It becomes the unallocated
-    /// region, with what was free below it.
-    fn append<S: Source, M: Meter>(
-        &mut self,
-        end: u32,
-        source: &mut S,
-        meter: &M,
-    ) -> Result<(), AllocError> {
-        let old = self.cells.end();
-        if end > MAX_CELLS {
-            return Err(AllocError::Exhausted);
-        }
-        // 2³⁰ cells are more than 32 bits address.
-        let bytes = ((end - old) as usize).checked_mul(CELL).ok_or(AllocError::Exhausted)?;
-        let memory = source.extend(bytes, CELL)?;
-        let origin = if old == 0 { memory.as_ptr() } else { self.cells.origin() };
-        let top = if old > 0 { self.cells.free_below(old) } else { None };
-        // SAFETY: the source's extent is the heap's alone, and grows where it ended.
-        unsafe { self.cells.extend(origin, end) };
-        if old == 0 {
-            self.cells.put_end(true);
-            return Ok(());
-        }
-        self.cells.put_end(false);
-        let gained = Block { start: old, len: end - old };
-        if old == 1 {
-            self.lay_out(gained, meter);
-            return Ok(());
-        }
-        let start = top.map_or(old, |top| top.start);
-        if O::REGION_FIRST && self.region != start {
-            let former = self.region();
-            if let Some(top) = top {
-                self.index.remove(top, &mut self.cells, meter);
-            }
-            self.region = start;
-            self.exchange(None, former, meter);
-        }
-        self.join(top, gained, None, meter);
-        Ok(())
-    }
-
-    /// Lays out the first memory as Table 1 has it: as two halves, the upper one the longer by what
-    /// is left over.
-    fn lay_out<M: Meter>(&mut self, gained: Block, meter: &M) {
-        let lower = Block { start: gained.start, len: gained.len / 2 };
-        let upper = Block { start: lower.end(), len: gained.len - lower.len };
-        if O::REGION_FIRST {
-            self.region = gained.start;
-        }
-        self.cells.put_free(upper, lower.len == 0);
-        self.exchange(None, self.indexed(upper), meter);
-        if lower.len > 0 {
-            self.cells.put_free(lower, true);
-            self.exchange(None, self.indexed(lower), meter);
-            self.seamed = true;
-        }
-    }
-
-    /// Calls `visit` for every span of the heap in address order. What lies between two blocks'
-    /// contents, the owner or footer of one and the header of the other, is one span.
-    pub(super) fn walk(&self, visit: &mut dyn FnMut(Span)) {
-        if self.cells.end() == 0 {
-            return;
-        }
-        let start = self.cells.origin().addr();
-        visit(Span { start, len: CELL - TAG, kind: SpanKind::Slack });
-        let mut header = Span { start: start + CELL - TAG, len: TAG, kind: SpanKind::Header };
-        for block in chain(&self.cells) {
-            visit(header);
-            let start = self.contents(block.start).addr();
-            let kind =
-                if self.cells.is_in_use(block.start) { SpanKind::Block } else { SpanKind::Free };
-            let contents = Span { start, len: Self::bytes(block.len), kind };
-            visit(contents);
-            header = Span { start: contents.end(), len: OVERHEAD, kind: SpanKind::Header };
-        }
-        visit(header);
-    }
-
-    /// Checks the invariants. O(n log n).
-    pub(super) fn audit(&self) -> Result<(), Fault> {
-        let cells = &self.cells;
-        if cells.end() == 0 {
-            return Ok(());
-        }
-        let mut expected = 1;
-        let mut prev_in_use = true;
-        let mut free = (0, 0);
-        let mut region_found = self.region == NONE || self.region == cells.end();
-        for block in chain(cells) {
-            let at = self.contents(block.start).addr();
-            let in_use = cells.is_in_use(block.start);
-            let known = cells.prev_is_in_use(block.start) == prev_in_use;
-            Fault::unless(known, "PREV_IN_USE says whether the block below is in use", at)?;
-            let joined = in_use || prev_in_use || self.seamed;
-            Fault::unless(joined, "free neighbours are joined but for the halves", at)?;
-            region_found |= self.region == block.start;
-            if !in_use {
-                let footed = cells.footer(block) == block.len;
-                Fault::unless(footed, "a footer is its block's size", at)?;
-                free = (free.0 + 1, free.1 + block.len);
-            }
-            expected = block.end();
-            prev_in_use = in_use;
-        }
-        let end = self.contents(cells.end()).addr();
-        Fault::unless(expected == cells.end(), "blocks tile the heap", end)?;
-        let last = cells.block(cells.end());
-        let ended = last.len == 0 && cells.is_in_use(last.start);
-        Fault::unless(ended, "the last header is of an empty block in use", end)?;
-        let known = cells.prev_is_in_use(last.start) == prev_in_use;
-        Fault::unless(known, "PREV_IN_USE says whether the block below is in use", end)?;
-        let origin = cells.origin().addr();
-        Fault::unless(region_found, "the unallocated region starts where a block does", origin)?;
-
-        let region = self.region();
-        let mut known = (u32::from(region.is_some()), region.map_or(0, |region| region.len));
-        self.index.audit(cells, &mut |block| {
-            // A policy that keeps nothing finds the region, too.
-            if Some(block) != region {
-                known = (known.0 + 1, known.1 + block.len);
-            }
-        })?;
-        Fault::unless(known == free, "the index has every free block but the region", origin)
     }
 }

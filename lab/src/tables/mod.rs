@@ -2,8 +2,8 @@
 
 mod brent;
 mod hasan;
-mod nielsen;
 mod head_first;
+mod nielsen;
 mod plot;
 mod table;
 

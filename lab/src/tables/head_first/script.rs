@@ -3,12 +3,13 @@
 use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::{Barrier, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use pagewise::walk::SpanKind;
 use pagewise::{Freed, Strategy};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+
+use crate::brent::resident::cpu_seconds;
 
 /// The largest request, bytes.
 const LARGEST: usize = 1024;
@@ -94,7 +95,8 @@ pub(super) enum Freeing {
 /// What came of the requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outcome {
-    pub(super) time: Duration,
+    /// Seconds of processor time, of all threads together: what the paper calls consistent (§5).
+    pub(super) seconds: f64,
     /// Share of the allocations that succeeded, and of the frees.
     pub(super) allocated: f64,
     pub(super) freed: f64,
@@ -163,10 +165,10 @@ pub(super) fn perform(
     let mut outcome = Outcome::default();
     for (index, phase) in script.phases.iter().enumerate() {
         heap.performed = 0;
-        let (time, performed) =
+        let (seconds, performed) =
             if threads == 1 { alone(heap, phase) } else { shared(heap, phase, threads) };
         heap = performed;
-        outcome.time += time;
+        outcome.seconds += seconds;
         if index == 0 {
             outcome.fragmentation = free_bytes(&*heap.strategy);
         }
@@ -176,31 +178,27 @@ pub(super) fn perform(
     outcome
 }
 
-fn alone<'s>(mut heap: Performance<'s>, phase: &[Request]) -> (Duration, Performance<'s>) {
-    let start = Instant::now();
+fn alone<'s>(mut heap: Performance<'s>, phase: &[Request]) -> (f64, Performance<'s>) {
+    let start = cpu_seconds();
     while heap.step(phase) {}
-    (start.elapsed(), heap)
+    (cpu_seconds() - start, heap)
 }
 
-fn shared<'s>(
-    heap: Performance<'s>,
-    phase: &[Request],
-    threads: usize,
-) -> (Duration, Performance<'s>) {
+fn shared<'s>(heap: Performance<'s>, phase: &[Request], threads: usize) -> (f64, Performance<'s>) {
     let heap = Mutex::new(heap);
-    let ready = Barrier::new(threads + 1);
-    let start = std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                ready.wait();
-                // Locked for each request anew.
-                while heap.lock().unwrap_or_else(PoisonError::into_inner).step(phase) {}
-            });
-        }
+    let ready = Barrier::new(threads);
+    let perform = || {
         ready.wait();
-        Instant::now()
+        let start = cpu_seconds();
+        // Locked for each request anew.
+        while heap.lock().unwrap_or_else(PoisonError::into_inner).step(phase) {}
+        cpu_seconds() - start
+    };
+    let seconds = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(perform)).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).sum()
     });
-    (start.elapsed(), heap.into_inner().unwrap_or_else(PoisonError::into_inner))
+    (seconds, heap.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Bytes of free blocks.

@@ -1,0 +1,120 @@
+//! How the heap takes memory from its source: all of it, as the paper does, or by and by.
+
+use super::{Block, CELL, Halving, Heap, MAX_CELLS, Meter, Order, Policy, Source};
+use crate::strategy::AllocError;
+
+impl<O: Order, H: Halving, P: Policy> Heap<O, H, P> {
+    /// Takes the cell of the first header: what an alignment asks for is known only once the origin
+    /// is.
+    fn open<S: Source, M: Meter>(&mut self, source: &mut S, meter: &M) -> Result<(), AllocError> {
+        if self.cells.end() == 0 { self.append(1, source, meter) } else { Ok(()) }
+    }
+
+    /// Takes the first memory from the source, if there is none yet.
+    pub(in crate::head_first) fn prepare<S: Source, M: Meter>(
+        &mut self,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<(), AllocError> {
+        self.open(source, meter)?;
+        if self.cells.end() == 1 { self.append(self.growth.max(2), source, meter) } else { Ok(()) }
+    }
+
+    /// A free block that holds the request, with memory of the source.
+    #[cold]
+    pub(super) fn grow<S: Source, M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<Block, AllocError> {
+        self.open(source, meter)?;
+        let fresh = self.cells.end() == 1;
+        let from =
+            self.cells.free_below(self.cells.end()).map_or(self.cells.end(), |top| top.start);
+        let start = self.cells.aligned(from, align).ok_or(AllocError::Exhausted)?;
+        let end = start.checked_add(len).ok_or(AllocError::Exhausted)?;
+        // A policy may have overlooked that the uppermost block has an aligned place for it.
+        if end > self.cells.end() {
+            self.extend(end, source, meter)?;
+        }
+        if fresh && let Some(half) = self.find(len, align, meter) {
+            return Ok(half);
+        }
+        self.stitch(meter);
+        self.cells.free_below(self.cells.end()).ok_or(AllocError::Exhausted)
+    }
+
+    /// Takes memory from the source so that the heap reaches `end` at least: by the growth unit,
+    /// or to `end` exactly if there is no more.
+    #[cold]
+    pub(super) fn extend<S: Source, M: Meter>(
+        &mut self,
+        end: u32,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<(), AllocError> {
+        let rounded = end.checked_next_multiple_of(self.growth).unwrap_or(end);
+        self.append(rounded, source, meter).or_else(|_| self.append(end, source, meter))
+    }
+
+    /// Takes memory from the source so that the heap ends at `end`. It becomes the unallocated
+    /// region, with what was free below it.
+    fn append<S: Source, M: Meter>(
+        &mut self,
+        end: u32,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<(), AllocError> {
+        let old = self.cells.end();
+        if end > MAX_CELLS {
+            return Err(AllocError::Exhausted);
+        }
+        // 2³⁰ cells are more than 32 bits address.
+        let bytes = ((end - old) as usize).checked_mul(CELL).ok_or(AllocError::Exhausted)?;
+        let memory = source.extend(bytes, CELL)?;
+        let origin = if old == 0 { memory.as_ptr() } else { self.cells.origin() };
+        let top = if old > 0 { self.cells.free_below(old) } else { None };
+        // SAFETY: the source's extent is the heap's alone, and grows where it ended.
+        unsafe { self.cells.extend(origin, end) };
+        if old == 0 {
+            self.cells.put_end(true);
+            return Ok(());
+        }
+        self.cells.put_end(false);
+        let gained = Block { start: old, len: end - old };
+        if old == 1 {
+            self.lay_out(gained, meter);
+            return Ok(());
+        }
+        let start = top.map_or(old, |top| top.start);
+        if O::REGION_FIRST && self.region != start {
+            let former = self.region();
+            if let Some(top) = top {
+                self.index.remove(top, &mut self.cells, meter);
+            }
+            self.region = start;
+            self.exchange(None, former, meter);
+        }
+        self.join(top, gained, None, meter);
+        Ok(())
+    }
+
+    /// Lays out the first memory as Table 1 has it: as two halves, the upper one the longer by what
+    /// is left over.
+    fn lay_out<M: Meter>(&mut self, gained: Block, meter: &M) {
+        let lower = Block { start: gained.start, len: gained.len / 2 };
+        let upper = Block { start: lower.end(), len: gained.len - lower.len };
+        if O::REGION_FIRST {
+            self.region = gained.start;
+        }
+        self.cells.put_free(upper, lower.len == 0);
+        self.exchange(None, self.indexed(upper), meter);
+        if lower.len > 0 {
+            self.cells.put_free(lower, true);
+            self.exchange(None, self.indexed(lower), meter);
+            self.seamed = true;
+        }
+    }
+}
