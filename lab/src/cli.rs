@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{compare, generate, import, info, record, replay, report, simulate, tables};
+use crate::{compare, generate, import, info, record, replay, report, simulate, tables, tune};
 
 /// Record a program's allocations, replay them under every strategy, and compare.
 ///
@@ -26,6 +26,7 @@ pub(crate) enum Command {
     Generate(generate::Args),
     Simulate(simulate::Args),
     Report(report::Args),
+    Tune(tune::Args),
     Tables(tables::Args),
     #[command(hide = true)]
     System(compare::SystemArgs),
@@ -44,6 +45,7 @@ Examples:
   pagewise replay gawk.pwt --strategy MOST-FREE --audit
   pagewise simulate gawk.pwt --plot gawk.svg    page faults in memory of any size
   pagewise report gawk.pwt -o gawk.html         all of that, as a page to look at
+  pagewise tune gawk.pwt --for memory           the best parameters, and what they gain
   pagewise generate --distribution cambridg-like --seconds 300 -o cambridg.pwt
 
 `pagewise COMMAND --help` tells more about each.";

@@ -7,6 +7,7 @@
 //!                                  ─► compare   every strategy, measured
 //!                                  ─► simulate  every strategy's page faults
 //!                                  ─► report    all of it, as a page to look at
+//!                                  ─► tune      the best strategy and parameters, verified
 //! ```
 //! Every subcommand is a module with its arguments (`Args`) and a function `run`. Errors end here,
 //! as one line on stderr: exit status 2 if the command line is at fault, 1 otherwise.
@@ -36,6 +37,7 @@ mod simulate;
 mod tables;
 mod timeline;
 mod touched;
+mod tune;
 mod units;
 mod workload;
 
@@ -71,6 +73,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Tables(args)) => tables::run(&args),
         Some(Command::Simulate(args)) => simulate::run(&args),
         Some(Command::Report(args)) => report::run(&args),
+        Some(Command::Tune(args)) => tune::run(&args),
         Some(Command::System(args)) => compare::run_system(&args),
         Some(Command::SimulateSystem(args)) => simulate::run_system(&args),
         Some(Command::WatchSystem(args)) => report::run_system(&args),

@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// If the process cannot be run or fails.
-pub(super) fn timed(trace: &Path) -> anyhow::Result<Result<Duration, Stop>> {
+pub(crate) fn timed(trace: &Path) -> anyhow::Result<Result<Duration, Stop>> {
     match spawn(trace, false)? {
         Report::Timed { nanoseconds } => Ok(Ok(Duration::from_nanos(nanoseconds))),
         Report::Exhausted { operation, bytes } => Ok(Err(Stop::Exhausted { operation, bytes })),
@@ -92,6 +92,14 @@ pub(super) fn metered(trace: &Path) -> anyhow::Result<Result<Metered, Stop>> {
         Report::Exhausted { operation, bytes } => Ok(Err(Stop::Exhausted { operation, bytes })),
         Report::Timed { .. } => bail!("the system's allocator was timed, not metered"),
     }
+}
+
+/// The most bytes held in one replay in a fresh process, if the C library tells.
+///
+/// # Errors
+/// If the process cannot be run or fails.
+pub(crate) fn peak_held(trace: &Path) -> anyhow::Result<Result<Option<u64>, Stop>> {
+    Ok(metered(trace)?.map(|metered| metered.peak_held))
 }
 
 fn spawn(trace: &Path, metered: bool) -> anyhow::Result<Report> {

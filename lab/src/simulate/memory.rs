@@ -54,6 +54,11 @@ impl Memory {
         }
     }
 
+    /// LRU faults with this working set.
+    pub(super) fn faults(&self, pages: usize) -> u64 {
+        self.paging.borrow().lru.faults(pages)
+    }
+
     /// What was found, at these working sets and as a curve.
     pub(super) fn found(&self, working_sets: &[usize]) -> Found {
         let Pagings { lru, clock } = &*self.paging.borrow();

@@ -179,6 +179,41 @@ pub(crate) fn usual(
     args.simulate(path, workload, os_page_size(), &subjects, progress)
 }
 
+/// Memory for half of what a workload requests at most, in pages of the operating system: their
+/// size, and how many.
+fn half(workload: &Workload) -> (usize, usize) {
+    let page_size = os_page_size();
+    let peak = usize::try_from(workload.facts.peak_requested).unwrap_or(usize::MAX);
+    (page_size, WorkingSet::Percent(50.0).pages(peak.div_ceil(page_size)))
+}
+
+/// Page faults of a replay with memory for half of the peak (strict LRU, blocks written whole).
+///
+/// # Errors
+/// As [`Workload::replay`].
+pub(crate) fn faults_at_half<T: Target + ?Sized>(
+    workload: &Workload,
+    target: &mut T,
+) -> Result<u64, Stop> {
+    let (page_size, pages) = half(workload);
+    let memory = Memory::new(page_size, None);
+    workload.replay(target, &mut Program { memory: &memory, touch: Touch::Written })?;
+    Ok(memory.faults(pages))
+}
+
+/// As [`faults_at_half`], of the system's allocator in a process of its own.
+///
+/// # Errors
+/// If the process cannot be run or fails.
+pub(crate) fn faults_of_system_at_half(
+    path: &Path,
+    workload: &Workload,
+) -> anyhow::Result<Result<u64, Stop>> {
+    let (page_size, pages) = half(workload);
+    let found = system::simulate(path, None, page_size, &[pages], false, Touch::Written)?;
+    Ok(found.map(|found| found.faults.first().map_or(0, |faults| faults.lru)))
+}
+
 /// Whose choice of addresses is simulated.
 #[derive(Clone, Debug)]
 enum Subject {

@@ -1,0 +1,174 @@
+//! The Rust code of a choice, and the proof that it compiles.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use pagewise::hybrid;
+use pagewise::sizemap::SizeMap;
+
+use super::candidate::{Candidate, Paged};
+use super::goal::Goal;
+use crate::competitor::CAPACITY;
+
+/// Where this pagewise lies, which the code is compiled against.
+const PAGEWISE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// The type in the catalogue of a strategy that a candidate can be.
+fn type_of(name: &str) -> &'static str {
+    match name {
+        "PAGEWISE" => "PageHeap",
+        "MRU" => "Mru",
+        "LEAST-FREE" => "LeastFree",
+        "MOST-FREE" => "MostFree",
+        "STACK" => "Stack",
+        "BEST-FIT" => "BestFit",
+        "FIRST-FIT" => "FirstFit",
+        "BUDDY" => "Buddy",
+        _ => "Kingsley",
+    }
+}
+
+/// Code that makes the strategy with its parameters.
+pub(super) fn code(chosen: &Candidate, traces: &[PathBuf], goal: Goal) -> String {
+    let names = traces.iter().map(|path| path.file_name().unwrap_or_default().to_string_lossy());
+    // It goes into a comment: one line, whatever the files are called.
+    let names: String =
+        names.collect::<Vec<_>>().join(", ").chars().filter(|c| !c.is_control()).collect();
+    let origin =
+        format!("/// Tuned for {} on {names} by `pagewise tune`: {chosen}.\n", goal.noun());
+    let capacity = format!(
+        "/// Address space that may be used, bytes; only what is touched takes memory.\nconst CAPACITY: usize = {CAPACITY};\n"
+    );
+    let body = |uses: &str, parameters: &str, kind: &str, make: &str| {
+        format!(
+            "{uses}use pagewise::source::Reserved;\n\n{capacity}{parameters}\n{origin}pub fn heap() -> \
+             {kind} {{\n    {make}\n}}\n"
+        )
+    };
+    match chosen {
+        Candidate::Paged(paged) => {
+            let kind = type_of(paged.name);
+            let uses = format!(
+                "use pagewise::catalogue::{kind};\nuse pagewise::paged::Config;\nuse pagewise::sizemap::SizeMap;\n"
+            );
+            let make = format!("{kind}::new(CONFIG, Reserved::new(CAPACITY), ())");
+            body(&uses, &paged_config(paged), &format!("{kind}<Reserved>"), &make)
+        }
+        Candidate::Growing { name, growth } => {
+            let kind = type_of(name);
+            let granule = if kind == "BestFit" { "" } else { "16, " };
+            let make = format!("{kind}::new({granule}{growth}, Reserved::new(CAPACITY), ())");
+            let uses = format!("use pagewise::catalogue::{kind};\n");
+            body(&uses, "", &format!("{kind}<Reserved>"), &make)
+        }
+        Candidate::Fixed { name } => {
+            let kind = type_of(name);
+            let make = format!("{kind}::new(4096, Reserved::new(CAPACITY), ())");
+            let uses = format!("use pagewise::catalogue::{kind};\n");
+            body(&uses, "", &format!("{kind}<Reserved>"), &make)
+        }
+        Candidate::Hybrid(config) => {
+            let make = "Hybrid::new(CONFIG, Reserved::new(CAPACITY), ())";
+            let uses = "use pagewise::hybrid::{Config, Hybrid};\n";
+            body(uses, &hybrid_config(config), "Hybrid<Config, Reserved>", make)
+        }
+    }
+}
+
+fn paged_config(paged: &Paged) -> String {
+    let sizemap = match paged.sizemap {
+        SizeMap::Linear => "SizeMap::Linear".to_owned(),
+        SizeMap::PageFitting => "SizeMap::PageFitting".to_owned(),
+        SizeMap::Geometric { ratio } => format!("SizeMap::Geometric {{ ratio: {ratio:?} }}"),
+        SizeMap::Classes(classes) => {
+            let mut list = String::from("SizeMap::Classes(&[");
+            for (index, class) in classes.iter().enumerate() {
+                let separator = if index % 12 == 0 { "\n        " } else { " " };
+                // A `String` takes whatever is written to it.
+                let _ = write!(list, "{separator}{class},");
+            }
+            list + "\n    ])"
+        }
+    };
+    format!(
+        "const CONFIG: Config = Config {{\n    page_size: {},\n    sizemap: {sizemap},\n    freetol: {},\n    \
+         ffcrossover: {},\n    ..Config::new()\n}};\n",
+        paged.page_size, paged.freetol, paged.ffcrossover
+    )
+}
+
+fn hybrid_config(config: &hybrid::Config) -> String {
+    let hybrid::Config { ql_high, coalesce, coalesce_ql, threshold, .. } = config;
+    let hybrid::Config { coalesce_in_free, split, monitor, growth, .. } = config;
+    format!(
+        "const CONFIG: Config = Config {{\n    ql_high: {ql_high},\n    coalesce: {coalesce},\n    \
+         coalesce_ql: {coalesce_ql},\n    threshold: {threshold},\n    coalesce_in_free: \
+         {coalesce_in_free},\n    split: {split},\n    monitor: {monitor},\n    growth: {growth},\n    \
+         ..Config::generic()\n}};\n"
+    )
+}
+
+/// Compiles the code as a package of its own.
+///
+/// # Errors
+/// If there is no cargo, or what the compiler says.
+pub(super) fn verify(code: &str) -> anyhow::Result<()> {
+    let package = tempfile::tempdir().context("no place to compile the code")?;
+    let at = |name: &str| package.path().join(name);
+    let root = Path::new(PAGEWISE).canonicalize().with_context(|| {
+        format!("the code cannot be compiled: pagewise was built in {PAGEWISE}, which is not there")
+    })?;
+    let manifest = format!(
+        "[package]\nname = \"tuned\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[lib]\npath = \
+         \"tuned.rs\"\n[dependencies]\npagewise = {{ path = {root:?} }}\n[workspace]\n"
+    );
+    let written = std::fs::write(at("Cargo.toml"), manifest)
+        .and_then(|()| std::fs::write(at("tuned.rs"), code));
+    written.context("the code cannot be compiled")?;
+    // What was built with these versions is there; without the file cargo may want newer ones.
+    let _ = std::fs::copy(root.join("Cargo.lock"), at("Cargo.lock"));
+    let output = Command::new("cargo")
+        .args(["check", "--quiet", "--offline"])
+        .current_dir(package.path())
+        .env("CARGO_TARGET_DIR", at("target"))
+        .output()
+        .context("the code cannot be compiled: no cargo")?;
+    if !output.status.success() {
+        bail!("the code does not compile: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_untuned_candidate_has_code_of_its_own() {
+        let code = |candidate: &Candidate| code(candidate, &["a\nb.pwt".into()], Goal::Memory);
+        let all: Vec<_> = Candidate::untuned().iter().map(code).collect();
+        let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len());
+        assert!(
+            all.iter().all(|code| code.contains("pub fn heap()") && code.contains("on ab.pwt by"))
+        );
+    }
+
+    /// All in one package: the compiler starts once.
+    #[test]
+    fn all_code_compiles() {
+        let code = |candidate: &Candidate| code(candidate, &["a.pwt".into()], Goal::Speed);
+        let modules =
+            Candidate::untuned().iter().enumerate().fold(String::new(), |all, (i, one)| {
+                format!("{all}pub mod m{i} {{\n{}}}\n", code(one))
+            });
+        let Candidate::Paged(mut paged) = Candidate::default_of("MRU") else { panic!("paged") };
+        paged.sizemap = SizeMap::Classes(&[16, 32]);
+        let classes = paged_config(&paged);
+        let uses = "use pagewise::paged::Config; use pagewise::sizemap::SizeMap;";
+        verify(&format!("{modules}pub mod classes {{ {uses} pub {classes} }}"))
+            .expect("it compiles");
+    }
+}

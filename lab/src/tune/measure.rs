@@ -1,0 +1,145 @@
+//! Measures candidates over traces: time, the most held, page faults.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::candidate::Candidate;
+use crate::compare::Writes;
+use crate::simulate;
+use crate::workload::{Stop, Workload};
+
+/// A trace, or a part of one, that candidates are measured on.
+#[derive(Debug)]
+pub(super) struct Course {
+    pub(super) path: PathBuf,
+    pub(super) workload: Workload,
+}
+
+impl Course {
+    /// # Errors
+    /// If the trace cannot be read.
+    pub(super) fn load(path: &Path) -> anyhow::Result<Self> {
+        Ok(Self { path: path.to_owned(), workload: Workload::load(path)? })
+    }
+
+    /// Loads all of them.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub(super) fn load_all(paths: &[PathBuf]) -> anyhow::Result<Vec<Self>> {
+        paths.iter().map(|path| Self::load(path)).collect()
+    }
+
+    /// The most bytes held, and the page faults with memory for half of the peak; none if there was
+    /// not enough memory.
+    ///
+    /// # Errors
+    /// If the trace cannot be read any more.
+    pub(super) fn exact(&self, candidate: &Candidate) -> anyhow::Result<Option<(u64, u64)>> {
+        let mut strategy = candidate.build()?;
+        let faults = simulate::faults_at_half(&self.workload, &mut *strategy);
+        let held = strategy.usage().peak_held as u64;
+        Ok(finished(faults)?.map(|faults| (held, faults)))
+    }
+
+    /// Nanoseconds of one replay; none if there was not enough memory.
+    ///
+    /// # Errors
+    /// If the trace cannot be read any more.
+    pub(super) fn time(&self, candidate: &Candidate) -> anyhow::Result<Option<f64>> {
+        let mut strategy = candidate.build()?;
+        let outcome = finished(self.workload.replay(&mut *strategy, &mut Writes))?;
+        Ok(outcome.map(|outcome| outcome.elapsed.as_nanos() as f64))
+    }
+}
+
+/// The result of a replay that got to its end.
+///
+/// # Errors
+/// If the trace could not be read.
+pub(super) fn finished<T>(result: Result<T, Stop>) -> anyhow::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Stop::Trace(error)) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// What was measured of one candidate on one trace. Times are of several rounds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measured {
+    pub(super) times: Vec<f64>,
+    pub(super) held: u64,
+    pub(super) faults: u64,
+}
+
+impl Measured {
+    /// The median time, in nanoseconds.
+    pub(super) fn time(&self) -> f64 {
+        median(&self.times)
+    }
+}
+
+/// The median; not a number of nothing.
+pub(super) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => f64::NAN,
+        odd if odd % 2 == 1 => sorted[middle],
+        _ => (sorted[middle - 1] + sorted[middle]) / 2.0,
+    }
+}
+
+/// Measures as multiples of the default's: geometric means over the traces.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Relative {
+    pub(super) time: f64,
+    pub(super) held: f64,
+    pub(super) faults: f64,
+}
+
+impl Relative {
+    /// Of one to another, trace by trace.
+    pub(super) fn of(ours: &[Measured], theirs: &[Measured]) -> Self {
+        let mean = |value: &dyn Fn(&Measured) -> f64| {
+            let ratios = ours.iter().zip(theirs);
+            let logs = ratios.map(|(a, b)| (value(a).max(1.0) / value(b).max(1.0)).ln());
+            (logs.sum::<f64>() / ours.len().max(1) as f64).exp()
+        };
+        Self {
+            time: mean(&Measured::time),
+            held: mean(&|one| one.held as f64),
+            faults: mean(&|one| one.faults as f64),
+        }
+    }
+
+    /// As a cost in three directions.
+    pub(super) fn cost(&self) -> [f64; 3] {
+        [self.time, self.held, self.faults]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_lies_in_the_middle() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn ratios_are_means_over_the_traces() {
+        let measured = |time, held| Measured { times: vec![time], held, faults: 10 };
+        let ours = [measured(200.0, 100), measured(50.0, 100)];
+        let theirs = [measured(100.0, 200), measured(100.0, 200)];
+        let relative = Relative::of(&ours, &theirs);
+        assert!((relative.time - 1.0).abs() < 1e-12 && (relative.held - 0.5).abs() < 1e-12);
+        assert_eq!(relative.faults, 1.0);
+    }
+}

@@ -1,0 +1,308 @@
+//! The search: generations of candidates, each bred from the best so far, then finals by halving.
+//!
+//! 1. *Model.* Of three candidates drawn, the one whose pages are expected to take least is measured
+//!    (not for speed, of which the model knows nothing).
+//! 2. *Generations.* Each candidate is replayed twice: once for what it holds and faults, which is
+//!    exact, once for its time, which is not. Both on all cores. The next generation is made of the
+//!    best and of the front, each with a few parameters changed.
+//! 3. *Finals.* The best are timed alone on one CPU, taking turns; the slower half goes home after
+//!    each round of rounds, so that the closest rivals are timed most (successive halving).
+//!
+//! A seed makes the same candidates again as long as the same ones win: what is bred depends on
+//! times.
+
+use pagewise::sizemap::Demand;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use super::candidate::Candidate;
+use super::goal::{Cap, Goal};
+use super::measure::{Course, Measured, Relative};
+use super::{OnFront, default};
+use crate::affinity::Pinned;
+use crate::progress::Progress;
+use crate::{demand, pareto, units};
+
+/// Generations, the first included.
+const GENERATIONS: usize = 4;
+/// How many take part in the finals.
+const FINALISTS: usize = 12;
+/// Timed rounds between two halvings.
+const ROUNDS: usize = 4;
+
+/// A candidate and what was measured of it, course by course; nothing if it ran out of memory.
+#[derive(Debug)]
+struct Trial {
+    candidate: Candidate,
+    measured: Option<Vec<Measured>>,
+}
+
+/// A search under way.
+#[derive(Debug)]
+pub(super) struct Search {
+    courses: Vec<Course>,
+    demand: Vec<Demand>,
+    goal: Goal,
+    cap: Cap,
+    rng: ChaCha8Rng,
+    candidates: usize,
+    /// The default is the first.
+    trials: Vec<Trial>,
+    progress: Progress,
+}
+
+impl Search {
+    /// A search over these traces.
+    ///
+    /// # Errors
+    /// If one cannot be read.
+    pub(super) fn new(
+        traces: &[std::path::PathBuf],
+        goal: Goal,
+        cap: Cap,
+        seed: u64,
+        candidates: usize,
+    ) -> anyhow::Result<Self> {
+        let mut demand = Vec::new();
+        for path in traces {
+            demand.extend(demand::of_trace(path)?);
+        }
+        demand.sort_by_key(|one| one.size);
+        Ok(Self {
+            courses: Course::load_all(traces)?,
+            demand,
+            goal,
+            cap,
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            candidates,
+            trials: Vec::new(),
+            progress: Progress::new(candidates as u64 + 1),
+        })
+    }
+
+    /// Measures all candidates.
+    ///
+    /// # Errors
+    /// If a trace cannot be read any more.
+    pub(super) fn run(&mut self) -> anyhow::Result<()> {
+        let mut first = vec![default()];
+        first.extend(Candidate::untuned().into_iter().skip(1));
+        let share = self.candidates.div_ceil(GENERATIONS).max(first.len());
+        while first.len() < share {
+            let drawn = self.draw();
+            if !first.contains(&drawn) {
+                first.push(drawn);
+            }
+        }
+        self.measure(first)?;
+        for generation in 2..=GENERATIONS {
+            let left = self.candidates.saturating_sub(self.trials.len());
+            let next = self.breed(left / (GENERATIONS + 1 - generation));
+            self.measure(next)?;
+            self.tell(generation);
+        }
+        self.finals()?;
+        self.progress.finish();
+        Ok(())
+    }
+
+    /// How many candidates were measured.
+    pub(super) fn measured(&self) -> usize {
+        self.trials.len()
+    }
+
+    /// The best that keeps the cap.
+    ///
+    /// # Errors
+    /// If a trace cannot be read any more.
+    pub(super) fn chosen(&self) -> anyhow::Result<Option<Candidate>> {
+        Ok(self.ranking().first().map(|&index| self.trials[index].candidate.clone()))
+    }
+
+    /// What the least that any candidate held is, in words.
+    pub(super) fn least_held(&self) -> String {
+        let most =
+            |trial: &Trial| trial.measured.as_ref()?.iter().map(|measured| measured.held).max();
+        let least = self.trials.iter().filter_map(most).min();
+        least.map_or_else(|| "unknown: all ran out of memory".to_owned(), units::bytes)
+    }
+
+    /// The Pareto front, by time.
+    pub(super) fn front(&self, chosen: &Candidate) -> Vec<OnFront> {
+        let mut front: Vec<_> = self
+            .front_indices()
+            .into_iter()
+            .filter_map(|index| {
+                let candidate = &self.trials[index].candidate;
+                Some(OnFront {
+                    candidate: candidate.to_string(),
+                    relative: self.relative(index)?,
+                    chosen: candidate == chosen,
+                })
+            })
+            .collect();
+        front.sort_by(|a, b| a.relative.time.total_cmp(&b.relative.time));
+        front
+    }
+
+    /// A candidate at random; of three, the one that the model expects least of.
+    fn draw(&mut self) -> Candidate {
+        let Self { rng, demand, goal, .. } = self;
+        let drawn = Candidate::random(rng, demand);
+        let Candidate::Paged(paged) = &drawn else { return drawn };
+        if *goal == Goal::Speed {
+            return drawn;
+        }
+        let mut best = (paged.expected_bytes(demand), drawn.clone());
+        for _ in 0..2 {
+            let other = Candidate::random(rng, demand);
+            if let Candidate::Paged(paged) = &other {
+                let expected = paged.expected_bytes(demand);
+                if expected < best.0 {
+                    best = (expected, other);
+                }
+            }
+        }
+        best.1
+    }
+
+    /// New candidates made of the best and of the front.
+    fn breed(&mut self, number: usize) -> Vec<Candidate> {
+        let mut parents = self.ranking();
+        parents.truncate((self.trials.len() / 6).max(2));
+        parents.extend(self.front_indices());
+        let mut bred: Vec<Candidate> = Vec::new();
+        // What was measured already need not be again; there may be nothing new to find.
+        for _ in 0..number * 20 {
+            if bred.len() == number || parents.is_empty() {
+                break;
+            }
+            let parent = parents[self.rng.random_range(0..parents.len())];
+            let changes = self.rng.random_range(1..=3);
+            let mut child = self.trials[parent].candidate.clone();
+            for _ in 0..changes {
+                child = child.changed(&mut self.rng, &self.demand);
+            }
+            let known = self.trials.iter().any(|trial| trial.candidate == child);
+            if !known && !bred.contains(&child) {
+                bred.push(child);
+            }
+        }
+        bred
+    }
+
+    /// Measures these candidates on all cores.
+    fn measure(&mut self, candidates: Vec<Candidate>) -> anyhow::Result<()> {
+        let one = |candidate: Candidate| {
+            let mut measured = Vec::new();
+            for course in &self.courses {
+                let exact = course.exact(&candidate)?;
+                let time = course.time(&candidate)?;
+                measured.push(exact.zip(time).map(|((held, faults), time)| Measured {
+                    times: vec![time],
+                    held,
+                    faults,
+                }));
+            }
+            self.progress.step(1, || candidate.to_string());
+            anyhow::Ok(Trial { candidate, measured: measured.into_iter().collect() })
+        };
+        let trials = candidates.into_par_iter().map(one).collect::<Result<Vec<_>, _>>()?;
+        self.trials.extend(trials);
+        Ok(())
+    }
+
+    /// Times the best alone, and the closest the most.
+    fn finals(&mut self) -> anyhow::Result<()> {
+        let _pinned = Pinned::to_one_cpu();
+        // Times taken beside other replays do not count any more.
+        let mut left = self.ranking();
+        left.truncate(FINALISTS);
+        let mut takes_part = left.clone();
+        takes_part.extend(self.front_indices());
+        takes_part.push(0);
+        takes_part.sort_unstable();
+        takes_part.dedup();
+        for &index in &takes_part {
+            for measured in self.trials[index].measured.iter_mut().flatten() {
+                measured.times.clear();
+            }
+        }
+        self.time(&takes_part)?;
+        while left.len() > 1 {
+            let ranking = self.ranking();
+            left.sort_by_key(|index| ranking.iter().position(|ranked| ranked == index));
+            left.truncate(left.len().div_ceil(2));
+            let mut next = left.clone();
+            next.push(0);
+            next.sort_unstable();
+            next.dedup();
+            self.time(&next)?;
+            if left.len() <= 2 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Some timed rounds of these trials, which take turns.
+    fn time(&mut self, indices: &[usize]) -> anyhow::Result<()> {
+        for round in 0..ROUNDS {
+            for place in 0..indices.len() {
+                let Trial { candidate, measured } =
+                    &mut self.trials[indices[(round + place) % indices.len()]];
+                for (course, measured) in self.courses.iter().zip(measured.iter_mut().flatten()) {
+                    measured.times.extend(course.time(candidate)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures relative to the default's.
+    fn relative(&self, index: usize) -> Option<Relative> {
+        let default = self.trials.first()?.measured.as_ref()?;
+        Some(Relative::of(self.trials[index].measured.as_ref()?, default))
+    }
+
+    /// Those that keep the cap, best first.
+    fn ranking(&self) -> Vec<usize> {
+        let keeps = |measured: &[Measured]| {
+            self.courses.iter().zip(measured).all(|(course, measured)| {
+                self.cap.allows(measured.held, course.workload.facts.peak_requested)
+            })
+        };
+        let mut scores: Vec<(usize, f64)> = (0..self.trials.len())
+            .filter(|&index| self.trials[index].measured.as_deref().is_some_and(keeps))
+            .filter_map(|index| Some((index, self.goal.score(&self.relative(index)?))))
+            .collect();
+        scores.sort_by(|a, b| a.1.total_cmp(&b.1));
+        scores.into_iter().map(|(index, _)| index).collect()
+    }
+
+    /// Those that no other beats in time, memory and faults.
+    fn front_indices(&self) -> Vec<usize> {
+        let cost = |index| self.relative(index).map_or([f64::NAN; 3], |one| one.cost());
+        let costs: Vec<_> = (0..self.trials.len()).map(cost).collect();
+        pareto::front(&costs)
+    }
+
+    /// Says on stderr how far the search has come.
+    fn tell(&self, generation: usize) {
+        let front = self.front_indices().len();
+        let Some(&best) = self.ranking().first() else { return };
+        let Some(relative) = self.relative(best) else { return };
+        self.progress.above(|| {
+            eprintln!(
+                "generation {generation} of {GENERATIONS}: {} measured, {front} on the front; best \
+                 so far: {} (default = 1: time {:.2}, held {:.2}, faults {:.2})",
+                self.trials.len(),
+                self.trials[best].candidate,
+                relative.time,
+                relative.held,
+                relative.faults
+            );
+        });
+    }
+}

@@ -1,0 +1,162 @@
+//! A trace in two halves: one to search with, one held out.
+//!
+//! The second half must stand alone: it begins by allocating, in the order in which they were
+//! allocated, the blocks that live at the middle.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use pagewise::trace::{self, Event, Origin, Slots, Writer};
+
+/// The halves must have at least so many events.
+const LEAST: u64 = 64;
+
+/// The halves of these traces, written into the directory.
+///
+/// # Errors
+/// If a trace cannot be read or is too short, or the directory not be written.
+pub(super) fn halves(
+    traces: &[PathBuf],
+    directory: &Path,
+) -> anyhow::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let mut halves = (Vec::new(), Vec::new());
+    for (index, path) in traces.iter().enumerate() {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let first = directory.join(format!("{index}-{name}-first.pwt"));
+        let second = directory.join(format!("{index}-{name}-second.pwt"));
+        split(path, &first, &second)?;
+        halves.0.push(first);
+        halves.1.push(second);
+    }
+    Ok(halves)
+}
+
+fn split(path: &Path, first: &Path, second: &Path) -> anyhow::Result<()> {
+    let events = trace::open(path)?.header().events;
+    if events < 2 * LEAST {
+        bail!(
+            "{}: {events} events are too few to hold half of them out; name another trace with \
+             --held-out",
+            path.display()
+        );
+    }
+    let middle = events / 2;
+    let create = |path: &Path| {
+        let file = File::create(path).context("the halves of a trace cannot be written")?;
+        anyhow::Ok(Half::new(Writer::new(file, Origin::default())?))
+    };
+    let (mut before, mut after) = (create(first)?, create(second)?);
+    // Size, alignment and slot of the live blocks by age; the age of each slot's block.
+    let mut live = BTreeMap::new();
+    let mut ages = BTreeMap::new();
+    for (index, event) in (0..).zip(trace::open(path)?) {
+        let event = event?;
+        if index == middle {
+            for &(slot, size, align) in live.values() {
+                after.write(Event::Allocate { slot, size, align })?;
+            }
+        }
+        if index >= middle {
+            after.write(event)?;
+            continue;
+        }
+        before.write(event)?;
+        match event {
+            Event::Allocate { slot, size, align } => {
+                ages.insert(slot, index);
+                live.insert(index, (slot, size, align));
+            }
+            Event::Reallocate { slot, size } => {
+                let block = ages.get(&slot).and_then(|age| live.get_mut(age));
+                block.context("no such block")?.1 = size;
+            }
+            Event::Free { slot } => {
+                ages.remove(&slot).and_then(|age| live.remove(&age)).context("no such block")?;
+            }
+            Event::Thread { .. } | Event::Tick { .. } => {}
+        }
+    }
+    before.writer.finish()?;
+    after.writer.finish()?;
+    Ok(())
+}
+
+/// Writes one half, its blocks named by the format's rule.
+struct Half {
+    writer: Writer<File>,
+    slots: Slots,
+    /// By the slot in the whole trace.
+    names: BTreeMap<u32, u32>,
+}
+
+impl Half {
+    fn new(writer: Writer<File>) -> Self {
+        Self { writer, slots: Slots::new(), names: BTreeMap::new() }
+    }
+
+    fn write(&mut self, event: Event) -> anyhow::Result<()> {
+        let unknown = "no such block";
+        let renamed = match event {
+            Event::Allocate { slot, size, align } => {
+                let name = self.slots.take().context("too many blocks")?;
+                self.names.insert(slot, name);
+                Event::Allocate { slot: name, size, align }
+            }
+            Event::Reallocate { slot, size } => {
+                Event::Reallocate { slot: *self.names.get(&slot).context(unknown)?, size }
+            }
+            Event::Free { slot } => {
+                let name = self.names.remove(&slot).context(unknown)?;
+                self.slots.free(name);
+                Event::Free { slot: name }
+            }
+            other => other,
+        };
+        Ok(self.writer.write(renamed)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Workload;
+
+    #[test]
+    fn the_halves_stand_alone_and_make_up_the_whole() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("whole.pwt");
+        let file = File::create(&path).expect("a file");
+        let mut half = Half::new(Writer::new(file, Origin::default()).expect("a writer"));
+        for block in 0..200_u32 {
+            half.write(Event::Allocate { slot: block, size: u64::from(block) + 1, align: 16 })
+                .unwrap();
+            if block % 3 == 2 {
+                half.write(Event::Free { slot: block - 1 }).unwrap();
+                half.write(Event::Reallocate { slot: block, size: 7 }).unwrap();
+            }
+        }
+        half.writer.finish().expect("finished");
+        let whole = Workload::load(&path).expect("sound").facts;
+        let (first, second) = halves(&[path], directory.path()).expect("split");
+        let facts = |path: &Path| Workload::load(path).expect("sound").facts;
+        let (first, second) = (facts(&first[0]), facts(&second[0]));
+        assert_eq!(first.frees + second.frees, whole.frees);
+        assert_eq!(first.reallocations + second.reallocations, whole.reallocations);
+        let carried = first.live_at_end;
+        assert_eq!(first.allocations + second.allocations, whole.allocations + carried);
+        assert_eq!(second.live_at_end, whole.live_at_end);
+        assert_eq!(second.peak_requested, whole.peak_requested);
+    }
+
+    #[test]
+    fn a_trace_that_is_too_short_is_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("short.pwt");
+        let file = File::create(&path).expect("a file");
+        Writer::new(file, Origin::default()).and_then(Writer::finish).expect("written");
+        let error = halves(&[path], directory.path()).unwrap_err().to_string();
+        assert!(error.contains("too few") && error.contains("--held-out"), "{error}");
+    }
+}
