@@ -91,10 +91,17 @@ impl Config {
     }
 
     /// HCperf, for most speed: no joining but that of large blocks (§5.2; espresso, cfrac, electric
-    /// and groff in Table 7).
+    /// and groff in Table 7), and, unlike the paper, no mappings: requests of 100 KiB are not rare
+    /// any more, and each costs system calls and page faults.
     #[must_use]
     pub const fn performance() -> Self {
-        Self { coalesce: false, coalesce_ql: false, monitor: false, ..Self::generic() }
+        Self {
+            coalesce: false,
+            coalesce_ql: false,
+            monitor: false,
+            mmap_threshold: usize::MAX,
+            ..Self::generic()
+        }
     }
 
     /// Checks that the parameters make sense.

@@ -363,8 +363,7 @@ unsafe impl<T: Tuning, S: Source, M: Meter> Strategy for Hybrid<T, S, M> {
         match self.heap.find_in_use(address) {
             Some(found) => cells_for(layout.size())
                 .is_some_and(|cells| cells == found.len || cells + 1 == found.len),
-            None => mapped::find(&self.source, address)
-                .is_some_and(|len| layout.size() <= len && layout.size() > len / 2),
+            None => mapped::find(&self.source, address).is_some_and(|len| layout.size() <= len),
         }
     }
 
@@ -394,32 +393,5 @@ impl<T: Tuning, S: Source, M: Meter> Hybrid<T, S, M> {
             let end = self.heap.cells.block(start).end();
             self.heap.cells.is_in_use(start) && self.heap.cells.prev_is_in_use(end)
         })
-    }
-
-    /// Resizes a block with the free memory below it, to which its contents move.
-    ///
-    /// # Safety
-    /// As for [`Strategy::reallocate`].
-    unsafe fn resize_downwards(
-        &mut self,
-        block: NonNull<u8>,
-        layout: Layout,
-        new_size: usize,
-    ) -> Option<NonNull<[u8]>> {
-        // SAFETY: the caller's block is in use, if it is not of size 0.
-        let len = if layout.size() == 0 { 0 } else { unsafe { tag::len_at(block) } };
-        if len == 0 || new_size == 0 || layout.align() > CELL {
-            return None;
-        }
-        let old = Block { start: self.start_of(block), len };
-        let wanted = cells_for(new_size)?;
-        let all = self.heap.extend_downwards(old, wanted, &self.meter)?;
-        let moved = self.contents(all.start);
-        // SAFETY: the extended block has the old one in it, whose contents are untouched, and is
-        // long enough for the new size; the two places may overlap.
-        unsafe { moved.copy_from(block, layout.size().min(new_size)) };
-        let new = self.heap.trim(all, Block { start: all.start, len: wanted }, &self.meter);
-        self.tally.resized((layout.size(), new_size), (bytes(len), bytes(new.len)));
-        Some(NonNull::slice_from_raw_parts(moved, bytes(new.len)))
     }
 }

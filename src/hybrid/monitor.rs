@@ -1,6 +1,6 @@
 //! What the heap counts of its own work (§3.11, MONITOR).
 
-/// Figures that only MONITOR keeps, since the beginning. What is in use and held, and how many
+/// Figures since the beginning, to be had with MONITOR on. What is in use and held, and how many
 /// blocks were allocated and freed, is known in any case: [`Usage`](crate::Usage).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Monitor {

@@ -240,6 +240,17 @@ fn large_requests_are_mapped_where_the_source_can() {
 }
 
 #[test]
+fn even_small_requests_can_be_mapped() {
+    let mut heap = heap(Config { mmap_threshold: 1, ..PLAIN });
+    let blocks = [12, 5_000].map(|size| (allocate(&mut heap, size), layout(size)));
+    for (block, layout) in blocks {
+        assert_eq!(heap.try_free(block, layout), Freed::Freed);
+    }
+    heap.audit().unwrap();
+    assert_eq!(heap.usage().held, 0);
+}
+
+#[test]
 fn a_fixed_region_serves_every_size_from_the_heap() {
     let memory = Box::leak(vec![core::mem::MaybeUninit::uninit(); 1 << 20].into_boxed_slice());
     let mut heap = Hybrid::new(Config::generic(), Region::from_static(memory), ());
