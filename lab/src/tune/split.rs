@@ -48,12 +48,14 @@ fn split(path: &Path, first: &Path, second: &Path) -> anyhow::Result<()> {
         anyhow::Ok(Half::new(Writer::new(file, Origin::default())?))
     };
     let (mut before, mut after) = (create(first)?, create(second)?);
+    let mut thread = 0;
     // Size, alignment and slot of the live blocks by age; the age of each slot's block.
     let mut live = BTreeMap::new();
     let mut ages = BTreeMap::new();
     for (index, event) in (0..).zip(trace::open(path)?) {
         let event = event?;
         if index == middle {
+            after.threads = vec![thread];
             for &(slot, size, align) in live.values() {
                 after.write(Event::Allocate { slot, size, align })?;
             }
@@ -75,7 +77,8 @@ fn split(path: &Path, first: &Path, second: &Path) -> anyhow::Result<()> {
             Event::Free { slot } => {
                 ages.remove(&slot).and_then(|age| live.remove(&age)).context("no such block")?;
             }
-            Event::Thread { .. } | Event::Tick { .. } => {}
+            Event::Thread { thread: next } => thread = next,
+            Event::Tick { .. } => {}
         }
     }
     before.writer.finish()?;
@@ -83,17 +86,19 @@ fn split(path: &Path, first: &Path, second: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes one half, its blocks named by the format's rule.
+/// Writes one half, its blocks and threads named by the format's rule.
 struct Half {
     writer: Writer<File>,
     slots: Slots,
     /// By the slot in the whole trace.
     names: BTreeMap<u32, u32>,
+    /// Threads of the whole trace, in the order in which they appear in this half.
+    threads: Vec<u32>,
 }
 
 impl Half {
     fn new(writer: Writer<File>) -> Self {
-        Self { writer, slots: Slots::new(), names: BTreeMap::new() }
+        Self { writer, slots: Slots::new(), names: BTreeMap::new(), threads: vec![0] }
     }
 
     fn write(&mut self, event: Event) -> anyhow::Result<()> {
@@ -112,7 +117,15 @@ impl Half {
                 self.slots.free(name);
                 Event::Free { slot: name }
             }
-            other => other,
+            Event::Thread { thread } => {
+                let known = self.threads.iter().position(|&other| other == thread);
+                let number = known.unwrap_or(self.threads.len());
+                if known.is_none() {
+                    self.threads.push(thread);
+                }
+                Event::Thread { thread: number as u32 }
+            }
+            tick @ Event::Tick { .. } => tick,
         };
         Ok(self.writer.write(renamed)?)
     }
@@ -132,6 +145,10 @@ mod tests {
         for block in 0..200_u32 {
             half.write(Event::Allocate { slot: block, size: u64::from(block) + 1, align: 16 })
                 .unwrap();
+            // A second thread, and one more in the second half, which begins in the second.
+            if [30, 150, 170].contains(&block) {
+                half.write(Event::Thread { thread: if block == 150 { 2 } else { 1 } }).unwrap();
+            }
             if block % 3 == 2 {
                 half.write(Event::Free { slot: block - 1 }).unwrap();
                 half.write(Event::Reallocate { slot: block, size: 7 }).unwrap();
