@@ -240,7 +240,8 @@ fn print_table(
     let base: Vec<usize> =
         (0..names.len()).filter(|&column| BASE.contains(&names[column])).collect();
     let base = if base.is_empty() { vec![0] } else { base };
-    println!("\n{what}, the better of mimalloc 2 and 3 = 1\n");
+    let base_names: Vec<&str> = base.iter().map(|&column| names[column]).collect();
+    println!("\n{what}, {} = 1 (the best of them in each row)\n", base_names.join(", "));
     print!("| workload |");
     names.iter().for_each(|name| print!(" {name} |"));
     print!("\n|---|");
