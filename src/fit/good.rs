@@ -78,10 +78,10 @@ impl Good {
         if start != NONE {
             meter.visit(cells.header(start));
             let block = cells.block(start);
-            if block.len >= len {
+            if block.len == len {
                 return Some(block);
             }
-            if let Some(block) = self.look_on(start, len, cells, meter) {
+            if let Some(block) = self.look_on(block, len, cells, meter) {
                 return Some(block);
             }
         }
@@ -90,15 +90,11 @@ impl Good {
         Some(found)
     }
 
-    /// A block of at least `len` cells among the next few on a list.
+    /// The smallest block of at least `len` cells among the first few of a list.
     #[inline(never)]
-    fn look_on<M: Meter>(
-        &self,
-        mut start: u32,
-        len: u32,
-        cells: &Cells,
-        meter: &M,
-    ) -> Option<Block> {
+    fn look_on<M: Meter>(&self, first: Block, len: u32, cells: &Cells, meter: &M) -> Option<Block> {
+        let mut found = (first.len >= len).then_some(first);
+        let mut start = first.start;
         for _ in 1..LOOKS {
             start = cells.link(start, Link::First);
             if start == NONE {
@@ -106,11 +102,11 @@ impl Good {
             }
             meter.visit(cells.header(start));
             let block = cells.block(start);
-            if block.len >= len {
-                return Some(block);
+            if block.len >= len && found.is_none_or(|found| block.len < found.len) {
+                found = Some(block);
             }
         }
-        None
+        found
     }
 
     /// As [`Policy::find`], where the first choice is not aligned: a block in which the request

@@ -52,17 +52,17 @@ impl<S: Source, M: Meter> Pages<S, M> {
         for page in self.map.pages() {
             let at = page.base.get().addr();
             Fault::unless(self.map.get(at) == Some(page), "a page lies in its slot", at)?;
-            let known = (page.class.get() as usize) < self.classes.count();
+            let known = (page.class() as usize) < self.classes.count();
             Fault::unless(known, "a page belongs to a class", at)?;
             let in_use = self.heap.block_at(at);
             let whole = Self::page_cells(self.page_size()) == in_use.len;
             Fault::unless(whole, "a page is a block of p bytes in use", at)?;
             self.audit_page(page)?;
             pages += 1;
-            let supply = self.supplies.get(page.class.get());
-            let waits = page.list.get() == NO_LIST
+            let supply = self.supplies.get(page.class());
+            let waits = page.list() == NO_LIST
                 && supply.page != Some(page)
-                && page.free.get() < supply.capacity;
+                && page.free() < supply.capacity;
             waiting += usize::from(waits);
         }
         let mut kept = 0;
@@ -71,9 +71,9 @@ impl<S: Source, M: Meter> Pages<S, M> {
             let mut wrong = None;
             supply.for_each(|page, list| {
                 kept += 1;
-                let belongs = page.list.get() == list
-                    && page.trigger.get() == supply.capacity
-                    && LISTS * page.free.get() / supply.capacity >= list;
+                let belongs = page.list() == list
+                    && page.trigger() == supply.capacity
+                    && LISTS * page.free() / supply.capacity >= list;
                 if !belongs {
                     wrong = Some(page.base.get().addr());
                 }
@@ -85,7 +85,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
         let mut spare = self.spare;
         while let Some(page) = spare {
             let at = page.base.get().addr();
-            let free = page.free.get() == self.class(page).capacity;
+            let free = page.free() == self.class(page).capacity;
             Fault::unless(free, "a spare page has all its blocks free", at)?;
             kept += 1;
             Fault::unless(kept <= pages, "lists end", at)?;
@@ -98,7 +98,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
     fn audit_page(&self, page: Page) -> Result<(), Fault> {
         let at = page.base.get().addr();
         let class = self.class(page);
-        let supply = self.supplies.get(page.class.get());
+        let supply = self.supplies.get(page.class());
         let current = supply.page == Some(page);
         let mut free = 0;
         for word in 0..class.capacity.div_ceil(WORD) {
@@ -118,11 +118,9 @@ impl<S: Source, M: Meter> Pages<S, M> {
             let none_beyond = rest >= WORD || bits >> rest == 0;
             Fault::unless(none_beyond, "only a page's blocks have bits", at)?;
         }
-        Fault::unless(free == page.free.get(), "φ counts the free blocks of its page", at)?;
-        let waits = current
-            || page.list.get() != NO_LIST
-            || free == class.capacity
-            || free < supply.tolerance;
+        Fault::unless(free == page.free(), "φ counts the free blocks of its page", at)?;
+        let waits =
+            current || page.list() != NO_LIST || free == class.capacity || free < supply.tolerance;
         Fault::unless(waits, "a page with φ ≥ φ0 is on a list", at)
     }
 

@@ -40,7 +40,7 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     /// The class of the page this address lies in; `None` if it lies in no page of this heap.
     #[inline(always)]
     pub fn class_at(&self, address: NonNull<u8>) -> Option<u32> {
-        self.pages.page_at(address).map(|page| page.class.get())
+        self.pages.page_at(address).map(|page| page.class())
     }
 
     /// Takes blocks of a class, as many as `blocks` has room for, or fewer if memory is exhausted;
@@ -52,7 +52,12 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     pub fn take_batch(&mut self, class: u32, blocks: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
         let size = self.class_size(class);
         let mut taken = 0;
-        while taken < blocks.len() && self.pages.fill_window(class).is_ok() {
+        while taken < blocks.len() {
+            let supply = self.pages.supplies.get_mut(class);
+            let filled = supply.window != 0 || supply.refill_with_word(&self.pages.meter);
+            if !filled && self.pages.fill_window(class).is_err() {
+                break;
+            }
             let supply = self.pages.supplies.get_mut(class);
             while let Some(place) = blocks.get_mut(taken)
                 && let Some(block) = supply.take()
@@ -85,7 +90,7 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
             bytes += run * page.size.get() as usize;
             self.pages.meter.touch(page.header());
             self.pages.meter.served(Part::Pages);
-            if page.free.get() >= page.trigger.get() {
+            if page.free() >= page.trigger() {
                 self.pages.triggered(page);
             }
             if !in_use {

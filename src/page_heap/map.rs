@@ -2,12 +2,11 @@
 //!
 //! Memory is cut into *slots* of p bytes, from an address that is a multiple of p. A page fills a
 //! slot; the blocks of the heap below lie anywhere. The map has a header's address for each slot
-//! that is a page. It doubles when it must grow, so what the copies before it take, which is never
-//! given back, is at most as much again.
+//! that is a page. It doubles when it must grow; the old copy's memory becomes headers.
 
 use core::alloc::Layout;
 
-use super::page::Page;
+use super::page::{Headers, Page};
 use crate::source::Source;
 use crate::strategy::AllocError;
 
@@ -55,6 +54,7 @@ impl Map {
         &mut self,
         address: usize,
         start: usize,
+        headers: &mut Headers,
         source: &mut S,
     ) -> Result<(), AllocError> {
         let origin = if self.len == 0 { start >> self.shift << self.shift } else { self.origin };
@@ -70,6 +70,7 @@ impl Map {
             // rest is zero, which is `None`.
             unsafe { pages.copy_from_nonoverlapping(self.pages, self.len) };
         }
+        headers.donate(self.pages.cast(), self.len * size_of::<Option<Page>>());
         *self = Self { origin, len, pages, ..*self };
         Ok(())
     }

@@ -21,6 +21,9 @@
 //! - **A block aligned above the unit is a block that happens to be aligned.** Every second block
 //!   of 24 bytes is aligned to 16: such a request takes one of those, and only if none is at hand
 //!   a block of a size that is a multiple of the alignment.
+//! - **A page is for those who use it.** A class gets its first page once it was asked for an eighth
+//!   of a page's blocks; until then the heap serves it. So a small arena with blocks of many sizes
+//!   is not filled with pages of one block each.
 //! - **Where memory is exhausted, nothing is sacred.** Pages without blocks in use go back to the
 //!   heap; failing that, a small block is taken from the heap, or one of a larger class.
 //!
@@ -216,16 +219,15 @@ unsafe impl<S: Source, M: Meter> Strategy for PageHeap<S, M> {
         let lens = match self.pages.page_at(block) {
             Some(page) => {
                 let len = self.pages.class(page).size as usize;
-                let least = Layout::from_size_align(new_size, 1).ok()?;
-                let class = self.pages.classes.of(least)?;
-                if class != page.class.get() {
+                if self.pages.classes.of_size(new_size)? != page.class() {
                     return None;
                 }
                 (len, len)
             }
             None => {
-                let least = Layout::from_size_align(new_size, 1).ok()?;
-                if self.pages.classes.of(least).is_some() {
+                // What has become small belongs in a page; what always was is here for a reason.
+                let classes = &self.pages.classes;
+                if classes.of_size(new_size).is_some() && classes.of_size(layout.size()).is_none() {
                     return None;
                 }
                 self.pages.resize_large(block, new_size)?

@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::map::Map;
-use super::page::{Headers, NO_LIST, Page};
+use super::page::{Headers, MOST_BLOCKS, NO_LIST, Page};
 use super::supply::Supplies;
 use super::{Large, usable};
 use crate::block::tag::{Block, CELL};
@@ -75,7 +75,8 @@ impl<S: Source, M: Meter> Pages<S, M> {
         }
         // Classes fit what a page has for blocks, not all of it.
         let config = Config { page_size: usable(config.page_size), ..*config };
-        self.classes.open(&config, 1, &mut self.source)?;
+        let least = config.page_size / MOST_BLOCKS as usize + 1;
+        self.classes.open(&config, least, &mut self.source)?;
         self.supplies.open(&self.classes, &mut self.source)?;
         self.opened = true;
         self.tally.held(self.source.held());
@@ -85,7 +86,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
     /// What is known of a page's class.
     #[inline(always)]
     pub(super) fn class(&self, page: Page) -> &Class {
-        self.classes.get(page.class.get())
+        self.classes.get(page.class())
     }
 
     /// The page this address lies in, if it lies in one.
@@ -102,11 +103,17 @@ impl<S: Source, M: Meter> Pages<S, M> {
     }
 
     /// Takes a block of a class, aligned to `align`, with a new window if need be, and says how
-    /// long it is; `None` if no page is to be had, or no block at hand is aligned.
+    /// long it is; `None` if no page is to be had, the class is too rare for one, or no block at
+    /// hand is aligned.
     pub(super) fn take(&mut self, class: u32, align: usize) -> Option<(NonNull<u8>, usize)> {
-        self.fill_window(class).ok()?;
+        if !self.fill_window_again(class) {
+            if !self.supplies.get_mut(class).deserves_page() {
+                return None;
+            }
+            self.fill_window(class).ok()?;
+        }
         let supply = self.supplies.get_mut(class);
-        let block = supply.take_aligned(align)?;
+        let block = supply.take_aligned(align).or_else(|| supply.take_aligned_off_page(align))?;
         self.meter.served(Part::Pages);
         Some((block, supply.size as usize))
     }
@@ -136,9 +143,8 @@ impl<S: Source, M: Meter> Pages<S, M> {
         supply.refill(&self.meter)
     }
 
-    /// Serves a small request where its class has no block and no page is to be had: from the
-    /// heap below, or from a larger class; its length in bytes.
-    #[cold]
+    /// Serves a small request where its class has no block and gets no page: from the heap below,
+    /// or from a larger class; its length in bytes.
     pub(super) fn make_do(
         &mut self,
         class: u32,
@@ -164,7 +170,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
         self.tally.freed(requested, page.size.get() as usize);
         let offset = block.addr().get() & (self.page_size - 1);
         page.set_free(Class::index_by(page.reciprocal.get(), offset));
-        if page.free.get() >= page.trigger.get() {
+        if page.free() >= page.trigger() {
             self.triggered(page);
         }
         self.meter.served(Part::Pages);
@@ -174,13 +180,13 @@ impl<S: Source, M: Meter> Pages<S, M> {
     #[cold]
     #[inline(never)]
     pub(super) fn triggered(&mut self, page: Page) {
-        let class = page.class.get();
+        let class = page.class();
         let supply = self.supplies.get_mut(class);
-        if page.free.get() < supply.capacity {
+        if page.free() < supply.capacity {
             supply.put(page, &self.meter);
             return;
         }
-        if page.list.get() != NO_LIST {
+        if page.list() != NO_LIST {
             supply.remove(page);
         }
         self.release(page);
@@ -207,10 +213,10 @@ impl<S: Source, M: Meter> Pages<S, M> {
             },
         };
         let Class { size, reciprocal, .. } = *self.classes.get(class);
-        page.class.set(class);
+        page.set_class(class);
         page.size.set(size);
         page.reciprocal.set(reciprocal);
-        page.list.set(NO_LIST);
+        page.set_list(NO_LIST);
         page.format(capacity);
         self.tally.held(self.source.held());
         Ok(page)
@@ -247,7 +253,9 @@ impl<S: Source, M: Meter> Pages<S, M> {
         };
         let base = self.heap.contents(start);
         let origin = self.source.extent().start;
-        if let Err(error) = self.map.ensure(base.addr(), origin, &mut self.source) {
+        if let Err(error) =
+            self.map.ensure(base.addr(), origin, &mut self.headers, &mut self.source)
+        {
             self.heap.release(Block { start, len }, &self.meter);
             self.headers.recycle(page);
             return Err(error);
@@ -283,8 +291,8 @@ impl<S: Source, M: Meter> Pages<S, M> {
         for class in 0..self.classes.count() as u32 {
             let supply = self.supplies.get_mut(class);
             if let Some(page) = supply.close() {
-                page.trigger.set(supply.tolerance);
-                if page.free.get() >= page.trigger.get() {
+                page.set_trigger(supply.tolerance);
+                if page.free() >= page.trigger() {
                     self.triggered(page);
                 }
             }
@@ -389,7 +397,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
     /// Whether a block of a page is free, in the page or in its class's window.
     pub(super) fn is_free(&self, page: Page, block: u32) -> bool {
         use super::page::WORD;
-        let supply = self.supplies.get(page.class.get());
+        let supply = self.supplies.get(page.class());
         let in_window = supply.page == Some(page)
             && supply.word == block / WORD
             && supply.window >> (block % WORD) & 1 == 1;

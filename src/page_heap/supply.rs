@@ -5,8 +5,10 @@
 //! current page   0 0 0 0 0 … | 1 1 0 …   its other words (the window's own: blocks freed since)
 //! lists          φ ≤ c/4 | ≤ c/2 | ≤ 3c/4 | < c     all others that have free blocks
 //! ```
-//! A word of the current page's bits at a time is moved to the *window*, and blocks are allocated
-//! from there: a test, a count of trailing zeros and a multiplication.
+//! Some bits of a word of the current page at a time are moved to the *window*, and blocks are
+//! allocated from there: a test, a count of trailing zeros and a multiplication. The lowest come
+//! first, and only as many as cover two kilobytes or so: freed blocks are used again before blocks
+//! that were not touched for longer, which are less likely to be in a cache.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -47,6 +49,10 @@ pub(super) struct Supply {
     pub(super) page: Option<Page>,
     /// c: blocks in a page.
     pub(super) capacity: u32,
+    /// Blocks moved to the window at a time, a power of two up to 64.
+    width: u32,
+    /// Requests that were refused a first page.
+    refused: u32,
     /// φ0: blocks that must be free in a page before it can become the current page.
     pub(super) tolerance: u32,
     /// First page of each list, a ring.
@@ -56,7 +62,19 @@ pub(super) struct Supply {
 impl Supply {
     /// A class of blocks of `size` bytes, `capacity` in a page, without pages yet.
     pub(super) const fn new(size: u32, capacity: u32, tolerance: u32) -> Self {
+        /// Bytes that the blocks of a window cover.
+        const REACH: u32 = 2048;
+        let blocks = (REACH / size).next_power_of_two();
+        let width = if blocks < 4 {
+            4
+        } else if blocks > WORD {
+            WORD
+        } else {
+            blocks
+        };
         Self {
+            refused: 0,
+            width,
             window: 0,
             first: core::ptr::null_mut(),
             size,
@@ -86,8 +104,7 @@ impl Supply {
     /// than the size. (A branch for the common alignments would be mispredicted too often.)
     #[inline(always)]
     pub(super) fn take_aligned(&mut self, align: usize) -> Option<NonNull<u8>> {
-        let missing = align.trailing_zeros().saturating_sub(self.size.trailing_zeros());
-        let candidates = self.window & EVERY[missing as usize % EVERY.len()];
+        let candidates = self.window & self.every(align);
         if candidates == 0 {
             return None;
         }
@@ -95,6 +112,25 @@ impl Supply {
         self.window ^= candidates & candidates.wrapping_neg();
         // SAFETY: as `take`.
         Some(unsafe { NonNull::new_unchecked(self.at(block)) })
+    }
+
+    /// The bits of a word whose blocks are aligned to `align`.
+    #[inline(always)]
+    fn every(&self, align: usize) -> u64 {
+        let missing = align.trailing_zeros().saturating_sub(self.size.trailing_zeros());
+        EVERY[missing as usize % EVERY.len()]
+    }
+
+    /// Takes a block of the current page that is aligned to `align`, but not from the window, if
+    /// there is one. O(words).
+    pub(super) fn take_aligned_off_page(&self, align: usize) -> Option<NonNull<u8>> {
+        let page = self.page?;
+        let every = self.every(align);
+        let index = (0..self.words()).find(|&index| page.word(index).get() & every != 0)?;
+        let bit = (page.word(index).get() & every).trailing_zeros();
+        page.remove(index, bit);
+        let block = (index * WORD + bit) as usize;
+        NonNull::new(page.base.get().wrapping_add(block * self.size as usize))
     }
 
     /// Where a block of the window's word lies.
@@ -108,14 +144,34 @@ impl Supply {
         self.capacity.div_ceil(WORD)
     }
 
-    /// Moves a word of the current page's bits to the window, which is empty. Whether it had any.
+    /// Whether the class is asked for often enough to be given a page: not before as many requests
+    /// as a page has room for `1 / RARE` of.
+    pub(super) fn deserves_page(&mut self) -> bool {
+        /// What of its capacity a class must have been asked for.
+        const RARE: u32 = 8;
+        let deserves = self.refused >= self.capacity / RARE;
+        self.refused += u32::from(!deserves);
+        deserves
+    }
+
+    /// Moves bits of the current page to the window, which is empty. Whether it had any.
     pub(super) fn refill<M: Meter>(&mut self, meter: &M) -> bool {
+        self.refill_with(self.width, meter)
+    }
+
+    /// As [`refill`](Self::refill), with a whole word.
+    pub(super) fn refill_with_word<M: Meter>(&mut self, meter: &M) -> bool {
+        self.refill_with(WORD, meter)
+    }
+
+    #[inline(always)]
+    fn refill_with<M: Meter>(&mut self, width: u32, meter: &M) -> bool {
         let Some(page) = self.page else { return false };
         meter.visit(page.header());
-        if page.free.get() == 0 {
+        if page.free() == 0 {
             return false;
         }
-        let (word, bits) = page.harvest(self.words());
+        let (word, bits) = page.harvest(self.words(), width);
         let offset = word as usize * WORD as usize * self.size as usize;
         self.first = page.base.get().wrapping_add(offset);
         (self.window, self.word) = (bits, word);
@@ -136,17 +192,17 @@ impl Supply {
     pub(super) fn make_current(&mut self, page: Page) {
         debug_assert!(self.window == 0, "the window is empty");
         if let Some(full) = self.page.replace(page) {
-            full.trigger.set(self.tolerance);
+            full.set_trigger(self.tolerance);
         }
-        page.trigger.set(NEVER);
+        page.set_trigger(NEVER);
     }
 
     /// Puts a page on the list of its φ, as the last.
     pub(super) fn put<M: Meter>(&mut self, page: Page, meter: &M) {
-        let list = LISTS * page.free.get() / self.capacity;
+        let list = LISTS * page.free() / self.capacity;
         meter.link_double(page.header());
-        page.list.set(list);
-        page.trigger.set(self.capacity);
+        page.set_list(list);
+        page.set_trigger(self.capacity);
         let first = &mut self.lists[list as usize];
         match *first {
             None => {
@@ -167,7 +223,8 @@ impl Supply {
 
     /// Takes a page off its list.
     pub(super) fn remove(&mut self, page: Page) {
-        let first = &mut self.lists[page.list.replace(NO_LIST) as usize];
+        let first = &mut self.lists[page.list() as usize];
+        page.set_list(NO_LIST);
         let (next, prev) = (page.next.get(), page.prev.get());
         if next == Some(page) {
             *first = None;
@@ -190,7 +247,7 @@ impl Supply {
             while let Some(page) = self.lists[list as usize] {
                 meter.visit(page.header());
                 self.remove(page);
-                if LISTS * page.free.get() / self.capacity == list {
+                if LISTS * page.free() / self.capacity == list {
                     return Some(page);
                 }
                 self.put(page, meter);
