@@ -12,8 +12,8 @@
 //! Ripoll, Crespo & Real 2004) but for that look, without which a block of exactly the size asked
 //! for would be passed over.
 //!
-//! Compared with [`Best`](super::Best), it gives up the lowest address among equals, and with it a
-//! little memory, for a third of the time.
+//! Compared with [`Best`](super::Best), it gives up the lowest address among equals for about half
+//! the instructions.
 
 use super::policy::{Policy, certain, fit};
 use super::sealed;
@@ -31,7 +31,7 @@ const LISTS: usize = 512;
 const WORDS: usize = LISTS / u64::BITS as usize;
 
 /// Blocks looked at on a request's own list.
-const LOOKS: usize = 4;
+const LOOKS: usize = 16;
 
 /// Free blocks on lists. Invariants: a list's bit is set iff it has a block, a word's bit iff the
 /// word is not 0; a list is linked both ways ([`Link::First`] leads on) and ends in [`NONE`].

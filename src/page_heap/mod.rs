@@ -25,7 +25,8 @@
 //!   of a page's blocks; until then the heap serves it. So a small arena with blocks of many sizes
 //!   is not filled with pages of one block each.
 //! - **Where memory is exhausted, nothing is sacred.** Pages without blocks in use go back to the
-//!   heap; failing that, a small block is taken from the heap, or one of a larger class.
+//!   heap; failing that, a small block is taken from the heap, or one of a larger class; and a large
+//!   block that grows moves down over the free memory below it (Hasan & Chang §3.12).
 //!
 //! Time: O(1) for small blocks, amortised over the blocks of a page; larger ones and new pages
 //! take the time of [`Best`], O(log n). [`try_free`](Strategy::try_free) is O(1) for small blocks,
@@ -174,6 +175,31 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     }
 }
 
+impl<S: Source, M: Meter> PageHeap<S, M> {
+    /// Resizes a block in use where there is no memory for another: what shrinks stays where it
+    /// is, and what grows moves down into free memory beside it.
+    #[cold]
+    fn make_room(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<NonNull<[u8]>> {
+        let (block, lens) = match self.pages.page_at(block) {
+            Some(page) => {
+                let len = page.size.get() as usize;
+                (block, (len, len))
+            }
+            None => self.pages.squeeze_large(block, layout, new_size)?,
+        };
+        if lens.1 < new_size {
+            return None;
+        }
+        self.pages.tally.resized((layout.size(), new_size), lens);
+        Some(NonNull::slice_from_raw_parts(block, lens.1))
+    }
+}
+
 // SAFETY: blocks are disjoint parts of disjoint pages or of the heap below, in the source's
 // extent; headers, map and classes lie in the dedicated memory, tags between the heap's blocks.
 // All stay in place when the strategy moves.
@@ -235,6 +261,35 @@ unsafe impl<S: Source, M: Meter> Strategy for PageHeap<S, M> {
         };
         self.pages.tally.resized((layout.size(), new_size), lens);
         Some(NonNull::slice_from_raw_parts(block, lens.1))
+    }
+
+    unsafe fn reallocate(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's promise is the one `resize_in_place` asks for.
+        if let Some(resized) = unsafe { self.resize_in_place(block, layout, new_size) } {
+            return Ok(resized);
+        }
+        // SAFETY: the caller promises that the rounded size does not overflow, and `layout` has a
+        // valid alignment.
+        let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
+        match self.allocate(new_layout) {
+            Ok(moved) => {
+                // SAFETY: both blocks are in use, hence disjoint, and at least this long; the old
+                // one is freed once and not used after.
+                unsafe {
+                    let len = layout.size().min(new_size);
+                    moved.cast::<u8>().copy_from_nonoverlapping(block, len);
+                    self.deallocate(block, layout);
+                }
+                Ok(moved)
+            }
+            Err(error) if layout.size() == 0 => Err(error),
+            Err(error) => self.make_room(block, layout, new_size).ok_or(error),
+        }
     }
 
     fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {

@@ -375,6 +375,26 @@ impl<S: Source, M: Meter> Pages<S, M> {
         Some((Large::bytes(found.len), Large::bytes(len)))
     }
 
+    /// Resizes a block of the heap below with the free memory beside it, moving it down where it
+    /// must grow; where it lies then, and its lengths before and after, in bytes.
+    pub(super) fn squeeze_large(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<(NonNull<u8>, (usize, usize))> {
+        let found = self.heap.block_at(block.addr().get());
+        let len = Large::cells_for(new_size)?;
+        if len <= found.len {
+            return Some((block, self.resize_large(block, new_size)?));
+        }
+        let wanted = (len, layout.align());
+        let start = self.heap.grow_down(found, wanted, layout.size(), &self.meter)?;
+        self.meter.served(Part::Fit);
+        let moved = NonNull::new(self.heap.contents(start))?;
+        Some((moved, (Large::bytes(found.len), Large::bytes(len))))
+    }
+
     /// Whether a block in use starts at any address that a layout could have asked for.
     pub(super) fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
         let address = block.addr().get();
