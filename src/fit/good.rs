@@ -31,7 +31,7 @@ const LISTS: usize = 512;
 const WORDS: usize = LISTS / u64::BITS as usize;
 
 /// Blocks looked at on a request's own list.
-const LOOKS: usize = 16;
+const LOOKS: usize = 4;
 
 /// Free blocks on lists. Invariants: a list's bit is set iff it has a block, a word's bit iff the
 /// word is not 0; a list is linked both ways ([`Link::First`] leads on) and ends in [`NONE`].

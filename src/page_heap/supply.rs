@@ -7,7 +7,7 @@
 //! ```
 //! Some bits of a word of the current page at a time are moved to the *window*, and blocks are
 //! allocated from there: a test, a count of trailing zeros and a multiplication. The lowest come
-//! first, and only as many as cover two kilobytes or so: freed blocks are used again before blocks
+//! first, and only as many as cover four kilobytes or so: freed blocks are used again before blocks
 //! that were not touched for longer, which are less likely to be in a cache.
 
 use core::alloc::Layout;
@@ -63,7 +63,7 @@ impl Supply {
     /// A class of blocks of `size` bytes, `capacity` in a page, without pages yet.
     pub(super) const fn new(size: u32, capacity: u32, tolerance: u32) -> Self {
         /// Bytes that the blocks of a window cover.
-        const REACH: u32 = 2048;
+        const REACH: u32 = 4096;
         let blocks = (REACH / size).next_power_of_two();
         let width = if blocks < 4 {
             4

@@ -1,5 +1,5 @@
-//! An arena in a fixed region, in a program without `std` and without an operating system's
-//! allocator: LEAST-FREE over 64 KiB of static memory.
+//! Fixed regions in a program without `std` and without an operating system's allocator: LEAST-FREE
+//! over 64 KiB of static memory, and an arena made at compile time over another 64 KiB.
 //!
 //! It links against the C start-up code only to be runnable here; its exit status is the number of
 //! the step that went wrong, 0 for none.
@@ -11,7 +11,9 @@ use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::panic::PanicInfo;
 
-use pagewise::catalogue::LeastFree;
+use pagewise::arena::Arena;
+use pagewise::arena::lock::Unshared;
+use pagewise::catalogue::{LeastFree, PageHeap};
 use pagewise::paged::Config;
 use pagewise::source::Region;
 use pagewise::{Freed, Strategy};
@@ -20,6 +22,15 @@ use pagewise::{Freed, Strategy};
 const CONFIG: Config = Config::with_page_size(1024);
 
 static mut MEMORY: [MaybeUninit<u8>; 1 << 16] = [MaybeUninit::uninit(); 1 << 16];
+
+static mut ARENA_MEMORY: [u8; 1 << 16] = [0; 1 << 16];
+
+/// Could be the `#[global_allocator]`.
+// SAFETY: nobody else names the memory, and there is one thread.
+static ARENA: Arena<PageHeap<Region>, Unshared> = unsafe {
+    let region = Region::new((&raw mut ARENA_MEMORY).cast(), 1 << 16);
+    Arena::with_lock(PageHeap::new(CONFIG, region, ()), Unshared::new())
+};
 
 #[unsafe(no_mangle)]
 extern "C" fn main() -> i32 {
@@ -39,7 +50,18 @@ extern "C" fn main() -> i32 {
     {
         return 3;
     }
-    if heap.usage().blocks == 0 { 0 } else { 4 }
+    if heap.usage().blocks != 0 {
+        return 4;
+    }
+    let (Ok(first), Ok(second)) = (ARENA.allocate(small), ARENA.allocate(large)) else { return 5 };
+    if ARENA.try_free(first.cast(), small) != Freed::Freed
+        || ARENA.try_free(first.cast(), small) != Freed::Unallocated
+        || ARENA.try_free(second.cast(), large) != Freed::Freed
+        || ARENA.audit().is_err()
+    {
+        return 6;
+    }
+    if ARENA.usage().blocks == 0 { 0 } else { 7 }
 }
 
 #[panic_handler]
