@@ -3,6 +3,7 @@
 mod brent;
 mod hasan;
 mod head_first;
+mod lazy;
 mod nielsen;
 mod plot;
 mod table;
@@ -22,6 +23,7 @@ enum Paper {
     Nielsen(nielsen::Args),
     Hasan(hasan::Args),
     HeadFirst(head_first::Args),
+    Lazy(lazy::Args),
 }
 
 /// Runs the subcommand.
@@ -35,5 +37,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Paper::Nielsen(args) => nielsen::run(args),
         Paper::Hasan(args) => hasan::run(args),
         Paper::HeadFirst(args) => head_first::run(args),
+        Paper::Lazy(args) => lazy::run(args),
     }
 }

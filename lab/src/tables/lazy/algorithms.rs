@@ -1,0 +1,75 @@
+//! The paper's algorithms by its abbreviations (its Table 1), and those of best fit beside them.
+
+use pagewise::Strategy;
+use pagewise::catalogue::{LazyBestFit, LazyFirstFit, LazyWorstFit};
+use pagewise::fit::{Apart, Collected, Immediate, Joining, NoArea, Releasing};
+use pagewise::source::Reserved;
+
+use super::simulate::Shares;
+use crate::competitor::CAPACITY;
+
+/// Makes an algorithm over a heap that grows by so many bytes.
+pub(super) type Build = for<'m> fn(usize, &'m Shares) -> Box<dyn Strategy + 'm>;
+
+/// An algorithm of the paper.
+pub(super) struct Algorithm {
+    /// Its abbreviation.
+    pub(super) name: &'static str,
+    /// That of its fit without laziness.
+    pub(super) conventional: &'static str,
+    /// The algorithm with explicit frees.
+    pub(super) explicit: Build,
+    /// The same, garbage-collected. There the variants that coalesce differ in nothing, and the
+    /// paper has one of them.
+    pub(super) collected: Option<Build>,
+    /// The explicit one without a meter.
+    pub(super) timed: fn(usize) -> Box<dyn Strategy>,
+}
+
+impl Algorithm {
+    pub(super) fn is_lazy(&self) -> bool {
+        self.name != self.conventional
+    }
+}
+
+macro_rules! algorithm {
+    ($name:literal of $conventional:literal, $fit:ident<$area:ident>) => {
+        Algorithm {
+            name: $name,
+            conventional: $conventional,
+            explicit: |growth, meter| {
+                let source = Reserved::new(CAPACITY);
+                Box::new($fit::<$area, _, _, Immediate>::new(growth, source, meter))
+            },
+            collected: None,
+            timed: |growth| {
+                let source = Reserved::new(CAPACITY);
+                Box::new($fit::<$area, _>::new(growth, source, ()))
+            },
+        }
+    };
+    ($name:literal of $conventional:literal, $fit:ident<$area:ident>, and collected) => {
+        Algorithm {
+            collected: Some(|growth, meter| {
+                let source = Reserved::new(CAPACITY);
+                Box::new($fit::<$area, _, _, Collected>::new(growth, source, meter))
+            }),
+            ..algorithm!($name of $conventional, $fit<$area>)
+        }
+    };
+}
+
+pub(super) static ALGORITHMS: [Algorithm; 12] = [
+    algorithm!("F" of "F", LazyFirstFit<NoArea>, and collected),
+    algorithm!("LF" of "F", LazyFirstFit<Apart>, and collected),
+    algorithm!("LFB" of "F", LazyFirstFit<Joining>),
+    algorithm!("LFL" of "F", LazyFirstFit<Releasing>),
+    algorithm!("W" of "W", LazyWorstFit<NoArea>, and collected),
+    algorithm!("LW" of "W", LazyWorstFit<Apart>, and collected),
+    algorithm!("LWB" of "W", LazyWorstFit<Joining>),
+    algorithm!("LWL" of "W", LazyWorstFit<Releasing>),
+    algorithm!("B" of "B", LazyBestFit<NoArea>, and collected),
+    algorithm!("LB" of "B", LazyBestFit<Apart>, and collected),
+    algorithm!("LBB" of "B", LazyBestFit<Joining>),
+    algorithm!("LBL" of "B", LazyBestFit<Releasing>),
+];

@@ -1,0 +1,47 @@
+//! `pagewise tables lazy` over one trace, and what must hold of it.
+
+mod common;
+
+use std::collections::HashMap;
+
+use common::pagewise;
+
+/// Our figures of a table of lazy fits, for the trace of espresso.
+fn lazy_figures(table: &str) -> HashMap<(String, String), f64> {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../traces/espresso.pwt");
+    let arguments = ["tables", "lazy", "--json", "--trace", trace, "--table", table];
+    let out = pagewise(&arguments).succeeds();
+    let figures: Vec<serde_json::Value> = serde_json::from_str(&out).expect("JSON");
+    let text = |figure: &serde_json::Value, field: &str| figure[field].as_str().unwrap().to_owned();
+    let key = |figure| (text(figure, "row"), text(figure, "column"));
+    figures.iter().map(|figure| (key(figure), figure["ours"].as_f64().unwrap())).collect()
+}
+
+#[test]
+fn lazy_fits_bump_for_espresso_and_giving_the_area_back_saves_memory() {
+    let fits = lazy_figures("3");
+    let of = |found: &HashMap<(String, String), f64>, column: &str| {
+        found[&("espresso (ESP)".to_owned(), column.to_owned())]
+    };
+    // The paper's order, at its own distances: LFB, LF, LFL.
+    assert!(2.0 * of(&fits, "LFB") < of(&fits, "LF"));
+    assert!(of(&fits, "LF") < of(&fits, "LFL") && of(&fits, "LFL") < 50.0);
+    assert!(of(&fits, "LW") < of(&fits, "LF") / 5.0);
+    let fragmentation = lazy_figures("2");
+    assert!(of(&fragmentation, "F") < of(&fragmentation, "LFL"));
+    assert!(of(&fragmentation, "LFL") < of(&fragmentation, "LF"));
+}
+
+#[test]
+fn collected_frees_make_bumps_more_frequent() {
+    let key = ("espresso (ESP)".to_owned(), "LF".to_owned());
+    assert!(lazy_figures("6")[&key] < lazy_figures("3")[&key] / 2.0);
+    let small = lazy_figures("5");
+    assert!(small.values().all(|fragmentation| (0.0..5.0).contains(fragmentation)), "{small:?}");
+}
+
+#[test]
+fn an_unknown_table_of_lazy_fits_is_refused() {
+    pagewise(&["tables", "lazy", "--table", "7"])
+        .fails(2, "there are the tables 2, 3, 4, 5, 6, time");
+}
