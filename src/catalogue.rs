@@ -137,5 +137,5 @@ pub type LeastFree<S, M = ()> = Paged<CurrentPage<LeftHeaders<paged::LeastFree>>
 pub type Mru<S, M = ()> = Paged<CurrentPage<LeftHeaders<paged::Mru>>, S, M>;
 
 /// PAGEWISE, the default: small blocks from pages chosen by LEAST-FREE, larger ones and the pages
-/// from one BEST-FIT heap.
+/// from one good fit.
 pub use crate::page_heap::PageHeap;

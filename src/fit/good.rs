@@ -34,7 +34,7 @@ const WORDS: usize = LISTS / u64::BITS as usize;
 const LOOKS: usize = 4;
 
 /// Free blocks on lists. Invariants: a list's bit is set iff it has a block, a word's bit iff the
-/// word is not 0; a list is linked both ways ([`Link::First`] leads on) and ends in [`NONE`].
+/// word is not 0; a list is linked both ways (the first link leads on) and ends in no block.
 #[derive(Debug)]
 pub struct Good {
     words: u64,

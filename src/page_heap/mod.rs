@@ -8,7 +8,7 @@
 //! It joins what the papers do best. Blocks up to FFCROSSOVER come from pages of equal blocks
 //! chosen by LEAST-FREE (Brent §2.10), whose bookkeeping lies apart from them (§4): no header for
 //! each block, and blocks of one size side by side. Larger ones, and the pages themselves, come
-//! from BEST-FIT over boundary tags (Hasan & Chang §3.1, §3.9), so that both share one memory and
+//! from a good fit over boundary tags (Hasan & Chang §3.1, §3.9), so that both share one memory and
 //! the gaps that aligned pages leave serve large blocks.
 //!
 //! Where it departs from the papers, and why:
@@ -29,7 +29,7 @@
 //!   block that grows moves down over the free memory below it (Hasan & Chang §3.12).
 //!
 //! Time: O(1) for small blocks, amortised over the blocks of a page; larger ones and new pages
-//! take the time of [`Best`], O(log n). [`try_free`](Strategy::try_free) is O(1) for small blocks,
+//! take constant time ([`Good`]). [`try_free`](Strategy::try_free) is O(1) for small blocks,
 //! O(n) for larger ones, whose neighbours below it walks.
 //!
 //! Files, in the order they build on each other: `page` (headers and bits), `map` (from address to
@@ -59,7 +59,7 @@ use crate::walk::Span;
 /// The heap below the pages.
 type Large = Heap<Good>;
 
-/// PAGEWISE over a source: pages for sizes up to FFCROSSOVER, BEST-FIT for larger ones and for the
+/// PAGEWISE over a source: pages for sizes up to FFCROSSOVER, a good fit for larger ones and for the
 /// pages, in one region.
 ///
 /// Small blocks cost their size rounded up to a class and a bit; larger ones 4 bytes and what

@@ -7,7 +7,7 @@ use crate::source::Reserved;
 pub(super) const ENTRIES: &[Entry] = &[Entry {
     name: "PAGEWISE",
     source: "Brent §2.10, §4; Hasan & Chang §3.1, §3.9",
-    about: "lazy LEAST-FREE for small blocks; pages and larger blocks from one BEST-FIT heap",
+    about: "lazy LEAST-FREE for small blocks; pages and larger blocks from one good fit",
     linear: false,
     in_band: true,
     compared: true,
