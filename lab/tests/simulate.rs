@@ -52,7 +52,8 @@ fn there_is_a_row_for_every_strategy_and_page_size_with_exactly_the_fields() {
     for row in &rows {
         let fields: BTreeSet<_> = row.as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(fields, FIELDS.into_iter().collect());
-        assert_eq!(row["strategy_page_size"].is_null(), row["strategy"] == "SYSTEM");
+        let is_other = row["strategy"] == "SYSTEM" || row["strategy"] == "LEA";
+        assert_eq!(row["strategy_page_size"].is_null(), is_other);
         assert!(row["stopped"].is_null());
     }
 }
@@ -118,7 +119,8 @@ fn with_bookkeeping_the_pages_touched_are_those_that_compare_counts() {
     let bench = Workbench::new();
     let compared = pagewise(&["compare", &bench.trace(), "--json", "--repeat", "1"]).succeeds();
     let compared: Vec<Value> = serde_json::from_str(&compared).unwrap();
-    let strategies = || compared.iter().filter(|row| row["strategy"] != "SYSTEM");
+    let is_other = |row: &Value| row["strategy"] == "SYSTEM" || row["strategy"] == "LEA";
+    let strategies = || compared.iter().filter(|row| !is_other(row));
     // SAFETY: a plain query.
     let os_page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.to_string();
     let simulated = rows(&[&bench.trace(), "--page-size", &os_page, "--bookkeeping"]);
@@ -162,7 +164,7 @@ fn the_report_has_every_table_and_markdown_the_overview() {
     }
     assert!(!pagewise(&["simulate", &trace]).succeeds().contains("Fewest"));
     let markdown = pagewise(&["simulate", &trace, "--markdown"]).succeeds();
-    assert!(markdown.contains("\n| trace | peak | 10 %: fewest | SYSTEM |"), "{markdown}");
+    assert!(markdown.contains("\n| trace | peak | 10 %: fewest | LEA | SYSTEM |"), "{markdown}");
     assert!(markdown.contains("\n| SYSTEM | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 |"), "{markdown}");
 }
 
