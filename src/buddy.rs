@@ -34,7 +34,8 @@ const ORDERS: usize = 31;
 #[derive(Clone, Copy, Debug)]
 struct Tags {
     starts: u64,
-    /// Set only where `starts` is.
+    /// Where `starts` is set: the block is free. Elsewhere: contents start here, behind a gap, and
+    /// at the second granule of their block, which says that it has one.
     free: u64,
 }
 
@@ -321,8 +322,37 @@ impl<S: Source, M: Meter> Buddy<S, M> {
         let order = self.order_of(layout)?;
         let block = self.block_at(address, order)?;
         let in_use = self.is_start(block) && !self.is_free(block);
-        (in_use && self.order_at(block) == order && self.place(block, layout) == address)
-            .then_some((block, order))
+        let placed = self.place(block, layout) == address && self.starts_contents(block, address);
+        (in_use && self.order_at(block) == order && placed).then_some((block, order))
+    }
+
+    /// The granule in which contents lie.
+    fn granule(&self, contents: NonNull<u8>) -> u32 {
+        ((contents.addr().get() - self.origin.addr()) >> self.granule_shift) as u32
+    }
+
+    /// Whether the contents of a block in use start at this address within it.
+    fn starts_contents(&self, block: u32, address: NonNull<u8>) -> bool {
+        match self.granule(address) {
+            // A block of one granule has no gap, and a start behind it says nothing of it.
+            granule if granule == block => {
+                let second = block + 1;
+                second == self.granules || self.is_start(second) || !self.is_free(second)
+            }
+            granule => self.is_free(granule),
+        }
+    }
+
+    /// Notes where the contents of a block in use start, or that they are gone.
+    fn tag_contents(&mut self, block: u32, contents: NonNull<u8>, there: bool) {
+        let granule = self.granule(contents);
+        if granule != block {
+            for granule in [block + 1, granule] {
+                self.tag(granule, |tags, bit| {
+                    tags.free = if there { tags.free | bit } else { tags.free & !bit };
+                });
+            }
+        }
     }
 }
 
@@ -339,6 +369,7 @@ unsafe impl<S: Source, M: Meter> Strategy for Buddy<S, M> {
         let block = block?;
         self.meter.served(Part::Fit);
         self.tally.allocated(layout.size(), self.bytes(order));
+        self.tag_contents(block, self.place(block, layout), true);
         Ok(self.memory(block, order, layout))
     }
 
@@ -349,6 +380,7 @@ unsafe impl<S: Source, M: Meter> Strategy for Buddy<S, M> {
         debug_assert!(self.block_in_use(block, layout).is_some(), "a freed block is in use");
         let Some(order) = self.order_of(layout) else { return };
         let Some(start) = self.block_at(block, order) else { return };
+        self.tag_contents(start, block, false);
         self.release(start, order);
         self.meter.served(Part::Fit);
         self.tally.freed(layout.size(), self.bytes(order));

@@ -47,7 +47,9 @@ const CLASSES: usize = MAX_CELLS.ilog2() as usize;
 ///
 /// Invariants:
 /// - blocks tile the cells from 1 to `end`, each of 2^k cells;
-/// - the list of class k has the blocks of 2^k cells that are not in use, each once.
+/// - the list of class k has the blocks of 2^k cells that are not in use, each once;
+/// - PREV_IN_USE, which tells nothing here, is missing iff a block's contents do not start where
+///   it does; then its first link, which is not in use either, is the cell where they start.
 #[derive(Debug)]
 pub struct Kingsley<S, M = ()> {
     cells: Cells,
@@ -205,6 +207,8 @@ unsafe impl<S: Source, M: Meter> Strategy for Kingsley<S, M> {
         let place = self.place(start, layout);
         if place != start {
             self.cells.put_offset(place, place - start);
+            self.cells.set_prev(start, false);
+            self.cells.set_link(start, Link::First, place);
         }
         self.meter.served(Part::Fit);
         self.tally.allocated(layout.size(), bytes(class));
@@ -220,6 +224,7 @@ unsafe impl<S: Source, M: Meter> Strategy for Kingsley<S, M> {
         let (start, class) = self.block_of(block, layout);
         debug_assert!(self.cells.is_in_use(start), "a freed block is in use");
         self.cells.set_in_use(start, false);
+        self.cells.set_prev(start, true);
         self.push(start, class);
         self.meter.served(Part::Fit);
         self.tally.freed(layout.size(), bytes(class));
@@ -247,7 +252,12 @@ unsafe impl<S: Source, M: Meter> Strategy for Kingsley<S, M> {
     fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
         let Some(wanted) = self.cells.cell_at(block.addr().get()) else { return false };
         let Some(found) = self.blocks().find(|block| block.end() > wanted) else { return false };
+        let contents = match self.cells.prev_is_in_use(found.start) {
+            true => found.start,
+            false => self.cells.link(found.start, Link::First),
+        };
         self.cells.is_in_use(found.start)
+            && contents == wanted
             && self.place(found.start, layout) == wanted
             && room(layout).and_then(class_of) == Some(found.len.trailing_zeros() as usize)
     }

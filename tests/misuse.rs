@@ -180,3 +180,38 @@ fn an_arena_of_several_regions_answers_misuse() {
     assert!(arena.claim(region, |region| PageHeap::new(Config::arena(), region, ())).is_err());
     misuse("an arena of two regions", arena);
 }
+
+/// Contents of an over-aligned block may lie behind a gap in it: no address in the gap, nor any
+/// within the contents, is the block's, whatever layout it is freed with.
+#[test]
+fn addresses_before_and_within_an_aligned_block_are_not_its() {
+    for entry in catalogue::all() {
+        let mut heap = entry.build(Config::new(), 1 << 28).expect("a valid configuration");
+        let low = Checked::allocate(&mut heap, layout(40)).expect("room enough");
+        let aligned = Layout::from_size_align(100, 1 << 17).expect("a valid layout");
+        let block = Checked::allocate(&mut heap, aligned).expect("room enough");
+        let addresses = (0..18).flat_map(|shift| {
+            let distance = 1usize << shift;
+            [block.addr().get() - distance, block.addr().get() + distance]
+        });
+        let mut starts = Vec::new();
+        heap.walk(&mut |span| starts.push(span.start));
+        let not_ours =
+            |address: &usize| ![low, block].map(|one| one.addr().get()).contains(address);
+        for address in addresses.chain(starts).filter(not_ours) {
+            let Some(address) = NonNull::new(without_provenance_mut::<u8>(address)) else {
+                continue;
+            };
+            for size in (0..19).flat_map(|shift| [(1 << shift) - 8 * usize::from(shift > 3), 100]) {
+                for align in [1, 16, 1 << 12, 1 << 16] {
+                    let layout = Layout::from_size_align(size, align).expect("a valid layout");
+                    let answer = heap.try_free(address, layout);
+                    let name = entry.name;
+                    assert_eq!(answer, Freed::Unallocated, "{name}, {address:?} as {layout:?}");
+                }
+            }
+        }
+        assert_eq!(heap.try_free(block, aligned), Freed::Freed, "{}", entry.name);
+        heap.audit();
+    }
+}

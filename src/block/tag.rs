@@ -380,7 +380,7 @@ impl Cells {
     }
 
     #[inline(always)]
-    fn set_prev(&mut self, start: u32, in_use: bool) {
+    pub(crate) fn set_prev(&mut self, start: u32, in_use: bool) {
         let flag = Flags::PREV_IN_USE.bits();
         let tag = self.read(start, HEADER);
         self.write(start, HEADER, if in_use { tag | flag } else { tag & !flag });

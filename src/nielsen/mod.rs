@@ -152,7 +152,7 @@ pub trait Algorithm: sealed::Sealed {
 /// ```
 /// Blocks take 4 bytes more than asked for, or 8 with a pointer to the preceding block, and their
 /// lengths are multiples of 4 bytes, or of the alignment asked for up to 16. A greater alignment
-/// splits the gap below off. A heap has at most 8 GiB. Time: O(n) for n blocks, whatever is asked
+/// splits the gap below off. A heap has at most 4 GiB. Time: O(n) for n blocks, whatever is asked
 /// for, unless the algorithm promises better.
 ///
 /// ```
@@ -193,7 +193,7 @@ impl<A: Algorithm, S: Source, M: Meter> WordHeap<A, S, M> {
     /// source has no more. Takes no memory before the first allocation.
     ///
     /// # Panics
-    /// Unless `growth` is at least 64 bytes and below 8 GiB; in a `const`, at compile time.
+    /// Unless `growth` is at least 64 bytes and below 4 GiB; in a `const`, at compile time.
     #[must_use]
     pub const fn new(growth: usize, source: S, meter: M) -> Self {
         assert!(growth >= 64 && growth / WORD < MAX_WORDS as usize);
@@ -214,10 +214,23 @@ impl<A: Algorithm, S: Source, M: Meter> WordHeap<A, S, M> {
         (block.len - A::Fields::HEADER) as usize * WORD
     }
 
+    /// Words between the fields of a block and contents of this alignment. There is none but where
+    /// an algorithm cannot place the block itself, as buddies cannot.
+    fn gap(&self, block: Block, align: usize) -> u32 {
+        let first = self.words.address(block.start + A::Fields::HEADER);
+        ((first.wrapping_neg() & (align - 1)) / WORD) as u32
+    }
+
+    /// Puts the contents of a block that was just taken where their alignment wants them.
+    fn place(&mut self, block: Block, align: usize) -> NonNull<[u8]> {
+        self.words.set_gap::<A::Fields>(block.start, self.gap(block, align));
+        self.contents(block, align)
+    }
+
     /// Where the contents of a block that serves a request of this alignment lie.
     fn contents(&self, block: Block, align: usize) -> NonNull<[u8]> {
         let first = block.start + A::Fields::HEADER;
-        let gap = self.words.address(first).wrapping_neg() & (align - 1);
+        let gap = self.gap(block, align) as usize * WORD;
         debug_assert!(gap < Self::bytes(block));
         // SAFETY: a block of the request's length has room behind the gap; memory is not at
         // address 0.
@@ -284,7 +297,7 @@ unsafe impl<A: Algorithm, S: Source, M: Meter> Strategy for WordHeap<A, S, M> {
         };
         self.meter.served(Part::Fit);
         self.tally.allocated(layout.size(), Self::bytes(block));
-        Ok(self.contents(block, layout.align()))
+        Ok(self.place(block, layout.align()))
     }
 
     unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
@@ -313,7 +326,7 @@ unsafe impl<A: Algorithm, S: Source, M: Meter> Strategy for WordHeap<A, S, M> {
         self.meter.served(Part::Fit);
         let bytes = (Self::bytes(found), Self::bytes(resized));
         self.tally.resized((layout.size(), new_size), bytes);
-        Some(self.contents(resized, layout.align()))
+        Some(self.place(resized, layout.align()))
     }
 
     /// Walks the blocks below the one asked about, since an address alone does not tell whether a
@@ -328,7 +341,10 @@ unsafe impl<A: Algorithm, S: Source, M: Meter> Strategy for WordHeap<A, S, M> {
         let found = self.words.blocks().find(|(block, _)| block.start >= start);
         found.is_some_and(|(found, is_free)| {
             let serves = found.start == start && !is_free && A::serves(found, request);
-            serves && self.contents(found, layout.align()).cast() == block
+            let gap = self.gap(found, layout.align());
+            serves
+                && self.contents(found, layout.align()).cast() == block
+                && self.words.gap::<A::Fields>(start) == gap
         })
     }
 

@@ -26,8 +26,13 @@ pub(super) const ALIGN: usize = 4 * WORD;
 /// No block.
 pub(super) const NIL: u32 = u32::MAX;
 
-/// Words a memory may have: a length must fit 31 bits.
-pub(super) const MAX_WORDS: u32 = 1 << 31;
+/// Words a memory may have: a length must fit 30 bits.
+pub(super) const MAX_WORDS: u32 = 1 << 30;
+
+/// Flags beside a block's length: it is free; its contents start behind a gap.
+const FREE: u32 = 1;
+const GAP: u32 = 2;
+const FLAGS: u32 = 2;
 
 /// A block: its start and its length, in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,13 +169,13 @@ impl Words {
     /// The block that starts at `start`.
     #[inline(always)]
     pub(super) fn block(&self, start: u32) -> Block {
-        Block { start, len: self.read(start) >> 1 }
+        Block { start, len: self.read(start) >> FLAGS }
     }
 
     /// Whether the block that starts at `start` is free.
     #[inline(always)]
     pub(super) fn is_free(&self, start: u32) -> bool {
-        self.read(start) & 1 == 1
+        self.read(start) & FREE != 0
     }
 
     /// The free block that starts at `start`, if one does.
@@ -194,11 +199,24 @@ impl Words {
         }
     }
 
-    /// Changes whether a block is free, and nothing else.
+    /// Changes whether a block is free, and nothing else; its contents start without a gap.
     #[inline(always)]
     pub(super) fn mark(&mut self, block: Block, free: bool) {
         debug_assert!(block.len > 0 && block.len < MAX_WORDS);
-        self.write(block.start, block.len << 1 | u32::from(free));
+        self.write(block.start, block.len << FLAGS | if free { FREE } else { 0 });
+    }
+
+    /// The words between the fields of a block in use and its contents: kept in the first of them.
+    pub(super) fn gap<F: Fields>(&self, start: u32) -> u32 {
+        if self.read(start) & GAP == 0 { 0 } else { self.read(start + F::HEADER) }
+    }
+
+    /// Notes the gap of a block that was just [put](Self::put) to use.
+    pub(super) fn set_gap<F: Fields>(&mut self, start: u32, gap: u32) {
+        if gap > 0 {
+            self.write(start, self.read(start) | GAP);
+            self.write(start + F::HEADER, gap);
+        }
     }
 
     /// The start of the block before the one that starts at `start`; [`NIL`] for the first.

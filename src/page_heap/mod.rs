@@ -78,7 +78,7 @@ type Large = Heap<Good>;
 ///
 /// let layout = Layout::new::<[u64; 5]>();
 /// let block = heap.allocate(layout).expect("64 KiB hold 40 bytes");
-/// assert_eq!(block.len(), 40);
+/// assert!(block.len() >= 40);
 /// // SAFETY: the block was allocated above for this layout.
 /// unsafe { heap.deallocate(block.cast(), layout) };
 /// heap.audit().expect("every invariant holds");
