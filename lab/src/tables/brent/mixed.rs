@@ -199,8 +199,7 @@ pub(super) fn table_7_2(options: Options, progress: &Progress) -> anyhow::Result
         rows: rows.collect(),
         notes: vec![
             "E: bytes requested ÷ bytes held, bookkeeping included, sampled every second".into(),
-            "rows without our figures: not built yet (next-fit, buddies without tags), or not described (IBM)"
-                .into(),
+            "rows without our figures are only quoted".into(),
         ],
     };
     Ok(table.into())
