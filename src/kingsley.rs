@@ -176,13 +176,7 @@ impl<S: Source, M: Meter> Kingsley<S, M> {
 
     /// Every block in address order, as far as the tags make sense.
     fn blocks(&self) -> impl Iterator<Item = Block> {
-        let mut start = 1;
-        core::iter::from_fn(move || {
-            let block = (start < self.end).then(|| self.cells.block(start))?;
-            let sound = block.len.is_power_of_two() && block.len <= self.end - start;
-            start = block.end();
-            sound.then_some(block)
-        })
+        self.cells.blocks(self.end).take_while(|block| block.len.is_power_of_two())
     }
 }
 

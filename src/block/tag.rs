@@ -231,6 +231,28 @@ impl Cells {
         Block { start, len: self.tag(start).len() }
     }
 
+    /// Every block below `end` in address order, as far as the tags make sense.
+    pub(crate) fn blocks(&self, end: u32) -> impl Iterator<Item = Block> {
+        let mut start = 1;
+        core::iter::from_fn(move || {
+            let block = (start < end).then(|| self.block(start))?;
+            let sound = block.len > 0 && block.len <= end - start;
+            start = block.end();
+            sound.then_some(block)
+        })
+    }
+
+    /// The block in use whose contents lie at this address, of which its owner says so.
+    #[inline(always)]
+    pub(crate) fn block_at(&self, address: usize) -> Block {
+        let offset = address.wrapping_sub(self.origin().addr());
+        debug_assert!(self.cell_at(address).is_some(), "a block lies in the heap");
+        let block = self.block((offset / CELL) as u32);
+        debug_assert!(self.is_in_use(block.start), "the block is in use");
+        debug_assert!(self.prev_is_in_use(block.end()), "its neighbour knows that");
+        block
+    }
+
     /// Whether a block is in use. The one at `end` is.
     #[inline(always)]
     pub(crate) fn is_in_use(&self, start: u32) -> bool {

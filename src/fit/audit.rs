@@ -11,13 +11,7 @@ use crate::walk::{Span, SpanKind};
 impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
     /// Every block in address order, as far as the tags make sense.
     pub(super) fn blocks(&self) -> impl Iterator<Item = Block> {
-        let mut start = 1;
-        core::iter::from_fn(move || {
-            let block = (start < self.cells.end()).then(|| self.cells.block(start))?;
-            let sound = block.len > 0 && block.len <= self.cells.end() - start;
-            start = block.end();
-            sound.then_some(block)
-        })
+        self.cells.blocks(self.cells.end())
     }
 
     /// Calls `visit` for every span of the heap in address order.

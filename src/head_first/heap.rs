@@ -86,12 +86,7 @@ impl<O: Order, H: Halving, P: Policy> Heap<O, H, P> {
     /// The block in use whose contents lie at this address, of which its owner says so.
     #[inline(always)]
     pub(super) fn block_at(&self, address: usize) -> Block {
-        let offset = address.wrapping_sub(self.cells.origin().addr());
-        debug_assert!(self.cells.cell_at(address).is_some(), "a block lies in the heap");
-        let block = self.cells.block((offset / CELL) as u32);
-        debug_assert!(self.cells.is_in_use(block.start), "the block is in use");
-        debug_assert!(self.cells.prev_is_in_use(block.end()), "its neighbour knows that");
-        block
+        self.cells.block_at(address)
     }
 
     /// The block in use whose contents lie at this address, if one's do. Any address may be asked

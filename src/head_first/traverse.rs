@@ -18,13 +18,7 @@ pub struct Traverse;
 
 /// All blocks from the head on, as far as the tags make sense.
 pub(super) fn chain(cells: &Cells) -> impl Iterator<Item = Block> {
-    let mut start = 1;
-    core::iter::from_fn(move || {
-        let block = (start < cells.end()).then(|| cells.block(start))?;
-        let sound = block.len > 0 && block.len <= cells.end() - start;
-        start = block.end();
-        sound.then_some(block)
-    })
+    cells.blocks(cells.end())
 }
 
 /// Where in a block `len` cells at a multiple of `align` bytes start at the lowest, if they fit.

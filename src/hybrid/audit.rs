@@ -9,13 +9,7 @@ use crate::walk::{Span, SpanKind};
 impl Heap {
     /// Every block in address order, as far as the tags make sense.
     fn blocks(&self) -> impl Iterator<Item = Block> {
-        let mut start = 1;
-        core::iter::from_fn(move || {
-            let block = (start < self.top).then(|| self.cells.block(start))?;
-            let sound = block.len > 0 && block.len <= self.top - start;
-            start = block.end();
-            sound.then_some(block)
-        })
+        self.cells.blocks(self.top)
     }
 
     /// The block in use whose contents lie at this address, if one's do. Any address may be asked
