@@ -279,13 +279,18 @@ unsafe impl Source for Reserved {
 /// is touched takes memory.
 #[cfg(all(feature = "std", unix))]
 fn map_anonymous(bytes: usize) -> Result<NonNull<u8>, AllocError> {
+    // Memory that is not touched must not count; the BSDs without the flag never count it.
+    #[cfg(not(any(target_os = "freebsd", target_os = "dragonfly")))]
+    const UNCOUNTED: libc::c_int = libc::MAP_NORESERVE;
+    #[cfg(any(target_os = "freebsd", target_os = "dragonfly"))]
+    const UNCOUNTED: libc::c_int = 0;
     // SAFETY: a fresh anonymous mapping touches no memory in use.
     let base = unsafe {
         libc::mmap(
             core::ptr::null_mut(),
             bytes,
             libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | UNCOUNTED,
             -1,
             0,
         )

@@ -122,7 +122,6 @@ pub(super) unsafe fn deallocate(block: *mut u8) {
 /// # Safety
 /// The block is a mapping in use, at a multiple of `align`; if this succeeds only the block
 /// returned is used.
-#[cfg(target_os = "linux")]
 pub(super) unsafe fn resize(block: *mut u8, align: usize, new_size: usize) -> Option<NonNull<u8>> {
     let page = os::page_size();
     // SAFETY: the caller's promise; a mapping that moves keeps its contents, the header among them.

@@ -21,7 +21,8 @@
 //! quick lists, whoever allocated them, and go back to their heaps by the batch. No thread owns a
 //! heap, so a thread's end, or a block freed by another thread, is nothing special.
 //!
-//! On Linux. Elsewhere `Pagewise` compiles, and passes everything on to the system's allocator.
+//! On Linux. Elsewhere `Pagewise` compiles, and passes everything on to the system's allocator; so it
+//! does on Linux with `--cfg pagewise_elsewhere`, for a test of just that.
 //!
 //! Files, in the order they build on each other: `os`, `lock`, `tuning`, `space` (addresses),
 //! `heap` (what stands behind the lock), `quick` (the lists), `thread` and `registry`
@@ -30,30 +31,30 @@
 
 mod tuning;
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", not(pagewise_elsewhere))))]
 mod elsewhere;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
 mod face;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
 mod front;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
 mod gather;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
 mod heap;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
 mod lock;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
 mod mapping;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
 mod os;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
 mod quick;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
 mod registry;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
 mod space;
 mod stats;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
 mod thread;
 
 pub use self::stats::Stats;
@@ -62,6 +63,10 @@ pub use self::tuning::{HugePages, Tuning, TuningError};
 /// The allocator. All values of this type in a process share one heap; see [`Tuning`].
 #[derive(Debug)]
 pub struct Pagewise {
+    #[cfg_attr(
+        not(all(target_os = "linux", not(pagewise_elsewhere))),
+        allow(dead_code, reason = "what everything is passed on to cannot be tuned")
+    )]
     tuning: Tuning,
 }
 

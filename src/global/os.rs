@@ -68,7 +68,6 @@ pub(super) unsafe fn release(start: *mut u8, len: usize) {
 ///
 /// # Safety
 /// The mapping is one of [`allocate`], `len` bytes long, and known by nobody else if it moves.
-#[cfg(target_os = "linux")]
 pub(super) unsafe fn remap(
     start: *mut u8,
     len: usize,

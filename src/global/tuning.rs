@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
 use super::os;
 use crate::paged::{Config, ConfigError};
 use crate::sizemap::SizeMap;
@@ -127,7 +127,7 @@ impl Tuning {
     }
 
     /// As the environment overrides it.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
     pub(super) fn with_environment(mut self) -> Self {
         if let Some(delay) = os::variable(c"PAGEWISE_PURGE_DELAY") {
             self.purge_delay = u32::try_from(delay).unwrap_or(u32::MAX);
