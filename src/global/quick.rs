@@ -63,9 +63,10 @@ pub(super) struct List {
     class: u32,
 }
 
-/// The quick lists of a thread, at the head of the memory they take.
+/// The quick lists of a thread, at the head of the memory they take; whole words of eight bytes, also
+/// where pointers have four.
 #[derive(Debug)]
-#[repr(C)]
+#[repr(C, align(8))]
 pub(super) struct Lists {
     none: List,
     /// Where blocks come from.
