@@ -152,6 +152,26 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
         self.exchange(None, self.indexed(behind), meter);
     }
 
+    /// The block whose contents lie at this address, if the tags beside it say that it is in use: a
+    /// freed block is told from one in use, until its memory is used for something else. O(1).
+    #[inline]
+    pub(crate) fn known_at(&self, address: usize) -> Option<Block> {
+        let block = self.cells.block(self.cells.cell_at(address)?);
+        let sound = block.len > 0 && block.len <= self.cells.end() - block.start;
+        let in_use = |block: Block| {
+            self.cells.is_in_use(block.start) && self.cells.prev_is_in_use(block.end())
+        };
+        (sound && in_use(block)).then_some(block)
+    }
+
+    /// As [`release`](Self::release); its header, which may lie within free memory then, says that
+    /// the block is not in use.
+    #[inline]
+    pub(crate) fn release_known<M: Meter>(&mut self, block: Block, meter: &M) {
+        self.cells.set_in_use(block.start, false);
+        R::release(self, block, meter);
+    }
+
     /// Frees a block in use: a change of the index, now or when memory is scarce.
     #[inline(always)]
     pub(crate) fn release<M: Meter>(&mut self, block: Block, meter: &M) {

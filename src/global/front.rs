@@ -274,10 +274,7 @@ unsafe fn resize(block: *mut u8, align: usize, new_size: usize) -> Option<NonNul
 /// Gives all free memory back to the system, but what is on other threads' quick lists.
 pub(super) fn purge() {
     let _errno = KeepErrno::new();
-    let lists = thread::lists();
-    quick::for_each(|offset| {
-        // SAFETY: the lists are this thread's, and hold free blocks of their class.
-        unsafe { quick::flush(lists, offset, true) };
-    });
+    registry::adopt_orphans();
+    thread::give_back(thread::lists());
     registry::heaps().for_each(|heap| heap.with(State::purge));
 }

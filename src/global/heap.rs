@@ -191,9 +191,8 @@ impl State {
     /// It was [allocated](Self::allocate) here, and is freed once.
     pub(super) unsafe fn deallocate(&mut self, block: NonNull<u8>) {
         // SAFETY: the caller's promise.
-        unsafe {
-            let layout = self.layout_of(block);
-            self.engine.deallocate(block, layout);
+        if unsafe { self.engine.free_tagged(block) }.is_err() {
+            os::stop(b"pagewise: a block was freed twice, or is none\n");
         }
         self.shrunk();
     }
@@ -227,6 +226,9 @@ impl State {
     /// # Safety
     /// The block is in use.
     pub(super) unsafe fn len_of(&self, block: NonNull<u8>) -> usize {
+        if !self.engine.is_tagged_in_use(block) {
+            os::stop(b"pagewise: a block was resized or measured that is free, or is none\n");
+        }
         // SAFETY: passed on.
         unsafe { self.engine.block_size(block) }
     }

@@ -132,6 +132,15 @@ pub(super) fn for_each_resident(start: *mut u8, len: usize, visit: &mut dyn FnMu
     }
 }
 
+/// Whether there is memory at an address, be it of this allocator or not.
+pub(super) fn is_mapped(address: *mut u8) -> bool {
+    let page = page_size();
+    let mut state = 0u8;
+    let start = address.with_addr(address.addr() & !(page - 1));
+    // SAFETY: there is a state for the one page asked about.
+    unsafe { libc::mincore(start.cast(), page, (&raw mut state).cast()) == 0 }
+}
+
 /// Milliseconds of a clock that never goes back.
 pub(super) fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

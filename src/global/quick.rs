@@ -14,8 +14,8 @@
 
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, compiler_fence};
 
 use super::heap::Heap;
 use super::os;
@@ -51,7 +51,9 @@ pub(super) fn gone() -> *mut Lists {
 }
 
 /// A quick list; its blocks follow it. Only its thread changes it; others read `count` for
-/// statistics.
+/// statistics. The child of a fork, where its thread is no more, takes what is counted: so a block is
+/// written before it is counted, and uncounted before it is used. What is forked is what the thread
+/// had written up to some point of its program, so it is enough that the compiler keeps that order.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct List {
@@ -173,6 +175,7 @@ pub(super) unsafe fn pop(lists: *mut Lists, offset: u16) -> Option<NonNull<u8>> 
     unsafe {
         let left = (*list).count.load(Relaxed).checked_sub(1)?;
         (*list).count.store(left, Relaxed);
+        compiler_fence(Release);
         Some(blocks(list).add(left as usize).read().assume_init())
     }
 }
@@ -191,6 +194,7 @@ pub(super) unsafe fn push(lists: *mut Lists, offset: u16, block: NonNull<u8>) ->
             return false;
         }
         blocks(list).add(count as usize).write(MaybeUninit::new(block));
+        compiler_fence(Release);
         (*list).count.store(count + 1, Relaxed);
         true
     }
@@ -235,12 +239,14 @@ pub(super) unsafe fn refill(lists: *mut Lists, offset: u16, heap: &Heap) -> bool
         let room = core::slice::from_raw_parts_mut(blocks(list), half);
         let count = heap.take((*list).class, offset, room);
         room[..count].reverse();
+        compiler_fence(Release);
         (*list).count.store(count as u32, Relaxed);
         count > 0
     }
 }
 
-/// Puts the older half of a list's blocks, or all of them, back to their heaps.
+/// Puts the older half of a list's blocks, or all of them, back to their heaps. The list is empty
+/// meanwhile: the child of a fork must not find blocks on it that are in their heaps already.
 ///
 /// # Safety
 /// As for [`pop`].
@@ -250,8 +256,11 @@ pub(super) unsafe fn flush(lists: *mut Lists, offset: u16, all: bool) {
     unsafe {
         let count = (*list).count.load(Relaxed) as usize;
         let older = if all { count } else { count.div_ceil(2) };
+        (*list).count.store(0, Relaxed);
+        compiler_fence(Release);
         Heap::put(core::slice::from_raw_parts_mut(blocks(list).cast(), older));
         ptr::copy(blocks(list).add(older), blocks(list), count - older);
+        compiler_fence(Release);
         (*list).count.store((count - older) as u32, Relaxed);
     }
 }

@@ -88,6 +88,18 @@ pub(super) fn enter(tuning: &Tuning) -> Option<NonNull<Lists>> {
     })
 }
 
+/// Whether lists of threads that the child of a fork lacks may have blocks.
+static ORPHANS: AtomicBool = AtomicBool::new(false);
+
+/// Puts the blocks back that were on the lists of threads which the fork left behind.
+#[inline]
+pub(super) fn adopt_orphans() {
+    if ORPHANS.load(Relaxed) && ORPHANS.swap(false, Relaxed) {
+        // The spare lists are nobody's while the lock is held.
+        REGISTRY.with(|registry| registry.spares().for_each(thread::give_back));
+    }
+}
+
 /// Takes the lists of a thread that ends; they are empty.
 pub(super) fn leave(lists: &'static Lists) {
     lists.heap().threads.fetch_sub(1, Relaxed);
@@ -108,7 +120,7 @@ pub(super) fn opened() {
     if DONE.swap(true, Relaxed) {
         return;
     }
-    // SAFETY: the handlers touch nothing but the locks.
+    // SAFETY: the handlers touch nothing but what the locks protect.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
     gather::opened();
 }
@@ -151,7 +163,35 @@ impl Registry {
         another.then(|| self.open_heap()).flatten().unwrap_or(heap)
     }
 
-    /// Empty lists.
+    /// The lists whose threads have ended.
+    fn spares(&self) -> impl Iterator<Item = *mut Lists> {
+        let mut next = self.spare;
+        core::iter::from_fn(move || {
+            let lists = next;
+            // SAFETY: lists are never given up.
+            next = unsafe { lists.as_ref()? }.next_spare.load(Relaxed);
+            Some(lists)
+        })
+    }
+
+    /// Makes the lists of all threads but the calling one spare.
+    fn abandon_others(&mut self) {
+        let own = thread::lists();
+        self.spare = ptr::null_mut();
+        heaps().for_each(|heap| heap.threads.store(0, Relaxed));
+        for lists in all_lists() {
+            // SAFETY: as above.
+            let known = unsafe { &*lists };
+            if lists == own {
+                known.heap().threads.store(1, Relaxed);
+            } else {
+                known.next_spare.store(self.spare, Relaxed);
+                self.spare = lists;
+            }
+        }
+    }
+
+    /// Lists for a thread: empty, but for those of a thread that a fork left behind.
     fn lists(&mut self) -> Option<NonNull<Lists>> {
         if let Some(lists) = NonNull::new(self.spare) {
             // SAFETY: lists are never given up.
@@ -166,8 +206,7 @@ impl Registry {
     }
 }
 
-/// Before a fork all locks are taken, so that what they protect is whole in the child. Blocks on
-/// the quick lists of the threads that the child lacks stay in use there.
+/// Before a fork all locks are taken, so that what they protect is whole in the child.
 extern "C" fn before_fork() {
     REGISTRY.lock();
     heaps().for_each(Heap::lock);
@@ -182,8 +221,17 @@ extern "C" fn in_parent() {
     unsafe { REGISTRY.unlock() };
 }
 
+/// In the child there is one thread. The others' lists are spare; their blocks go back when the
+/// child next needs the allocator's slow path, if it does: many a child only executes a program.
+///
+/// A list is changed without a lock, so the others may have been at it. What the child sees of
+/// another thread's memory is what that had written up to some point of its program. A block is
+/// written before it is counted, and uncounted before it is used or put back, so whatever is
+/// counted is free; what was on its way at that moment, a few blocks, stays in use in the child.
 extern "C" fn in_child() {
     in_parent();
+    REGISTRY.with(Registry::abandon_others);
+    ORPHANS.store(true, Relaxed);
 }
 
 /// Called with its lists when a thread ends.

@@ -114,6 +114,7 @@ pub(super) struct Caller {
 /// The calling thread, which has its quick lists afterwards, if it is not about to end. `None` if
 /// there is no memory.
 pub(super) fn enter(tuning: &Tuning) -> Option<Caller> {
+    registry::adopt_orphans();
     let current = lists();
     if current == quick::gone() {
         return Some(Caller { lists: None, heap: registry::heaps().next()? });
@@ -141,10 +142,15 @@ fn first(tuning: &Tuning) -> Option<NonNull<Lists>> {
 /// The calling thread ends: what is on its lists goes back.
 pub(super) fn ended(lists: *mut Lists) {
     place::set(quick::gone());
-    quick::for_each(|offset| {
-        // SAFETY: the lists are this thread's, and hold free blocks of their class.
-        unsafe { quick::flush(lists, offset, true) };
-    });
+    give_back(lists);
     // SAFETY: lists are never given up.
     registry::leave(unsafe { &*lists });
+}
+
+/// Puts back what is on lists that are the calling thread's, or nobody's.
+pub(super) fn give_back(lists: *mut Lists) {
+    quick::for_each(|offset| {
+        // SAFETY: nobody else uses the lists, which hold free blocks of their class.
+        unsafe { quick::flush(lists, offset, true) };
+    });
 }

@@ -127,6 +127,28 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
         }
     }
 
+    /// Whether a block larger than those of pages is in use, as far as the tags beside it tell: one
+    /// that was freed is known until its memory is used for something else. Any address may be asked
+    /// for. O(1).
+    #[must_use]
+    pub fn is_tagged_in_use(&self, block: NonNull<u8>) -> bool {
+        self.pages.page_at(block).is_none() && self.pages.tagged_at(block).is_some()
+    }
+
+    /// Frees a block larger than those of pages, of which all was requested. O(1).
+    ///
+    /// # Errors
+    /// The block, if it [is not in use](Self::is_tagged_in_use); nothing is changed.
+    ///
+    /// # Safety
+    /// The block was allocated here and, as far as that is not noticed, not freed since.
+    pub unsafe fn free_tagged(&mut self, block: NonNull<u8>) -> Result<(), NonNull<u8>> {
+        if self.pages.page_at(block).is_some() {
+            return Err(block);
+        }
+        self.pages.free_tagged(block).ok_or(block)
+    }
+
     /// Builds the size classes, for which the first allocation would otherwise take memory.
     ///
     /// # Errors

@@ -356,6 +356,21 @@ impl<S: Source, M: Meter> Pages<S, M> {
         self.tally.freed(requested, Large::bytes(found.len));
     }
 
+    /// The block of the heap below at this address, if its tags say that it is in use.
+    pub(super) fn tagged_at(&self, block: NonNull<u8>) -> Option<Block> {
+        self.heap.known_at(block.addr().get())
+    }
+
+    /// Frees a block of the heap below, if its tags say that it is in use, and has them say that it
+    /// is not.
+    pub(super) fn free_tagged(&mut self, block: NonNull<u8>) -> Option<()> {
+        let found = self.tagged_at(block)?;
+        self.heap.release_known(found, &self.meter);
+        self.meter.served(Part::Fit);
+        self.tally.freed(Large::bytes(found.len), Large::bytes(found.len));
+        Some(())
+    }
+
     /// Resizes a block of the heap below in place; its lengths before and after, in bytes.
     pub(super) fn resize_large(
         &mut self,

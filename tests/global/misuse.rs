@@ -34,6 +34,60 @@ fn freed_twice() {
     ALLOCATOR.purge();
 }
 
+/// Frees a block of this many bytes twice, between two others of which `freed` go before it.
+fn free_twice(size: usize, freed: [bool; 2]) {
+    // SAFETY: the second free is the misuse to be noticed.
+    unsafe {
+        let blocks = [(); 5].map(|()| ALLOCATOR.allocate(size));
+        for (index, freed) in [1, 3].into_iter().zip(freed) {
+            if freed {
+                ALLOCATOR.free(blocks[index]);
+            }
+        }
+        ALLOCATOR.free(blocks[2]);
+        ALLOCATOR.free(blocks[2]);
+    }
+}
+
+macro_rules! freed_twice {
+    ($($test:ident: $alone:ident, $size:expr, $freed:expr, $message:literal;)*) => {$(
+        #[test]
+        fn $test() {
+            stops(concat!("misuse::", stringify!($alone)), $message);
+        }
+
+        #[test]
+        #[ignore = "in a process of its own, which it stops"]
+        fn $alone() {
+            free_twice($size, $freed);
+        }
+    )*};
+}
+
+freed_twice! {
+    a_large_block_freed_twice: large, 50_000, [false, false], "pagewise: a block was freed twice";
+    a_large_block_above_a_free_one: large_above, 50_000, [true, false], "pagewise: a block was freed twice";
+    a_large_block_below_a_free_one: large_below, 50_000, [false, true], "pagewise: a block was freed twice";
+    a_large_block_between_free_ones: large_between, 3 << 20, [true, true], "pagewise: a block was freed twice";
+    a_mapping_freed_twice: mapping, 40 << 20, [false, false], "that is no block in use";
+}
+
+#[test]
+fn a_free_block_resized_stops_the_process() {
+    stops("misuse::resized", "pagewise: a block was resized or measured that is free");
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn resized() {
+    // SAFETY: the last is the misuse to be noticed.
+    unsafe {
+        let blocks = [(); 3].map(|()| ALLOCATOR.allocate(50_000));
+        ALLOCATOR.free(blocks[1]);
+        let _ = ALLOCATOR.reallocate(blocks[1], 100_000);
+    }
+}
+
 #[test]
 fn a_foreign_pointer_stops_the_process() {
     stops("misuse::foreign", "pagewise: a pointer was freed or resized that is no block in use");
@@ -43,6 +97,6 @@ fn a_foreign_pointer_stops_the_process() {
 #[ignore = "in a process of its own, which it stops"]
 fn foreign() {
     let mut words = [0u128; 16];
-    // SAFETY: the misuse to be noticed; the memory before the address can be read.
+    // SAFETY: the misuse to be noticed.
     unsafe { ALLOCATOR.free((&raw mut words[8]).cast()) };
 }
