@@ -24,14 +24,20 @@
 //! right there is beside it. Deviations from the paper, which has no `realloc`: a block below the
 //! area grows in place by a bump.
 //!
+//! Two more policies are ours, each over any of these. They keep small blocks out of large memory,
+//! which is why lazy fits need more of it (docs/lazy.md): the area is no more than some bytes of the
+//! free block that was found ([`Bounded`]), or never the wilderness ([`Sparing`]).
+//!
 //! Invariants: the area is a block whose header says in use; beside one that is [`Joining`] or
-//! [`Releasing`] nothing is free, unless joining is deferred.
+//! [`Releasing`] nothing is free, unless joining is deferred, but what a [`Bounded`] one left above.
+
+use core::marker::PhantomData;
 
 use super::heap::Heap;
 use super::policy::Policy;
 use super::reclaim::Reclaim;
 use super::sealed;
-use crate::block::tag::Block;
+use crate::block::tag::{Block, CELL};
 use crate::meter::Meter;
 use crate::strategy::Fault;
 
@@ -45,6 +51,14 @@ pub trait Area: sealed::Sealed {
     #[doc(hidden)]
     #[allow(private_interfaces, reason = "the trait is sealed; this is for this crate")]
     const BESIDE: Beside;
+
+    /// The most cells of a free block that become the area, if a request does not need more.
+    #[doc(hidden)]
+    const MOST: u32 = u32::MAX;
+
+    /// Whether the wilderness is never the area.
+    #[doc(hidden)]
+    const SPARES_WILDERNESS: bool = false;
 }
 
 /// What a block does that is freed beside the area.
@@ -87,6 +101,37 @@ areas! {
     Apart: true, Apart;
     Joining: true, Joins;
     Releasing: true, Releases;
+}
+
+/// An area of which no more than `BYTES`, a multiple of 16, are ahead of the allocation pointer when
+/// it is new; the rest of the free block stays free.
+#[derive(Debug)]
+pub struct Bounded<A, const BYTES: usize>(PhantomData<A>);
+
+/// An area that is never the wilderness: what is cut from that is cut as the conventional fits do.
+#[derive(Debug)]
+pub struct Sparing<A>(PhantomData<A>);
+
+impl<A, const BYTES: usize> sealed::Sealed for Bounded<A, BYTES> {}
+impl<A> sealed::Sealed for Sparing<A> {}
+
+#[allow(private_interfaces, reason = "the trait is sealed; this is for this crate")]
+impl<A: Area, const BYTES: usize> Area for Bounded<A, BYTES> {
+    const LAZY: bool = A::LAZY;
+    const BESIDE: Beside = A::BESIDE;
+    const MOST: u32 = {
+        assert!(BYTES > 0 && BYTES.is_multiple_of(CELL) && BYTES / CELL < u32::MAX as usize);
+        (BYTES / CELL) as u32
+    };
+    const SPARES_WILDERNESS: bool = A::SPARES_WILDERNESS;
+}
+
+#[allow(private_interfaces, reason = "the trait is sealed; this is for this crate")]
+impl<A: Area> Area for Sparing<A> {
+    const LAZY: bool = A::LAZY;
+    const BESIDE: Beside = A::BESIDE;
+    const MOST: u32 = A::MOST;
+    const SPARES_WILDERNESS: bool = true;
 }
 
 impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
@@ -135,12 +180,24 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
         }
     }
 
-    /// Makes a free block the area.
-    pub(super) fn renew_area<M: Meter>(&mut self, block: Block, meter: &M) {
+    /// Whether a free block may become the area.
+    #[inline(always)]
+    pub(super) fn serves_as_area(&self, block: Block) -> bool {
+        A::LAZY && !(A::SPARES_WILDERNESS && block.end() == self.cells.end())
+    }
+
+    /// Makes a free block the area, or its lower part, to `end` at least.
+    pub(super) fn renew_area<M: Meter>(&mut self, block: Block, end: u32, meter: &M) {
+        let len = A::MOST.max(end - block.start).min(block.len);
+        let rest = Block { start: block.start + len, len: block.len - len };
         let prev_in_use = self.cells.prev_is_in_use(block.start);
-        self.exchange(self.indexed(block), None, meter);
-        self.cells.put_in_use(block, prev_in_use);
-        self.area = block;
+        let indexed = self.indexed(block);
+        self.area = Block { start: block.start, len };
+        if rest.len > 0 {
+            self.cells.put_free(rest, true);
+        }
+        self.cells.put_in_use(self.area, prev_in_use);
+        self.exchange(indexed, self.indexed(rest), meter);
     }
 
     /// Whether a block lies right below the allocation pointer or right above the bound pointer.
@@ -202,7 +259,9 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
             return Ok(());
         }
         let at = cells.contents(area.start).addr();
-        let alone = cells.prev_is_in_use(area.start) && self.free_above(area.end()).is_none();
+        let bounded = A::MOST < u32::MAX;
+        let above = if bounded { None } else { self.free_above(area.end()) };
+        let alone = cells.prev_is_in_use(area.start) && above.is_none();
         Fault::unless(alone, "nothing beside the free-space area is free", at)
     }
 }

@@ -118,8 +118,8 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
             Some(found) => found,
             None => self.search_further(len, align, source, meter)?,
         };
-        if A::LAZY {
-            self.renew_area(block, meter);
+        if self.serves_as_area(block) {
+            self.renew_area(block, start + len, meter);
             self.use_area(start, len, meter);
             return Ok(start);
         }

@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | [`Policy`] | which free block is taken | the table below |
 //! | [`Reclaim`] | when a freed block is free memory, joined with its neighbours | [`Immediate`], [`Deferred`], [`Collected`] |
-//! | [`Area`] | whether requests are first served from a free-space area (lazy fits) | [`NoArea`], [`Apart`], [`Joining`], [`Releasing`] |
+//! | [`Area`] | whether requests are first served from a free-space area (lazy fits) | [`NoArea`], [`Apart`], [`Joining`], [`Releasing`]; over them [`Bounded`], [`Sparing`] |
 //!
 //! | strategy | takes | policy | time |
 //! |---|---|---|---|
@@ -52,7 +52,7 @@ mod unsorted;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-pub use self::area::{Apart, Area, Joining, NoArea, Releasing};
+pub use self::area::{Apart, Area, Bounded, Joining, NoArea, Releasing, Sparing};
 pub use self::bins::{Best, Bins, Choice, Largest, Smallest, Worst};
 pub use self::good::Good;
 use self::heap::Heap;

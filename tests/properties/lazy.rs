@@ -1,7 +1,7 @@
 //! Lazy fits (Chung & Moon): every variant over every fit, with frees at once and collected.
 
 use pagewise::catalogue::{LazyBestFit, LazyFirstFit, LazyWorstFit};
-use pagewise::fit::{Apart, Collected, Deferred, Joining, NoArea, Releasing};
+use pagewise::fit::{Apart, Bounded, Collected, Deferred, Joining, NoArea, Releasing, Sparing};
 
 strategies! {
     InBand;
@@ -14,6 +14,15 @@ strategies! {
     lb: true, |config, source| LazyBestFit::<Apart, _>::new(config.page_size, source, ());
     lbb: true, |config, source| LazyBestFit::<Joining, _>::new(config.page_size, source, ());
     lbl: true, |config, source| LazyBestFit::<Releasing, _>::new(config.page_size, source, ());
+    lfl_bounded: true, |config, source| {
+        LazyFirstFit::<Bounded<Releasing, 256>, _>::new(config.page_size, source, ())
+    };
+    lbb_bounded: true, |config, source| {
+        LazyBestFit::<Bounded<Joining, 64>, _>::new(config.page_size, source, ())
+    };
+    lfl_sparing: true, |config, source| {
+        LazyFirstFit::<Sparing<Releasing>, _>::new(config.page_size, source, ())
+    };
     // With as little growth as will do, every allocation meets the end of the heap.
     lfb_growing_by_cells: true, |config, source| {
         LazyFirstFit::<Joining, _>::new(config.unit.max(16), source, ())
@@ -32,6 +41,9 @@ strategies! {
     };
     lbb_collected: true, |config, source| {
         LazyBestFit::<Joining, _, (), Collected>::new(config.page_size, source, ())
+    };
+    lfb_bounded_deferred: true, |config, source| {
+        LazyFirstFit::<Sparing<Bounded<Joining, 256>>, _, (), Deferred>::new(config.page_size, source, ())
     };
     lfb_deferred: true, |config, source| {
         LazyFirstFit::<Joining, _, (), Deferred>::new(config.page_size, source, ())

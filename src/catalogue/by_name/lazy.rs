@@ -3,8 +3,11 @@
 
 use super::Entry;
 use crate::catalogue::{LazyBestFit, LazyFirstFit, LazyWorstFit};
-use crate::fit::{Apart, Collected, Immediate, Joining, NoArea, Releasing};
+use crate::fit::{Apart, Bounded, Collected, Immediate, Joining, NoArea, Releasing};
 use crate::source::Reserved;
+
+/// An area small enough for LFL to fragment as F does.
+type Bounded256 = Bounded<Releasing, 256>;
 
 /// A row for a fit, lazy or not.
 macro_rules! lazy {
@@ -64,6 +67,15 @@ pub(super) const ENTRIES: &[Entry] = &[
             "Chung & Moon Table 1",
             LazyFirstFit<Releasing, Immediate>,
             "lazy first fit; a block freed beside the area is joined with it, and both are free"
+        )
+    },
+    Entry {
+        linear: true,
+        ..lazy!(
+            "LFL (BOUNDED)",
+            "ours, after Chung & Moon",
+            LazyFirstFit<Bounded256, Immediate>,
+            "LFL; the area is 256 bytes of a free block, so that large ones stay whole"
         )
     },
     lazy!(

@@ -149,6 +149,31 @@ fn lfl_gives_the_area_back_with_what_is_freed_beside_it() {
 }
 
 #[test]
+fn a_bounded_area_is_the_lower_part_of_a_free_block() {
+    let (mut heap, holes) = holes::<Bounded<Releasing, 128>>(&[1_020]);
+    // The wilderness's lower 128 bytes are the area, and 16 of them are used.
+    allocate(&mut heap, 108);
+    let first = allocate(&mut heap, 12);
+    assert_eq!(first, holes[0]);
+    heap.audit().unwrap();
+    let start = first.addr().get();
+    let (area, rest) = ((start + 16, 108), (start + 128, 1_020 - 128));
+    assert_eq!(free_blocks(&heap)[..2], [area, rest]);
+    assert_eq!(allocate(&mut heap, 300).addr().get(), start + 16, "joined, they serve more");
+    heap.audit().unwrap();
+}
+
+#[test]
+fn a_sparing_area_is_never_the_wilderness() {
+    let (mut heap, holes) = holes::<Sparing<Apart>>(&[124]);
+    let wilderness = holes[0].addr().get() + 128 + 16;
+    assert_eq!(allocate(&mut heap, 2_000).addr().get(), wilderness, "cut from it");
+    assert_eq!(allocate(&mut heap, 12), holes[0], "the hole is the area");
+    assert_eq!(allocate(&mut heap, 12).addr().get(), holes[0].addr().get() + 16);
+    heap.audit().unwrap();
+}
+
+#[test]
 fn an_aligned_request_is_bumped_and_its_gap_is_free() {
     let mut heap = heap::<Best, Immediate, Joining>();
     let first = allocate(&mut heap, 12);

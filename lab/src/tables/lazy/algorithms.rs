@@ -1,8 +1,9 @@
-//! The paper's algorithms by its abbreviations (its Table 1), and those of best fit beside them.
+//! The paper's algorithms by its abbreviations (its Table 1), those of best fit beside them, and two
+//! in which a cause of fragmentation is switched off.
 
 use pagewise::Strategy;
 use pagewise::catalogue::{LazyBestFit, LazyFirstFit, LazyWorstFit};
-use pagewise::fit::{Apart, Collected, Immediate, Joining, NoArea, Releasing};
+use pagewise::fit::{Apart, Bounded, Collected, Immediate, Joining, NoArea, Releasing, Sparing};
 use pagewise::source::Reserved;
 
 use super::simulate::Shares;
@@ -59,11 +60,18 @@ macro_rules! algorithm {
     };
 }
 
-pub(super) static ALGORITHMS: [Algorithm; 12] = [
+/// LFL with as little in its area as makes it fragment as F does.
+type BoundedLfl = Bounded<Releasing, 256>;
+/// LFL whose area is never the wilderness.
+type SparingLfl = Sparing<Releasing>;
+
+pub(super) static ALGORITHMS: [Algorithm; 14] = [
     algorithm!("F" of "F", LazyFirstFit<NoArea>, and collected),
     algorithm!("LF" of "F", LazyFirstFit<Apart>, and collected),
     algorithm!("LFB" of "F", LazyFirstFit<Joining>),
     algorithm!("LFL" of "F", LazyFirstFit<Releasing>),
+    algorithm!("LFL, 256 B" of "F", LazyFirstFit<BoundedLfl>),
+    algorithm!("LFL, spared" of "F", LazyFirstFit<SparingLfl>),
     algorithm!("W" of "W", LazyWorstFit<NoArea>, and collected),
     algorithm!("LW" of "W", LazyWorstFit<Apart>, and collected),
     algorithm!("LWB" of "W", LazyWorstFit<Joining>),
