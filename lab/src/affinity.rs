@@ -14,9 +14,9 @@ pub(crate) struct Pinned {
 
 #[cfg(target_os = "linux")]
 impl Pinned {
-    /// Pins the calling thread to the last of the CPUs it may use: the first tend to serve
-    /// interrupts.
-    pub(crate) fn to_one_cpu() -> Self {
+    /// Pins the calling thread to the one of the CPUs it may use that is `place` before the last,
+    /// going round: the first tend to serve interrupts.
+    pub(crate) fn to_cpu(place: usize) -> Self {
         let size = mem::size_of::<libc::cpu_set_t>();
         // SAFETY: all-zero bits are the empty set; the calls read and write sets of the size they
         // are told, and CPU numbers stay below what a set holds.
@@ -26,9 +26,12 @@ impl Pinned {
                 return Self { before: None };
             }
             let cpus = (0..libc::CPU_SETSIZE as usize).rev();
-            let last = cpus.into_iter().find(|&cpu| libc::CPU_ISSET(cpu, &allowed));
+            let cpus: Vec<_> = cpus.filter(|&cpu| libc::CPU_ISSET(cpu, &allowed)).collect();
+            let Some(&cpu) = cpus.get(place % cpus.len().max(1)) else {
+                return Self { before: None };
+            };
             let mut one: libc::cpu_set_t = mem::zeroed();
-            libc::CPU_SET(last.unwrap_or(0), &mut one);
+            libc::CPU_SET(cpu, &mut one);
             let pinned = libc::sched_setaffinity(0, size, &one) == 0;
             Self { before: pinned.then_some(allowed) }
         }
@@ -48,7 +51,14 @@ impl Drop for Pinned {
 #[cfg(not(target_os = "linux"))]
 impl Pinned {
     /// Does nothing here.
-    pub(crate) fn to_one_cpu() -> Self {
+    pub(crate) fn to_cpu(_: usize) -> Self {
         Self {}
+    }
+}
+
+impl Pinned {
+    /// Pins the calling thread, and what it starts, to one CPU.
+    pub(crate) fn to_one_cpu() -> Self {
+        Self::to_cpu(0)
     }
 }

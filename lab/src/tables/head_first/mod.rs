@@ -12,7 +12,6 @@ use anyhow::Context;
 
 use super::table::Table;
 use crate::error::Usage;
-use crate::progress::Progress;
 
 /// Hakarsa 2024: best fit with space-fitting, head-first and not
 #[derive(Debug, clap::Args)]
@@ -71,7 +70,7 @@ enum Make {
     /// From the runs that all such tables share.
     FromRuns(fn(&random::Runs) -> Table),
     /// By counting items visited.
-    Metered(fn(Options, &Progress) -> anyhow::Result<Table>),
+    Metered(fn(Options) -> anyhow::Result<Table>),
     /// From runs in which deallocations are not held back.
     InOrder(fn(&random::Runs) -> Table),
 }
@@ -129,12 +128,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Make::InOrder(make) => Ok(make(
                 in_order.get_or_insert_with(|| random::Runs::new(script::Order::AsDrawn, options)),
             )),
-            Make::Metered(make) => {
-                let progress = Progress::new(random::METERED);
-                let table = make(options, &progress);
-                progress.finish();
-                table
-            }
+            Make::Metered(make) => make(options),
         };
         let table = table.with_context(|| format!("table {}", experiment.number))?;
         if args.json {

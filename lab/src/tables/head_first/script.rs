@@ -9,6 +9,7 @@ use pagewise::{Freed, Strategy};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::affinity::Pinned;
 use crate::brent::resident::cpu_seconds;
 
 /// The largest request, bytes.
@@ -154,6 +155,7 @@ impl Performance<'_> {
 
 /// Performs a script on a heap, by so many threads that share it under one lock. A thread takes the
 /// next request when it has the lock, so that the outcome is the same for any number of threads.
+/// Threads are spread over the CPUs and stay there.
 pub(super) fn perform(
     script: &Script,
     strategy: Box<dyn Strategy + Send + '_>,
@@ -187,7 +189,8 @@ fn alone<'s>(mut heap: Performance<'s>, phase: &[Request]) -> (f64, Performance<
 fn shared<'s>(heap: Performance<'s>, phase: &[Request], threads: usize) -> (f64, Performance<'s>) {
     let heap = Mutex::new(heap);
     let ready = Barrier::new(threads);
-    let perform = || {
+    let perform = |place| {
+        let _pinned = Pinned::to_cpu(place);
         ready.wait();
         let start = cpu_seconds();
         // Locked for each request anew.
@@ -195,7 +198,8 @@ fn shared<'s>(heap: Performance<'s>, phase: &[Request], threads: usize) -> (f64,
         cpu_seconds() - start
     };
     let seconds = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(perform)).collect();
+        let threads: Vec<_> =
+            (0..threads).map(|place| scope.spawn(move || perform(place))).collect();
         threads.into_iter().filter_map(|thread| thread.join().ok()).sum()
     });
     (seconds, heap.into_inner().unwrap_or_else(PoisonError::into_inner))

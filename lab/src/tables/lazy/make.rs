@@ -30,7 +30,7 @@ pub(super) fn tables(number: &'static str, programs: &[Program]) -> Vec<Table> {
             let columns: Vec<_> = of_fit(letter).collect();
             let title = format!("fragmentation in the explicit case, {name}");
             let mut made = of(&title, Setting::Explicit, fragmentation, &columns);
-            made.notes.extend((3..columns.len()).map(|column| near(&made, column)));
+            made.notes = (3..columns.len()).map(|column| near(&made, column)).collect();
             made
         }),
         "3" => by_fit(&|letter, name| {
