@@ -120,7 +120,7 @@ pub(super) fn offset_aligned(size: usize, align: usize, page_size: usize) -> u16
     while wanted <= SMALL_MAX && align <= page_size {
         let list = offset(wanted);
         let class = SIZES[wanted.div_ceil(UNIT)].load(Relaxed) as usize;
-        if list == 0 || class.is_multiple_of(align) {
+        if list == 0 || class & (align - 1) == 0 {
             return list;
         }
         wanted = (class + 1).next_multiple_of(align);
@@ -238,7 +238,6 @@ pub(super) unsafe fn refill(lists: *mut Lists, offset: u16, heap: &Heap) -> bool
         let half = (*list).capacity as usize / 2;
         let room = core::slice::from_raw_parts_mut(blocks(list), half);
         let count = heap.take((*list).class, offset, room);
-        room[..count].reverse();
         compiler_fence(Release);
         (*list).count.store(count as u32, Relaxed);
         count > 0

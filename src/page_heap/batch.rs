@@ -44,34 +44,46 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     }
 
     /// Takes blocks of a class, as many as `blocks` has room for, or fewer if memory is exhausted;
-    /// returns how many. They may be freed one by one with [`Layout`]s of the class's size, or at
-    /// once with [`free_batch`](Self::free_batch). O(blocks).
+    /// returns how many: so many at the head of `blocks`, mostly the lowest last, as a stack is
+    /// filled of which the lowest is to be popped first. They may be freed one by one with
+    /// [`Layout`]s of the class's size, or at once with [`free_batch`](Self::free_batch).
+    ///
+    /// `from_page` is told the base of each page before blocks are taken from it for the first time
+    /// since it belongs to the class, or more often. O(blocks).
     ///
     /// # Panics
     /// If there is no such class.
-    pub fn take_batch(&mut self, class: u32, blocks: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+    pub fn take_batch(
+        &mut self,
+        class: u32,
+        blocks: &mut [MaybeUninit<NonNull<u8>>],
+        mut from_page: impl FnMut(*mut u8),
+    ) -> usize {
         let size = self.class_size(class);
-        let mut taken = 0;
-        while taken < blocks.len() {
+        let mut room = blocks.len();
+        while room > 0 {
             let supply = self.pages.supplies.get_mut(class);
-            let filled = supply.window != 0 || supply.refill_with_word(&self.pages.meter);
-            if !filled && self.pages.fill_window(class).is_err() {
-                break;
+            if supply.window == 0 && !supply.refill_with_word(&self.pages.meter) {
+                if self.pages.fill_window(class).is_err() {
+                    break;
+                }
+                if let Some(page) = self.pages.supplies.get(class).page {
+                    from_page(page.base.get());
+                }
             }
             let supply = self.pages.supplies.get_mut(class);
-            while let Some(place) = blocks.get_mut(taken)
-                && let Some(block) = supply.take()
-            {
-                place.write(block);
-                taken += 1;
-            }
+            room -= supply.take_many(&mut blocks[..room]);
             self.pages.meter.served(Part::Pages);
+        }
+        let taken = blocks.len() - room;
+        if room > 0 {
+            blocks.copy_within(room.., 0);
         }
         self.pages.tally.allocated_many(taken, size);
         taken
     }
 
-    /// Frees blocks of pages at once. O(blocks); blocks of one page side by side are cheapest.
+    /// Frees blocks of pages at once. O(blocks); blocks close together side by side are cheapest.
     ///
     /// # Errors
     /// A block near one that was free already, if that is noticed, which costs next to nothing
@@ -82,66 +94,139 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     /// class), lies in a page, and was not freed since.
     pub unsafe fn free_batch(&mut self, blocks: &[NonNull<u8>]) -> Result<(), NonNull<u8>> {
         let mut rest = blocks;
-        let (mut freed, mut bytes) = (0, 0);
-        while let Some((&first, others)) = rest.split_first() {
+        let mut bytes = 0;
+        while let Some(&first) = rest.first() {
             let Some(page) = self.pages.page_at(first) else { break };
-            let (run, in_use) = self.free_run(page, first, others);
-            freed += run;
+            let run = page.free_run(rest, self.pages.page_size());
+            if run == 0 {
+                break;
+            }
+            rest = &rest[run..];
             bytes += run * page.size.get() as usize;
             self.pages.meter.touch(page.header());
             self.pages.meter.served(Part::Pages);
             if page.free() >= page.trigger() {
                 self.pages.triggered(page);
             }
-            if !in_use {
-                break;
-            }
-            rest = &rest[run..];
         }
-        self.pages.tally.freed_many(freed, bytes);
+        self.pages.tally.freed_many(blocks.len() - rest.len(), bytes);
         rest.first().map_or(Ok(()), |&block| Err(block))
     }
+}
 
-    /// Frees a block of this page, and those at the head of `others` that lie in it, too. Returns
-    /// how many, and whether all were in use.
+impl Page {
+    /// Frees the first of these blocks, which lies in this page of `page_size` bytes, and those
+    /// that follow it as long as their bits are of the same word. Returns how many; 0, and nothing
+    /// is changed, if one of them was free.
     #[inline(always)]
-    fn free_run(
-        &mut self,
-        page: Page,
-        first: NonNull<u8>,
-        others: &[NonNull<u8>],
-    ) -> (usize, bool) {
-        let (base, reciprocal) = (page.base.get().addr(), page.reciprocal.get());
-        // Pages are aligned to their size, so this is not below it for any other address.
-        let offset = |block: NonNull<u8>| block.addr().get() ^ base;
-        let index = Class::index_by(reciprocal, offset(first));
-        let (mut word, mut bits, mut count) = (index / WORD, 1 << (index % WORD), 1);
-        // Bits of this word that were to be set twice.
-        let mut twice = 0;
-        let mut freed = 0;
-        for &block in others {
-            let offset = offset(block);
-            if offset >= self.pages.page_size() {
+    fn free_run(self, blocks: &[NonNull<u8>], page_size: usize) -> usize {
+        let Some(first) = blocks.first() else { return 0 };
+        let (base, reciprocal) = (self.base.get().addr(), self.reciprocal.get());
+        let word = Class::index_by(reciprocal, first.addr().get() - base) / WORD;
+        // The word's blocks lie in these bytes.
+        let start = (word * WORD * self.size.get()) as usize;
+        let len = page_size.min(start + (WORD * self.size.get()) as usize) - start;
+        let origin = base + start;
+        let (mut bits, mut count) = (0u64, 0);
+        for block in blocks {
+            let offset = block.addr().get().wrapping_sub(origin);
+            if offset >= len {
                 break;
             }
-            let index = Class::index_by(reciprocal, offset);
-            if index / WORD != word {
-                if (page.word(word).get() & bits) | twice != 0 {
-                    return (freed, false);
-                }
-                page.add(word, bits, count);
-                freed += count as usize;
-                (word, bits, count) = (index / WORD, 0, 0);
-            }
-            let bit = 1u64 << (index % WORD);
-            twice |= bits & bit;
-            bits |= bit;
+            bits |= 1 << (Class::index_by(reciprocal, offset) % WORD);
             count += 1;
         }
-        if (page.word(word).get() & bits) | twice != 0 {
-            return (freed, false);
+        let twice = count > 1 && bits.count_ones() != count;
+        if self.word(word).get() & bits != 0 || twice {
+            return 0;
         }
-        page.add(word, bits, count);
-        (freed + count as usize, true)
+        self.add(word, bits, count);
+        count as usize
+    }
+}
+
+#[cfg(all(test, feature = "std", unix))]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::seq::SliceRandom;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+    use crate::paged::Config;
+    use crate::source::Reserved;
+    use crate::strategy::Strategy;
+
+    const PAGE: usize = 1 << 16;
+
+    fn heap() -> PageHeap<Reserved> {
+        let config = Config { unit: 16, ..Config::with_page_size(PAGE) };
+        let mut heap = PageHeap::new(config, Reserved::new(1 << 26), ());
+        heap.open().expect("there is memory for the classes");
+        heap
+    }
+
+    /// Takes `count` blocks, of pages all of which were announced.
+    fn take(heap: &mut PageHeap<Reserved>, class: u32, count: usize) -> Vec<NonNull<u8>> {
+        let mut places = vec![MaybeUninit::uninit(); count];
+        let taken = heap.take_batch(class, &mut places, |page| {
+            assert!(page.addr().is_multiple_of(PAGE), "a page is aligned");
+        });
+        // SAFETY: the first `taken` places were written.
+        places[..taken].iter().map(|place| unsafe { place.assume_init() }).collect()
+    }
+
+    #[test]
+    fn batches_in_any_order_leave_the_heap_whole() {
+        let mut random = StdRng::seed_from_u64(1);
+        let mut heap = heap();
+        let mut live: Vec<NonNull<u8>> = Vec::new();
+        for round in 0..400 {
+            let class = random.random_range(0..heap.classes());
+            let count = random.random_range(1..200);
+            let taken = take(&mut heap, class, count);
+            assert_eq!(taken.len(), count);
+            assert!(taken.iter().all(|&block| heap.class_at(block) == Some(class)));
+            live.extend(taken);
+            if round % 3 != 0 {
+                live.shuffle(&mut random);
+            }
+            let freed = live.split_off(live.len() - live.len().min(random.random_range(0..300)));
+            // SAFETY: these blocks were taken and are freed once.
+            unsafe { heap.free_batch(&freed) }.expect("they were in use");
+            heap.audit().expect("every invariant holds");
+        }
+        assert_eq!(heap.usage().blocks, live.len());
+        let mut different = live.clone();
+        different.sort_unstable();
+        different.dedup();
+        assert_eq!(different.len(), live.len(), "no block is handed out twice");
+    }
+
+    #[test]
+    fn the_lowest_block_comes_last() {
+        let mut heap = heap();
+        let blocks = take(&mut heap, 3, 500);
+        assert!(blocks.is_sorted_by(|higher, lower| higher > lower));
+    }
+
+    #[test]
+    fn a_block_freed_twice_is_noticed() {
+        let mut heap = heap();
+        let blocks = take(&mut heap, 2, 10);
+        let (kept, freed) = blocks.split_at(5);
+        // SAFETY: a free that fails changes nothing but the blocks before it; the others are freed
+        // once.
+        unsafe {
+            assert!(heap.free_batch(&[kept[0], kept[1], kept[0]]).is_err(), "in one batch");
+            heap.audit().expect("every invariant holds");
+            assert_eq!(heap.usage().blocks, 10);
+            heap.free_batch(freed).expect("they were in use");
+            assert_eq!(heap.free_batch(&[kept[0], freed[0]]), Err(kept[0]), "in two");
+            heap.audit().expect("every invariant holds");
+            let elsewhere = Box::new(0u8);
+            assert!(heap.free_batch(&[NonNull::from(&*elsewhere)]).is_err(), "of nobody");
+            heap.free_batch(kept).expect("they were in use");
+        }
+        assert_eq!(heap.usage().blocks, 0);
     }
 }
