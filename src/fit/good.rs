@@ -15,6 +15,7 @@
 //! Compared with [`Best`](super::Best), it gives up the lowest address among equals for about half
 //! the instructions.
 
+use super::heap::Heap;
 use super::policy::{Policy, certain, fit};
 use super::sealed;
 use crate::block::tag::{Block, CELL, Cells, Link, NONE};
@@ -156,6 +157,26 @@ impl Good {
             let word = list / 64;
             self.occupied[word] &= !(1 << (list % 64));
             self.words &= !(u64::from(self.occupied[word] == 0) << word);
+        }
+    }
+}
+
+impl Heap<Good> {
+    /// Calls `visit` for every free block of so many cells or more, and perhaps for some that are
+    /// a little smaller. O(blocks visited).
+    pub(crate) fn for_each_free(&self, len: u32, mut visit: impl FnMut(Block)) {
+        for &first in &self.index.first[list_of(len)..] {
+            let mut start = first;
+            while start != NONE {
+                visit(self.cells.block(start));
+                start = self.cells.link(start, Link::First);
+            }
+        }
+        if self.end() > 0 {
+            self.wilderness()
+                .filter(|wilderness| wilderness.len >= len)
+                .into_iter()
+                .for_each(visit);
         }
     }
 }

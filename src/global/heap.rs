@@ -11,6 +11,11 @@
 //! that many less by an eighth (and [`SURPLUS`]) are in use, and still are after the purge delay,
 //! the whole heap is walked and every free OS page that takes memory is given back, also within
 //! partly used pages. In a steady state that never happens, so nothing is faulted in again.
+//!
+//! When the heap grows for a block of [`LARGE`] bytes or more, as much goes back of the large free
+//! blocks, none of which could hold it: the tables that a growing collection leaves behind are too
+//! small for the next, and would stay resident beside it. A heap that has all it needs returns
+//! nothing, and what is faulted in again is never more than what the heap has grown by.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -21,7 +26,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::lock::Locked;
 use super::os;
 use super::space::{SPACE, Slot};
-use super::tuning::{HugePages, Tuning, UNIT};
+use super::tuning::{Tuning, UNIT};
 use crate::page_heap::PageHeap;
 use crate::strategy::{Strategy, Usage};
 use crate::walk::{Span, SpanKind};
@@ -52,6 +57,9 @@ pub(super) struct State {
 /// Free memory that is not worth returning, bytes.
 const SURPLUS: usize = 1 << 20;
 
+/// The least free block, and the least request, that large blocks are returned for, bytes.
+const LARGE: usize = 1 << 20;
+
 /// Batches put back between two looks at the clock.
 const LOOK: u32 = 16;
 
@@ -65,12 +73,12 @@ impl Heap {
         if !SPACE.open_table(slot) || !unsafe { os::commit(start, own) } {
             return None;
         }
-        if tuning.huge_pages != HugePages::Default {
+        if let Some(wanted) = tuning.huge_pages.advice() {
             // SAFETY: as above.
-            unsafe { os::advise_huge_pages(start, len, tuning.huge_pages == HugePages::Always) };
+            unsafe { os::advise_huge_pages(start, len, wanted) };
         }
         // SAFETY: the slot is used by nobody else, and its memory behind `own` not yet accessible.
-        let memory = unsafe { Slot::new(start.wrapping_add(own), len - own) };
+        let memory = unsafe { Slot::new(start.wrapping_add(own), len - own, tuning.huge_pages) };
         let mut state = State {
             engine: PageHeap::new(tuning.pages, memory, ()),
             most: 0,
@@ -130,7 +138,8 @@ impl Heap {
         self.with(|state| state.engine.class_size(class))
     }
 
-    /// Takes blocks of a class for a quick list, and says how many there were.
+    /// Takes blocks of a class for a quick list, and says how many there were. The lowest are to be
+    /// used first, and come last.
     pub(super) fn take(
         &self,
         class: u32,
@@ -138,12 +147,11 @@ impl Heap {
         blocks: &mut [MaybeUninit<NonNull<u8>>],
     ) -> usize {
         self.with(|state| {
-            let count = state.engine.take_batch(class, blocks);
+            let page_size = state.engine.config().page_size;
+            let count = state.engine.take_batch(class, blocks, |page| {
+                SPACE.set_list_of_page(page, page_size, list);
+            });
             state.grown();
-            for block in &blocks[..count] {
-                // SAFETY: the first `count` blocks were written.
-                SPACE.set_list(unsafe { block.assume_init() }.as_ptr(), list);
-            }
             count
         })
     }
@@ -153,16 +161,8 @@ impl Heap {
     /// # Safety
     /// They were [taken](Self::take), and are put back once.
     pub(super) unsafe fn put(mut blocks: &mut [NonNull<u8>]) {
-        while let Some(&first) = blocks.first() {
-            let slot = SPACE.slot_of(first.as_ptr());
-            let is_ours = |block: &NonNull<u8>| SPACE.slot_of(block.as_ptr()) == slot;
-            let mut own = blocks.iter().take_while(|block| is_ours(block)).count();
-            for index in own + 1..blocks.len() {
-                if is_ours(&blocks[index]) {
-                    blocks.swap(own, index);
-                    own += 1;
-                }
-            }
+        while !blocks.is_empty() {
+            let (slot, own) = first_heaps(blocks);
             let (ours, others) = blocks.split_at_mut(own);
             Self::of_slot(slot).with(|state| {
                 // SAFETY: the caller's promise; they lie in this heap.
@@ -179,9 +179,8 @@ impl Heap {
 impl State {
     /// A block that is not small.
     pub(super) fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
-        let block = self.engine.allocate(layout).ok()?.cast();
+        let block = self.growing(layout.size(), |state| state.engine.allocate(layout)).ok()?.cast();
         SPACE.set_list(block.as_ptr(), 0);
-        self.grown();
         Some(block)
     }
 
@@ -203,11 +202,10 @@ impl State {
     /// It was [allocated](Self::allocate) here, and not freed.
     pub(super) unsafe fn resize_in_place(&mut self, block: NonNull<u8>, new_size: usize) -> bool {
         // SAFETY: the caller's promise.
-        let done = unsafe {
-            let layout = self.layout_of(block);
-            self.engine.resize_in_place(block, layout, new_size).is_some()
-        };
-        self.grown();
+        let done = self.growing(new_size, |state| unsafe {
+            let layout = state.layout_of(block);
+            state.engine.resize_in_place(block, layout, new_size).is_some()
+        });
         self.shrunk();
         done
     }
@@ -254,6 +252,33 @@ impl State {
             self.countdown = LOOK;
             self.look();
         }
+    }
+
+    /// Runs `action`, which needs `size` bytes; as many go back as the heap has grown by for them.
+    #[inline]
+    fn growing<R>(&mut self, size: usize, action: impl FnOnce(&mut Self) -> R) -> R {
+        let held = self.engine.usage().held;
+        let result = action(self);
+        self.grown();
+        if size >= LARGE && self.engine.usage().held > held && self.purge_delay != u32::MAX {
+            self.purge_large(self.engine.usage().held - held);
+        }
+        result
+    }
+
+    /// Returns about so many bytes of large free blocks.
+    #[cold]
+    fn purge_large(&mut self, wanted: usize) {
+        /// Bytes looked at, at most, for each byte wanted: many blocks may have gone back before.
+        const LOOKED_AT: usize = 8;
+        let (mut purged, mut left) = (0, wanted * LOOKED_AT);
+        self.engine.for_each_large_free(LARGE, &mut |free| {
+            if purged < wanted && left > 0 {
+                purged += discard(free);
+                left = left.saturating_sub(free.len);
+            }
+        });
+        self.purged += purged as u64;
     }
 
     /// Returns free memory if its time has come.
@@ -310,6 +335,24 @@ fn discard(free: Span) -> usize {
         });
     }
     discarded
+}
+
+/// The slot of the first block, and how many of the blocks lie in it: those are moved to the front.
+#[inline(always)]
+fn first_heaps(blocks: &mut [NonNull<u8>]) -> (usize, usize) {
+    let slot = SPACE.slot_of(blocks[0].as_ptr());
+    // Mostly all do, and to see just that takes an instruction or two a block.
+    if SPACE.slot_has(slot, blocks) {
+        return (slot, blocks.len());
+    }
+    let mut own = 0;
+    for index in 0..blocks.len() {
+        if SPACE.slot_of(blocks[index].as_ptr()) == slot {
+            blocks.swap(own, index);
+            own += 1;
+        }
+    }
+    (slot, own)
 }
 
 /// Of the heaps of the first slots, that which the fewest threads use; the lowest of those.

@@ -62,8 +62,8 @@ pub(super) fn allocate(size: usize, align: usize, huge: HugePages) -> Option<Non
     unsafe {
         os::release(memory, base.addr() - memory.addr());
         os::release(end, memory.addr() + mapped - end.addr());
-        if huge != HugePages::Default {
-            os::advise_huge_pages(base, len, huge == HugePages::Always);
+        if let Some(wanted) = huge.advice() {
+            os::advise_huge_pages(base, len, wanted);
         }
         header(block).write(Header { mark: mark(block), base, len });
     }

@@ -19,7 +19,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicUsize};
 
 use super::os;
-use super::tuning::{GRANULE, GRANULE_SHIFT};
+use super::tuning::{GRANULE, GRANULE_SHIFT, HugePages};
 use crate::source::{Region, Source};
 use crate::strategy::AllocError;
 
@@ -121,6 +121,15 @@ impl Space {
         self.offset(block) >> self.slot_shift.load(Relaxed)
     }
 
+    /// Whether all these blocks lie in a slot. Its length is a power of two, so one comparison does
+    /// for all distances from its start.
+    #[inline(always)]
+    pub(super) fn slot_has(&self, slot: usize, blocks: &[NonNull<u8>]) -> bool {
+        let start = self.slot(slot).addr();
+        let distance = |block: &NonNull<u8>| block.addr().get().wrapping_sub(start);
+        blocks.iter().fold(0, |all, block| all | distance(block)) < self.slot_len()
+    }
+
     #[inline(always)]
     fn entry(&self, offset: usize) -> &AtomicU16 {
         // SAFETY: the table has an entry for every granule of the slots, and is accessible for
@@ -134,6 +143,14 @@ impl Space {
     pub(super) fn list_of(&self, block: *mut u8) -> Option<u16> {
         let offset = self.offset(block);
         (offset < self.len.load(Relaxed)).then(|| self.entry(offset).load(Relaxed))
+    }
+
+    /// Notes the quick list of the blocks in all granules of a page.
+    #[inline(always)]
+    pub(super) fn set_list_of_page(&self, page: *mut u8, page_size: usize, list: u16) {
+        for granule in (0..page_size).step_by(GRANULE) {
+            self.set_list(page.wrapping_add(granule), list);
+        }
     }
 
     /// Notes the quick list of the blocks in this one's granule.
@@ -153,6 +170,9 @@ fn table_len(len: usize) -> usize {
 /// Its last part is for bookkeeping alone: blocks that fill the slot must not leave other blocks
 /// without headers later, when they have been freed.
 ///
+/// Where the kernel is to use huge pages, the extent becomes accessible by whole huge pages: the
+/// kernel chooses when a page is first touched, and only if all of a huge page is accessible then.
+///
 /// Invariant: what the region holds lies below `low` or from `high` on; all of that is accessible.
 #[derive(Debug)]
 pub(super) struct Slot {
@@ -161,6 +181,9 @@ pub(super) struct Slot {
     high: usize,
     /// Where the extent ends at most.
     most: usize,
+    /// From where on the extent is of huge pages, and whether the kernel knows.
+    huge: usize,
+    advised: bool,
 }
 
 /// The part of a slot that is for bookkeeping alone: pages of the smallest blocks need less.
@@ -169,17 +192,32 @@ const BOOKKEEPING: usize = 64;
 /// The least that is made accessible at one time, bytes.
 const STEP: usize = 256 << 10;
 
+/// Bytes of a huge page. Where they are larger, the kernel uses fewer.
+const HUGE: usize = 2 << 20;
+
 impl Slot {
     /// The memory from `start` on.
     ///
     /// # Safety
     /// The memory is part of the reservation, not accessible yet, and nobody else's.
-    pub(super) unsafe fn new(start: *mut u8, len: usize) -> Self {
+    pub(super) unsafe fn new(start: *mut u8, len: usize, huge_pages: HugePages) -> Self {
         // SAFETY: the caller's promise; the memory becomes accessible before it is handed out, and
         // is fresh from the system.
         let region = unsafe { Region::zeroed(start, len) };
         let end = start.addr() + len;
-        Self { region, low: start.addr(), high: end, most: end - len / BOOKKEEPING }
+        let huge = match huge_pages {
+            HugePages::Default | HugePages::Never => end,
+            HugePages::Always => start.addr(),
+            HugePages::Beyond(bytes) => (start.addr() + bytes.min(len)).next_multiple_of(HUGE),
+        };
+        Self {
+            region,
+            low: start.addr(),
+            high: end,
+            most: end - len / BOOKKEEPING,
+            huge,
+            advised: huge_pages.advice().is_some(),
+        }
     }
 
     /// Makes the extent accessible as far as `end`.
@@ -189,11 +227,28 @@ impl Slot {
         }
         if end > self.low {
             let step = STEP.max(self.region.extent().len() / 8);
-            let to = (self.low + step).min(self.most).max(end);
-            self.commit(self.low..to)?;
+            let mut to = (self.low + step).min(self.most).max(end);
+            if to > self.huge {
+                to = to.next_multiple_of(HUGE).min(self.most);
+                self.advise();
+            }
+            if self.commit(self.low..to).is_err() {
+                to = end;
+                self.commit(self.low..to)?;
+            }
             self.low = to;
         }
         Ok(())
+    }
+
+    /// Tells the kernel, once, from where on huge pages are wanted.
+    fn advise(&mut self) {
+        if !self.advised {
+            let start = SPACE.base.load(Relaxed).with_addr(self.huge);
+            // SAFETY: the region lies in the reservation.
+            unsafe { os::advise_huge_pages(start, self.most - self.huge, true) };
+            self.advised = true;
+        }
     }
 
     /// Makes the addresses accessible.

@@ -64,8 +64,25 @@ pub enum HugePages {
     Default,
     /// Never: least memory.
     Never,
-    /// Where the kernel can: fewer page faults, more memory.
+    /// Where the kernel can: fewest page faults, most memory.
     Always,
+    /// Where the kernel can, but for the first so many bytes of a heap, which are as the system is
+    /// set, and for blocks that are mappings of their own. So a small program takes no more memory
+    /// than it uses, and a large one, for each heap, one huge page more at most.
+    Beyond(usize),
+}
+
+impl HugePages {
+    /// What the kernel is told of a heap from its start on, or of a mapping: nothing, or whether
+    /// huge pages are wanted.
+    #[cfg(target_os = "linux")]
+    pub(super) fn advice(self) -> Option<bool> {
+        match self {
+            Self::Default | Self::Beyond(_) => None,
+            Self::Never => Some(false),
+            Self::Always => Some(true),
+        }
+    }
 }
 
 /// Four classes for each doubling, 16 bytes apart at least.
@@ -93,7 +110,7 @@ impl Tuning {
             heaps_per_cpu: 2,
             mapping_from: 32 << 20,
             purge_delay: 1000,
-            huge_pages: HugePages::Default,
+            huge_pages: HugePages::Beyond(8 << 20),
         }
     }
 
@@ -135,7 +152,12 @@ impl Tuning {
         match os::variable(c"PAGEWISE_HUGE_PAGES") {
             Some(0) => self.huge_pages = HugePages::Never,
             Some(1) => self.huge_pages = HugePages::Always,
-            _ => {}
+            Some(mebibytes) => {
+                let bytes =
+                    usize::try_from(mebibytes).unwrap_or(usize::MAX).saturating_mul(1 << 20);
+                self.huge_pages = HugePages::Beyond(bytes);
+            }
+            None => {}
         }
         self
     }

@@ -54,7 +54,7 @@ use crate::meter::{Meter, Part};
 use crate::paged::Config;
 use crate::source::Source;
 use crate::strategy::{AllocError, Fault, Strategy, Usage, empty_block};
-use crate::walk::Span;
+use crate::walk::{Span, SpanKind};
 
 /// The heap below the pages.
 type Large = Heap<Good>;
@@ -147,6 +147,16 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
             return Err(block);
         }
         self.pages.free_tagged(block).ok_or(block)
+    }
+
+    /// Calls `visit` for free memory below the pages in pieces of about `least` bytes or more, at
+    /// both ends of which the heap keeps up to 16 bytes. O(pieces).
+    pub fn for_each_large_free(&self, least: usize, visit: &mut dyn FnMut(Span)) {
+        let Some(cells) = Large::cells_for(least) else { return };
+        self.pages.heap.for_each_free(cells, |free| {
+            let start = self.pages.heap.contents(free.start).addr();
+            visit(Span { start, len: Large::bytes(free.len), kind: SpanKind::Free });
+        });
     }
 
     /// Builds the size classes, for which the first allocation would otherwise take memory.
