@@ -13,12 +13,19 @@
 //! the machine does falls on all of them. The figures are medians over the rounds; what is printed
 //! are ratios to the better of mimalloc 2 and 3, row by row, and their geometric means.
 //!
-//! mimalloc 3 advises huge pages by default, which spares it faults and costs it memory; rows named
-//! `…-small-pages` run it without (MIMALLOC_ALLOW_THP=0), and `pagewise-huge` is Pagewise with them
-//! (PAGEWISE_HUGE_PAGES=1). Compare what is equal.
+//! mimalloc advises huge pages by default, which spares it faults and costs it memory; Pagewise does
+//! beyond the first mebibytes of a heap. Columns named `…-small-pages` run them without
+//! (MIMALLOC_ALLOW_THP=0, PAGEWISE_HUGE_PAGES=0), and `pagewise-huge` is Pagewise with them
+//! everywhere (PAGEWISE_HUGE_PAGES=1). Compare what is equal. `pagewise-again` is `pagewise` once
+//! more: what those two differ by is noise.
+//!
+//! The main thread of a workload runs on one CPU, the second on another. Workloads with two threads
+//! are marked where their CPU time does not exceed their time by a fifth: then the machine gave them
+//! one CPU, mostly.
 
 use std::collections::BTreeMap;
 use std::env;
+use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -27,6 +34,8 @@ type Peer = (&'static str, &'static str, &'static [(&'static str, &'static str)]
 
 const PEERS: &[Peer] = &[
     ("pagewise", "pagewise", &[]),
+    ("pagewise-again", "pagewise", &[]),
+    ("pagewise-small-pages", "pagewise", &[("PAGEWISE_HUGE_PAGES", "0")]),
     ("pagewise-huge", "pagewise", &[("PAGEWISE_HUGE_PAGES", "1")]),
     ("mimalloc3", "mimalloc3", &[]),
     ("mimalloc3-small-pages", "mimalloc3", &[("MIMALLOC_ALLOW_THP", "0")]),
@@ -35,6 +44,7 @@ const PEERS: &[Peer] = &[
     ("jemalloc", "jemalloc", &[]),
     ("snmalloc", "snmalloc", &[]),
     ("rpmalloc", "rpmalloc", &[]),
+    ("smmalloc", "smmalloc", &[]),
     ("system", "", &[]),
 ];
 
@@ -54,6 +64,8 @@ struct Options {
 struct Figures {
     /// Nanoseconds, or instructions.
     time: f64,
+    /// Nanoseconds of CPU time, of all threads.
+    cpu: f64,
     /// KiB.
     peak: f64,
     faults: f64,
@@ -114,14 +126,14 @@ fn compare(options: &Options) -> Result<(), String> {
     let mut results = Results::new();
     for round in 0..options.rounds {
         for (row, workload) in workloads.iter().enumerate() {
-            eprint!("\r\x1b[Kround {} of {}: {workload}", round + 1, options.rounds);
+            progress(&format!("round {} of {}: {workload}", round + 1, options.rounds));
             for (column, (peer, program)) in peers.iter().enumerate() {
                 let figures = run(program, peer.2, workload, options.instructions)?;
                 results.entry((row, column)).or_default().push(figures);
             }
         }
     }
-    eprint!("\r\x1b[K");
+    progress("");
 
     let names: Vec<&str> = peers.iter().map(|(peer, _)| peer.0).collect();
     let medians: BTreeMap<(usize, usize), Figures> =
@@ -135,8 +147,33 @@ fn compare(options: &Options) -> Result<(), String> {
     if !options.instructions {
         print_table("peak memory", &workloads, &names, &medians, |figures| figures.peak);
         print_table("minor page faults", &workloads, &names, &medians, |figures| figures.faults);
+        print_alone(&workloads, &names, &medians);
     }
     Ok(())
+}
+
+/// Workloads with two threads.
+const THREADED: &[&str] = &["producer/consumer", "larson 2 threads"];
+
+/// Names the runs of two threads that took hardly more CPU time than time.
+fn print_alone(workloads: &[String], names: &[&str], medians: &BTreeMap<(usize, usize), Figures>) {
+    for (&(row, column), figures) in medians {
+        if THREADED.contains(&workloads[row].as_str()) && figures.cpu < 1.2 * figures.time {
+            println!(
+                "\n{} under {}: {:.2} of its time as CPU time, so one thread mostly waited",
+                workloads[row],
+                names[column],
+                figures.cpu / figures.time
+            );
+        }
+    }
+}
+
+/// Says on the terminal, if there is one, what is being done, in the place of what was said before.
+fn progress(what: &str) {
+    if stderr().is_terminal() {
+        eprint!("\r\x1b[K{what}");
+    }
 }
 
 /// Builds the program with a feature, and gives its path.
@@ -145,7 +182,7 @@ fn build(feature: &str) -> Result<PathBuf, String> {
     let program = env::current_exe().map_err(|error| error.to_string())?;
     // …/release/deps/peers-0123
     let release = program.ancestors().nth(2).ok_or("the bench lies in a target directory")?;
-    eprint!("\r\x1b[Kbuilding {}", if feature.is_empty() { "system" } else { feature });
+    progress(&format!("building {}", if feature.is_empty() { "system" } else { feature }));
     let status = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--release", "--features", feature])
         .current_dir(folder)
@@ -198,7 +235,7 @@ fn run(
     let text = String::from_utf8_lossy(&output.stdout);
     let mut numbers = text.split(' ').map_while(|number| number.parse::<f64>().ok());
     let mut next = || numbers.next().ok_or_else(failed);
-    let mut figures = Figures { time: next()?, peak: next()?, faults: next()? };
+    let mut figures = Figures { time: next()?, cpu: next()?, peak: next()?, faults: next()? };
     if instructions {
         let report = String::from_utf8_lossy(&output.stderr);
         let collected = report.lines().find_map(|line| line.split("Collected : ").nth(1));
@@ -213,7 +250,12 @@ fn median(runs: &[Figures]) -> Figures {
         values.sort_by(f64::total_cmp);
         values[values.len() / 2]
     };
-    Figures { time: middle(|f| f.time), peak: middle(|f| f.peak), faults: middle(|f| f.faults) }
+    Figures {
+        time: middle(|f| f.time),
+        cpu: middle(|f| f.cpu),
+        peak: middle(|f| f.peak),
+        faults: middle(|f| f.faults),
+    }
 }
 
 fn print_json(workloads: &[String], names: &[&str], medians: &BTreeMap<(usize, usize), Figures>) {
@@ -222,6 +264,7 @@ fn print_json(workloads: &[String], names: &[&str], medians: &BTreeMap<(usize, u
             "workload": workloads[row],
             "allocator": names[column],
             "time": figures.time,
+            "cpu_time": figures.cpu,
             "peak_kib": figures.peak,
             "minor_faults": figures.faults,
         });

@@ -20,6 +20,10 @@ static ALLOCATOR: snmalloc_rs::SnMalloc = snmalloc_rs::SnMalloc;
 #[global_allocator]
 static ALLOCATOR: rpmalloc::RpMalloc = rpmalloc::RpMalloc;
 
+#[cfg(feature = "smmalloc")]
+#[global_allocator]
+static ALLOCATOR: smmalloc::Smalloc = smmalloc::Smalloc::new();
+
 #[cfg(any(feature = "mimalloc3", feature = "mimalloc2"))]
 #[global_allocator]
 static ALLOCATOR: direct::MiMalloc = direct::MiMalloc;

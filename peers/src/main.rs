@@ -1,10 +1,11 @@
 //! Runs one workload under the allocator it was built with, and prints what it took:
-//! `nanoseconds peak-rss-KiB minor-faults`.
+//! `nanoseconds cpu-nanoseconds peak-rss-KiB minor-faults`.
 //!
 //! Run by `cargo bench`, which builds it once for each allocator; by hand:
 //! `cargo run --release --features pagewise -- lifo`.
 
 mod allocator;
+mod pin;
 mod random;
 mod workloads;
 
@@ -22,20 +23,25 @@ fn main() -> ExitCode {
         }
         return ExitCode::FAILURE;
     };
+    pin::to_cpu(0);
     let start = Instant::now();
     let check = run(parts);
     let time = start.elapsed().as_nanos();
-    let (rss, faults) = resources();
-    println!("{time} {rss} {faults} {check}");
+    let (cpu, rss, faults) = resources();
+    println!("{time} {cpu} {rss} {faults} {check}");
     ExitCode::SUCCESS
 }
 
-/// Peak resident set in KiB, and minor page faults, of this process.
-fn resources() -> (i64, i64) {
+/// CPU time of all threads in nanoseconds, peak resident set in KiB, and minor page faults, of this
+/// process.
+fn resources() -> (i64, i64, i64) {
     // SAFETY: all bits zero is a value, and the call writes one.
-    unsafe {
+    let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
-        (usage.ru_maxrss, usage.ru_minflt)
-    }
+        usage
+    };
+    let nanoseconds = |time: libc::timeval| time.tv_sec * 1_000_000_000 + time.tv_usec * 1_000;
+    let cpu = nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime);
+    (cpu, usage.ru_maxrss, usage.ru_minflt)
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hint::black_box;
 use std::sync::mpsc::sync_channel;
 
+use crate::pin;
 use crate::random::Random;
 
 type Workload = fn(usize) -> usize;
@@ -108,7 +109,10 @@ fn shuffle(blocks: &mut [Block]) {
 /// One thread allocates, another frees.
 fn producer_consumer(parts: usize) -> usize {
     let (sender, receiver) = sync_channel::<Vec<Block>>(16);
-    let consumer = std::thread::spawn(move || receiver.into_iter().map(|batch| batch.len()).sum());
+    let consumer = std::thread::spawn(move || {
+        pin::to_cpu(1);
+        receiver.into_iter().map(|batch| batch.len()).sum()
+    });
     let mut random = Random::new(5);
     for _ in 0..60_000 / parts {
         let batch = (0..100).map(|_| Block::new(16 + random.below(240))).collect();
@@ -118,7 +122,8 @@ fn producer_consumer(parts: usize) -> usize {
     consumer.join().expect("the consumer ends")
 }
 
-/// Larson and Krishnan's server (1998): each thread churns, and hands its blocks to the next.
+/// Larson and Krishnan's server (1998): each thread churns, and hands its blocks to the next, on the
+/// same CPU.
 fn larson(parts: usize) -> usize {
     fn serve(mut blocks: Vec<Block>, generation: usize, actions: usize) -> usize {
         let mut random = Random::new(7 + generation as u64);
@@ -132,9 +137,12 @@ fn larson(parts: usize) -> usize {
         std::thread::spawn(move || serve(blocks, generation - 1, actions)).join().expect("it ends")
     }
     let threads: Vec<_> = (0..2)
-        .map(|_| {
+        .map(|cpu| {
             let blocks = (0..5_000).map(|_| Block::new(64)).collect();
-            std::thread::spawn(move || serve(blocks, 50, 100_000 / parts))
+            std::thread::spawn(move || {
+                pin::to_cpu(cpu);
+                serve(blocks, 50, 100_000 / parts)
+            })
         })
         .collect();
     threads.into_iter().map(|thread| thread.join().expect("it ends")).sum()
