@@ -65,11 +65,13 @@
 //! # Features
 //! - `std` (default): [`source::Reserved`], [`catalogue::find`], [`sizemap::optimise`]. Without it the
 //!   crate is `no_std`, depends on `bitflags` alone and needs no allocator.
-//! - `allocator-api2`: collections in an [`Arena`](arena::Arena).
+//! - `allocator-api2`: collections in an [`Arena`](arena::Arena), on stable Rust.
+//! - `allocator_api`: the standard library's own collections in one; needs a nightly compiler.
 //! - `lock_api`: any `lock_api::RawMutex` as an arena's lock.
 //! - `trace`: [`trace`].
 
 #![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(feature = "allocator_api", feature(allocator_api))]
 // The module links above lead nowhere in a build without the feature they need.
 #![cfg_attr(
     not(all(feature = "std", feature = "trace", unix)),

@@ -1,5 +1,7 @@
 //! Collections in an arena: `Allocator` of the crate `allocator-api2`, which works on stable Rust and
-//! which `hashbrown`, `allocator-api2`'s own `Vec` and `Box`, and others take.
+//! which `hashbrown`, `allocator-api2`'s own `Vec` and `Box`, and others take. With the feature
+//! `allocator_api` that crate's trait *is* `core::alloc::Allocator`, which the standard library's
+//! collections take.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
