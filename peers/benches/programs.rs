@@ -7,34 +7,103 @@
 //! Libraries are given by path, `libpagewise.so` among them; a run without any is always there, and
 //! is what is measured against. Programs that are not installed are left out. CPU time (user and
 //! system) and peak resident set are those of the shell's children; medians over interleaved rounds.
+//!
+//! Of `cargo build`, rustc brings an allocator of its own, which a preloaded library does not replace:
+//! what differs is cargo and the linker.
 
-use std::env;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use std::{env, fs};
 
-const PROGRAMS: &[(&str, &str)] = &[
-    (
+/// A program: what it is called, what it needs, and shell scripts, run in a folder of their own:
+/// what is measured, and before it, once and without a library, what gets things ready.
+struct Program {
+    name: &'static str,
+    needs: &'static str,
+    prepare: &'static str,
+    script: &'static str,
+}
+
+/// A program that needs nothing but itself.
+const fn program(name: &'static str, script: &'static str) -> Program {
+    Program { name, needs: name, prepare: "", script }
+}
+
+/// Threads that pass strings of many sizes to each other and keep maps of them.
+const THREADS: &str = r#"
+use std::collections::HashMap;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+fn main() {
+    let mut ends = Vec::new();
+    for seed in 1..5usize {
+        let (sender, receiver) = sync_channel::<Vec<String>>(16);
+        ends.push(thread::spawn(move || {
+            for round in 0..400 {
+                let strings = (0..500).map(|n| "x".repeat(n * seed * 7 % 400) + &(round * n).to_string());
+                sender.send(strings.collect()).expect("the other thread lives");
+            }
+            0
+        }));
+        ends.push(thread::spawn(move || {
+            let mut counts: HashMap<String, usize> = HashMap::new();
+            for strings in receiver {
+                for string in strings { *counts.entry(string).or_default() += 1; }
+                if counts.len() > 40_000 { counts.clear(); }
+            }
+            counts.values().sum()
+        }));
+    }
+    let total: usize = ends.into_iter().map(|end| end.join().expect("it ends")).sum();
+    println!("{total}");
+}
+"#;
+
+const PROGRAMS: &[Program] = &[
+    program(
         "gawk",
         "gawk 'BEGIN { for (i = 0; i < 400000; i++) a[i % 50000] = a[i % 50000] i; print length(a[7]) }'",
     ),
-    ("perl", "perl -e 'my %h; $h{$_ % 70001} .= \"x$_\" for 1..900000; print length($h{9})'"),
-    (
+    program(
+        "perl",
+        "perl -e 'my %h; $h{$_ % 70001} .= \"x$_\" for 1..900000; print length($h{9})'",
+    ),
+    program(
         "python3",
         "python3 -c 'import json; d = {str(i): [i, str(i)] * 4 for i in range(150000)}; print(len(json.loads(json.dumps(d))))'",
     ),
-    ("git", "git log --stat -n 40"),
-    (
+    program("git", "git -C \"$WORKSPACE\" log --stat -n 40"),
+    program(
         "sqlite3",
         "sqlite3 :memory: 'create table t(a, b); with recursive n(x) as (select 1 union all select x + 1 from n where x < 300000) insert into t select x, hex(x * 7) from n; create index i on t(b); select count(*), max(b) from t;'",
     ),
-    (
+    program(
         "gs",
         "printf '%%!PS\n/Times-Roman findfont 20 scalefont setfont 1 1 80 { 9 mul 72 exch moveto (pagewise) show } for showpage\n' | gs -q -dNOPAUSE -dBATCH -sDEVICE=ppmraw -r300 -sOutputFile=- -",
     ),
-    (
+    program(
         "g++",
         "printf '#include <map>\n#include <regex>\n#include <iostream>\nint main() { std::map<std::string, int> m; std::cout << std::regex_match(\"ab\", std::regex(\"a.\")) << m.size(); }' | g++ -O1 -c -x c++ -o /dev/null -",
     ),
-    ("sort", "seq 300000 | sort -R --random-source=/dev/zero"),
+    program("sort", "seq 300000 | sort -R --random-source=/dev/zero"),
+    Program {
+        name: "redis",
+        needs: "redis-benchmark",
+        prepare: "",
+        script: "redis-server --port 0 --unixsocket r.sock --save '' --dir . >/dev/null & server=$!; until redis-cli -s r.sock ping >/dev/null 2>&1; do kill -0 $server || exit 1; sleep 0.05; done; redis-benchmark -s r.sock -q -c 20 -n 60000 -r 50000 -d 200 -t set,get,incr,lpush,sadd,hset,zadd,lrange_100; redis-cli -s r.sock shutdown nosave; wait $server",
+    },
+    Program {
+        name: "cargo build",
+        needs: "cargo",
+        prepare: "mkdir -p crate/src && printf '[package]\nname = \"a\"\nversion = \"0.0.0\"\nedition = \"2021\"\n[workspace]\n' > crate/Cargo.toml && printf '%s' \"$THREADS\" > crate/src/main.rs",
+        script: "cd crate && rm -rf built && cargo build -q --offline --target-dir built && built/debug/a",
+    },
+    Program {
+        name: "threads (Rust)",
+        needs: "rustc",
+        prepare: "printf '%s' \"$THREADS\" > threads.rs && rustc -O threads.rs -o threads",
+        script: "./threads",
+    },
 ];
 
 #[derive(Clone, Copy)]
@@ -50,8 +119,11 @@ fn main() -> ExitCode {
     while let Some(argument) = arguments.next() {
         if argument == "--rounds" {
             rounds = arguments.next().and_then(|value| value.parse().ok()).unwrap_or(rounds);
+        } else if let Ok(path) = fs::canonicalize(&argument) {
+            libraries.push(path.display().to_string());
         } else {
-            libraries.push(argument);
+            eprintln!("there is no library {argument}");
+            return ExitCode::FAILURE;
         }
     }
     let mut logarithms = vec![(0.0, 0.0); libraries.len()];
@@ -64,15 +136,21 @@ fn main() -> ExitCode {
     print!("\n|---|");
     libraries.iter().skip(1).for_each(|_| print!("---:|"));
     println!();
-    for (name, script) in PROGRAMS {
-        if run(&format!("command -v {name}"), "").is_none() {
+    let folder = env::temp_dir().join(format!("pagewise-programs-{}", std::process::id()));
+    if let Err(error) = fs::create_dir(&folder) {
+        eprintln!("{} cannot be made: {error}", folder.display());
+        return ExitCode::FAILURE;
+    }
+    let run = |script: &str, library: &str| run(script, library, &folder);
+    for Program { name, needs, prepare, script } in PROGRAMS {
+        if run(&format!("command -v {needs} && {{ :\n{prepare}\n}}"), "").is_none() {
             continue;
         }
         let mut runs = vec![Vec::new(); libraries.len()];
         for _ in 0..rounds {
             for (library, runs) in libraries.iter().zip(&mut runs) {
                 let Some(figures) = run(script, library) else {
-                    eprintln!("{name} failed under {library:?}");
+                    eprintln!("{name} failed under {library:?}; what it left is in {folder:?}");
                     return ExitCode::FAILURE;
                 };
                 runs.push(figures);
@@ -94,13 +172,19 @@ fn main() -> ExitCode {
         print!(" **{:.2}** / **{:.2}** |", f64::exp(time / measured), f64::exp(peak / measured));
     }
     println!();
+    // Whatever is left lies among temporary files.
+    let _ = fs::remove_dir_all(&folder);
     ExitCode::SUCCESS
 }
 
-/// Runs a script with a library preloaded; `None` if it fails.
-fn run(script: &str, library: &str) -> Option<Figures> {
+/// Runs a script in a folder with a library preloaded; `None` if it fails.
+fn run(script: &str, library: &str, folder: &Path) -> Option<Figures> {
     let mut command = Command::new("sh");
     command.args(["-c", script]).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .current_dir(folder)
+        .env("WORKSPACE", env!("CARGO_MANIFEST_DIR"))
+        .env("THREADS", THREADS);
     if !library.is_empty() {
         command.env("LD_PRELOAD", library);
     }

@@ -172,6 +172,23 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
         R::release(self, block, meter);
     }
 
+    /// The block that starts at `start`; one does.
+    pub(crate) fn block(&self, start: u32) -> Block {
+        self.cells.block(start)
+    }
+
+    /// Whether a block is free.
+    pub(crate) fn is_free(&self, block: Block) -> bool {
+        !self.cells.is_in_use(block.start)
+    }
+
+    /// A block together with the free ones beside it.
+    pub(crate) fn with_free_neighbours(&self, block: Block) -> Block {
+        let start = self.cells.free_below(block.start).map_or(block.start, |below| below.start);
+        let end = self.free_above(block.end()).map_or(block.end(), Block::end);
+        Block { start, len: end - start }
+    }
+
     /// Frees a block in use: a change of the index, now or when memory is scarce.
     #[inline(always)]
     pub(crate) fn release<M: Meter>(&mut self, block: Block, meter: &M) {
@@ -228,11 +245,10 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
     pub(super) fn take_neighbours<M: Meter>(&mut self, block: Block, meter: &M) -> Block {
         let below = self.cells.free_below(block.start);
         let above = self.free_above(block.end());
+        let whole = self.with_free_neighbours(block);
         self.exchange(below, None, meter);
         self.exchange(above.and_then(|above| self.indexed(above)), None, meter);
-        let start = below.map_or(block.start, |below| below.start);
-        let end = above.map_or(block.end(), Block::end);
-        Block { start, len: end - start }
+        whole
     }
 
     /// Whether the block below this one is in use. Where neighbours are joined at once, that below

@@ -13,13 +13,14 @@ impl Pagewise {
     }
 
     /// Gives all free memory back to the system that is not on other threads' quick lists, down to
-    /// single OS pages. O(what is held), each heap under its lock in turn.
+    /// single OS pages; returns its bytes. O(what is held), in steps, between which others can use
+    /// the heap.
     ///
     /// Without this call memory goes back by itself once much less of it is in use than before:
-    /// after the purge delay, when a thread next frees a batch of blocks. There is no thread that
-    /// would do it in a program that stands still.
-    pub fn purge(&self) {
-        front::purge();
+    /// after the purge delay, when threads next take or free batches of blocks, or end. There is no
+    /// thread that would do it in a program that stands still.
+    pub fn purge(&self) -> u64 {
+        front::purge()
     }
 
     /// Writes the statistics to standard error, without allocating.

@@ -15,7 +15,7 @@ use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 
-use super::heap::{Heap, State};
+use super::heap::Heap;
 use super::os::KeepErrno;
 use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
@@ -186,7 +186,7 @@ unsafe fn free_slowly(tuning: &Tuning, block: *mut u8) {
     unsafe {
         match SPACE.list_of(block) {
             None => mapping::deallocate(block),
-            Some(0) => Heap::of(block).with(|state| state.deallocate(address)),
+            Some(0) => Heap::of(block).deallocate(address),
             Some(list) => free_small(tuning, list, address),
         }
     }
@@ -257,8 +257,7 @@ unsafe fn resize(block: *mut u8, align: usize, new_size: usize) -> Option<NonNul
         Some(0) if new_list == 0 && new_size < isize::MAX as usize => {
             let _errno = KeepErrno::new();
             // SAFETY: the caller's promise.
-            let done =
-                Heap::of(block).with(|state| unsafe { state.resize_in_place(address, new_size) });
+            let done = unsafe { Heap::of(block).resize_in_place(address, new_size) };
             done.then_some(address)
         }
         Some(list) => (list > 0 && list == new_list).then_some(address),
@@ -271,10 +270,11 @@ unsafe fn resize(block: *mut u8, align: usize, new_size: usize) -> Option<NonNul
     }
 }
 
-/// Gives all free memory back to the system, but what is on other threads' quick lists.
-pub(super) fn purge() {
+/// Gives all free memory back to the system, but what is on other threads' quick lists; returns its
+/// bytes.
+pub(super) fn purge() -> u64 {
     let _errno = KeepErrno::new();
     registry::adopt_orphans();
     thread::give_back(thread::lists());
-    registry::heaps().for_each(|heap| heap.with(State::purge));
+    registry::heaps().map(Heap::purge).sum()
 }

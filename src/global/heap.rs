@@ -16,20 +16,24 @@
 //! blocks, none of which could hold it: the tables that a growing collection leaves behind are too
 //! small for the next, and would stay resident beside it. A heap that has all it needs returns
 //! nothing, and what is faulted in again is never more than what the heap has grown by.
+//!
+//! The walk goes in steps, between which others get the lock. A thread that comes by does a few of
+//! them and goes on with its own work; the next that comes by does the next. Whoever comes by looks
+//! after one other heap in its turn, too, for there may be nobody left who uses that.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::lock::Locked;
 use super::os;
+use super::registry;
 use super::space::{SPACE, Slot};
 use super::tuning::{Tuning, UNIT};
 use crate::page_heap::PageHeap;
 use crate::strategy::{Strategy, Usage};
-use crate::walk::{Span, SpanKind};
 
 /// A heap, at the start of its slot.
 #[derive(Debug)]
@@ -49,8 +53,10 @@ pub(super) struct State {
     purged: u64,
     /// When free memory goes back, if much is free; 0 if not much is. Milliseconds.
     due: u64,
-    /// Frees until that is looked at again.
+    /// Batches and single blocks until that is looked at again.
     countdown: u32,
+    /// The address up to which the purge under way has been, if one is.
+    swept: Option<usize>,
     purge_delay: u32,
 }
 
@@ -60,8 +66,16 @@ const SURPLUS: usize = 1 << 20;
 /// The least free block, and the least request, that large blocks are returned for, bytes.
 const LARGE: usize = 1 << 20;
 
-/// Batches put back between two looks at the clock.
+/// Batches between two looks at the clock.
 const LOOK: u32 = 16;
+
+/// What a purge does under the lock at one time: blocks and pages it meets, bytes of free memory it
+/// asks the system about and gives back.
+const STEP_BLOCKS: usize = 128;
+const STEP_BYTES: usize = 1 << 20;
+
+/// Steps of a purge that a thread does when it comes by.
+const STEPS: u32 = 16;
 
 impl Heap {
     /// Makes the heap of a slot; `None` if there is no memory for it. Done once for each slot.
@@ -85,6 +99,7 @@ impl Heap {
             purged: 0,
             due: 0,
             countdown: LOOK,
+            swept: None,
             purge_delay: tuning.purge_delay,
         };
         state.engine.open().ok()?;
@@ -112,6 +127,81 @@ impl Heap {
     #[inline]
     pub(super) fn with<R>(&self, action: impl FnOnce(&mut State) -> R) -> R {
         self.state.with(action)
+    }
+
+    /// Runs `action` as [`with`](Self::with), and looks now and then whether memory goes back.
+    #[inline]
+    fn work<R>(&self, action: impl FnOnce(&mut State) -> R) -> R {
+        let (result, look) = self.with(|state| {
+            let result = action(state);
+            (result, state.tick())
+        });
+        if look {
+            self.maintain();
+        }
+        result
+    }
+
+    /// Looks whether memory goes back, of this heap and of another, and does some of it.
+    #[cold]
+    pub(super) fn maintain(&self) {
+        self.purge_some();
+        let other = registry::next_heap();
+        if !ptr::eq(self, other) {
+            other.purge_some();
+        }
+    }
+
+    /// Does a few steps of a purge, if one is under way or due, while nobody waits.
+    fn purge_some(&self) {
+        if !self.state.try_with(State::look).unwrap_or(false) {
+            return;
+        }
+        for _ in 0..STEPS {
+            let (more, awaited) = self.step();
+            if awaited || !more {
+                return;
+            }
+        }
+    }
+
+    /// A step of a purge; whether there are more, and whether somebody waited for the lock.
+    fn step(&self) -> (bool, bool) {
+        self.with(|state| (state.step(), self.state.is_awaited()))
+    }
+
+    /// Gives every free OS page back to the system; returns the bytes. Others get the lock in
+    /// between. O(what the heap holds).
+    pub(super) fn purge(&self) -> u64 {
+        let before = self.with(|state| {
+            state.begin();
+            state.purged
+        });
+        while let (true, awaited) = self.step() {
+            if awaited {
+                // Who waits was woken, but needs a moment to take the lock.
+                os::pause();
+            }
+        }
+        self.with(|state| state.purged) - before
+    }
+
+    /// Frees a block that is not small.
+    ///
+    /// # Safety
+    /// It lies here, is not small, and is freed once.
+    pub(super) unsafe fn deallocate(&self, block: NonNull<u8>) {
+        // SAFETY: passed on.
+        self.work(|state| unsafe { state.deallocate(block) });
+    }
+
+    /// Makes a block that is not small longer or shorter, if it can stay where it is.
+    ///
+    /// # Safety
+    /// It lies here, is not small, and is in use.
+    pub(super) unsafe fn resize_in_place(&self, block: NonNull<u8>, new_size: usize) -> bool {
+        // SAFETY: passed on.
+        self.work(|state| unsafe { state.resize_in_place(block, new_size) })
     }
 
     /// Takes the lock, before a fork.
@@ -146,13 +236,11 @@ impl Heap {
         list: u16,
         blocks: &mut [MaybeUninit<NonNull<u8>>],
     ) -> usize {
-        self.with(|state| {
+        self.work(|state| {
             let page_size = state.engine.config().page_size;
-            let count = state.engine.take_batch(class, blocks, |page| {
+            state.engine.take_batch(class, blocks, |page| {
                 SPACE.set_list_of_page(page, page_size, list);
-            });
-            state.grown();
-            count
+            })
         })
     }
 
@@ -164,12 +252,11 @@ impl Heap {
         while !blocks.is_empty() {
             let (slot, own) = first_heaps(blocks);
             let (ours, others) = blocks.split_at_mut(own);
-            Self::of_slot(slot).with(|state| {
+            Self::of_slot(slot).work(|state| {
                 // SAFETY: the caller's promise; they lie in this heap.
                 if unsafe { state.engine.free_batch(ours) }.is_err() {
                     os::stop(b"pagewise: a block was freed twice\n");
                 }
-                state.shrunk();
             });
             blocks = others;
         }
@@ -188,26 +275,23 @@ impl State {
     ///
     /// # Safety
     /// It was [allocated](Self::allocate) here, and is freed once.
-    pub(super) unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
         // SAFETY: the caller's promise.
         if unsafe { self.engine.free_tagged(block) }.is_err() {
             os::stop(b"pagewise: a block was freed twice, or is none\n");
         }
-        self.shrunk();
     }
 
     /// Makes a block that is not small longer or shorter, if it can stay where it is.
     ///
     /// # Safety
     /// It was [allocated](Self::allocate) here, and not freed.
-    pub(super) unsafe fn resize_in_place(&mut self, block: NonNull<u8>, new_size: usize) -> bool {
+    unsafe fn resize_in_place(&mut self, block: NonNull<u8>, new_size: usize) -> bool {
         // SAFETY: the caller's promise.
-        let done = self.growing(new_size, |state| unsafe {
+        self.growing(new_size, |state| unsafe {
             let layout = state.layout_of(block);
             state.engine.resize_in_place(block, layout, new_size).is_some()
-        });
-        self.shrunk();
-        done
+        })
     }
 
     /// A layout that a block in use could have been allocated for: all of it.
@@ -245,13 +329,15 @@ impl State {
         self.most = self.most.max(self.engine.usage().block);
     }
 
+    /// Notes what is in use; whether it is time to [look](Self::look).
     #[inline]
-    fn shrunk(&mut self) {
+    fn tick(&mut self) -> bool {
+        self.grown();
         self.countdown -= 1;
         if self.countdown == 0 {
             self.countdown = LOOK;
-            self.look();
         }
+        self.countdown == LOOK
     }
 
     /// Runs `action`, which needs `size` bytes; as many go back as the heap has grown by for them.
@@ -274,66 +360,82 @@ impl State {
         let (mut purged, mut left) = (0, wanted * LOOKED_AT);
         self.engine.for_each_large_free(LARGE, &mut |free| {
             if purged < wanted && left > 0 {
-                purged += discard(free);
+                purged += discard(free.start + TAGS, free.end().saturating_sub(TAGS));
                 left = left.saturating_sub(free.len);
             }
         });
         self.purged += purged as u64;
     }
 
-    /// Returns free memory if its time has come.
-    fn look(&mut self) {
+    /// Whether a purge is under way; it begins here if its time has come.
+    fn look(&mut self) -> bool {
+        if self.swept.is_some() {
+            self.countdown = 1;
+            return true;
+        }
         let free = self.most - self.engine.usage().block;
         if free < SURPLUS.max(self.most / 8) || self.purge_delay == u32::MAX {
             self.due = 0;
-            return;
+            return false;
         }
         let now = os::now();
         if self.due == 0 {
             self.due = now + u64::from(self.purge_delay);
         }
         if now >= self.due {
-            self.purge();
+            self.begin();
         }
+        self.swept.is_some()
     }
 
-    /// Gives every free OS page back to the system. O(what the heap holds).
-    #[cold]
-    pub(super) fn purge(&mut self) {
-        let mut purged = 0;
-        let mut free = Span { start: 0, len: 0, kind: SpanKind::Free };
-        self.engine.walk(&mut |span| {
-            if span.kind == SpanKind::Free && span.start == free.end() {
-                free.len += span.len;
-                return;
-            }
-            purged += discard(free);
-            free = Span { len: if span.kind == SpanKind::Free { span.len } else { 0 }, ..span };
-        });
-        purged += discard(free);
-        self.purged += purged as u64;
+    /// Begins a purge, from the heap's beginning.
+    fn begin(&mut self) {
+        self.engine.walk_free_again();
+        self.swept = Some(0);
         self.most = self.engine.usage().block;
         self.due = 0;
     }
+
+    /// A step of the purge under way; whether there are more.
+    #[cold]
+    fn step(&mut self) -> bool {
+        let Some(mut swept) = self.swept else { return false };
+        let page = os::page_size();
+        let mut left = STEP_BYTES;
+        let mut purged = 0;
+        let more = self.engine.walk_free(page, STEP_BLOCKS, &mut |free| {
+            let start = free.start.max(swept).next_multiple_of(page);
+            let end = (free.end & !(page - 1)).min(start + left);
+            if start < end {
+                purged += discard(start, end);
+                left -= end - start;
+                swept = end;
+            }
+            left > 0
+        });
+        self.purged += purged as u64;
+        self.swept = more.then_some(swept);
+        more
+    }
 }
 
-/// Bytes at both ends of free memory that may hold links and sizes.
+/// Bytes at both ends of a large free block that may hold links and sizes.
 const TAGS: usize = 16;
 
-/// Gives the OS pages of free memory back that take memory; returns their bytes.
-fn discard(free: Span) -> usize {
+/// Gives the OS pages between two addresses back that take memory; returns their bytes.
+fn discard(start: usize, end: usize) -> usize {
     let page = os::page_size();
-    let start = (free.start + TAGS).next_multiple_of(page);
-    let end = (free.end().saturating_sub(TAGS)) & !(page - 1);
-    let mut discarded = 0;
-    if start < end {
-        let address = SPACE.slot(0).with_addr(start);
-        os::for_each_resident(address, end - start, &mut |run, len| {
-            // SAFETY: the pages lie within free memory, in which the engine keeps nothing.
-            unsafe { os::discard(run, len) };
-            discarded += len;
-        });
+    let (start, end) = (start.next_multiple_of(page), end & !(page - 1));
+    if start >= end {
+        return 0;
     }
+    let mut discarded = 0;
+    let address = SPACE.slot(0).with_addr(start);
+    os::for_each_resident(address, end - start, &mut |run, len| {
+        // SAFETY: the pages lie within free memory, in which the engine keeps nothing.
+        unsafe { os::discard(run, len) };
+        discarded += len;
+    });
     discarded
 }
 
@@ -359,4 +461,63 @@ fn first_heaps(blocks: &mut [NonNull<u8>]) -> (usize, usize) {
 pub(super) fn least_used(heaps: usize) -> &'static Heap {
     let used = |slot: &usize| Heap::of_slot(*slot).threads.load(Relaxed);
     Heap::of_slot((0..heaps).min_by_key(used).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Heap;
+    use crate::global::Pagewise;
+
+    /// Microseconds of processor time of the calling thread.
+    fn processor_time() -> f64 {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the call writes the time.
+        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+        time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
+    }
+
+    /// How long a purge holds the lock at one time: of a heap of 1 GiB, blocks of 48 to 143 bytes,
+    /// of which one in 50 stays; then of all of it. `cargo test --release --lib steps_of_a_purge --
+    /// --ignored --nocapture` prints the figures that `docs/global.md` quotes.
+    #[test]
+    #[ignore = "a measurement"]
+    fn steps_of_a_purge() {
+        const PAGEWISE: Pagewise = Pagewise::new();
+        let blocks: Vec<*mut u8> = (0..11_000_000_usize)
+            .map(|at| {
+                let block = PAGEWISE.allocate(48 + at % 96);
+                // SAFETY: the block has this byte.
+                unsafe { block.write(1) };
+                block
+            })
+            .collect();
+        let heap = Heap::of(blocks[0]);
+        for freed in [true, false] {
+            for (at, &block) in blocks.iter().enumerate() {
+                if (at * 7 % 50 > 0) == freed {
+                    // SAFETY: each is freed once.
+                    unsafe { PAGEWISE.free(block) };
+                }
+            }
+            let before = heap.with(|state| state.purged);
+            heap.with(super::State::begin);
+            let (mut steps, mut total, mut longest) = (0, 0.0, 0.0_f64);
+            loop {
+                let start = processor_time();
+                let (more, _) = heap.step();
+                let took = processor_time() - start;
+                (steps, total, longest) = (steps + 1, total + took, longest.max(took));
+                if !more {
+                    break;
+                }
+            }
+            let purged = heap.with(|state| state.purged) - before;
+            println!(
+                "{} MiB in {steps} steps, {:.0} ms in all, {:.0} us the longest",
+                purged >> 20,
+                total / 1e3,
+                longest
+            );
+        }
+    }
 }

@@ -34,6 +34,24 @@ impl<T> Locked<T> {
     /// Runs `action` on the value, which no other thread reaches meanwhile.
     #[inline]
     pub(super) fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
+        self.lock();
+        self.run(action)
+    }
+
+    /// As [`with`](Self::with), unless that would mean waiting.
+    pub(super) fn try_with<R>(&self, action: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let taken = self.state.compare_exchange(FREE, HELD, Acquire, Relaxed).is_ok();
+        taken.then(|| self.run(action))
+    }
+
+    /// Whether somebody waits for the lock, which is held.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.state.load(Relaxed) == AWAITED
+    }
+
+    /// Runs `action` under the lock that was taken, and lets go of it.
+    #[inline]
+    fn run<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
         /// Lets go of the lock also if the action unwinds.
         struct Guard<'a, T>(&'a Locked<T>);
         impl<T> Drop for Guard<'_, T> {
@@ -44,7 +62,6 @@ impl<T> Locked<T> {
             }
         }
 
-        self.lock();
         let guard = Guard(self);
         // SAFETY: the lock is held.
         action(unsafe { &mut *guard.0.value.get() })

@@ -149,6 +149,13 @@ pub(super) fn now() -> u64 {
     time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
 }
 
+/// Lets other threads go on for a moment.
+pub(super) fn pause() {
+    let moment = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
+    // SAFETY: the call reads the time.
+    unsafe { libc::nanosleep(&raw const moment, ptr::null_mut()) };
+}
+
 /// CPUs this process may run on, at least 1.
 pub(super) fn cpus() -> usize {
     // SAFETY: all bits zero is an empty set, and the call writes no more than one.

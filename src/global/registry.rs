@@ -54,6 +54,12 @@ pub(super) fn heaps() -> impl Iterator<Item = &'static Heap> {
     (0..OPENED.load(Acquire)).map(Heap::of_slot)
 }
 
+/// Each opened heap in its turn; to be asked for when there is one.
+pub(super) fn next_heap() -> &'static Heap {
+    static TURN: AtomicUsize = AtomicUsize::new(0);
+    Heap::of_slot(TURN.fetch_add(1, Relaxed) % OPENED.load(Acquire).max(1))
+}
+
 /// Lists of all threads, those that have ended among them.
 pub(super) fn all_lists() -> impl Iterator<Item = *mut Lists> {
     let mut next = ALL.load(Acquire);

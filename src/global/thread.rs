@@ -144,7 +144,11 @@ pub(super) fn ended(lists: *mut Lists) {
     place::set(quick::gone());
     give_back(lists);
     // SAFETY: lists are never given up.
-    registry::leave(unsafe { &*lists });
+    let lists = unsafe { &*lists };
+    let heap = lists.heap();
+    registry::leave(lists);
+    // There may be nobody else soon who uses that heap.
+    heap.maintain();
 }
 
 /// Puts back what is on lists that are the calling thread's, or nobody's.

@@ -34,13 +34,14 @@
 //!
 //! Files, in the order they build on each other: `page` (headers and bits), `map` (from address to
 //! page), `supply` (what a class allocates from), `pages` (how pages come and go), `batch` (many
-//! blocks at once), `audit`.
+//! blocks at once), `steps` (the free memory, a little at a time), `audit`.
 
 mod audit;
 mod batch;
 mod map;
 mod page;
 mod pages;
+mod steps;
 mod supply;
 
 use core::alloc::Layout;

@@ -7,7 +7,7 @@ use super::map::Map;
 use super::page::{Headers, MOST_BLOCKS, NO_LIST, Page};
 use super::supply::Supplies;
 use super::{Large, usable};
-use crate::block::tag::{Block, CELL};
+use crate::block::tag::{Block, CELL, NONE};
 use crate::meter::{Meter, Part};
 use crate::paged::Config;
 use crate::paged::class::{Class, Classes};
@@ -33,6 +33,8 @@ pub(super) struct Pages<S, M> {
     pub(super) spare: Option<Page>,
     spares: u32,
     headers: Headers,
+    /// Where a walk in steps goes on: a block's start, while blocks come and go; see `steps.rs`.
+    pub(super) mark: u32,
     pub(super) heap: Large,
     pub(super) source: S,
     pub(super) meter: M,
@@ -53,6 +55,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
             spare: None,
             spares: 0,
             headers: Headers::new(),
+            mark: NONE,
             heap: Large::new(page_size),
             source,
             meter,
@@ -256,6 +259,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
         if let Err(error) =
             self.map.ensure(base.addr(), origin, &mut self.headers, &mut self.source)
         {
+            self.keep_mark(Block { start, len });
             self.heap.release(Block { start, len }, &self.meter);
             self.headers.recycle(page);
             return Err(error);
@@ -281,6 +285,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
         let base = page.base.get();
         let block = self.heap.block_at(base.addr());
         self.map.set(base.addr(), None);
+        self.keep_mark(block);
         self.heap.release(block, &self.meter);
         self.headers.recycle(page);
     }
@@ -351,6 +356,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
     #[inline(never)]
     pub(super) fn free_large(&mut self, block: NonNull<u8>, requested: usize) {
         let found = self.heap.block_at(block.addr().get());
+        self.keep_mark(found);
         self.heap.release(found, &self.meter);
         self.meter.served(Part::Fit);
         self.tally.freed(requested, Large::bytes(found.len));
@@ -365,6 +371,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
     /// is not.
     pub(super) fn free_tagged(&mut self, block: NonNull<u8>) -> Option<()> {
         let found = self.tagged_at(block)?;
+        self.keep_mark(found);
         self.heap.release_known(found, &self.meter);
         self.meter.served(Part::Fit);
         self.tally.freed(Large::bytes(found.len), Large::bytes(found.len));
@@ -379,6 +386,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
     ) -> Option<(usize, usize)> {
         let found = self.heap.block_at(block.addr().get());
         let len = Large::cells_for(new_size)?;
+        self.keep_mark(found);
         let end = self.heap.end();
         if !self.heap.resize(found, len, &mut self.source, &self.meter) {
             return None;
@@ -404,6 +412,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
             return Some((block, self.resize_large(block, new_size)?));
         }
         let wanted = (len, layout.align());
+        self.keep_mark(found);
         let start = self.heap.grow_down(found, wanted, layout.size(), &self.meter)?;
         self.meter.served(Part::Fit);
         let moved = NonNull::new(self.heap.contents(start))?;

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::sync_channel;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::{ALLOCATOR, Random, resident, run_alone, run_prepared};
 
@@ -19,27 +19,81 @@ fn blocks_of(total: usize) -> Vec<Vec<u8>> {
     blocks
 }
 
+const PEAK: usize = 1 << 30;
+
+/// What may be resident once the peak has gone, with nothing left in use.
+const LITTLE: usize = PEAK / 20;
+
+macro_rules! goes_back {
+    ($($test:ident: $alone:ident, $free:expr;)*) => {$(
+        #[test]
+        fn $test() {
+            run_prepared(concat!("memory::", stringify!($alone)), |command| {
+                command.env("PAGEWISE_PURGE_DELAY", DELAY.as_millis().to_string());
+            });
+        }
+
+        #[test]
+        #[ignore = "in a process of its own"]
+        fn $alone() {
+            #[allow(clippy::redundant_closure_call, reason = "the tests differ in nothing else")]
+            goes_back($free);
+        }
+    )*};
+}
+
+const DELAY: Duration = Duration::from_millis(500);
+
+goes_back! {
+    memory_goes_back_after_the_delay: freed, |blocks| { drop(blocks); Vec::new() };
+    memory_freed_by_another_thread_goes_back: freed_elsewhere, |blocks| {
+        thread::spawn(move || drop(blocks)).join().expect("it ends");
+        Vec::new()
+    };
+    memory_between_survivors_goes_back: freed_around, |blocks| {
+        blocks.into_iter().enumerate().filter_map(|(at, block)| (at % 1000 == 0).then_some(block)).collect()
+    };
+}
+
+/// Allocates 1 GiB, has most of it freed, and goes on in a small way. The memory must be there as
+/// long as the delay, and be gone soon after.
+fn goes_back(free: impl FnOnce(Vec<Vec<u8>>) -> Vec<Vec<u8>>) {
+    let blocks = blocks_of(PEAK);
+    assert!(resident() > PEAK * 9 / 10);
+    let kept = free(blocks);
+    let freed = Instant::now();
+    let gone = loop {
+        drop((0..300).map(|size| vec![0u8; size * 4]).collect::<Vec<_>>());
+        if resident() < LITTLE {
+            break freed.elapsed();
+        }
+        assert!(freed.elapsed() < 20 * DELAY, "{} MiB are resident", resident() >> 20);
+        thread::sleep(Duration::from_millis(1));
+    };
+    println!("{} MiB after {gone:?}", resident() >> 20);
+    assert!(gone > DELAY * 9 / 10, "{gone:?} are less than the delay");
+    assert!(kept.iter().all(|block| block.iter().all(|&byte| byte == 1)));
+}
+
 #[test]
-fn memory_goes_back_after_the_delay() {
-    run_prepared("memory::goes_back", |command| {
+fn a_heap_that_nobody_uses_any_more_is_looked_after() {
+    run_prepared("memory::left", |command| {
         command.env("PAGEWISE_PURGE_DELAY", "100");
     });
 }
 
+/// Another thread's heap: it has freed everything when it ends, and nobody uses that heap then.
 #[test]
 #[ignore = "in a process of its own"]
-fn goes_back() {
-    const PEAK: usize = 1 << 30;
-    let blocks = blocks_of(PEAK);
-    assert!(resident() > PEAK * 9 / 10);
-    drop(blocks);
-    thread::sleep(Duration::from_millis(150));
-    // It is looked at now and then, when something is freed.
-    for _ in 0..40 {
+fn left() {
+    const PEAK: usize = 200 << 20;
+    thread::spawn(|| drop(blocks_of(PEAK))).join().expect("it ends");
+    let freed = Instant::now();
+    while resident() > PEAK / 5 {
         drop((0..300).map(|size| vec![0u8; size * 4]).collect::<Vec<_>>());
-        thread::sleep(Duration::from_millis(5));
+        assert!(freed.elapsed() < 20 * DELAY, "{} MiB are resident", resident() >> 20);
+        thread::sleep(Duration::from_millis(1));
     }
-    assert!(resident() < PEAK / 20, "{} MiB are resident", resident() >> 20);
 }
 
 #[test]
@@ -71,7 +125,7 @@ fn purged() {
 
 #[test]
 fn a_purge_may_come_from_any_thread() {
-    let purging = thread::spawn(|| (0..20).for_each(|_| ALLOCATOR.purge()));
+    let purging = thread::spawn(|| (0..20).map(|_| ALLOCATOR.purge()).sum::<u64>());
     let mut random = Random(7);
     for _ in 0..20_000 {
         let block = vec![3u8; random.size()];

@@ -201,9 +201,7 @@ pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
 /// GNU's `malloc_trim`: gives free memory back to the system. 1 if any was given back.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_trim(_keep: usize) -> c_int {
-    let before = PAGEWISE.stats().purged;
-    PAGEWISE.purge();
-    c_int::from(PAGEWISE.stats().purged > before)
+    c_int::from(PAGEWISE.purge() > 0)
 }
 
 /// GNU's `mallopt`: accepts everything, and changes nothing.

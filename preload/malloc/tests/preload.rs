@@ -49,6 +49,33 @@ fn is_installed(program: &str) -> bool {
     Command::new("sh").args(["-c", &find]).stdout(Stdio::null()).status().is_ok_and(|s| s.success())
 }
 
+/// A Rust program whose threads pass strings to each other; scripts have it as `$THREADS`.
+const THREADS: &str = r#"
+use std::collections::BTreeMap;
+use std::sync::mpsc::sync_channel;
+fn main() {
+    let ends: Vec<_> = (1..5usize)
+        .map(|seed| {
+            let (sender, receiver) = sync_channel::<Vec<String>>(4);
+            std::thread::spawn(move || {
+                for round in 0..40 {
+                    let strings = (0..300).map(|n| "x".repeat(n * seed * 7 % 400) + &(round * n).to_string());
+                    sender.send(strings.collect()).expect("the other thread lives");
+                }
+            });
+            std::thread::spawn(move || {
+                let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+                receiver.into_iter().flatten().for_each(|string| *counts.entry(string).or_default() += 1);
+                counts.into_iter().map(|(string, count)| string.len() * count).sum::<usize>()
+            })
+        })
+        .collect();
+    for end in ends {
+        println!("{}", end.join().expect("it ends"));
+    }
+}
+"#;
+
 /// Runs a script with and without the library: the output must be the same.
 fn same_output(program: &str, script: &str) {
     if !is_installed(program) {
@@ -57,7 +84,8 @@ fn same_output(program: &str, script: &str) {
     }
     let run = |preloaded| {
         let folder = tempfile::tempdir().expect("a temporary directory");
-        run(Command::new("sh").args(["-c", script]).current_dir(&folder), preloaded)
+        let mut shell = Command::new("sh");
+        run(shell.args(["-c", script]).env("THREADS", THREADS).current_dir(&folder), preloaded)
     };
     let (plain, preloaded) = (run(false), run(true));
     assert!(plain.status.success(), "{}", String::from_utf8_lossy(&plain.stderr));
@@ -89,6 +117,19 @@ with ThreadPoolExecutor(8) as pool: print(list(pool.map(work, range(1000, 1040))
     sqlite: "sqlite3", "sqlite3 :memory: 'create table t(a, b); with recursive n(x) as (select 1 union all select x + 1 from n where x < 50000) insert into t select x, hex(x * 7) from n; create index i on t(b); select count(*), max(b) from t;'";
     ghostscript: "gs", "printf '%%!PS\n/Times-Roman findfont 20 scalefont setfont 1 1 80 { 9 mul 72 exch moveto (pagewise) show } for showpage\n' | gs -q -dNOPAUSE -dBATCH -sDEVICE=ppmraw -r72 -sOutputFile=- - | cksum";
     compiler: "g++", "printf '#include <map>\n#include <string>\nint main() { std::map<std::string, int> m; m[\"a\"] = 1; return m.size() - 1; }' > a.cpp && g++ -O1 -c a.cpp -o a.o && cksum a.o";
+    rust_threads: "rustc", "printf '%s' \"$THREADS\" > threads.rs && rustc -O threads.rs -o threads && ./threads";
+    cargo: "cargo", "mkdir src && printf '%s' \"$THREADS\" > src/main.rs && printf '[package]\nname = \"a\"\nversion = \"0.0.0\"\nedition = \"2021\"\n[workspace]\n' > Cargo.toml && CARGO_TARGET_DIR=built cargo build -q --offline && built/debug/a && cargo metadata --offline --format-version 1 --no-deps | grep -o '\"name\":\"a\"'";
+    redis: "redis-benchmark", "redis-server --port 0 --unixsocket r.sock --save '' --dir . >log & server=$!
+until redis-cli -s r.sock ping >/dev/null 2>&1; do kill -0 $server || exit 1; sleep 0.05; done
+redis-benchmark -s r.sock -q -c 20 -n 5000 -r 3000 -d 200 -t set,get,incr,lpush,sadd,hset,zadd,lrange_100 >/dev/null
+redis-cli -s r.sock flushall
+seq 20000 | awk '{ print \"APPEND key\" $1 % 5000 \" value\" $1 * 7; print \"ZADD sorted \" $1 % 777 \" member\" $1 }' | redis-cli -s r.sock --pipe | grep errors
+redis-cli -s r.sock get key777
+redis-cli -s r.sock zrange sorted 5000 5010
+redis-cli -s r.sock bgsave
+while redis-cli -s r.sock info persistence | grep -q 'bgsave_in_progress:1'; do sleep 0.05; done
+redis-cli -s r.sock info persistence | grep 'last_bgsave_status'
+redis-cli -s r.sock shutdown nosave; wait $server";
     cplusplus: "g++", "printf '#include <iostream>\n#include <new>\n#include <string>\n#include <thread>\n#include <vector>\nstruct alignas(256) wide { char c; };\nint main() { std::vector<std::thread> threads; long sum[4]; for (int t = 0; t < 4; t++) threads.emplace_back([&sum, t] { std::vector<std::string> v; for (int i = 0; i < 50000; i++) v.push_back(std::string(i %% 90, 120)); sum[t] = v[77].size(); }); for (auto &t : threads) t.join(); wide *w = new wide[3]; std::cout << sum[3] << (size_t)w %% 256; delete[] w; try { volatile size_t n = (size_t)1 << 55; delete[] new char[n]; } catch (std::bad_alloc &) { std::cout << \"caught\"; } std::cout << (new (std::nothrow) char[(size_t)1 << 55] == nullptr); }' > a.cpp && g++ -std=c++17 -w -O0 a.cpp -o a -lpthread && ./a";
 }
 

@@ -1,0 +1,91 @@
+//! Threads under `Pagewise`, for ThreadSanitizer: what they read and write must be ordered by the
+//! allocator's own locks wherever memory passes from one to another through it.
+//!
+//! ```sh
+//! RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=thread \
+//!     cargo run -Zbuild-std --target x86_64-unknown-linux-gnu
+//! ```
+//! It needs the component `rust-src`, so that `std` is instrumented, too. A race ends it with 66.
+
+use std::sync::Mutex;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use pagewise::global::Pagewise;
+
+#[global_allocator]
+static ALLOCATOR: Pagewise = Pagewise::new();
+
+/// Random numbers (Marsaglia 2003).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (((self.0 >> 32) * bound as u64) >> 32) as usize
+    }
+
+    fn block(&mut self) -> Vec<u8> {
+        let size = match self.below(400) {
+            0 => self.below(2 << 20),
+            1..20 => self.below(60_000),
+            _ => self.below(600),
+        };
+        vec![size as u8; size]
+    }
+}
+
+fn check(block: &[u8]) {
+    assert!(block.iter().all(|&byte| byte == block.len() as u8), "contents are intact");
+}
+
+fn main() {
+    let places: Vec<Mutex<Vec<u8>>> = (0..100).map(|_| Mutex::new(Vec::new())).collect();
+    for generation in 1..9 {
+        thread::scope(|scope| {
+            // Threads that swap blocks through shared places, and end.
+            for number in 0..4u64 {
+                let places = &places;
+                scope.spawn(move || {
+                    let mut random = Random(generation * 100 + number + 1);
+                    for _ in 0..800 {
+                        let block = random.block();
+                        let place = &places[random.below(places.len())];
+                        let old =
+                            std::mem::replace(&mut *place.lock().expect("none panics"), block);
+                        check(&old);
+                    }
+                });
+            }
+            // A producer, and a consumer that only frees.
+            let (sender, receiver) = sync_channel::<Vec<u8>>(16);
+            scope.spawn(move || {
+                let mut random = Random(generation);
+                (0..800).for_each(|_| sender.send(random.block()).expect("the consumer lives"));
+            });
+            scope.spawn(move || receiver.iter().for_each(|block| check(&block)));
+            // What looks at others' heaps and lists.
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    ALLOCATOR.purge();
+                    assert!(ALLOCATOR.stats().heaps > 0);
+                }
+            });
+        });
+        // SAFETY: the child only allocates, which is what is tested, and ends by `_exit`.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                let mut random = Random(7);
+                (0..200).for_each(|_| check(&random.block()));
+                libc::_exit(0);
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            assert_eq!(status, 0, "the child ended by itself");
+        }
+    }
+    println!("no races; {:?}", ALLOCATOR.stats());
+}
