@@ -5,10 +5,10 @@
 # which runs the program twice, without and with the recorder, demands the same output of both, and
 # prints one line. To add a trace, add a function `trace_NAME` and its row in README.md.
 #
-# Programs come from Debian (apt-get) and crates.io (cargo); inputs from Debian packages, which are
-# unpacked into a temporary directory and not installed, and from inputs/. Commands run in that
-# directory, with relative paths and an environment of their own, so that nothing of this machine
-# enters a trace.
+# Programs come from Debian (apt-get) and the crates registry (cargo); inputs from Debian packages,
+# which are unpacked into a temporary directory and not installed, and from inputs/. Commands run in
+# that directory, with relative paths and an environment of their own, so that nothing of this
+# machine enters a trace.
 set -euo pipefail
 export LC_ALL=C TZ=UTC
 
@@ -123,7 +123,7 @@ trace_espresso() {
     local version=5.6.4
     from_crate espresso espresso-logic "$version" --features cli
     python3 inputs/arithmetic_pla.py >arithmetic.pla
-    record espresso "espresso-logic $version (crates.io)" "arithmetic functions of 8 bits" \
+    record espresso "espresso-logic $version (crates registry)" "arithmetic functions of 8 bits" \
         espresso arithmetic.pla
 }
 
