@@ -15,6 +15,12 @@
 //! The tag bits lie in dedicated memory, so that blocks of a power of two are not spoilt by a
 //! header; what Knuth keeps in a free block — links and its order — lies in the free block. The
 //! heap grows at its end by what the request needs, in whole blocks.
+//!
+//! Where in its block a request lies is in `contents`, the walk and the check of the invariants in
+//! `inspect`.
+
+mod contents;
+mod inspect;
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -277,83 +283,6 @@ impl<S: Source, M: Meter> Buddy<S, M> {
         }
         Ok(())
     }
-
-    /// Where in its block a request of this alignment lies.
-    fn place(&self, block: u32, layout: Layout) -> NonNull<u8> {
-        let address = self.address(block);
-        let gap = address.addr().get().wrapping_neg() & (layout.align() - 1);
-        // SAFETY: a block of the layout's order has room for the request behind the gap.
-        unsafe { address.add(gap) }
-    }
-
-    /// The memory from where a request lies to the end of its block.
-    fn memory(&self, block: u32, order: u32, layout: Layout) -> NonNull<[u8]> {
-        let place = self.place(block, layout);
-        let gap = place.addr().get() - self.address(block).addr().get();
-        NonNull::slice_from_raw_parts(place, self.bytes(order) - gap)
-    }
-
-    /// Every block in address order: start, order and whether it is free.
-    fn blocks(&self) -> impl Iterator<Item = (u32, u32, bool)> {
-        let mut start = 0;
-        core::iter::from_fn(move || {
-            (start < self.granules).then(|| {
-                let order = self.order_at(start);
-                let block = (start, order, self.is_free(start));
-                start += 1 << order;
-                block
-            })
-        })
-    }
-
-    /// Order of the block that starts at `start`: its length is the distance to the next start, a
-    /// power of two. O(log n).
-    fn order_at(&self, start: u32) -> u32 {
-        let most = if start == 0 { ORDERS as u32 - 1 } else { start.trailing_zeros() };
-        let ends_there = |&order: &u32| {
-            let end = start + (1 << order);
-            end >= self.granules || self.is_start(end)
-        };
-        (0..most).find(ends_there).unwrap_or(most)
-    }
-
-    /// The block in use that this layout was allocated at this address, if it is one.
-    fn block_in_use(&self, address: NonNull<u8>, layout: Layout) -> Option<(u32, u32)> {
-        let order = self.order_of(layout)?;
-        let block = self.block_at(address, order)?;
-        let in_use = self.is_start(block) && !self.is_free(block);
-        let placed = self.place(block, layout) == address && self.starts_contents(block, address);
-        (in_use && self.order_at(block) == order && placed).then_some((block, order))
-    }
-
-    /// The granule in which contents lie.
-    fn granule(&self, contents: NonNull<u8>) -> u32 {
-        ((contents.addr().get() - self.origin.addr()) >> self.granule_shift) as u32
-    }
-
-    /// Whether the contents of a block in use start at this address within it.
-    fn starts_contents(&self, block: u32, address: NonNull<u8>) -> bool {
-        match self.granule(address) {
-            // A block of one granule has no gap, and a start behind it says nothing of it.
-            granule if granule == block => {
-                let second = block + 1;
-                second == self.granules || self.is_start(second) || !self.is_free(second)
-            }
-            granule => self.is_free(granule),
-        }
-    }
-
-    /// Notes where the contents of a block in use start, or that they are gone.
-    fn tag_contents(&mut self, block: u32, contents: NonNull<u8>, there: bool) {
-        let granule = self.granule(contents);
-        if granule != block {
-            for granule in [block + 1, granule] {
-                self.tag(granule, |tags, bit| {
-                    tags.free = if there { tags.free | bit } else { tags.free & !bit };
-                });
-            }
-        }
-    }
 }
 
 // SAFETY: blocks tile the source's extent; tags lie in the dedicated memory, nodes in free blocks.
@@ -432,40 +361,7 @@ unsafe impl<S: Source, M: Meter> Strategy for Buddy<S, M> {
     }
 
     fn audit(&self) -> Result<(), Fault> {
-        let mut free_blocks = [0u32; ORDERS];
-        let mut starts = 0;
-        for (start, order, free) in self.blocks() {
-            let at = self.address(start).addr().get();
-            Fault::unless(self.is_start(start), "a block has a start", at)?;
-            Fault::unless(start % (1 << order) == 0, "a block is aligned to its length", at)?;
-            Fault::unless(start + (1 << order) <= self.granules, "no block leaves the heap", at)?;
-            if free {
-                Fault::unless(self.read(start).order == order, "a free block knows its order", at)?;
-                let joined = self.free_buddy(start, order).is_none();
-                Fault::unless(joined, "no two buddies are both free", at)?;
-                free_blocks[order as usize] += 1;
-            }
-            starts += 1;
-        }
-        let tagged: u32 = (0..self.granules as usize / 64)
-            .map(|word| self.tags.get(word).starts.count_ones())
-            .sum();
-        let origin = self.origin.addr();
-        Fault::unless(tagged == starts, "only blocks have starts", origin)?;
-        for (order, &count) in free_blocks.iter().enumerate() {
-            let (mut block, mut prev, mut members) = (self.lists[order], NIL, 0);
-            while block != NIL {
-                let at = self.address(block).addr().get();
-                Fault::unless(self.is_free(block), "a list has free blocks", at)?;
-                Fault::unless(self.read(block).prev == prev, "prev undoes next", at)?;
-                members += 1;
-                Fault::unless(members <= count, "a list has every free block once", at)?;
-                (prev, block) = (block, self.read(block).next);
-            }
-            Fault::unless(members == count, "a list has every free block once", origin)?;
-            let marked = self.orders >> order & 1 == 1;
-            Fault::unless(marked == (count > 0), "a bit is set iff its list is not empty", origin)?;
-        }
+        self.audit_blocks()?;
         walk::check(self)
     }
 }

@@ -21,15 +21,19 @@
 //! segment ends at the segment's `end`. The block before a start is found the same way, or, across
 //! segments, by `lead`. So size and neighbours take O(granules in a segment / 64), whatever the
 //! blocks' sizes. In a segment of 64 granules, the default, that is one word.
+//!
+//! What the bits say is in `blocks`, the invariants are checked in `audit`.
+
+mod audit;
+mod blocks;
 
 use core::ptr::NonNull;
 
 use super::tree::Tree;
-use crate::block::bits;
 use crate::block::table::{Plain, Table};
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault};
+use crate::strategy::AllocError;
 use crate::walk::{Span, SpanKind};
 
 #[derive(Clone, Copy, Debug)]
@@ -339,101 +343,6 @@ impl SegmentHeap {
         Ok(())
     }
 
-    fn segment_of(&self, granule: u32) -> usize {
-        (granule >> self.segment_shift) as usize
-    }
-
-    /// First granule of a segment, and of the next.
-    fn range(&self, segment: usize) -> (u32, u32) {
-        ((segment << self.segment_shift) as u32, ((segment + 1) << self.segment_shift) as u32)
-    }
-
-    /// Position of a granule in its segment.
-    fn within(&self, granule: u32) -> usize {
-        granule as usize & ((1 << self.segment_shift) - 1)
-    }
-
-    fn bits(&self, segment: usize, kind: Kind) -> &[u64] {
-        let (starts, free) = self.segments.tail(segment).split_at(1 << (self.segment_shift - 6));
-        match kind {
-            Kind::Starts => starts,
-            Kind::Free => free,
-        }
-    }
-
-    fn bits_mut(&mut self, segment: usize, kind: Kind) -> &mut [u64] {
-        let (_, words) = self.segments.record_and_tail(segment);
-        let (starts, free) = words.split_at_mut(1 << (self.segment_shift - 6));
-        match kind {
-            Kind::Starts => starts,
-            Kind::Free => free,
-        }
-    }
-
-    fn is(&self, kind: Kind, granule: u32) -> bool {
-        bits::get(self.bits(self.segment_of(granule), kind), self.within(granule))
-    }
-
-    fn mark(&mut self, kind: Kind, granule: u32) {
-        let index = self.within(granule);
-        bits::set(self.bits_mut(self.segment_of(granule), kind), index);
-    }
-
-    fn clear(&mut self, kind: Kind, granule: u32) {
-        let index = self.within(granule);
-        bits::clear(self.bits_mut(self.segment_of(granule), kind), index);
-    }
-
-    /// The block that starts at `start`.
-    fn block(&self, start: u32) -> Extent {
-        let segment = self.segment_of(start);
-        let starts = self.bits(segment, Kind::Starts);
-        let end = match bits::first(starts, self.within(start) + 1) {
-            Some(next) => self.range(segment).0 + next as u32,
-            None => self.segments.get(segment).end,
-        };
-        Extent { start, end }
-    }
-
-    /// The block that ends at `end`, if there is one.
-    fn block_before(&self, end: u32) -> Option<Extent> {
-        let last = end.checked_sub(1)?;
-        let segment = self.segment_of(last);
-        let start = match bits::last(self.bits(segment, Kind::Starts), self.within(last)) {
-            Some(start) => self.range(segment).0 + start as u32,
-            None => self.segments.get(segment).lead,
-        };
-        Some(Extent { start, end })
-    }
-
-    /// The free blocks that start in a segment, in address order.
-    fn free_blocks(&self, segment: usize) -> impl Iterator<Item = Extent> {
-        let free = self.bits(segment, Kind::Free);
-        let origin = self.range(segment).0;
-        bits::iter(free).map(move |start| self.block(origin + start as u32))
-    }
-
-    /// Notes where a block starts and ends.
-    fn set(&mut self, block: Extent) {
-        self.mark(Kind::Starts, block.start);
-        let first = self.segment_of(block.start);
-        let last = self.segment_of(block.end - 1);
-        if block.end >= self.range(first).1 {
-            self.segments.get_mut(first).end = block.end;
-        }
-        if last != first {
-            self.segments.get_mut(last).lead = block.start;
-        }
-    }
-
-    /// Notes a free block, unless it is empty.
-    fn put(&mut self, block: Extent) {
-        if block.len() > 0 {
-            self.set(block);
-            self.mark(Kind::Free, block.start);
-        }
-    }
-
     /// Tells the tree of a free block whose bits are set, unless it is empty.
     fn grown<M: Meter>(&mut self, block: Extent, meter: &M) {
         let segment = self.segment_of(block.start);
@@ -486,56 +395,5 @@ impl SegmentHeap {
     /// The span a block is.
     pub(crate) fn span(&self, block: Extent, kind: SpanKind) -> Span {
         Span { start: self.address(block.start).addr().get(), len: self.bytes(block.len()), kind }
-    }
-
-    /// Checks the invariants. O(n).
-    pub(crate) fn audit(&self) -> Result<(), Fault> {
-        let mut expected_start = 0;
-        let mut before_was_free = false;
-        let mut largest = 0;
-        let mut segment = 0;
-        for (block, free) in self.blocks() {
-            let at = self.address(block.start).addr().get();
-            Fault::unless(
-                block.start == expected_start && block.end > block.start,
-                "blocks tile the heap",
-                at,
-            )?;
-            Fault::unless(block.end <= self.granules, "no block leaves the heap", at)?;
-            Fault::unless(self.is(Kind::Starts, block.start), "a block has a start", at)?;
-            Fault::unless(!(free && before_was_free), "free neighbours are coalesced", at)?;
-            let before = self.block_before(block.end);
-            Fault::unless(before == Some(block), "a block is found from its end", at)?;
-            while self.segment_of(block.start) > segment {
-                self.audit_leaf(segment, largest)?;
-                largest = 0;
-                segment += 1;
-            }
-            if free {
-                largest = largest.max(block.len());
-            }
-            expected_start = block.end;
-            before_was_free = free;
-        }
-        if self.granules > 0 {
-            self.audit_leaf(segment, largest)?;
-        }
-        let (starts, free) = (self.blocks().count(), self.blocks().filter(|b| b.1).count());
-        let count = |kind| {
-            let segments = 0..self.granules as usize >> self.segment_shift;
-            segments.map(|segment| bits::iter(self.bits(segment, kind)).count()).sum::<usize>()
-        };
-        let origin = self.origin.addr();
-        Fault::unless(count(Kind::Starts) == starts, "only blocks have starts", origin)?;
-        Fault::unless(count(Kind::Free) == free, "only free blocks have free bits", origin)?;
-        self.tree
-            .audit()
-            .map_err(|address| Fault { invariant: "a node is its children's maximum", address })
-    }
-
-    fn audit_leaf(&self, segment: usize, largest: u32) -> Result<(), Fault> {
-        let at = self.address(self.range(segment).0).addr().get();
-        let known = self.tree.largest(segment);
-        Fault::unless(known == largest, "a segment knows its largest free block", at)
     }
 }
