@@ -3,7 +3,7 @@
 use core::alloc::{GlobalAlloc, Layout};
 use std::alloc::System;
 
-use super::{Pagewise, Stats};
+use super::{ClassStats, Pagewise, Stats};
 
 impl Pagewise {
     /// On this target, nothing is known of what is in use and held: all zeros.
@@ -11,6 +11,12 @@ impl Pagewise {
     pub fn stats(&self) -> Stats {
         Stats::default()
     }
+
+    /// On this target, nothing is known of any class.
+    pub fn for_each_class(&self, _visit: impl FnMut(ClassStats)) {}
+
+    /// On this target, nothing is written.
+    pub fn show_stats(&self) {}
 
     /// On this target, nothing: 0 bytes.
     pub fn purge(&self) -> u64 {

@@ -3,13 +3,28 @@
 use core::alloc::{GlobalAlloc, Layout};
 
 use super::tuning::{SMALL_MAX, UNIT};
-use super::{Pagewise, Stats, front, gather};
+use super::{ClassStats, Pagewise, Stats, front, gather};
 
 impl Pagewise {
-    /// What is in use and held, by all threads.
+    /// What is in use and held, by all threads. O(OS pages held): the system is asked which of them
+    /// take memory, some milliseconds for each GiB, for which no lock is held. Allocates nothing.
     #[must_use]
     pub fn stats(&self) -> Stats {
         gather::stats()
+    }
+
+    /// Calls `visit` with what there is of each size class that is in use, from the smallest on.
+    /// O(pages), each heap under its lock in turn. Allocates nothing, but `visit` may.
+    ///
+    /// ```
+    /// # use pagewise::global::Pagewise;
+    /// # const ALLOCATOR: Pagewise = Pagewise::new();
+    /// let mut held = 0;
+    /// ALLOCATOR.for_each_class(|class| held += class.held);
+    /// assert!(held <= ALLOCATOR.stats().held);
+    /// ```
+    pub fn for_each_class(&self, mut visit: impl FnMut(ClassStats)) {
+        gather::for_each_class(&mut visit);
     }
 
     /// Gives all free memory back to the system that is not on other threads' quick lists, down to
@@ -23,7 +38,7 @@ impl Pagewise {
         front::purge()
     }
 
-    /// Writes the statistics to standard error, without allocating.
+    /// Writes the statistics to standard error, those of each class, too, without allocating.
     pub fn show_stats(&self) {
         gather::show();
     }

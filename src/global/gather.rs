@@ -3,7 +3,7 @@
 
 use core::fmt::{self, Write};
 
-use super::{Stats, mapping, os, quick, registry};
+use super::{ClassStats, Stats, mapping, os, quick, registry};
 
 /// Gathers the figures.
 pub(super) fn stats() -> Stats {
@@ -15,6 +15,7 @@ pub(super) fn stats() -> Stats {
         stats.held += usage.held;
         stats.peak_held += usage.peak_held;
         stats.purged += purged;
+        stats.resident += heap.resident();
         stats.heaps += 1;
     }
     for lists in registry::all_lists() {
@@ -30,6 +31,7 @@ pub(super) fn stats() -> Stats {
     stats.blocks += count;
     stats.live += bytes;
     stats.mapped = bytes;
+    stats.mappings = count;
     stats.held += bytes;
     stats.peak_held += peak;
     stats
@@ -43,22 +45,72 @@ pub(super) fn opened() {
     }
 }
 
+/// Calls `visit` for each class that has pages, from the smallest on.
+pub(super) fn for_each_class(visit: &mut dyn FnMut(ClassStats)) {
+    /// Classes gathered in one pass, on the stack.
+    const AT_ONCE: usize = 64;
+    let Some(first) = registry::heaps().next() else { return };
+    let classes = first.classes() as usize;
+    for from in (0..classes).step_by(AT_ONCE) {
+        let mut gathered = [ClassStats::default(); AT_ONCE];
+        for heap in registry::heaps() {
+            heap.for_each_page(&mut |class, size, bytes, in_use| {
+                let at = (class as usize).checked_sub(from);
+                if let Some(stats) = at.and_then(|at| gathered.get_mut(at)) {
+                    stats.size = size;
+                    stats.blocks += in_use;
+                    stats.pages += 1;
+                    stats.held += bytes;
+                }
+            });
+        }
+        for lists in registry::all_lists() {
+            let mut class = 0_usize;
+            quick::for_each(|offset| {
+                let at = class.checked_sub(from);
+                if let Some(stats) = at.and_then(|at| gathered.get_mut(at)) {
+                    stats.quick += quick::kept(lists, offset).0;
+                }
+                class += 1;
+            });
+        }
+        for mut stats in gathered.into_iter().filter(|stats| stats.pages > 0) {
+            stats.blocks = stats.blocks.saturating_sub(stats.quick);
+            visit(stats);
+        }
+    }
+}
+
 /// Writes the statistics to standard error.
 pub(super) extern "C" fn show() {
     let mut text = Text { bytes: [0; 1024], len: 0 };
-    // What does not fit the buffer is left out.
-    let _ = writeln!(text, "{}", stats());
-    os::write(&text.bytes[..text.len]);
+    // The text is longer than its buffer, but a line is not.
+    let _ = writeln!(text, "{}\n{}", stats(), ClassStats::HEADER);
+    for_each_class(&mut |class| {
+        let _ = writeln!(text, "{class}");
+    });
+    text.write();
 }
 
-/// Text on the stack.
+/// Text on its way to standard error, on the stack.
 struct Text {
     bytes: [u8; 1024],
     len: usize,
 }
 
+impl Text {
+    /// Writes what there is.
+    fn write(&mut self) {
+        os::write(&self.bytes[..self.len]);
+        self.len = 0;
+    }
+}
+
 impl Write for Text {
     fn write_str(&mut self, text: &str) -> fmt::Result {
+        if text.len() > self.bytes.len() - self.len {
+            self.write();
+        }
         let room = self.bytes.get_mut(self.len..self.len + text.len()).ok_or(fmt::Error)?;
         room.copy_from_slice(text.as_bytes());
         self.len += text.len();

@@ -33,6 +33,7 @@ use super::registry;
 use super::space::{SPACE, Slot};
 use super::tuning::{Tuning, UNIT};
 use crate::page_heap::PageHeap;
+use crate::source::Source;
 use crate::strategy::{Strategy, Usage};
 
 /// A heap, at the start of its slot.
@@ -226,6 +227,33 @@ impl Heap {
     /// Block size of a class, bytes.
     pub(super) fn class_size(&self, class: u32) -> usize {
         self.with(|state| state.engine.class_size(class))
+    }
+
+    /// Calls `visit` for each page with its class, the size of its blocks, its bytes and its blocks
+    /// that are not free. O(pages), under the lock.
+    pub(super) fn for_each_page(&self, visit: &mut dyn FnMut(u32, usize, usize, usize)) {
+        self.with(|state| {
+            let bytes = state.engine.config().page_size;
+            state.engine.for_each_page(&mut |class, in_use| {
+                visit(class, state.engine.class_size(class), bytes, in_use as usize);
+            });
+        });
+    }
+
+    /// Bytes of the heap's OS pages that take memory. O(OS pages), without the lock.
+    pub(super) fn resident(&self) -> usize {
+        let (extent, dedicated) = self.with(|state| {
+            let source = state.engine.source();
+            (source.extent(), source.dedicated())
+        });
+        let page = os::page_size();
+        let start = ptr::from_ref(self).cast_mut().cast::<u8>();
+        let mut resident = 0;
+        for range in [start.addr()..extent.end, dedicated] {
+            let (from, to) = (range.start & !(page - 1), range.end.next_multiple_of(page));
+            os::for_each_resident(start.with_addr(from), to - from, &mut |_, len| resident += len);
+        }
+        resident
     }
 
     /// Takes blocks of a class for a quick list, and says how many there were. The lowest are to be

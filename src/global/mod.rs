@@ -57,7 +57,7 @@ mod stats;
 #[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
 mod thread;
 
-pub use self::stats::Stats;
+pub use self::stats::{ClassStats, Stats};
 pub use self::tuning::{HugePages, Tuning, TuningError};
 
 /// The allocator. All values of this type in a process share one heap; see [`Tuning`].

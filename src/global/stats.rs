@@ -16,30 +16,62 @@ pub struct Stats {
     pub held: usize,
     /// The most that heaps and mappings ever held, each counted at its own most.
     pub peak_held: usize,
+    /// What of the heaps takes memory: bytes of OS pages that are resident. Of mappings of their own
+    /// it is not known.
+    pub resident: usize,
     /// Free memory given back to the system since the beginning.
     pub purged: u64,
     /// Bytes of mappings of their own, in use.
     pub mapped: usize,
+    /// Mappings of their own, in use (number).
+    pub mappings: usize,
     /// Heaps opened (number).
     pub heaps: usize,
     /// Quick lists of threads, running or ended (number).
     pub threads: usize,
 }
 
+/// What there is of one size class, in all heaps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassStats {
+    /// Size of its blocks, bytes.
+    pub size: usize,
+    /// Blocks in use (number).
+    pub blocks: usize,
+    /// Free blocks that quick lists keep at hand (number).
+    pub quick: usize,
+    /// Pages that serve it (number).
+    pub pages: usize,
+    /// Bytes of those pages.
+    pub held: usize,
+}
+
+/// Lines of a figure each.
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "pagewise: {} blocks in use, {} KiB", self.blocks, self.live >> 10)?;
-        writeln!(f, "pagewise: {} KiB on the quick lists of {} threads", self.quick >> 10, {
-            self.threads
-        })?;
-        writeln!(
-            f,
-            "pagewise: {} KiB held by {} heaps and mappings of {} KiB; at most {} KiB",
-            self.held >> 10,
-            self.heaps,
-            self.mapped >> 10,
-            self.peak_held >> 10
-        )?;
-        write!(f, "pagewise: {} KiB given back to the system", self.purged >> 10)
+        let kib = |bytes: usize| bytes >> 10;
+        let Self { blocks, threads, mappings, heaps, .. } = self;
+        writeln!(f, "pagewise: {blocks:>12} blocks in use")?;
+        writeln!(f, "pagewise: {:>12} KiB in use", kib(self.live))?;
+        writeln!(f, "pagewise: {:>12} KiB in {mappings} mappings of that", kib(self.mapped))?;
+        writeln!(f, "pagewise: {:>12} KiB on quick lists of {threads} threads", kib(self.quick))?;
+        writeln!(f, "pagewise: {:>12} KiB held by {heaps} heaps and mappings", kib(self.held))?;
+        writeln!(f, "pagewise: {:>12} KiB held at most", kib(self.peak_held))?;
+        writeln!(f, "pagewise: {:>12} KiB resident in heaps", kib(self.resident))?;
+        write!(f, "pagewise: {:>12} KiB given back to the system", self.purged >> 10)
+    }
+}
+
+impl ClassStats {
+    /// What stands above [`Display`](fmt::Display)'s columns.
+    pub(super) const HEADER: &str =
+        "pagewise:   block size       in use     on lists        pages     held KiB";
+}
+
+/// A row of a table.
+impl fmt::Display for ClassStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { size, blocks, quick, pages, held } = self;
+        write!(f, "pagewise: {size:>12} {blocks:>12} {quick:>12} {pages:>12} {:>12}", held >> 10)
     }
 }

@@ -160,6 +160,20 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
         });
     }
 
+    /// Calls `visit` for each page that serves a class, with the class and the number of its blocks in
+    /// use. O(pages).
+    pub fn for_each_page(&self, visit: &mut dyn FnMut(u32, u32)) {
+        for page in self.pages.map.pages() {
+            let (class, supply) = (page.class(), self.pages.supplies.get(page.class()));
+            let current = supply.page == Some(page);
+            let window = if current { supply.window.count_ones() } else { 0 };
+            let in_use = supply.capacity - page.free() - window;
+            if current || in_use > 0 {
+                visit(class, in_use);
+            }
+        }
+    }
+
     /// Builds the size classes, for which the first allocation would otherwise take memory.
     ///
     /// # Errors

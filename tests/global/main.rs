@@ -10,6 +10,7 @@ mod layouts;
 mod limits;
 mod memory;
 mod misuse;
+mod statistics;
 mod threads;
 
 use std::process::Command;

@@ -226,22 +226,23 @@ pub struct Mallinfo2 {
     keepcost: usize,
 }
 
-/// GNU's `mallinfo2`: bytes held by heaps, blocks in use, mappings, bytes in use and free.
+/// GNU's `mallinfo2`: bytes held by heaps, number and bytes of mappings, bytes on quick lists, in use
+/// and free. Free blocks are not counted.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallinfo2() -> Mallinfo2 {
     let stats = PAGEWISE.stats();
     Mallinfo2 {
-        arena: stats.held - stats.mapped,
-        ordblks: stats.blocks,
+        arena: stats.held.saturating_sub(stats.mapped),
+        hblks: stats.mappings,
         hblkhd: stats.mapped,
         fsmblks: stats.quick,
-        uordblks: stats.live - stats.mapped,
+        uordblks: stats.live.saturating_sub(stats.mapped),
         fordblks: stats.held.saturating_sub(stats.live),
         ..Mallinfo2::default()
     }
 }
 
-/// GNU's `malloc_stats`: writes a summary to standard error.
+/// GNU's `malloc_stats`: writes the statistics to standard error.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_stats() {
     PAGEWISE.show_stats();
