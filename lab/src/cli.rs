@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Tune(tune::Args),
     Tables(tables::Args),
     #[command(hide = true)]
+    ServeAlone(tune::AloneArgs),
+    #[command(hide = true)]
     System(compare::SystemArgs),
     #[command(hide = true)]
     SimulateSystem(simulate::SystemArgs),
@@ -45,7 +47,7 @@ Examples:
   pagewise replay gawk.pwt --strategy MOST-FREE --audit
   pagewise simulate gawk.pwt --plot gawk.svg    page faults in memory of any size
   pagewise report gawk.pwt -o gawk.html         all of that, as a page to look at
-  pagewise tune gawk.pwt --for memory           the best parameters, and what they gain
+  pagewise tune gawk.pwt --for memory --global  a Tuning to paste, and what it gains
   pagewise generate --distribution cambridg-like --seconds 300 -o cambridg.pwt
 
 `pagewise COMMAND --help` tells more about each.";

@@ -4,6 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
+use pagewise::trace::{ReadError, Reason};
 
 /// Exit status when the command line is at fault; clap's own.
 const USAGE: u8 = 2;
@@ -22,7 +23,15 @@ impl std::error::Error for Usage {}
 
 /// Prints an error with its causes on one line, and gives the exit status it deserves.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    eprintln!("pagewise: {}", one_line(&format!("{error:#}")));
+    let text = one_line(&format!("{error:#}"));
+    let reason = error.downcast_ref::<ReadError>().map(ReadError::reason);
+    let way_out = match reason {
+        Some(Reason::NotATrace) => {
+            "; `pagewise record` makes one, and `pagewise import` of a .rep file or a raw log"
+        }
+        _ => "",
+    };
+    eprintln!("pagewise: {text}{way_out}");
     if error.is::<Usage>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }
 
@@ -35,9 +44,14 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let rendered = error.render().to_string();
-    let message = rendered.split("\nUsage:").next().unwrap_or_default();
+    let mut parts = rendered.split("\nUsage: pagewise");
+    let message = parts.next().unwrap_or_default();
+    // The subcommand, whose help says more.
+    let usage = parts.next().and_then(|usage| usage.split_whitespace().next());
+    let command = usage.filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()));
+    let command = command.map(|name| format!(" {name}")).unwrap_or_default();
     let message = one_line(message.strip_prefix("error: ").unwrap_or(message));
-    eprintln!("pagewise: {message} (see `pagewise --help`)");
+    eprintln!("pagewise: {message} (see `pagewise{command} --help`)");
     ExitCode::from(USAGE)
 }
 

@@ -15,6 +15,7 @@
 mod affinity;
 mod brent;
 mod bundled;
+mod child;
 mod cli;
 mod compare;
 mod competitor;
@@ -25,6 +26,7 @@ mod generate;
 mod import;
 mod info;
 mod lea;
+mod library;
 mod nielsen;
 mod output;
 mod paging;
@@ -74,6 +76,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Simulate(args)) => simulate::run(&args),
         Some(Command::Report(args)) => report::run(&args),
         Some(Command::Tune(args)) => tune::run(&args),
+        Some(Command::ServeAlone(args)) => tune::run_alone(&args),
         Some(Command::System(args)) => compare::run_system(&args),
         Some(Command::SimulateSystem(args)) => simulate::run_system(&args),
         Some(Command::WatchSystem(args)) => report::run_system(&args),

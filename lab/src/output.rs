@@ -31,6 +31,11 @@ pub(crate) fn create<T>(
         // The user's mask is applied to this, as to any file.
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(directory)
+        .map_err(|error| {
+            // What went wrong, without the name of a file that nobody asked for.
+            let cause = error.get_ref().and_then(|cause| cause.source()).map(ToString::to_string);
+            cause.map_or_else(|| error.into(), |cause| anyhow::anyhow!(cause))
+        })
         .with_context(unwritable)?;
     let mut buffered = BufWriter::new(temporary.as_file());
     let result = write(&mut buffered)?;

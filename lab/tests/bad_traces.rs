@@ -25,7 +25,10 @@ fn a_file_that_is_not_there() {
 fn a_file_that_is_not_a_trace() {
     let bench = Workbench::new();
     refused(&bench.write("empty.pwt", ""), "empty.pwt: not a pagewise trace");
-    refused(&bench.write("text.pwt", "a 0 16\nf 0\n"), "text.pwt: not a pagewise trace");
+    refused(
+        &bench.write("text.pwt", "a 0 16\nf 0\n"),
+        "text.pwt: not a pagewise trace; `pagewise record`",
+    );
 }
 
 #[test]

@@ -205,6 +205,35 @@ fn a_browser_draws_every_chart_and_tells_values_on_hover() {
     }
 }
 
+#[test]
+fn what_tuning_gains_is_shown_if_asked_for_and_drawn() {
+    let bench = Workbench::new();
+    let (trace, tuned) = (bench.trace(), bench.path("tune.json"));
+    let search = ["tune", &trace, "--for", "memory", "--candidates", "12", "--against", "none"];
+    pagewise(&[&search[..], &["-o", &tuned]].concat()).succeeds();
+    let (page, text) = report(&bench, &[&trace, "--strategy", "MRU", "--tune", &tuned]);
+    for part in ["What tuning gains: small", "than the default.", "#[global_allocator]"] {
+        assert!(text.contains(part), "{part}");
+    }
+    let (_, without) = report(&bench, &[&trace, "--strategy", "MRU"]);
+    assert!(!without.contains("What tuning gains"));
+    pagewise(&["report", &trace, "-o", &bench.path("x.html"), "--tune", &trace])
+        .fails(1, "is no result of `pagewise tune");
+    let Some(browser) = Browser::find() else { return };
+    fs::write(&page, text).expect("written");
+    let seen = examine(&browser, &page);
+    assert_eq!(seen["errors"], Value::Array(Vec::new()), "{seen}");
+    let charts = seen["charts"].as_array().expect("an array");
+    let fronts: Vec<_> = charts.iter().filter(|chart| chart["kind"] == "tuned").collect();
+    assert_eq!(fronts.len(), 2);
+    for front in fronts {
+        assert!(
+            front["tips"][0].as_str().is_some_and(|tip| tip.contains("page faults")),
+            "{front}"
+        );
+    }
+}
+
 /// Pictures to look at, kept with the build: `target/tmp/report/`.
 #[test]
 fn a_browser_shows_it_light_dark_on_a_phone_and_on_paper() {
@@ -213,17 +242,18 @@ fn a_browser_shows_it_light_dark_on_a_phone_and_on_paper() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report");
     fs::create_dir_all(&folder).expect("a directory");
     let jq = Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/jq.pwt");
-    let (page, _) = report(&bench, &[jq.to_str().expect("UTF-8")]);
+    // With a short search, for its section to be in the pictures.
+    let (page, _) = report(&bench, &[jq.to_str().expect("UTF-8"), "--tune"]);
     let kept = folder.join("report.html");
     fs::copy(&page, &kept).expect("copied");
     // No window is as narrow as a phone, but a frame can be.
     let phone = folder.join("phone.html");
     let frame = "<body style=\"margin:0\"><iframe src=\"report.html\" \
-                 style=\"width:390px;height:6000px;border:0\"></iframe>";
+                 style=\"width:390px;height:8400px;border:0\"></iframe>";
     fs::write(&phone, frame).expect("written");
-    browser.screenshot(&kept, (1200, 4300), false, &folder.join("light.png"));
-    browser.screenshot(&kept, (1200, 4300), true, &folder.join("dark.png"));
-    browser.screenshot(&phone, (500, 6000), false, &folder.join("phone.png"));
+    browser.screenshot(&kept, (1200, 6200), false, &folder.join("light.png"));
+    browser.screenshot(&kept, (1200, 6200), true, &folder.join("dark.png"));
+    browser.screenshot(&phone, (500, 8400), false, &folder.join("phone.png"));
     browser.print(&kept, &folder.join("print.pdf"));
     let picture = |name: &str| fs::read(folder.join(name)).expect("a picture");
     let (light, dark) = (picture("light.png"), picture("dark.png"));

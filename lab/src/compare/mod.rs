@@ -26,10 +26,7 @@ use crate::workload::Workload;
 use crate::{bundled, units};
 
 pub(crate) use row::Row;
-pub(crate) use system::{
-    Args as SystemArgs, peak_held as peak_held_by_system, run as run_system,
-    timed as time_of_system,
-};
+pub(crate) use system::{Args as SystemArgs, peak_held as peak_held_by_system, run as run_system};
 pub(crate) use table::{Grid, Mean, grid, mean_of_each, means};
 pub(crate) use timed::{Rounds, Writes, in_turns};
 pub(crate) use verdict::{of as verdict, reference};

@@ -10,15 +10,16 @@
 
 use std::alloc::Layout;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use serde::{Deserialize, Serialize};
 
 use super::metered::Metered;
 use super::timed::Writes;
+use crate::child;
 use crate::gauge::Gauge;
 use crate::touched::{PageSet, os_page_size};
 use crate::workload::{Observer, Stop, System, Workload};
@@ -72,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// If the process cannot be run or fails.
-pub(crate) fn timed(trace: &Path) -> anyhow::Result<Result<Duration, Stop>> {
+pub(super) fn timed(trace: &Path) -> anyhow::Result<Result<Duration, Stop>> {
     match spawn(trace, false)? {
         Report::Timed { nanoseconds } => Ok(Ok(Duration::from_nanos(nanoseconds))),
         Report::Exhausted { operation, bytes } => Ok(Err(Stop::Exhausted { operation, bytes })),
@@ -103,15 +104,9 @@ pub(crate) fn peak_held(trace: &Path) -> anyhow::Result<Result<Option<u64>, Stop
 }
 
 fn spawn(trace: &Path, metered: bool) -> anyhow::Result<Report> {
-    let myself = std::env::current_exe().context("this program's own file is not known")?;
-    let mut command = Command::new(myself);
-    command.arg("system").args(metered.then_some("--metered")).arg("--").arg(trace);
-    let output = command.output().context("the system's allocator could not be run")?;
-    if !output.status.success() {
-        let message = String::from_utf8_lossy(&output.stderr);
-        bail!("the system's allocator could not be run ({}): {message}", output.status);
-    }
-    serde_json::from_slice(&output.stdout).context("the system allocator's run is unreadable")
+    let mut command = child::again("system")?;
+    command.args(metered.then_some("--metered")).arg("--").arg(trace);
+    child::answer(&mut command, "the system's allocator")
 }
 
 /// Marks the OS pages of blocks and tags, and follows what the C library holds.

@@ -4,7 +4,8 @@
 //!            info ─┐
 //!         compare ─┤                 ┌─► tables and words, as HTML (page.rs)
 //!        simulate ─┼─► Gathered ─────┤
-//!  watched replay ─┘                 └─► figures, as JSON ─► drawn by the page's script (page/*.js)
+//!  watched replay ─┤                 └─► figures, as JSON ─► drawn by the page's script (page/*.js)
+//!  tune, if asked  ┘
 //! ```
 //! The file needs no network and no other file. What comes from a trace (its program's name and
 //! arguments, its note) is hostile until escaped: the HTML is written by a template that escapes
@@ -15,6 +16,7 @@ mod gather;
 mod heap_map;
 mod page;
 mod system;
+mod tuned;
 mod watch;
 
 use std::io::Write;
@@ -27,6 +29,7 @@ use self::gather::Gathered;
 use crate::competitor::{Competitor, ConfigArgs};
 use crate::error::Usage;
 use crate::progress::Progress;
+use crate::tune::{self, Tuned};
 use crate::{bundled, output};
 
 pub(crate) use self::system::{Args as SystemArgs, run as run_system};
@@ -49,6 +52,10 @@ pub(crate) struct Args {
     /// PAGEWISE, MRU, BEST-FIT, BUDDY, HCGEN, SYSTEM]
     #[arg(long = "strategy", value_name = "NAME", value_delimiter = ',')]
     strategies: Vec<String>,
+    /// Show what tuning gains: a file that `pagewise tune -o FILE` wrote; without a file, of a
+    /// short search for all measures alike
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with = "json")]
+    tune: Option<Option<PathBuf>>,
     /// Print what the page draws as JSON instead of writing it
     #[arg(long, conflicts_with = "output")]
     json: bool,
@@ -60,12 +67,16 @@ const HELP: &str = "\
 Examples:
   pagewise report gawk.pwt -o gawk.html
   pagewise report gawk.pwt perl.pwt -o both.html --strategy MRU,BEST-FIT,SYSTEM --page-size 16K
+  pagewise report gawk.pwt --tune -o gawk.html     with what a short search for a tuning gains
+  pagewise tune gawk.pwt --for memory -o tune.json
+  pagewise report gawk.pwt --tune tune.json -o gawk.html
   pagewise report gawk.pwt --json > gawk.json
 
 What the page shows of each trace:
   live bytes over time, requested sizes, lifetimes; the comparison, as `compare` prints it; bytes
   held and fragmentation over time; each strategy's heap over time, by address, coloured by age or
-  size; page faults over memory, as `simulate` counts them.
+  size; page faults over memory, as `simulate` counts them; with --tune the Pareto front of time and
+  memory, what the choice gains on what the search has not seen, and the code to paste.
 It is one file without anything from the network, can be read on a phone and printed, and follows
 the reader's choice of light or dark.";
 
@@ -82,14 +93,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for path in &traces {
         trace::open(path)?;
     }
+    // So is what is wrong with this file.
+    let read = match &args.tune {
+        Some(Some(path)) => Some(Tuned::load(path)?),
+        _ => None,
+    };
     let progress = Progress::new((traces.len() * competitors.len() * gather::STEPS) as u64);
     let gather = |path: &PathBuf| gather::over_trace(path, &competitors, &args.config, &progress);
     let gather = || traces.iter().map(gather).collect::<Result<Vec<_>, _>>();
     match &args.output {
         // The file is opened first: not to measure for nothing.
         Some(path) => output::create(path, |out| {
-            let page = page::of(gather()?, &parameters)?;
+            let gathered = gather()?;
             progress.finish();
+            let tuned = match args.tune {
+                Some(None) => Some(tune::in_short(&traces)?),
+                _ => read,
+            };
+            let page = page::of(gathered, tuned.as_ref(), &parameters)?;
             Ok(out.write_all(page.as_bytes())?)
         })?,
         None => {

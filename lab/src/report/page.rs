@@ -7,8 +7,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
 
 use super::gather::{Charts, Gathered};
+use super::tuned::{self, Front};
 use crate::compare::{self, Compared, Grid, Mean};
 use crate::simulate::{Row, Simulated};
+use crate::tune::Tuned;
 use crate::units::{bytes, count, thousands};
 
 const STYLE: &str = include_str!("page/style.css");
@@ -29,13 +31,18 @@ struct Data<'g> {
     reference: Option<&'static str>,
     means: Vec<Mean>,
     traces: Vec<Charts<'g>>,
+    tuned: Vec<Front<'g>>,
 }
 
 /// The page on these traces, measured with these parameters.
 ///
 /// # Errors
 /// If what is drawn cannot be written as JSON.
-pub(super) fn of(gathered: Vec<Gathered>, parameters: &str) -> anyhow::Result<String> {
+pub(super) fn of(
+    gathered: Vec<Gathered>,
+    tuned: Option<&Tuned>,
+    parameters: &str,
+) -> anyhow::Result<String> {
     let traces = gathered.iter().map(Gathered::charts).collect();
     let compared: Vec<&Compared> = gathered.iter().map(|one| &one.compared).collect();
     let several = gathered.len() > 1;
@@ -43,6 +50,7 @@ pub(super) fn of(gathered: Vec<Gathered>, parameters: &str) -> anyhow::Result<St
         reference: compare::reference(&compared),
         means: compare::mean_of_each(&compared),
         traces,
+        tuned: tuned.map(tuned::fronts).unwrap_or_default(),
     };
     let data = escaped(&serde_json::to_string(&data)?);
     let names: Vec<&str> = gathered.iter().map(|one| &*one.info.trace).collect();
@@ -81,6 +89,7 @@ pub(super) fn of(gathered: Vec<Gathered>, parameters: &str) -> anyhow::Result<St
                     @for (index, one) in gathered.iter().enumerate() {
                         (section(one, index, several))
                     }
+                    @if let Some(tuned) = tuned { (tuned::section(tuned)) }
                 }
                 footer { (terms()) }
                 script type="application/json" id="data" nonce=(nonce) { (PreEscaped(data)) }
@@ -158,7 +167,7 @@ fn section(one: &Gathered, index: usize, is_one_of_several: bool) -> Markup {
 }
 
 /// Sentences, each with what it is about in front.
-fn verdict(sentences: impl IntoIterator<Item = String>) -> Markup {
+pub(super) fn verdict(sentences: impl IntoIterator<Item = String>) -> Markup {
     html! {
         div.verdict {
             @for sentence in sentences {
@@ -260,7 +269,7 @@ fn table(caption: &str, grid: &Grid) -> Markup {
 }
 
 /// A figure that the script fills.
-fn figure(kind: &str, trace: usize, title: &str, about: &str) -> Markup {
+pub(super) fn figure(kind: &str, trace: usize, title: &str, about: &str) -> Markup {
     html! {
         figure data-kind=(kind) data-trace=(trace) {
             figcaption { (title) small { (about) } }

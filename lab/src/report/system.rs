@@ -6,11 +6,12 @@
 //! ```
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 
 use super::watch::{Watch, Watched};
+use crate::child;
 use crate::gauge::Gauge;
 use crate::workload::{Stop, System, Workload};
 
@@ -41,13 +42,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// If the process cannot be run or fails.
 pub(super) fn watch(trace: &Path) -> anyhow::Result<Option<Watched>> {
-    let myself = std::env::current_exe().context("this program's own file is not known")?;
-    let mut command = Command::new(myself);
-    command.arg("watch-system").arg("--").arg(trace);
-    let output = command.output().context("the system's allocator could not be run")?;
-    if !output.status.success() {
-        let message = String::from_utf8_lossy(&output.stderr);
-        bail!("the system's allocator could not be run ({}): {message}", output.status);
-    }
-    serde_json::from_slice(&output.stdout).context("the system allocator's run is unreadable")
+    let mut command = child::again("watch-system")?;
+    child::answer(command.arg("--").arg(trace), "the system's allocator")
 }

@@ -28,11 +28,11 @@ use rayon::prelude::*;
 
 use self::memory::{Found, Memory, Program};
 use self::setup::{Touch, parse_page_size};
-use self::system::Library;
 use crate::bundled;
 use crate::competitor::{CAPACITY, Competitor, ConfigArgs};
 use crate::error::Usage;
 use crate::lea::Lea;
+use crate::library::Library;
 use crate::progress::Progress;
 use crate::touched::os_page_size;
 use crate::workload::{Stop, Target, Workload};

@@ -1,21 +1,25 @@
-//! What is searched: strategies and their parameters, drawn at random and changed a little.
+//! What is searched: the global allocator's parameters, or strategies for an arena and theirs, drawn
+//! at random and changed a little.
 //!
 //! A new kind of strategy joins by a variant of [`Candidate`], or by its name in [`PAGED`] or
-//! [`GROWING`] if [`paged::Config`] has its parameters.
+//! [`GROWING`] if [`paged::Config`](Config) has its parameters.
 
 use std::fmt;
 
+use anyhow::bail;
 use pagewise::Strategy;
 use pagewise::catalogue::{self, Entry};
 use pagewise::hybrid::{self, Hybrid};
 use pagewise::paged::Config;
-use pagewise::sizemap::{Demand, SizeMap, optimise};
+use pagewise::sizemap::Demand;
 use pagewise::source::Reserved;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Deserializer, Serialize};
 
+use super::global::Global;
+use super::pages::{Limits, Pages, size};
 use crate::competitor::CAPACITY;
-use crate::units::bytes;
 
 /// Strategies of pages: their page size, SIZEMAP, FREETOL and FFCROSSOVER are searched.
 const PAGED: [&str; 5] = ["PAGEWISE", "MRU", "LEAST-FREE", "MOST-FREE", "STACK"];
@@ -23,101 +27,109 @@ const PAGED: [&str; 5] = ["PAGEWISE", "MRU", "LEAST-FREE", "MOST-FREE", "STACK"]
 const GROWING: [&str; 3] = ["BEST-FIT", "FIRST-FIT", "BUDDY"];
 /// Strategies without parameters.
 const FIXED: [&str; 1] = ["KINGSLEY"];
+/// Pages of 2 to 256 KiB; FFCROSSOVER is a share of them.
+const LIMITS: Limits = Limits { page_sizes: 11..=18, crossover: usize::MAX };
 
-/// A strategy with its parameters.
-#[derive(Clone, Debug, PartialEq)]
+/// For whom an allocator is searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Family {
+    /// A whole program: `Pagewise` with its `Tuning`.
+    Global,
+    /// A part of a program: a strategy over a source of its own.
+    Arena,
+}
+
+impl Family {
+    /// What its memory is measured by.
+    pub(crate) fn memory(self) -> &'static str {
+        match self {
+            Self::Global => "peak resident",
+            Self::Arena => "peak held",
+        }
+    }
+
+    /// What it is called.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Global => "global allocator",
+            Self::Arena => "arena",
+        }
+    }
+}
+
+/// A strategy's name in the catalogue.
+type Name = &'static str;
+
+/// An allocator with its parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Candidate {
+    Global(Global),
     Paged(Paged),
-    Growing { name: &'static str, growth: usize },
-    Fixed { name: &'static str },
-    Hybrid(hybrid::Config),
+    Growing {
+        #[serde(deserialize_with = "name_in_catalogue")]
+        name: Name,
+        growth: usize,
+    },
+    Fixed {
+        #[serde(deserialize_with = "name_in_catalogue")]
+        name: Name,
+    },
+    Hybrid(#[serde(with = "HybridJson")] hybrid::Config),
 }
 
 /// A strategy of pages.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Paged {
-    pub(super) name: &'static str,
-    pub(super) page_size: usize,
-    map: Map,
-    pub(super) freetol: usize,
-    pub(super) ffcrossover: usize,
-    /// The SIZEMAP, made of `map` and the demand.
-    pub(super) sizemap: SizeMap,
+    #[serde(deserialize_with = "name_in_catalogue")]
+    pub(super) name: Name,
+    pub(super) pages: Pages,
 }
 
-/// How a SIZEMAP is made.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Map {
-    PageFitting,
-    Geometric(f64),
-    Optimal,
+/// The hybrid's parameters as JSON has them.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "hybrid::Config")]
+struct HybridJson {
+    ql_high: usize,
+    coalesce: bool,
+    coalesce_ql: bool,
+    threshold: u32,
+    coalesce_in_free: bool,
+    few_blocks: usize,
+    much_held: usize,
+    split: bool,
+    monitor: bool,
+    preallocate: u32,
+    mmap_threshold: usize,
+    growth: usize,
 }
 
-impl Map {
-    fn sizemap(self, demand: &[Demand], page_size: usize, ffcrossover: usize) -> SizeMap {
-        match self {
-            Self::PageFitting => SizeMap::PageFitting,
-            Self::Geometric(ratio) => SizeMap::Geometric { ratio },
-            // A few hundred bytes for each, of at most some thousands, which a parameter of the
-            // type `SizeMap` must outlive the program with.
-            Self::Optimal => SizeMap::Classes(
-                optimise(demand, Config::new().unit, ffcrossover, page_size).leak(),
-            ),
-        }
-    }
-}
-
-impl Paged {
-    /// Its parameters as the strategy takes them.
-    pub(super) fn config(&self) -> Config {
-        Config {
-            page_size: self.page_size,
-            sizemap: self.sizemap,
-            freetol: self.freetol,
-            ffcrossover: self.ffcrossover,
-            ..Config::new()
-        }
-    }
-
-    /// Bytes of pages that the demand is expected to take (Brent §5.3): of each class its blocks'
-    /// share of pages, and half a page. Above FFCROSSOVER nothing is lost.
-    pub(super) fn expected_bytes(&self, demand: &[Demand]) -> f64 {
-        let config = self.config();
-        let mut classes = self.sizemap.classes(config.unit, self.ffcrossover, self.page_size);
-        let mut class = classes.next();
-        let page = self.page_size as f64;
-        let (mut expected, mut used) = (0.0, None);
-        for &Demand { size, live } in demand {
-            while class.is_some_and(|class| class < size) {
-                class = classes.next();
-            }
-            let Some(class) = class.filter(|_| size <= self.ffcrossover) else {
-                expected += size as f64 * live;
-                continue;
-            };
-            expected += page * live / config.capacity(class) as f64;
-            if used.replace(class) != Some(class) {
-                expected += page / 2.0;
-            }
-        }
-        expected
-    }
+fn name_in_catalogue<'de, D: Deserializer<'de>>(from: D) -> Result<Name, D::Error> {
+    let name = String::deserialize(from)?;
+    let entry = catalogue::find(&name).ok_or_else(|| serde::de::Error::custom(name))?;
+    Ok(entry.name)
 }
 
 impl Candidate {
-    /// The strategy of this name as it is without tuning.
-    ///
-    /// # Panics
-    /// If the catalogue has no such strategy.
-    pub(super) fn default_of(name: &'static str) -> Self {
-        let Config { page_size, sizemap, freetol, ffcrossover, .. } = Config::new();
-        assert!(catalogue::find(name).is_some(), "{name} is in the catalogue");
-        Self::Paged(Paged { name, page_size, map: Map::PageFitting, freetol, ffcrossover, sizemap })
+    /// What the family is without tuning: all of it is compared with that.
+    pub(super) fn default_of(family: Family) -> Self {
+        match family {
+            Family::Global => Self::Global(Global::untuned()),
+            Family::Arena => Self::paged("PAGEWISE"),
+        }
     }
 
-    /// Every strategy as it is without tuning.
-    pub(super) fn untuned() -> Vec<Self> {
-        let paged = PAGED.map(Self::default_of).into_iter();
+    /// The strategy of this name as it is without tuning.
+    pub(super) fn paged(name: Name) -> Self {
+        Self::Paged(Paged { name, pages: Pages::of_arenas() })
+    }
+
+    /// What is measured in any case: the default, the first, and others as they are without tuning.
+    pub(super) fn usual(family: Family, demand: &[Demand]) -> Vec<Self> {
+        if family == Family::Global {
+            return Global::usual(demand).into_iter().map(Self::Global).collect();
+        }
+        let paged = PAGED.map(Self::paged).into_iter();
         let growing = GROWING.map(|name| Self::Growing { name, growth: Config::new().page_size });
         let fixed = FIXED.map(|name| Self::Fixed { name });
         let hybrids =
@@ -126,50 +138,29 @@ impl Candidate {
     }
 
     /// A candidate at random.
-    pub(super) fn random(rng: &mut ChaCha8Rng, demand: &[Demand]) -> Self {
-        match rng.random_range(0..10) {
-            0 => {
+    pub(super) fn random(family: Family, rng: &mut ChaCha8Rng, demand: &[Demand]) -> Self {
+        let (first, changes) = match (family, rng.random_range(0..10)) {
+            (Family::Global, _) => (Self::default_of(family), 8),
+            (Family::Arena, 0) => {
                 let name = GROWING[rng.random_range(0..GROWING.len())];
-                Self::Growing { name, growth: growth(rng) }
+                (Self::Growing { name, growth: growth(rng) }, 0)
             }
-            1..4 => (0..6)
-                .fold(Self::Hybrid(hybrid::Config::generic()), |one, _| one.changed(rng, demand)),
-            _ => {
-                let name = PAGED[rng.random_range(0..PAGED.len())];
-                let one = Self::default_of(name);
-                (0..8).fold(one, |one, _| one.changed(rng, demand))
-            }
-        }
+            (Family::Arena, 1..4) => (Self::Hybrid(hybrid::Config::generic()), 6),
+            (Family::Arena, _) => (Self::paged(PAGED[rng.random_range(0..PAGED.len())]), 8),
+        };
+        (0..changes).fold(first, |one, _| one.changed(rng, demand))
     }
 
     /// The candidate with one parameter changed at random.
     pub(super) fn changed(&self, rng: &mut ChaCha8Rng, demand: &[Demand]) -> Self {
         match self {
+            Self::Global(global) => Self::Global(global.changed(rng, demand)),
             Self::Paged(paged) => {
                 let mut paged = *paged;
                 match rng.random_range(0..5) {
                     0 => paged.name = PAGED[rng.random_range(0..PAGED.len())],
-                    1 => {
-                        let size = 1 << rng.random_range(11..=18);
-                        // Both keep their share of the page.
-                        paged.ffcrossover = (paged.ffcrossover * size / paged.page_size).max(256);
-                        paged.freetol = (paged.freetol * size / paged.page_size).max(1);
-                        paged.page_size = size;
-                    }
-                    2 => {
-                        paged.map = match rng.random_range(0..4) {
-                            0 => Map::PageFitting,
-                            1 => Map::Geometric(1.0 + f64::from(rng.random_range(2..=20)) / 20.0),
-                            _ => Map::Optimal,
-                        }
-                    }
-                    3 => {
-                        paged.freetol =
-                            [1, paged.page_size / 16, paged.page_size / 4][rng.random_range(0..3)]
-                    }
-                    _ => paged.ffcrossover = paged.page_size >> rng.random_range(1..=6),
+                    _ => paged.pages.change(rng, demand, &LIMITS),
                 }
-                paged.sizemap = paged.map.sizemap(demand, paged.page_size, paged.ffcrossover);
                 Self::Paged(paged)
             }
             Self::Growing { name, .. } => Self::Growing { name, growth: growth(rng) },
@@ -192,13 +183,25 @@ impl Candidate {
         }
     }
 
+    /// Bytes that the demand is expected to take; none if the model knows nothing of it.
+    pub(super) fn expected_bytes(&self, demand: &[Demand]) -> Option<f64> {
+        match self {
+            Self::Global(global) => Some(global.pages.expected_bytes(demand)),
+            Self::Paged(paged) => Some(paged.pages.expected_bytes(demand)),
+            _ => None,
+        }
+    }
+
     /// The strategy, ready to serve.
     ///
     /// # Errors
-    /// If the parameters make no sense.
+    /// If the parameters make no sense, or it is the global allocator, which serves a process.
     pub(super) fn build(&self) -> anyhow::Result<Box<dyn Strategy + Send>> {
         Ok(match self {
-            Self::Paged(paged) => entry(paged.name).build(paged.config(), CAPACITY)?,
+            Self::Global(_) => bail!("the global allocator is no strategy"),
+            Self::Paged(paged) => {
+                entry(paged.name).build(paged.pages.config(Config::new()), CAPACITY)?
+            }
             Self::Growing { name, growth } => {
                 entry(name).build(Config::with_page_size(*growth), CAPACITY)?
             }
@@ -221,20 +224,9 @@ fn growth(rng: &mut ChaCha8Rng) -> usize {
 
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let size = |count: usize| bytes(count as u64).replace(".0 ", " ");
         match self {
-            Self::Paged(paged) => {
-                write!(f, "{}, pages of {}, ", paged.name, size(paged.page_size))?;
-                match (paged.map, paged.sizemap) {
-                    (Map::PageFitting, _) => write!(f, "page-fitting")?,
-                    (Map::Geometric(ratio), _) => write!(f, "geometric={ratio:.2}")?,
-                    (Map::Optimal, SizeMap::Classes(classes)) => {
-                        write!(f, "{} optimal classes", classes.len())?
-                    }
-                    (Map::Optimal, _) => write!(f, "optimal")?,
-                }
-                write!(f, ", FREETOL {}, FFCROSSOVER {}", paged.freetol, size(paged.ffcrossover))
-            }
+            Self::Global(global) => global.fmt(f),
+            Self::Paged(Paged { name, pages }) => write!(f, "{name}, {pages}"),
             Self::Growing { name, growth } => write!(f, "{name}, growing by {}", size(*growth)),
             Self::Fixed { name } => f.write_str(name),
             Self::Hybrid(config) => {
@@ -261,26 +253,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_candidate_can_be_built_and_named() {
+    fn every_candidate_can_be_built_and_named_and_sent() {
         let demand =
             [(24, 100.0), (100, 50.0), (5000, 2.0)].map(|(size, live)| Demand { size, live });
         let mut rng = ChaCha8Rng::seed_from_u64(1);
-        let random = (0..300).map(|_| Candidate::random(&mut rng, &demand));
-        let all: Vec<_> = Candidate::untuned().into_iter().chain(random).collect();
+        let random = (0..300).map(|_| Candidate::random(Family::Arena, &mut rng, &demand));
+        let usual = Candidate::usual(Family::Arena, &demand);
+        let all: Vec<_> = usual.into_iter().chain(random).collect();
         for candidate in &all {
             candidate.build().unwrap_or_else(|error| panic!("{candidate}: {error}"));
+            let json = serde_json::to_string(candidate).expect("JSON");
+            assert_eq!(&serde_json::from_str::<Candidate>(&json).expect("a candidate"), candidate);
         }
         let names: std::collections::BTreeSet<_> = all.iter().map(ToString::to_string).collect();
         assert!(names.len() > 200, "{}", names.len());
     }
 
     #[test]
-    fn the_model_prefers_what_loses_less() {
-        let demand = [Demand { size: 1040, live: 1000.0 }];
-        let Candidate::Paged(small) = Candidate::default_of("MRU") else { panic!("paged") };
-        let wasteful = Paged { sizemap: SizeMap::Geometric { ratio: 2.0 }, ..small };
-        assert!(small.expected_bytes(&demand) < wasteful.expected_bytes(&demand));
-        let large = [Demand { size: 1 << 20, live: 3.0 }];
-        assert_eq!(small.expected_bytes(&large), f64::from(3 << 20));
+    fn a_default_is_the_first_of_the_usual() {
+        for family in [Family::Global, Family::Arena] {
+            assert_eq!(Candidate::usual(family, &[])[0], Candidate::default_of(family));
+        }
     }
 }

@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail};
+use pagewise::global::Tuning;
 use pagewise::hybrid;
 use pagewise::sizemap::SizeMap;
 
-use super::candidate::{Candidate, Paged};
+use super::candidate::{Candidate, Family};
+use super::global::Global;
 use super::goal::Goal;
+use super::pages::Pages;
 use crate::competitor::CAPACITY;
 
 /// Where this pagewise lies, which the code is compiled against.
@@ -30,14 +33,36 @@ fn type_of(name: &str) -> &'static str {
     }
 }
 
-/// Code that makes the strategy with its parameters.
+/// All code in one file: of the global allocator as it is pasted into `main.rs`, and beside it that
+/// of an arena in a module of its own.
+pub(super) fn file(codes: &[(Family, &str)]) -> String {
+    match codes {
+        [(_, code)] => (*code).to_owned(),
+        codes => codes.iter().fold(String::new(), |file, (family, code)| match family {
+            Family::Global => file + code,
+            Family::Arena => {
+                let lines = code.lines().map(|line| match line {
+                    "" => "\n".to_owned(),
+                    line => format!("    {line}\n"),
+                });
+                format!("{file}\npub mod arena {{\n{}}}\n", lines.collect::<String>())
+            }
+        }),
+    }
+}
+
+/// Code that makes the allocator with its parameters.
 pub(super) fn code(chosen: &Candidate, traces: &[PathBuf], goal: Goal) -> String {
     let names = traces.iter().map(|path| path.file_name().unwrap_or_default().to_string_lossy());
     // It goes into a comment: one line, whatever the files are called.
     let names: String =
         names.collect::<Vec<_>>().join(", ").chars().filter(|c| !c.is_control()).collect();
-    let origin =
-        format!("/// Tuned for {} on {names} by `pagewise tune`: {chosen}.\n", goal.noun());
+    let family = match chosen {
+        Candidate::Global(_) => Family::Global,
+        _ => Family::Arena,
+    };
+    let noun = goal.noun(family);
+    let origin = format!("/// Tuned for {noun} on {names} by `pagewise tune`: {chosen}.\n");
     let capacity = format!(
         "/// Address space that may be used, bytes; only what is touched takes memory.\nconst CAPACITY: usize = {CAPACITY};\n"
     );
@@ -48,13 +73,14 @@ pub(super) fn code(chosen: &Candidate, traces: &[PathBuf], goal: Goal) -> String
         )
     };
     match chosen {
+        Candidate::Global(global) => global_allocator(global, &origin),
         Candidate::Paged(paged) => {
             let kind = type_of(paged.name);
             let uses = format!(
                 "use pagewise::catalogue::{kind};\nuse pagewise::paged::Config;\nuse pagewise::sizemap::SizeMap;\n"
             );
             let make = format!("{kind}::new(CONFIG, Reserved::new(CAPACITY), ())");
-            body(&uses, &paged_config(paged), &format!("{kind}<Reserved>"), &make)
+            body(&uses, &paged_config(&paged.pages), &format!("{kind}<Reserved>"), &make)
         }
         Candidate::Growing { name, growth } => {
             let kind = type_of(name);
@@ -77,8 +103,27 @@ pub(super) fn code(chosen: &Candidate, traces: &[PathBuf], goal: Goal) -> String
     }
 }
 
-fn paged_config(paged: &Paged) -> String {
-    let sizemap = match paged.sizemap {
+fn global_allocator(global: &Global, origin: &str) -> String {
+    let Global { pages, quick_blocks, quick_bytes, mapping_from, huge_pages } = global;
+    let (uses, sizemap) = if pages.sizemap == Tuning::new().pages.sizemap {
+        ("", String::new())
+    } else {
+        let sizemap = sizemap(pages.sizemap).replace('\n', "\n    ");
+        ("use pagewise::sizemap::SizeMap;\n", format!("        sizemap: {sizemap},\n"))
+    };
+    format!(
+        "use pagewise::global::{{HugePages, Pagewise, Tuning}};\nuse pagewise::paged::Config;\n\
+         {uses}\n{origin}#[global_allocator]\nstatic ALLOCATOR: Pagewise = Pagewise::with(Tuning \
+         {{\n    pages: Config {{\n        page_size: {},\n{sizemap}        freetol: {},\n        \
+         ffcrossover: {},\n        ..Tuning::new().pages\n    }},\n    quick_blocks: \
+         {quick_blocks},\n    quick_bytes: {quick_bytes},\n    mapping_from: {mapping_from},\n    \
+         huge_pages: HugePages::{huge_pages:?},\n    ..Tuning::new()\n}});\n",
+        pages.page_size, pages.freetol, pages.ffcrossover
+    )
+}
+
+fn sizemap(sizemap: SizeMap) -> String {
+    match sizemap {
         SizeMap::Linear => "SizeMap::Linear".to_owned(),
         SizeMap::PageFitting => "SizeMap::PageFitting".to_owned(),
         SizeMap::Geometric { ratio } => format!("SizeMap::Geometric {{ ratio: {ratio:?} }}"),
@@ -91,11 +136,17 @@ fn paged_config(paged: &Paged) -> String {
             }
             list + "\n    ])"
         }
-    };
+    }
+}
+
+fn paged_config(pages: &Pages) -> String {
     format!(
-        "const CONFIG: Config = Config {{\n    page_size: {},\n    sizemap: {sizemap},\n    freetol: {},\n    \
+        "const CONFIG: Config = Config {{\n    page_size: {},\n    sizemap: {},\n    freetol: {},\n    \
          ffcrossover: {},\n    ..Config::new()\n}};\n",
-        paged.page_size, paged.freetol, paged.ffcrossover
+        pages.page_size,
+        sizemap(pages.sizemap),
+        pages.freetol,
+        pages.ffcrossover
     )
 }
 
@@ -145,10 +196,14 @@ pub(super) fn verify(code: &str) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
+    fn arenas() -> Vec<Candidate> {
+        Candidate::usual(Family::Arena, &[])
+    }
+
     #[test]
     fn every_untuned_candidate_has_code_of_its_own() {
         let code = |candidate: &Candidate| code(candidate, &["a\nb.pwt".into()], Goal::Memory);
-        let all: Vec<_> = Candidate::untuned().iter().map(code).collect();
+        let all: Vec<_> = arenas().iter().map(code).collect();
         let distinct: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), all.len());
         assert!(
@@ -160,15 +215,34 @@ mod tests {
     #[test]
     fn all_code_compiles() {
         let code = |candidate: &Candidate| code(candidate, &["a.pwt".into()], Goal::Speed);
-        let modules =
-            Candidate::untuned().iter().enumerate().fold(String::new(), |all, (i, one)| {
-                format!("{all}pub mod m{i} {{\n{}}}\n", code(one))
-            });
-        let Candidate::Paged(mut paged) = Candidate::default_of("MRU") else { panic!("paged") };
-        paged.sizemap = SizeMap::Classes(&[16, 32]);
-        let classes = paged_config(&paged);
+        let modules = arenas().iter().enumerate().fold(String::new(), |all, (i, one)| {
+            format!("{all}pub mod m{i} {{\n{}}}\n", code(one))
+        });
+        let Candidate::Paged(mut paged) = Candidate::paged("MRU") else { panic!("paged") };
+        paged.pages.sizemap = SizeMap::Classes(&[16, 32]);
+        let classes = paged_config(&paged.pages);
         let uses = "use pagewise::paged::Config; use pagewise::sizemap::SizeMap;";
-        verify(&format!("{modules}pub mod classes {{ {uses} pub {classes} }}"))
-            .expect("it compiles");
+        let mut global = Global::untuned();
+        global.pages.sizemap = SizeMap::Classes(&[16, 32]);
+        let global = code(&Candidate::Global(global));
+        verify(&format!(
+            "#![deny(warnings)]\n{global}{modules}pub mod classes {{ {uses} pub {classes} }}"
+        ))
+        .expect("it compiles");
+    }
+
+    #[test]
+    fn a_tuning_out_of_range_does_not_compile() {
+        let mut global = Global::untuned();
+        global.quick_blocks = 1;
+        let code = code(&Candidate::Global(global), &[], Goal::Speed);
+        let error = verify(&code).expect_err("it does not compile").to_string();
+        assert!(error.contains("Tuning::check"), "{error}");
+    }
+
+    #[test]
+    fn a_file_of_both_families_has_the_arena_in_a_module() {
+        let both = file(&[(Family::Global, "static A: u8 = 1;\n"), (Family::Arena, "a\n\nb\n")]);
+        assert_eq!(both, "static A: u8 = 1;\n\npub mod arena {\n    a\n\n    b\n}\n");
     }
 }

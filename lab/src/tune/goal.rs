@@ -1,23 +1,27 @@
 //! What is wanted, and how candidates are ordered by it.
 
-use clap::ValueEnum;
-use serde::Serialize;
+use std::fmt;
 
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use super::candidate::Family;
 use super::measure::Relative;
+use crate::units::bytes;
 
 /// How much the measures that are not asked for count: enough to tell apart what is equal, and that
 /// twice the time must save 7 % of memory.
 const ASIDE: f64 = 0.1;
 
 /// What is to be as little as possible.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Goal {
+pub(crate) enum Goal {
     /// Processor time
     Speed,
-    /// The most bytes held at one time
+    /// The most memory at one time
     Memory,
-    /// Page faults with memory for half of what is requested at most
+    /// Page faults
     Faults,
     /// The geometric mean of the three
     Balanced,
@@ -26,47 +30,48 @@ pub(super) enum Goal {
 impl Goal {
     /// What is searched for the least of.
     pub(super) fn score(self, relative: &Relative) -> f64 {
-        let Relative { time, held, faults } = *relative;
+        let Relative { time, memory, faults } = *relative;
         match self {
-            Self::Speed => time * (held * faults).powf(ASIDE),
-            Self::Memory => held * (time * faults).powf(ASIDE),
-            Self::Faults => faults * (time * held).powf(ASIDE),
+            Self::Speed => time * (memory * faults).powf(ASIDE),
+            Self::Memory => memory * (time * faults).powf(ASIDE),
+            Self::Faults => faults * (time * memory).powf(ASIDE),
             Self::Balanced => self.measure(relative),
         }
     }
 
     /// What the gain is claimed of.
     pub(super) fn measure(self, relative: &Relative) -> f64 {
-        let Relative { time, held, faults } = *relative;
+        let Relative { time, memory, faults } = *relative;
         match self {
             Self::Speed => time,
-            Self::Memory => held,
+            Self::Memory => memory,
             Self::Faults => faults,
-            Self::Balanced => (time * held * faults).cbrt(),
+            Self::Balanced => (time * memory * faults).cbrt(),
         }
     }
 
-    /// Its noise, if that of times is `noise`; the other measures are exact.
-    pub(super) fn noise(self, noise: f64) -> f64 {
+    /// Its noise, if that of the three measures is `noise`.
+    pub(super) fn noise(self, noise: &Relative) -> f64 {
         match self {
-            Self::Speed => noise,
-            Self::Memory | Self::Faults => 0.0,
-            Self::Balanced => noise / 3.0,
+            Self::Balanced => (noise.time + noise.memory + noise.faults) / 3.0,
+            one => one.measure(noise),
         }
     }
 
     /// What it is called in a sentence.
-    pub(super) fn noun(self) -> &'static str {
+    pub(crate) fn noun(self, family: Family) -> String {
         match self {
-            Self::Speed => "time",
-            Self::Memory => "peak held",
-            Self::Faults => "page faults",
-            Self::Balanced => "geometric mean of time, peak held and page faults",
+            Self::Speed => "time".to_owned(),
+            Self::Memory => family.memory().to_owned(),
+            Self::Faults => "page faults".to_owned(),
+            Self::Balanced => {
+                format!("geometric mean of time, {} and page faults", family.memory())
+            }
         }
     }
 }
 
-/// The most that may be held.
+/// The most memory that may be taken.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Cap {
     None,
@@ -75,13 +80,23 @@ pub(super) enum Cap {
     Ratio(f64),
 }
 
+impl fmt::Display for Cap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("no cap"),
+            Self::Bytes(count) => write!(f, "the cap of {}", bytes(*count)),
+            Self::Ratio(ratio) => write!(f, "the cap of {ratio} times what is requested"),
+        }
+    }
+}
+
 impl Cap {
-    /// Whether so many bytes held, with so many requested, keep it.
-    pub(super) fn allows(self, held: u64, requested: u64) -> bool {
+    /// Whether so many bytes, with so many requested, keep it.
+    pub(super) fn allows(self, memory: u64, requested: u64) -> bool {
         match self {
             Self::None => true,
-            Self::Bytes(bytes) => held <= bytes,
-            Self::Ratio(ratio) => held as f64 <= ratio * requested as f64,
+            Self::Bytes(bytes) => memory <= bytes,
+            Self::Ratio(ratio) => memory as f64 <= ratio * requested as f64,
         }
     }
 }

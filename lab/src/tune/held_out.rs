@@ -1,18 +1,21 @@
-//! What a choice is worth on data the search has not seen: beside the default, Lea's allocator and
-//! the system's, taking turns on one CPU.
+//! What a choice is worth on data the search has not seen: beside the default, the C library's
+//! allocator, Lea's, and those of other libraries, taking turns on one CPU, each run in a process of
+//! its own.
 
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::candidate::Candidate;
-use super::default;
+use super::alone::{self, Server};
+use super::candidate::{Candidate, Family};
 use super::goal::{Cap, Goal};
-use super::measure::{Course, Measured, Relative, finished, median};
+use super::measure::{Course, Measured, Relative, finished, mean_ratio, median};
 use crate::affinity::Pinned;
-use crate::compare::{self, Writes};
+use crate::compare;
 use crate::competitor::{CAPACITY, LEA, SYSTEM};
 use crate::lea::Lea;
+use crate::library::Library;
+use crate::progress::Progress;
 use crate::simulate;
 
 /// Timed rounds.
@@ -21,123 +24,201 @@ const ROUNDS: usize = 9;
 const LEAST: f64 = 0.005;
 
 /// The verdict of the part held out.
-#[derive(Debug, Serialize)]
-pub(super) struct HeldOut {
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct HeldOut {
     /// Of what was chosen; the default is 1.
-    pub(super) chosen: Relative,
-    /// Of Lea's allocator and the system's; the default is 1. None of one that ran out of memory.
-    pub(super) rivals: Vec<(&'static str, Option<Relative>)>,
-    /// What the times of the default and of the default again differ by, as a fraction.
-    pub(super) noise: f64,
+    pub(crate) chosen: Standing,
+    /// Of the others; the default is 1. None of one that ran out of memory.
+    pub(crate) rivals: Vec<(String, Option<Standing>)>,
+    /// What the measures of the default may be off by, as a fraction: what those of the default and
+    /// of the default again differ by, and of times the spread of the rounds, if that is more.
+    pub(crate) noise: Relative,
     /// How much less than the default's the goal's measure is, as a fraction.
-    pub(super) gain: f64,
+    pub(crate) gain: f64,
     /// Whether that is more than the noise.
-    pub(super) gained: bool,
+    pub(crate) gained: bool,
     /// Whether the cap is kept here, too.
-    pub(super) keeps_cap: bool,
+    pub(crate) keeps_cap: bool,
+}
+
+/// How somebody stands beside the default, whose measures are 1: geometric means over the traces.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Standing {
+    pub(crate) time: f64,
+    /// The family's measure of memory, and its page faults; none if they are not known of it.
+    pub(crate) memory: Option<f64>,
+    pub(crate) faults: Option<f64>,
+    /// The most that was resident.
+    pub(crate) resident: f64,
+}
+
+impl Standing {
+    /// As far as all is known.
+    pub(crate) fn relative(&self) -> Option<Relative> {
+        Some(Relative { time: self.time, memory: self.memory?, faults: self.faults? })
+    }
 }
 
 /// Somebody who takes part.
-enum Lane<'c> {
-    Candidate(&'c Candidate),
-    Lea,
-    System,
+struct Lane<'c> {
+    name: String,
+    server: Server,
+    library: Option<&'c Library>,
 }
 
-impl Lane<'_> {
-    fn exact(&self, course: &Course) -> anyhow::Result<Option<(u64, u64)>> {
-        match self {
-            Self::Candidate(candidate) => course.exact(candidate),
-            Self::Lea => {
+impl<'c> Lane<'c> {
+    fn new(name: &str, server: Server) -> Self {
+        Self { name: name.to_owned(), server, library: None }
+    }
+
+    fn of_library(library: &'c Library) -> Self {
+        Self { name: library.name.clone(), server: Server::Malloc, library: Some(library) }
+    }
+
+    /// The most held, and page faults as the search counts them for an arena; none if they are not
+    /// known.
+    fn of_arena(&self, course: &Course) -> anyhow::Result<Option<(u64, u64)>> {
+        match &self.server {
+            Server::Candidate(candidate) => course.exact(candidate),
+            Server::Lea => {
                 let mut lea = Lea::new(CAPACITY);
                 let faults = finished(simulate::faults_at_half(&course.workload, &mut lea))?;
                 Ok(faults.map(|faults| (lea.peak_held() as u64, faults)))
             }
-            Self::System => {
+            // What it holds cannot be asked.
+            Server::Malloc if self.library.is_some() => Ok(None),
+            Server::Malloc => {
                 let faults = simulate::faults_of_system_at_half(&course.path, &course.workload)?;
                 let held = compare::peak_held_by_system(&course.path)?;
                 Ok(finished(held)?.flatten().zip(finished(faults)?))
             }
         }
     }
+}
 
-    fn time(&self, course: &Course) -> anyhow::Result<Option<f64>> {
-        match self {
-            Self::Candidate(candidate) => course.time(candidate),
-            Self::Lea => {
-                let mut lea = Lea::new(CAPACITY);
-                let outcome = finished(course.workload.replay(&mut lea, &mut Writes))?;
-                Ok(outcome.map(|outcome| outcome.elapsed.as_nanos() as f64))
-            }
-            Self::System => {
-                let time = finished(compare::time_of_system(&course.path)?)?;
-                Ok(time.map(|time| time.as_nanos() as f64))
-            }
-        }
+/// What was measured of a lane on one trace.
+#[derive(Debug)]
+struct Run {
+    exact: Option<(u64, u64)>,
+    resident: u64,
+    times: Vec<f64>,
+}
+
+impl Run {
+    /// For comparisons in which all is known, or only times matter.
+    fn measured(&self) -> Measured {
+        let (memory, faults) = self.exact.unwrap_or_default();
+        Measured { times: self.times.clone(), memory, faults }
     }
 }
 
 /// Measures what was chosen on these traces.
 ///
 /// # Errors
-/// If a trace cannot be read, what was chosen or the default runs out of memory, or the system's
-/// allocator cannot be run.
+/// If a trace cannot be read, what was chosen or the default runs out of memory, or a process cannot
+/// be run.
 pub(super) fn judge(
+    family: Family,
     chosen: &Candidate,
     traces: &[PathBuf],
     goal: Goal,
     cap: Cap,
+    libraries: &[Library],
 ) -> anyhow::Result<HeldOut> {
     let courses = Course::load_all(traces)?;
-    let default = default();
-    let lanes = [
-        Lane::Candidate(chosen),
-        Lane::Candidate(&default),
-        Lane::Candidate(&default),
-        Lane::Lea,
-        Lane::System,
+    let default = Server::Candidate(Candidate::default_of(family));
+    let mut lanes = vec![
+        Lane::new("chosen", Server::Candidate(chosen.clone())),
+        Lane::new("default", default.clone()),
+        Lane::new("default again", default),
+        Lane::new(LEA, Server::Lea),
+        Lane::new(SYSTEM, Server::Malloc),
     ];
-    // By lane and course.
-    let mut measured: Vec<Option<Vec<Measured>>> = Vec::new();
-    for lane in &lanes {
-        let exact = courses.iter().map(|course| {
-            let found = lane.exact(course)?;
-            Ok(found.map(|(held, faults)| Measured { times: Vec::new(), held, faults }))
-        });
-        measured.push(exact.collect::<anyhow::Result<Option<Vec<_>>>>()?);
+    lanes.extend(libraries.iter().map(Lane::of_library));
+    let runs = measure(family, &lanes, &courses)?;
+    let [Some(ours), Some(default), Some(twin), rivals @ ..] = &runs[..] else {
+        anyhow::bail!("out of memory on what was held out");
+    };
+    let standing = standing(ours, default);
+    let measured = |runs: &[Run]| runs.iter().map(Run::measured).collect::<Vec<_>>();
+    let (ours, default_measured) = (measured(ours), measured(default));
+    let relative = Relative::of(&ours, &default_measured);
+    let noise = noise(&ours, &default_measured, &measured(twin));
+    let gain = 1.0 - goal.measure(&relative);
+    let keeps = |(course, measured): (&Course, &Measured)| {
+        cap.allows(measured.memory, course.workload.facts.peak_requested)
+    };
+    let rivals = lanes[3..].iter().zip(rivals).map(|(lane, runs)| {
+        (lane.name.clone(), runs.as_ref().map(|runs| self::standing(runs, default)))
+    });
+    Ok(HeldOut {
+        chosen: standing,
+        rivals: rivals.collect(),
+        noise,
+        gain,
+        gained: gain > goal.noise(&noise).max(LEAST),
+        keeps_cap: courses.iter().zip(&ours).all(keeps),
+    })
+}
+
+/// Measures everybody, by lane and course; none of one that ran out of memory.
+fn measure(
+    family: Family,
+    lanes: &[Lane<'_>],
+    courses: &[Course],
+) -> anyhow::Result<Vec<Option<Vec<Run>>>> {
+    let progress = Progress::new(((ROUNDS + 1) * lanes.len()) as u64);
+    let mut runs: Vec<Option<Vec<Run>>> = Vec::new();
+    for lane in lanes {
+        let run = |course: &Course| {
+            let Some(memory) = alone::memory(&course.path, &lane.server, lane.library)? else {
+                return Ok(None);
+            };
+            let exact = match family {
+                Family::Global => Some((memory.resident, memory.faults)),
+                Family::Arena => lane.of_arena(course)?,
+            };
+            Ok(Some(Run { exact, resident: memory.resident, times: Vec::new() }))
+        };
+        runs.push(courses.iter().map(run).collect::<anyhow::Result<Option<Vec<_>>>>()?);
+        progress.step(1, || format!("held out: memory of {}", lane.name));
     }
     let _pinned = Pinned::to_one_cpu();
     for round in 0..ROUNDS {
         for place in 0..lanes.len() {
             let index = (round + place) % lanes.len();
-            for (course, measured) in courses.iter().zip(measured[index].iter_mut().flatten()) {
-                measured.times.extend(lanes[index].time(course)?);
+            let lane = &lanes[index];
+            for (course, run) in courses.iter().zip(runs[index].iter_mut().flatten()) {
+                run.times.extend(alone::time(&course.path, &lane.server, lane.library)?);
             }
+            progress.step(1, || format!("held out: timing, round {}", round + 1));
         }
     }
-    let out_of_memory = || anyhow::anyhow!("out of memory on what was held out");
-    let [Some(chosen), Some(default), Some(twin), lea, system] = &measured[..] else {
-        return Err(out_of_memory());
+    progress.finish();
+    Ok(runs)
+}
+
+fn standing(ours: &[Run], default: &[Run]) -> Standing {
+    let known = ours.iter().all(|run| run.exact.is_some());
+    let pairs = || ours.iter().zip(default);
+    let exact = |value: fn((u64, u64)) -> u64| {
+        let of = |run: &Run| value(run.exact.unwrap_or_default()) as f64;
+        known.then(|| mean_ratio(pairs().map(|(a, b)| (of(a), of(b)))))
     };
-    let relative = Relative::of(chosen, default);
-    let twins = Relative::of(twin, default).time;
-    let spreads: Vec<f64> = default.iter().chain(chosen).map(spread).collect();
-    let noise = (twins.max(1.0 / twins) - 1.0).max(median(&spreads));
-    let gain = 1.0 - goal.measure(&relative);
-    let keeps = |(course, measured): (&Course, &Measured)| {
-        cap.allows(measured.held, course.workload.facts.peak_requested)
-    };
-    let rival = |measured: &Option<Vec<Measured>>| {
-        measured.as_ref().map(|measured| Relative::of(measured, default))
-    };
-    Ok(HeldOut {
-        chosen: relative,
-        rivals: vec![(LEA, rival(lea)), (SYSTEM, rival(system))],
-        noise,
-        gain,
-        gained: gain > goal.noise(noise).max(LEAST),
-        keeps_cap: courses.iter().zip(chosen).all(keeps),
-    })
+    Standing {
+        time: mean_ratio(pairs().map(|(a, b)| (median(&a.times), median(&b.times)))),
+        memory: exact(|(memory, _)| memory),
+        faults: exact(|(_, faults)| faults),
+        resident: mean_ratio(pairs().map(|(a, b)| (a.resident as f64, b.resident as f64))),
+    }
+}
+
+/// What ratios to the default may be off by, as fractions.
+fn noise(ours: &[Measured], default: &[Measured], twin: &[Measured]) -> Relative {
+    let Relative { time, memory, faults } = Relative::of(twin, default);
+    let off = |ratio: f64| ratio.max(1.0 / ratio) - 1.0;
+    let spreads: Vec<f64> = default.iter().chain(ours).map(spread).collect();
+    Relative { time: off(time).max(median(&spreads)), memory: off(memory), faults: off(faults) }
 }
 
 /// What the median of the times may be wrong by, as a fraction of it: half the distance between the

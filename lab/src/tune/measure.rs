@@ -1,9 +1,10 @@
-//! Measures candidates over traces: time, the most held, page faults.
+//! Measures candidates over traces: time, memory, page faults.
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::alone::{self, Server};
 use super::candidate::Candidate;
 use crate::compare::Writes;
 use crate::simulate;
@@ -31,12 +32,17 @@ impl Course {
         paths.iter().map(|path| Self::load(path)).collect()
     }
 
-    /// The most bytes held, and the page faults with memory for half of the peak; none if there was
-    /// not enough memory.
+    /// Memory and page faults; none if there was not enough memory. Of the global allocator: what
+    /// was resident, minor faults. Of a strategy: the most held, faults with memory for half of the
+    /// peak (LRU).
     ///
     /// # Errors
-    /// If the trace cannot be read any more.
+    /// If the trace cannot be read any more, or a process not be run.
     pub(super) fn exact(&self, candidate: &Candidate) -> anyhow::Result<Option<(u64, u64)>> {
+        if let Candidate::Global(_) = candidate {
+            let memory = alone::memory(&self.path, &Server::Candidate(candidate.clone()), None)?;
+            return Ok(memory.map(|memory| (memory.resident, memory.faults)));
+        }
         let mut strategy = candidate.build()?;
         let faults = simulate::faults_at_half(&self.workload, &mut *strategy);
         let held = strategy.usage().peak_held as u64;
@@ -46,8 +52,11 @@ impl Course {
     /// Nanoseconds of one replay; none if there was not enough memory.
     ///
     /// # Errors
-    /// If the trace cannot be read any more.
+    /// As [`exact`](Self::exact).
     pub(super) fn time(&self, candidate: &Candidate) -> anyhow::Result<Option<f64>> {
+        if let Candidate::Global(_) = candidate {
+            return alone::time(&self.path, &Server::Candidate(candidate.clone()), None);
+        }
         let mut strategy = candidate.build()?;
         let outcome = finished(self.workload.replay(&mut *strategy, &mut Writes))?;
         Ok(outcome.map(|outcome| outcome.elapsed.as_nanos() as f64))
@@ -70,7 +79,7 @@ pub(super) fn finished<T>(result: Result<T, Stop>) -> anyhow::Result<Option<T>> 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
     pub(super) times: Vec<f64>,
-    pub(super) held: u64,
+    pub(super) memory: u64,
     pub(super) faults: u64,
 }
 
@@ -94,32 +103,36 @@ pub(super) fn median(values: &[f64]) -> f64 {
 }
 
 /// Measures as multiples of the default's: geometric means over the traces.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Relative {
-    pub(super) time: f64,
-    pub(super) held: f64,
-    pub(super) faults: f64,
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Relative {
+    pub(crate) time: f64,
+    pub(crate) memory: f64,
+    pub(crate) faults: f64,
 }
 
 impl Relative {
     /// Of one to another, trace by trace.
     pub(super) fn of(ours: &[Measured], theirs: &[Measured]) -> Self {
         let mean = |value: &dyn Fn(&Measured) -> f64| {
-            let ratios = ours.iter().zip(theirs);
-            let logs = ratios.map(|(a, b)| (value(a).max(1.0) / value(b).max(1.0)).ln());
-            (logs.sum::<f64>() / ours.len().max(1) as f64).exp()
+            mean_ratio(ours.iter().zip(theirs).map(|(a, b)| (value(a), value(b))))
         };
         Self {
             time: mean(&Measured::time),
-            held: mean(&|one| one.held as f64),
+            memory: mean(&|one| one.memory as f64),
             faults: mean(&|one| one.faults as f64),
         }
     }
 
     /// As a cost in three directions.
     pub(super) fn cost(&self) -> [f64; 3] {
-        [self.time, self.held, self.faults]
+        [self.time, self.memory, self.faults]
     }
+}
+
+/// The geometric mean of ratios.
+pub(super) fn mean_ratio(pairs: impl Iterator<Item = (f64, f64)>) -> f64 {
+    let logs: Vec<_> = pairs.map(|(a, b)| (a.max(1.0) / b.max(1.0)).ln()).collect();
+    (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
 }
 
 #[cfg(test)]
@@ -135,11 +148,11 @@ mod tests {
 
     #[test]
     fn ratios_are_means_over_the_traces() {
-        let measured = |time, held| Measured { times: vec![time], held, faults: 10 };
+        let measured = |time, memory| Measured { times: vec![time], memory, faults: 10 };
         let ours = [measured(200.0, 100), measured(50.0, 100)];
         let theirs = [measured(100.0, 200), measured(100.0, 200)];
         let relative = Relative::of(&ours, &theirs);
-        assert!((relative.time - 1.0).abs() < 1e-12 && (relative.held - 0.5).abs() < 1e-12);
+        assert!((relative.time - 1.0).abs() < 1e-12 && (relative.memory - 0.5).abs() < 1e-12);
         assert_eq!(relative.faults, 1.0);
     }
 }

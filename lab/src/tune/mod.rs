@@ -1,5 +1,6 @@
-//! `pagewise tune`: searches for the strategy and the parameters that suit a program best, and
-//! shows on data the search never saw what they are worth.
+//! `pagewise tune`: searches for the parameters of the global allocator, and for the strategy and
+//! parameters of an arena, that suit a program best, and shows on data the search never saw what
+//! they are worth.
 //!
 //! ```text
 //!  trace ─┬─► first half  ─► search: cheap model ► measured generations ► finals ─► chosen, front
@@ -8,32 +9,41 @@
 //! What was chosen for its figures has good figures; that is no evidence. So a part of every trace
 //! is held out ([`split`]), and gains are claimed from it alone, and only beyond the noise.
 
+mod alone;
 mod candidate;
 mod emit;
+mod found;
+mod global;
 mod goal;
 mod held_out;
 mod measure;
+mod pages;
+mod plot;
 mod print;
+mod resident;
 mod search;
 mod split;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
 use pagewise::trace;
-use serde::Serialize;
 
-use self::candidate::Candidate;
 use self::goal::{Cap, Goal};
-use self::held_out::HeldOut;
-use self::measure::Relative;
 use self::search::Search;
 use crate::error::Usage;
+use crate::library::Library;
 use crate::output;
 use crate::units::parse_bytes;
 
-/// Search for the strategy and parameters that suit a program best, and verify the gain
+pub(crate) use self::alone::{Args as AloneArgs, run as run_alone};
+pub(crate) use self::candidate::Family;
+pub(crate) use self::found::{Found, OnFront, Tuned};
+pub(crate) use self::held_out::Standing;
+pub(crate) use self::measure::Relative;
+
+/// Search for the allocator and parameters that suit a program best, verify the gain, write the code
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
@@ -43,25 +53,41 @@ pub(crate) struct Args {
     /// What is to be as little as possible
     #[arg(long = "for", value_name = "GOAL", value_enum)]
     goal: Goal,
+    /// Tune only the global allocator, for a whole Rust program: a `Tuning` to paste
+    #[arg(long, conflicts_with = "arena")]
+    global: bool,
+    /// Tune only an arena, for a part of a program: a strategy and its `Config` to paste
+    #[arg(long)]
+    arena: bool,
     /// Traces to verify the gain on, instead of the second half of each trace; may be given more
     /// than once
     #[arg(long, value_name = "TRACE")]
     held_out: Vec<PathBuf>,
-    /// The most that may be held at one time, in bytes
+    /// Allocators of others to compare with: mimalloc, jemalloc, or the path of a shared library;
+    /// none: only the C library's and Lea's
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "mimalloc,jemalloc")]
+    against: Vec<String>,
+    /// The most memory at one time, in bytes
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     cap: Option<usize>,
-    /// The most that may be held, as a multiple of the most that is requested at one time
+    /// The most memory, as a multiple of the most that is requested at one time
     #[arg(long, value_name = "R", conflicts_with = "cap", value_parser = parse_ratio)]
     cap_ratio: Option<f64>,
-    /// How many candidates to measure
+    /// How many candidates to measure of each kind
     #[arg(long, value_name = "N", default_value_t = 96, value_parser = clap::value_parser!(u32).range(8..=10_000))]
     candidates: u32,
     /// Seed of the search
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Print one JSON object
+    /// Print one JSON object, which `report --tune` reads
     #[arg(long)]
     json: bool,
+    /// Write that JSON object into this file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Draw the Pareto fronts into this SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
     /// Write the Rust code into this file
     #[arg(long, value_name = "FILE")]
     emit: Option<PathBuf>,
@@ -72,21 +98,33 @@ pub(crate) struct Args {
 
 const HELP: &str = "\
 Examples:
-  pagewise tune gawk.pwt --for memory
-  pagewise tune gawk.pwt --for speed --cap-ratio 1.3 --emit tuned.rs --verify
+  pagewise record -o app.pwt -- target/release/app      first: what your program asks for
+  pagewise tune app.pwt --for memory --global           a Rust program: the Tuning to paste
+  pagewise tune app.pwt --for speed --arena             an arena: the Config to paste
+  pagewise tune app.pwt --for memory                    both, one after the other
+  pagewise tune app.pwt --for speed --cap-ratio 1.3 --emit tuned.rs --verify
   pagewise tune monday.pwt --for balanced --held-out tuesday.pwt --seed 7
+  pagewise tune app.pwt --for memory -o tune.json       for `pagewise report app.pwt --tune tune.json`
 
 What is searched:
-  strategies (the paged ones, PAGEWISE, fits, BUDDY, Hasan & Chang's hybrid, Kingsley) and their
-  parameters: page size, SIZEMAP (optimal by dynamic programming, page-fitting, geometric), FREETOL,
-  FFCROSSOVER; QL_HIGH, joining, the threshold and the growth unit of the hybrid.
+  the global allocator, Pagewise: page size, SIZEMAP (four classes a doubling, optimal by dynamic
+  programming, page-fitting, geometric), FREETOL, FFCROSSOVER, what quick lists keep, from which size
+  on a block is a mapping, huge pages. Each candidate serves a replay in a process of its own.
+  for an arena: strategies (the paged ones, PAGEWISE, fits, BUDDY, Hasan & Chang's hybrid, Kingsley)
+  and their parameters: pages as above; QL_HIGH, joining, the threshold and the growth unit of the
+  hybrid.
 Goals:
-  speed     processor time        memory    the most bytes held at one time
-  faults    page faults (LRU) with memory for half of what is requested at most
+  speed     processor time
+  memory    global: the most resident (beyond what was before the replay, every page of every block
+            written); arena: the most bytes held, bookkeeping included
+  faults    global: minor page faults; arena: page faults (LRU) with memory for half of what is
+            requested at most
   balanced  the geometric mean of the three
   The other two measures count a little, to tell apart what is equal.
 The gain is measured on what the search has not seen: the second half of each trace, which begins by
-allocating what lives at its middle, or the traces of --held-out. If nothing is gained, that is said.";
+allocating what lives at its middle, or the traces of --held-out. If nothing is gained, that is said.
+The C library's allocator, Lea's and those of --against replay the same, in processes of their own.
+docs/tuning.md leads from a program to a tuned one, step by step.";
 
 fn parse_ratio(text: &str) -> Result<f64, String> {
     text.parse()
@@ -95,86 +133,165 @@ fn parse_ratio(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "a number from 1".to_owned())
 }
 
-/// What came out: the fields of `--json`.
-#[derive(Debug, Serialize)]
-struct Tuned {
-    goal: Goal,
-    seed: u64,
-    /// Candidates measured.
-    measured: usize,
-    /// What nothing else measured beats in time, memory and faults, on the searched part.
-    front: Vec<OnFront>,
-    chosen: String,
-    held_out: HeldOut,
-    /// The Rust code of what was chosen.
-    code: String,
-}
-
-/// A candidate of the Pareto front; its measures relative to the default's.
-#[derive(Debug, Serialize)]
-struct OnFront {
-    candidate: String,
-    #[serde(flatten)]
-    relative: Relative,
-    chosen: bool,
-}
-
 /// Runs the subcommand.
 ///
 /// # Errors
 /// A trace that cannot be read or split, a cap that nothing keeps, a file that cannot be written,
 /// code that does not compile.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    // What is wrong with any trace should be known before the first is measured.
-    for path in args.traces.iter().chain(&args.held_out) {
-        trace::open(path)?;
-    }
-    let directory = tempfile::tempdir().context("no place for the halves of the traces")?;
-    let (searched, held_out) = if args.held_out.is_empty() {
-        split::halves(&args.traces, directory.path())?
-    } else {
-        (args.traces.clone(), args.held_out.clone())
+    let families = match (args.global, args.arena) {
+        (true, _) => vec![Family::Global],
+        (_, true) => vec![Family::Arena],
+        _ => vec![Family::Global, Family::Arena],
     };
     let cap = match (args.cap, args.cap_ratio) {
         (Some(bytes), _) => Cap::Bytes(bytes as u64),
         (None, Some(ratio)) => Cap::Ratio(ratio),
         (None, None) => Cap::None,
     };
-    let mut search = Search::new(&searched, args.goal, cap, args.seed, args.candidates as usize)?;
-    search.run()?;
-    let Some(chosen) = search.chosen()? else {
-        return Err(Usage(format!(
-            "no candidate keeps the cap; the least that was held is {}",
-            search.least_held()
-        ))
-        .into());
+    let (libraries, not_compared) = rivals(&args.against)?;
+    let plan = Plan {
+        traces: &args.traces,
+        held_out: &args.held_out,
+        families,
+        goal: args.goal,
+        cap,
+        candidates: args.candidates as usize,
+        seed: args.seed,
+        libraries,
+        not_compared,
     };
-    let verdict = held_out::judge(&chosen, &held_out, args.goal, cap)?;
-    let code = emit::code(&chosen, &args.traces, args.goal);
+    let tuned = plan.carry_out()?;
+    let json = || serde_json::to_string_pretty(&tuned);
     if let Some(path) = &args.emit {
-        output::create(path, |out| Ok(std::io::Write::write_all(out, code.as_bytes())?))?;
+        write(path, &tuned.code)?;
+    }
+    if let Some(path) = &args.output {
+        write(path, &json()?)?;
+    }
+    if let Some(path) = &args.plot {
+        plot::write(path, &tuned)?;
     }
     if args.verify {
-        emit::verify(&code)?;
+        emit::verify(&tuned.code)?;
     }
-    let tuned = Tuned {
-        goal: args.goal,
-        seed: args.seed,
-        measured: search.measured(),
-        front: search.front(&chosen),
-        chosen: chosen.to_string(),
-        held_out: verdict,
-        code,
-    };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&tuned)?);
+        println!("{}", json()?);
     } else {
-        print!("{}", print::text(&tuned, args.held_out.is_empty(), args.verify));
+        print!("{}", print::text(&tuned, args.verify));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The candidate that all are compared with.
-fn default() -> Candidate {
-    Candidate::default_of("PAGEWISE")
+/// Few candidates, for a report that is to be there soon.
+const SHORT: usize = 16;
+
+/// A short search for both families, for all measures alike.
+///
+/// # Errors
+/// If a trace cannot be read or split, or a process not be run.
+pub(crate) fn in_short(traces: &[PathBuf]) -> anyhow::Result<Tuned> {
+    let plan = Plan {
+        traces,
+        held_out: &[],
+        families: vec![Family::Global, Family::Arena],
+        goal: Goal::Balanced,
+        cap: Cap::None,
+        candidates: SHORT,
+        seed: 1,
+        libraries: Vec::new(),
+        not_compared: Vec::new(),
+    };
+    plan.carry_out()
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    output::create(path, |out| Ok(std::io::Write::write_all(out, text.as_bytes())?))
+}
+
+/// The libraries of these names, and why others are missing.
+fn rivals(names: &[String]) -> Result<(Vec<Library>, Vec<String>), Usage> {
+    let (mut libraries, mut missing) = (Vec::new(), Vec::new());
+    for name in names.iter().filter(|name| *name != "none") {
+        match Library::installed(name)? {
+            Ok(library) => libraries.push(library),
+            Err(why) => missing.push(why),
+        }
+    }
+    Ok((libraries, missing))
+}
+
+/// What is to be searched, and how.
+struct Plan<'p> {
+    traces: &'p [PathBuf],
+    /// None: the second halves.
+    held_out: &'p [PathBuf],
+    families: Vec<Family>,
+    goal: Goal,
+    cap: Cap,
+    /// Of each family.
+    candidates: usize,
+    seed: u64,
+    libraries: Vec<Library>,
+    not_compared: Vec<String>,
+}
+
+impl Plan<'_> {
+    fn carry_out(self) -> anyhow::Result<Tuned> {
+        // What is wrong with any trace should be known before the first is measured.
+        for path in self.traces.iter().chain(self.held_out) {
+            trace::open(path)?;
+        }
+        let directory = tempfile::tempdir().context("no place for the halves of the traces")?;
+        let (searched, held_out) = if self.held_out.is_empty() {
+            split::halves(self.traces, directory.path())?
+        } else {
+            (self.traces.to_vec(), self.held_out.to_vec())
+        };
+        let found = self.families.iter().map(|&family| self.search(family, &searched, &held_out));
+        let found = found.collect::<anyhow::Result<Vec<_>>>()?;
+        let codes: Vec<_> = found.iter().map(|found| (found.family, &*found.code)).collect();
+        let name =
+            |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Tuned {
+            traces: self.traces.iter().map(name).collect(),
+            goal: self.goal,
+            seed: self.seed,
+            second_halves: self.held_out.is_empty(),
+            code: emit::file(&codes),
+            families: found,
+            not_compared: self.not_compared,
+        })
+    }
+
+    fn search(
+        &self,
+        family: Family,
+        searched: &[PathBuf],
+        held_out: &[PathBuf],
+    ) -> anyhow::Result<Found> {
+        let mut search =
+            Search::new(family, searched, self.goal, self.cap, self.seed, self.candidates)?;
+        search.run()?;
+        let Some(chosen) = search.chosen()? else {
+            return Err(Usage(format!(
+                "no candidate keeps {}: the least {} is {}, and {} are requested at most; raise the \
+                 cap, or try more --candidates",
+                self.cap,
+                family.memory(),
+                search.least_memory(),
+                search.peak_requested()
+            ))
+            .into());
+        };
+        let (goal, cap) = (self.goal, self.cap);
+        Ok(Found {
+            family,
+            measured: search.measured(),
+            front: search.front(&chosen),
+            chosen: chosen.to_string(),
+            held_out: held_out::judge(family, &chosen, held_out, goal, cap, &self.libraries)?,
+            code: emit::code(&chosen, self.traces, goal),
+        })
+    }
 }

@@ -2,78 +2,82 @@
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
-use super::Tuned;
-use super::measure::Relative;
+use super::candidate::Family;
+use super::found::{Found, Tuned};
+use super::held_out::Standing;
 use crate::units;
 
-/// The front, the measures held out, the verdict in words, the code.
-pub(super) fn text(tuned: &Tuned, second_halves: bool, verified: bool) -> String {
-    let mut front = table("on the front");
-    for one in &tuned.front {
+/// Of each family the front, the measures held out, the verdict in words; the code.
+pub(super) fn text(tuned: &Tuned, verified: bool) -> String {
+    let mut text = String::new();
+    for found in &tuned.families {
+        text += &family(found, tuned);
+    }
+    text +=
+        &format!("The code to paste, into a program that depends on pagewise:\n\n{}", tuned.code);
+    for why in &tuned.not_compared {
+        text += &format!("\nNot compared: {why}.\n");
+    }
+    if verified {
+        text += "\nThe code compiles.\n";
+    }
+    text
+}
+
+fn family(found: &Found, tuned: &Tuned) -> String {
+    let (memory, what, default) = match found.family {
+        Family::Global => ("peak resident", "for a whole program", "Pagewise::new()"),
+        Family::Arena => ("peak held", "for a part of a program", "PAGEWISE"),
+    };
+    let measures = ["time", memory, "faults"];
+    let mut front = table("on the front", &measures);
+    for one in &found.front {
         let name = format!("{}{}", one.candidate, if one.chosen { " *" } else { "" });
-        front.add_row(row(&name, Some(one.relative)));
+        front.add_row(row(&name, one.relative.cost().map(Some)));
     }
-    let held_out = &tuned.held_out;
-    let mut verdict = table("held out");
-    verdict.add_row(row("chosen", Some(held_out.chosen)));
-    verdict.add_row(row("default", Some(Relative { time: 1.0, held: 1.0, faults: 1.0 })));
-    for (name, relative) in &held_out.rivals {
-        verdict.add_row(row(name, *relative));
+    let held_out = &found.held_out;
+    let all = ["time", memory, "faults", "peak resident"];
+    // The global allocator's memory is what is resident.
+    let columns = if found.family == Family::Global { 3 } else { 4 };
+    let mut verdict = table("held out", &all[..columns]);
+    let default_standing =
+        Standing { time: 1.0, memory: Some(1.0), faults: Some(1.0), resident: 1.0 };
+    let rows = [("chosen", Some(held_out.chosen)), ("default", Some(default_standing))];
+    let rivals = held_out.rivals.iter().map(|(name, rival)| (&**name, *rival));
+    for (name, standing) in rows.into_iter().chain(rivals) {
+        let figures = standing
+            .map_or([None; 4], |one| [Some(one.time), one.memory, one.faults, Some(one.resident)]);
+        verdict.add_row(row(name, figures.into_iter().take(columns)));
     }
-    let part = if second_halves { "the second half of each trace" } else { "the traces held out" };
-    let measured = units::count(tuned.measured as u64, "candidate");
+    let part = match tuned.second_halves {
+        true => "the second half of each trace",
+        false => "the traces held out",
+    };
+    let measured = units::count(found.measured as u64, "candidate");
     format!(
-        "searched: {measured}, seed {}; the default, PAGEWISE, = 1\n{}\n\nchosen: {}\n\non {part}, \
-         which the search has not seen; the default = 1\n{}\n\n{}\n\n{}{}",
+        "== {}, {what} ==\n\nsearched: {measured}, seed {}; the default, {default}, = 1\n{}\n\n\
+         chosen: {}\n\non {part}, which the search has not seen; the default = 1\n{}\n\n{}\n\n",
+        found.family.title(),
         tuned.seed,
         trimmed(&front),
-        tuned.chosen,
+        found.chosen,
         trimmed(&verdict),
-        words(tuned),
-        tuned.code,
-        if verified { "\nThe code compiles.\n" } else { "" }
+        found.words(tuned.goal),
     )
 }
 
-/// What was gained, or that nothing was.
-fn words(tuned: &Tuned) -> String {
-    let held_out = &tuned.held_out;
-    let (noun, noise) = (tuned.goal.noun(), held_out.noise * 100.0);
-    let change = held_out.gain.abs() * 100.0;
-    let less = if held_out.gain >= 0.0 { "less" } else { "more" };
-    let mut words = if held_out.gained {
-        format!("Gained: {change:.1} % {less} {noun} than the default.")
-    } else {
-        format!(
-            "Nothing is gained: {change:.1} % {less} {noun} than the default. Keep the default."
-        )
-    };
-    words += &format!(" Times are known to {noise:.1} %.");
-    for (name, relative) in &held_out.rivals {
-        if let Some(relative) = relative {
-            let ratio = tuned.goal.measure(&held_out.chosen) / tuned.goal.measure(relative);
-            words += &format!(" Against {name}: {ratio:.2} times its {noun}.");
-        }
-    }
-    if !held_out.keeps_cap {
-        words += " The cap is not kept on what was held out.";
-    }
-    words
-}
-
-fn table(head: &str) -> Table {
+fn table(head: &str, measures: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    let heads = ["time", "peak held", "faults"].map(right);
-    table.set_header([Cell::new(head)].into_iter().chain(heads));
+    table.set_header([Cell::new(head)].into_iter().chain(measures.iter().map(|name| right(name))));
     table
 }
 
-fn row(name: &str, relative: Option<Relative>) -> Vec<Cell> {
-    let figures = match relative {
-        Some(relative) => relative.cost().map(|ratio| right(&format!("{ratio:.3}"))),
-        None => [(); 3].map(|()| right("-")),
-    };
+fn row(name: &str, figures: impl IntoIterator<Item = Option<f64>>) -> Vec<Cell> {
+    let figures = figures.into_iter().map(|figure| match figure {
+        Some(ratio) => right(&format!("{ratio:.3}")),
+        None => right("-"),
+    });
     [Cell::new(name)].into_iter().chain(figures).collect()
 }
 

@@ -2,8 +2,8 @@
 //!
 //! 1. *Model.* Of three candidates drawn, the one whose pages are expected to take least is measured
 //!    (not for speed, of which the model knows nothing).
-//! 2. *Generations.* Each candidate is replayed twice: once for what it holds and faults, which is
-//!    exact, once for its time, which is not. Both on all cores. The next generation is made of the
+//! 2. *Generations.* Each candidate is replayed twice: once for what memory it takes and how often
+//!    it faults, once for its time. Both on all cores. The next generation is made of the
 //!    best and of the front, each with a few parameters changed.
 //! 3. *Finals.* The best are timed alone on one CPU, taking turns; the slower half goes home after
 //!    each round of rounds, so that the closest rivals are timed most (successive halving).
@@ -16,10 +16,10 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use super::candidate::Candidate;
+use super::candidate::{Candidate, Family};
+use super::found::OnFront;
 use super::goal::{Cap, Goal};
 use super::measure::{Course, Measured, Relative};
-use super::{OnFront, default};
 use crate::affinity::Pinned;
 use crate::progress::Progress;
 use crate::{demand, pareto, units};
@@ -41,6 +41,7 @@ struct Trial {
 /// A search under way.
 #[derive(Debug)]
 pub(super) struct Search {
+    family: Family,
     courses: Vec<Course>,
     demand: Vec<Demand>,
     goal: Goal,
@@ -58,6 +59,7 @@ impl Search {
     /// # Errors
     /// If one cannot be read.
     pub(super) fn new(
+        family: Family,
         traces: &[std::path::PathBuf],
         goal: Goal,
         cap: Cap,
@@ -70,6 +72,7 @@ impl Search {
         }
         demand.sort_by_key(|one| one.size);
         Ok(Self {
+            family,
             courses: Course::load_all(traces)?,
             demand,
             goal,
@@ -86,8 +89,7 @@ impl Search {
     /// # Errors
     /// If a trace cannot be read any more.
     pub(super) fn run(&mut self) -> anyhow::Result<()> {
-        let mut first = vec![default()];
-        first.extend(Candidate::untuned().into_iter().skip(1));
+        let mut first = Candidate::usual(self.family, &self.demand);
         let share = self.candidates.div_ceil(GENERATIONS).max(first.len());
         while first.len() < share {
             let drawn = self.draw();
@@ -120,12 +122,18 @@ impl Search {
         Ok(self.ranking().first().map(|&index| self.trials[index].candidate.clone()))
     }
 
-    /// What the least that any candidate held is, in words.
-    pub(super) fn least_held(&self) -> String {
+    /// What the least memory that any candidate took is, in words.
+    pub(super) fn least_memory(&self) -> String {
         let most =
-            |trial: &Trial| trial.measured.as_ref()?.iter().map(|measured| measured.held).max();
+            |trial: &Trial| trial.measured.as_ref()?.iter().map(|measured| measured.memory).max();
         let least = self.trials.iter().filter_map(most).min();
         least.map_or_else(|| "unknown: all ran out of memory".to_owned(), units::bytes)
+    }
+
+    /// What is requested at most in any of the traces, in words.
+    pub(super) fn peak_requested(&self) -> String {
+        let requested = self.courses.iter().map(|course| course.workload.facts.peak_requested);
+        units::bytes(requested.max().unwrap_or(0))
     }
 
     /// The Pareto front, by time.
@@ -148,20 +156,18 @@ impl Search {
 
     /// A candidate at random; of three, the one that the model expects least of.
     fn draw(&mut self) -> Candidate {
-        let Self { rng, demand, goal, .. } = self;
-        let drawn = Candidate::random(rng, demand);
-        let Candidate::Paged(paged) = &drawn else { return drawn };
+        let Self { family, rng, demand, goal, .. } = self;
+        let drawn = Candidate::random(*family, rng, demand);
+        let Some(expected) = drawn.expected_bytes(demand) else { return drawn };
         if *goal == Goal::Speed {
             return drawn;
         }
-        let mut best = (paged.expected_bytes(demand), drawn.clone());
+        let mut best = (expected, drawn);
         for _ in 0..2 {
-            let other = Candidate::random(rng, demand);
-            if let Candidate::Paged(paged) = &other {
-                let expected = paged.expected_bytes(demand);
-                if expected < best.0 {
-                    best = (expected, other);
-                }
+            let other = Candidate::random(*family, rng, demand);
+            match other.expected_bytes(demand) {
+                Some(expected) if expected < best.0 => best = (expected, other),
+                _ => {}
             }
         }
         best.1
@@ -199,9 +205,9 @@ impl Search {
             for course in &self.courses {
                 let exact = course.exact(&candidate)?;
                 let time = course.time(&candidate)?;
-                measured.push(exact.zip(time).map(|((held, faults), time)| Measured {
+                measured.push(exact.zip(time).map(|((memory, faults), time)| Measured {
                     times: vec![time],
-                    held,
+                    memory,
                     faults,
                 }));
             }
@@ -270,7 +276,7 @@ impl Search {
     fn ranking(&self) -> Vec<usize> {
         let keeps = |measured: &[Measured]| {
             self.courses.iter().zip(measured).all(|(course, measured)| {
-                self.cap.allows(measured.held, course.workload.facts.peak_requested)
+                self.cap.allows(measured.memory, course.workload.facts.peak_requested)
             })
         };
         let mut scores: Vec<(usize, f64)> = (0..self.trials.len())
@@ -295,12 +301,14 @@ impl Search {
         let Some(relative) = self.relative(best) else { return };
         self.progress.above(|| {
             eprintln!(
-                "generation {generation} of {GENERATIONS}: {} measured, {front} on the front; best \
-                 so far: {} (default = 1: time {:.2}, held {:.2}, faults {:.2})",
+                "{}: generation {generation} of {GENERATIONS}: {} measured, {front} on the front; \
+                 best so far: {} (default = 1: time {:.2}, {} {:.2}, faults {:.2})",
+                self.family.title(),
                 self.trials.len(),
                 self.trials[best].candidate,
                 relative.time,
-                relative.held,
+                self.family.memory(),
+                relative.memory,
                 relative.faults
             );
         });

@@ -44,7 +44,8 @@ function front(points) {
   });
 }
 
-// points: [{ name, style, x, y }].
+// points: [{ name, style, x, y, title, rows, r }]: the last three, for the hover and the size, may be
+// left out; a point without a name has none beside it.
 function scatter(figure, points, axes) {
   const plot = figure.querySelector(".plot");
   return () => {
@@ -64,7 +65,8 @@ function scatter(figure, points, axes) {
     }
     for (const point of points) {
       const [cx, cy] = [frame.x(point.x), frame.y(point.y)];
-      frame.svg.append(svg("circle", { class: `point ${point.style}`, cx, cy, r: 5.5 }));
+      frame.svg.append(svg("circle", { class: `point ${point.style}`, cx, cy, r: point.r ?? 5.5 }));
+      if (!point.name) continue;
       const width = point.name.length * 7.2;
       // Beside the point, above and below it, aslant, farther off; a name without a place is left to
       // the hover.
@@ -84,8 +86,8 @@ function scatter(figure, points, axes) {
       const near = points.reduce((a, b) => (distance(a) <= distance(b) ? a : b), points[0]);
       return near && {
         at: [frame.x(near.x), frame.y(near.y)],
-        title: near.name,
-        rows: [["", x.name, x.value(near.x)], ["", y.name, y.value(near.y)]],
+        title: near.title ?? near.name,
+        rows: [["", x.name, x.value(near.x)], ["", y.name, y.value(near.y)], ...(near.rows ?? [])],
         dots: [[near.style, frame.x(near.x), frame.y(near.y)]],
       };
     });
@@ -99,6 +101,18 @@ const greatest = (points, key) => Math.max(...points.map((point) => point[key]),
 const nanoseconds = (value) => `${value.toFixed(1)} ns`;
 const ratio = (value) => value.toFixed(2);
 const decimalTicks = (to) => (about) => roundTicks(to, about, DECIMAL_STEPS);
+
+const ratioAxis = (points, key, name, than) => {
+  const to = greatest(points, key) || 1;
+  return { title: `${name} (${than} = 1)`, from: 0, to, format: (value) => String(+value.toPrecision(3)), value: ratio, ticks: decimalTicks(to), name };
+};
+
+// The colour of page faults, of five: from the fewest to the most.
+function faultsStyle(points) {
+  const faults = points.map((point) => point.faults);
+  const [least, most] = [Math.min(...faults), Math.max(...faults)];
+  return (point) => `ramp${Math.round((4 * (point.faults - least)) / (most - least || 1))}`;
+}
 
 const clouds = {
   trade: (figure, trace) => scatter(
@@ -116,10 +130,24 @@ const clouds = {
     figure,
     all.means.map((one, index) => ({ name: one.name, style: style(one.name, index), x: one.time, y: one.held }))
       .filter((point) => point.x && point.y),
-    (points) => ["x", "y"].map((key) => {
-      const to = greatest(points, key) || 1;
-      const name = key === "x" ? "time" : "most held";
-      return { title: `${name} (${all.reference} = 1)`, from: 0, to, format: (value) => String(+value.toPrecision(3)), value: ratio, ticks: decimalTicks(to), name };
-    }),
+    (points) => [
+      ratioAxis(points, "x", "time", all.reference), ratioAxis(points, "y", "most held", all.reference),
+    ],
   ),
+
+  tuned: (figure, _, all) => {
+    const { memory, points } = all.tuned[figure.dataset.trace];
+    const colour = faultsStyle(points);
+    const key = html("div", "key");
+    key.append(html("span", "", "page faults: fewest"), html("span", "ramp"), html("span", "", "most"));
+    figure.querySelector(".plot").before(key);
+    return scatter(
+      figure,
+      points.map((point) => ({
+        name: point.name, style: colour(point), x: point.time, y: point.memory, title: point.candidate,
+        rows: [["", "page faults", ratio(point.faults)]], r: point.name === "chosen" ? 8 : 5.5,
+      })),
+      (shown) => [ratioAxis(shown, "x", "time", "default"), ratioAxis(shown, "y", memory, "default")],
+    );
+  },
 };

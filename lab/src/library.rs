@@ -1,0 +1,176 @@
+//! Shared libraries whose `malloc` takes the place of the C library's in a process of our own
+//! (`LD_PRELOAD`): finding them, and seeing that they were loaded.
+
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::bail;
+
+use crate::error::Usage;
+
+/// Allocators known by name, and the packages of Debian that have them.
+const KNOWN: [(&str, &str); 3] = [
+    ("mimalloc", "libmimalloc2.0"),
+    ("jemalloc", "libjemalloc2"),
+    ("tcmalloc_minimal", "libtcmalloc-minimal4"),
+];
+/// Where libraries lie; below each, in a folder for the machine's kind, too.
+const FOLDERS: [&str; 6] =
+    ["/usr/local/lib", "/usr/local/lib64", "/usr/lib", "/usr/lib64", "/lib", "/lib64"];
+
+/// A library whose `malloc` takes the place of the C library's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Library {
+    /// What the loader is told: a path, or a name for it to look up.
+    path: PathBuf,
+    /// `MIMALLOC (libmimalloc.so.2)`.
+    pub(crate) name: String,
+}
+
+impl Library {
+    /// The library of this path, or of this name in the loader's directories.
+    ///
+    /// # Errors
+    /// If it is a path and there is no such file, or the system cannot preload.
+    pub(crate) fn find(path: &Path) -> Result<Self, Usage> {
+        if !cfg!(target_os = "linux") {
+            return Err(Usage("loading a library first needs the loader of Linux".to_owned()));
+        }
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        let is_path = path.components().count() > 1;
+        if (is_path && !path.is_file()) || file.is_empty() {
+            return Err(Usage(format!("no library {}{}", path.display(), hint(&file))));
+        }
+        let path = if is_path {
+            std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+        } else {
+            path.to_owned()
+        };
+        let short = file.split(".so").next().unwrap_or_default();
+        let short = short.strip_prefix("lib").unwrap_or(short).to_ascii_uppercase();
+        Ok(Self { name: format!("{short} ({file})"), path })
+    }
+
+    /// The library of an allocator, by the allocator's name, its file or a path; none, and why, if
+    /// it is the name of one that is known but not installed.
+    ///
+    /// # Errors
+    /// If it is none of these.
+    pub(crate) fn installed(name: &str) -> Result<Result<Self, String>, Usage> {
+        let lower = name.to_ascii_lowercase();
+        if name.contains(".so") || name.contains('/') {
+            return Self::find(Path::new(name)).map(Ok);
+        }
+        if !KNOWN.iter().any(|&(known, _)| known == lower) {
+            let known: Vec<_> = KNOWN.iter().map(|&(known, _)| known).collect();
+            return Err(Usage(format!(
+                "'{name}' is no allocator: {}, or the path of a shared library",
+                known.join(", ")
+            )));
+        }
+        let prefix = format!("lib{lower}.so");
+        let found = FOLDERS.iter().flat_map(|folder| files(Path::new(folder), &prefix)).max();
+        Ok(match found {
+            Some(path) => Ok(Self::find(&path)?),
+            None => Err(format!("{name} is not installed: no {prefix}{}", hint(&prefix))),
+        })
+    }
+
+    /// Has the loader load it first in the process.
+    pub(crate) fn preload(&self, command: &mut Command) {
+        command.env("LD_PRELOAD", &self.path);
+    }
+
+    /// Sees that `malloc`, of which the process says in which file it lies, is the library's.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub(crate) fn check_loaded(&self, malloc: Option<&Path>) -> anyhow::Result<()> {
+        let malloc = malloc.unwrap_or(Path::new("an unknown file"));
+        if malloc.file_name() != self.path.file_name() {
+            bail!(
+                "{} did not take the place of malloc, which came from {} (is it an allocator's \
+                 shared library for this machine?{})",
+                self.path.display(),
+                malloc.display(),
+                hint(&self.path.to_string_lossy())
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Files of this prefix in a folder, and in those of its folders that are named after a machine
+/// (`x86_64-linux-gnu`).
+fn files(folder: &Path, prefix: &str) -> Vec<PathBuf> {
+    let entries = |folder: &Path| {
+        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
+    };
+    let named = |path: &PathBuf, part: fn(&str, &str) -> bool, with: &str| {
+        path.file_name().is_some_and(|name| part(&name.to_string_lossy(), with))
+    };
+    let machines =
+        entries(folder).filter(|path| named(path, |name, part| name.contains(part), "-linux-"));
+    let all =
+        entries(folder).chain(machines.flat_map(|folder| entries(&folder).collect::<Vec<_>>()));
+    all.filter(|path| named(path, |name, part| name.starts_with(part), prefix) && path.is_file())
+        .collect()
+}
+
+/// Where a library that is not there could come from.
+fn hint(file: &str) -> String {
+    let package = KNOWN.iter().find(|(name, _)| file.contains(name));
+    package.map_or_else(String::new, |(_, package)| format!("; Debian's package {package} has it"))
+}
+
+/// The file that this process's `malloc` lies in.
+pub(crate) fn malloc_file() -> Option<PathBuf> {
+    // SAFETY: the name is a C string; `dladdr` takes any address, writes `info`, and what it says
+    // of a file it found stays valid as long as that file is loaded.
+    unsafe {
+        let malloc = libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr());
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        if libc::dladdr(malloc, &mut info) == 0 || info.dli_fname.is_null() {
+            return None;
+        }
+        let name = CStr::from_ptr(info.dli_fname);
+        Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_library_is_called_by_its_name_and_file() {
+        let name = |path: &str| Library::find(Path::new(path)).map(|library| library.name);
+        assert_eq!(name("libmimalloc.so.2").unwrap(), "MIMALLOC (libmimalloc.so.2)");
+        let missing = name("/none/libmimalloc.so.2").unwrap_err().to_string();
+        assert!(missing.contains("no library /none/libmimalloc.so.2; Debian's"), "{missing}");
+        assert!(!name("/none/libother.so").unwrap_err().to_string().contains("Debian"));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn an_allocator_is_found_by_name_or_its_package_is_named() {
+        match Library::installed("jemalloc").expect("known") {
+            Ok(library) => assert!(library.name.starts_with("JEMALLOC (libjemalloc.so")),
+            Err(why) => assert!(why.contains("libjemalloc2"), "{why}"),
+        }
+        let unknown = Library::installed("quickmalloc").unwrap_err().to_string();
+        assert!(unknown.contains("mimalloc, jemalloc"), "{unknown}");
+        assert!(Library::installed("/none/libx.so").is_err());
+    }
+
+    #[test]
+    fn this_process_knows_where_its_malloc_lies() {
+        if cfg!(all(target_os = "linux", target_env = "gnu")) {
+            let file = malloc_file().unwrap();
+            assert!(file.to_string_lossy().contains("libc.so"), "{}", file.display());
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The global allocator's parameters, as a candidate: a [`Tuning`].
+//!
+//! Not searched: `heaps_per_cpu`, for a replay has one thread; `purge_delay`, for it goes by the
+//! clock, and a replay is over in less.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use pagewise::global::{HugePages, Tuning};
+use pagewise::sizemap::Demand;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+use super::pages::{Limits, Pages, size};
+
+/// What [`Tuning::check`] allows of pages.
+const LIMITS: Limits = Limits { page_sizes: 14..=18, crossover: 32 << 10 };
+/// Binary logarithms of the other parameters' values: blocks, bytes, bytes.
+const QUICK_BLOCKS: RangeInclusive<u32> = 1..=9;
+const QUICK_BYTES: RangeInclusive<u32> = 8..=18;
+const MAPPING_FROM: RangeInclusive<u32> = 16..=26;
+
+/// The global allocator with its parameters; sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Global {
+    pub(super) pages: Pages,
+    pub(super) quick_blocks: u32,
+    pub(super) quick_bytes: u32,
+    pub(super) mapping_from: usize,
+    #[serde(with = "HugePagesJson")]
+    pub(super) huge_pages: HugePages,
+}
+
+/// [`HugePages`] as JSON has them.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "HugePages")]
+enum HugePagesJson {
+    Default,
+    Never,
+    Always,
+}
+
+impl Global {
+    /// As it is without tuning.
+    pub(super) fn untuned() -> Self {
+        let Tuning { quick_blocks, quick_bytes, mapping_from, huge_pages, .. } = Tuning::new();
+        Self { pages: Pages::of_global(), quick_blocks, quick_bytes, mapping_from, huge_pages }
+    }
+
+    /// Without tuning, and what one would try first: less kept on quick lists, smaller pages, both;
+    /// huge pages.
+    pub(super) fn usual(demand: &[Demand]) -> Vec<Self> {
+        let default = Self::untuned();
+        let pages = default.pages.resized(1 << LIMITS.page_sizes.start(), demand);
+        let (quick_blocks, quick_bytes) = (8, 1 << 10);
+        vec![
+            default,
+            Self { quick_blocks, quick_bytes, ..default },
+            Self { pages, ..default },
+            Self { pages, quick_blocks, quick_bytes, ..default },
+            Self { huge_pages: HugePages::Always, ..default },
+        ]
+    }
+
+    /// With one parameter changed at random.
+    pub(super) fn changed(mut self, rng: &mut ChaCha8Rng, demand: &[Demand]) -> Self {
+        match rng.random_range(0..8) {
+            0 => self.quick_blocks = 1 << rng.random_range(QUICK_BLOCKS),
+            1 => self.quick_bytes = 1 << rng.random_range(QUICK_BYTES),
+            2 => self.mapping_from = 1 << rng.random_range(MAPPING_FROM),
+            3 => {
+                let huge = [HugePages::Default, HugePages::Never, HugePages::Always];
+                self.huge_pages = huge[rng.random_range(0..3)];
+            }
+            _ => self.pages.change(rng, demand, &LIMITS),
+        }
+        self
+    }
+
+    /// As `Pagewise` takes it.
+    pub(super) fn tuning(&self) -> Tuning {
+        let default = Tuning::new();
+        Tuning {
+            pages: self.pages.config(default.pages),
+            quick_blocks: self.quick_blocks,
+            quick_bytes: self.quick_bytes,
+            mapping_from: self.mapping_from,
+            huge_pages: self.huge_pages,
+            ..default
+        }
+    }
+}
+
+/// Pages, and of the rest what is not as without tuning.
+impl fmt::Display for Global {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pages, quick_blocks, quick_bytes, mapping_from, huge_pages } = *self;
+        let default = Self::untuned();
+        pages.fmt(f)?;
+        if (quick_blocks, quick_bytes) != (default.quick_blocks, default.quick_bytes) {
+            write!(f, ", {quick_blocks} blocks or {} on quick lists", size(quick_bytes as usize))?;
+        }
+        if mapping_from != default.mapping_from {
+            write!(f, ", mappings from {}", size(mapping_from))?;
+        }
+        match huge_pages {
+            HugePages::Default => Ok(()),
+            HugePages::Never => f.write_str(", never huge pages"),
+            HugePages::Always => f.write_str(", huge pages"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn every_tuning_is_in_range() {
+        let demand =
+            [(24, 100.0), (100, 50.0), (5000, 2.0)].map(|(size, live)| Demand { size, live });
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let mut one = Global::untuned();
+        assert_eq!(one.tuning(), Tuning::new());
+        for usual in Global::usual(&demand) {
+            usual.tuning().check().unwrap_or_else(|error| panic!("{usual}: {error}"));
+        }
+        for _ in 0..2000 {
+            one = one.changed(&mut rng, &demand);
+            one.tuning().check().unwrap_or_else(|error| panic!("{one}: {error}"));
+            let json = serde_json::to_string(&one).expect("JSON");
+            assert_eq!(serde_json::from_str::<Global>(&json).expect("the same"), one);
+        }
+    }
+}

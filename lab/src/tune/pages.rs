@@ -1,0 +1,219 @@
+//! The parameters of pages, which the paged strategies and the global allocator share: page size,
+//! SIZEMAP, FREETOL, FFCROSSOVER.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use pagewise::global::Tuning;
+use pagewise::paged::Config;
+use pagewise::sizemap::{Demand, SizeMap, optimise};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::units::bytes;
+
+/// What pages may be like.
+#[derive(Clone, Debug)]
+pub(super) struct Limits {
+    /// Binary logarithms of page sizes in bytes.
+    pub(super) page_sizes: RangeInclusive<u32>,
+    /// The largest FFCROSSOVER, bytes.
+    pub(super) crossover: usize,
+}
+
+/// Pages of a strategy, or of the global allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Pages {
+    /// Bytes.
+    pub(super) page_size: usize,
+    map: Map,
+    pub(super) freetol: usize,
+    pub(super) ffcrossover: usize,
+    /// The SIZEMAP, made of `map` and the demand.
+    #[serde(with = "SizeMapJson")]
+    pub(super) sizemap: SizeMap,
+}
+
+/// How a SIZEMAP is made.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+enum Map {
+    PageFitting,
+    Geometric(f64),
+    Optimal,
+    /// Four classes for each doubling: the global allocator's own.
+    Doublings,
+}
+
+/// A [`SizeMap`] as JSON has it.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "SizeMap")]
+enum SizeMapJson {
+    Linear,
+    PageFitting,
+    Geometric { ratio: f64 },
+    Classes(#[serde(deserialize_with = "leaked")] &'static [u32]),
+}
+
+/// Classes that outlive the program, as a `SizeMap` wants them; a few hundred bytes.
+fn leaked<'de, D: Deserializer<'de>>(from: D) -> Result<&'static [u32], D::Error> {
+    Ok(Vec::<u32>::deserialize(from)?.leak())
+}
+
+impl Map {
+    fn sizemap(self, demand: &[Demand], page_size: usize, ffcrossover: usize) -> SizeMap {
+        match self {
+            Self::PageFitting => SizeMap::PageFitting,
+            Self::Geometric(ratio) => SizeMap::Geometric { ratio },
+            // A few hundred bytes for each, of at most some thousands.
+            Self::Optimal => SizeMap::Classes(
+                optimise(demand, Config::new().unit, ffcrossover, page_size).leak(),
+            ),
+            Self::Doublings => Tuning::new().pages.sizemap,
+        }
+    }
+}
+
+impl Pages {
+    /// As an arena has them without tuning.
+    pub(super) fn of_arenas() -> Self {
+        Self::of(&Config::new(), Map::PageFitting)
+    }
+
+    /// As the global allocator has them without tuning.
+    pub(super) fn of_global() -> Self {
+        Self::of(&Tuning::new().pages, Map::Doublings)
+    }
+
+    fn of(config: &Config, map: Map) -> Self {
+        let Config { page_size, sizemap, freetol, ffcrossover, .. } = *config;
+        Self { page_size, map, freetol, ffcrossover, sizemap }
+    }
+
+    /// With one parameter changed at random.
+    pub(super) fn change(&mut self, rng: &mut ChaCha8Rng, demand: &[Demand], limits: &Limits) {
+        match rng.random_range(0..4) {
+            0 => self.resize(1 << rng.random_range(limits.page_sizes.clone())),
+            1 => {
+                self.map = match rng.random_range(0..5) {
+                    0 => Map::PageFitting,
+                    1 => Map::Geometric(1.0 + f64::from(rng.random_range(2..=20)) / 20.0),
+                    2 => Map::Doublings,
+                    _ => Map::Optimal,
+                }
+            }
+            2 => {
+                self.freetol = [1, self.page_size / 16, self.page_size / 4][rng.random_range(0..3)]
+            }
+            _ => self.ffcrossover = self.page_size >> rng.random_range(1..=6),
+        }
+        self.ffcrossover = self.ffcrossover.min(limits.crossover);
+        self.map_anew(demand);
+    }
+
+    /// With pages of another size, of which FREETOL and FFCROSSOVER keep their share.
+    fn resize(&mut self, size: usize) {
+        self.ffcrossover = (self.ffcrossover * size / self.page_size).max(256);
+        self.freetol = (self.freetol * size / self.page_size).max(1);
+        self.page_size = size;
+    }
+
+    /// With pages of this size, and all else in proportion.
+    pub(super) fn resized(mut self, size: usize, demand: &[Demand]) -> Self {
+        self.resize(size);
+        self.map_anew(demand);
+        self
+    }
+
+    fn map_anew(&mut self, demand: &[Demand]) {
+        // Classes made for larger pages may not fit these.
+        if self.map == Map::Doublings && self.page_size < Tuning::new().pages.ffcrossover {
+            self.map = Map::PageFitting;
+        }
+        self.sizemap = self.map.sizemap(demand, self.page_size, self.ffcrossover);
+    }
+
+    /// As a strategy takes them; what is not searched is as in `rest`.
+    pub(super) fn config(&self, rest: Config) -> Config {
+        Config {
+            page_size: self.page_size,
+            sizemap: self.sizemap,
+            freetol: self.freetol,
+            ffcrossover: self.ffcrossover,
+            ..rest
+        }
+    }
+
+    /// Bytes of pages that the demand is expected to take (Brent §5.3): of each class its blocks'
+    /// share of pages, and half a page. Above FFCROSSOVER nothing is lost.
+    pub(super) fn expected_bytes(&self, demand: &[Demand]) -> f64 {
+        let config = self.config(Config::new());
+        let mut classes = self.sizemap.classes(config.unit, self.ffcrossover, self.page_size);
+        let mut class = classes.next();
+        let page = self.page_size as f64;
+        let (mut expected, mut used) = (0.0, None);
+        for &Demand { size, live } in demand {
+            while class.is_some_and(|class| class < size) {
+                class = classes.next();
+            }
+            let Some(class) = class.filter(|_| size <= self.ffcrossover) else {
+                expected += size as f64 * live;
+                continue;
+            };
+            expected += page * live / config.capacity(class) as f64;
+            if used.replace(class) != Some(class) {
+                expected += page / 2.0;
+            }
+        }
+        expected
+    }
+}
+
+/// A size in words: `64 KiB`.
+pub(super) fn size(count: usize) -> String {
+    bytes(count as u64).replace(".0 ", " ")
+}
+
+impl fmt::Display for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pages of {}, ", size(self.page_size))?;
+        match (self.map, self.sizemap) {
+            (Map::PageFitting, _) => write!(f, "page-fitting")?,
+            (Map::Geometric(ratio), _) => write!(f, "geometric={ratio:.2}")?,
+            (Map::Optimal, SizeMap::Classes(classes)) => {
+                write!(f, "{} optimal classes", classes.len())?
+            }
+            (Map::Optimal, _) => write!(f, "optimal")?,
+            (Map::Doublings, _) => write!(f, "4 classes a doubling")?,
+        }
+        if self.freetol > 1 {
+            write!(f, ", FREETOL {}", size(self.freetol))?;
+        }
+        write!(f, ", FFCROSSOVER {}", size(self.ffcrossover))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_model_prefers_what_loses_less() {
+        let demand = [Demand { size: 1040, live: 1000.0 }];
+        let small = Pages::of_arenas();
+        let wasteful = Pages { sizemap: SizeMap::Geometric { ratio: 2.0 }, ..small };
+        assert!(small.expected_bytes(&demand) < wasteful.expected_bytes(&demand));
+        let large = [Demand { size: 1 << 20, live: 3.0 }];
+        assert_eq!(small.expected_bytes(&large), f64::from(3 << 20));
+    }
+
+    #[test]
+    fn pages_are_the_same_after_a_journey_as_json() {
+        let demand = [Demand { size: 24, live: 100.0 }, Demand { size: 700, live: 9.0 }];
+        let mut pages = Pages::of_global();
+        pages.map = Map::Optimal;
+        let pages = pages.resized(1 << 14, &demand);
+        let json = serde_json::to_string(&pages).expect("JSON");
+        assert_eq!(serde_json::from_str::<Pages>(&json).expect("pages"), pages);
+    }
+}

@@ -1,0 +1,170 @@
+//! What a replay takes of the system: the most memory that is resident, and page faults.
+//!
+//! Every OS page of every block is written, as by a program that uses what it asks for. The kernel
+//! keeps the most that was ever resident, but for small programs not exactly (its counters run
+//! behind by some dozens of pages), and with everything that was there before. So it is asked at
+//! moments of ours how much anonymous memory there is, which makes it look at the page tables:
+//! whenever more is requested than ever before, by a 64th and an OS page at least, and at each 256th
+//! of the run. The first time is just before the first block; what there was is taken off.
+
+use std::alloc::Layout;
+use std::fs::File;
+use std::io::Read;
+use std::ptr::NonNull;
+
+use anyhow::Context;
+
+use super::alone::Memory;
+use crate::touched::os_page_size;
+use crate::workload::Target;
+
+/// Parts of a run at the end of which the kernel is asked.
+const PARTS: u64 = 256;
+/// How much more must be requested than when it was asked last: one of so many parts.
+const STEP: usize = 64;
+
+/// A target whose blocks are written and whose memory is watched.
+pub(super) struct Watched<'t, T: ?Sized> {
+    target: &'t mut T,
+    os_page: usize,
+    requested: usize,
+    /// Asks again when so much is requested, or after so many more operations.
+    ask_at: usize,
+    ask_after: u64,
+    part: u64,
+    before: Option<Memory>,
+    /// The most, with what there was before.
+    peak: u64,
+    failed: Option<anyhow::Error>,
+}
+
+impl<'t, T: Target + ?Sized> Watched<'t, T> {
+    /// Watches a replay of so many pairs of allocation and free.
+    pub(super) fn new(target: &'t mut T, pairs: u64) -> Self {
+        let part = (pairs / PARTS).max(1);
+        Self {
+            target,
+            os_page: os_page_size(),
+            requested: 0,
+            ask_at: 0,
+            ask_after: part,
+            part,
+            before: None,
+            peak: 0,
+            failed: None,
+        }
+    }
+
+    /// What the replay took.
+    ///
+    /// # Errors
+    /// If the system does not tell.
+    pub(super) fn finish(mut self) -> anyhow::Result<Memory> {
+        self.ask();
+        let faults = minor_faults();
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let before = self.before.unwrap_or(Memory { resident: self.peak, faults });
+        Ok(Memory {
+            resident: self.peak.saturating_sub(before.resident),
+            faults: faults.saturating_sub(before.faults),
+        })
+    }
+
+    /// Before the first block: what there is without it.
+    fn begin(&mut self) {
+        if self.before.is_none() {
+            // The first question touches what asking needs.
+            self.ask();
+            self.ask();
+            self.before = Some(Memory { resident: self.peak, faults: minor_faults() });
+        }
+    }
+
+    /// A block is there: writes to each of its OS pages, and asks if it is time.
+    fn wrote(&mut self, block: NonNull<u8>, size: usize) {
+        for offset in (0..size).step_by(self.os_page).chain([size - 1]) {
+            // SAFETY: the block is live and longer than `offset`; its old content, of which a
+            // program might want some again, is nobody's here.
+            unsafe { block.add(offset).write_volatile(1) };
+        }
+        self.requested += size;
+        self.ask_after -= 1;
+        if self.requested >= self.ask_at || self.ask_after == 0 {
+            self.ask();
+        }
+    }
+
+    fn ask(&mut self) {
+        self.ask_after = self.part;
+        if self.requested >= self.ask_at {
+            self.ask_at = self.requested + (self.requested / STEP).max(self.os_page);
+        }
+        match anonymous() {
+            Ok(bytes) => self.peak = self.peak.max(bytes),
+            Err(error) => self.failed = Some(error),
+        }
+    }
+}
+
+// SAFETY: the contract is the target's own.
+unsafe impl<T: Target + ?Sized> Target for Watched<'_, T> {
+    fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
+        self.begin();
+        let block = self.target.allocate(layout)?;
+        self.wrote(block, layout.size());
+        Some(block)
+    }
+
+    unsafe fn reallocate(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<NonNull<u8>> {
+        // SAFETY: passed on.
+        let block = unsafe { self.target.reallocate(block, layout, new_size) }?;
+        self.requested -= layout.size();
+        self.wrote(block, new_size);
+        Some(block)
+    }
+
+    unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
+        self.requested -= layout.size();
+        // SAFETY: passed on.
+        unsafe { self.target.free(block, layout) };
+    }
+}
+
+/// Bytes of anonymous memory of this process that are resident, exactly.
+fn anonymous() -> anyhow::Result<u64> {
+    const FILE: &str = "/proc/self/smaps_rollup";
+    let mut text = [0; 2048];
+    let mut length = 0;
+    let mut file = File::open(FILE)
+        .with_context(|| format!("what is resident is not known: {FILE} cannot be read"))?;
+    loop {
+        match file.read(&mut text[length..])? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    let text = std::str::from_utf8(&text[..length]).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("Anonymous:"));
+    let kibibytes =
+        line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+    Ok(kibibytes.with_context(|| format!("what is resident is not known: {FILE} is unreadable"))?
+        << 10)
+}
+
+/// Minor page faults of this process so far.
+fn minor_faults() -> u64 {
+    // SAFETY: all-zero bits are a valid value, and the call writes it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    u64::try_from(usage.ru_minflt).unwrap_or(0)
+}
