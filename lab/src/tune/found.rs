@@ -55,9 +55,9 @@ impl Tuned {
     /// # Errors
     /// If it cannot be read, or something else is in it.
     pub(crate) fn load(path: &Path) -> anyhow::Result<Self> {
-        let text = std::fs::read_to_string(path)
+        let text = std::fs::read(path)
             .with_context(|| format!("{} cannot be read", path.display()))?;
-        serde_json::from_str(&text).with_context(|| {
+        serde_json::from_slice(&text).with_context(|| {
             format!("{} is no result of `pagewise tune TRACE --for GOAL -o FILE`", path.display())
         })
     }

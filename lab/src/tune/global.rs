@@ -16,10 +16,11 @@ use super::pages::{Limits, Pages, size};
 
 /// What [`Tuning::check`] allows of pages.
 const LIMITS: Limits = Limits { page_sizes: 14..=18, crossover: 32 << 10 };
-/// Binary logarithms of the other parameters' values: blocks, bytes, bytes.
+/// Binary logarithms of the other parameters' values: blocks, and bytes.
 const QUICK_BLOCKS: RangeInclusive<u32> = 1..=9;
 const QUICK_BYTES: RangeInclusive<u32> = 8..=18;
 const MAPPING_FROM: RangeInclusive<u32> = 16..=26;
+const BEYOND: RangeInclusive<u32> = 20..=26;
 
 /// The global allocator with its parameters; sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +40,7 @@ enum HugePagesJson {
     Default,
     Never,
     Always,
+    Beyond(usize),
 }
 
 impl Global {
@@ -49,7 +51,7 @@ impl Global {
     }
 
     /// Without tuning, and what one would try first: less kept on quick lists, smaller pages, both;
-    /// huge pages.
+    /// huge pages always and never.
     pub(super) fn usual(demand: &[Demand]) -> Vec<Self> {
         let default = Self::untuned();
         let pages = default.pages.resized(1 << LIMITS.page_sizes.start(), demand);
@@ -60,6 +62,7 @@ impl Global {
             Self { pages, ..default },
             Self { pages, quick_blocks, quick_bytes, ..default },
             Self { huge_pages: HugePages::Always, ..default },
+            Self { huge_pages: HugePages::Never, ..default },
         ]
     }
 
@@ -70,8 +73,9 @@ impl Global {
             1 => self.quick_bytes = 1 << rng.random_range(QUICK_BYTES),
             2 => self.mapping_from = 1 << rng.random_range(MAPPING_FROM),
             3 => {
-                let huge = [HugePages::Default, HugePages::Never, HugePages::Always];
-                self.huge_pages = huge[rng.random_range(0..3)];
+                let beyond = HugePages::Beyond(1 << rng.random_range(BEYOND));
+                let huge = [HugePages::Default, HugePages::Never, HugePages::Always, beyond];
+                self.huge_pages = huge[rng.random_range(0..4)];
             }
             _ => self.pages.change(rng, demand, &LIMITS),
         }
@@ -104,8 +108,12 @@ impl fmt::Display for Global {
         if mapping_from != default.mapping_from {
             write!(f, ", mappings from {}", size(mapping_from))?;
         }
+        if huge_pages == default.huge_pages {
+            return Ok(());
+        }
         match huge_pages {
-            HugePages::Default => Ok(()),
+            HugePages::Default => f.write_str(", huge pages as the system is set"),
+            HugePages::Beyond(bytes) => write!(f, ", huge pages beyond {}", size(bytes)),
             HugePages::Never => f.write_str(", never huge pages"),
             HugePages::Always => f.write_str(", huge pages"),
         }
