@@ -55,8 +55,8 @@ impl Tuned {
     /// # Errors
     /// If it cannot be read, or something else is in it.
     pub(crate) fn load(path: &Path) -> anyhow::Result<Self> {
-        let text = std::fs::read(path)
-            .with_context(|| format!("{} cannot be read", path.display()))?;
+        let text =
+            std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
         serde_json::from_slice(&text).with_context(|| {
             format!("{} is no result of `pagewise tune TRACE --for GOAL -o FILE`", path.display())
         })
