@@ -1,34 +1,37 @@
 //! A lock of four bytes that never allocates, can be taken in `fork`'s prepare handler and let go in
 //! the child (Drepper 2011, *Futexes are tricky*, the second mutex).
 
-use core::cell::UnsafeCell;
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::os;
+use super::sync::{AtomicU32, Place, SPINS, spin_loop};
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 /// Held, and somebody may sleep until it is free.
 const AWAITED: u32 = 2;
 
-/// Looks at a held lock before sleeping. What a lock protects here takes less than a microsecond,
-/// mostly.
-const SPINS: u32 = 64;
-
 /// A value behind the lock.
 #[derive(Debug)]
 pub(super) struct Locked<T> {
     state: AtomicU32,
-    value: UnsafeCell<T>,
+    value: Place<T>,
 }
 
 // SAFETY: the value is reached by one thread at a time.
 unsafe impl<T: Send> Sync for Locked<T> {}
 
 impl<T> Locked<T> {
+    /// A value whose lock is free.
+    #[cfg(not(pagewise_model))]
     pub(super) const fn new(value: T) -> Self {
-        Self { state: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
+        Self { state: AtomicU32::new(FREE), value: Place::new(value) }
+    }
+
+    /// As above; a model's parts are not made at compile time.
+    #[cfg(pagewise_model)]
+    pub(super) fn new(value: T) -> Self {
+        Self { state: AtomicU32::new(FREE), value: Place::new(value) }
     }
 
     /// Runs `action` on the value, which no other thread reaches meanwhile.
@@ -64,7 +67,7 @@ impl<T> Locked<T> {
 
         let guard = Guard(self);
         // SAFETY: the lock is held.
-        action(unsafe { &mut *guard.0.value.get() })
+        guard.0.value.with_mut(|value| action(unsafe { &mut *value }))
     }
 
     /// Takes the lock, waiting for it.
@@ -78,7 +81,7 @@ impl<T> Locked<T> {
     #[cold]
     fn lock_contended(&self) {
         for _ in 0..SPINS {
-            core::hint::spin_loop();
+            spin_loop();
             if self.state.load(Relaxed) == FREE
                 && self.state.compare_exchange(FREE, HELD, Acquire, Relaxed).is_ok()
             {

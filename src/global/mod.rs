@@ -24,7 +24,7 @@
 //! On Linux. Elsewhere `Pagewise` compiles, and passes everything on to the system's allocator; so it
 //! does on Linux with `--cfg pagewise_elsewhere`, for a test of just that.
 //!
-//! Files, in the order they build on each other: `os`, `lock`, `tuning`, `space` (addresses),
+//! Files, in the order they build on each other: `os`, `sync` and `lock`, `tuning`, `space` (addresses),
 //! `heap` (what stands behind the lock), `quick` (the lists), `thread` and `registry`
 //! (who has which), `mapping` (the largest blocks), `front` (the paths), `stats` and `gather`, `face`
 //! (what a program sees).
@@ -54,6 +54,8 @@ mod registry;
 #[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
 mod space;
 mod stats;
+#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
+mod sync;
 #[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
 mod thread;
 
