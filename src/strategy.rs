@@ -219,9 +219,10 @@ impl Usage {
 /// Keeps a strategy's [`Usage`], cheaply.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    requested: usize,
+    /// Below 0 perhaps where checked frees lied about the requested size, within the block's.
+    requested: isize,
     block: usize,
-    peak_requested: usize,
+    peak_requested: isize,
     peak_held: usize,
     held: usize,
     allocations: u64,
@@ -245,7 +246,7 @@ impl Tally {
     /// Counts a block put to use.
     #[inline(always)]
     pub(crate) fn allocated(&mut self, requested: usize, block: usize) {
-        self.requested += requested;
+        self.requested += requested as isize;
         self.block += block;
         self.allocations += 1;
         self.peak_requested = self.peak_requested.max(self.requested);
@@ -254,15 +255,14 @@ impl Tally {
     /// Counts a block freed.
     #[inline(always)]
     pub(crate) fn freed(&mut self, requested: usize, block: usize) {
-        // A checked free may lie about the requested size, within the block's.
-        self.requested = self.requested.saturating_sub(requested);
+        self.requested -= requested as isize;
         self.block -= block;
         self.frees += 1;
     }
 
     /// Counts blocks put to use, each requested with all of its size.
     pub(crate) fn allocated_many(&mut self, blocks: usize, size: usize) {
-        self.requested += blocks * size;
+        self.requested += (blocks * size) as isize;
         self.block += blocks * size;
         self.allocations += blocks as u64;
         self.peak_requested = self.peak_requested.max(self.requested);
@@ -270,14 +270,15 @@ impl Tally {
 
     /// Counts blocks freed, of so many bytes together, each requested with all of its size.
     pub(crate) fn freed_many(&mut self, blocks: usize, bytes: usize) {
-        self.requested = self.requested.saturating_sub(bytes);
+        self.requested -= bytes as isize;
         self.block -= bytes;
         self.frees += blocks as u64;
     }
 
     /// Counts a block that changed its size in place, from the first to the second.
+    #[inline(always)]
     pub(crate) fn resized(&mut self, requested: (usize, usize), block: (usize, usize)) {
-        self.requested = self.requested.saturating_sub(requested.0) + requested.1;
+        self.requested += requested.1 as isize - requested.0 as isize;
         self.block = self.block - block.0 + block.1;
         self.peak_requested = self.peak_requested.max(self.requested);
     }
@@ -290,11 +291,11 @@ impl Tally {
 
     pub(crate) fn usage(&self) -> Usage {
         Usage {
-            requested: self.requested,
+            requested: self.requested.max(0) as usize,
             block: self.block,
             held: self.held,
             blocks: (self.allocations - self.frees) as usize,
-            peak_requested: self.peak_requested,
+            peak_requested: self.peak_requested as usize,
             peak_held: self.peak_held,
             allocations: self.allocations,
             frees: self.frees,

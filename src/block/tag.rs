@@ -253,6 +253,15 @@ impl Cells {
         block
     }
 
+    /// As [`block_at`](Self::block_at), of a block whose length is known: no tag has to be waited for.
+    #[inline(always)]
+    pub(crate) fn block_of(&self, address: usize, len: u32) -> Block {
+        let offset = address.wrapping_sub(self.origin().addr());
+        let block = Block { start: (offset / CELL) as u32, len };
+        debug_assert_eq!(self.block_at(address), block, "the block has this length");
+        block
+    }
+
     /// Whether a block is in use. The one at `end` is.
     #[inline(always)]
     pub(crate) fn is_in_use(&self, start: u32) -> bool {
@@ -306,6 +315,21 @@ impl Cells {
     #[inline(always)]
     pub(crate) fn set_link(&mut self, start: u32, link: Link, to: u32) {
         self.write(start, link as isize * LINK, to);
+    }
+
+    /// Changes a free block's link, if it is a block's; there is room for [`NONE`]'s two, too.
+    #[inline(always)]
+    pub(crate) fn set_link_if_any(&mut self, start: u32, link: Link, to: u32) {
+        // SAFETY: as `link_slot`; `&mut self` is exclusive.
+        unsafe { self.link_slot(start, link).write(to) };
+    }
+
+    /// Where one of the first two links of a free block is kept. The first cell, which is no
+    /// block's, has room for [`NONE`]'s, which nobody reads.
+    #[inline(always)]
+    pub(crate) fn link_slot(&mut self, start: u32, link: Link) -> *mut u32 {
+        debug_assert!(start < self.end, "no block starts there");
+        self.contents(start).wrapping_byte_offset(link as isize * LINK).cast()
     }
 
     /// Makes cells a block in use. The block below is in use exactly if `prev_in_use`; the block

@@ -186,12 +186,18 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
         A::LAZY && !(A::SPARES_WILDERNESS && block.end() == self.cells.end())
     }
 
-    /// Makes a free block the area, or its lower part, to `end` at least.
-    pub(super) fn renew_area<M: Meter>(&mut self, block: Block, end: u32, meter: &M) {
+    /// Makes a free block the area, or its lower part, to `end` at least. `indexed` is the block, if
+    /// the index has it still.
+    pub(super) fn renew_area<M: Meter>(
+        &mut self,
+        block: Block,
+        end: u32,
+        indexed: Option<Block>,
+        meter: &M,
+    ) {
         let len = A::MOST.max(end - block.start).min(block.len);
         let rest = Block { start: block.start + len, len: block.len - len };
         let prev_in_use = self.cells.prev_is_in_use(block.start);
-        let indexed = self.indexed(block);
         self.area = Block { start: block.start, len };
         if rest.len > 0 {
             self.cells.put_free(rest, true);

@@ -1,16 +1,16 @@
 //! GOOD-FIT: free blocks on lists by size, the sizes of a list close together; constant time.
 //!
 //! ```text
-//! list      1  2  3 …  31 | 32–33  34–35  …  62–63 | 64–67  68–71 …        cells
-//! occupied  0  1  1     0 |   1      0         1   |   0      0            bits
-//! words     1                                          0                   one bit for each 64
+//! list      1  2  3 …  63 | 64–65  66–67  …  126–127 | 128–131  132–135 …       cells
+//! occupied  0  1  1     0 |   1      0          1    |    0        0            bits
 //! ```
-//! Below 32 cells (512 B) a list has blocks of one size, above there are sixteen lists for each
-//! doubling, so that any two sizes of a list differ by at most a sixteenth. A request takes a
-//! block of the first list all of whose blocks are large enough, found in two words of bits, if
-//! none of the few blocks looked at on the list of its own size fits. That is TLSF (Masmano,
-//! Ripoll, Crespo & Real 2004) but for that look, without which a block of exactly the size asked
-//! for would be passed over.
+//! Below 64 cells (1 KiB) a list has blocks of one size, above there are 32 lists for each doubling,
+//! so that any two sizes of a list differ by less than a thirty-second. A request takes the first
+//! block of the first list all of whose blocks are large enough, which a word or two of bits tell:
+//! TLSF (Masmano, Ripoll, Crespo & Real 2004). So a block on the list of the request's own size may
+//! be passed over although it would do. Requests of 16 KiB and more, for which that costs most and
+//! a look least, are therefore served from there if one of the first few blocks fits; and where
+//! there is no other memory, the whole list is looked through.
 //!
 //! Compared with [`Best`](super::Best), it gives up the lowest address among equals for about half
 //! the instructions.
@@ -23,27 +23,39 @@ use crate::meter::Meter;
 use crate::strategy::Fault;
 
 /// log₂ of the lists for each doubling.
-const STEPS: u32 = 4;
+const STEPS: u32 = 5;
 
-/// Lists: 2·16 for the exact sizes, 16 for each further doubling up to 2³⁰ cells, and some that are
+/// Lists: 2·32 for the exact sizes, 32 for each further doubling up to 2³⁰ cells, and some that are
 /// never used, so that any number modulo this is a list's.
-const LISTS: usize = 512;
+const LISTS: usize = 1 << (STEPS + 5);
 
-const WORDS: usize = LISTS / u64::BITS as usize;
+/// Cells from which on a request's own list is looked at first. (It costs smaller ones more time
+/// than it saves room.)
+const LOOKING: u32 = 1024;
 
-/// Blocks looked at on a request's own list.
+/// Blocks looked at there.
 const LOOKS: usize = 4;
 
+/// Words of bits that say which lists have blocks, as far as lists are used.
+const WORDS: usize = LISTS / u64::BITS as usize;
+
+/// The links of a block on a list: to the next, or none, and to the one before; the first has the
+/// number of the list there, and [`HEAD`].
+const NEXT: Link = Link::First;
+const PREVIOUS: Link = Link::Second;
+
+/// The bit that no cell's number has.
+const HEAD: u32 = 1 << 31;
+
 /// Free blocks on lists. Invariants: a list's bit is set iff it has a block, a word's bit iff the
-/// word is not 0; a list is linked both ways (the first link leads on) and ends in no block.
+/// word is not 0; a list is linked both ways.
 #[derive(Debug)]
 pub struct Good {
-    words: u64,
     occupied: [u64; WORDS],
     first: [u32; LISTS],
 }
 
-/// The list of a size: the size itself up to 2⁵ − 1, then its leading five bits and how many
+/// The list of a size: the size itself up to 2⁶ − 1, then its leading six bits and how many
 /// follow.
 #[inline(always)]
 fn list_of(len: u32) -> usize {
@@ -51,53 +63,78 @@ fn list_of(len: u32) -> usize {
     ((following << STEPS) + (len >> following)) as usize % LISTS
 }
 
-impl Good {
-    /// The first block of the first list from `list` on that has one.
-    #[inline(always)]
-    fn first_from(&self, list: usize, cells: &Cells) -> Option<Block> {
-        let word = list / 64 % WORDS;
-        let lists = self.occupied[word] >> (list % 64);
-        let list = if lists != 0 {
-            list + lists.trailing_zeros() as usize
-        } else {
-            let words = self.words & (!1 << word);
-            if words == 0 {
-                return None;
-            }
-            let word = words.trailing_zeros() as usize % WORDS;
-            word * 64 + self.occupied[word].trailing_zeros() as usize
-        };
-        Some(cells.block(self.first[list % LISTS]))
-    }
+/// The first list all of whose blocks have `len` cells, at least 1: the one behind that of the next
+/// smaller size.
+#[inline(always)]
+fn list_for(len: u32) -> usize {
+    list_of(len - 1) + 1
+}
 
-    /// A block of at least `len` cells: of its own list, of which a few are looked at, or of the
-    /// next list that has one.
+impl Good {
+    /// The first list from `list` on that has blocks.
     #[inline(always)]
-    fn choose<M: Meter>(&self, len: u32, cells: &Cells, meter: &M) -> Option<Block> {
-        let list = list_of(len);
-        let start = self.first[list];
-        if start != NONE {
-            meter.visit(cells.header(start));
-            let block = cells.block(start);
-            if block.len == len {
-                return Some(block);
-            }
-            if let Some(block) = self.look_on(block, len, cells, meter) {
-                return Some(block);
+    fn first_from(&self, list: usize) -> Option<usize> {
+        let mut word = list / 64 % WORDS;
+        let lists = self.occupied[word] >> (list % 64);
+        if lists != 0 {
+            return Some(list + lists.trailing_zeros() as usize);
+        }
+        loop {
+            word += 1;
+            let lists = *self.occupied.get(word)?;
+            if lists != 0 {
+                return Some(word * 64 + lists.trailing_zeros() as usize);
             }
         }
-        let found = self.first_from(list + 1, cells)?;
+    }
+
+    /// The first block of the first list from `list` on that has one, and its list.
+    #[inline(always)]
+    fn choose<M: Meter>(&self, list: usize, cells: &Cells, meter: &M) -> Option<(usize, Block)> {
+        let list = self.first_from(list)? % LISTS;
+        let found = cells.block(self.first[list]);
         meter.visit(cells.header(found.start));
+        Some((list, found))
+    }
+
+    /// As [`choose`](Self::choose), and where in the block cells at a multiple of `align` bytes
+    /// start: in the block of the first choice, if that happens to hold them so, or in one that
+    /// holds them wherever it starts.
+    fn choose_aligned<M: Meter>(
+        &self,
+        len: u32,
+        align: usize,
+        cells: &Cells,
+        meter: &M,
+    ) -> Option<(Block, u32)> {
+        let (_, chosen) = self.choose(list_for(len), cells, meter)?;
+        if let Some(start) = fit(chosen, len, align, cells) {
+            return Some((chosen, start));
+        }
+        let (_, chosen) = self.choose(list_for(certain(len, align)?), cells, meter)?;
+        Some((chosen, fit(chosen, len, align, cells)?))
+    }
+
+    /// As [`choose_aligned`](Self::choose_aligned), and takes the block off its list.
+    #[inline(never)]
+    fn take_aligned<M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        cells: &mut Cells,
+        meter: &M,
+    ) -> Option<(Block, u32)> {
+        let found = self.choose_aligned(len, align, cells, meter)?;
+        self.unlink(found.0.start, cells);
         Some(found)
     }
 
-    /// The smallest block of at least `len` cells among the first few of a list.
+    /// Takes the smallest block that fits among the first few of a request's own list.
     #[inline(never)]
-    fn look_on<M: Meter>(&self, first: Block, len: u32, cells: &Cells, meter: &M) -> Option<Block> {
-        let mut found = (first.len >= len).then_some(first);
-        let mut start = first.start;
-        for _ in 1..LOOKS {
-            start = cells.link(start, Link::First);
+    fn take_close<M: Meter>(&mut self, len: u32, cells: &mut Cells, meter: &M) -> Option<Block> {
+        let mut found: Option<Block> = None;
+        let mut start = self.first[list_of(len)];
+        for _ in 0..LOOKS {
             if start == NONE {
                 break;
             }
@@ -106,58 +143,48 @@ impl Good {
             if block.len >= len && found.is_none_or(|found| block.len < found.len) {
                 found = Some(block);
             }
+            start = cells.link(start, NEXT);
         }
+        self.unlink(found?.start, cells);
         found
-    }
-
-    /// As [`Policy::find`], where the first choice is not aligned: a block in which the request
-    /// fits wherever it starts.
-    #[cold]
-    #[inline(never)]
-    fn find_certain<M: Meter>(
-        &self,
-        len: u32,
-        align: usize,
-        cells: &Cells,
-        meter: &M,
-    ) -> Option<(Block, u32)> {
-        let chosen = self.choose(certain(len, align)?, cells, meter)?;
-        Some((chosen, fit(chosen, len, align, cells)?))
     }
 
     /// Puts a block on a list, as the first.
     #[inline(always)]
     fn push(&mut self, list: usize, start: u32, cells: &mut Cells) {
         let first = core::mem::replace(&mut self.first[list], start);
-        cells.set_link(start, Link::First, first);
-        cells.set_link(start, Link::Second, NONE);
-        if first != NONE {
-            cells.set_link(first, Link::Second, start);
-        } else {
-            self.occupied[list / 64] |= 1 << (list % 64);
-            self.words |= 1 << (list / 64);
+        cells.set_link(start, NEXT, first);
+        cells.set_link(start, PREVIOUS, HEAD | list as u32);
+        cells.set_link_if_any(first, PREVIOUS, start);
+        self.occupied[list / 64] |= 1 << (list % 64);
+    }
+
+    /// Takes the first block off its list.
+    #[inline(always)]
+    fn pop(&mut self, list: usize, start: u32, cells: &mut Cells) {
+        let next = cells.link(start, NEXT);
+        self.first[list] = next;
+        cells.set_link_if_any(next, PREVIOUS, HEAD | list as u32);
+        if next == NONE {
+            self.occupied[list / 64] &= !(1 << (list % 64));
         }
     }
 
-    /// Takes a block off its list.
+    /// Takes a block off its list, wherever it is on it. Whether it is the first, or the last, no
+    /// branch could foretell, so there is none: what does not apply is written to where it was, or
+    /// to nowhere.
     #[inline(always)]
-    fn unlink(&mut self, block: Block, cells: &mut Cells) {
-        let next = cells.link(block.start, Link::First);
-        let previous = cells.link(block.start, Link::Second);
-        if next != NONE {
-            cells.set_link(next, Link::Second, previous);
-        }
-        if previous != NONE {
-            cells.set_link(previous, Link::First, next);
-            return;
-        }
-        let list = list_of(block.len);
-        self.first[list] = next;
-        if next == NONE {
-            let word = list / 64;
-            self.occupied[word] &= !(1 << (list % 64));
-            self.words &= !(u64::from(self.occupied[word] == 0) << word);
-        }
+    fn unlink(&mut self, start: u32, cells: &mut Cells) {
+        let next = cells.link(start, NEXT);
+        let previous = cells.link(start, PREVIOUS);
+        cells.set_link_if_any(next, PREVIOUS, previous);
+        let list = previous as usize % LISTS;
+        let is_first = previous & HEAD != 0;
+        let before = cells.link_slot(if is_first { NONE } else { previous }, NEXT);
+        let slot = if is_first { &raw mut self.first[list] } else { before };
+        // SAFETY: either is a word of ours: the anchor of the list, or the link of the block before.
+        unsafe { slot.write(next) };
+        self.occupied[list / 64] &= !(u64::from(is_first & (next == NONE)) << (list % 64));
     }
 }
 
@@ -169,10 +196,10 @@ impl Heap<Good> {
             let mut start = first;
             while start != NONE {
                 visit(self.cells.block(start));
-                start = self.cells.link(start, Link::First);
+                start = self.cells.link(start, NEXT);
             }
         }
-        if self.end() > 0 {
+        if self.cells.end() > 0 {
             self.wilderness()
                 .filter(|wilderness| wilderness.len >= len)
                 .into_iter()
@@ -185,7 +212,8 @@ impl sealed::Sealed for Good {}
 
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl Policy for Good {
-    const EMPTY: Self = Self { words: 0, occupied: [0; WORDS], first: [NONE; LISTS] };
+    const EMPTY: Self = Self { occupied: [0; WORDS], first: [NONE; LISTS] };
+    const BY_SIZE: bool = true;
 
     #[inline(always)]
     fn insert<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) {
@@ -195,13 +223,7 @@ impl Policy for Good {
 
     #[inline(always)]
     fn remove<M: Meter>(&mut self, block: Block, cells: &mut Cells, _: &M) {
-        self.unlink(block, cells);
-    }
-
-    #[inline(always)]
-    fn replace<M: Meter>(&mut self, old: Block, new: Block, cells: &mut Cells, meter: &M) {
-        self.unlink(old, cells);
-        self.insert(new, cells, meter);
+        self.unlink(block.start, cells);
     }
 
     #[inline(always)]
@@ -212,14 +234,52 @@ impl Policy for Good {
         cells: &Cells,
         meter: &M,
     ) -> Option<(Block, u32)> {
-        let chosen = self.choose(len, cells, meter)?;
-        if align <= CELL {
-            return Some((chosen, chosen.start));
+        self.choose_aligned(len, align, cells, meter)
+    }
+
+    #[inline(always)]
+    fn take<M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        cells: &mut Cells,
+        meter: &M,
+    ) -> Option<(Block, u32)> {
+        if align > CELL {
+            return self.take_aligned(len, align, cells, meter);
         }
-        match fit(chosen, len, align, cells) {
-            Some(start) => Some((chosen, start)),
-            None => self.find_certain(len, align, cells, meter),
+        if len >= LOOKING
+            && let Some(close) = self.take_close(len, cells, meter)
+        {
+            return Some((close, close.start));
         }
+        let (list, chosen) = self.choose(list_for(len), cells, meter)?;
+        self.pop(list, chosen.start, cells);
+        Some((chosen, chosen.start))
+    }
+
+    #[cold]
+    fn take_last<M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        cells: &mut Cells,
+        meter: &M,
+    ) -> Option<(Block, u32)> {
+        // Of the lists passed over so far there are more than one only for the alignment's sake.
+        for list in list_of(len)..=list_of(certain(len, align.max(CELL))?) {
+            let mut start = self.first[list];
+            while start != NONE {
+                meter.visit(cells.header(start));
+                let block = cells.block(start);
+                if let Some(at) = fit(block, len, align, cells) {
+                    self.unlink(block.start, cells);
+                    return Some((block, at));
+                }
+                start = cells.link(start, NEXT);
+            }
+        }
+        None
     }
 
     fn audit(&self, cells: &Cells, visit: &mut dyn FnMut(Block)) -> Result<(), Fault> {
@@ -231,7 +291,7 @@ impl Policy for Good {
                 "a list's bit says whether it has blocks",
                 origin,
             )?;
-            let (mut start, mut previous) = (first, NONE);
+            let (mut start, mut previous) = (first, HEAD | list as u32);
             while start != NONE {
                 let at = cells.contents(start).addr();
                 Fault::unless(start < cells.end(), "a link leads to a block", at)?;
@@ -242,15 +302,13 @@ impl Policy for Good {
                     "a block is on the list of its size",
                     at,
                 )?;
-                let linked = cells.link(start, Link::Second) == previous;
+                let linked = cells.link(start, PREVIOUS) == previous;
                 Fault::unless(linked, "a list is linked both ways", at)?;
                 visit(block);
                 previous = start;
-                start = cells.link(start, Link::First);
+                start = cells.link(start, NEXT);
             }
         }
-        let known =
-            (0..WORDS).all(|word| (self.words >> word & 1 == 1) == (self.occupied[word] != 0));
-        Fault::unless(known, "a word's bit says whether it has lists", origin)
+        Ok(())
     }
 }

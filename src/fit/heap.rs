@@ -60,17 +60,22 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
         }
     }
 
-    /// Number of cells: it changes when memory is taken from the source.
-    #[inline(always)]
-    pub(crate) fn end(&self) -> u32 {
-        self.cells.end()
-    }
-
     /// Cells of the block that holds this many bytes, or `None` if none does.
     #[inline(always)]
     pub(crate) fn cells_for(bytes: usize) -> Option<u32> {
-        let cells = bytes.checked_add(TAG)?.div_ceil(CELL);
-        u32::try_from(cells).ok().filter(|&cells| cells < MAX_CELLS)
+        /// The most a block holds, as far as it can be addressed.
+        const MOST: usize = {
+            let most = (MAX_CELLS as u64 - 1) * CELL as u64 - TAG as u64;
+            if most > usize::MAX as u64 / 2 { usize::MAX / 2 } else { most as usize }
+        };
+        (bytes <= MOST).then(|| Self::cells_of(bytes))
+    }
+
+    /// As [`cells_for`](Self::cells_for), of bytes that a block is known to hold.
+    #[inline(always)]
+    fn cells_of(bytes: usize) -> u32 {
+        // Rounds up; `div_ceil` would take twice the instructions, as it must not overflow.
+        ((bytes + (TAG + CELL - 1)) >> CELL.ilog2()) as u32
     }
 
     /// Bytes that a block of this many cells holds.
@@ -89,6 +94,13 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
     #[inline(always)]
     pub(crate) fn block_at(&self, address: usize) -> Block {
         self.cells.block_at(address)
+    }
+
+    /// The block in use whose contents lie at this address and were asked for with so many bytes, of
+    /// which its owner says so.
+    #[inline(always)]
+    pub(crate) fn block_of(&self, address: usize, bytes: usize) -> Block {
+        self.cells.block_of(address, Self::cells_of(bytes))
     }
 
     /// The block in use whose contents lie at this address, if one's do. Any address may be asked
@@ -111,45 +123,81 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
         source: &mut S,
         meter: &M,
     ) -> Result<u32, AllocError> {
+        match self.allocate_known(len, align, meter) {
+            Some(start) => Ok(start),
+            None => self.allocate_further(len, align, source, meter),
+        }
+    }
+
+    /// As [`allocate`](Self::allocate), of free blocks in the index.
+    #[inline(always)]
+    pub(crate) fn allocate_known<M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        meter: &M,
+    ) -> Option<u32> {
         if A::LAZY {
             self.give_back(meter);
         }
-        let (block, start) = match self.index.find(len, align, &self.cells, meter) {
-            Some(found) => found,
-            None => self.search_further(len, align, source, meter)?,
-        };
-        if self.serves_as_area(block) {
-            self.renew_area(block, start + len, meter);
-            self.use_area(start, len, meter);
-            return Ok(start);
-        }
-        if R::JOINS && start == block.start {
-            let indexed = self.indexed(block);
+        let (block, start) = self.look_up(len, align, meter)?;
+        if !A::LAZY && R::JOINS && start == block.start {
             let behind = self.cells.split(block, len);
-            self.exchange(indexed, self.indexed(behind), meter);
-            return Ok(start);
+            let old = (!P::BY_SIZE).then_some(block);
+            self.exchange(old, (behind.len > 0).then_some(behind), meter);
+        } else {
+            self.put_to_use(block, Block { start, len }, meter);
         }
-        self.carve(block, Block { start, len }, meter);
+        Some(start)
+    }
+
+    /// As [`allocate`](Self::allocate), where the index has nothing that serves the request.
+    #[inline(never)]
+    pub(crate) fn allocate_further<S: Source, M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<u32, AllocError> {
+        let (block, start) = self.search_further(len, align, source, meter)?;
+        self.put_to_use(block, Block { start, len }, meter);
         Ok(start)
     }
 
-    /// Puts cells in the middle of a free block to use, or of one beside which something is free.
-    #[cold]
-    fn carve<M: Meter>(&mut self, block: Block, used: Block, meter: &M) {
+    /// A block of the index for a request, and where in it that starts. An index by size has it no
+    /// more.
+    #[inline(always)]
+    fn look_up<M: Meter>(&mut self, len: u32, align: usize, meter: &M) -> Option<(Block, u32)> {
+        if P::BY_SIZE {
+            self.index.take(len, align, &mut self.cells, meter)
+        } else {
+            self.index.find(len, align, &self.cells, meter)
+        }
+    }
+
+    /// Puts cells of a free block to use that was found for them: those of the free-space area that
+    /// it becomes, or its own, what is before and behind them staying free.
+    #[inline(never)]
+    fn put_to_use<M: Meter>(&mut self, block: Block, used: Block, meter: &M) {
+        // Where the wilderness ends there is nothing that an index could know.
+        let mut old = if P::BY_SIZE { None } else { self.indexed(block) };
+        let prev_in_use = self.prev_is_in_use(block);
+        if self.serves_as_area(block) {
+            self.renew_area(block, used.end(), old, meter);
+            return self.use_area(used.start, used.len, meter);
+        }
         let before = Block { start: block.start, len: used.start - block.start };
         let behind = Block { start: used.end(), len: block.end() - used.end() };
-        let indexed = self.indexed(block);
-        let prev_in_use = self.prev_is_in_use(block);
         if behind.len > 0 {
             self.cells.put_free(behind, true);
         }
         self.cells.put_in_use(used, prev_in_use);
-        if before.len == 0 {
-            return self.exchange(indexed, self.indexed(behind), meter);
+        if before.len > 0 {
+            self.cells.put_free(before, prev_in_use);
+            self.exchange(old.take(), Some(before), meter);
         }
-        self.cells.put_free(before, prev_in_use);
-        self.exchange(indexed, Some(before), meter);
-        self.exchange(None, self.indexed(behind), meter);
+        self.exchange(old, self.indexed(behind), meter);
     }
 
     /// The block whose contents lie at this address, if the tags beside it say that it is in use: a
@@ -215,29 +263,27 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
         }
         let below = self.cells.free_below(block.start);
         let above = self.free_above(block.end());
-        // Each case by itself, and known blocks go out of the index while their tags are right.
-        match (below, above) {
-            (None, None) => {
-                self.cells.put_free(block, true);
-                self.exchange(None, self.indexed(block), meter);
-            }
-            (Some(below), None) => {
-                let joined = Block { start: below.start, len: below.len + block.len };
-                self.cells.put_free(joined, true);
-                self.exchange(Some(below), self.indexed(joined), meter);
-            }
-            (None, Some(above)) => {
-                let joined = Block { start: block.start, len: block.len + above.len };
-                self.cells.put_free(joined, true);
-                self.exchange(self.indexed(above), self.indexed(joined), meter);
-            }
-            (Some(below), Some(above)) => {
-                let joined = Block { start: below.start, len: above.end() - below.start };
-                self.exchange(self.indexed(above), None, meter);
-                self.cells.put_free(joined, true);
-                self.exchange(Some(below), self.indexed(joined), meter);
+        let mut joined = block;
+        // Known blocks go out of the index while their tags are right.
+        let mut old = below;
+        if let Some(below) = below {
+            joined = Block { start: below.start, len: below.len + block.len };
+            if P::BY_SIZE {
+                self.exchange(old.take(), None, meter);
             }
         }
+        if let Some(above) = above {
+            joined.len += above.len;
+            let known = (above.end() != self.cells.end()).then_some(above);
+            if P::BY_SIZE || old.is_some() {
+                self.exchange(known, None, meter);
+            } else {
+                old = known;
+            }
+        }
+        self.cells.put_free(joined, true);
+        let new = (joined.end() != self.cells.end()).then_some(joined);
+        self.exchange(old, new, meter);
     }
 
     /// Takes a block's free neighbours out of the index: the three together, whose tags are still
@@ -290,7 +336,6 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
 
     /// The block for a request that nothing in the index serves: in this order the wilderness as
     /// it is, what was freed and is no free memory yet, and the source.
-    #[inline(never)]
     fn search_further<S: Source, M: Meter>(
         &mut self,
         len: u32,
@@ -309,6 +354,7 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
         self.grow(len, align, source).or_else(|exhausted| {
             let reclaimed = R::reclaim(self, true, meter);
             let found = reclaimed.then(|| self.search_again(len, align, meter)).flatten();
+            let found = found.or_else(|| self.index.take_last(len, align, &mut self.cells, meter));
             found.ok_or(exhausted)
         })
     }
@@ -319,7 +365,7 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
         align: usize,
         meter: &M,
     ) -> Option<(Block, u32)> {
-        let found = self.index.find(len, align, &self.cells, meter);
+        let found = self.look_up(len, align, meter);
         found.or_else(|| self.fit_wilderness(len, align, meter))
     }
 

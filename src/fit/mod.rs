@@ -154,8 +154,7 @@ unsafe impl<P: Policy, S: Source, M: Meter, R: Reclaim, A: Area> Strategy
         if layout.size() == 0 {
             return;
         }
-        let found = self.heap.block_at(block.addr().get());
-        debug_assert_eq!(Heap::<P>::cells_for(layout.size()), Some(found.len));
+        let found = self.heap.block_of(block.addr().get(), layout.size());
         self.heap.release(found, &self.meter);
         self.meter.served(Part::Fit);
         self.tally.freed(layout.size(), Heap::<P>::bytes(found.len));

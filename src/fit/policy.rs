@@ -17,6 +17,11 @@ pub trait Policy: sealed::Sealed {
     #[doc(hidden)]
     const EMPTY: Self;
 
+    /// Whether the index knows of sizes alone: a block is replaced by taking it out and putting
+    /// the new one in, and best taken out as soon as it is found.
+    #[doc(hidden)]
+    const BY_SIZE: bool = false;
+
     /// Puts a free block in.
     #[doc(hidden)]
     fn insert<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M);
@@ -43,6 +48,32 @@ pub trait Policy: sealed::Sealed {
         cells: &Cells,
         meter: &M,
     ) -> Option<(Block, u32)>;
+
+    /// As [`find`](Self::find), and takes the block out.
+    #[doc(hidden)]
+    fn take<M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        cells: &mut Cells,
+        meter: &M,
+    ) -> Option<(Block, u32)> {
+        let found = self.find(len, align, cells, meter)?;
+        self.remove(found.0, cells, meter);
+        Some(found)
+    }
+
+    /// As [`take`](Self::take), where there is no other memory: among more blocks, in more time.
+    #[doc(hidden)]
+    fn take_last<M: Meter>(
+        &mut self,
+        _len: u32,
+        _align: usize,
+        _cells: &mut Cells,
+        _meter: &M,
+    ) -> Option<(Block, u32)> {
+        None
+    }
 
     /// Checks the index and calls `visit` for every block in it.
     #[doc(hidden)]

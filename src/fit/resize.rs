@@ -24,30 +24,58 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
         source: &mut S,
         meter: &M,
     ) -> bool {
+        self.resize_known(block, len, meter) || self.resize_further(block, len, source, meter)
+    }
+
+    /// As [`resize`](Self::resize), with the memory the heap has.
+    #[inline(always)]
+    pub(crate) fn resize_known<M: Meter>(&mut self, block: Block, len: u32, meter: &M) -> bool {
         if len == block.len || (A::LAZY && self.resize_beside_area(block, len, meter)) {
             return true;
         }
-        let Some(wanted) = block.start.checked_add(len) else { return false };
         meter.touch(self.cells.header(block.end()));
-        let mut above = self.free_above(block.end());
+        let above = self.free_above(block.end());
         let reach = above.map_or(block.end(), Block::end);
-        if wanted > reach {
-            if reach != self.cells.end() || self.extend(wanted, source).is_err() {
-                return false;
-            }
-            above = self.free_above(block.end());
+        let Some(rest) = (reach - block.start).checked_sub(len) else { return false };
+        let rest = Block { start: block.start + len, len: rest };
+        let mut old = above.filter(|above| above.end() != self.cells.end());
+        if P::BY_SIZE {
+            self.exchange(old.take(), None, meter);
         }
-        let end = above.map_or(block.end(), Block::end);
-        let rest = Block { start: wanted, len: end - wanted };
-        let indexed = above.and_then(|above| self.indexed(above));
-        let resized = Block { start: block.start, len };
         let prev_in_use = self.cells.prev_is_in_use(block.start);
         if rest.len > 0 {
             self.cells.put_free(rest, true);
         }
-        self.cells.put_in_use(resized, prev_in_use);
-        self.exchange(indexed, self.indexed(rest), meter);
+        self.cells.put_in_use(Block { start: block.start, len }, prev_in_use);
+        self.exchange(old, self.indexed(rest), meter);
         true
+    }
+
+    /// As [`resize`](Self::resize), with more memory, if that would lie right above.
+    #[inline(always)]
+    pub(crate) fn resize_further<S: Source, M: Meter>(
+        &mut self,
+        block: Block,
+        len: u32,
+        source: &mut S,
+        meter: &M,
+    ) -> bool {
+        let reach = self.free_above(block.end()).map_or(block.end(), Block::end);
+        reach == self.cells.end() && self.resize_last(block, len, source, meter)
+    }
+
+    /// As [`resize`](Self::resize), of the uppermost block.
+    #[cold]
+    #[inline(never)]
+    fn resize_last<S: Source, M: Meter>(
+        &mut self,
+        block: Block,
+        len: u32,
+        source: &mut S,
+        meter: &M,
+    ) -> bool {
+        let Some(wanted) = block.start.checked_add(len) else { return false };
+        self.extend(wanted, source).is_ok() && self.resize_known(block, len, meter)
     }
 
     /// Makes a block in use `len` cells long, more than it has, by moving the first `bytes` bytes of

@@ -21,9 +21,12 @@
 //! - **A block aligned above the unit is a block that happens to be aligned.** Every second block
 //!   of 24 bytes is aligned to 16: such a request takes one of those, and only if none is at hand
 //!   a block of a size that is a multiple of the alignment.
-//! - **A page is for those who use it.** A class gets its first page once it was asked for an eighth
-//!   of a page's blocks; until then the heap serves it. So a small arena with blocks of many sizes
-//!   is not filled with pages of one block each.
+//! - **A page is for those who use it.** A class gets its first page once it was asked for often;
+//!   until then the heap serves it. So an arena with blocks of many sizes is not filled with pages
+//!   of one block each.
+//! - **The layout says where a block lies, and how long it is.** Above the largest class it is not
+//!   in a page; a large block's end is known before its tag was read. So a free waits for one tag
+//!   less, and large blocks are not looked up.
 //! - **Where memory is exhausted, nothing is sacred.** Pages without blocks in use go back to the
 //!   heap; failing that, a small block is taken from the heap, or one of a larger class; and a large
 //!   block that grows moves down over the free memory below it (Hasan & Chang §3.12).
@@ -47,6 +50,7 @@ mod supply;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
+use self::page::Page;
 use self::pages::Pages;
 use crate::block::tag::TAG;
 use crate::fit::Good;
@@ -54,7 +58,7 @@ use crate::fit::heap::Heap;
 use crate::meter::{Meter, Part};
 use crate::paged::Config;
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault, Strategy, Usage, empty_block};
+use crate::strategy::{AllocError, Fault, Strategy, Usage, empty_block, relocate};
 use crate::walk::{Span, SpanKind};
 
 /// The heap below the pages.
@@ -183,20 +187,39 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
         self.pages.open(&self.config)
     }
 
+    /// The page a block of this layout lies in, if it does lie in one: no large block does.
+    #[inline(always)]
+    fn page_of(&self, block: NonNull<u8>, layout: Layout) -> Option<Page> {
+        if layout.size() > self.pages.largest { None } else { self.pages.page_at(block) }
+    }
+
     /// Serves a layout that no class serves.
+    #[inline(never)]
     fn serve_large(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        if self.pages.is_open() {
-            self.pages.allocate_large(layout)
-        } else {
-            self.serve_first(layout)
+        if layout.size() == 0 {
+            return Ok(empty_block(layout));
+        }
+        match self.pages.take_large(layout) {
+            Some((block, len)) => {
+                self.pages.tally.allocated(layout.size(), len);
+                Ok(NonNull::slice_from_raw_parts(block, len))
+            }
+            None => self.serve_further(layout),
         }
     }
 
-    /// Serves the first layout of all, before which there are no classes.
+    /// Serves a layout that no free block known serves; the first of all, before there are classes,
+    /// among them.
     #[cold]
-    fn serve_first(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        self.open()?;
-        self.allocate(layout)
+    #[inline(never)]
+    fn serve_further(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        if !self.pages.is_open() {
+            self.open()?;
+            return self.allocate(layout);
+        }
+        let (block, len) = self.pages.take_large_further(layout)?;
+        self.pages.tally.allocated(layout.size(), len);
+        Ok(NonNull::slice_from_raw_parts(block, len))
     }
 
     /// Serves a layout of a class whose window has no block for it.
@@ -253,9 +276,6 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
 unsafe impl<S: Source, M: Meter> Strategy for PageHeap<S, M> {
     #[inline]
     fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        if layout.size() == 0 {
-            return Ok(empty_block(layout));
-        }
         let Some(class) = self.pages.class_for(layout) else {
             return self.serve_large(layout);
         };
@@ -274,12 +294,13 @@ unsafe impl<S: Source, M: Meter> Strategy for PageHeap<S, M> {
         if layout.size() == 0 {
             return;
         }
-        match self.pages.page_at(block) {
+        match self.page_of(block, layout) {
             Some(page) => self.pages.put(page, block, layout.size()),
             None => self.pages.free_large(block, layout.size()),
         }
     }
 
+    #[inline]
     unsafe fn resize_in_place(
         &mut self,
         block: NonNull<u8>,
@@ -289,25 +310,21 @@ unsafe impl<S: Source, M: Meter> Strategy for PageHeap<S, M> {
         if layout.size() == 0 || new_size == 0 {
             return None;
         }
-        let lens = match self.pages.page_at(block) {
-            Some(page) => {
-                let len = self.pages.class(page).size as usize;
-                if self.pages.classes.of_size(new_size)? != page.class() {
-                    return None;
-                }
-                (len, len)
+        let largest = self.pages.largest;
+        let Some(page) = self.page_of(block, layout) else {
+            // What has become small belongs in a page; what always was is here for a reason.
+            if new_size <= largest && layout.size() > largest {
+                return None;
             }
-            None => {
-                // What has become small belongs in a page; what always was is here for a reason.
-                let classes = &self.pages.classes;
-                if classes.of_size(new_size).is_some() && classes.of_size(layout.size()).is_none() {
-                    return None;
-                }
-                self.pages.resize_large(block, new_size)?
-            }
+            let len = self.pages.resize_large(block, layout.size(), new_size)?;
+            return Some(NonNull::slice_from_raw_parts(block, len));
         };
-        self.pages.tally.resized((layout.size(), new_size), lens);
-        Some(NonNull::slice_from_raw_parts(block, lens.1))
+        let len = page.size.get() as usize;
+        if self.pages.classes.of_size(new_size)? != page.class() {
+            return None;
+        }
+        self.pages.tally.resized((layout.size(), new_size), (len, len));
+        Some(NonNull::slice_from_raw_parts(block, len))
     }
 
     unsafe fn reallocate(
@@ -320,22 +337,10 @@ unsafe impl<S: Source, M: Meter> Strategy for PageHeap<S, M> {
         if let Some(resized) = unsafe { self.resize_in_place(block, layout, new_size) } {
             return Ok(resized);
         }
-        // SAFETY: the caller promises that the rounded size does not overflow, and `layout` has a
-        // valid alignment.
-        let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
-        match self.allocate(new_layout) {
-            Ok(moved) => {
-                // SAFETY: both blocks are in use, hence disjoint, and at least this long; the old
-                // one is freed once and not used after.
-                unsafe {
-                    let len = layout.size().min(new_size);
-                    moved.cast::<u8>().copy_from_nonoverlapping(block, len);
-                    self.deallocate(block, layout);
-                }
-                Ok(moved)
-            }
-            Err(error) if layout.size() == 0 => Err(error),
-            Err(error) => self.make_room(block, layout, new_size).ok_or(error),
+        // SAFETY: passed on.
+        match unsafe { relocate(self, block, layout, new_size) } {
+            Err(error) if layout.size() > 0 => self.make_room(block, layout, new_size).ok_or(error),
+            moved => moved,
         }
     }
 

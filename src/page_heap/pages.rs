@@ -28,6 +28,8 @@ pub(super) struct Pages<S, M> {
     pub(super) map: Map,
     pub(super) tally: Tally,
     page_size: usize,
+    /// Bytes that no block of a page exceeds; 0 before there are classes.
+    pub(super) largest: usize,
     opened: bool,
     /// Top of the stack of spare pages (S2), and its height.
     pub(super) spare: Option<Page>,
@@ -51,6 +53,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
             map: Map::new(page_size),
             tally: Tally::new(),
             page_size,
+            largest: 0,
             opened: false,
             spare: None,
             spares: 0,
@@ -81,6 +84,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
         let least = config.page_size / MOST_BLOCKS as usize + 1;
         self.classes.open(&config, least, &mut self.source)?;
         self.supplies.open(&self.classes, &mut self.source)?;
+        self.largest = self.supplies.all().last().map_or(0, |supply| supply.size as usize);
         self.opened = true;
         self.tally.held(self.source.held());
         Ok(())
@@ -98,11 +102,12 @@ impl<S: Source, M: Meter> Pages<S, M> {
         self.map.get(address.addr().get())
     }
 
-    /// The least class that holds a layout of some size, if its blocks, or some of them, are
+    /// The least class that holds a layout of some size but 0, if its blocks, or some of them, are
     /// aligned as asked.
     #[inline(always)]
     pub(super) fn class_for(&self, layout: Layout) -> Option<u32> {
-        if layout.align() > self.page_size { None } else { self.classes.of_size(layout.size()) }
+        let class = self.classes.of_size(layout.size())?;
+        (layout.align() <= self.page_size && layout.size() > 0).then_some(class)
     }
 
     /// Takes a block of a class, aligned to `align`, with a new window if need be, and says how
@@ -153,7 +158,10 @@ impl<S: Source, M: Meter> Pages<S, M> {
         class: u32,
         layout: Layout,
     ) -> Result<(NonNull<u8>, usize), AllocError> {
-        if let Ok(found) = self.take_large(layout) {
+        if let Some(found) = self.take_large(layout) {
+            return Ok(found);
+        }
+        if let Ok(found) = self.take_large_further(layout) {
             return Ok(found);
         }
         for class in class..self.classes.count() as u32 {
@@ -311,51 +319,45 @@ impl<S: Source, M: Meter> Pages<S, M> {
         any
     }
 
-    /// Serves a layout from the heap below.
-    #[inline(never)]
-    pub(super) fn allocate_large(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        let (block, len) = self.take_large(layout)?;
-        self.tally.allocated(layout.size(), len);
-        Ok(NonNull::slice_from_raw_parts(block, len))
-    }
-
-    /// A block of the heap below, and its length in bytes; where memory is short, the pages
-    /// without blocks in use are given back first.
+    /// A block of the heap below, and its length in bytes, if a free block that it knows has room.
     #[inline(always)]
-    fn take_large(&mut self, layout: Layout) -> Result<(NonNull<u8>, usize), AllocError> {
-        let len = Large::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
-        let end = self.heap.end();
-        let found = self.heap.allocate(len, layout.align(), &mut self.source, &self.meter);
-        let start = match found {
-            Ok(start) => start,
-            Err(_) => self.take_large_back(len, layout.align())?,
-        };
-        self.meter.served(Part::Fit);
-        if self.heap.end() != end {
-            self.tally.held(self.source.held());
-        }
-        // SAFETY: the block lies in the heap, which is valid memory, hence not at address 0.
-        let block = unsafe { NonNull::new_unchecked(self.heap.contents(start)) };
-        Ok((block, Large::bytes(len)))
+    pub(super) fn take_large(&mut self, layout: Layout) -> Option<(NonNull<u8>, usize)> {
+        let len = Large::cells_for(layout.size())?;
+        let start = self.heap.allocate_known(len, layout.align(), &self.meter)?;
+        Some(self.served_large(start, len))
     }
 
-    /// Takes a block of the heap below once more, after giving pages back.
+    /// A block of the heap below where none was [known](Self::take_large), and its length in bytes;
+    /// where memory is short, the pages without blocks in use are given back first.
     #[cold]
     #[inline(never)]
-    fn take_large_back(&mut self, len: u32, align: usize) -> Result<u32, AllocError> {
-        let found = if self.give_back() {
-            self.heap.allocate(len, align, &mut self.source, &self.meter)
-        } else {
-            Err(AllocError::Exhausted)
-        };
+    pub(super) fn take_large_further(
+        &mut self,
+        layout: Layout,
+    ) -> Result<(NonNull<u8>, usize), AllocError> {
+        let len = Large::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
+        let align = layout.align();
+        let mut found = self.heap.allocate_further(len, align, &mut self.source, &self.meter);
+        if found.is_err() && self.give_back() {
+            found = self.heap.allocate(len, align, &mut self.source, &self.meter);
+        }
         self.tally.held(self.source.held());
-        found
+        Ok(self.served_large(found?, len))
+    }
+
+    /// A block that the heap below has put to use, and its length in bytes.
+    #[inline(always)]
+    fn served_large(&self, start: u32, len: u32) -> (NonNull<u8>, usize) {
+        self.meter.served(Part::Fit);
+        // SAFETY: the block lies in the heap, which is valid memory, hence not at address 0.
+        let block = unsafe { NonNull::new_unchecked(self.heap.contents(start)) };
+        (block, Large::bytes(len))
     }
 
     /// Frees a block of the heap below, of which `requested` bytes were.
     #[inline(never)]
     pub(super) fn free_large(&mut self, block: NonNull<u8>, requested: usize) {
-        let found = self.heap.block_at(block.addr().get());
+        let found = self.heap.block_of(block.addr().get(), requested);
         self.keep_mark(found);
         self.heap.release(found, &self.meter);
         self.meter.served(Part::Fit);
@@ -378,24 +380,28 @@ impl<S: Source, M: Meter> Pages<S, M> {
         Some(())
     }
 
-    /// Resizes a block of the heap below in place; its lengths before and after, in bytes.
+    /// Resizes a block of the heap below in place, which was asked for with `old_size` bytes; its
+    /// length then, in bytes.
+    #[inline(never)]
     pub(super) fn resize_large(
         &mut self,
         block: NonNull<u8>,
+        old_size: usize,
         new_size: usize,
-    ) -> Option<(usize, usize)> {
-        let found = self.heap.block_at(block.addr().get());
+    ) -> Option<usize> {
+        let found = self.heap.block_of(block.addr().get(), old_size);
         let len = Large::cells_for(new_size)?;
         self.keep_mark(found);
-        let end = self.heap.end();
-        if !self.heap.resize(found, len, &mut self.source, &self.meter) {
-            return None;
-        }
-        self.meter.served(Part::Fit);
-        if self.heap.end() != end {
+        if !self.heap.resize_known(found, len, &self.meter) {
+            if !self.heap.resize_further(found, len, &mut self.source, &self.meter) {
+                return None;
+            }
             self.tally.held(self.source.held());
         }
-        Some((Large::bytes(found.len), Large::bytes(len)))
+        self.meter.served(Part::Fit);
+        let lens = (Large::bytes(found.len), Large::bytes(len));
+        self.tally.resized((old_size, new_size), lens);
+        Some(lens.1)
     }
 
     /// Resizes a block of the heap below with the free memory beside it, moving it down where it
@@ -408,11 +414,12 @@ impl<S: Source, M: Meter> Pages<S, M> {
     ) -> Option<(NonNull<u8>, (usize, usize))> {
         let found = self.heap.block_at(block.addr().get());
         let len = Large::cells_for(new_size)?;
+        self.keep_mark(found);
         if len <= found.len {
-            return Some((block, self.resize_large(block, new_size)?));
+            let done = self.heap.resize_known(found, len, &self.meter);
+            return done.then_some((block, (Large::bytes(found.len), Large::bytes(len))));
         }
         let wanted = (len, layout.align());
-        self.keep_mark(found);
         let start = self.heap.grow_down(found, wanted, layout.size(), &self.meter)?;
         self.meter.served(Part::Fit);
         let moved = NonNull::new(self.heap.contents(start))?;

@@ -155,12 +155,11 @@ impl Supply {
         self.capacity.div_ceil(WORD)
     }
 
-    /// Whether the class is asked for often enough to be given a page: not before as many requests
-    /// as a page has room for `1 / RARE` of.
+    /// Whether the class is asked for often enough to be given a page.
     pub(super) fn deserves_page(&mut self) -> bool {
-        /// What of its capacity a class must have been asked for.
-        const RARE: u32 = 8;
-        let deserves = self.refused >= self.capacity / RARE;
+        /// Requests that do not yet make a class one worth a page.
+        const RARE: u32 = 128;
+        let deserves = self.refused >= RARE;
         self.refused += u32::from(!deserves);
         deserves
     }
