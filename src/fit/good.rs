@@ -199,7 +199,7 @@ impl Heap<Good> {
                 start = self.cells.link(start, NEXT);
             }
         }
-        if self.cells.end() > 0 {
+        if self.end() > 0 {
             self.wilderness()
                 .filter(|wilderness| wilderness.len >= len)
                 .into_iter()

@@ -60,6 +60,11 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
         }
     }
 
+    /// Number of cells: it changes when memory is taken from the source.
+    pub(crate) fn end(&self) -> u32 {
+        self.cells.end()
+    }
+
     /// Cells of the block that holds this many bytes, or `None` if none does.
     #[inline(always)]
     pub(crate) fn cells_for(bytes: usize) -> Option<u32> {
