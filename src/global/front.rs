@@ -40,7 +40,7 @@ pub(super) fn allocate(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
 #[inline]
 pub(super) fn allocate_zeroed(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
     if size >= ZEROED_MAPPING
-        && let Some(block) = mapping::allocate(size, align, tuning.huge_pages)
+        && let Some(block) = mapping::allocate(size, align, tuning.huge_pages.advice())
     {
         return block.as_ptr();
     }
@@ -69,8 +69,9 @@ fn allocate_slowly(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
         return small(caller, list).map_or(ptr::null_mut(), NonNull::as_ptr);
     }
     if size >= tuning.mapping_from
-        && let Some(block) = mapping::allocate(size, align, tuning.huge_pages)
+        && let Some(block) = mapping::allocate(size, align, tuning.huge_pages.advice_for_contents())
     {
+        caller.heap.with(|state| state.mapped_beside(size));
         return block.as_ptr();
     }
     // A small size that comes here has too large an alignment for a page.
@@ -92,7 +93,8 @@ fn list_for(size: usize, align: usize) -> u16 {
 }
 
 fn mapped(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
-    mapping::allocate(size, align, tuning.huge_pages).map_or(ptr::null_mut(), NonNull::as_ptr)
+    let huge = tuning.huge_pages.advice_for_contents();
+    mapping::allocate(size, align, huge).map_or(ptr::null_mut(), NonNull::as_ptr)
 }
 
 /// A small block, for which the thread's list is filled where it is empty.

@@ -12,7 +12,7 @@
 //! the whole heap is walked and every free OS page that takes memory is given back, also within
 //! partly used pages. In a steady state that never happens, so nothing is faulted in again.
 //!
-//! When the heap grows for a block of [`LARGE`] bytes or more, as much goes back of the large free
+//! When the heap grows for a block of [`LARGE`] bytes or more, or one is mapped beside it, as much goes back of the large free
 //! blocks, none of which could hold it: the tables that a growing collection leaves behind are too
 //! small for the next, and would stay resident beside it. A heap that has all it needs returns
 //! nothing, and what is faulted in again is never more than what the heap has grown by.
@@ -374,10 +374,15 @@ impl State {
         let held = self.engine.usage().held;
         let result = action(self);
         self.grown();
-        if size >= LARGE && self.engine.usage().held > held && self.purge_delay != u32::MAX {
+        if size >= LARGE && self.engine.usage().held > held {
             self.purge_large(self.engine.usage().held - held);
         }
         result
+    }
+
+    /// A block of so many bytes was mapped: as many go back, as if the heap had grown for it.
+    pub(super) fn mapped_beside(&mut self, size: usize) {
+        self.purge_large(size);
     }
 
     /// Returns about so many bytes of large free blocks.
@@ -385,7 +390,10 @@ impl State {
     fn purge_large(&mut self, wanted: usize) {
         /// Bytes looked at, at most, for each byte wanted: many blocks may have gone back before.
         const LOOKED_AT: usize = 8;
-        let (mut purged, mut left) = (0, wanted * LOOKED_AT);
+        if self.purge_delay == u32::MAX {
+            return;
+        }
+        let (mut purged, mut left) = (0, wanted.saturating_mul(LOOKED_AT));
         self.engine.for_each_large_free(LARGE, &mut |free| {
             if purged < wanted && left > 0 {
                 purged += discard(free.start + TAGS, free.end().saturating_sub(TAGS));

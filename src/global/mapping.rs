@@ -12,7 +12,6 @@ use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::os;
-use super::tuning::HugePages;
 
 /// What stands before the contents.
 #[repr(C, align(64))]
@@ -44,8 +43,9 @@ fn counted(added: usize, removed: usize) {
     PEAK.fetch_max(bytes.wrapping_add(added).wrapping_sub(removed), Relaxed);
 }
 
-/// A block of `size` bytes, zeros, at a multiple of `align`.
-pub(super) fn allocate(size: usize, align: usize, huge: HugePages) -> Option<NonNull<u8>> {
+/// A block of `size` bytes, zeros, at a multiple of `align`; whether it is to be of huge pages, if
+/// that is to be said.
+pub(super) fn allocate(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<u8>> {
     let page = os::page_size();
     // The kernel aligns to an OS page; the rest is made by leaving memory out.
     let offset = HEADER.max(align);
@@ -62,7 +62,7 @@ pub(super) fn allocate(size: usize, align: usize, huge: HugePages) -> Option<Non
     unsafe {
         os::release(memory, base.addr() - memory.addr());
         os::release(end, memory.addr() + mapped - end.addr());
-        if let Some(wanted) = huge.advice() {
+        if let Some(wanted) = huge {
             os::advise_huge_pages(base, len, wanted);
         }
         header(block).write(Header { mark: mark(block), base, len });

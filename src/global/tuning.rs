@@ -67,14 +67,14 @@ pub enum HugePages {
     /// Where the kernel can: fewest page faults, most memory.
     Always,
     /// Where the kernel can, but for the first so many bytes of a heap, which are as the system is
-    /// set, and for blocks that are mappings of their own. So a small program takes no more memory
-    /// than it uses, and a large one, for each heap, one huge page more at most.
+    /// set, and for zeroed blocks that are mappings of their own. So a small program takes no more
+    /// memory than it uses, and a large one, for each heap, one huge page more at most.
     Beyond(usize),
 }
 
 impl HugePages {
-    /// What the kernel is told of a heap from its start on, or of a mapping: nothing, or whether
-    /// huge pages are wanted.
+    /// What the kernel is told of a heap from its start on, or of a mapping that must be zeros, which
+    /// may be meant to stay mostly untouched: nothing, or whether huge pages are wanted.
     #[cfg(target_os = "linux")]
     pub(super) fn advice(self) -> Option<bool> {
         match self {
@@ -83,13 +83,20 @@ impl HugePages {
             Self::Always => Some(true),
         }
     }
+
+    /// What it is told of a mapping whose contents do not matter yet, and so will be written.
+    #[cfg(target_os = "linux")]
+    pub(super) fn advice_for_contents(self) -> Option<bool> {
+        if matches!(self, Self::Beyond(_)) { Some(true) } else { self.advice() }
+    }
 }
 
-/// Four classes for each doubling, 16 bytes apart at least.
+/// Four classes for each doubling, 16 bytes apart at least; and one more for a page of 4 KiB with a
+/// header, which databases and their like allocate by the thousand.
 const CLASSES: &[u32] = &[
     16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024,
-    1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336,
-    16384,
+    1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 4608, 5120, 6144, 7168, 8192, 10240, 12288,
+    14336, 16384,
 ];
 
 impl Tuning {
@@ -108,7 +115,7 @@ impl Tuning {
             quick_blocks: 64,
             quick_bytes: 32 << 10,
             heaps_per_cpu: 2,
-            mapping_from: 32 << 20,
+            mapping_from: 16 << 20,
             purge_delay: 1000,
             huge_pages: HugePages::Beyond(8 << 20),
         }
