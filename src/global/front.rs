@@ -71,7 +71,7 @@ fn allocate_slowly(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
     if size >= tuning.mapping_from
         && let Some(block) = mapping::allocate(size, align, tuning.huge_pages.advice_for_contents())
     {
-        caller.heap.with(|state| state.mapped_beside(size));
+        caller.heap.with(|state| state.purge_large(size));
         return block.as_ptr();
     }
     // A small size that comes here has too large an alignment for a page.

@@ -12,10 +12,11 @@
 //! the whole heap is walked and every free OS page that takes memory is given back, also within
 //! partly used pages. In a steady state that never happens, so nothing is faulted in again.
 //!
-//! When the heap grows for a block of [`LARGE`] bytes or more, or one is mapped beside it, as much goes back of the large free
-//! blocks, none of which could hold it: the tables that a growing collection leaves behind are too
-//! small for the next, and would stay resident beside it. A heap that has all it needs returns
-//! nothing, and what is faulted in again is never more than what the heap has grown by.
+//! When the heap grows for a block of [`LARGE`] bytes or more, or one is mapped beside it, as much
+//! goes back of the large free blocks, none of which could hold it: the tables that a growing
+//! collection leaves behind are too small for the next, and would stay resident beside it. A heap
+//! that has all it needs returns nothing, and what is faulted in again is never more than what was
+//! taken from the system.
 //!
 //! The walk goes in steps, between which others get the lock. A thread that comes by does a few of
 //! them and goes on with its own work; the next that comes by does the next. Whoever comes by looks
@@ -380,14 +381,10 @@ impl State {
         result
     }
 
-    /// A block of so many bytes was mapped: as many go back, as if the heap had grown for it.
-    pub(super) fn mapped_beside(&mut self, size: usize) {
-        self.purge_large(size);
-    }
-
-    /// Returns about so many bytes of large free blocks.
+    /// Returns about so many bytes of large free blocks: the heap has grown by as many, or as many
+    /// were mapped beside it.
     #[cold]
-    fn purge_large(&mut self, wanted: usize) {
+    pub(super) fn purge_large(&mut self, wanted: usize) {
         /// Bytes looked at, at most, for each byte wanted: many blocks may have gone back before.
         const LOOKED_AT: usize = 8;
         if self.purge_delay == u32::MAX {
