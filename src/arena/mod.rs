@@ -14,9 +14,10 @@
 //! Every strategy of the [`catalogue`](crate::catalogue) can stand in an arena, over every
 //! [`Source`](crate::source). By default it is PAGEWISE ([`PageHeap`]), the best all-round strategy by
 //! measurement (`cargo bench --bench arenas`, `benches/records`): of the arenas measured it fills a
-//! region of small blocks by far the fullest, and the rest as full as most; for small blocks it is
-//! as fast as the fastest of them, for large ones a fifth to a third slower. Of the named
-//! strategies it alone keeps small blocks free of headers *and* takes constant time for large ones.
+//! region of small blocks by far the fullest, and the rest within two tenths of a per cent of the fullest; for blocks
+//! up to a kilobyte it is as fast as the fastest of them, for larger ones about a tenth slower. Of the
+//! named strategies it alone keeps small blocks free of headers *and* takes constant time for large
+//! ones.
 //!
 //! Files: `lock` (what keeps users apart), `claims` (an arena of several regions), `allocator`
 //! (the allocator-api2 face).
