@@ -81,11 +81,14 @@ pub(super) fn for_each_class(visit: &mut dyn FnMut(ClassStats)) {
     }
 }
 
+/// What stands above the columns of [`ClassStats`].
+const HEADER: &str = "pagewise:   block size       in use     on lists        pages     held KiB";
+
 /// Writes the statistics to standard error.
 pub(super) extern "C" fn show() {
     let mut text = Text { bytes: [0; 1024], len: 0 };
     // The text is longer than its buffer, but a line is not.
-    let _ = writeln!(text, "{}\n{}", stats(), ClassStats::HEADER);
+    let _ = writeln!(text, "{}\n{}", stats(), HEADER);
     for_each_class(&mut |class| {
         let _ = writeln!(text, "{class}");
     });

@@ -62,13 +62,7 @@ impl fmt::Display for Stats {
     }
 }
 
-impl ClassStats {
-    /// What stands above [`Display`](fmt::Display)'s columns.
-    pub(super) const HEADER: &str =
-        "pagewise:   block size       in use     on lists        pages     held KiB";
-}
-
-/// A row of a table.
+/// A row of a table: block size, blocks in use and on lists, pages, KiB of those.
 impl fmt::Display for ClassStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { size, blocks, quick, pages, held } = self;

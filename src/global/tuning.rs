@@ -75,7 +75,7 @@ pub enum HugePages {
 impl HugePages {
     /// What the kernel is told of a heap from its start on, or of a mapping that must be zeros, which
     /// may be meant to stay mostly untouched: nothing, or whether huge pages are wanted.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
     pub(super) fn advice(self) -> Option<bool> {
         match self {
             Self::Default | Self::Beyond(_) => None,
