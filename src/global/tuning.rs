@@ -85,7 +85,7 @@ impl HugePages {
     }
 
     /// What it is told of a mapping whose contents do not matter yet, and so will be written.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
     pub(super) fn advice_for_contents(self) -> Option<bool> {
         if matches!(self, Self::Beyond(_)) { Some(true) } else { self.advice() }
     }
