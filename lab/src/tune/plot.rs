@@ -73,12 +73,14 @@ fn chart(
         let radius = if one.chosen { 8 } else { 5 };
         Circle::new(place(one), radius, colour(one.relative.faults, least).filled())
     }))?;
-    let chosen = found.front.iter().filter(|one| one.chosen).map(|one| (place(one), "chosen"));
-    chart.draw_series([((1.0, 1.0), "default")].into_iter().chain(chosen).map(|(at, name)| {
-        EmptyElement::at(at)
-            + Circle::new((0, 0), 9, RIVAL.stroke_width(1))
-            + Text::new(name, (12, -6), LABEL.into_font().color(&RIVAL))
-    }))?;
+    let chosen = found.front.iter().filter(|one| one.chosen).map(|one| (place(one), "chosen", 5));
+    chart.draw_series([((1.0, 1.0), "default", -18)].into_iter().chain(chosen).map(
+        |(at, name, down)| {
+            EmptyElement::at(at)
+                + Circle::new((0, 0), 9, RIVAL.stroke_width(1))
+                + Text::new(name, (12, down), LABEL.into_font().color(&RIVAL))
+        },
+    ))?;
     Ok(())
 }
 
