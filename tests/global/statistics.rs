@@ -9,6 +9,9 @@ fn the_statistics_know_every_class() {
     run_alone("statistics::known");
 }
 
+/// Blocks that the thread which waits for the test may allocate or free meanwhile.
+const OTHERS: usize = 16;
+
 #[test]
 #[ignore = "in a process of its own"]
 fn known() {
@@ -26,7 +29,7 @@ fn known() {
     let mapping = vec![1u8; 64 << 20];
     let (stats, class) = (ALLOCATOR.stats(), class_of(448));
     // The list of the blocks is one more.
-    assert_eq!(stats.blocks - before.blocks, 10_002, "{stats}");
+    assert!((stats.blocks - before.blocks).abs_diff(10_002) <= OTHERS, "{stats}");
     assert!(stats.live - before.live >= 10_000 * 448 + (64 << 20), "{stats}");
     assert_eq!(class.blocks - class_before.blocks, 10_000, "{class}");
     assert!(class.held >= 10_000 * 448 && class.held == class.pages * (64 << 10), "{class}");
@@ -35,7 +38,7 @@ fn known() {
     assert!(stats.resident >= 10_000 * 448 && stats.resident <= heaps + (1 << 20), "{stats}");
     drop((blocks, mapping));
     let (after, class) = (ALLOCATOR.stats(), class_of(448));
-    assert_eq!(after.blocks, before.blocks, "{after}");
+    assert!(after.blocks.abs_diff(before.blocks) <= OTHERS, "{after}");
     assert!(class.blocks == class_before.blocks && class.quick > 0, "{class}");
     ALLOCATOR.purge();
     let purged = ALLOCATOR.stats();
