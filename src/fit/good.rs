@@ -184,7 +184,9 @@ impl Good {
         let slot = if is_first { &raw mut self.first[list] } else { before };
         // SAFETY: either is a word of ours: the anchor of the list, or the link of the block before.
         unsafe { slot.write(next) };
-        self.occupied[list / 64] &= !(u64::from(is_first & (next == NONE)) << (list % 64));
+        if is_first & (next == NONE) {
+            self.occupied[list / 64] &= !(1 << (list % 64));
+        }
     }
 }
 

@@ -30,13 +30,14 @@
 //! and more within free ones. A program that writes outside its blocks can destroy it.
 //!
 //! Files, in the order they build on each other: `policy`, `reclaim` and `area` (the traits, and
-//! what of the last two there is), `heap` (the engine), `resize` (growing in place) and `audit`; then the
-//! policies: `bins` (best and worst fit), `good` (good fit), `links` and on it `list` (address order), `unsorted`
-//! (LIFO, FIFO) and `segregated`. The tags are in `block/tag.rs`.
+//! what of the last two there is), `heap` (the engine), `further` (more memory), `resize` (growing in
+//! place) and `audit`; then the policies: `bins` (best and worst fit), `good` (good fit), `links` and
+//! on it `list` (address order), `unsorted` (LIFO, FIFO) and `segregated`. The tags are in `block/tag.rs`.
 
 mod area;
 mod audit;
 mod bins;
+mod further;
 mod good;
 pub(crate) mod heap;
 mod links;

@@ -36,11 +36,13 @@
 //! O(n) for larger ones, whose neighbours below it walks.
 //!
 //! Files, in the order they build on each other: `page` (headers and bits), `map` (from address to
-//! page), `supply` (what a class allocates from), `pages` (how pages come and go), `batch` (many
-//! blocks at once), `steps` (the free memory, a little at a time), `audit`.
+//! page), `supply` (what a class allocates from), `pages` (how pages come and go), `large` (blocks
+//! above FFCROSSOVER), `batch` (many blocks at once), `steps` (the free memory, a little at a
+//! time), `audit`.
 
 mod audit;
 mod batch;
+mod large;
 mod map;
 mod page;
 mod pages;

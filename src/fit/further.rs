@@ -1,0 +1,104 @@
+//! Where a fit looks when its index has nothing: the wilderness, what was freed and is no free memory
+//! yet, and the source (Hasan & Chang 2006, §3.9).
+
+use super::area::Area;
+use super::heap::Heap;
+use super::policy::{Policy, fit};
+use super::reclaim::Reclaim;
+use crate::block::tag::{Block, CELL, MAX_CELLS};
+use crate::meter::Meter;
+use crate::source::Source;
+use crate::strategy::AllocError;
+
+impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
+    /// The block for a request that nothing in the index serves: in this order the wilderness as
+    /// it is, what was freed and is no free memory yet, and the source.
+    pub(super) fn search_further<S: Source, M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<(Block, u32), AllocError> {
+        if let Some(found) = self.fit_wilderness(len, align, meter) {
+            return Ok(found);
+        }
+        if R::reclaim(self, false, meter)
+            && let Some(found) = self.search_again(len, align, meter)
+        {
+            return Ok(found);
+        }
+        self.grow(len, align, source).or_else(|exhausted| {
+            let reclaimed = R::reclaim(self, true, meter);
+            let found = reclaimed.then(|| self.search_again(len, align, meter)).flatten();
+            let found = found.or_else(|| self.index.take_last(len, align, &mut self.cells, meter));
+            found.ok_or(exhausted)
+        })
+    }
+
+    fn search_again<M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        meter: &M,
+    ) -> Option<(Block, u32)> {
+        let found = self.look_up(len, align, meter);
+        found.or_else(|| self.fit_wilderness(len, align, meter))
+    }
+
+    /// The wilderness, if it is large enough, and where in it the cells start.
+    fn fit_wilderness<M: Meter>(&self, len: u32, align: usize, meter: &M) -> Option<(Block, u32)> {
+        let block = (self.cells.end() > 0).then(|| self.wilderness()).flatten()?;
+        meter.touch(self.cells.header(block.start));
+        Some((block, fit(block, len, align, &self.cells)?))
+    }
+
+    /// The wilderness, grown so that it is large enough, and where in it the cells start.
+    fn grow<S: Source>(
+        &mut self,
+        len: u32,
+        align: usize,
+        source: &mut S,
+    ) -> Result<(Block, u32), AllocError> {
+        if self.cells.end() == 0 {
+            // What an alignment asks for is known only once the origin is.
+            self.append(1, source)?;
+        }
+        let from = self.wilderness().map_or(self.cells.end(), |block| block.start);
+        let start = self.cells.aligned(from, align).ok_or(AllocError::Exhausted)?;
+        self.extend(start.checked_add(len).ok_or(AllocError::Exhausted)?, source)?;
+        Ok((Block { start: from, len: self.cells.end() - from }, start))
+    }
+
+    /// Takes memory from the source so that the wilderness reaches `end` at least: by the growth
+    /// unit, or to `end` exactly if there is no more.
+    #[cold]
+    pub(super) fn extend<S: Source>(&mut self, end: u32, source: &mut S) -> Result<(), AllocError> {
+        let rounded = end.checked_next_multiple_of(self.growth).unwrap_or(end);
+        self.append(rounded, source).or_else(|_| self.append(end, source))
+    }
+
+    /// Takes memory from the source so that the heap ends at `end`.
+    fn append<S: Source>(&mut self, end: u32, source: &mut S) -> Result<(), AllocError> {
+        let old = self.cells.end();
+        if end > MAX_CELLS {
+            return Err(AllocError::Exhausted);
+        }
+        // 2³⁰ cells are more than 32 bits address.
+        let bytes = ((end - old) as usize).checked_mul(CELL).ok_or(AllocError::Exhausted)?;
+        let memory = source.extend(bytes, CELL)?;
+        let origin = if old == 0 { memory.as_ptr() } else { self.cells.origin() };
+        let wilderness = (old > 0).then(|| self.wilderness()).flatten();
+        // SAFETY: the source's extent is the heap's alone, and grows where it ended.
+        unsafe { self.cells.extend(origin, end) };
+        if old == 0 {
+            self.cells.put_end(true);
+            return Ok(());
+        }
+        self.cells.put_end(false);
+        let start = wilderness.map_or(old, |block| block.start);
+        let prev_in_use = self.cells.prev_is_in_use(start);
+        self.cells.put_free(Block { start, len: end - start }, prev_in_use);
+        Ok(())
+    }
+}

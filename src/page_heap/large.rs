@@ -1,0 +1,123 @@
+//! Large blocks: those of the heap below the pages.
+//!
+//! A block's layout says how long it is, and so where the block above starts, before its own tag was
+//! read. What is rare, more memory above all, is kept out of the way of what is not.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use super::Large;
+use super::pages::Pages;
+use crate::block::tag::Block;
+use crate::meter::{Meter, Part};
+use crate::source::Source;
+use crate::strategy::AllocError;
+
+impl<S: Source, M: Meter> Pages<S, M> {
+    /// A block of the heap below, and its length in bytes, if a free block that it knows has room.
+    #[inline(always)]
+    pub(super) fn take_large(&mut self, layout: Layout) -> Option<(NonNull<u8>, usize)> {
+        let len = Large::cells_for(layout.size())?;
+        let start = self.heap.allocate_known(len, layout.align(), &self.meter)?;
+        Some(self.served_large(start, len))
+    }
+
+    /// A block of the heap below where none was [known](Self::take_large), and its length in bytes;
+    /// where memory is short, the pages without blocks in use are given back first.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_large_further(
+        &mut self,
+        layout: Layout,
+    ) -> Result<(NonNull<u8>, usize), AllocError> {
+        let len = Large::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
+        let align = layout.align();
+        let mut found = self.heap.allocate_further(len, align, &mut self.source, &self.meter);
+        if found.is_err() && self.give_back() {
+            found = self.heap.allocate(len, align, &mut self.source, &self.meter);
+        }
+        self.tally.held(self.source.held());
+        Ok(self.served_large(found?, len))
+    }
+
+    /// A block that the heap below has put to use, and its length in bytes.
+    #[inline(always)]
+    fn served_large(&self, start: u32, len: u32) -> (NonNull<u8>, usize) {
+        self.meter.served(Part::Fit);
+        // SAFETY: the block lies in the heap, which is valid memory, hence not at address 0.
+        let block = unsafe { NonNull::new_unchecked(self.heap.contents(start)) };
+        (block, Large::bytes(len))
+    }
+
+    /// Frees a block of the heap below, of which `requested` bytes were.
+    #[inline(never)]
+    pub(super) fn free_large(&mut self, block: NonNull<u8>, requested: usize) {
+        let found = self.heap.block_of(block.addr().get(), requested);
+        self.keep_mark(found);
+        self.heap.release(found, &self.meter);
+        self.meter.served(Part::Fit);
+        self.tally.freed(requested, Large::bytes(found.len));
+    }
+
+    /// The block of the heap below at this address, if its tags say that it is in use.
+    pub(super) fn tagged_at(&self, block: NonNull<u8>) -> Option<Block> {
+        self.heap.known_at(block.addr().get())
+    }
+
+    /// Frees a block of the heap below, if its tags say that it is in use, and has them say that it
+    /// is not.
+    pub(super) fn free_tagged(&mut self, block: NonNull<u8>) -> Option<()> {
+        let found = self.tagged_at(block)?;
+        self.keep_mark(found);
+        self.heap.release_known(found, &self.meter);
+        self.meter.served(Part::Fit);
+        self.tally.freed(Large::bytes(found.len), Large::bytes(found.len));
+        Some(())
+    }
+
+    /// Resizes a block of the heap below in place, which was asked for with `old_size` bytes; its
+    /// length then, in bytes.
+    #[inline(never)]
+    pub(super) fn resize_large(
+        &mut self,
+        block: NonNull<u8>,
+        old_size: usize,
+        new_size: usize,
+    ) -> Option<usize> {
+        let found = self.heap.block_of(block.addr().get(), old_size);
+        let len = Large::cells_for(new_size)?;
+        self.keep_mark(found);
+        if !self.heap.resize_known(found, len, &self.meter) {
+            if !self.heap.resize_further(found, len, &mut self.source, &self.meter) {
+                return None;
+            }
+            self.tally.held(self.source.held());
+        }
+        self.meter.served(Part::Fit);
+        let lens = (Large::bytes(found.len), Large::bytes(len));
+        self.tally.resized((old_size, new_size), lens);
+        Some(lens.1)
+    }
+
+    /// Resizes a block of the heap below with the free memory beside it, moving it down where it
+    /// must grow; where it lies then, and its lengths before and after, in bytes.
+    pub(super) fn squeeze_large(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<(NonNull<u8>, (usize, usize))> {
+        let found = self.heap.block_at(block.addr().get());
+        let len = Large::cells_for(new_size)?;
+        self.keep_mark(found);
+        if len <= found.len {
+            let done = self.heap.resize_known(found, len, &self.meter);
+            return done.then_some((block, (Large::bytes(found.len), Large::bytes(len))));
+        }
+        let wanted = (len, layout.align());
+        let start = self.heap.grow_down(found, wanted, layout.size(), &self.meter)?;
+        self.meter.served(Part::Fit);
+        let moved = NonNull::new(self.heap.contents(start))?;
+        Some((moved, (Large::bytes(found.len), Large::bytes(len))))
+    }
+}
