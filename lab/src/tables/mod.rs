@@ -6,6 +6,7 @@ mod head_first;
 mod lazy;
 mod nielsen;
 mod plot;
+mod print;
 mod table;
 
 use std::process::ExitCode;

@@ -15,6 +15,7 @@ use std::sync::OnceLock;
 
 use anyhow::Context;
 
+use super::print::{Printer, numbered};
 use super::table::Table;
 use crate::error::Usage;
 use crate::output;
@@ -89,10 +90,7 @@ const EXPERIMENTS: &[Experiment] = &[
 ];
 
 fn parse_number(text: &str) -> Result<&'static Experiment, Usage> {
-    EXPERIMENTS.iter().find(|experiment| experiment.number == text).ok_or_else(|| {
-        let numbers: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.number).collect();
-        Usage(format!("there are the tables {}", numbers.join(", ")))
-    })
+    numbered(text, EXPERIMENTS.iter().map(|experiment| (experiment.number, experiment)))
 }
 
 /// Runs the subcommand.
@@ -105,12 +103,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let usual = OnceLock::new();
     let options = Options { quick: args.quick, seed: args.seed, usual: &usual };
     let progress = Progress::new(chosen.iter().map(|experiment| experiment.steps).sum());
-    let mut figures = Vec::new();
-    if !args.json {
-        println!("Brent 1984, published beside ours; seed {}", args.seed);
-        if args.quick {
-            println!("--quick: short runs, figures are off");
-        }
+    let mut printer = Printer::new(args.json);
+    printer.say(&format!("Brent 1984, published beside ours; seed {}", args.seed));
+    if args.quick {
+        printer.say("--quick: short runs, figures are off");
     }
     for experiment in chosen {
         let made = (experiment.run)(options, &progress)
@@ -119,15 +115,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let path = directory.join(format!("table-{}.svg", experiment.number));
             output::create(&path, |out| Ok(out.write_all(svg.as_bytes())?))?;
         }
-        if args.json {
-            figures.extend(made.table.json());
-        } else {
-            progress.above(|| println!("\n{}", made.table.text()));
-        }
+        progress.above(|| printer.table(&made.table));
     }
     progress.finish();
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&figures)?);
-    }
-    Ok(ExitCode::SUCCESS)
+    printer.finish()
 }

@@ -13,6 +13,7 @@ use anyhow::Context;
 use rayon::prelude::*;
 
 use self::published::{PROGRAMS, Published};
+use super::print::{Printer, numbered};
 use super::table::Table;
 use crate::compare::Writes;
 use crate::error::Usage;
@@ -81,8 +82,7 @@ impl Program {
 }
 
 fn parse_number(text: &str) -> Result<&'static str, Usage> {
-    let found = TABLES.into_iter().find(|&number| number == text);
-    found.ok_or_else(|| Usage(format!("there are the tables {}", TABLES.join(", "))))
+    numbered(text, TABLES.map(|number| (number, number)))
 }
 
 /// The programs asked for: the paper's in its order, then the others.
@@ -119,20 +119,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let wanted = |tables: &[&str]| chosen.iter().any(|number| tables.contains(number));
     let passes = u64::from(wanted(profiled)) + u64::from(wanted(measured));
     let progress = Progress::new(passes * programs.len() as u64);
-    if !args.json {
-        println!("Hasan & Chang 2006, published beside ours");
-        if args.quick {
-            println!("--quick: a short search, few rounds");
-        }
+    let mut printer = Printer::new(args.json);
+    printer.say("Hasan & Chang 2006, published beside ours");
+    if args.quick {
+        printer.say("--quick: a short search, few rounds");
     }
-    let mut figures = Vec::new();
-    let mut show = |table: Table| {
-        if args.json {
-            figures.extend(table.json());
-        } else {
-            progress.above(|| println!("\n{}", table.text()));
-        }
-    };
+    let mut show = |table: Table| progress.above(|| printer.table(&table));
     if wanted(profiled) {
         let profile = |program: &Program| {
             let statistics = info::statistics(&program.path)?;
@@ -154,10 +146,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         chosen.iter().filter_map(|number| results::table(number, &measured)).for_each(&mut show);
     }
     progress.finish();
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&figures)?);
-    }
-    Ok(ExitCode::SUCCESS)
+    printer.finish()
 }
 
 /// Replays a workload, writing each block's first and last byte.

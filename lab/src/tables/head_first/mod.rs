@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
+use super::print::{Printer, numbered};
 use super::table::Table;
 use crate::error::Usage;
 
@@ -92,10 +93,7 @@ const EXPERIMENTS: &[Experiment] = &[
 ];
 
 fn parse_number(text: &str) -> Result<&'static Experiment, Usage> {
-    EXPERIMENTS.iter().find(|experiment| experiment.number == text).ok_or_else(|| {
-        let numbers: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.number).collect();
-        Usage(format!("there are the tables {}", numbers.join(", ")))
-    })
+    numbered(text, EXPERIMENTS.iter().map(|experiment| (experiment.number, experiment)))
 }
 
 /// Runs the subcommand.
@@ -107,17 +105,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if args.tables.is_empty() { EXPERIMENTS.iter().collect() } else { args.tables.clone() };
     let scale = if args.quick { 8 } else { 1 };
     let options = Options { scale, seed: args.seed, threads: args.threads as usize };
-    if !args.json {
-        println!(
-            "Hakarsa 2024, published beside ours; seed {}, {} threads",
-            options.seed, options.threads
-        );
-        if args.quick {
-            println!("--quick: an eighth of requests and memory, figures are off");
-        }
+    let mut printer = Printer::new(args.json);
+    let Options { seed, threads, .. } = options;
+    printer.say(&format!("Hakarsa 2024, published beside ours; seed {seed}, {threads} threads"));
+    if args.quick {
+        printer.say("--quick: an eighth of requests and memory, figures are off");
     }
     let (mut held_back, mut in_order) = (None, None);
-    let mut figures = Vec::new();
     for experiment in chosen {
         let table = match experiment.make {
             Make::Walk(make) => make(),
@@ -130,15 +124,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             )),
             Make::Metered(make) => make(options),
         };
-        let table = table.with_context(|| format!("table {}", experiment.number))?;
-        if args.json {
-            figures.extend(table.json());
-        } else {
-            println!("\n{}", table.text());
-        }
+        printer.table(&table.with_context(|| format!("table {}", experiment.number))?);
     }
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&figures)?);
-    }
-    Ok(ExitCode::SUCCESS)
+    printer.finish()
 }

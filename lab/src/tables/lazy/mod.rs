@@ -16,6 +16,7 @@ use rayon::prelude::*;
 
 use self::algorithms::ALGORITHMS;
 use self::simulate::{Figures, Setting};
+use super::print::{Printer, numbered};
 use crate::bundled;
 use crate::error::Usage;
 use crate::progress::Progress;
@@ -55,10 +56,7 @@ const NUMBERS: [&str; 6] = ["2", "3", "4", "5", "6", TIME];
 const TIME: &str = "time";
 
 fn parse_number(text: &str) -> Result<&'static str, Usage> {
-    NUMBERS
-        .into_iter()
-        .find(|&number| number == text)
-        .ok_or_else(|| Usage(format!("there are the tables {}", NUMBERS.join(", "))))
+    numbered(text, NUMBERS.map(|number| (number, number)))
 }
 
 /// What was found for one trace.
@@ -118,17 +116,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         programs.push(Program { name: workload.name, figures, times });
     }
     progress.finish();
-    let tables: Vec<_> = NUMBERS
-        .into_iter()
-        .filter(|number| chosen(number))
-        .flat_map(|number| make::tables(number, &programs))
-        .collect();
-    if args.json {
-        let figures: Vec<_> = tables.iter().flat_map(|table| table.json()).collect();
-        println!("{}", serde_json::to_string_pretty(&figures)?);
-    } else {
-        println!("Chung & Moon 2000, published beside ours; per cent");
-        tables.iter().for_each(|table| println!("\n{}", table.text()));
+    let mut printer = Printer::new(args.json);
+    printer.say("Chung & Moon 2000, published beside ours; per cent");
+    let numbers = NUMBERS.into_iter().filter(|number| chosen(number));
+    for table in numbers.flat_map(|number| make::tables(number, &programs)) {
+        printer.table(&table);
     }
-    Ok(ExitCode::SUCCESS)
+    printer.finish()
 }

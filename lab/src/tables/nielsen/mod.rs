@@ -9,6 +9,7 @@ mod published;
 
 use std::process::ExitCode;
 
+use super::print::{Printer, numbered};
 use super::table::Table;
 use crate::error::Usage;
 use crate::progress::Progress;
@@ -52,10 +53,8 @@ const LEVEL_NAMES: [&str; 3] = ["50 %", "66.7 %", "80 %"];
 const NUMBERS: [&str; 5] = ["I", "II", "IV", "V", "VI"];
 
 fn parse_number(text: &str) -> Result<&'static str, Usage> {
-    let found = NUMBERS.into_iter().find(|number| number.eq_ignore_ascii_case(text));
-    let tables =
-        || Usage(format!("there are the tables {}; III is in docs/nielsen.md", NUMBERS.join(", ")));
-    found.ok_or_else(tables)
+    numbered(text, NUMBERS.map(|number| (number, number)))
+        .map_err(|Usage(message)| Usage(format!("{message}; III is in docs/nielsen.md")))
 }
 
 /// Runs the subcommand.
@@ -73,20 +72,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         steps += every::steps(&seeds);
     }
     let progress = Progress::new(steps);
-    let mut figures = Vec::new();
+    let mut printer = Printer::new(args.json);
+    let last = seeds.last().copied().unwrap_or(args.seed);
+    printer.say(&format!("Nielsen 1977, published beside ours; seeds {} to {last}", args.seed));
     let mut show = |tables: Vec<Table>| {
-        for table in tables {
-            if args.json {
-                figures.extend(table.json());
-            } else {
-                progress.above(|| println!("\n{}", table.text()));
-            }
-        }
+        progress.above(|| tables.iter().for_each(|table| printer.table(table)));
     };
-    if !args.json {
-        let last = seeds.last().copied().unwrap_or(args.seed);
-        println!("Nielsen 1977, published beside ours; seeds {} to {last}", args.seed);
-    }
     if wanted("I") {
         show(vec![demands::table_i(&seeds)]);
     }
@@ -106,8 +97,5 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     progress.finish();
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&figures)?);
-    }
-    Ok(ExitCode::SUCCESS)
+    printer.finish()
 }
