@@ -38,36 +38,16 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
         if cells.end() == 0 {
             return Ok(());
         }
-        let mut expected = 1;
-        let mut prev_in_use = true;
         let (mut free_blocks, mut free_cells) = (0, 0);
         let (mut withheld, mut areas) = (0, 0);
-        for block in self.blocks() {
-            let at = self.contents(block.start).addr();
-            let is_withheld = R::WITHHOLDS && cells.is_withheld(block);
-            let in_use = cells.is_in_use(block.start) || is_withheld;
-            let known = cells.prev_is_in_use(block.start) == prev_in_use;
-            Fault::unless(known, "PREV_IN_USE says whether the block below is in use", at)?;
-            let joined = in_use || prev_in_use || !R::JOINS;
-            Fault::unless(joined, "free neighbours are joined", at)?;
-            if !in_use {
-                let known = cells.footer(block) == block.len;
-                Fault::unless(known, "a footer is its block's size", at)?;
-                free_blocks += 1;
-                free_cells += block.len;
-            }
-            withheld += u32::from(is_withheld);
+        let is_withheld = |block| R::WITHHOLDS && cells.is_withheld(block);
+        let in_use = |block: Block| cells.is_in_use(block.start) || is_withheld(block);
+        cells.audit(R::JOINS, in_use, |block, in_use| {
+            free_blocks += u32::from(!in_use);
+            free_cells += if in_use { 0 } else { block.len };
+            withheld += u32::from(is_withheld(block));
             areas += u32::from(self.is_area(block) && in_use && block.len == self.area.len);
-            expected = block.end();
-            prev_in_use = in_use;
-        }
-        let end = self.contents(cells.end()).addr();
-        Fault::unless(expected == cells.end(), "blocks tile the heap", end)?;
-        let last = cells.block(cells.end());
-        let ended = last.len == 0 && cells.is_in_use(last.start);
-        Fault::unless(ended, "the last header is of an empty block in use", end)?;
-        let known = cells.prev_is_in_use(last.start) == prev_in_use;
-        Fault::unless(known, "PREV_IN_USE says whether the block below is in use", end)?;
+        })?;
 
         let wilderness = self.wilderness();
         let (mut known_blocks, mut known_cells) =

@@ -1,6 +1,6 @@
 //! The heap as spans, and the audit of its invariants.
 
-use super::{CELL, Halving, Heap, NONE, OVERHEAD, Order, Policy, TAG, chain};
+use super::{Block, CELL, Halving, Heap, NONE, OVERHEAD, Order, Policy, TAG, chain};
 use crate::strategy::Fault;
 use crate::walk::{Span, SpanKind};
 
@@ -32,33 +32,15 @@ impl<O: Order, H: Halving, P: Policy> Heap<O, H, P> {
         if cells.end() == 0 {
             return Ok(());
         }
-        let mut expected = 1;
-        let mut prev_in_use = true;
         let mut free = (0, 0);
         let mut region_found = self.region == NONE || self.region == cells.end();
-        for block in chain(cells) {
-            let at = self.contents(block.start).addr();
-            let in_use = cells.is_in_use(block.start);
-            let known = cells.prev_is_in_use(block.start) == prev_in_use;
-            Fault::unless(known, "PREV_IN_USE says whether the block below is in use", at)?;
-            let joined = in_use || prev_in_use || self.seamed;
-            Fault::unless(joined, "free neighbours are joined but for the halves", at)?;
+        let in_use = |block: Block| cells.is_in_use(block.start);
+        cells.audit(!self.seamed, in_use, |block, in_use| {
             region_found |= self.region == block.start;
             if !in_use {
-                let footed = cells.footer(block) == block.len;
-                Fault::unless(footed, "a footer is its block's size", at)?;
                 free = (free.0 + 1, free.1 + block.len);
             }
-            expected = block.end();
-            prev_in_use = in_use;
-        }
-        let end = self.contents(cells.end()).addr();
-        Fault::unless(expected == cells.end(), "blocks tile the heap", end)?;
-        let last = cells.block(cells.end());
-        let ended = last.len == 0 && cells.is_in_use(last.start);
-        Fault::unless(ended, "the last header is of an empty block in use", end)?;
-        let known = cells.prev_is_in_use(last.start) == prev_in_use;
-        Fault::unless(known, "PREV_IN_USE says whether the block below is in use", end)?;
+        })?;
         let origin = cells.origin().addr();
         Fault::unless(region_found, "the unallocated region starts where a block does", origin)?;
 
