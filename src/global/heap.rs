@@ -1,26 +1,11 @@
-//! A heap: an engine in a slot, behind a lock, with what returns its free memory to the system.
+//! A heap: an engine in a slot, behind a lock, with what returns its free memory to the system
+//! (`purge`).
 //!
 //! There are as many heaps as the machine's CPUs ask for, whatever the number of threads: threads
 //! beyond that share. A heap outlives its threads, so blocks do, too, and nothing has to be
 //! adopted. Blocks cross the lock by the batch, from and to quick lists; a block freed by another
 //! thread than allocated it is put back into its own heap under that heap's lock, so that there is
 //! no second protocol for remote frees, and they keep no memory.
-//!
-//! # When memory goes back
-//! A heap remembers the most bytes that were in use since its free memory was last returned. Once
-//! that many less by an eighth (and [`SURPLUS`]) are in use, and still are after the purge delay,
-//! the whole heap is walked and every free OS page that takes memory is given back, also within
-//! partly used pages. In a steady state that never happens, so nothing is faulted in again.
-//!
-//! When the heap grows for a block of [`LARGE`] bytes or more, or one is mapped beside it, as much
-//! goes back of the large free blocks, none of which could hold it: the tables that a growing
-//! collection leaves behind are too small for the next, and would stay resident beside it. A heap
-//! that has all it needs returns nothing, and what is faulted in again is never more than what was
-//! taken from the system.
-//!
-//! The walk goes in steps, between which others get the lock. A thread that comes by does a few of
-//! them and goes on with its own work; the next that comes by does the next. Whoever comes by looks
-//! after one other heap in its turn, too, for there may be nobody left who uses that.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -30,6 +15,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::lock::Locked;
 use super::os;
+use super::purge::{self, Purge};
 use super::registry;
 use super::space::{SPACE, Slot};
 use super::tuning::{Tuning, UNIT};
@@ -49,35 +35,8 @@ pub(super) struct Heap {
 #[derive(Debug)]
 pub(super) struct State {
     engine: PageHeap<Slot>,
-    /// The most bytes in use since the last purge.
-    most: usize,
-    /// Bytes of free memory given back since the beginning.
-    purged: u64,
-    /// When free memory goes back, if much is free; 0 if not much is. Milliseconds.
-    due: u64,
-    /// Batches and single blocks until that is looked at again.
-    countdown: u32,
-    /// The address up to which the purge under way has been, if one is.
-    swept: Option<usize>,
-    purge_delay: u32,
+    purge: Purge,
 }
-
-/// Free memory that is not worth returning, bytes.
-const SURPLUS: usize = 1 << 20;
-
-/// The least free block, and the least request, that large blocks are returned for, bytes.
-const LARGE: usize = 1 << 20;
-
-/// Batches between two looks at the clock.
-const LOOK: u32 = 16;
-
-/// What a purge does under the lock at one time: blocks and pages it meets, bytes of free memory it
-/// asks the system about and gives back.
-const STEP_BLOCKS: usize = 128;
-const STEP_BYTES: usize = 1 << 20;
-
-/// Steps of a purge that a thread does when it comes by.
-const STEPS: u32 = 16;
 
 impl Heap {
     /// Makes the heap of a slot; `None` if there is no memory for it. Done once for each slot.
@@ -97,12 +56,7 @@ impl Heap {
         let memory = unsafe { Slot::new(start.wrapping_add(own), len - own, tuning.huge_pages) };
         let mut state = State {
             engine: PageHeap::new(tuning.pages, memory, ()),
-            most: 0,
-            purged: 0,
-            due: 0,
-            countdown: LOOK,
-            swept: None,
-            purge_delay: tuning.purge_delay,
+            purge: Purge::new(tuning.purge_delay),
         };
         state.engine.open().ok()?;
         let heap = start.cast::<Self>();
@@ -136,7 +90,7 @@ impl Heap {
     fn work<R>(&self, action: impl FnOnce(&mut State) -> R) -> R {
         let (result, look) = self.with(|state| {
             let result = action(state);
-            (result, state.tick())
+            (result, state.purge.tick(&state.engine))
         });
         if look {
             self.maintain();
@@ -156,10 +110,10 @@ impl Heap {
 
     /// Does a few steps of a purge, if one is under way or due, while nobody waits.
     fn purge_some(&self) {
-        if !self.state.try_with(State::look).unwrap_or(false) {
+        if !self.state.try_with(|state| state.purge.look(&mut state.engine)).unwrap_or(false) {
             return;
         }
-        for _ in 0..STEPS {
+        for _ in 0..purge::STEPS {
             let (more, awaited) = self.step();
             if awaited || !more {
                 return;
@@ -167,25 +121,30 @@ impl Heap {
         }
     }
 
+    /// Begins a purge of all there is; returns the bytes given back before.
+    pub(super) fn begin_purge(&self) -> u64 {
+        self.with(|state| {
+            state.purge.begin(&mut state.engine);
+            state.purge.purged()
+        })
+    }
+
     /// A step of a purge; whether there are more, and whether somebody waited for the lock.
-    fn step(&self) -> (bool, bool) {
-        self.with(|state| (state.step(), self.state.is_awaited()))
+    pub(super) fn step(&self) -> (bool, bool) {
+        self.with(|state| (state.purge.step(&mut state.engine), self.state.is_awaited()))
     }
 
     /// Gives every free OS page back to the system; returns the bytes. Others get the lock in
     /// between. O(what the heap holds).
     pub(super) fn purge(&self) -> u64 {
-        let before = self.with(|state| {
-            state.begin();
-            state.purged
-        });
+        let before = self.begin_purge();
         while let (true, awaited) = self.step() {
             if awaited {
                 // Who waits was woken, but needs a moment to take the lock.
                 os::pause();
             }
         }
-        self.with(|state| state.purged) - before
+        self.with(|state| state.purge.purged()) - before
     }
 
     /// Frees a block that is not small.
@@ -350,23 +309,12 @@ impl State {
 
     /// Bytes of free memory given back to the system since the beginning.
     pub(super) fn purged(&self) -> u64 {
-        self.purged
+        self.purge.purged()
     }
 
-    #[inline]
-    fn grown(&mut self) {
-        self.most = self.most.max(self.engine.usage().block);
-    }
-
-    /// Notes what is in use; whether it is time to [look](Self::look).
-    #[inline]
-    fn tick(&mut self) -> bool {
-        self.grown();
-        self.countdown -= 1;
-        if self.countdown == 0 {
-            self.countdown = LOOK;
-        }
-        self.countdown == LOOK
+    /// Returns about so many bytes of large free blocks: as many were mapped beside the heap.
+    pub(super) fn purge_large(&mut self, wanted: usize) {
+        self.purge.large(&self.engine, wanted);
     }
 
     /// Runs `action`, which needs `size` bytes; as many go back as the heap has grown by for them.
@@ -374,102 +322,12 @@ impl State {
     fn growing<R>(&mut self, size: usize, action: impl FnOnce(&mut Self) -> R) -> R {
         let held = self.engine.usage().held;
         let result = action(self);
-        self.grown();
-        if size >= LARGE && self.engine.usage().held > held {
+        self.purge.grown(&self.engine);
+        if size >= purge::LARGE && self.engine.usage().held > held {
             self.purge_large(self.engine.usage().held - held);
         }
         result
     }
-
-    /// Returns about so many bytes of large free blocks: the heap has grown by as many, or as many
-    /// were mapped beside it.
-    #[cold]
-    pub(super) fn purge_large(&mut self, wanted: usize) {
-        /// Bytes looked at, at most, for each byte wanted: many blocks may have gone back before.
-        const LOOKED_AT: usize = 8;
-        if self.purge_delay == u32::MAX {
-            return;
-        }
-        let (mut purged, mut left) = (0, wanted.saturating_mul(LOOKED_AT));
-        self.engine.for_each_large_free(LARGE, &mut |free| {
-            if purged < wanted && left > 0 {
-                purged += discard(free.start + TAGS, free.end().saturating_sub(TAGS));
-                left = left.saturating_sub(free.len);
-            }
-        });
-        self.purged += purged as u64;
-    }
-
-    /// Whether a purge is under way; it begins here if its time has come.
-    fn look(&mut self) -> bool {
-        if self.swept.is_some() {
-            self.countdown = 1;
-            return true;
-        }
-        let free = self.most - self.engine.usage().block;
-        if free < SURPLUS.max(self.most / 8) || self.purge_delay == u32::MAX {
-            self.due = 0;
-            return false;
-        }
-        let now = os::now();
-        if self.due == 0 {
-            self.due = now + u64::from(self.purge_delay);
-        }
-        if now >= self.due {
-            self.begin();
-        }
-        self.swept.is_some()
-    }
-
-    /// Begins a purge, from the heap's beginning.
-    fn begin(&mut self) {
-        self.engine.walk_free_again();
-        self.swept = Some(0);
-        self.most = self.engine.usage().block;
-        self.due = 0;
-    }
-
-    /// A step of the purge under way; whether there are more.
-    #[cold]
-    fn step(&mut self) -> bool {
-        let Some(mut swept) = self.swept else { return false };
-        let page = os::page_size();
-        let mut left = STEP_BYTES;
-        let mut purged = 0;
-        let more = self.engine.walk_free(page, STEP_BLOCKS, &mut |free| {
-            let start = free.start.max(swept).next_multiple_of(page);
-            let end = (free.end & !(page - 1)).min(start + left);
-            if start < end {
-                purged += discard(start, end);
-                left -= end - start;
-                swept = end;
-            }
-            left > 0
-        });
-        self.purged += purged as u64;
-        self.swept = more.then_some(swept);
-        more
-    }
-}
-
-/// Bytes at both ends of a large free block that may hold links and sizes.
-const TAGS: usize = 16;
-
-/// Gives the OS pages between two addresses back that take memory; returns their bytes.
-fn discard(start: usize, end: usize) -> usize {
-    let page = os::page_size();
-    let (start, end) = (start.next_multiple_of(page), end & !(page - 1));
-    if start >= end {
-        return 0;
-    }
-    let mut discarded = 0;
-    let address = SPACE.slot(0).with_addr(start);
-    os::for_each_resident(address, end - start, &mut |run, len| {
-        // SAFETY: the pages lie within free memory, in which the engine keeps nothing.
-        unsafe { os::discard(run, len) };
-        discarded += len;
-    });
-    discarded
 }
 
 /// The slot of the first block, and how many of the blocks lie in it: those are moved to the front.
@@ -494,63 +352,4 @@ fn first_heaps(blocks: &mut [NonNull<u8>]) -> (usize, usize) {
 pub(super) fn least_used(heaps: usize) -> &'static Heap {
     let used = |slot: &usize| Heap::of_slot(*slot).threads.load(Relaxed);
     Heap::of_slot((0..heaps).min_by_key(used).unwrap_or(0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Heap;
-    use crate::global::Pagewise;
-
-    /// Microseconds of processor time of the calling thread.
-    fn processor_time() -> f64 {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the call writes the time.
-        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-        time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
-    }
-
-    /// How long a purge holds the lock at one time: of a heap of 1 GiB, blocks of 48 to 143 bytes,
-    /// of which one in 50 stays; then of all of it. `cargo test --release --lib steps_of_a_purge --
-    /// --ignored --nocapture` prints the figures that `docs/global.md` quotes.
-    #[test]
-    #[ignore = "a measurement"]
-    fn steps_of_a_purge() {
-        const PAGEWISE: Pagewise = Pagewise::new();
-        let blocks: Vec<*mut u8> = (0..11_000_000_usize)
-            .map(|at| {
-                let block = PAGEWISE.allocate(48 + at % 96);
-                // SAFETY: the block has this byte.
-                unsafe { block.write(1) };
-                block
-            })
-            .collect();
-        let heap = Heap::of(blocks[0]);
-        for freed in [true, false] {
-            for (at, &block) in blocks.iter().enumerate() {
-                if (at * 7 % 50 > 0) == freed {
-                    // SAFETY: each is freed once.
-                    unsafe { PAGEWISE.free(block) };
-                }
-            }
-            let before = heap.with(|state| state.purged);
-            heap.with(super::State::begin);
-            let (mut steps, mut total, mut longest) = (0, 0.0, 0.0_f64);
-            loop {
-                let start = processor_time();
-                let (more, _) = heap.step();
-                let took = processor_time() - start;
-                (steps, total, longest) = (steps + 1, total + took, longest.max(took));
-                if !more {
-                    break;
-                }
-            }
-            let purged = heap.with(|state| state.purged) - before;
-            println!(
-                "{} MiB in {steps} steps, {:.0} ms in all, {:.0} us the longest",
-                purged >> 20,
-                total / 1e3,
-                longest
-            );
-        }
-    }
 }

@@ -25,9 +25,9 @@
 //! does on Linux with `--cfg pagewise_elsewhere`, for a test of just that.
 //!
 //! Files, in the order they build on each other: `os`, `sync` and `lock`, `tuning`, `space` (addresses),
-//! `heap` (what stands behind the lock), `quick` (the lists), `thread` and `registry`
-//! (who has which), `mapping` (the largest blocks), `front` (the paths), `stats` and `gather`, `face`
-//! (what a program sees).
+//! `purge` (what goes back to the system), `heap` (what stands behind the lock), `quick` (the
+//! lists), `thread` and `registry` (who has which), `mapping` (the largest blocks), `front` (the
+//! paths), `stats` and `gather`, `face` (what a program sees).
 
 mod tuning;
 
@@ -47,6 +47,8 @@ mod lock;
 mod mapping;
 #[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
 mod os;
+#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
+mod purge;
 #[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
 mod quick;
 #[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]

@@ -1,0 +1,232 @@
+//! When a heap's free memory goes back to the system, and how.
+//!
+//! A heap remembers the most bytes that were in use since its free memory was last returned. Once
+//! that many less by an eighth (and [`SURPLUS`]) are in use, and still are after the purge delay,
+//! the whole heap is walked and every free OS page that takes memory is given back, also within
+//! partly used pages. In a steady state that never happens, so nothing is faulted in again.
+//!
+//! When the heap grows for a block of [`LARGE`] bytes or more, or one is mapped beside it, as much
+//! goes back of the large free blocks, none of which could hold it: the tables that a growing
+//! collection leaves behind are too small for the next, and would stay resident beside it. A heap
+//! that has all it needs returns nothing, and what is faulted in again is never more than what was
+//! taken from the system.
+//!
+//! The walk goes in steps, between which others get the lock. A thread that comes by does a few of
+//! them and goes on with its own work; the next that comes by does the next. Whoever comes by looks
+//! after one other heap in its turn, too, for there may be nobody left who uses that.
+
+use super::os;
+use super::space::{SPACE, Slot};
+use crate::page_heap::PageHeap;
+use crate::strategy::Strategy;
+
+/// What a heap remembers of the memory that goes back. Invariant: `most` is no less than what the
+/// engine has in use.
+#[derive(Debug)]
+pub(super) struct Purge {
+    /// The most bytes in use since the last purge.
+    most: usize,
+    /// Bytes of free memory given back since the beginning.
+    purged: u64,
+    /// When free memory goes back, if much is free; 0 if not much is. Milliseconds.
+    due: u64,
+    /// Batches and single blocks until that is looked at again.
+    countdown: u32,
+    /// The address up to which the purge under way has been, if one is.
+    swept: Option<usize>,
+    /// Milliseconds; the largest number: never.
+    delay: u32,
+}
+
+/// Free memory that is not worth returning, bytes.
+const SURPLUS: usize = 1 << 20;
+
+/// The least free block, and the least request, that large blocks are returned for, bytes.
+pub(super) const LARGE: usize = 1 << 20;
+
+/// Batches between two looks at the clock.
+const LOOK: u32 = 16;
+
+/// What a purge does under the lock at one time: blocks and pages it meets, bytes of free memory it
+/// asks the system about and gives back.
+const STEP_BLOCKS: usize = 128;
+const STEP_BYTES: usize = 1 << 20;
+
+/// Steps of a purge that a thread does when it comes by.
+pub(super) const STEPS: u32 = 16;
+
+impl Purge {
+    pub(super) const fn new(delay: u32) -> Self {
+        Self { most: 0, purged: 0, due: 0, countdown: LOOK, swept: None, delay }
+    }
+
+    /// Bytes of free memory given back to the system since the beginning.
+    pub(super) fn purged(&self) -> u64 {
+        self.purged
+    }
+
+    /// Notes what is in use.
+    #[inline]
+    pub(super) fn grown(&mut self, engine: &PageHeap<Slot>) {
+        self.most = self.most.max(engine.usage().block);
+    }
+
+    /// Notes what is in use; whether it is time to [look](Self::look).
+    #[inline]
+    pub(super) fn tick(&mut self, engine: &PageHeap<Slot>) -> bool {
+        self.grown(engine);
+        self.countdown -= 1;
+        if self.countdown == 0 {
+            self.countdown = LOOK;
+        }
+        self.countdown == LOOK
+    }
+
+    /// Whether a purge is under way; it begins here if its time has come.
+    pub(super) fn look(&mut self, engine: &mut PageHeap<Slot>) -> bool {
+        if self.swept.is_some() {
+            self.countdown = 1;
+            return true;
+        }
+        let free = self.most - engine.usage().block;
+        if free < SURPLUS.max(self.most / 8) || self.delay == u32::MAX {
+            self.due = 0;
+            return false;
+        }
+        let now = os::now();
+        if self.due == 0 {
+            self.due = now + u64::from(self.delay);
+        }
+        if now >= self.due {
+            self.begin(engine);
+        }
+        self.swept.is_some()
+    }
+
+    /// Begins a purge, from the heap's beginning.
+    pub(super) fn begin(&mut self, engine: &mut PageHeap<Slot>) {
+        engine.walk_free_again();
+        self.swept = Some(0);
+        self.most = engine.usage().block;
+        self.due = 0;
+    }
+
+    /// A step of the purge under way; whether there are more.
+    #[cold]
+    pub(super) fn step(&mut self, engine: &mut PageHeap<Slot>) -> bool {
+        let Some(mut swept) = self.swept else { return false };
+        let page = os::page_size();
+        let mut left = STEP_BYTES;
+        let mut purged = 0;
+        let more = engine.walk_free(page, STEP_BLOCKS, &mut |free| {
+            let start = free.start.max(swept).next_multiple_of(page);
+            let end = (free.end & !(page - 1)).min(start + left);
+            if start < end {
+                purged += discard(start, end);
+                left -= end - start;
+                swept = end;
+            }
+            left > 0
+        });
+        self.purged += purged as u64;
+        self.swept = more.then_some(swept);
+        more
+    }
+
+    /// Returns about so many bytes of large free blocks: the heap has grown by as many, or as many
+    /// were mapped beside it.
+    #[cold]
+    pub(super) fn large(&mut self, engine: &PageHeap<Slot>, wanted: usize) {
+        /// Bytes looked at, at most, for each byte wanted: many blocks may have gone back before.
+        const LOOKED_AT: usize = 8;
+        if self.delay == u32::MAX {
+            return;
+        }
+        let (mut purged, mut left) = (0, wanted.saturating_mul(LOOKED_AT));
+        engine.for_each_large_free(LARGE, &mut |free| {
+            if purged < wanted && left > 0 {
+                purged += discard(free.start + TAGS, free.end().saturating_sub(TAGS));
+                left = left.saturating_sub(free.len);
+            }
+        });
+        self.purged += purged as u64;
+    }
+}
+
+/// Bytes at both ends of a large free block that may hold links and sizes.
+const TAGS: usize = 16;
+
+/// Gives the OS pages between two addresses back that take memory; returns their bytes.
+fn discard(start: usize, end: usize) -> usize {
+    let page = os::page_size();
+    let (start, end) = (start.next_multiple_of(page), end & !(page - 1));
+    if start >= end {
+        return 0;
+    }
+    let mut discarded = 0;
+    let address = SPACE.slot(0).with_addr(start);
+    os::for_each_resident(address, end - start, &mut |run, len| {
+        // SAFETY: the pages lie within free memory, in which the engine keeps nothing.
+        unsafe { os::discard(run, len) };
+        discarded += len;
+    });
+    discarded
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::global::Pagewise;
+    use crate::global::heap::Heap;
+
+    /// Microseconds of processor time of the calling thread.
+    fn processor_time() -> f64 {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the call writes the time.
+        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+        time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
+    }
+
+    /// How long a purge holds the lock at one time: of a heap of 1 GiB, blocks of 48 to 143 bytes,
+    /// of which one in 50 stays; then of all of it. `cargo test --release --lib steps_of_a_purge --
+    /// --ignored --nocapture` prints the figures that `docs/global.md` quotes.
+    #[test]
+    #[ignore = "a measurement"]
+    fn steps_of_a_purge() {
+        const PAGEWISE: Pagewise = Pagewise::new();
+        let blocks: Vec<*mut u8> = (0..11_000_000_usize)
+            .map(|at| {
+                let block = PAGEWISE.allocate(48 + at % 96);
+                // SAFETY: the block has this byte.
+                unsafe { block.write(1) };
+                block
+            })
+            .collect();
+        let heap = Heap::of(blocks[0]);
+        for freed in [true, false] {
+            for (at, &block) in blocks.iter().enumerate() {
+                if (at * 7 % 50 > 0) == freed {
+                    // SAFETY: each is freed once.
+                    unsafe { PAGEWISE.free(block) };
+                }
+            }
+            let before = heap.begin_purge();
+            let (mut steps, mut total, mut longest) = (0, 0.0, 0.0_f64);
+            loop {
+                let start = processor_time();
+                let (more, _) = heap.step();
+                let took = processor_time() - start;
+                (steps, total, longest) = (steps + 1, total + took, longest.max(took));
+                if !more {
+                    break;
+                }
+            }
+            let purged = heap.with(|state| state.purged()) - before;
+            println!(
+                "{} MiB in {steps} steps, {:.0} ms in all, {:.0} us the longest",
+                purged >> 20,
+                total / 1e3,
+                longest
+            );
+        }
+    }
+}
