@@ -137,7 +137,8 @@ unsafe impl GlobalAlloc for Pagewise {
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        let (size, align) = (layout.size(), layout.align());
         // SAFETY: the caller's promise.
-        unsafe { front::reallocate(&self.tuning, block, layout.size(), layout.align(), new_size) }
+        unsafe { front::reallocate_sized(&self.tuning, block, size, align, new_size) }
     }
 }

@@ -224,6 +224,41 @@ pub(super) unsafe fn usable_size(block: *mut u8) -> usize {
     }
 }
 
+/// As [`reallocate`], of a block whose size the caller remembers: the sizes name the lists, where
+/// both are small.
+///
+/// # Safety
+/// As for [`reallocate`]; the block was allocated, or last resized, with this size and alignment.
+#[inline]
+pub(super) unsafe fn reallocate_sized(
+    tuning: &Tuning,
+    block: *mut u8,
+    size: usize,
+    align: usize,
+    new_size: usize,
+) -> *mut u8 {
+    let small = size.max(new_size) <= SMALL_MAX && align <= UNIT;
+    let list_of = |size| if small { quick::offset(size) } else { 0 };
+    let (list, new_list) = (list_of(size), list_of(new_size));
+    if list == 0 || new_list == 0 {
+        // SAFETY: passed on.
+        return unsafe { reallocate(tuning, block, size, align, new_size) };
+    }
+    if list == new_list {
+        return block;
+    }
+    let moved = allocate(tuning, new_size, align);
+    if !moved.is_null() {
+        // SAFETY: both blocks are in use, hence disjoint, and at least this long; the old one is not
+        // used any more.
+        unsafe {
+            moved.copy_from_nonoverlapping(block, size.min(new_size));
+            free_sized(tuning, block, size);
+        }
+    }
+    moved
+}
+
 /// Changes a block's size, moving it where it must; null, and nothing changed, if there is no
 /// memory. A small block stays exactly while its class does.
 ///

@@ -23,6 +23,9 @@ use super::tuning::Tuning;
 struct Registry {
     /// Lists whose threads have ended.
     spare: *mut Lists,
+    /// There was no memory to open the allocator with. Then it stays closed: small blocks are
+    /// mappings from here on, and who frees one must not take it for a heap's.
+    refused: bool,
 }
 
 /// The tuning in force.
@@ -36,7 +39,8 @@ static TUNING: InForce = InForce(UnsafeCell::new(Tuning::new()));
 // SAFETY: lists are tied to a thread only while it uses them.
 unsafe impl Send for Registry {}
 
-static REGISTRY: Locked<Registry> = Locked::new(Registry { spare: ptr::null_mut() });
+static REGISTRY: Locked<Registry> =
+    Locked::new(Registry { spare: ptr::null_mut(), refused: false });
 
 /// Whether the allocator is open: the space is reserved, the first heap is made.
 static OPEN: AtomicBool = AtomicBool::new(false);
@@ -83,7 +87,10 @@ pub(super) fn tuning() -> &'static Tuning {
 pub(super) fn enter(tuning: &Tuning) -> Option<NonNull<Lists>> {
     REGISTRY.with(|registry| {
         if !OPEN.load(Relaxed) {
-            registry.open(tuning)?;
+            registry.refused = registry.refused || registry.open(tuning).is_none();
+        }
+        if registry.refused {
+            return None;
         }
         let lists = registry.lists()?;
         let heap = registry.heap_for_thread();

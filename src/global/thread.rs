@@ -106,22 +106,29 @@ pub(super) fn open() {
 /// Where the calling thread's blocks come from.
 #[derive(Clone, Copy)]
 pub(super) struct Caller {
-    /// Its quick lists; `None` if it has none any more.
+    /// Its quick lists; `None` if it has none any more, or there is no memory for them.
     pub(super) lists: Option<NonNull<Lists>>,
     pub(super) heap: &'static Heap,
 }
 
-/// The calling thread, which has its quick lists afterwards, if it is not about to end. `None` if
-/// there is no memory.
+/// The calling thread, which has its quick lists afterwards, if it is not about to end and there is
+/// memory for them. `None` if there are no heaps.
 pub(super) fn enter(tuning: &Tuning) -> Option<Caller> {
     registry::adopt_orphans();
     let current = lists();
-    if current == quick::gone() {
-        return Some(Caller { lists: None, heap: registry::heaps().next()? });
-    }
-    let lists = if current == quick::empty() { first(tuning)? } else { NonNull::new(current)? };
-    // SAFETY: a thread's lists are never given up.
-    Some(Caller { lists: Some(lists), heap: unsafe { lists.as_ref() }.heap() })
+    let lists = if current == quick::gone() {
+        None
+    } else if current == quick::empty() {
+        first(tuning)
+    } else {
+        NonNull::new(current)
+    };
+    let heap = match lists {
+        // SAFETY: a thread's lists are never given up.
+        Some(lists) => unsafe { lists.as_ref() }.heap(),
+        None => registry::heaps().next()?,
+    };
+    Some(Caller { lists, heap })
 }
 
 #[cold]
