@@ -70,17 +70,21 @@ impl Competitor {
     /// The competitor of this name; case does not matter.
     ///
     /// # Errors
-    /// The names there are, and the nearest of them.
+    /// The nearest name; if none is near, all there are.
     pub(crate) fn find(name: &str) -> Result<Self, Usage> {
         Self::all().find(|one| one.name().eq_ignore_ascii_case(name)).ok_or_else(|| {
             let names: Vec<_> = Self::all().map(|one| one.name()).collect();
-            let hint = nearest(name, &names).map(|name| format!("; did you mean {name}?"));
-            let hint = hint.unwrap_or_else(|| ".".to_owned());
-            let families: Vec<_> = catalogue::families().iter().map(|one| one.name).collect();
-            let (names, families) = (names.join(", "), families.join(", "));
-            Usage(format!(
-                "no strategy '{name}'{hint} There are: {names}; and the families {families}, all"
-            ))
+            Usage(match nearest(name, &names) {
+                Some(near) => format!("no strategy '{name}'; did you mean {near}?"),
+                None => {
+                    let families: Vec<_> =
+                        catalogue::families().iter().map(|one| one.name).collect();
+                    let (names, families) = (names.join(", "), families.join(", "));
+                    format!(
+                        "no strategy '{name}'. There are: {names}; and the families {families}, all"
+                    )
+                }
+            })
         })
     }
 
