@@ -247,16 +247,8 @@ pub(super) unsafe fn reallocate_sized(
     if list == new_list {
         return block;
     }
-    let moved = allocate(tuning, new_size, align);
-    if !moved.is_null() {
-        // SAFETY: both blocks are in use, hence disjoint, and at least this long; the old one is not
-        // used any more.
-        unsafe {
-            moved.copy_from_nonoverlapping(block, size.min(new_size));
-            free_sized(tuning, block, size);
-        }
-    }
-    moved
+    // SAFETY: passed on; the list of its size is the block's.
+    unsafe { relocate(tuning, block, size, align, new_size, || free_sized(tuning, block, size)) }
 }
 
 /// Changes a block's size, moving it where it must; null, and nothing changed, if there is no
@@ -277,13 +269,31 @@ pub(super) unsafe fn reallocate(
         if let Some(resized) = resize(block, align, new_size) {
             return resized.as_ptr();
         }
-        let moved = allocate(tuning, new_size, align);
-        if !moved.is_null() {
-            moved.copy_from_nonoverlapping(block, size.min(new_size));
-            free(tuning, block);
-        }
-        moved
+        relocate(tuning, block, size, align, new_size, || free(tuning, block))
     }
+}
+
+/// Moves a block's contents to another, and frees it; null, and nothing changed, if there is no
+/// memory.
+///
+/// # Safety
+/// As for [`reallocate`]; `free` frees the block and nothing else.
+#[inline(always)]
+unsafe fn relocate(
+    tuning: &Tuning,
+    block: *mut u8,
+    size: usize,
+    align: usize,
+    new_size: usize,
+    free: impl FnOnce(),
+) -> *mut u8 {
+    let moved = allocate(tuning, new_size, align);
+    if !moved.is_null() {
+        // SAFETY: both blocks are in use, hence disjoint, and at least this long.
+        unsafe { moved.copy_from_nonoverlapping(block, size.min(new_size)) };
+        free();
+    }
+    moved
 }
 
 /// Resizes without copying.
