@@ -1,12 +1,15 @@
-//! Examples that must be packages of their own build and run: one without `std`, whose linking is the
-//! proof that the library needs none, and one for a nightly compiler.
+//! Programs that must be packages of their own build and run: one without `std`, whose linking is the
+//! proof that the library needs none; one for a nightly compiler; one built as if it were where the
+//! global allocator is not supported, which passes everything on to the system's there; and the
+//! models of that allocator's lock and of what it publishes without one, whose checker is a dependency.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Builds the package `examples/<name>` and runs its program, to its end.
-fn builds_and_runs(name: &str, environment: &[(&str, &str)]) {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name);
+/// Builds the package in this folder and runs its program, to its end; what it printed.
+fn builds_and_runs(folder: &str, environment: &[(&str, &str)]) -> String {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let name = package.file_name().expect("the folder has the package's name");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let built = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--manifest-path"])
@@ -16,19 +19,33 @@ fn builds_and_runs(name: &str, environment: &[(&str, &str)]) {
         .envs(environment.iter().copied())
         .status()
         .expect("cargo runs");
-    assert!(built.success(), "examples/{name} builds");
-    let status = Command::new(target.join("debug").join(name)).status();
-    let status = status.expect("the program starts");
-    assert_eq!(status.code(), Some(0), "the number of the step that went wrong");
+    assert!(built.success(), "{folder} builds");
+    let run = Command::new(target.join("debug").join(name)).output();
+    let run = run.expect("the program starts");
+    let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert_eq!(run.status.code(), Some(0), "the number of the step that went wrong; {out}{err}");
+    out.into_owned()
 }
 
 #[test]
 fn a_program_without_std_links_and_runs() {
-    builds_and_runs("no_std", &[]);
+    builds_and_runs("examples/no_std", &[]);
 }
 
 #[test]
 fn collections_of_the_standard_library_live_in_an_arena() {
     // The stable compiler, told to be a nightly one.
-    builds_and_runs("nightly", &[("RUSTC_BOOTSTRAP", "1")]);
+    builds_and_runs("examples/nightly", &[("RUSTC_BOOTSTRAP", "1")]);
+}
+
+#[test]
+fn elsewhere_everything_is_passed_on() {
+    let as_if = [("RUSTFLAGS", "--cfg pagewise_elsewhere -D warnings")];
+    assert_eq!(builds_and_runs("tests/elsewhere", &as_if), "passed on\n");
+}
+
+#[test]
+fn every_model_holds() {
+    let out = builds_and_runs("tests/model", &[("RUSTFLAGS", "--cfg pagewise_model")]);
+    assert!(out.ends_with("every model holds\n"), "{out}");
 }
