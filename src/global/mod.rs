@@ -24,42 +24,14 @@
 //! On Linux. Elsewhere `Pagewise` compiles, and passes everything on to the system's allocator; so it
 //! does on Linux with `--cfg pagewise_elsewhere`, for a test of just that.
 //!
-//! Files, in the order they build on each other: `os`, `sync` and `lock`, `tuning`, `space` (addresses),
-//! `purge` (what goes back to the system), `heap` (what stands behind the lock), `quick` (the
-//! lists), `thread` and `registry` (who has which), `mapping` (the largest blocks), `front` (the
-//! paths), `stats` and `gather`, `face` (what a program sees).
-
-mod tuning;
+//! `linux` has the allocator proper, and `elsewhere` what passes on; `tuning` and `stats` are for both.
 
 #[cfg(not(all(target_os = "linux", not(pagewise_elsewhere))))]
 mod elsewhere;
 #[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
-mod face;
-#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
-mod front;
-#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
-mod gather;
-#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
-mod heap;
-#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
-mod lock;
-#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
-mod mapping;
-#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
-mod os;
-#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
-mod purge;
-#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
-mod quick;
-#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
-mod registry;
-#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
-mod space;
+mod linux;
 mod stats;
-#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
-mod sync;
-#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
-mod thread;
+mod tuning;
 
 pub use self::stats::{ClassStats, Stats};
 pub use self::tuning::{HugePages, Tuning, TuningError};
@@ -67,10 +39,7 @@ pub use self::tuning::{HugePages, Tuning, TuningError};
 /// The allocator. All values of this type in a process share one heap; see [`Tuning`].
 #[derive(Debug)]
 pub struct Pagewise {
-    #[cfg_attr(
-        not(all(target_os = "linux", not(pagewise_elsewhere))),
-        allow(dead_code, reason = "what everything is passed on to cannot be tuned")
-    )]
+    #[allow(dead_code, reason = "what everything is passed on to elsewhere cannot be tuned")]
     tuning: Tuning,
 }
 

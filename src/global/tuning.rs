@@ -1,10 +1,7 @@
-//! What can be tuned: [`Tuning`], at compile time, and the environment variables that override
-//! some of it.
+//! What can be tuned: [`Tuning`], at compile time. On Linux the environment overrides some of it.
 
 use core::fmt;
 
-#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
-use super::os;
 use crate::paged::{Config, ConfigError};
 use crate::sizemap::SizeMap;
 
@@ -72,25 +69,6 @@ pub enum HugePages {
     Beyond(usize),
 }
 
-impl HugePages {
-    /// What the kernel is told of a heap from its start on, or of a mapping that must be zeros, which
-    /// may be meant to stay mostly untouched: nothing, or whether huge pages are wanted.
-    #[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
-    pub(super) fn advice(self) -> Option<bool> {
-        match self {
-            Self::Default | Self::Beyond(_) => None,
-            Self::Never => Some(false),
-            Self::Always => Some(true),
-        }
-    }
-
-    /// What it is told of a mapping whose contents do not matter yet, and so will be written.
-    #[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
-    pub(super) fn advice_for_contents(self) -> Option<bool> {
-        if matches!(self, Self::Beyond(_)) { Some(true) } else { self.advice() }
-    }
-}
-
 /// Four classes for each doubling, 16 bytes apart at least; and one more for a page of 4 KiB with a
 /// header, which databases and their like allocate by the thousand.
 const CLASSES: &[u32] = &[
@@ -148,25 +126,6 @@ impl Tuning {
             return Err(TuningError::MappingFrom);
         }
         Ok(())
-    }
-
-    /// As the environment overrides it.
-    #[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
-    pub(super) fn with_environment(mut self) -> Self {
-        if let Some(delay) = os::variable(c"PAGEWISE_PURGE_DELAY") {
-            self.purge_delay = u32::try_from(delay).unwrap_or(u32::MAX);
-        }
-        match os::variable(c"PAGEWISE_HUGE_PAGES") {
-            Some(0) => self.huge_pages = HugePages::Never,
-            Some(1) => self.huge_pages = HugePages::Always,
-            Some(mebibytes) => {
-                let bytes =
-                    usize::try_from(mebibytes).unwrap_or(usize::MAX).saturating_mul(1 << 20);
-                self.huge_pages = HugePages::Beyond(bytes);
-            }
-            None => {}
-        }
-        self
     }
 }
 

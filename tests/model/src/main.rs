@@ -5,7 +5,7 @@
 //! The lock is the allocator's own file, over loom's atomics. The protocols are models of what
 //! `space.rs`, `registry.rs` and `quick.rs` do, with the same orderings.
 
-#[path = "../../../src/global/lock.rs"]
+#[path = "../../../src/global/linux/lock.rs"]
 #[allow(dead_code, reason = "a model needs part of it")]
 mod lock;
 

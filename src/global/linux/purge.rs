@@ -176,7 +176,7 @@ fn discard(start: usize, end: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use crate::global::Pagewise;
-    use crate::global::heap::Heap;
+    use crate::global::linux::heap::Heap;
 
     /// Microseconds of processor time of the calling thread.
     fn processor_time() -> f64 {

@@ -1,0 +1,34 @@
+//! The allocator proper, on Linux: what [`Pagewise`] does there.
+//!
+//! Files, in the order they build on each other:
+//!
+//! | files | |
+//! |---|---|
+//! | `os`, `sync`, `lock` | the kernel's calls; the lock over them |
+//! | `settings` | the tuning, as the environment overrides it |
+//! | `space` | the reservation of addresses, cut into slots |
+//! | `purge` | what goes back to the system, and when |
+//! | `heap` | what stands behind a lock |
+//! | `quick` | the lists of free blocks that each thread has |
+//! | `thread`, `registry` | which thread has which lists and heap |
+//! | `mapping` | the largest blocks, each a mapping of its own |
+//! | `front` | the paths of a request through all of these |
+//! | `gather` | the statistics |
+//! | `face` | what a program sees |
+
+mod face;
+mod front;
+mod gather;
+mod heap;
+mod lock;
+mod mapping;
+mod os;
+mod purge;
+mod quick;
+mod registry;
+mod settings;
+mod space;
+mod sync;
+mod thread;
+
+use super::{ClassStats, Pagewise, Stats, tuning};
