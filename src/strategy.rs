@@ -71,12 +71,32 @@ pub unsafe trait Strategy {
         layout: Layout,
         new_size: usize,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise is the one `resize_in_place` asks for.
-        if let Some(resized) = unsafe { self.resize_in_place(block, layout, new_size) } {
-            return Ok(resized);
+        // SAFETY: the caller's promise is the one both ask for.
+        unsafe {
+            match self.resize_in_place(block, layout, new_size) {
+                Some(resized) => Ok(resized),
+                None => self.relocate(block, layout, new_size),
+            }
         }
+    }
+
+    /// What [`reallocate`](Self::reallocate) does with a block that cannot be resized where it
+    /// starts: moves its contents to another block, which may overlap it if a strategy knows how, and
+    /// frees it.
+    ///
+    /// # Errors
+    /// As [`allocate`](Self::allocate).
+    ///
+    /// # Safety
+    /// As for [`resize_in_place`](Self::resize_in_place).
+    unsafe fn relocate(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: passed on.
-        unsafe { relocate(self, block, layout, new_size) }
+        unsafe { move_to_another(self, block, layout, new_size) }
     }
 
     /// Whether a block in use starts at `block` which `layout` could have asked for. `layout` is
@@ -118,8 +138,8 @@ pub unsafe trait Strategy {
 /// As [`Strategy::allocate`].
 ///
 /// # Safety
-/// As for [`Strategy::reallocate`].
-pub(crate) unsafe fn relocate<S: Strategy + ?Sized>(
+/// As for [`Strategy::relocate`].
+pub(crate) unsafe fn move_to_another<S: Strategy + ?Sized>(
     strategy: &mut S,
     block: NonNull<u8>,
     layout: Layout,

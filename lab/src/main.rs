@@ -15,6 +15,7 @@
 mod affinity;
 mod brent;
 mod bundled;
+mod charged;
 mod child;
 mod cli;
 mod compare;

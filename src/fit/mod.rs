@@ -42,7 +42,7 @@ mod good;
 pub(crate) mod heap;
 mod links;
 mod list;
-mod policy;
+pub(crate) mod policy;
 mod reclaim;
 mod resize;
 mod segregated;
@@ -64,7 +64,7 @@ pub use self::segregated::Segregated;
 pub use self::unsorted::{Back, End, Fifo, Front, Lifo, Unsorted};
 use crate::meter::{Meter, Part};
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault, Strategy, Tally, Usage, empty_block, relocate};
+use crate::strategy::{AllocError, Fault, Strategy, Tally, Usage, empty_block, move_to_another};
 use crate::walk::{self, Span};
 
 pub(crate) mod sealed {
@@ -183,16 +183,12 @@ unsafe impl<P: Policy, S: Source, M: Meter, R: Reclaim, A: Area> Strategy
 
     /// A block that cannot grow where it starts grows down into a free neighbour before it is
     /// moved elsewhere.
-    unsafe fn reallocate(
+    unsafe fn relocate(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
         new_size: usize,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise is the one `resize_in_place` asks for.
-        if let Some(resized) = unsafe { self.resize_in_place(block, layout, new_size) } {
-            return Ok(resized);
-        }
         if layout.size() > 0 && new_size > layout.size() {
             let found = self.heap.block_at(block.addr().get());
             let len = Heap::<P>::cells_for(new_size).ok_or(AllocError::Exhausted)?;
@@ -204,7 +200,7 @@ unsafe impl<P: Policy, S: Source, M: Meter, R: Reclaim, A: Area> Strategy
             }
         }
         // SAFETY: passed on.
-        unsafe { relocate(self, block, layout, new_size) }
+        unsafe { move_to_another(self, block, layout, new_size) }
     }
 
     fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {

@@ -80,9 +80,9 @@ pub trait Policy: sealed::Sealed {
     fn audit(&self, cells: &Cells, visit: &mut dyn FnMut(Block)) -> Result<(), Fault>;
 }
 
-/// Where in a free block `len` cells at a multiple of `align` bytes start, if they fit.
+/// Where in a free block `len` cells at a multiple of `align` bytes start at the lowest, if they fit.
 #[inline]
-pub(super) fn fit(block: Block, len: u32, align: usize, cells: &Cells) -> Option<u32> {
+pub(crate) fn fit(block: Block, len: u32, align: usize, cells: &Cells) -> Option<u32> {
     let start = cells.aligned(block.start, align)?;
     (start.checked_add(len)? <= block.end()).then_some(start)
 }

@@ -21,9 +21,9 @@ mod inspect;
 use core::marker::PhantomData;
 
 use super::policy::{Halving, Order};
-use super::traverse::{chain, lowest};
+use super::traverse::chain;
 use crate::block::tag::{Block, CELL, Cells, MAX_CELLS, NONE, TAG};
-use crate::fit::Policy;
+use crate::fit::policy::{Policy, fit};
 use crate::meter::Meter;
 use crate::source::Source;
 use crate::strategy::AllocError;
@@ -127,7 +127,7 @@ impl<O: Order, H: Halving, P: Policy> Heap<O, H, P> {
     fn find<M: Meter>(&mut self, len: u32, align: usize, meter: &M) -> Option<Block> {
         if let Some(region) = self.region() {
             meter.touch(self.cells.header(region.start));
-            if lowest(region, len, align, &self.cells).is_some() {
+            if fit(region, len, align, &self.cells).is_some() {
                 return Some(region);
             }
         }
@@ -148,13 +148,13 @@ impl<O: Order, H: Halving, P: Policy> Heap<O, H, P> {
         meter: &M,
     ) -> Option<Block> {
         let lower_half = Block { start: block.start, len: block.len / 2 };
-        let halved = H::CHUNKS_UP && lowest(lower_half, len, align, &self.cells).is_some();
+        let halved = H::CHUNKS_UP && fit(lower_half, len, align, &self.cells).is_some();
         let seamed = self.seamed && !halved;
         let right = if seamed { self.cells.free_above(block.end()) } else { None };
         let left =
             if seamed && right.is_none() { self.cells.free_below(block.start) } else { None };
         let start = if halved || right.is_some() {
-            lowest(block, len, align, &self.cells)?
+            fit(block, len, align, &self.cells)?
         } else {
             self.cells.aligned_down(block.end().checked_sub(len)?, align)?
         };

@@ -8,7 +8,8 @@
 //! blocks in O(log n).
 
 use crate::block::tag::{Block, Cells};
-use crate::fit::{Policy, sealed};
+use crate::fit::policy::{Policy, fit};
+use crate::fit::sealed;
 use crate::meter::Meter;
 use crate::strategy::Fault;
 
@@ -19,13 +20,6 @@ pub struct Traverse;
 /// All blocks from the head on, as far as the tags make sense.
 pub(super) fn chain(cells: &Cells) -> impl Iterator<Item = Block> {
     cells.blocks(cells.end())
-}
-
-/// Where in a block `len` cells at a multiple of `align` bytes start at the lowest, if they fit.
-#[inline]
-pub(super) fn lowest(block: Block, len: u32, align: usize, cells: &Cells) -> Option<u32> {
-    let start = cells.aligned(block.start, align)?;
-    (start.checked_add(len)? <= block.end()).then_some(start)
 }
 
 impl sealed::Sealed for Traverse {}
@@ -53,7 +47,7 @@ impl Policy for Traverse {
             if cells.is_in_use(block.start) || best.is_some_and(|(best, _)| best.len <= block.len) {
                 continue;
             }
-            if let Some(start) = lowest(block, len, align, cells) {
+            if let Some(start) = fit(block, len, align, cells) {
                 best = Some((block, start));
             }
         }

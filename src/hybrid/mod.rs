@@ -63,7 +63,7 @@ pub use self::monitor::Monitor;
 use crate::block::tag::{self, Block, CELL, TAG};
 use crate::meter::{Meter, Part};
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault, Strategy, Tally, Usage, empty_block, relocate};
+use crate::strategy::{AllocError, Fault, Strategy, Tally, Usage, empty_block, move_to_another};
 use crate::walk::{self, Span};
 
 mod sealed {
@@ -337,21 +337,17 @@ unsafe impl<T: Tuning, S: Source, M: Meter> Strategy for Hybrid<T, S, M> {
         Some(NonNull::slice_from_raw_parts(block, new))
     }
 
-    unsafe fn reallocate(
+    unsafe fn relocate(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
         new_size: usize,
     ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: passed on.
-        if let Some(resized) = unsafe { self.resize_in_place(block, layout, new_size) } {
-            return Ok(resized);
-        }
-        // SAFETY: passed on.
         match unsafe { self.resize_downwards(block, layout, new_size) } {
             Some(moved) => Ok(moved),
             // SAFETY: passed on.
-            None => unsafe { relocate(self, block, layout, new_size) },
+            None => unsafe { move_to_another(self, block, layout, new_size) },
         }
     }
 

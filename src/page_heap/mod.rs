@@ -60,7 +60,7 @@ use crate::fit::heap::Heap;
 use crate::meter::{Meter, Part};
 use crate::paged::Config;
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault, Strategy, Usage, empty_block, relocate};
+use crate::strategy::{AllocError, Fault, Strategy, Usage, empty_block, move_to_another};
 use crate::walk::{Span, SpanKind};
 
 /// The heap below the pages.
@@ -329,18 +329,14 @@ unsafe impl<S: Source, M: Meter> Strategy for PageHeap<S, M> {
         Some(NonNull::slice_from_raw_parts(block, len))
     }
 
-    unsafe fn reallocate(
+    unsafe fn relocate(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
         new_size: usize,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise is the one `resize_in_place` asks for.
-        if let Some(resized) = unsafe { self.resize_in_place(block, layout, new_size) } {
-            return Ok(resized);
-        }
         // SAFETY: passed on.
-        match unsafe { relocate(self, block, layout, new_size) } {
+        match unsafe { move_to_another(self, block, layout, new_size) } {
             Err(error) if layout.size() > 0 => self.make_room(block, layout, new_size).ok_or(error),
             moved => moved,
         }

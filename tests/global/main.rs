@@ -10,12 +10,14 @@ mod layouts;
 mod limits;
 mod memory;
 mod misuse;
+mod random;
 mod statistics;
 mod threads;
 
 use std::process::Command;
 
 use pagewise::global::Pagewise;
+use random::Random;
 
 #[global_allocator]
 static ALLOCATOR: Pagewise = Pagewise::new();
@@ -59,17 +61,7 @@ impl Marked {
     }
 }
 
-/// Random numbers (Marsaglia 2003), the same in every run.
-struct Random(u64);
-
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (((self.0 >> 32) * bound as u64) >> 32) as usize
-    }
-
     /// A size as programs ask for: mostly small, now and then large.
     fn size(&mut self) -> usize {
         match self.below(1000) {

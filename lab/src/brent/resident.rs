@@ -124,30 +124,10 @@ impl Drop for Resident {
     }
 }
 
-/// Page faults of this thread so far.
-pub(crate) fn faults() -> u64 {
-    let usage = {
-        // SAFETY: every bit pattern is an `rusage`; the call fills it.
-        unsafe {
-            let mut usage: libc::rusage = std::mem::zeroed();
-            libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
-            usage
-        }
-    };
-    (usage.ru_minflt + usage.ru_majflt) as u64
-}
-
-/// CPU time of this thread so far, seconds.
-pub(crate) fn cpu_seconds() -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call fills the struct.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::charged::Faults;
 
     #[test]
     fn what_is_beyond_the_working_set_faults_again() {
@@ -162,11 +142,11 @@ mod tests {
             touch(&resident, index);
             resident.evict().unwrap();
         }
-        let before = faults();
+        let before = Faults::of_thread().count();
         (20..30).for_each(|index| touch(&resident, index));
-        let kept = faults() - before;
+        let kept = Faults::of_thread().count() - before;
         (0..20).for_each(|index| touch(&resident, index));
-        let evicted = faults() - before - kept;
+        let evicted = Faults::of_thread().count() - before - kept;
         assert!(kept < 10 && evicted >= 20, "{kept} and {evicted} faults");
     }
 }

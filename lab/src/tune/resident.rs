@@ -15,6 +15,7 @@ use std::ptr::NonNull;
 use anyhow::Context;
 
 use super::alone::Memory;
+use crate::charged::Faults;
 use crate::touched::os_page_size;
 use crate::workload::Target;
 
@@ -61,7 +62,7 @@ impl<'t, T: Target + ?Sized> Watched<'t, T> {
     /// If the system does not tell.
     pub(super) fn finish(mut self) -> anyhow::Result<Memory> {
         self.ask();
-        let faults = minor_faults();
+        let faults = Faults::of_process().minor;
         if let Some(error) = self.failed {
             return Err(error);
         }
@@ -78,7 +79,7 @@ impl<'t, T: Target + ?Sized> Watched<'t, T> {
             // The first question touches what asking needs.
             self.ask();
             self.ask();
-            self.before = Some(Memory { resident: self.peak, faults: minor_faults() });
+            self.before = Some(Memory { resident: self.peak, faults: Faults::of_process().minor });
         }
     }
 
@@ -156,15 +157,4 @@ fn anonymous() -> anyhow::Result<u64> {
         line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
     Ok(kibibytes.with_context(|| format!("what is resident is not known: {FILE} is unreadable"))?
         << 10)
-}
-
-/// Minor page faults of this process so far.
-fn minor_faults() -> u64 {
-    // SAFETY: all-zero bits are a valid value, and the call writes it.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
-        usage
-    };
-    u64::try_from(usage.ru_minflt).unwrap_or(0)
 }

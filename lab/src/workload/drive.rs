@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::target::Target;
 use super::{Kind, Op};
+use crate::charged::processor_time;
 
 /// Watches a replay, and uses the blocks as a program would. Hooks left out compile to nothing.
 pub(crate) trait Observer<T: ?Sized> {
@@ -188,15 +189,6 @@ impl Table {
     pub(super) fn outcome(&self) -> Outcome {
         Outcome { elapsed: self.elapsed }
     }
-}
-
-/// Processor time of this thread. Unlike the clock on the wall it does not go on while the system
-/// runs something else on this processor.
-fn processor_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes to `time`; this clock exists wherever the lab builds.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Why a step was the last.

@@ -7,26 +7,21 @@
 //! ```
 //! It needs the component `rust-src`, so that `std` is instrumented, too. A race ends it with 66.
 
+#[path = "../../global/random.rs"]
+mod random;
+
 use std::sync::Mutex;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use pagewise::global::Pagewise;
+use random::Random;
 
 #[global_allocator]
 static ALLOCATOR: Pagewise = Pagewise::new();
 
-/// Random numbers (Marsaglia 2003).
-struct Random(u64);
-
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (((self.0 >> 32) * bound as u64) >> 32) as usize
-    }
-
+    /// A block whose bytes tell its length, mostly small.
     fn block(&mut self) -> Vec<u8> {
         let size = match self.below(400) {
             0 => self.below(2 << 20),

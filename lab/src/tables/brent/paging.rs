@@ -15,7 +15,8 @@ use rayon::prelude::*;
 use super::mixed::{CAPACITY, UNIT, config, yktvmv};
 use super::{Made, Options};
 use crate::brent::mixed::{self, Efficiency, Watch};
-use crate::brent::resident::{self, Resident};
+use crate::brent::resident::Resident;
+use crate::charged::{Faults, processor_time};
 use crate::generate::{Distribution, Process};
 use crate::paging::Lru;
 use crate::progress::Progress;
@@ -149,7 +150,7 @@ impl Watch for Real<'_> {
 
     fn second(&mut self, usage: &Usage) {
         if self.seconds.sample(usage) {
-            self.faults_before = resident::faults();
+            self.faults_before = Faults::of_thread().count();
         }
     }
 }
@@ -206,9 +207,9 @@ impl Load {
     fn time(&self, row: &Row, options: Options) -> anyhow::Result<f64> {
         let config = config(&self.distribution, PAGE, row.ffcrossover, options.seed);
         let mut strategy = over(row.strategy, config, UNIT, Reserved::new(CAPACITY), ())?;
-        let before = resident::cpu_seconds();
+        let before = processor_time();
         mixed::run(self.events.iter().copied(), 1, &mut *strategy, &mut Timed)?;
-        Ok((resident::cpu_seconds() - before) * 1000.0 / self.seconds)
+        Ok((processor_time() - before).as_secs_f64() * 1000.0 / self.seconds)
     }
 
     /// Real faults per second. All sizes are scaled from the paper's page to the system's.
@@ -232,7 +233,7 @@ impl Load {
         if let Some(error) = watch.refused {
             return Err(error.into());
         }
-        Ok((resident::faults() - watch.faults_before) as f64 / self.counted())
+        Ok((Faults::of_thread().count() - watch.faults_before) as f64 / self.counted())
     }
 }
 

@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::affinity::Pinned;
-use crate::brent::resident::cpu_seconds;
+use crate::charged::processor_time;
 
 /// The largest request, bytes.
 const LARGEST: usize = 1024;
@@ -181,9 +181,9 @@ pub(super) fn perform(
 }
 
 fn alone<'s>(mut heap: Performance<'s>, phase: &[Request]) -> (f64, Performance<'s>) {
-    let start = cpu_seconds();
+    let start = processor_time();
     while heap.step(phase) {}
-    (cpu_seconds() - start, heap)
+    ((processor_time() - start).as_secs_f64(), heap)
 }
 
 fn shared<'s>(heap: Performance<'s>, phase: &[Request], threads: usize) -> (f64, Performance<'s>) {
@@ -192,10 +192,10 @@ fn shared<'s>(heap: Performance<'s>, phase: &[Request], threads: usize) -> (f64,
     let perform = |place| {
         let _pinned = Pinned::to_cpu(place);
         ready.wait();
-        let start = cpu_seconds();
+        let start = processor_time();
         // Locked for each request anew.
         while heap.lock().unwrap_or_else(PoisonError::into_inner).step(phase) {}
-        cpu_seconds() - start
+        (processor_time() - start).as_secs_f64()
     };
     let seconds = std::thread::scope(|scope| {
         let threads: Vec<_> =

@@ -1,0 +1,14 @@
+//! Random numbers that cost next to nothing and allocate nothing (Marsaglia 2003, *Xorshift RNGs*).
+
+/// A generator, from a seed other than 0.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    /// A number below `bound`.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (((self.0 >> 32) * bound as u64) >> 32) as usize
+    }
+}
