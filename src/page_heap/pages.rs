@@ -102,12 +102,11 @@ impl<S: Source, M: Meter> Pages<S, M> {
         self.map.get(address.addr().get())
     }
 
-    /// The least class that holds a layout of some size but 0, if its blocks, or some of them, are
-    /// aligned as asked.
+    /// The least class that holds a layout, if its blocks, or some of them, are aligned as asked.
     #[inline(always)]
     pub(super) fn class_for(&self, layout: Layout) -> Option<u32> {
         let class = self.classes.of_size(layout.size())?;
-        (layout.align() <= self.page_size && layout.size() > 0).then_some(class)
+        (layout.align() <= self.page_size).then_some(class)
     }
 
     /// Takes a block of a class, aligned to `align`, with a new window if need be, and says how

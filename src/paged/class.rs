@@ -140,14 +140,16 @@ impl Classes {
         if layout.align() <= unit { Some(class) } else { self.over_aligned(class, layout.align()) }
     }
 
-    /// The least class whose blocks hold this many bytes, if pages serve them. O(1).
+    /// The least class whose blocks hold this many bytes, if pages serve them; none holds 0 bytes,
+    /// and before `open` there is none. O(1).
     #[inline(always)]
     pub(crate) fn of_size(&self, size: usize) -> Option<u32> {
-        if size > self.largest {
+        if size.wrapping_sub(1) >= self.largest {
             return None;
         }
         let units = (size + ((1 << self.unit_shift) - 1)) >> self.unit_shift;
-        // SAFETY: `open` wrote an entry for every multiple of the unit up to `largest` rounded up.
+        // SAFETY: there are classes, so `open` wrote an entry for every multiple of the unit up to
+        // `largest` rounded up.
         Some(u32::from(unsafe { *self.map.add(units).as_ref() }))
     }
 
@@ -172,7 +174,10 @@ mod tests {
                 let config = Config { unit, sizemap, ..Config::with_page_size(page_size) };
                 let mut classes = Classes::new();
                 let mut source = Reserved::new(1 << 24);
+                let nothing = Layout::from_size_align(0, 1).unwrap();
+                assert_eq!(classes.of(nothing), None);
                 classes.open(&config, 4, &mut source).unwrap();
+                assert_eq!(classes.of(nothing), None);
                 for size in 1..=config.ffcrossover {
                     let layout = Layout::from_size_align(size, 1).unwrap();
                     let Some(class) = classes.of(layout) else {

@@ -80,6 +80,24 @@ macro_rules! strategies {
             }
 
             #[test]
+            fn serves_nothing_before_anything_else() {
+                use harness::Request::{Allocate, Free, Resize};
+                for (config, align) in CONFIGS.into_iter().flat_map(|c| [1, 1024].map(|a| (c, a))) {
+                    let mut memory = harness::Memory::new(REGION);
+                    // SAFETY: the strategy is dropped before the memory.
+                    let mut strategy = make(config, unsafe { memory.region() });
+                    let requests = [
+                        Allocate { size: 0, align },
+                        Free { which: 0 },
+                        Allocate { size: 0, align },
+                        Resize { which: 0, size: 100 },
+                        Resize { which: 0, size: 0 },
+                    ];
+                    harness::drive(&mut strategy, harness::Bookkeeping::$bookkeeping, &requests);
+                }
+            }
+
+            #[test]
             fn survives_exhaustion() {
                 for config in CONFIGS {
                     for size in [12, 100, 700, 20_000] {
