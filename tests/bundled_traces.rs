@@ -9,6 +9,9 @@ use pagewise::paged::Config;
 use pagewise::trace::{self, Event};
 use pagewise::{Strategy, catalogue};
 
+/// Address space, of which little is used: 64 GiB, or what of it 32 bits address.
+const CAPACITY: usize = 1 << if usize::BITS == 32 { 30 } else { 36 };
+
 fn traces() -> Vec<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("traces");
     let files = std::fs::read_dir(folder).expect("the repository has traces");
@@ -76,7 +79,7 @@ fn pages_serve_a_pair_with_fewer_than_seven_items_visited() {
             let meter = Counter::new();
             let entry = catalogue::find(name).expect("a strategy of the catalogue");
             let mut strategy =
-                entry.build_metered(Config::new(), 1 << 36, &meter).expect("a valid configuration");
+                entry.build_metered(Config::new(), CAPACITY, &meter).expect("a valid configuration");
             replay(&path, &mut *strategy, |_| ());
             let pairs = meter.paged_operations() as f64 / 2.0;
             let items = meter.paged_items() as f64 / pairs;
@@ -90,7 +93,7 @@ fn pages_serve_a_pair_with_fewer_than_seven_items_visited() {
 fn every_heap_adds_up_and_keeps_its_bookkeeping_apart() {
     for path in traces() {
         for entry in catalogue::all().filter(|entry| !entry.linear) {
-            let mut strategy = entry.build(Config::new(), 1 << 36).expect("a valid configuration");
+            let mut strategy = entry.build(Config::new(), CAPACITY).expect("a valid configuration");
             replay(&path, &mut *strategy, |strategy| {
                 pagewise::walk::check(strategy).expect("the walk agrees with usage");
                 if !entry.in_band {

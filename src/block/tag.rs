@@ -162,9 +162,10 @@ impl Cells {
         self.end
     }
 
-    /// Address of a block's contents.
+    /// Address of a block's contents. An audit asks this of a link that may be anything: on 32 bits
+    /// its cell may lie beyond all addresses.
     pub(crate) fn contents(&self, start: u32) -> *mut u8 {
-        self.origin.wrapping_add(start as usize * CELL)
+        self.origin.wrapping_add((start as usize).wrapping_mul(CELL))
     }
 
     /// The cell that starts at this address, if one does that a block could start at.
