@@ -10,6 +10,8 @@ mod layouts;
 mod limits;
 mod memory;
 mod misuse;
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+mod pages;
 mod random;
 mod statistics;
 mod threads;
@@ -41,9 +43,10 @@ fn run_prepared(test: &str, prepare: impl FnOnce(&mut Command)) {
 
 /// Bytes of this process that are resident now.
 fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/statm").expect("there is a /proc");
-    let pages: usize = status.split(' ').nth(1).expect("a second field").parse().expect("a number");
-    pages * 4096
+    let status = std::fs::read_to_string("/proc/self/status").expect("there is a /proc");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its line");
+    let kib: usize = line.trim_end_matches("kB").trim().parse().expect("a number");
+    kib << 10
 }
 
 /// A block whose bytes can be told from those of other blocks.
