@@ -78,8 +78,9 @@ fn pages_serve_a_pair_with_fewer_than_seven_items_visited() {
         for name in ["MOST-FREE", "LEAST-FREE", "MRU"] {
             let meter = Counter::new();
             let entry = catalogue::find(name).expect("a strategy of the catalogue");
-            let mut strategy =
-                entry.build_metered(Config::new(), CAPACITY, &meter).expect("a valid configuration");
+            let mut strategy = entry
+                .build_metered(Config::new(), CAPACITY, &meter)
+                .expect("a valid configuration");
             replay(&path, &mut *strategy, |_| ());
             let pairs = meter.paged_operations() as f64 / 2.0;
             let items = meter.paged_items() as f64 / pairs;

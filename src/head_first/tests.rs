@@ -296,7 +296,14 @@ fn hostile_pointers_are_refused_in_every_composition() {
         let before = (heap.usage(), chain(&heap));
         let low = *kept.iter().min().unwrap();
         let near = low - 5_000..low + 5_000;
-        let far = [1, 16, usize::MAX, usize::MAX - 15, 1 << (usize::BITS - 1), low ^ 1 << (usize::BITS - 2)];
+        let far = [
+            1,
+            16,
+            usize::MAX,
+            usize::MAX - 15,
+            1 << (usize::BITS - 1),
+            low ^ 1 << (usize::BITS - 2),
+        ];
         for address in near.chain(far).filter(|address| !kept.contains(address)) {
             let wrong = NonNull::new(core::ptr::without_provenance_mut(address)).unwrap();
             for size in [1, 200, 208, isize::MAX as usize] {
