@@ -4,23 +4,13 @@ use super::Entry;
 use crate::catalogue::{
     FirstFit, LeastFree, MostFree, Mru, NoFree, Queue, Quick, Random, RandomB, Stack,
 };
-use crate::source::Reserved;
 
 /// A row for a paged strategy.
 macro_rules! paged {
-    ($name:literal, $source:literal, $strategy:ident, $about:literal) => {
-        Entry {
-            name: $name,
-            source: $source,
-            about: $about,
-            linear: false,
-            in_band: false,
-            compared: true,
-            plain: |config, capacity| Box::new($strategy::new(config, Reserved::new(capacity), ())),
-            metered: |config, capacity, meter| {
-                Box::new($strategy::new(config, Reserved::new(capacity), meter))
-            },
-        }
+    ($name:literal, $paper:literal, $strategy:ident, $about:literal) => {
+        entry!($name, $paper, |config, source, meter| $strategy::new(config, source, meter), $about)
+            .apart()
+            .compared()
     };
 }
 
@@ -30,22 +20,17 @@ pub(super) const ENTRIES: &[Entry] = &[
     paged!("RANDOM", "Brent §2.3", Random, "any free block of the size class, at random"),
     paged!("NOFREE", "Brent §2.4", NoFree, "freed blocks are never used again"),
     paged!("QUICK", "Brent §2.5", Quick, "a page is used again once all its blocks are free"),
-    Entry {
-        name: "FIRST-FIT",
-        source: "Brent §2.6, his [5]",
-        about: "each block at the lowest possible address, found through segments",
-        linear: false,
-        in_band: false,
-        compared: true,
-        plain: |config, capacity| {
+    entry!(
+        "FIRST-FIT",
+        "Brent §2.6, his [5]",
+        |config, source, meter| {
             let growth = config.page_size.max(64 * config.unit);
-            Box::new(FirstFit::new(config.unit, growth, Reserved::new(capacity), ()))
+            FirstFit::new(config.unit, growth, source, meter)
         },
-        metered: |config, capacity, meter| {
-            let growth = config.page_size.max(64 * config.unit);
-            Box::new(FirstFit::new(config.unit, growth, Reserved::new(capacity), meter))
-        },
-    },
+        "each block at the lowest possible address, found through segments"
+    )
+    .apart()
+    .compared(),
     paged!(
         "RANDOM(B)",
         "Brent §2.8",

@@ -2,17 +2,11 @@
 
 use super::Entry;
 use crate::catalogue::PageHeap;
-use crate::source::Reserved;
 
-pub(super) const ENTRIES: &[Entry] = &[Entry {
-    name: "PAGEWISE",
-    source: "Brent §2.10, §4; Hasan & Chang §3.1, §3.9",
-    about: "lazy LEAST-FREE for small blocks; pages and larger blocks from one good fit",
-    linear: false,
-    in_band: true,
-    compared: true,
-    plain: |config, capacity| Box::new(PageHeap::new(config, Reserved::new(capacity), ())),
-    metered: |config, capacity, meter| {
-        Box::new(PageHeap::new(config, Reserved::new(capacity), meter))
-    },
-}];
+pub(super) const ENTRIES: &[Entry] = &[entry!(
+    "PAGEWISE",
+    "Brent §2.10, §4; Hasan & Chang §3.1, §3.9",
+    |config, source, meter| PageHeap::new(config, source, meter),
+    "lazy LEAST-FREE for small blocks; pages and larger blocks from one good fit"
+)
+.compared()];

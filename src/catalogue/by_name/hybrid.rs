@@ -2,26 +2,15 @@
 
 use super::Entry;
 use crate::catalogue::{HcGen, HcMem, HcPerf, Kingsley};
-use crate::source::Reserved;
 
 /// Kingsley's page, bytes: the system's, as in 4.2BSD.
 const KINGSLEY_PAGE: usize = 4096;
 
 /// A row for the hybrid with one of the paper's settings.
 macro_rules! hybrid {
-    ($name:literal, $source:literal, $strategy:ident, $about:literal) => {
-        Entry {
-            name: $name,
-            source: $source,
-            about: $about,
-            linear: false,
-            in_band: true,
-            compared: true,
-            plain: |_, capacity| Box::new($strategy::constant(Reserved::new(capacity), ())),
-            metered: |_, capacity, meter| {
-                Box::new($strategy::constant(Reserved::new(capacity), meter))
-            },
-        }
+    ($name:literal, $paper:literal, $strategy:ident, $about:literal) => {
+        entry!($name, $paper, |_, source, meter| $strategy::constant(source, meter), $about)
+            .compared()
     };
 }
 
@@ -34,16 +23,11 @@ pub(super) const ENTRIES: &[Entry] = &[
     ),
     hybrid!("HCMEM", "Hasan & Chang §5.2", HcMem, "as HCGEN, tuned for least memory"),
     hybrid!("HCPERF", "Hasan & Chang §5.2", HcPerf, "as HCGEN, tuned for most speed"),
-    Entry {
-        name: "KINGSLEY",
-        source: "4.2BSD; Hasan & Chang §4.2",
-        about: "powers of two, a stack of free blocks for each, never split nor joined",
-        linear: false,
-        in_band: true,
-        compared: true,
-        plain: |_, capacity| Box::new(Kingsley::new(KINGSLEY_PAGE, Reserved::new(capacity), ())),
-        metered: |_, capacity, meter| {
-            Box::new(Kingsley::new(KINGSLEY_PAGE, Reserved::new(capacity), meter))
-        },
-    },
+    entry!(
+        "KINGSLEY",
+        "4.2BSD; Hasan & Chang §4.2",
+        |_, source, meter| Kingsley::new(KINGSLEY_PAGE, source, meter),
+        "powers of two, a stack of free blocks for each, never split nor joined"
+    )
+    .compared(),
 ];

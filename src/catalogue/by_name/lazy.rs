@@ -4,80 +4,63 @@
 use super::Entry;
 use crate::catalogue::{LazyBestFit, LazyFirstFit, LazyWorstFit};
 use crate::fit::{Apart, Bounded, Collected, Immediate, Joining, NoArea, Releasing};
-use crate::source::Reserved;
 
 /// An area small enough for LFL to fragment as F does.
 type Bounded256 = Bounded<Releasing, 256>;
 
 /// A row for a fit, lazy or not.
 macro_rules! lazy {
-    ($name:literal, $source:literal, $strategy:ident<$area:ident, $reclaim:ident>, $about:literal) => {
-        Entry {
-            name: $name,
-            source: $source,
-            about: $about,
-            linear: false,
-            in_band: true,
-            compared: false,
-            plain: |config, capacity| {
-                let source = Reserved::new(capacity);
-                Box::new($strategy::<$area, _, _, $reclaim>::new(config.page_size, source, ()))
-            },
-            metered: |config, capacity, meter| {
-                let source = Reserved::new(capacity);
-                Box::new($strategy::<$area, _, _, $reclaim>::new(config.page_size, source, meter))
-            },
-        }
+    ($name:literal, $paper:literal, $fit:ident<$area:ident, $reclaim:ident>, $about:literal) => {
+        entry!(
+            $name,
+            $paper,
+            |config, source, meter| $fit::<$area, _, _, $reclaim>::new(
+                config.page_size,
+                source,
+                meter
+            ),
+            $about
+        )
     };
 }
 
 pub(super) const ENTRIES: &[Entry] = &[
-    Entry {
-        linear: true,
-        ..lazy!(
+    lazy!(
             "F",
             "Chung & Moon Table 1",
             LazyFirstFit<NoArea, Immediate>,
             "conventional segregated FIFO first fit: SEGREGATED-FIT"
-        )
-    },
-    Entry {
-        linear: true,
-        ..lazy!(
+    )
+    .linear(),
+    lazy!(
             "LF",
             "Chung & Moon Table 1",
             LazyFirstFit<Apart, Immediate>,
             "lazy first fit: bumps in a free-space area, whose next is found by first fit"
-        )
-    },
-    Entry {
-        linear: true,
-        ..lazy!(
+    )
+    .linear(),
+    lazy!(
             "LFB",
             "Chung & Moon Table 1",
             LazyFirstFit<Joining, Immediate>,
             "lazy first fit; blocks freed beside the area are joined with it"
-        )
-    },
-    Entry {
-        linear: true,
-        compared: true,
-        ..lazy!(
+    )
+    .linear(),
+    lazy!(
             "LFL",
             "Chung & Moon Table 1",
             LazyFirstFit<Releasing, Immediate>,
             "lazy first fit; a block freed beside the area is joined with it, and both are free"
-        )
-    },
-    Entry {
-        linear: true,
-        ..lazy!(
+    )
+    .linear()
+    .compared(),
+    lazy!(
             "LFL (BOUNDED)",
             "ours, after Chung & Moon",
             LazyFirstFit<Bounded256, Immediate>,
             "LFL; the area is 256 bytes of a free block, so that large ones stay whole"
-        )
-    },
+    )
+    .linear(),
     lazy!(
         "W",
         "Chung & Moon Table 1",
@@ -126,24 +109,20 @@ pub(super) const ENTRIES: &[Entry] = &[
         LazyBestFit<Releasing, Immediate>,
         "lazy best fit; a block freed beside the area is joined with it, and both are free"
     ),
-    Entry {
-        linear: true,
-        ..lazy!(
+    lazy!(
             "F (GC)",
             "Chung & Moon §4.2",
             LazyFirstFit<NoArea, Collected>,
             "first fit; frees wait until an allocation fails"
-        )
-    },
-    Entry {
-        linear: true,
-        ..lazy!(
+    )
+    .linear(),
+    lazy!(
             "LF (GC)",
             "Chung & Moon §4.2",
             LazyFirstFit<Apart, Collected>,
             "lazy first fit; frees wait until an allocation fails"
-        )
-    },
+    )
+    .linear(),
     lazy!(
         "W (GC)",
         "Chung & Moon §4.2",

@@ -4,6 +4,46 @@
 //! how to build it. Whatever goes over "every strategy" (the comparison, the tests over the
 //! bundled traces, the fuzzers) goes over [`all`], so a row is all it takes to join.
 
+/// A row: name, source in the literature, how the strategy is built, and what it does. It is linear,
+/// compared, or has its headers apart only if that is said.
+macro_rules! entry {
+    (
+        $name:literal,
+        $paper:literal,
+        |$config:pat_param, $source:ident, $meter:ident| $strategy:expr,
+        $about:literal
+    ) => {
+        $crate::catalogue::Entry {
+            name: $name,
+            source: $paper,
+            about: $about,
+            linear: false,
+            in_band: true,
+            compared: false,
+            plain: |$config, capacity| {
+                let ($source, $meter) = ($crate::source::Reserved::new(capacity), ());
+                Box::new($strategy)
+            },
+            metered: |$config, capacity, $meter| {
+                let $source = $crate::source::Reserved::new(capacity);
+                Box::new($strategy)
+            },
+        }
+    };
+}
+
+/// A row for a strategy whose heap grows by the page.
+macro_rules! growing {
+    ($name:literal, $paper:literal, $strategy:ident, $about:literal) => {
+        entry!(
+            $name,
+            $paper,
+            |config, source, meter| $strategy::new(config.page_size, source, meter),
+            $about
+        )
+    };
+}
+
 mod brent;
 mod default;
 mod fit;
@@ -37,6 +77,18 @@ pub struct Entry {
 }
 
 impl Entry {
+    const fn linear(self) -> Self {
+        Self { linear: true, ..self }
+    }
+
+    const fn compared(self) -> Self {
+        Self { compared: true, ..self }
+    }
+
+    const fn apart(self) -> Self {
+        Self { in_band: false, ..self }
+    }
+
     /// The strategy with these parameters, over at most `capacity` bytes of address space,
     /// bookkeeping included. Memory is reserved at the first allocation.
     ///

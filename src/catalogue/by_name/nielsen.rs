@@ -2,27 +2,11 @@
 
 use super::Entry;
 use crate::nielsen::algorithms::*;
-use crate::source::Reserved;
 
 /// A row for one of them. They search lists as published.
 macro_rules! nielsen {
     ($name:literal, $algorithm:ident, $about:literal) => {
-        Entry {
-            name: $name,
-            source: "Nielsen Table III",
-            about: $about,
-            linear: true,
-            in_band: true,
-            compared: false,
-            plain: |config, capacity| {
-                let growth = config.page_size;
-                Box::new($algorithm::new(growth, Reserved::new(capacity), ()))
-            },
-            metered: |config, capacity, meter| {
-                let growth = config.page_size;
-                Box::new($algorithm::new(growth, Reserved::new(capacity), meter))
-            },
-        }
+        growing!($name, "Nielsen Table III", $algorithm, $about).linear()
     };
 }
 
