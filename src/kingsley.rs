@@ -46,15 +46,13 @@ const CLASSES: usize = MAX_CELLS.ilog2() as usize;
 /// ```
 ///
 /// Invariants:
-/// - blocks tile the cells from 1 to `end`, each of 2^k cells;
+/// - blocks tile the cells from 1 on, each of 2^k cells;
 /// - the list of class k has the blocks of 2^k cells that are not in use, each once;
 /// - PREV_IN_USE, which tells nothing here, is missing iff a block's contents do not start where
 ///   it does; then its first link, which is not in use either, is the cell where they start.
 #[derive(Debug)]
 pub struct Kingsley<S, M = ()> {
     cells: Cells,
-    /// Where the blocks end, and the memory that is not cut starts.
-    end: u32,
     /// Cells of a page.
     page: u32,
     heads: [u32; CLASSES],
@@ -96,7 +94,6 @@ impl<S: Source, M: Meter> Kingsley<S, M> {
         assert!(page.is_power_of_two() && page >= CELL && page <= 1 << 30);
         Self {
             cells: Cells::new(),
-            end: 0,
             page: (page / CELL) as u32,
             heads: [NONE; CLASSES],
             source,
@@ -136,16 +133,11 @@ impl<S: Source, M: Meter> Kingsley<S, M> {
 
     /// Takes so many cells from the source; returns where they start.
     fn append(&mut self, len: u32) -> Result<u32, AllocError> {
-        let start = self.end.max(1);
-        let end = start.checked_add(len).filter(|&end| end <= MAX_CELLS);
-        let end = end.ok_or(AllocError::Exhausted)?;
-        let bytes = (end - self.end) as usize * CELL;
-        let memory = self.source.extend(bytes, CELL)?;
-        let origin = if self.end == 0 { memory.as_ptr() } else { self.cells.origin() };
-        // SAFETY: the source's extent is the heap's alone, and grows where it ended.
-        unsafe { self.cells.extend(origin, end) };
+        let start = self.cells.end().max(1);
+        let end = start.checked_add(len).ok_or(AllocError::Exhausted)?;
+        // SAFETY: the source's extent is the heap's alone.
+        unsafe { self.cells.append(end, &mut self.source)? };
         self.cells.put_end(true);
-        self.end = end;
         Ok(start)
     }
 
@@ -176,7 +168,7 @@ impl<S: Source, M: Meter> Kingsley<S, M> {
 
     /// Every block in address order, as far as the tags make sense.
     fn blocks(&self) -> impl Iterator<Item = Block> {
-        self.cells.blocks(self.end).take_while(|block| block.len.is_power_of_two())
+        self.cells.blocks(self.cells.end()).take_while(|block| block.len.is_power_of_two())
     }
 }
 
@@ -261,7 +253,7 @@ unsafe impl<S: Source, M: Meter> Strategy for Kingsley<S, M> {
     }
 
     fn walk(&self, visit: &mut dyn FnMut(Span)) {
-        if self.end > 0 {
+        if self.cells.end() > 0 {
             let start = self.cells.origin().addr();
             visit(Span { start, len: CELL - TAG, kind: SpanKind::Slack });
         }
@@ -272,8 +264,8 @@ unsafe impl<S: Source, M: Meter> Strategy for Kingsley<S, M> {
             visit(Span { start: start - TAG, len: TAG, kind: SpanKind::Header });
             visit(Span { start, len: block.len as usize * CELL - TAG, kind });
         }
-        if self.end > 0 {
-            let end = self.cells.contents(self.end).addr();
+        if self.cells.end() > 0 {
+            let end = self.cells.contents(self.cells.end()).addr();
             visit(Span { start: end - TAG, len: TAG, kind: SpanKind::Header });
         }
         walk::dedicated(&self.source, visit);
@@ -281,7 +273,7 @@ unsafe impl<S: Source, M: Meter> Strategy for Kingsley<S, M> {
 
     fn audit(&self) -> Result<(), Fault> {
         let mut free = [0_u32; CLASSES];
-        let mut end = self.end.min(1);
+        let mut end = self.cells.end().min(1);
         for block in self.blocks() {
             if !self.cells.is_in_use(block.start) {
                 free[block.len.trailing_zeros() as usize] += 1;
@@ -289,14 +281,14 @@ unsafe impl<S: Source, M: Meter> Strategy for Kingsley<S, M> {
             end = block.end();
         }
         let origin = self.cells.origin().addr();
-        Fault::unless(end == self.end, "blocks of powers of two tile the heap", origin)?;
+        Fault::unless(end == self.cells.end(), "blocks of powers of two tile the heap", origin)?;
         for (class, (&head, &count)) in self.heads.iter().zip(&free).enumerate() {
             let (mut node, mut members) = (head, 0);
             while node != NONE {
                 let at = self.cells.contents(node).addr();
                 members += 1;
                 Fault::unless(members <= count, "a list has each block of its class once", at)?;
-                Fault::unless(node < self.end, "a link leads to a block", at)?;
+                Fault::unless(node < self.cells.end(), "a link leads to a block", at)?;
                 let belongs = self.cells.block(node).len == 1 << class;
                 let free = belongs && !self.cells.is_in_use(node);
                 Fault::unless(free, "a list has free blocks of its class", at)?;

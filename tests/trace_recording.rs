@@ -2,15 +2,17 @@
 //! scenario to play, and examines the logs it leaves.
 #![cfg(all(feature = "trace", target_os = "linux"))]
 
+#[path = "harness/storm.rs"]
+mod storm;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
-use std::sync::mpsc;
-use std::thread;
 
 use pagewise::trace::raw::{self, Converter, DIRECTORY, Dropped, LogOrigin, Record};
 use pagewise::trace::{Event, Ledger, Recording};
+use storm::{ROUNDS, THREADS, storm};
 
 #[global_allocator]
 static ALLOCATOR: Recording<System> = Recording::new(System);
@@ -131,33 +133,6 @@ fn every_call_is_recorded() {
     assert_eq!(seen, [(0, 64), (1, 0), freed, (2, 1), freed, (3, 1), freed]);
 }
 
-const THREADS: usize = 8;
-const ROUNDS: usize = 4000;
-
-/// Threads that reallocate blocks and pass them on, so that most are freed by others and their
-/// addresses reused at once.
-fn storm() {
-    thread::scope(|scope| {
-        let (senders, receivers): (Vec<_>, Vec<_>) =
-            (0..THREADS).map(|_| mpsc::channel::<Vec<u8>>()).unzip();
-        for (number, receiver) in receivers.into_iter().enumerate() {
-            let next = senders[(number + 1) % THREADS].clone();
-            scope.spawn(move || {
-                for round in 0..ROUNDS {
-                    let mut block = vec![number as u8; 8 + round % 64];
-                    block.reserve_exact(64 + (round * 37) % 2000);
-                    if round % 3 == 0 {
-                        block.shrink_to_fit();
-                    }
-                    // A thread that ended has dropped its receiver; the block comes back.
-                    drop(next.send(block));
-                    drop(receiver.try_recv());
-                }
-            });
-        }
-    });
-}
-
 #[test]
 fn threads_are_told_apart_and_their_order_is_kept() {
     let logs = play("storm");
@@ -165,9 +140,9 @@ fn threads_are_told_apart_and_their_order_is_kept() {
     let log = &logs[0];
     // A free after the reuse of its address would show as a missing free and an unknown one.
     assert!(log.dropped.is_nothing() && log.holes == 0, "{:?}", log.dropped);
-    assert!(log.threads as usize > THREADS, "{} threads", log.threads);
+    assert!(log.threads > THREADS, "{} threads", log.threads);
     let reallocations = log.count(|event| matches!(event, Event::Reallocate { .. }));
-    assert!(reallocations >= THREADS * ROUNDS, "{reallocations}");
+    assert!(reallocations >= THREADS as usize * ROUNDS, "{reallocations}");
 }
 
 /// A child that frees what its parent allocated, allocates, and has a child of its own.

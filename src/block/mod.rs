@@ -1,5 +1,8 @@
 //! The mechanisms strategies are made of.
 
+mod append;
+#[cfg(test)]
+pub(crate) mod attack;
 mod audit;
 pub(crate) mod bits;
 pub(crate) mod pools;

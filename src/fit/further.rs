@@ -5,7 +5,7 @@ use super::area::Area;
 use super::heap::Heap;
 use super::policy::{Policy, fit};
 use super::reclaim::Reclaim;
-use crate::block::tag::{Block, CELL, MAX_CELLS};
+use crate::block::tag::Block;
 use crate::meter::Meter;
 use crate::source::Source;
 use crate::strategy::AllocError;
@@ -81,16 +81,9 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
     /// Takes memory from the source so that the heap ends at `end`.
     fn append<S: Source>(&mut self, end: u32, source: &mut S) -> Result<(), AllocError> {
         let old = self.cells.end();
-        if end > MAX_CELLS {
-            return Err(AllocError::Exhausted);
-        }
-        // 2³⁰ cells are more than 32 bits address.
-        let bytes = ((end - old) as usize).checked_mul(CELL).ok_or(AllocError::Exhausted)?;
-        let memory = source.extend(bytes, CELL)?;
-        let origin = if old == 0 { memory.as_ptr() } else { self.cells.origin() };
         let wilderness = (old > 0).then(|| self.wilderness()).flatten();
-        // SAFETY: the source's extent is the heap's alone, and grows where it ended.
-        unsafe { self.cells.extend(origin, end) };
+        // SAFETY: the source's extent is the heap's alone.
+        unsafe { self.cells.append(end, source)? };
         if old == 0 {
             self.cells.put_end(true);
             return Ok(());

@@ -199,24 +199,20 @@ impl Heap {
         if wanted <= self.cells.end() {
             return Ok(());
         }
-        let missing = wanted - self.cells.end();
-        let rounded = missing.checked_next_multiple_of(context.config.growth_cells());
-        rounded
-            .and_then(|cells| self.append(cells, context.source).ok())
-            .map_or_else(|| self.append(missing, context.source), Ok)?;
+        let end = self.cells.end();
+        let missing = (wanted - end).checked_next_multiple_of(context.config.growth_cells());
+        missing
+            .and_then(|cells| self.append(end.checked_add(cells)?, context.source).ok())
+            .map_or_else(|| self.append(wanted, context.source), Ok)?;
         self.monitor.growths += 1;
         Ok(())
     }
 
-    /// Takes so many cells from the source.
-    fn append<S: Source>(&mut self, cells: u32, source: &mut S) -> Result<(), AllocError> {
-        let end = self.cells.end().checked_add(cells).filter(|&end| end <= MAX_CELLS);
-        let end = end.ok_or(AllocError::Exhausted)?;
-        let memory = source.extend(cells as usize * CELL, CELL)?;
+    /// Takes memory from the source so that there are `end` cells.
+    fn append<S: Source>(&mut self, end: u32, source: &mut S) -> Result<(), AllocError> {
         let is_first = self.cells.end() == 0;
-        let origin = if is_first { memory.as_ptr() } else { self.cells.origin() };
-        // SAFETY: the source's extent is the heap's alone, and grows where it ended.
-        unsafe { self.cells.extend(origin, end) };
+        // SAFETY: the source's extent is the heap's alone.
+        unsafe { self.cells.append(end, source)? };
         if is_first {
             self.top = 1;
             self.cells.put_border(self.top, true);

@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 
 use super::*;
 use crate::Freed;
+use crate::block::attack::attack;
 use crate::source::{Region, Reserved};
 use crate::walk::SpanKind;
 
@@ -318,27 +319,7 @@ fn settings_out_of_range_are_named() {
 
 #[test]
 fn a_checked_free_refuses_all_but_a_block_in_use() {
-    let mut heap = heap(PLAIN);
-    assert_eq!(heap.try_free(NonNull::dangling(), layout(8)), Freed::Unallocated);
-    let blocks: Vec<_> = (0..4).map(|_| allocate(&mut heap, 120)).collect();
-    // Contents that look like headers.
-    for &block in &blocks {
-        // SAFETY: the block is in use and 120 bytes long.
-        unsafe { block.cast::<[u32; 30]>().write([8 << 2 | 3; 30]) };
-    }
-    free(&mut heap, blocks[1], 120);
-    let before = heap.usage();
-    let in_use = [blocks[0], blocks[2], blocks[3]].map(|block| block.addr().get());
-    let near = blocks[0].addr().get() - 16..blocks[0].addr().get() + (1 << 13) + 16;
-    for address in near.filter(|address| !in_use.contains(address)) {
-        let wrong = NonNull::new(core::ptr::without_provenance_mut(address)).unwrap();
-        assert_eq!(heap.try_free(wrong, layout(120)), Freed::Unallocated, "{address:#x}");
-    }
-    assert_eq!(heap.try_free(blocks[0], layout(60)), Freed::Unallocated, "another size");
-    assert_eq!(heap.usage(), before);
-    assert_eq!(heap.try_free(blocks[0], layout(120)), Freed::Freed);
-    assert_eq!(heap.try_free(blocks[0], layout(120)), Freed::Unallocated, "a double free");
-    heap.audit().unwrap();
+    attack(&mut heap(PLAIN));
 }
 
 #[test]

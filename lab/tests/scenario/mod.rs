@@ -1,15 +1,19 @@
 //! Scenarios: small programs for the recorder, played by the test program started again.
 
+#[path = "../../../tests/harness/storm.rs"]
+mod storm;
+
 use std::ffi::c_void;
 use std::fs;
 use std::hint::black_box;
 use std::path::Path;
 use std::process::Command;
 use std::ptr;
-use std::sync::mpsc;
-use std::thread;
 
 use pagewise::trace::{self, Event};
+use storm::storm;
+
+pub(crate) use storm::THREADS;
 
 /// Names the scenario in the environment of the program started again.
 const SCENARIO: &str = "PAGEWISE_TEST_SCENARIO";
@@ -18,8 +22,6 @@ pub(crate) const TRACE: &str = "PAGEWISE_TEST_TRACE";
 
 /// A size that nothing else asks for; the scenarios add up to 30.
 pub(crate) const ODD: u64 = 7_654_321;
-pub(crate) const THREADS: u32 = 8;
-const ROUNDS: usize = 5000;
 
 pub(crate) fn is_odd(size: u64) -> bool {
     (ODD..ODD + 30).contains(&size)
@@ -43,7 +45,7 @@ pub(crate) fn play() {
     match std::env::var(SCENARIO).as_deref() {
         Ok("seen") => seen(),
         Ok("functions") => functions(),
-        Ok("storm") => storm(),
+        Ok("storm") => witnessed_storm(),
         Ok("starved") => starved(),
         Ok("family") => family(),
         Ok("perform") => perform(&std::env::var(TRACE).unwrap()),
@@ -143,27 +145,9 @@ fn functions() {
     }
 }
 
-/// Threads that reallocate blocks and pass them on, so that most are freed by others and their
-/// addresses reused at once.
-fn storm() {
-    thread::scope(|scope| {
-        let channels = (0..THREADS).map(|_| mpsc::channel::<Vec<u8>>());
-        let (senders, receivers): (Vec<_>, Vec<_>) = channels.unzip();
-        for (number, receiver) in receivers.into_iter().enumerate() {
-            let next = senders[(number + 1) % senders.len()].clone();
-            scope.spawn(move || {
-                for round in 0..ROUNDS {
-                    let mut block = vec![number as u8; 8 + round % 64];
-                    block.reserve_exact(64 + (round * 37) % 2000);
-                    if round % 3 == 0 {
-                        block.shrink_to_fit();
-                    }
-                    drop(next.send(block));
-                    drop(receiver.try_recv());
-                }
-            });
-        }
-    });
+/// A storm that says when it is over.
+fn witnessed_storm() {
+    storm();
     println!("storm is over");
 }
 
@@ -172,7 +156,7 @@ fn starved() {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `none` is valid for reads.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &none) }, 0);
-    storm();
+    witnessed_storm();
 }
 
 /// A parent with two blocks; a child that inherits and frees them, asks for one of its own, and

@@ -16,24 +16,6 @@ impl Meter for Bumps {
     }
 }
 
-/// A heap with holes of these sizes between blocks in use, above them the area.
-fn holes<A: Area>(sizes: &[usize]) -> (Heap<First, Immediate, A>, Vec<NonNull<u8>>) {
-    let mut heap = heap::<First, Immediate, A>();
-    let blocks: Vec<_> = sizes
-        .iter()
-        .map(|&size| {
-            let block = allocate(&mut heap, size);
-            allocate(&mut heap, 12);
-            block
-        })
-        .collect();
-    for (&block, &size) in blocks.iter().zip(sizes) {
-        free(&mut heap, block, size);
-    }
-    heap.audit().unwrap();
-    (heap, blocks)
-}
-
 /// Uses up the area at the heap's end, to the last cell.
 fn use_up(heap: &mut dyn Strategy) {
     let mut last = 0;
@@ -47,7 +29,7 @@ fn use_up(heap: &mut dyn Strategy) {
 
 #[test]
 fn an_area_is_used_up_from_below_then_the_fit_finds_the_next() {
-    let (mut heap, holes) = holes::<Apart>(&[124, 1_020]);
+    let (mut heap, holes) = holes::<First, Apart>(&[124, 1_020]);
     // The wilderness was the area: what does not fit it any more goes to the lowest hole that does.
     allocate(&mut heap, 2_850);
     assert_eq!(allocate(&mut heap, 60), holes[0]);
@@ -103,7 +85,7 @@ fn lf_keeps_what_is_freed_beside_the_area_apart() {
 
 #[test]
 fn lfb_moves_the_pointers_over_what_is_freed_beside_the_area() {
-    let (mut heap, holes) = holes::<Joining>(&[124, 124]);
+    let (mut heap, holes) = holes::<First, Joining>(&[124, 124]);
     use_up(&mut heap);
     let low = allocate(&mut heap, 60);
     assert_eq!(low, holes[0]);
@@ -120,7 +102,7 @@ fn lfb_moves_the_pointers_over_what_is_freed_beside_the_area() {
 
 #[test]
 fn a_used_up_area_keeps_its_place() {
-    let (mut heap, holes) = holes::<Joining>(&[60, 60]);
+    let (mut heap, holes) = holes::<First, Joining>(&[60, 60]);
     use_up(&mut heap);
     let block = allocate(&mut heap, 60);
     assert_eq!(block, holes[0], "all of it");
@@ -132,7 +114,7 @@ fn a_used_up_area_keeps_its_place() {
 
 #[test]
 fn lfl_gives_the_area_back_with_what_is_freed_beside_it() {
-    let (mut heap, holes) = holes::<Releasing>(&[124, 60]);
+    let (mut heap, holes) = holes::<First, Releasing>(&[124, 60]);
     use_up(&mut heap);
     let first = allocate(&mut heap, 60);
     assert_eq!(first, holes[0]);
@@ -150,7 +132,7 @@ fn lfl_gives_the_area_back_with_what_is_freed_beside_it() {
 
 #[test]
 fn a_bounded_area_is_the_lower_part_of_a_free_block() {
-    let (mut heap, holes) = holes::<Bounded<Releasing, 128>>(&[1_020]);
+    let (mut heap, holes) = holes::<First, Bounded<Releasing, 128>>(&[1_020]);
     // The wilderness's lower 128 bytes are the area, and 16 of them are used.
     allocate(&mut heap, 108);
     let first = allocate(&mut heap, 12);
@@ -165,7 +147,7 @@ fn a_bounded_area_is_the_lower_part_of_a_free_block() {
 
 #[test]
 fn a_sparing_area_is_never_the_wilderness() {
-    let (mut heap, holes) = holes::<Sparing<Apart>>(&[124]);
+    let (mut heap, holes) = holes::<First, Sparing<Apart>>(&[124]);
     let wilderness = holes[0].addr().get() + 128 + 16;
     assert_eq!(allocate(&mut heap, 2_000).addr().get(), wilderness, "cut from it");
     assert_eq!(allocate(&mut heap, 12), holes[0], "the hole is the area");

@@ -72,19 +72,7 @@ fn next_fit_goes_on_where_it_ended() {
 /// Frees the blocks of these sizes in this order, no two of them neighbours; which of them then
 /// serves each of the requests.
 fn choices<P: Policy>(sizes: &[usize], requests: &[usize]) -> Vec<Option<usize>> {
-    let mut heap = heap::<P, Immediate, NoArea>();
-    let blocks: Vec<_> = sizes
-        .iter()
-        .map(|&size| {
-            let block = allocate(&mut heap, size);
-            allocate(&mut heap, 12);
-            block
-        })
-        .collect();
-    for (&block, &size) in blocks.iter().zip(sizes) {
-        free(&mut heap, block, size);
-        heap.audit().unwrap();
-    }
+    let (mut heap, blocks) = holes::<P, NoArea>(sizes);
     let mut chosen = Vec::new();
     for &request in requests {
         let served = allocate(&mut heap, request);

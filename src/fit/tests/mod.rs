@@ -10,6 +10,7 @@ use core::ptr::NonNull;
 
 use super::*;
 use crate::Freed;
+use crate::block::attack::attack;
 use crate::source::Reserved;
 use crate::walk::SpanKind;
 
@@ -35,6 +36,22 @@ fn free(heap: &mut dyn Strategy, block: NonNull<u8>, size: usize) {
 fn resize(heap: &mut dyn Strategy, block: NonNull<u8>, from: usize, to: usize) -> bool {
     // SAFETY: the tests resize blocks in use with their size.
     unsafe { heap.resize_in_place(block, layout(from), to) }.is_some()
+}
+
+/// A heap with holes of these sizes between blocks in use, freed in this order.
+fn holes<P: Policy, A: Area>(sizes: &[usize]) -> (Heap<P, Immediate, A>, Vec<NonNull<u8>>) {
+    let mut heap = heap::<P, Immediate, A>();
+    let between = |heap: &mut Heap<P, Immediate, A>, &size: &usize| {
+        let block = allocate(heap, size);
+        allocate(heap, 12);
+        block
+    };
+    let blocks: Vec<_> = sizes.iter().map(|size| between(&mut heap, size)).collect();
+    for (&block, &size) in blocks.iter().zip(sizes) {
+        free(&mut heap, block, size);
+        heap.audit().unwrap();
+    }
+    (heap, blocks)
 }
 
 /// Start and length of the free blocks but the wilderness, in address order.
@@ -87,29 +104,10 @@ fn an_aligned_block_leaves_its_gap_free() {
 
 #[test]
 fn a_checked_free_refuses_all_but_a_block_in_use() {
-    let mut heap = heap::<Best, Immediate, NoArea>();
-    assert_eq!(heap.try_free(NonNull::dangling(), layout(8)), Freed::Unallocated);
-    let blocks: Vec<_> = (0..3).map(|_| allocate(&mut heap, 200)).collect();
-    // Contents that look like headers.
-    for &block in &blocks {
-        // SAFETY: the block is in use and 200 bytes long.
-        unsafe { block.cast::<[u32; 50]>().write([13 << 2 | 3; 50]) };
-    }
-    free(&mut heap, blocks[1], 200);
-    let before = heap.usage();
-    let held = blocks[0].addr().get() - 16..blocks[0].addr().get() + (1 << 12) + 16;
-    for address in held.filter(|address| *address != blocks[0].addr().get()) {
-        if address == blocks[2].addr().get() {
-            continue;
-        }
-        let wrong = NonNull::new(core::ptr::without_provenance_mut(address)).unwrap();
-        assert_eq!(heap.try_free(wrong, layout(200)), Freed::Unallocated, "{address:#x}");
-    }
-    assert_eq!(heap.try_free(blocks[0], layout(100)), Freed::Unallocated, "another size");
-    assert_eq!(heap.usage(), before);
-    assert_eq!(heap.try_free(blocks[0], layout(200)), Freed::Freed);
-    assert_eq!(heap.try_free(blocks[0], layout(200)), Freed::Unallocated, "a double free");
-    heap.audit().unwrap();
+    attack(&mut heap::<Best, Immediate, NoArea>());
+    attack(&mut heap::<Good, Immediate, NoArea>());
+    attack(&mut heap::<First, Deferred, NoArea>());
+    attack(&mut heap::<First, Immediate, Apart>());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! How the heap takes memory from its source: all of it, as the paper does, or by and by.
 
-use super::{Block, CELL, Halving, Heap, MAX_CELLS, Meter, Order, Policy, Source};
+use super::{Block, Halving, Heap, Meter, Order, Policy, Source};
 use crate::strategy::AllocError;
 
 impl<O: Order, H: Halving, P: Policy> Heap<O, H, P> {
@@ -68,16 +68,9 @@ impl<O: Order, H: Halving, P: Policy> Heap<O, H, P> {
         meter: &M,
     ) -> Result<(), AllocError> {
         let old = self.cells.end();
-        if end > MAX_CELLS {
-            return Err(AllocError::Exhausted);
-        }
-        // 2³⁰ cells are more than 32 bits address.
-        let bytes = ((end - old) as usize).checked_mul(CELL).ok_or(AllocError::Exhausted)?;
-        let memory = source.extend(bytes, CELL)?;
-        let origin = if old == 0 { memory.as_ptr() } else { self.cells.origin() };
         let top = if old > 0 { self.cells.free_below(old) } else { None };
-        // SAFETY: the source's extent is the heap's alone, and grows where it ended.
-        unsafe { self.cells.extend(origin, end) };
+        // SAFETY: the source's extent is the heap's alone.
+        unsafe { self.cells.append(end, source)? };
         if old == 0 {
             self.cells.put_end(true);
             return Ok(());

@@ -1,0 +1,33 @@
+//! How the cells of a heap come from its source.
+
+use super::tag::{CELL, Cells, MAX_CELLS};
+use crate::source::Source;
+use crate::strategy::AllocError;
+
+impl Cells {
+    /// Takes memory from the source so that there are `end` cells, no fewer than there were. The
+    /// last header is the heap's to write.
+    ///
+    /// # Errors
+    /// If the source has no more, or a heap cannot have so many.
+    ///
+    /// # Safety
+    /// All that was ever taken of the source's extent is these cells.
+    pub(crate) unsafe fn append<S: Source>(
+        &mut self,
+        end: u32,
+        source: &mut S,
+    ) -> Result<(), AllocError> {
+        if end > MAX_CELLS {
+            return Err(AllocError::Exhausted);
+        }
+        // 2³⁰ cells are more than 32 bits address.
+        let more = end - self.end();
+        let bytes = (more as usize).checked_mul(CELL).ok_or(AllocError::Exhausted)?;
+        let memory = source.extend(bytes, CELL)?;
+        let origin = if self.end() == 0 { memory.as_ptr() } else { self.origin() };
+        // SAFETY: the extent is the cells' alone, as the caller promises, and grows where it ended.
+        unsafe { self.extend(origin, end) };
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! What the tests of every heap with tags ask of its checked frees.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use super::tag::{CELL, TAG};
+use crate::walk::Span;
+use crate::{Freed, Strategy};
+
+/// Bytes of each block.
+const SIZE: usize = 200;
+
+/// Attacks an empty heap with pointers and sizes that are no block's, near blocks in use and freed
+/// whose contents look like headers: all are refused, nothing changes, and what is a block's is freed
+/// once.
+///
+/// # Panics
+/// If the heap falls for one.
+pub(crate) fn attack(heap: &mut dyn Strategy) {
+    let layout = |size| Layout::from_size_align(size, 1).unwrap();
+    let wrong = |address| NonNull::new(core::ptr::without_provenance_mut(address)).unwrap();
+    assert_eq!(heap.try_free(NonNull::dangling(), layout(8)), Freed::Unallocated, "no memory yet");
+    let blocks: Vec<NonNull<u8>> =
+        (0..8).map(|_| heap.allocate(layout(SIZE)).unwrap().cast()).collect();
+    let header = ((SIZE + TAG).div_ceil(CELL) as u32) << 2 | 3;
+    for &block in &blocks {
+        // SAFETY: the block is in use and this long.
+        unsafe { block.cast().write([header; SIZE / size_of::<u32>()]) };
+    }
+    for &block in blocks.iter().step_by(2) {
+        assert_eq!(heap.try_free(block, layout(SIZE)), Freed::Freed);
+        assert_eq!(heap.try_free(block, layout(SIZE)), Freed::Unallocated, "a double free");
+    }
+    let kept: Vec<_> = blocks.iter().skip(1).step_by(2).map(|block| block.addr().get()).collect();
+    let before = (heap.usage(), spans(heap));
+    let low = blocks.iter().min().unwrap().addr().get();
+    let near = low - 5_000..low + 5_000;
+    let high = 1 << (usize::BITS - 1);
+    let far = [1, CELL, usize::MAX, usize::MAX - 15, high, low ^ high >> 1];
+    for address in near.chain(far) {
+        for size in [1, SIZE / 2, SIZE, SIZE + 8, isize::MAX as usize] {
+            if size != SIZE || !kept.contains(&address) {
+                let answer = heap.try_free(wrong(address), layout(size));
+                assert_eq!(answer, Freed::Unallocated, "{size} bytes at {address:#x}");
+            }
+        }
+    }
+    assert_eq!((heap.usage(), spans(heap)), before);
+    heap.audit().unwrap();
+}
+
+fn spans(heap: &dyn Strategy) -> Vec<Span> {
+    let mut spans = Vec::new();
+    heap.walk(&mut |span| spans.push(span));
+    spans
+}

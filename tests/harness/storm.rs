@@ -1,0 +1,34 @@
+//! A storm for the recorders: what it leaves in a log is right only if no record is out of order.
+
+use std::sync::mpsc;
+use std::thread;
+
+/// Threads of a storm, beside the one that starts it.
+pub(crate) const THREADS: u32 = 8;
+
+/// Reallocations of each.
+pub(crate) const ROUNDS: usize = 5000;
+
+/// Threads that reallocate blocks and pass them on, so that most are freed by others and their
+/// addresses reused at once.
+pub(crate) fn storm() {
+    thread::scope(|scope| {
+        let channels = (0..THREADS).map(|_| mpsc::channel::<Vec<u8>>());
+        let (senders, receivers): (Vec<_>, Vec<_>) = channels.unzip();
+        for (number, receiver) in receivers.into_iter().enumerate() {
+            let next = senders[(number + 1) % senders.len()].clone();
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let mut block = vec![number as u8; 8 + round % 64];
+                    block.reserve_exact(64 + (round * 37) % 2000);
+                    if round % 3 == 0 {
+                        block.shrink_to_fit();
+                    }
+                    // A thread that ended has dropped its receiver; the block comes back.
+                    drop(next.send(block));
+                    drop(receiver.try_recv());
+                }
+            });
+        }
+    });
+}
