@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{compare, generate, import, info, record, replay, report, simulate, tables, tune};
+use crate::{
+    compare, generate, import, info, record, replay, report, simulate, strategies, tables, tune,
+};
 
 /// Record a program's allocations, replay them under every strategy, and compare.
 ///
@@ -25,6 +27,7 @@ pub(crate) enum Command {
     Import(import::Args),
     Generate(generate::Args),
     Simulate(simulate::Args),
+    Strategies(strategies::Args),
     Report(report::Args),
     Tune(tune::Args),
     Tables(tables::Args),
@@ -44,6 +47,7 @@ Examples:
   pagewise record -o gawk.pwt -- gawk '{ n[$1]++ } END { print length(n) }' words.txt
   pagewise info gawk.pwt                        what the program asked for
   pagewise compare gawk.pwt                     every strategy over that trace
+  pagewise strategies                           which there are, family by family
   pagewise replay gawk.pwt --strategy MOST-FREE --audit
   pagewise simulate gawk.pwt --plot gawk.svg    page faults in memory of any size
   pagewise report gawk.pwt -o gawk.html         all of that, as a page to look at

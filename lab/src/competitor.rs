@@ -58,7 +58,10 @@ impl Competitor {
             let named = match family {
                 _ if name == "all" => Self::all().collect(),
                 Some(family) => family.entries.iter().map(Self::Strategy).collect(),
-                None => vec![Self::find(name)?],
+                None => vec![Self::by_name(name).ok_or_else(|| {
+                    let families = catalogue::families().iter().map(|one| one.name);
+                    unknown(name, Self::all().map(|one| one.name()).chain(families))
+                })?],
             };
             chosen.extend(named);
         }
@@ -70,22 +73,13 @@ impl Competitor {
     /// The competitor of this name; case does not matter.
     ///
     /// # Errors
-    /// The nearest name; if none is near, all there are.
+    /// If there is none: the nearest names, and how to list all.
     pub(crate) fn find(name: &str) -> Result<Self, Usage> {
-        Self::all().find(|one| one.name().eq_ignore_ascii_case(name)).ok_or_else(|| {
-            let names: Vec<_> = Self::all().map(|one| one.name()).collect();
-            Usage(match nearest(name, &names) {
-                Some(near) => format!("no strategy '{name}'; did you mean {near}?"),
-                None => {
-                    let families: Vec<_> =
-                        catalogue::families().iter().map(|one| one.name).collect();
-                    let (names, families) = (names.join(", "), families.join(", "));
-                    format!(
-                        "no strategy '{name}'. There are: {names}; and the families {families}, all"
-                    )
-                }
-            })
-        })
+        Self::by_name(name).ok_or_else(|| unknown(name, Self::all().map(|one| one.name())))
+    }
+
+    fn by_name(name: &str) -> Option<Self> {
+        Self::all().find(|one| one.name().eq_ignore_ascii_case(name))
     }
 
     pub(crate) fn name(&self) -> &'static str {
@@ -97,12 +91,29 @@ impl Competitor {
     }
 }
 
-/// The name most like the one that was asked for, if any is like it at all.
-fn nearest<'n>(asked: &str, names: &[&'n str]) -> Option<&'n str> {
+/// What is said of a name that is none of these: which are near, and how to list all.
+fn unknown(asked: &str, names: impl Iterator<Item = &'static str>) -> Usage {
+    let near = nearest(asked, names);
+    let guess = match near.split_last() {
+        None => String::new(),
+        Some((last, [])) => format!("did you mean {last}? "),
+        Some((last, others)) => format!("did you mean {} or {last}? ", others.join(", ")),
+    };
+    Usage(format!("no strategy '{asked}'; {guess}`pagewise strategies` lists all"))
+}
+
+/// The names most like the one that was asked for, if any is like it at all: three at the most, the
+/// nearest first, none of them much less like it than that.
+fn nearest(asked: &str, names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+    const LIKE: f64 = 0.7;
+    const MUCH: f64 = 0.05;
     let asked = asked.to_ascii_uppercase();
-    let likeness = |name: &str| strsim::jaro_winkler(&asked, name);
-    let best = names.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
-    (likeness(best) > 0.7).then_some(best)
+    let likeness = |name: &str| strsim::jaro_winkler(&asked, &name.to_ascii_uppercase());
+    let mut near: Vec<_> = names.map(|name| (likeness(name), name)).collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let least = near.first().map_or(LIKE, |nearest| LIKE.max(nearest.0 - MUCH));
+    let near = near.into_iter().take(3).take_while(|(likeness, _)| *likeness > least);
+    near.map(|(_, name)| name).collect()
 }
 
 /// Parameters of the paged strategies.
@@ -220,7 +231,11 @@ mod tests {
         let error = Competitor::find("SYSTEN").unwrap_err().to_string();
         assert!(error.contains("did you mean SYSTEM?"), "{error}");
         let error = Competitor::find("zzzzzz").unwrap_err().to_string();
-        assert!(!error.contains("did you mean") && error.contains("SYSTEM"), "{error}");
+        assert_eq!(error, "no strategy 'zzzzzz'; `pagewise strategies` lists all");
+        let error = Competitor::choose(&["niels".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("did you mean nielsen?"), "{error}");
+        let error = Competitor::find("HC").unwrap_err().to_string();
+        assert!(error.contains("did you mean HCGEN, HCMEM or HCPERF?"), "{error}");
     }
 
     #[test]

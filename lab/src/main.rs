@@ -36,7 +36,9 @@ mod progress;
 mod record;
 mod replay;
 mod report;
+mod sheet;
 mod simulate;
+mod strategies;
 mod tables;
 mod timeline;
 mod touched;
@@ -74,6 +76,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Import(args)) => import::run(&args),
         Some(Command::Generate(args)) => generate::run(&args),
         Some(Command::Tables(args)) => tables::run(&args),
+        Some(Command::Strategies(args)) => strategies::run(&args),
         Some(Command::Simulate(args)) => simulate::run(&args),
         Some(Command::Report(args)) => report::run(&args),
         Some(Command::Tune(args)) => tune::run(&args),

@@ -9,7 +9,7 @@ use common::{Workbench, pagewise};
 
 #[test]
 fn help_teaches_by_examples() {
-    for command in ["compare", "replay", "info", "record", "import", "generate"] {
+    for command in ["compare", "replay", "info", "record", "import", "generate", "strategies"] {
         let help = pagewise(&[command, "--help"]).succeeds();
         assert!(help.contains("Example"), "{command}: {help}");
     }
@@ -26,14 +26,28 @@ fn a_command_that_does_not_exist_is_refused() {
 }
 
 #[test]
-fn an_unknown_strategy_is_refused_with_the_nearest_or_the_list() {
+fn an_unknown_strategy_is_refused_with_the_nearest_and_a_way_to_list_all() {
     let bench = Workbench::new();
     let strategy = ["--strategy", "LEST-FREE"];
     for command in ["compare", "replay"] {
         let run = pagewise(&[command, &bench.trace(), strategy[0], strategy[1]]);
         run.fails(2, "no strategy 'LEST-FREE'; did you mean LEAST-FREE?");
     }
-    pagewise(&["compare", &bench.trace(), "--strategy", "xyz"]).fails(2, "'xyz'. There are: ");
+    pagewise(&["compare", &bench.trace(), "--strategy", "xyz"])
+        .fails(2, "'xyz'; `pagewise strategies` lists all");
+}
+
+#[test]
+fn strategies_are_listed_by_family() {
+    let list = pagewise(&["strategies"]).succeeds();
+    let lines: Vec<_> = list.lines().collect();
+    assert!(lines.contains(&"brent: Brent 1984"), "{list}");
+    assert!(lines.iter().any(|line| line.starts_with("* LEAST-FREE  ")), "{list}");
+    assert!(lines.iter().any(|line| line.starts_with("* SYSTEM  ")), "{list}");
+    let json = pagewise(&["strategies", "lazy", "--json"]).succeeds();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&json).expect("JSON");
+    assert!(!rows.is_empty() && rows.iter().all(|row| row["family"] == "lazy"), "{json}");
+    pagewise(&["strategies", "lazi"]).fails(2, "did you mean lazy?");
 }
 
 #[test]

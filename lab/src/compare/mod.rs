@@ -49,8 +49,8 @@ pub(crate) struct Options {
     /// A trace to compare over; may be given more than once
     #[arg(long = "trace", value_name = "FILE")]
     trace: Vec<PathBuf>,
-    /// A strategy, a family of them or `all`; may be given more than once [default: the best of
-    /// each family, LEA and SYSTEM]
+    /// A strategy, a family of them or `all` (`pagewise strategies` lists them); may be given more
+    /// than once [default: the best of each family, LEA and SYSTEM]
     #[arg(long = "strategy", value_name = "NAME", value_delimiter = ',')]
     strategy: Vec<String>,
     /// Print one JSON row per trace and strategy instead of tables

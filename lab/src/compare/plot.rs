@@ -1,21 +1,17 @@
 //! Time against memory as an SVG: a chart for each trace, and one of the means over several.
 
-use std::io::Write;
 use std::path::Path;
 
-use anyhow::Context;
-use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::{Compared, mean_of_each, reference};
 use crate::competitor::{LEA, SYSTEM};
+use crate::pareto;
+use crate::sheet::{self, Area};
 use crate::units::bytes;
-use crate::{output, pareto};
 
 /// Size of one chart, in pixels.
 const SIZE: (u32, u32) = (620, 460);
-/// Charts side by side, at most.
-const ABREAST: usize = 3;
 /// Font of everything but captions, and its size in pixels; how wide and high its letters are.
 const LABEL: (&str, u32) = ("sans-serif", 14);
 const LETTER: (i32, i32) = (8, 13);
@@ -45,8 +41,7 @@ struct Cloud {
 /// # Errors
 /// If it cannot be written.
 pub(super) fn write(path: &Path, all: &[&Compared]) -> anyhow::Result<()> {
-    let svg = draw(&clouds(all)).with_context(|| format!("{} cannot be drawn", path.display()))?;
-    output::create(path, |out| Ok(out.write_all(svg.as_bytes())?))
+    sheet::write(path, sheet::draw(&clouds(all), SIZE, chart))
 }
 
 /// What is to be drawn.
@@ -80,23 +75,7 @@ fn clouds(all: &[&Compared]) -> Vec<Cloud> {
     means.into_iter().chain(all.iter().map(of_trace)).collect()
 }
 
-fn draw(clouds: &[Cloud]) -> anyhow::Result<String> {
-    let columns = clouds.len().clamp(1, ABREAST);
-    let lines = clouds.len().div_ceil(columns).max(1);
-    let mut svg = String::new();
-    {
-        let size = (SIZE.0 * columns as u32, SIZE.1 * lines as u32);
-        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-        root.fill(&WHITE)?;
-        for (area, cloud) in root.split_evenly((lines, columns)).iter().zip(clouds) {
-            chart(area, cloud)?;
-        }
-        root.present()?;
-    }
-    Ok(svg)
-}
-
-fn chart(area: &DrawingArea<SVGBackend<'_>, Shift>, cloud: &Cloud) -> anyhow::Result<()> {
+fn chart(area: &Area<'_>, cloud: &Cloud) -> anyhow::Result<()> {
     let places = &cloud.places;
     let most =
         |value: fn(&Place) -> f64| places.iter().map(value).fold(f64::MIN_POSITIVE, f64::max);
@@ -231,7 +210,8 @@ mod tests {
             write: |value| format!("{value:.0}"),
             places,
         };
-        let svg = draw(&[cloud(vec![place("MRU", 1.0, 2.0)]), cloud(Vec::new())]).expect("drawn");
+        let clouds = [cloud(vec![place("MRU", 1.0, 2.0)]), cloud(Vec::new())];
+        let svg = sheet::draw(&clouds, SIZE, chart).expect("drawn");
         assert!(svg.contains("MRU") && svg.trim_end().ends_with("</svg>"));
         assert_eq!(svg.matches("<circle").count(), 1);
     }

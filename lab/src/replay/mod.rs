@@ -24,7 +24,7 @@ use crate::workload::{Stop, Workload};
 pub(crate) struct Args {
     /// The trace
     trace: PathBuf,
-    /// The strategy, or SYSTEM
+    /// The strategy (`pagewise strategies` lists them), or SYSTEM
     #[arg(long, value_name = "NAME")]
     strategy: String,
     /// Verify the contents of every block, and check the whole heap every N operations

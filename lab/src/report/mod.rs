@@ -48,8 +48,8 @@ pub(crate) struct Args {
     /// HTML file to write
     #[arg(short, long, value_name = "FILE", required_unless_present = "json")]
     output: Option<PathBuf>,
-    /// A strategy, a family of them or `all`; may be given more than once [default:
-    /// PAGEWISE, MRU, BEST-FIT, BUDDY, HCGEN, SYSTEM]
+    /// A strategy, a family of them or `all` (`pagewise strategies` lists them); may be given more
+    /// than once [default: PAGEWISE, MRU, BEST-FIT, BUDDY, HCGEN, SYSTEM]
     #[arg(long = "strategy", value_name = "NAME", value_delimiter = ',')]
     strategies: Vec<String>,
     /// Show what tuning gains: a file that `pagewise tune -o FILE` wrote; without a file, of a

@@ -48,8 +48,8 @@ pub(crate) struct Args {
     /// Traces to replay; none: the bundled ones
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// A strategy, a family of them or `all`; may be given more than once [default: the best of
-    /// each family, LEA and SYSTEM]
+    /// A strategy, a family of them or `all` (`pagewise strategies` lists them); may be given more
+    /// than once [default: the best of each family, LEA and SYSTEM]
     #[arg(long = "strategy", value_name = "NAME", value_delimiter = ',')]
     strategies: Vec<String>,
     /// An allocator's shared library to simulate as well, as SYSTEM with that library's malloc; may

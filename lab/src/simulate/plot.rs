@@ -1,15 +1,12 @@
 //! Page-fault curves as an SVG: one chart for each trace and page size, both axes logarithmic.
 
-use std::io::Write;
 use std::path::Path;
 
-use anyhow::Context;
-use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::row::{Row, Simulated};
 use crate::competitor::SYSTEM;
-use crate::output;
+use crate::sheet::{self, Area};
 use crate::units::bytes;
 
 /// Width of one chart, in pixels.
@@ -20,37 +17,18 @@ const HEIGHT: (u32, u32) = (480, 40);
 const LABEL: (&str, u32) = ("sans-serif", 15);
 /// Colour of the libraries' curves.
 const RIVAL: RGBColor = RGBColor(130, 130, 130);
-/// Charts side by side, at most.
-const ABREAST: usize = 3;
 
 /// Writes the file.
 ///
 /// # Errors
 /// If it cannot be written.
 pub(super) fn write(path: &Path, all: &[Simulated]) -> anyhow::Result<()> {
-    let svg = draw(all).with_context(|| format!("{} cannot be drawn", path.display()))?;
-    output::create(path, |out| Ok(out.write_all(svg.as_bytes())?))
-}
-
-fn draw(all: &[Simulated]) -> anyhow::Result<String> {
-    let columns = all.len().clamp(1, ABREAST);
-    let lines = all.len().div_ceil(columns).max(1);
     let entries = all.iter().map(|one| one.rows.len() as u32).max().unwrap_or(0);
     let height = HEIGHT.0.max(HEIGHT.1 * entries);
-    let size = (WIDTH * columns as u32, height * lines as u32);
-    let mut svg = String::new();
-    {
-        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-        root.fill(&WHITE)?;
-        for (area, simulated) in root.split_evenly((lines, columns)).iter().zip(all) {
-            chart(area, simulated)?;
-        }
-        root.present()?;
-    }
-    Ok(svg)
+    sheet::write(path, sheet::draw(all, (WIDTH, height), chart))
 }
 
-fn chart(area: &DrawingArea<SVGBackend<'_>, Shift>, simulated: &Simulated) -> anyhow::Result<()> {
+fn chart(area: &Area<'_>, simulated: &Simulated) -> anyhow::Result<()> {
     let rows: Vec<&Row> = simulated.rows.iter().filter(|row| !row.curve.is_empty()).collect();
     let points = || rows.iter().flat_map(|row| &row.curve);
     let most_pages = points().map(|(pages, _)| *pages).max().unwrap_or(1) as f64;

@@ -2,6 +2,8 @@
 
 use plotters::prelude::*;
 
+use crate::sheet;
+
 /// A line: its name, and its points from left to right.
 #[derive(Debug)]
 pub(super) struct Line {
@@ -23,11 +25,8 @@ pub(super) fn svg(title: &str, across: &str, up: &str, lines: &[Line]) -> anyhow
     let points = || lines.iter().flat_map(|line| &line.points);
     let right = points().map(|point| point.0).fold(f64::MIN_POSITIVE, f64::max);
     let top = points().map(|point| point.1).fold(f64::MIN_POSITIVE, f64::max);
-    let mut svg = String::new();
-    {
-        let root = SVGBackend::with_string(&mut svg, (760, 460)).into_drawing_area();
-        root.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&root)
+    sheet::draw(&[()], (760, 460), |area, ()| {
+        let mut chart = ChartBuilder::on(area)
             .caption(title, ("sans-serif", 17))
             .margin(12)
             .x_label_area_size(40)
@@ -50,9 +49,8 @@ pub(super) fn svg(title: &str, across: &str, up: &str, lines: &[Line]) -> anyhow
             .background_style(WHITE.mix(0.8))
             .border_style(BLACK.mix(0.3))
             .draw()?;
-        root.present()?;
-    }
-    Ok(svg)
+        Ok(())
+    })
 }
 
 #[cfg(test)]

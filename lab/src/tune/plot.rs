@@ -1,14 +1,11 @@
 //! The Pareto fronts as an SVG: time against memory, page faults by colour, a chart for each family.
 
-use std::io::Write;
 use std::path::Path;
 
-use anyhow::Context;
-use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::found::{Found, Tuned};
-use crate::output;
+use crate::sheet::{self, Area};
 
 /// Size of one chart, in pixels.
 const SIZE: (u32, u32) = (620, 460);
@@ -24,30 +21,12 @@ const RIVAL: RGBColor = RGBColor(20, 20, 20);
 /// # Errors
 /// If it cannot be written.
 pub(super) fn write(path: &Path, tuned: &Tuned) -> anyhow::Result<()> {
-    let svg = draw(tuned).with_context(|| format!("{} cannot be drawn", path.display()))?;
-    output::create(path, |out| Ok(out.write_all(svg.as_bytes())?))
+    let traces = tuned.traces.join(", ");
+    let drawn = sheet::draw(&tuned.families, SIZE, |area, found| chart(area, found, &traces));
+    sheet::write(path, drawn)
 }
 
-fn draw(tuned: &Tuned) -> anyhow::Result<String> {
-    let columns = tuned.families.len().max(1);
-    let mut svg = String::new();
-    {
-        let size = (SIZE.0 * columns as u32, SIZE.1);
-        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-        root.fill(&WHITE)?;
-        for (area, found) in root.split_evenly((1, columns)).iter().zip(&tuned.families) {
-            chart(area, found, &tuned.traces.join(", "))?;
-        }
-        root.present()?;
-    }
-    Ok(svg)
-}
-
-fn chart(
-    area: &DrawingArea<SVGBackend<'_>, Shift>,
-    found: &Found,
-    traces: &str,
-) -> anyhow::Result<()> {
+fn chart(area: &Area<'_>, found: &Found, traces: &str) -> anyhow::Result<()> {
     let place = |one: &super::found::OnFront| (one.relative.time, one.relative.memory);
     let places = || found.front.iter().map(place).chain([(1.0, 1.0)]);
     let right = places().map(|place| place.0).fold(0.0, f64::max) * 1.15;

@@ -1,0 +1,109 @@
+//! Lists the strategies by family: what there is to name wherever a strategy is asked for.
+
+use std::process::ExitCode;
+
+use pagewise::catalogue::{self, Family};
+use serde::Serialize;
+
+use crate::competitor::Competitor;
+
+/// List the strategies, family by family, with what they do and where they come from
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Strategies, or families of them; none: all
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Print a JSON array, one object per strategy
+    #[arg(long)]
+    json: bool,
+}
+
+const HELP: &str = "\
+Examples:
+  pagewise strategies
+  pagewise strategies fits lazy                 two families
+  pagewise strategies --json | jq -r '.[].name'
+
+Any of these names, and those of the families, `--strategy` takes wherever a command has it. Those with
+a star are compared unless others are asked for. O(n): an allocation or a free may visit every free
+block there is.";
+
+/// A row of the list.
+#[derive(Debug, Serialize)]
+struct Row {
+    name: &'static str,
+    /// None of an allocator that is no strategy of the catalogue.
+    family: Option<&'static str>,
+    /// Paper and section, or where else it comes from.
+    source: &'static str,
+    about: &'static str,
+    /// Whether it is compared unless others are asked for.
+    compared: bool,
+    /// Whether an allocation or a free may visit every free block; null if it is not known.
+    linear: Option<bool>,
+    /// Whether headers or tags lie among the blocks; null if it is not known.
+    in_band: Option<bool>,
+}
+
+impl Row {
+    fn of(competitor: &Competitor) -> Self {
+        let beside = |source, about| Self {
+            name: competitor.name(),
+            family: None,
+            source,
+            about,
+            compared: true,
+            linear: None,
+            in_band: None,
+        };
+        match competitor {
+            Competitor::Strategy(entry) => Self {
+                name: entry.name,
+                family: family_of(entry.name).map(|family| family.name),
+                source: entry.source,
+                about: entry.about,
+                compared: entry.compared,
+                linear: Some(entry.linear),
+                in_band: Some(entry.in_band),
+            },
+            Competitor::Lea => beside("crate dlmalloc", "Doug Lea's allocator"),
+            Competitor::System => beside("the C library", "malloc, in a process of its own"),
+        }
+    }
+
+    fn line(&self) -> String {
+        let star = if self.compared { '*' } else { ' ' };
+        let linear = if self.linear == Some(true) { "; O(n)" } else { "" };
+        format!("{star} {:<25}  {}{linear} [{}]", self.name, self.about, self.source)
+    }
+}
+
+/// The family a strategy is of.
+fn family_of(name: &str) -> Option<&'static Family> {
+    let has = |family: &&Family| family.entries.iter().any(|entry| entry.name == name);
+    catalogue::families().iter().find(has)
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// A name that there is not.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let all = ["all".to_owned()];
+    let names = if args.names.is_empty() { &all[..] } else { &args.names };
+    let rows: Vec<_> = Competitor::choose(names)?.iter().map(Row::of).collect();
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&rows)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (index, family) in rows.chunk_by(|a, b| a.family == b.family).enumerate() {
+        let gap = if index > 0 { "\n" } else { "" };
+        match family_of(family[0].name) {
+            Some(Family { name, source, .. }) => println!("{gap}{name}: {source}"),
+            None => println!("{gap}beside the strategies"),
+        }
+        family.iter().for_each(|row| println!("{}", row.line()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
