@@ -15,18 +15,16 @@
 //! by the thread.
 
 mod convert;
-#[cfg(target_os = "linux")]
-mod log;
 mod read;
 #[cfg(target_os = "linux")]
-mod system;
+mod recorder;
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub use convert::{Converter, Dropped};
-#[cfg(target_os = "linux")]
-pub use log::{new_thread, record};
 pub use read::{LogOrigin, LogReader, open};
+#[cfg(target_os = "linux")]
+pub use recorder::{new_thread, record};
 
 /// The environment variable that arms a recorder: the absolute path of the directory, which must
 /// exist, that takes the logs. Without it nothing is recorded.

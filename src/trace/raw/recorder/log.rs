@@ -1,5 +1,5 @@
-//! The recording side: appends records to the log of this process, from any thread, without a
-//! lock, without allocating, and without the program noticing.
+//! Appends records to the log of this process, from any thread, without a lock, without allocating,
+//! and without the program noticing.
 //!
 //! ```text
 //!  SESSION ─► Session (copied by fork)        Log (wiped by fork)           file PID.SERIAL.pwlog
@@ -27,13 +27,13 @@
 //! Chunks double from 8,192 records to a mebirecord and then stay at that: a small process leaves
 //! a small file, a long recording is mapped in few pieces.
 
-use core::ffi::CStr;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
+use super::session::{self, Session, off};
 use super::system::{self, Errno, File};
-use super::{DIRECTORY, EXTENSION, HEAD, Head, MAGIC, Record, TEXT, VERSION};
+use crate::trace::raw::{HEAD, Head, MAGIC, Record, TEXT, VERSION};
 
 /// Appends a record made by `thread` (see [`new_thread`]) to the log of this process, if the
 /// environment armed recording. Never fails visibly; keeps `errno`. O(1), but for the log's
@@ -55,25 +55,8 @@ pub fn new_thread() -> u32 {
     THREADS.fetch_add(1, Relaxed)
 }
 
-/// Null: not known yet. `off()`: recording is not armed. Otherwise a mapping that is never undone.
-static SESSION: AtomicPtr<Session> = AtomicPtr::new(ptr::null_mut());
-
-/// The pointer that says: do not record.
-const fn off<T>() -> *mut T {
-    ptr::without_provenance_mut(1)
-}
-
-/// What the environment asked for. Written before it is published, constant afterwards.
-struct Session {
-    log: NonNull<Log>,
-    directory: [u8; LONGEST_DIRECTORY],
-    directory_len: usize,
-}
-
-const LONGEST_DIRECTORY: usize = 1024;
-
 /// The state of this process's log; all zeros at first, and again after `fork`.
-struct Log {
+pub(super) struct Log {
     /// Null: no log yet. `off()`: none, or no more.
     head: AtomicPtr<Head>,
     /// Number of the next free place.
@@ -116,101 +99,13 @@ fn chunk_of(index: u64) -> (usize, u64, u64) {
 /// The session and the log to record to, opened if need be.
 #[inline]
 fn current() -> Option<(&'static Session, &'static Log)> {
-    let mut session = SESSION.load(Acquire);
-    if session.is_null() {
-        session = begin();
-    }
-    if session.is_null() || session == off() {
-        return None;
-    }
-    // SAFETY: a published session, and the log it points to, are valid and never undone; both are
-    // changed through atomics only.
-    let (session, log) = unsafe { (&*session, (*session).log.as_ref()) };
+    let session = session::current()?;
+    let log = session.log();
     let mut head = log.head.load(Acquire);
     if head.is_null() {
         head = log.attach(session);
     }
     (head != off()).then_some((session, log))
-}
-
-/// Finds out whether recording is armed, and publishes the answer; null if it is too early to
-/// tell.
-#[cold]
-fn begin() -> *mut Session {
-    let _errno = Errno::keep();
-    let session = match system::environment(DIRECTORY) {
-        Err(()) => return ptr::null_mut(),
-        Ok(None) => None,
-        Ok(Some(directory)) => Session::new(directory),
-    };
-    let ours = session.map_or(off(), NonNull::as_ptr);
-    match SESSION.compare_exchange(ptr::null_mut(), ours, AcqRel, Acquire) {
-        Ok(_) => ours,
-        Err(theirs) => {
-            if let Some(session) = session {
-                // SAFETY: nobody else has seen our session.
-                unsafe { Session::undo(session) };
-            }
-            theirs
-        }
-    }
-}
-
-impl Session {
-    /// Maps a session with its log; `None` if the directory will not do, or the system cannot.
-    fn new(directory: &CStr) -> Option<NonNull<Self>> {
-        let directory = directory.to_bytes();
-        if directory.len() > LONGEST_DIRECTORY || directory.first() != Some(&b'/') {
-            return None;
-        }
-        let log = system::map_zeros(size_of::<Log>())?;
-        if !system::wipe_on_fork(log, size_of::<Log>()) {
-            // SAFETY: mapped above, and used by nobody.
-            unsafe { system::unmap(log, size_of::<Log>()) };
-            return None;
-        }
-        let Some(session) = system::map_zeros(size_of::<Self>()) else {
-            // SAFETY: as above.
-            unsafe { system::unmap(log, size_of::<Log>()) };
-            return None;
-        };
-        let session = session.cast::<Self>();
-        // SAFETY: the mapping is ours, large enough, aligned to an OS page, and zeros are a valid
-        // value of the other fields.
-        unsafe {
-            let session = session.as_ptr();
-            (&raw mut (*session).log).write(log.cast());
-            (&raw mut (*session).directory_len).write(directory.len());
-            (&raw mut (*session).directory)
-                .cast::<u8>()
-                .copy_from_nonoverlapping(directory.as_ptr(), directory.len());
-        }
-        Some(session)
-    }
-
-    /// Takes a session back.
-    ///
-    /// # Safety
-    /// It was made by [`new`](Self::new) and never published.
-    unsafe fn undo(session: NonNull<Self>) {
-        // SAFETY: both mappings have these lengths, and nobody else knows them.
-        unsafe {
-            system::unmap(session.as_ref().log.cast(), size_of::<Log>());
-            system::unmap(session.cast(), size_of::<Self>());
-        }
-    }
-
-    fn path(&self, process: u32, serial: u32) -> Path {
-        let mut path = Path { bytes: [0; LONGEST_DIRECTORY + 64], len: 0 };
-        path.push(&self.directory[..self.directory_len]);
-        path.push(b"/");
-        path.push_number(process);
-        path.push(b".");
-        path.push_number(serial);
-        path.push(b".");
-        path.push(EXTENSION.as_bytes());
-        path
-    }
 }
 
 impl Log {
@@ -337,42 +232,6 @@ fn create(session: &Session) -> Option<NonNull<Head>> {
     Some(head)
 }
 
-/// The path of a log, built on the stack.
-struct Path {
-    bytes: [u8; LONGEST_DIRECTORY + 64],
-    len: usize,
-}
-
-impl Path {
-    fn push(&mut self, text: &[u8]) {
-        // The room suffices for the longest directory and name; the last byte stays 0.
-        let end = self.len + text.len();
-        if let Some(room) = self.bytes.get_mut(self.len..end) {
-            room.copy_from_slice(text);
-            self.len = end;
-        }
-    }
-
-    fn push_number(&mut self, number: u32) {
-        let mut digits = [0; 10];
-        let mut at = digits.len();
-        let mut rest = number;
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        self.push(&digits[at..]);
-    }
-
-    fn c_str(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -387,15 +246,5 @@ mod tests {
             assert_eq!((len * PLACE as u64) % (1 << 16), 0);
             index += len;
         }
-    }
-
-    #[test]
-    fn paths_are_built() {
-        let mut path = Path { bytes: [0; LONGEST_DIRECTORY + 64], len: 0 };
-        path.push(b"/tmp/");
-        path.push_number(0);
-        path.push(b".");
-        path.push_number(u32::MAX);
-        assert_eq!(path.c_str(), c"/tmp/0.4294967295");
     }
 }
