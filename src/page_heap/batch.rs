@@ -93,24 +93,37 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     /// Each was taken by [`take_batch`](Self::take_batch) (or allocated with the size of its
     /// class), lies in a page, and was not freed since.
     pub unsafe fn free_batch(&mut self, blocks: &[NonNull<u8>]) -> Result<(), NonNull<u8>> {
-        let mut rest = blocks;
-        let mut bytes = 0;
-        while let Some(&first) = rest.first() {
+        let within = self.pages.page_size() - 1;
+        let (mut freed, mut bytes) = (0, 0);
+        while let Some(&first) = blocks.get(freed) {
             let Some(page) = self.pages.page_at(first) else { break };
-            let run = page.free_run(rest, self.pages.page_size());
-            if run == 0 {
-                break;
+            // Blocks freed in no order are mostly each of another page, which is seen at once.
+            let next = blocks.get(freed + 1);
+            if next.is_some_and(|next| next.addr().get() ^ first.addr().get() <= within) {
+                let run = page.free_run(&blocks[freed..], within + 1);
+                if run == 0 {
+                    break;
+                }
+                freed += run;
+                bytes += run * page.size.get() as usize;
+            } else {
+                let offset = first.addr().get() & within;
+                let index = Class::index_by(page.reciprocal.get(), offset);
+                if page.is_free(index) {
+                    break;
+                }
+                page.set_free(index);
+                freed += 1;
+                bytes += page.size.get() as usize;
             }
-            rest = &rest[run..];
-            bytes += run * page.size.get() as usize;
             self.pages.meter.touch(page.header());
             self.pages.meter.served(Part::Pages);
             if page.free() >= page.trigger() {
                 self.pages.triggered(page);
             }
         }
-        self.pages.tally.freed_many(blocks.len() - rest.len(), bytes);
-        rest.first().map_or(Ok(()), |&block| Err(block))
+        self.pages.tally.freed_many(freed, bytes);
+        blocks.get(freed).map_or(Ok(()), |&block| Err(block))
     }
 }
 
@@ -136,8 +149,7 @@ impl Page {
             bits |= 1 << (Class::index_by(reciprocal, offset) % WORD);
             count += 1;
         }
-        let twice = count > 1 && bits.count_ones() != count;
-        if self.word(word).get() & bits != 0 || twice {
+        if self.word(word).get() & bits != 0 || bits.count_ones() != count {
             return 0;
         }
         self.add(word, bits, count);
