@@ -38,7 +38,8 @@ pub struct Tuning {
     /// The pages that serve small blocks: p (from 16 KiB), SIZEMAP, FREETOL, FFCROSSOVER (a
     /// multiple of 16, to 32 KiB). The unit is 16.
     pub pages: Config,
-    /// The most blocks that one quick list keeps, from 2 to 1024.
+    /// The most blocks that one quick list keeps, from 2 to 1024. A list begins with 64 at most, and
+    /// takes more once it is much used.
     pub quick_blocks: u32,
     /// The most bytes that one quick list keeps; but it keeps 2 blocks at least.
     pub quick_bytes: u32,
@@ -90,7 +91,7 @@ impl Tuning {
                 ffcrossover: 16 << 10,
                 seed: 0,
             },
-            quick_blocks: 64,
+            quick_blocks: 256,
             quick_bytes: 32 << 10,
             heaps_per_cpu: 2,
             mapping_from: 16 << 20,

@@ -203,7 +203,7 @@ unsafe fn free_small(tuning: &Tuning, list: u16, block: NonNull<u8>) {
             return Heap::put(&mut [block]);
         };
         if !quick::push(lists, list, block) {
-            quick::flush(lists, list, false);
+            quick::make_room(lists, list);
             quick::push(lists, list, block);
         }
     }

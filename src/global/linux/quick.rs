@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! Lists  | list 0: always empty, no room | heap, next … | list | list | …
-//!  list  | count | capacity | size | class | block 0 | block 1 | … | block capacity − 1 |
+//!  list  | count | capacity | size, class, … | block 0 | block 1 | … | block most − 1 |
 //! ```
 //! A list is named by its offset in words of eight bytes, the same in every thread; a table gives
 //! it for every size. Offset 0 is a list that is always empty and full at once: the answer for what
@@ -58,11 +58,42 @@ pub(super) fn gone() -> *mut Lists {
 #[repr(C)]
 pub(super) struct List {
     count: AtomicU32,
+    /// Blocks it takes at present.
     capacity: u32,
     /// Size of its blocks, bytes.
-    size: u32,
+    size: u16,
     /// Their class.
-    class: u32,
+    class: u16,
+    /// Blocks there is room for.
+    most: u16,
+    /// Batches taken or put back since the list began, or was last widened.
+    batches: u16,
+}
+
+/// Blocks a list takes at first: threads that do little keep little.
+const FIRST: u32 = 64;
+
+/// Batches after which a list takes twice as many blocks, up to its room: blocks cost less by larger
+/// batches.
+const WIDEN: u16 = 8;
+
+impl List {
+    /// Counts a batch; whether the list was widened for it.
+    fn widen(&mut self) -> bool {
+        self.batches = self.batches.saturating_add(1);
+        let wider = self.batches >= WIDEN && self.capacity < u32::from(self.most);
+        if wider {
+            self.capacity = (2 * self.capacity).min(self.most.into());
+            self.batches = 0;
+        }
+        wider
+    }
+
+    /// Has the list, which is empty, take no more blocks than at first.
+    fn narrow(&mut self) {
+        self.capacity = FIRST.min(self.most.into());
+        self.batches = 0;
+    }
 }
 
 /// The quick lists of a thread, at the head of the memory they take; whole words of eight bytes, also
@@ -134,10 +165,13 @@ pub(super) fn make() -> Option<NonNull<Lists>> {
     let lists = os::allocate((words * WORD).next_multiple_of(os::page_size()))?.cast::<Lists>();
     let mut class = 0;
     let mut make = |from: u16, to: usize| {
-        let capacity = to - from as usize - size_of::<List>() / WORD;
-        let (count, size) = (AtomicU32::new(0), class_size(from) as u32);
+        let most = (to - from as usize - size_of::<List>() / WORD) as u16;
+        let size = class_size(from) as u16;
+        let mut list =
+            List { count: AtomicU32::new(0), capacity: 0, size, class, most, batches: 0 };
+        list.narrow();
         // SAFETY: the memory has room for a list at every offset of the table, and is fresh.
-        unsafe { at(lists, from).write(List { count, capacity: capacity as u32, size, class }) };
+        unsafe { at(lists, from).write(list) };
         class += 1;
     };
     let mut last = 0;
@@ -235,26 +269,56 @@ pub(super) unsafe fn refill(lists: *mut Lists, offset: u16, heap: &Heap) -> bool
     // SAFETY: as in `pop`. A heap gives free blocks of the class asked for.
     unsafe {
         debug_assert!((*list).count.load(Relaxed) == 0, "only an empty list is filled");
+        (*list).widen();
         let half = (*list).capacity as usize / 2;
         let room = core::slice::from_raw_parts_mut(blocks(list), half);
-        let count = heap.take((*list).class, offset, room);
+        let count = heap.take((*list).class.into(), offset, room);
         compiler_fence(Release);
         (*list).count.store(count as u32, Relaxed);
         count > 0
     }
 }
 
-/// Puts the older half of a list's blocks, or all of them, back to their heaps. The list is empty
-/// meanwhile: the child of a fork must not find blocks on it that are in their heaps already.
+/// Makes room on a full list: widens it, or puts the older half of its blocks back to their heaps.
 ///
 /// # Safety
 /// As for [`pop`].
-pub(super) unsafe fn flush(lists: *mut Lists, offset: u16, all: bool) {
+pub(super) unsafe fn make_room(lists: *mut Lists, offset: u16) {
     let list = at(lists, offset);
+    // SAFETY: as in `pop`.
+    unsafe {
+        if !(*list).widen() {
+            let count = (*list).count.load(Relaxed) as usize;
+            put_back(list, count.div_ceil(2));
+        }
+    }
+}
+
+/// Puts all blocks of a list back to their heaps.
+///
+/// # Safety
+/// As for [`pop`].
+pub(super) unsafe fn flush(lists: *mut Lists, offset: u16) {
+    let list = at(lists, offset);
+    // SAFETY: as in `pop`.
+    unsafe {
+        put_back(list, (*list).count.load(Relaxed) as usize);
+        // Of the static lists nothing is written that others read.
+        if (*list).capacity > FIRST {
+            (*list).narrow();
+        }
+    }
+}
+
+/// Puts the oldest blocks of a list back to their heaps. The list is empty meanwhile: the child of a
+/// fork must not find blocks on it that are in their heaps already.
+///
+/// # Safety
+/// As for [`pop`]; the list has so many.
+unsafe fn put_back(list: *mut List, older: usize) {
     // SAFETY: as in `pop`; blocks on a list are free, and no longer on it after.
     unsafe {
         let count = (*list).count.load(Relaxed) as usize;
-        let older = if all { count } else { count.div_ceil(2) };
         (*list).count.store(0, Relaxed);
         compiler_fence(Release);
         Heap::put(core::slice::from_raw_parts_mut(blocks(list).cast(), older));
@@ -279,7 +343,5 @@ pub(super) fn for_each(mut visit: impl FnMut(u16)) {
 /// The number of blocks on a list, also another thread's, and their size.
 pub(super) fn kept(lists: *mut Lists, offset: u16) -> (usize, usize) {
     // SAFETY: a list lies there; its count is atomic, its size does not change.
-    unsafe {
-        ((*at(lists, offset)).count.load(Relaxed) as usize, (*at(lists, offset)).size as usize)
-    }
+    unsafe { ((*at(lists, offset)).count.load(Relaxed) as usize, (*at(lists, offset)).size.into()) }
 }

@@ -162,6 +162,6 @@ pub(super) fn ended(lists: *mut Lists) {
 pub(super) fn give_back(lists: *mut Lists) {
     quick::for_each(|offset| {
         // SAFETY: nobody else uses the lists, which hold free blocks of their class.
-        unsafe { quick::flush(lists, offset, true) };
+        unsafe { quick::flush(lists, offset) };
     });
 }
