@@ -8,27 +8,34 @@
 //!                                  ─► simulate  every strategy's page faults
 //!                                  ─► report    all of it, as a page to look at
 //!                                  ─► tune      the best strategy and parameters, verified
+//!  strategies     which there are      tables      the papers' tables, made again
 //! ```
 //! Every subcommand is a module with its arguments (`Args`) and a function `run`. Errors end here,
 //! as one line on stderr: exit status 2 if the command line is at fault, 1 otherwise.
+//!
+//! Beside the subcommands, in the order they build on each other:
+//!
+//! | modules | what |
+//! |---|---|
+//! | `system` | what is asked of the operating system |
+//! | `error`, `output`, `progress`, `sheet`, `units` | what people see: errors, files, charts, numbers |
+//! | `workload`, `timeline` | a trace as it is replayed, and usage over its time |
+//! | `demand`, `competitor`, `lea` | who is measured, and with which parameters |
+//! | `touched`, `paging`, `pareto` | OS pages touched, page faults simulated, what nothing beats |
+//! | `bundled` | the traces that come with the project |
+//! | `experiments` | what the papers experimented on, for `tables` |
 
-mod affinity;
-mod brent;
 mod bundled;
-mod charged;
-mod child;
 mod cli;
 mod compare;
 mod competitor;
 mod demand;
 mod error;
-mod gauge;
+mod experiments;
 mod generate;
 mod import;
 mod info;
 mod lea;
-mod library;
-mod nielsen;
 mod output;
 mod paging;
 mod pareto;
@@ -39,6 +46,7 @@ mod report;
 mod sheet;
 mod simulate;
 mod strategies;
+mod system;
 mod tables;
 mod timeline;
 mod touched;

@@ -1,7 +1,7 @@
 //! FIRST-FIT: each block at the lowest possible address (Brent §2.6), in O(log n) (his reference 5).
 //!
 //! The strategy for blocks of any size; below the paged strategies it serves what exceeds
-//! FFCROSSOVER and the pages themselves. Its structure is told in `heap.rs`.
+//! FFCROSSOVER and the pages themselves. Its structure is told in `heap/mod.rs`.
 
 pub(crate) mod heap;
 mod tree;

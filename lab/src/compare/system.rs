@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use super::metered::Metered;
 use super::timed::Writes;
-use crate::child;
-use crate::gauge::Gauge;
+use crate::system::child;
+use crate::system::gauge::Gauge;
 use crate::touched::{PageSet, os_page_size};
 use crate::workload::{Observer, Stop, System, Workload};
 

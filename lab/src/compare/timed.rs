@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use pagewise::paged::Config;
 
 use super::system;
-use crate::affinity::Pinned;
 use crate::competitor::{CAPACITY, Competitor};
 use crate::lea::Lea;
 use crate::progress::Progress;
+use crate::system::affinity::Pinned;
 use crate::workload::{Observer, Outcome, Stop, Target, Workload};
 
 /// Time for the timed rounds of all traces together, unless a number of rounds is asked for. With

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            info ─┐
-//!         compare ─┤                 ┌─► tables and words, as HTML (page.rs)
+//!         compare ─┤                 ┌─► tables and words, as HTML (page)
 //!        simulate ─┼─► Gathered ─────┤
 //!  watched replay ─┤                 └─► figures, as JSON ─► drawn by the page's script (page/*.js)
 //!  tune, if asked  ┘

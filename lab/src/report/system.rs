@@ -11,8 +11,8 @@ use std::process::ExitCode;
 use anyhow::bail;
 
 use super::watch::{Watch, Watched};
-use crate::child;
-use crate::gauge::Gauge;
+use crate::system::child;
+use crate::system::gauge::Gauge;
 use crate::workload::{Stop, System, Workload};
 
 /// Watches a replay with the system's allocator, for `report`.

@@ -8,8 +8,8 @@ use pagewise::Strategy;
 use serde::{Deserialize, Serialize};
 
 use super::heap_map::{Block, HeapMap, Painter};
-use crate::gauge::Gauge;
 use crate::lea::Lea;
+use crate::system::gauge::Gauge;
 use crate::timeline::Timeline;
 use crate::workload::{Facts, Observer, System};
 

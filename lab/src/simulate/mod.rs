@@ -32,8 +32,8 @@ use crate::bundled;
 use crate::competitor::{CAPACITY, Competitor, ConfigArgs};
 use crate::error::Usage;
 use crate::lea::Lea;
-use crate::library::Library;
 use crate::progress::Progress;
+use crate::system::library::Library;
 use crate::touched::os_page_size;
 use crate::workload::{Stop, Target, Workload};
 

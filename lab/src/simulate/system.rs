@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 
 use super::memory::{Found, Memory, Program};
 use super::setup::{Touch, parse_page_size};
-use crate::child;
-use crate::library::{Library, malloc_file};
+use crate::system::child;
+use crate::system::library::{Library, malloc_file};
 use crate::workload::{Stop, System, Workload};
 
 /// Simulates paging under the process's own `malloc`, for `simulate`.

@@ -21,11 +21,11 @@ use serde::{Deserialize, Serialize};
 
 use super::candidate::Candidate;
 use super::resident::Watched;
-use crate::child;
 use crate::compare::Writes;
 use crate::competitor::CAPACITY;
 use crate::lea::Lea;
-use crate::library::{Library, malloc_file};
+use crate::system::child;
+use crate::system::library::{Library, malloc_file};
 use crate::workload::{Observer, Stop, System, Target, Workload};
 
 /// Variables of the environment that would change what is measured.

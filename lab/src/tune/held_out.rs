@@ -10,13 +10,13 @@ use super::alone::{self, Server};
 use super::candidate::{Candidate, Family};
 use super::goal::{Cap, Goal};
 use super::measure::{Course, Measured, Relative, finished, mean_ratio, median};
-use crate::affinity::Pinned;
 use crate::compare;
 use crate::competitor::{CAPACITY, LEA, SYSTEM};
 use crate::lea::Lea;
-use crate::library::Library;
 use crate::progress::Progress;
 use crate::simulate;
+use crate::system::affinity::Pinned;
+use crate::system::library::Library;
 
 /// Timed rounds.
 const ROUNDS: usize = 9;

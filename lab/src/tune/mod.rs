@@ -33,8 +33,8 @@ use pagewise::trace;
 use self::goal::{Cap, Goal};
 use self::search::Search;
 use crate::error::Usage;
-use crate::library::Library;
 use crate::output;
+use crate::system::library::Library;
 use crate::units::parse_bytes;
 
 pub(crate) use self::alone::{Args as AloneArgs, run as run_alone};

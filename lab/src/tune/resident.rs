@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 use anyhow::Context;
 
 use super::alone::Memory;
-use crate::charged::Faults;
+use crate::system::charged::Faults;
 use crate::touched::os_page_size;
 use crate::workload::Target;
 

@@ -20,8 +20,8 @@ use super::candidate::{Candidate, Family};
 use super::found::OnFront;
 use super::goal::{Cap, Goal};
 use super::measure::{Course, Measured, Relative};
-use crate::affinity::Pinned;
 use crate::progress::Progress;
+use crate::system::affinity::Pinned;
 use crate::{demand, pareto, units};
 
 /// Generations, the first included.

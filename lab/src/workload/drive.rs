@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::target::Target;
 use super::{Kind, Op};
-use crate::charged::processor_time;
+use crate::system::charged::processor_time;
 
 /// Watches a replay, and uses the blocks as a program would. Hooks left out compile to nothing.
 pub(crate) trait Observer<T: ?Sized> {

@@ -11,7 +11,7 @@ use pagewise::{Strategy, Usage, catalogue};
 use rayon::prelude::*;
 
 use super::{Made, Options};
-use crate::brent::mixed::{self, Efficiency, Watch};
+use crate::experiments::brent::mixed::{self, Efficiency, Watch};
 use crate::generate::{Distribution, Process};
 use crate::progress::Progress;
 use crate::tables::table::{Column, Pair, Table};

@@ -14,12 +14,12 @@ use rayon::prelude::*;
 
 use super::mixed::{CAPACITY, UNIT, config, yktvmv};
 use super::{Made, Options};
-use crate::brent::mixed::{self, Efficiency, Watch};
-use crate::brent::resident::Resident;
-use crate::charged::{Faults, processor_time};
+use crate::experiments::brent::mixed::{self, Efficiency, Watch};
+use crate::experiments::brent::resident::Resident;
 use crate::generate::{Distribution, Process};
 use crate::paging::Lru;
 use crate::progress::Progress;
+use crate::system::charged::{Faults, processor_time};
 use crate::tables::table::{Column, Pair, Table};
 
 /// The paper's working set, pages.

@@ -4,8 +4,8 @@ use rayon::prelude::*;
 
 use super::equal::Choice;
 use super::{Made, Options};
-use crate::brent::leftist::NODE;
-use crate::brent::pqsim::{self, FITTED, Load, PAGE};
+use crate::experiments::brent::leftist::NODE;
+use crate::experiments::brent::pqsim::{self, FITTED, Load, PAGE};
 use crate::paging::Lru;
 use crate::progress::Progress;
 use crate::tables::plot::{self, Line};

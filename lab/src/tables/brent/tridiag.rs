@@ -4,8 +4,8 @@ use rayon::prelude::*;
 
 use super::equal::Choice;
 use super::{Made, Options};
-use crate::brent::memory::Counts;
-use crate::brent::tridiag::{self, NODE, PAGE, PAPER, Problem};
+use crate::experiments::brent::memory::Counts;
+use crate::experiments::brent::tridiag::{self, NODE, PAGE, PAPER, Problem};
 use crate::paging::Lru;
 use crate::progress::Progress;
 use crate::tables::table::{Column, Pair, Table};

@@ -6,7 +6,7 @@ use pagewise::sizemap::SizeMap;
 use rayon::prelude::*;
 
 use super::{Made, Options};
-use crate::brent::adversary::{self, Game, Step};
+use crate::experiments::brent::adversary::{self, Game, Step};
 use crate::progress::Progress;
 use crate::tables::plot::{self, Line};
 use crate::tables::table::{Column, Pair, Table};

@@ -5,8 +5,8 @@ use rayon::prelude::*;
 use super::Options;
 use super::contenders::{CONTENDERS, Contender, Memory, TABLE_8, TABLE_9, Visited};
 use super::script::{Order, Outcome, Script, perform};
-use crate::affinity::Pinned;
 use crate::progress::Progress;
+use crate::system::affinity::Pinned;
 use crate::tables::table::{Column, Pair, Table};
 
 /// The paper's memory, bytes.

@@ -9,8 +9,8 @@ use pagewise::{Freed, Strategy};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::affinity::Pinned;
-use crate::charged::processor_time;
+use crate::system::affinity::Pinned;
+use crate::system::charged::processor_time;
 
 /// The largest request, bytes.
 const LARGEST: usize = 1024;

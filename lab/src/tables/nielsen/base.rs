@@ -3,7 +3,7 @@
 use super::measure::{self, Shown, mean};
 use super::published::TABLE_IV;
 use super::{LEVEL_NAMES, LEVELS};
-use crate::nielsen::{ALGORITHMS, Cost, Demand, LOADS, Trial};
+use crate::experiments::nielsen::{ALGORITHMS, Cost, Demand, LOADS, Trial};
 use crate::progress::Progress;
 use crate::tables::table::{Column, Pair, Table};
 

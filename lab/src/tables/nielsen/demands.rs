@@ -2,7 +2,7 @@
 
 use super::measure::mean;
 use super::published::{TABLE_I, TABLE_I_TOTAL};
-use crate::nielsen::{Demand, LOADS};
+use crate::experiments::nielsen::{Demand, LOADS};
 use crate::tables::table::{Column, Pair, Table};
 
 /// Table I: what the base load asks for in a period.

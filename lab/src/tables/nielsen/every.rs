@@ -3,7 +3,7 @@
 use super::measure::{self, Shown, mean, median};
 use super::published::{TABLE_V, TABLE_VI};
 use super::{LEVEL_NAMES, LEVELS};
-use crate::nielsen::{ALGORITHMS, Algorithm, Cost, Demand, LOADS};
+use crate::experiments::nielsen::{ALGORITHMS, Algorithm, Cost, Demand, LOADS};
 use crate::progress::Progress;
 use crate::tables::table::{Column, Pair, Table};
 

@@ -3,9 +3,9 @@
 use rayon::prelude::*;
 
 use super::LEVELS;
-use crate::affinity::Pinned;
-use crate::nielsen::{Algorithm, Cost, Demand, Trial, clock};
+use crate::experiments::nielsen::{Algorithm, Cost, Demand, Trial, clock};
 use crate::progress::Progress;
+use crate::system::affinity::Pinned;
 
 /// How often a trial is timed.
 pub(super) const ROUNDS: usize = 5;

@@ -127,7 +127,7 @@ impl Drop for Resident {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::charged::Faults;
+    use crate::system::charged::Faults;
 
     #[test]
     fn what_is_beyond_the_working_set_faults_again() {

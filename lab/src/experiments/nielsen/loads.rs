@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn sequential_blocks_are_replaced_by_their_like() {
-        use crate::nielsen::demand::Request;
+        use crate::experiments::nielsen::demand::Request;
         let demand = LOADS[17].demand(1);
         let mut sizes = vec![0; demand.blocks as usize];
         let mut released = None;

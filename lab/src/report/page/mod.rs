@@ -13,15 +13,15 @@ use crate::simulate::{Row, Simulated};
 use crate::tune::Tuned;
 use crate::units::{bytes, count, thousands};
 
-const STYLE: &str = include_str!("page/style.css");
+const STYLE: &str = include_str!("style.css");
 /// In the order in which they use each other.
 const SCRIPT: [&str; 6] = [
-    include_str!("page/units.js"),
-    include_str!("page/frame.js"),
-    include_str!("page/lines.js"),
-    include_str!("page/bars.js"),
-    include_str!("page/heap_map.js"),
-    include_str!("page/main.js"),
+    include_str!("units.js"),
+    include_str!("frame.js"),
+    include_str!("lines.js"),
+    include_str!("bars.js"),
+    include_str!("heap_map.js"),
+    include_str!("main.js"),
 ];
 
 /// What the script draws.
