@@ -1,6 +1,6 @@
 //! Memory allocation strategies that choose their pages well.
 //!
-//! Five papers of 1977 to 2010 describe strategies that today's allocators forgot or only half
+//! Five papers of 1977 to 2024 describe strategies that today's allocators forgot or only half
 //! re-invented. This crate builds them for real. The first of them, and the name of the crate, is
 //! Brent's (1984): serve small blocks from pages of equal blocks, keep the bookkeeping out of the
 //! pages, and choose the page the next blocks come from so that few pages are touched.
@@ -47,7 +47,7 @@
 //! | [`source`] | where memory comes from |
 //! | [`walk`] | a heap as spans in address order, and what must hold of them |
 //! | [`sizemap`] | size classes, four ways, one of them optimal |
-//! | `block` | the mechanisms: tables in dedicated memory, bits, pools |
+//! | `block` | the mechanisms: boundary tags, tables in dedicated memory, bits, pools |
 //! | [`first_fit`] | FIRST-FIT in O(log n), and the heap below the pages |
 //! | [`fit`] | first, next, best, worst and lazy fits over a heap with boundary tags |
 //! | [`head_first`] | best fit with space-fitting, the unallocated region at the head |
@@ -63,8 +63,8 @@
 //! | [`trace`] | traces of real programs, and recording them (feature `trace`) |
 //!
 //! # Features
-//! - `std` (default): [`source::Reserved`], [`catalogue::find`], [`sizemap::optimise`]. Without it the
-//!   crate is `no_std`, depends on `bitflags` alone and needs no allocator.
+//! - `std` (default): [`global`], [`source::Reserved`], [`catalogue::find`], [`sizemap::optimise`].
+//!   Without it the crate is `no_std`, depends on `bitflags` alone and needs no allocator.
 //! - `allocator-api2`: collections in an [`Arena`](arena::Arena), on stable Rust.
 //! - `allocator_api`: the standard library's own collections in one; needs a nightly compiler.
 //! - `lock_api`: any `lock_api::RawMutex` as an arena's lock.

@@ -25,6 +25,11 @@ pub(super) struct Column {
     pub(super) decimals: usize,
 }
 
+/// Columns of these names and decimals.
+pub(super) fn columns(of: impl IntoIterator<Item = (&'static str, usize)>) -> Vec<Column> {
+    of.into_iter().map(|(name, decimals)| Column { name, decimals }).collect()
+}
+
 /// A table of a paper.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -101,10 +106,7 @@ mod tests {
         let table = Table {
             number: "9.9",
             title: "an example".into(),
-            columns: vec![
-                Column { name: "pages", decimals: 0 },
-                Column { name: "faults", decimals: 2 },
-            ],
+            columns: columns([("pages", 0), ("faults", 2)]),
             rows: vec![("MRU".into(), vec![Pair::new(1234.0, 1250.0), Pair::new(None, 0.5)])],
             notes: vec!["a note".into()],
         };

@@ -129,7 +129,7 @@ pub struct Family {
     pub entries: &'static [Entry],
 }
 
-/// Every family, in the order of the mission table.
+/// Every family: the papers', then the default.
 const FAMILIES: &[Family] = &[
     Family { name: "brent", source: "Brent 1984", entries: brent::ENTRIES },
     Family { name: "fits", source: "Knuth §2.5; Hasan & Chang 2006 §2", entries: fit::ENTRIES },
@@ -140,7 +140,7 @@ const FAMILIES: &[Family] = &[
     Family { name: "default", source: "made of the papers' best", entries: default::ENTRIES },
 ];
 
-/// Every family, in the order of the mission table.
+/// Every family: the papers', then the default.
 #[must_use]
 pub fn families() -> &'static [Family] {
     FAMILIES

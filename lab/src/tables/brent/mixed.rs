@@ -14,7 +14,7 @@ use super::{Made, Options};
 use crate::experiments::brent::mixed::{self, Efficiency, Watch};
 use crate::generate::{Distribution, Process};
 use crate::progress::Progress;
-use crate::tables::table::{Column, Pair, Table};
+use crate::tables::table::{Pair, Table, columns};
 
 const CAMBRIDG: &str = "cambridg-like";
 const YKTVMV: &str = "yktvmv-like";
@@ -54,7 +54,7 @@ pub(super) fn table_7_1(_: Options, progress: &Progress) -> anyhow::Result<Made>
     let table = Table {
         number: "7.1",
         title: "the distributions CAMBRIDG and YKTVMV".into(),
-        columns: ["CAMBRIDG", "YKTVMV"].map(|name| Column { name, decimals: 0 }).into(),
+        columns: columns([("CAMBRIDG", 0), ("YKTVMV", 0)]),
         rows: rows.collect(),
         notes: vec![
             "ours meet these statistics; the paper does not give the sizes' own rates and lifetimes"
@@ -186,16 +186,15 @@ pub(super) fn table_7_2(options: Options, progress: &Progress) -> anyhow::Result
         let pairs = pairs.map(|(&published, ours)| Pair::new(published, ours));
         (row.name.to_owned(), pairs.collect())
     });
-    let column = |name, decimals| Column { name, decimals };
     let table = Table {
         number: "7.2",
         title: "storage efficiencies and items visited (strategy, page size, FFCROSSOVER)".into(),
-        columns: vec![
-            column("E CAMBRIDG", 3),
-            column("E YKTVMV", 3),
-            column("items CAMBRIDG", 2),
-            column("items YKTVMV", 2),
-        ],
+        columns: columns([
+            ("E CAMBRIDG", 3),
+            ("E YKTVMV", 3),
+            ("items CAMBRIDG", 2),
+            ("items YKTVMV", 2),
+        ]),
         rows: rows.collect(),
         notes: vec![
             "E: bytes requested ÷ bytes held, bookkeeping included, sampled every second".into(),

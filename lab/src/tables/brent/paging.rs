@@ -20,7 +20,7 @@ use crate::generate::{Distribution, Process};
 use crate::paging::Lru;
 use crate::progress::Progress;
 use crate::system::charged::{Faults, processor_time};
-use crate::tables::table::{Column, Pair, Table};
+use crate::tables::table::{Pair, Table, columns};
 
 /// The paper's working set, pages.
 const WORKING_SET: usize = 3000;
@@ -322,16 +322,10 @@ fn table(measured: &[Measured]) -> Table {
         let pairs = published.map(|figure| Pair::new(figure, None));
         rows.push((format!("VAX-VMS, load {load:.2}"), pairs.into()));
     }
-    let column = |name, decimals| Column { name, decimals };
     Table {
         number: "7.3",
         title: "YKTVMV: efficiency, page faults and CPU time per simulated second".into(),
-        columns: vec![
-            column("E", 3),
-            column("pf/t", 1),
-            column("real pf/t", 1),
-            column("CPU/t, ms", 2),
-        ],
+        columns: columns([("E", 3), ("pf/t", 1), ("real pf/t", 1), ("CPU/t, ms", 2)]),
         rows,
         notes,
     }

@@ -9,7 +9,7 @@ use crate::experiments::brent::pqsim::{self, FITTED, Load, PAGE};
 use crate::paging::Lru;
 use crate::progress::Progress;
 use crate::tables::plot::{self, Line};
-use crate::tables::table::{Column, Pair, Table};
+use crate::tables::table::{Pair, Table, columns};
 
 /// The paper's working set, pages.
 const WORKING_SET: usize = 50;
@@ -211,12 +211,12 @@ pub(super) fn table_3_2(options: Options<'_>, progress: &Progress) -> anyhow::Re
     let table = Table {
         number: "3.2",
         title: "PQSIM, working set of 50 pages".into(),
-        columns: vec![
-            Column { name: "virtual size", decimals: 0 },
-            Column { name: "page faults", decimals: 0 },
-            Column { name: "normalized", decimals: 2 },
-            Column { name: "deviation", decimals: 3 },
-        ],
+        columns: columns([
+            ("virtual size", 0),
+            ("page faults", 0),
+            ("normalized", 2),
+            ("deviation", 3),
+        ]),
         rows: rows.collect(),
         notes: vec![
             format!(
@@ -249,11 +249,7 @@ pub(super) fn table_3_3(options: Options<'_>, progress: &Progress) -> anyhow::Re
     let table = Table {
         number: "3.3",
         title: "PQSIM after the initial load was doubled".into(),
-        columns: vec![
-            Column { name: "page faults", decimals: 0 },
-            Column { name: "normalized", decimals: 2 },
-            Column { name: "ratio to 3.2", decimals: 2 },
-        ],
+        columns: columns([("page faults", 0), ("normalized", 2), ("ratio to 3.2", 2)]),
         rows: rows.collect(),
         notes: vec!["nothing fitted; the paper's NOFREE is an estimate".into()],
     };
@@ -279,14 +275,12 @@ pub(super) fn table_3_4(options: Options<'_>, progress: &Progress) -> anyhow::Re
         (format!("φ0/c = {:.2}", share(index)), pairs.collect())
     });
     let names = ["MF size", "LF size", "MRU size", "MF faults", "LF faults", "MRU faults"];
-    let columns = names.iter().enumerate().map(|(index, name)| Column {
-        name,
-        decimals: if index < STRATEGIES.len() { 0 } else { 2 },
-    });
+    let decimals = |index| if index < STRATEGIES.len() { 0 } else { 2 };
+    let names = names.into_iter().enumerate().map(|(index, name)| (name, decimals(index)));
     let table = Table {
         number: "3.4",
         title: "PQSIM for every tolerance φ0: virtual size, normalized page faults".into(),
-        columns: columns.collect(),
+        columns: columns(names),
         rows: rows.collect(),
         notes: vec!["nothing fitted; c = 25".into()],
     };

@@ -8,7 +8,7 @@ use crate::experiments::brent::memory::Counts;
 use crate::experiments::brent::tridiag::{self, NODE, PAGE, PAPER, Problem};
 use crate::paging::Lru;
 use crate::progress::Progress;
-use crate::tables::table::{Column, Pair, Table};
+use crate::tables::table::{Pair, Table, columns};
 use crate::units;
 
 /// A row as published: strategy, virtual size, and for each working set faults and normalised.
@@ -60,13 +60,13 @@ pub(super) fn table_3_1(options: Options, progress: &Progress) -> anyhow::Result
     let table = Table {
         number: "3.1",
         title: "TRIDIAG, working sets of 2000 and 4000 pages".into(),
-        columns: vec![
-            Column { name: "virtual size", decimals: 0 },
-            Column { name: "faults (2000)", decimals: 0 },
-            Column { name: "normalized (2000)", decimals: 3 },
-            Column { name: "faults (4000)", decimals: 0 },
-            Column { name: "normalized (4000)", decimals: 3 },
-        ],
+        columns: columns([
+            ("virtual size", 0),
+            ("faults (2000)", 0),
+            ("normalized (2000)", 3),
+            ("faults (4000)", 0),
+            ("normalized (4000)", 3),
+        ]),
         rows: rows.collect(),
         notes: vec![
             format!(

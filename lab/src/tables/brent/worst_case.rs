@@ -9,7 +9,7 @@ use super::{Made, Options};
 use crate::experiments::brent::adversary::{self, Game, Step};
 use crate::progress::Progress;
 use crate::tables::plot::{self, Line};
-use crate::tables::table::{Column, Pair, Table};
+use crate::tables::table::{Pair, Table, columns};
 
 /// p, bytes.
 const PAGE: usize = 4096;
@@ -138,11 +138,10 @@ pub(super) fn table_6_1(options: Options, progress: &Progress) -> anyhow::Result
         let ours = |figure| Pair::new(None, figure);
         (name, vec![Pair::new(case.constant, bound), ours(robson), ours(knuth), ours(search)])
     });
-    let column = |name| Column { name, decimals: 3 };
     let table = Table {
         number: "6.1",
         title: format!("Theorem 6.1: S ÷ (M log₂ n) under attack, pages of {PAGE} bytes"),
-        columns: ["bound", "Robson", "Knuth", "search"].map(column).into(),
+        columns: columns(["bound", "Robson", "Knuth", "search"].map(|name| (name, 3))),
         rows: rows.collect(),
         notes: vec![
             "published: the constant of M log₂ n; our bound has the terms O(M + p log n) in it"

@@ -3,7 +3,7 @@
 use super::Program;
 use super::published::profile;
 use crate::info::{Split, Statistics};
-use crate::tables::table::{Column, Pair, Table};
+use crate::tables::table::{self, Pair, Table};
 
 /// One of the three tables: its columns, and our figures for them.
 struct Profile {
@@ -88,7 +88,7 @@ pub(super) fn table(number: &str, programs: &[(Program, Statistics)]) -> Option<
     Some(Table {
         number: of.number,
         title: of.title.into(),
-        columns: of.columns.iter().map(|&(name, decimals)| Column { name, decimals }).collect(),
+        columns: table::columns(of.columns.iter().copied()),
         rows: rows.collect(),
         notes: of.notes.iter().map(|&note| note.to_owned()).collect(),
     })

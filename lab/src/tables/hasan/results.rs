@@ -11,7 +11,7 @@ use super::{Options, Program, replayed};
 use crate::compare::in_turns;
 use crate::competitor::CAPACITY;
 use crate::lea::Lea;
-use crate::tables::table::{Column, Pair, Table};
+use crate::tables::table::{Pair, Table, columns};
 use crate::workload::{Stop, Target, Workload};
 
 /// The allocators of Tables 8 and 9, in their order.
@@ -94,10 +94,6 @@ pub(super) fn table(number: &str, measured: &[(Program, Measured)]) -> Option<Ta
     }
 }
 
-fn columns(names: &[(&'static str, usize)]) -> Vec<Column> {
-    names.iter().map(|&(name, decimals)| Column { name, decimals }).collect()
-}
-
 fn quick(measured: &[(Program, Measured)]) -> Table {
     let row = |(program, measured): &(Program, Measured)| {
         let published = program.published().and_then(|published| published.quick);
@@ -106,7 +102,7 @@ fn quick(measured: &[(Program, Measured)]) -> Table {
     Table {
         number: "5.8",
         title: "allocations that quick lists served, percent (HCgen)".into(),
-        columns: columns(&[("%", 0)]),
+        columns: columns([("%", 0)]),
         rows: measured.iter().map(row).collect(),
         notes: vec![
             "published in prose: over 90 in five of seven programs, 60 in ghostscript".into(),
@@ -135,7 +131,7 @@ fn settings(measured: &[(Program, Measured)]) -> Table {
     Table {
         number: "7",
         title: "settings found for least memory and for most speed".into(),
-        columns: columns(&[
+        columns: columns([
             ("COALESCE", 0),
             ("_QL", 0),
             ("_IN_FREE", 0),
@@ -164,7 +160,7 @@ fn memory(measured: &[(Program, Measured)]) -> Table {
     Table {
         number: "8",
         title: "most memory held: Lea's allocator in KB, the others relative to it".into(),
-        columns: columns(&[("DL", 0), ("CK", 2), ("HCgen", 2), ("HCmem", 2), ("HCperf", 2)]),
+        columns: columns([("DL", 0), ("CK", 2), ("HCgen", 2), ("HCmem", 2), ("HCperf", 2)]),
         rows,
         notes: vec![
             "DL: published 2.7.2, ours the crate dlmalloc (2.8); both it and HC grow by 8 KiB"
@@ -187,7 +183,7 @@ fn time(measured: &[(Program, Measured)]) -> Table {
         number: "9",
         title: "time: Lea's allocator in ns per allocation with its free, the others relative to it"
             .into(),
-        columns: columns(&[("DL", 1), ("CK", 2), ("HCgen", 2), ("HCmem", 2), ("HCperf", 2)]),
+        columns: columns([("DL", 1), ("CK", 2), ("HCgen", 2), ("HCmem", 2), ("HCperf", 2)]),
         rows,
         notes: vec![
             "published: Table 9 (ms, Pentium II, 400 MHz) ÷ Table 5; ours: processor time, medians of rounds in turns".into(),
@@ -209,7 +205,7 @@ fn clock(measured: &[(Program, Measured)]) -> Table {
     Table {
         number: "10",
         title: "time in millions of clock ticks; ours in millions of nanoseconds".into(),
-        columns: columns(&[("DL", 2), ("HCgen", 2), ("HCgen ÷ DL", 2)]),
+        columns: columns([("DL", 2), ("HCgen", 2), ("HCgen ÷ DL", 2)]),
         rows: measured.iter().map(row).collect(),
         notes: vec![
             "DL: published 2.7.0, ours the crate dlmalloc (2.8); ours the processor time of a run, the least of the rounds".into(),

@@ -7,7 +7,7 @@ use super::contenders::{CONTENDERS, Contender, Memory, TABLE_8, TABLE_9, Visited
 use super::script::{Order, Outcome, Script, perform};
 use crate::progress::Progress;
 use crate::system::affinity::Pinned;
-use crate::tables::table::{Column, Pair, Table};
+use crate::tables::table::{Pair, Table, columns};
 
 /// The paper's memory, bytes.
 const MEMORY: usize = 16 << 20;
@@ -119,18 +119,11 @@ impl Runs {
 
     /// One of the paper's tables: many threads share the heap.
     fn table(&self, number: &'static str, contender: usize, title: &str) -> Table {
-        let mut columns = vec![
-            Column { name: "t, s", decimals: 3 },
-            Column { name: "t / t(Table 8, 80,000)", decimals: 3 },
-        ];
+        let mut names = vec![("t, s", 3), ("t / t(Table 8, 80,000)", 3)];
         if contender == TABLE_9 {
-            columns.push(Column { name: "t imp, %", decimals: 1 });
+            names.push(("t imp, %", 1));
         }
-        columns.extend([
-            Column { name: "malloc-ed, %", decimals: 2 },
-            Column { name: "freed, %", decimals: 2 },
-            Column { name: "ex. frag., KiB", decimals: 0 },
-        ]);
+        names.extend([("malloc-ed, %", 2), ("freed, %", 2), ("ex. frag., KiB", 0)]);
         let last = REQUESTS.len() - 1;
         let rows = REQUESTS.iter().enumerate().map(|(index, requests)| {
             let theirs = published(contender).map(|published| published[index]);
@@ -158,7 +151,7 @@ impl Runs {
         Table {
             number,
             title: format!("{title}, {} threads", self.options.threads),
-            columns,
+            columns: columns(names),
             rows: rows.collect(),
             notes: vec![
                 "deallocations come after all allocations, as the published figures have it; t is processor time"
@@ -197,7 +190,7 @@ fn by_requests(
     Table {
         number,
         title: title.to_owned(),
-        columns: COLUMNS.map(|name| Column { name, decimals }).into(),
+        columns: columns(COLUMNS.map(|name| (name, decimals))),
         rows: rows.into_iter().map(|(name, pairs)| (name, pairs.into())).collect(),
         notes,
     }

@@ -10,7 +10,7 @@ use pagewise::source::Reserved;
 use pagewise::walk::SpanKind;
 use pagewise::{Freed, Strategy};
 
-use crate::tables::table::{Column, Pair, Table};
+use crate::tables::table::{Pair, Table, columns};
 
 /// The paper's memory, bytes.
 const MEMORY: usize = 16 << 20;
@@ -151,7 +151,7 @@ fn table(number: &'static str, title: &str, published: &[Block], ours: &[Block])
     Table {
         number,
         title: title.to_owned(),
-        columns: ["i", "free", "size"].map(|name| Column { name, decimals: 0 }).into(),
+        columns: columns([("i", 0), ("free", 0), ("size", 0)]),
         rows: rows.collect(),
         notes,
     }

@@ -3,7 +3,7 @@
 use super::algorithms::{ALGORITHMS, Algorithm};
 use super::simulate::{Figures, Setting};
 use super::{Program, TIME, published};
-use crate::tables::table::{Column, Pair, Table};
+use crate::tables::table::{self, Pair, Table};
 
 /// The conventional fits: Tables 2 and 3 are made for each of them.
 const FITS: [(&str, &str); 3] = [("F", "first fit"), ("W", "worst fit"), ("B", "best fit")];
@@ -112,7 +112,7 @@ fn table(
     Table {
         number,
         title,
-        columns: columns.iter().map(|one| Column { name: one.name, decimals }).collect(),
+        columns: table::columns(columns.iter().map(|one| (one.name, decimals))),
         rows,
         notes: Vec::new(),
     }

@@ -5,7 +5,7 @@ use super::published::TABLE_IV;
 use super::{LEVEL_NAMES, LEVELS};
 use crate::experiments::nielsen::{ALGORITHMS, Cost, Demand, LOADS, Trial};
 use crate::progress::Progress;
-use crate::tables::table::{Column, Pair, Table};
+use crate::tables::table::{Pair, Table, columns};
 
 /// Steps of the progress bar.
 pub(super) fn steps(seeds: &[u64]) -> u64 {
@@ -69,8 +69,7 @@ fn part(shown: &[Vec<Shown>], level: usize) -> Table {
         (algorithm.name.to_owned(), pairs)
     });
     let rows = rows.collect();
-    let column = |(name, decimals)| Column { name, decimals };
-    let columns = [
+    let names = [
         ("space %", 1),
         ("fails %", 0),
         ("allocate", 1),
@@ -101,7 +100,7 @@ fn part(shown: &[Vec<Shown>], level: usize) -> Table {
             "35 algorithms on the base load, at most {} of memory asked for",
             LEVEL_NAMES[level]
         ),
-        columns: columns.map(column).into(),
+        columns: columns(names),
         rows,
         notes,
     }

@@ -3,7 +3,7 @@
 use super::measure::mean;
 use super::published::{TABLE_I, TABLE_I_TOTAL};
 use crate::experiments::nielsen::{Demand, LOADS};
-use crate::tables::table::{Column, Pair, Table};
+use crate::tables::table::{Pair, Table, columns};
 
 /// Table I: what the base load asks for in a period.
 pub(super) fn table_i(seeds: &[u64]) -> Table {
@@ -43,11 +43,10 @@ pub(super) fn table_i(seeds: &[u64]) -> Table {
         Pair::default(),
     ];
     rows.insert(0, ("words in use".to_owned(), in_use));
-    let column = |name| Column { name, decimals: 0 };
     Table {
         number: "I",
         title: "the base load, in a period".into(),
-        columns: ["highest", "lowest", "all 20 periods"].map(column).into(),
+        columns: columns(["highest", "lowest", "all 20 periods"].map(|name| (name, 0))),
         rows,
         notes: vec![
             "ours: means over the seeds; the lowest memory in use is at a period's end".into(),
@@ -74,13 +73,12 @@ pub(super) fn table_ii(seeds: &[u64]) -> Table {
         ];
         (load.number.to_string(), pairs)
     });
-    let column = |name| Column { name, decimals: 0 };
     let names =
         ["generators", "coexisting", "allocations", "least size", "largest size", "most words"];
     Table {
         number: "II",
         title: "the 18 loads".into(),
-        columns: names.map(column).into(),
+        columns: columns(names.map(|name| (name, 0))),
         rows: rows.collect(),
         notes: vec!["ours: means over the seeds; sizes in words".into()],
     }

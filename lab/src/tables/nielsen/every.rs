@@ -5,7 +5,7 @@ use super::published::{TABLE_V, TABLE_VI};
 use super::{LEVEL_NAMES, LEVELS};
 use crate::experiments::nielsen::{ALGORITHMS, Algorithm, Cost, Demand, LOADS};
 use crate::progress::Progress;
-use crate::tables::table::{Column, Pair, Table};
+use crate::tables::table::{Pair, Table, columns};
 
 fn chosen() -> Vec<Algorithm> {
     let by_name = |&(name, _): &(&str, _)| ALGORITHMS.into_iter().find(|one| one.name == name);
@@ -80,8 +80,7 @@ fn part(figures: &[Vec<[Figures; 3]>], level: usize) -> Table {
         ];
         ((*name).to_owned(), pairs)
     });
-    let column = |(name, decimals)| Column { name, decimals };
-    let columns =
+    let names =
         [("minimum", 1), ("minimum ns", 1), ("maximum", 1), ("maximum ns", 1), ("successes", 1)];
     let mut notes = Vec::new();
     if level == 0 {
@@ -95,7 +94,7 @@ fn part(figures: &[Vec<[Figures; 3]>], level: usize) -> Table {
             "seven algorithms on 18 loads, at most {} of memory asked for",
             LEVEL_NAMES[level]
         ),
-        columns: columns.map(column).into(),
+        columns: columns(names),
         rows: rows.collect(),
         notes,
     }
@@ -122,12 +121,11 @@ fn table_vi(figures: &[Vec<[Figures; 3]>]) -> Table {
         });
         ((*name).to_owned(), pairs.collect())
     });
-    let column = |name| Column { name, decimals: 1 };
-    let columns = ["50 %", "50 % ns", "66.7 %", "66.7 % ns", "80 %", "80 % ns"];
+    let names = ["50 %", "50 % ns", "66.7 %", "66.7 % ns", "80 %", "80 % ns"];
     Table {
         number: "VI",
         title: "medians over 18 loads, relative to IV-1".into(),
-        columns: columns.map(column).into(),
+        columns: columns(names.map(|name| (name, 1))),
         rows: rows.collect(),
         notes: vec!["a dash: half of the loads or more were not served".into()],
     }
