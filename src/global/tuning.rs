@@ -94,7 +94,7 @@ impl Tuning {
             quick_blocks: 256,
             quick_bytes: 32 << 10,
             heaps_per_cpu: 2,
-            mapping_from: 16 << 20,
+            mapping_from: 32 << 20,
             purge_delay: 1000,
             huge_pages: HugePages::Beyond(8 << 20),
         }

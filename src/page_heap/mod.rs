@@ -166,6 +166,12 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
         });
     }
 
+    /// Gives every page without blocks in use back to the heap below, also those kept for the next
+    /// class that needs one, so that their memory joins what is free beside it. O(classes).
+    pub fn gather(&mut self) {
+        self.pages.give_back();
+    }
+
     /// Calls `visit` for each page that serves a class, with the class and the number of its blocks in
     /// use. O(pages).
     pub fn for_each_page(&self, visit: &mut dyn FnMut(u32, u32)) {

@@ -1,5 +1,7 @@
 //! Memory stays bounded, and goes back to the system.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -163,4 +165,29 @@ fn only_freed() {
     let freed: usize = freeing.join().expect("it ends");
     assert_eq!(freed, total);
     assert!(resident() < before + (8 << 20), "{} KiB more", (resident() - before) >> 10);
+}
+
+#[test]
+fn a_table_fits_where_the_last_one_was() {
+    run_alone("memory::tables");
+}
+
+/// A map of strings grows to 12 MiB of table and is dropped, its strings in no order; so is the next,
+/// and a heap holds no more for it than for the first: what is kept on quick lists is in nobody's way.
+#[test]
+#[ignore = "in a process of its own"]
+fn tables() {
+    let build = || {
+        let mut random = Random(7);
+        let mut map = HashMap::<_, _, BuildHasherDefault<DefaultHasher>>::default();
+        for key in 0..200_000 {
+            map.insert(key.to_string(), "x".repeat(1 + random.size() % 48));
+        }
+        map.len()
+    };
+    build();
+    let first = ALLOCATOR.stats();
+    (0..4).for_each(|_| assert_eq!(build(), 200_000));
+    let last = ALLOCATOR.stats();
+    assert!(last.peak_held <= first.peak_held + first.peak_held / 8, "{first}{last}");
 }

@@ -17,6 +17,7 @@ use core::ptr::{self, NonNull};
 
 use super::heap::Heap;
 use super::os::KeepErrno;
+use super::purge::LARGE;
 use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
 use super::{mapping, quick, registry, thread};
@@ -187,8 +188,18 @@ unsafe fn free_slowly(tuning: &Tuning, block: *mut u8) {
     // SAFETY: the caller's promise; what the block is, its address tells.
     unsafe {
         match SPACE.list_of(block) {
-            None => mapping::deallocate(block),
-            Some(0) => Heap::of(block).deallocate(address),
+            None => {
+                mapping::deallocate(block);
+                if let Some(caller) = thread::enter(tuning) {
+                    caller.heap.settle(thread::empty_lists);
+                }
+            }
+            Some(0) => {
+                let heap = Heap::of(block);
+                if heap.deallocate(address) >= LARGE {
+                    heap.settle(thread::empty_lists);
+                }
+            }
             Some(list) => free_small(tuning, list, address),
         }
     }
@@ -322,6 +333,6 @@ unsafe fn resize(block: *mut u8, align: usize, new_size: usize) -> Option<NonNul
 pub(super) fn purge() -> u64 {
     let _errno = KeepErrno::new();
     registry::adopt_orphans();
-    thread::give_back(thread::lists());
+    thread::empty_lists();
     registry::heaps().map(Heap::purge).sum()
 }

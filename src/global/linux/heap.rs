@@ -147,13 +147,22 @@ impl Heap {
         self.with(|state| state.purge.purged()) - before
     }
 
-    /// Frees a block that is not small.
+    /// Frees a block that is not small; returns its bytes.
     ///
     /// # Safety
     /// It lies here, is not small, and is freed once.
-    pub(super) unsafe fn deallocate(&self, block: NonNull<u8>) {
+    pub(super) unsafe fn deallocate(&self, block: NonNull<u8>) -> usize {
         // SAFETY: passed on.
-        self.work(|state| unsafe { state.deallocate(block) });
+        self.work(|state| unsafe { state.deallocate(block) })
+    }
+
+    /// After a large block was freed: has `empty_lists` put back what the calling thread keeps, and
+    /// gathers the pages that then are free, if enough has happened here since that was last done.
+    pub(super) fn settle(&self, empty_lists: impl FnOnce()) {
+        if self.with(|state| state.purge.settles()) {
+            empty_lists();
+            self.with(|state| state.engine.gather());
+        }
     }
 
     /// Makes a block that is not small longer or shorter, if it can stay where it is.
@@ -259,15 +268,17 @@ impl State {
         Some(block)
     }
 
-    /// Frees a block that is not small.
+    /// Frees a block that is not small; returns its bytes.
     ///
     /// # Safety
     /// It was [allocated](Self::allocate) here, and is freed once.
-    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+    unsafe fn deallocate(&mut self, block: NonNull<u8>) -> usize {
+        let before = self.engine.usage().block;
         // SAFETY: the caller's promise.
         if unsafe { self.engine.free_tagged(block) }.is_err() {
             os::stop(b"pagewise: a block was freed twice, or is none\n");
         }
+        before - self.engine.usage().block
     }
 
     /// Makes a block that is not small longer or shorter, if it can stay where it is.

@@ -11,6 +11,11 @@
 //! that has all it needs returns nothing, and what is faulted in again is never more than what was
 //! taken from the system.
 //!
+//! When a block of [`LARGE`] bytes or more is freed, the thread that frees it puts back its quick
+//! lists, and the pages without blocks are gathered. Such a block is mostly the table of a collection
+//! whose items were freed just before, in any order: the last of them, kept on lists, each lay in a page
+//! of its own, which stood in the way of the next large table.
+//!
 //! The walk goes in steps, between which others get the lock. A thread that comes by does a few of
 //! them and goes on with its own work; the next that comes by does the next. Whoever comes by looks
 //! after one other heap in its turn, too, for there may be nobody left who uses that.
@@ -32,6 +37,8 @@ pub(super) struct Purge {
     due: u64,
     /// Batches and single blocks until that is looked at again.
     countdown: u32,
+    /// Of those, how many there were since the heap last [settled](Self::settles).
+    unsettled: u32,
     /// The address up to which the purge under way has been, if one is.
     swept: Option<usize>,
     /// Milliseconds; the largest number: never.
@@ -47,6 +54,9 @@ pub(super) const LARGE: usize = 1 << 20;
 /// Batches between two looks at the clock.
 const LOOK: u32 = 16;
 
+/// Batches after which it is worth while to put back what a thread keeps: that costs it a few dozen.
+const SETTLE: u32 = 128;
+
 /// What a purge does under the lock at one time: blocks and pages it meets, bytes of free memory it
 /// asks the system about and gives back.
 const STEP_BLOCKS: usize = 128;
@@ -57,7 +67,7 @@ pub(super) const STEPS: u32 = 16;
 
 impl Purge {
     pub(super) const fn new(delay: u32) -> Self {
-        Self { most: 0, purged: 0, due: 0, countdown: LOOK, swept: None, delay }
+        Self { most: 0, purged: 0, due: 0, countdown: LOOK, unsettled: 0, swept: None, delay }
     }
 
     /// Bytes of free memory given back to the system since the beginning.
@@ -75,11 +85,22 @@ impl Purge {
     #[inline]
     pub(super) fn tick(&mut self, engine: &PageHeap<Slot>) -> bool {
         self.grown(engine);
+        self.unsettled = self.unsettled.saturating_add(1);
         self.countdown -= 1;
         if self.countdown == 0 {
             self.countdown = LOOK;
         }
         self.countdown == LOOK
+    }
+
+    /// Whether enough has happened that what threads keep may hold many pages; if so, it is to be
+    /// put back now.
+    pub(super) fn settles(&mut self) -> bool {
+        let settles = self.unsettled >= SETTLE;
+        if settles {
+            self.unsettled = 0;
+        }
+        settles
     }
 
     /// Whether a purge is under way; it begins here if its time has come.

@@ -158,6 +158,11 @@ pub(super) fn ended(lists: *mut Lists) {
     heap.maintain();
 }
 
+/// Puts back what is on the calling thread's lists, if it has some.
+pub(super) fn empty_lists() {
+    give_back(lists());
+}
+
 /// Puts back what is on lists that are the calling thread's, or nobody's.
 pub(super) fn give_back(lists: *mut Lists) {
     quick::for_each(|offset| {
