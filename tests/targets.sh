@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# The library's tests on other targets, run on x86-64 Linux by hand:
+#
+#     tests/targets.sh i686        addresses of 32 bits, musl
+#     tests/targets.sh aarch64     under qemu, which finds what is wrong on that architecture but not
+#                                  what its weaker order of memory might do: x86-64 orders it
+#     tests/targets.sh wasm32      an arena as a program's global allocator, interpreted
+#
+# Needed: `rustup target add` of the targets named below, gcc, and for aarch64 Debian's
+# gcc-aarch64-linux-gnu and qemu-user-static, or others by CC, QEMU and SYSROOT.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+all=(--lib --test arena --test arena_collections --test arena_global --test bundled_traces
+  --test examples --test global --test misuse --test properties --test theorem_6_1
+  --test trace_format --test trace_recording)
+
+on() {
+  target=$1
+  shift
+  cargo test --target "$target" -p pagewise --features trace,allocator-api2,lock_api "${all[@]}" -- "$@"
+}
+
+case ${1-} in
+i686)
+  export CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_LINKER=rust-lld
+  # A C file among the dependencies of the benchmarks needs no C library.
+  export CC_i686_unknown_linux_musl=${CC-gcc} CFLAGS_i686_unknown_linux_musl='-m32 -ffreestanding'
+  on i686-unknown-linux-musl
+  ;;
+aarch64)
+  CC=${CC-aarch64-linux-gnu-gcc}
+  export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$CC CC_aarch64_unknown_linux_gnu=$CC
+  export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="unshare -Urm $PWD/tests/targets.sh under-qemu"
+  export PROPTEST_CASES=${PROPTEST_CASES-8}
+  # qemu is part of the process: its own memory is resident, too, and 280 KiB more with each thread
+  # that ever was; it sets no RLIMIT_AS.
+  on aarch64-unknown-linux-gnu --skip memory:: --skip limits:: --skip thousands_of_short_threads
+  ;;
+under-qemu)
+  # The kernel is to start what tests start under qemu, too, in this name space of its own.
+  mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
+  magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
+  mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
+  qemu=${QEMU-/usr/bin/qemu-aarch64-static}
+  printf ':aarch64:M::%s:%s:%s:F' "$magic" "$mask" "$qemu" >/proc/sys/fs/binfmt_misc/register
+  export QEMU_LD_PREFIX=${SYSROOT-/usr/aarch64-linux-gnu}
+  # qemu 7 takes memory for each page that is reserved: 4 TiB are too many.
+  ulimit -v 24000000
+  shift
+  exec "$@"
+  ;;
+wasm32)
+  cd tests/wasm
+  cargo build --lib --target wasm32-unknown-unknown
+  cargo run -- "${CARGO_TARGET_DIR-target}/wasm32-unknown-unknown/debug/wasm.wasm"
+  ;;
+*)
+  sed -n '2,11s/^# \?//p' "$0"
+  exit 2
+  ;;
+esac
