@@ -9,8 +9,8 @@ use pagewise::paged::Config;
 use pagewise::trace::{self, Event};
 use pagewise::{Strategy, catalogue};
 
-/// Address space, of which little is used: 64 GiB, or what of it 32 bits address.
-const CAPACITY: usize = 1 << if usize::BITS == 32 { 30 } else { 36 };
+/// Address space, more than any of the programs needs.
+const CAPACITY: usize = 1 << 30;
 
 fn traces() -> Vec<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("traces");

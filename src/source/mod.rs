@@ -279,10 +279,11 @@ unsafe impl Source for Reserved {
 /// is touched takes memory.
 #[cfg(all(feature = "std", unix))]
 fn map_anonymous(bytes: usize) -> Result<NonNull<u8>, AllocError> {
-    // Memory that is not touched must not count; the BSDs without the flag never count it.
-    #[cfg(not(any(target_os = "freebsd", target_os = "dragonfly")))]
+    // Memory that is not touched must not count; the BSDs without the flag never count it, and Miri
+    // knows no flag.
+    #[cfg(not(any(target_os = "freebsd", target_os = "dragonfly", miri)))]
     const UNCOUNTED: libc::c_int = libc::MAP_NORESERVE;
-    #[cfg(any(target_os = "freebsd", target_os = "dragonfly"))]
+    #[cfg(any(target_os = "freebsd", target_os = "dragonfly", miri))]
     const UNCOUNTED: libc::c_int = 0;
     // SAFETY: a fresh anonymous mapping touches no memory in use.
     let base = unsafe {
