@@ -1,7 +1,7 @@
 //! Output files, whole or not at all.
 
 use std::fs::{File, Permissions};
-use std::io::BufWriter;
+use std::io::{self, BufWriter, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -9,7 +9,8 @@ use anyhow::Context;
 
 /// Creates the file `path`, or replaces it, with what `write` writes. The content grows in a
 /// temporary file beside it, which takes its name only when `write` has succeeded; otherwise
-/// nothing is left behind, and what was there stays.
+/// nothing is left behind, and what was there stays. A device or pipe, which is no file that could
+/// be replaced, is written to.
 ///
 /// # Errors
 /// If the file cannot be created; what `write` fails with.
@@ -22,6 +23,10 @@ pub(crate) fn create<T>(
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
+    if path.metadata().is_ok_and(|there| !there.is_file()) {
+        let file = File::options().write(true).open(path).with_context(unwritable)?;
+        return fill(&file, write).with_context(unwritable);
+    }
     let name = path.file_name().with_context(unwritable)?;
     let mut prefix = std::ffi::OsString::from(".");
     prefix.push(name);
@@ -37,11 +42,31 @@ pub(crate) fn create<T>(
             cause.map_or_else(|| error.into(), |cause| anyhow::anyhow!(cause))
         })
         .with_context(unwritable)?;
-    let mut buffered = BufWriter::new(temporary.as_file());
-    let result = write(&mut buffered)?;
-    buffered.into_inner().map_err(|error| error.into_error()).with_context(unwritable)?;
+    let result = fill(temporary.as_file(), write).map_err(|error| {
+        // What else `write` fails with says itself what it is about.
+        if ran_out(&error) { error.context(unwritable()) } else { error }
+    })?;
     temporary.persist(path).map_err(|error| error.error).with_context(unwritable)?;
     Ok(result)
+}
+
+/// Writes all of a file.
+fn fill<T>(
+    file: &File,
+    write: impl FnOnce(&mut BufWriter<&File>) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let mut buffered = BufWriter::new(file);
+    let result = write(&mut buffered)?;
+    buffered.into_inner().map_err(io::IntoInnerError::into_error)?;
+    Ok(result)
+}
+
+/// Whether there was no room for the file.
+fn ran_out(error: &anyhow::Error) -> bool {
+    const NO_ROOM: [ErrorKind; 3] =
+        [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
+    let mut errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    errors.any(|error| NO_ROOM.contains(&error.kind()))
 }
 
 #[cfg(test)]
@@ -73,6 +98,32 @@ mod tests {
         create(&path, |out| Ok(out.write_all(b"after")?)).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"after");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_device_is_written_to_and_stays_one() {
+        // A name of our own for the device: what is replaced by mistake is that name.
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("full");
+        std::os::unix::fs::symlink("/dev/full", &path).unwrap();
+        let error = create(&path, |out| Ok(out.write_all(b"text")?)).unwrap_err();
+        let expected = format!("{} cannot be written: No space left", path.display());
+        assert!(format!("{error:#}").starts_with(&expected), "{error:#}");
+        assert!(!path.metadata().unwrap().is_file());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_there_is_no_room_for_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        let full: anyhow::Result<()> =
+            create(&path, |_| Err(io::Error::from(ErrorKind::StorageFull).into()));
+        let error = full.unwrap_err();
+        assert!(
+            format!("{error:#}").starts_with(&format!("{} cannot be written: ", path.display()))
+        );
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 
     #[test]
