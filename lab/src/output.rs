@@ -9,7 +9,7 @@ use anyhow::Context;
 
 /// Creates the file `path`, or replaces it, with what `write` writes. The content grows in a
 /// temporary file beside it, which takes its name only when `write` has succeeded; otherwise
-/// nothing is left behind, and what was there stays. A device or pipe, which is no file that could
+/// nothing is left behind, and what was there stays; nor is it where a signal ends this process. A device or pipe, which is no file that could
 /// be replaced, is written to.
 ///
 /// # Errors
@@ -42,6 +42,7 @@ pub(crate) fn create<T>(
             cause.map_or_else(|| error.into(), |cause| anyhow::anyhow!(cause))
         })
         .with_context(unwritable)?;
+    let _unfinished = unfinished::Name::new(temporary.path());
     let result = fill(temporary.as_file(), write).map_err(|error| {
         // What else `write` fails with says itself what it is about.
         if ran_out(&error) { error.context(unwritable()) } else { error }
@@ -67,6 +68,67 @@ fn ran_out(error: &anyhow::Error) -> bool {
         [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
     let mut errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
     errors.any(|error| NO_ROOM.contains(&error.kind()))
+}
+
+/// The file that a signal is to take with it.
+mod unfinished {
+    use std::ffi::{CString, c_char, c_int};
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
+    use std::ptr;
+    use std::sync::atomic::{AtomicPtr, Ordering};
+
+    /// Its name, a C string, or null.
+    static NAME: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
+
+    /// The name, while the file grows.
+    pub(super) struct Name;
+
+    impl Name {
+        pub(super) fn new(path: &Path) -> Self {
+            if let Ok(name) = CString::new(path.as_os_str().as_bytes()) {
+                NAME.store(name.into_raw(), Ordering::SeqCst);
+                [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].into_iter().for_each(catch);
+            }
+            Self
+        }
+    }
+
+    impl Drop for Name {
+        fn drop(&mut self) {
+            let name = NAME.swap(ptr::null_mut(), Ordering::SeqCst);
+            if !name.is_null() {
+                // SAFETY: the name is of `into_raw`, and nobody else has it any more.
+                drop(unsafe { CString::from_raw(name) });
+            }
+        }
+    }
+
+    /// Has the signal handled here, unless it is ignored, or a recording handles it.
+    fn catch(signal: c_int) {
+        // SAFETY: an all-zero `sigaction` is a valid value; the handler does only what one may.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let known = libc::sigaction(signal, ptr::null(), &raw mut action) == 0;
+            if known && action.sa_sigaction == libc::SIG_DFL {
+                action.sa_sigaction = on_signal as *const () as libc::sighandler_t;
+                libc::sigaction(signal, &raw const action, ptr::null_mut());
+            }
+        }
+    }
+
+    /// Removes the file and ends the process by the same signal.
+    extern "C" fn on_signal(signal: c_int) {
+        let name = NAME.swap(ptr::null_mut(), Ordering::SeqCst);
+        // SAFETY: all three calls are allowed in a handler; the name is a C string or null.
+        unsafe {
+            if !name.is_null() {
+                libc::unlink(name);
+            }
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 mod common;
 
 use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use common::{Workbench, pagewise};
 
@@ -84,4 +86,24 @@ fn a_closed_pipe_ends_the_run_quietly() {
     child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
     assert!(!child.wait().unwrap().success());
     assert_eq!(stderr, "");
+}
+
+#[test]
+fn an_interrupted_file_is_not_left_half_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = || std::fs::read_dir(folder.path()).expect("a folder").count();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pagewise"));
+    command.args(["generate", "--distribution", "cambridg-like", "--seconds", "100000000", "-o"]);
+    command.arg(folder.path().join("out.pwt")).stderr(Stdio::null());
+    let mut process = command.spawn().expect("the binary runs");
+    while files() == 0 {
+        assert_eq!(process.try_wait().expect("a child"), None, "it is still writing");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // The file is there before its name is known to the handler, if by an instant.
+    std::thread::sleep(Duration::from_millis(50));
+    // SAFETY: sends a signal to our child.
+    unsafe { libc::kill(process.id() as libc::pid_t, libc::SIGINT) };
+    let status = process.wait().expect("it ends");
+    assert_eq!((status.signal(), files()), (Some(libc::SIGINT), 0));
 }
