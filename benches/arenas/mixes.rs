@@ -45,35 +45,59 @@ impl Random {
 
 type Block = (NonNull<u8>, Layout);
 
-/// Random actions on about 300 live blocks: three sevenths allocate, three free, one reallocates,
-/// to at most three times the largest size.
+/// Random actions: three sevenths allocate, three free, one reallocates, to at most three times the
+/// largest size. With fewer than 300 live blocks, what would free allocates.
 pub(crate) struct Actions {
     random: Random,
     max: usize,
+    live: Live,
     blocks: Vec<Block>,
 }
 
-const LIVE: usize = 300;
+/// Live blocks below which none is freed.
+const LEAST: usize = 300;
+
+/// How many blocks are live.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Live {
+    /// 300 to 400: with more, what would allocate frees.
+    Steady,
+    /// 300 and more, as chance has it, as in talc's own benchmark: some thousands after millions of
+    /// actions.
+    Drifting,
+}
+
+impl Live {
+    fn most(self) -> usize {
+        match self {
+            Self::Steady => 400,
+            Self::Drifting => usize::MAX,
+        }
+    }
+}
 
 impl Actions {
-    pub(crate) fn new(max: usize) -> Self {
-        Self { random: Random::new(1984), max, blocks: Vec::with_capacity(100_000) }
+    pub(crate) fn new(max: usize, live: Live) -> Self {
+        Self { random: Random::new(1984), max, live, blocks: Vec::with_capacity(100_000) }
     }
 
-    pub(crate) fn perform(&mut self, peer: &mut Peer<'_>, actions: usize) {
-        let Self { random, max, blocks } = self;
+    /// Performs actions; how many the allocator had no memory for.
+    pub(crate) fn perform(&mut self, peer: &mut Peer<'_>, actions: usize) -> usize {
+        let Self { random, max, live, blocks } = self;
+        let mut failed = 0;
         for _ in 0..actions {
             let action = random.range(0, 7);
             if action == 6 {
                 if !blocks.is_empty() {
                     let index = random.range(0, blocks.len());
                     let size = random.range(1, 3 * *max);
-                    reallocate(peer, &mut blocks[index], size);
+                    failed += usize::from(!reallocate(peer, &mut blocks[index], size));
                 }
-            } else if action < 3 || blocks.len() < LIVE {
+            } else if blocks.len() < LEAST || action < 3 && blocks.len() < live.most() {
                 let layout = random.layout(*max);
-                if let Some(block) = peer.allocate(layout) {
-                    blocks.push((block, layout));
+                match peer.allocate(layout) {
+                    Some(block) => blocks.push((block, layout)),
+                    None => failed += 1,
                 }
             } else {
                 let index = random.range(0, blocks.len());
@@ -81,6 +105,7 @@ impl Actions {
                 peer.free(block, layout);
             }
         }
+        failed
     }
 
     /// Frees what is left.

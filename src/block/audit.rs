@@ -14,7 +14,7 @@ impl Cells {
         mut visit: impl FnMut(Block, bool),
     ) -> Result<(), Fault> {
         const KNOWN: &str = "PREV_IN_USE says whether the block below is in use";
-        let mut expected = 1;
+        let mut expected = self.first();
         let mut prev_in_use = true;
         for block in self.blocks(self.end()) {
             let at = self.contents(block.start).addr();

@@ -8,3 +8,4 @@ pub(crate) mod bits;
 pub(crate) mod pools;
 pub(crate) mod table;
 pub(crate) mod tag;
+mod words;

@@ -30,6 +30,9 @@ pub(crate) const CELL: usize = 16;
 /// Bytes of a header.
 pub(crate) const TAG: usize = size_of::<u32>();
 
+/// Words of a cell.
+pub(crate) const WORDS: usize = CELL / TAG;
+
 /// No block: contents never start at the first cell, which holds a header.
 pub(crate) const NONE: u32 = 0;
 
@@ -124,10 +127,12 @@ pub(crate) enum Link {
 /// The cells of a heap: the one place that reads and writes tags.
 ///
 /// Invariant: the memory of the cells 0 to `end` − 1 starts at `origin`, is the heap's alone but
-/// for the contents of blocks in use, and is aligned to a cell. The header at `end` is the last.
+/// for the contents of blocks in use, and is aligned to a cell. Blocks start at `first` and above; the
+/// header at `end` is the last. What lies below the first header is the index's own.
 #[derive(Debug)]
 pub(crate) struct Cells {
     origin: *mut u8,
+    first: u32,
     end: u32,
 }
 
@@ -137,7 +142,13 @@ unsafe impl Send for Cells {}
 impl Cells {
     /// No cells.
     pub(crate) const fn new() -> Self {
-        Self { origin: core::ptr::null_mut(), end: 0 }
+        Self::starting_at(NONE + 1)
+    }
+
+    /// No cells; the first block will start at `first`, not 0.
+    pub(crate) const fn starting_at(first: u32) -> Self {
+        assert!(NONE < first && first < MAX_CELLS);
+        Self { origin: core::ptr::null_mut(), first, end: 0 }
     }
 
     /// Takes over more memory.
@@ -157,6 +168,11 @@ impl Cells {
         self.origin
     }
 
+    /// Where the first block starts.
+    pub(crate) fn first(&self) -> u32 {
+        self.first
+    }
+
     /// Number of cells, and the start of the last header's block, which is empty.
     pub(crate) fn end(&self) -> u32 {
         self.end
@@ -172,7 +188,7 @@ impl Cells {
     pub(crate) fn cell_at(&self, address: usize) -> Option<u32> {
         let offset = address.checked_sub(self.origin.addr())?;
         let cell = u32::try_from(offset / CELL).ok()?;
-        (offset.is_multiple_of(CELL) && cell != NONE && cell < self.end).then_some(cell)
+        (offset.is_multiple_of(CELL) && cell >= self.first && cell < self.end).then_some(cell)
     }
 
     /// The first cell from `cell` on at a multiple of `align` bytes.
@@ -197,7 +213,7 @@ impl Cells {
     }
 
     #[inline(always)]
-    fn word(&self, start: u32, offset: isize) -> *mut u32 {
+    fn place(&self, start: u32, offset: isize) -> *mut u32 {
         debug_assert!(start != NONE && start <= self.end, "no block starts there");
         self.contents(start).wrapping_byte_offset(offset).cast()
     }
@@ -206,13 +222,13 @@ impl Cells {
     fn read(&self, start: u32, offset: isize) -> u32 {
         // SAFETY: the four words of a block, and the header at `end`, lie in the cells, aligned,
         // and outside the contents of blocks in use.
-        unsafe { self.word(start, offset).read() }
+        unsafe { self.place(start, offset).read() }
     }
 
     #[inline(always)]
     fn write(&mut self, start: u32, offset: isize, word: u32) {
         // SAFETY: as `read`; `&mut self` is exclusive.
-        unsafe { self.word(start, offset).write(word) };
+        unsafe { self.place(start, offset).write(word) };
     }
 
     #[inline(always)]
@@ -223,7 +239,7 @@ impl Cells {
     /// Address of a block's header, for a meter.
     #[inline(always)]
     pub(crate) fn header(&self, start: u32) -> *const u32 {
-        self.word(start, HEADER)
+        self.place(start, HEADER)
     }
 
     /// The block that starts at `start`; the one at `end` is empty.
@@ -234,7 +250,7 @@ impl Cells {
 
     /// Every block below `end` in address order, as far as the tags make sense.
     pub(crate) fn blocks(&self, end: u32) -> impl Iterator<Item = Block> {
-        let mut start = 1;
+        let mut start = self.first;
         core::iter::from_fn(move || {
             let block = (start < end).then(|| self.block(start))?;
             let sound = block.len > 0 && block.len <= end - start;
@@ -316,21 +332,6 @@ impl Cells {
     #[inline(always)]
     pub(crate) fn set_link(&mut self, start: u32, link: Link, to: u32) {
         self.write(start, link as isize * LINK, to);
-    }
-
-    /// Changes a free block's link, if it is a block's; there is room for [`NONE`]'s two, too.
-    #[inline(always)]
-    pub(crate) fn set_link_if_any(&mut self, start: u32, link: Link, to: u32) {
-        // SAFETY: as `link_slot`; `&mut self` is exclusive.
-        unsafe { self.link_slot(start, link).write(to) };
-    }
-
-    /// Where one of the first two links of a free block is kept. The first cell, which is no
-    /// block's, has room for [`NONE`]'s, which nobody reads.
-    #[inline(always)]
-    pub(crate) fn link_slot(&mut self, start: u32, link: Link) -> *mut u32 {
-        debug_assert!(start < self.end, "no block starts there");
-        self.contents(start).wrapping_byte_offset(link as isize * LINK).cast()
     }
 
     /// Makes cells a block in use. The block below is in use exactly if `prev_in_use`; the block

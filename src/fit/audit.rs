@@ -20,7 +20,12 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
         if self.cells.end() == 0 {
             return;
         }
-        visit(Span { start: origin, len: CELL - TAG, kind: SpanKind::Slack });
+        let below = self.cells.first() as usize * CELL - TAG;
+        let index = below - (CELL - TAG);
+        if index > 0 {
+            visit(Span { start: origin, len: index, kind: SpanKind::Header });
+        }
+        visit(Span { start: origin + index, len: CELL - TAG, kind: SpanKind::Slack });
         for block in self.blocks() {
             let start = self.contents(block.start).addr();
             let in_use = self.cells.is_in_use(block.start) && !self.is_area(block);

@@ -62,7 +62,7 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
     ) -> Result<(Block, u32), AllocError> {
         if self.cells.end() == 0 {
             // What an alignment asks for is known only once the origin is.
-            self.append(1, source)?;
+            self.append(P::FIRST, source)?;
         }
         let from = self.wilderness().map_or(self.cells.end(), |block| block.start);
         let start = self.cells.aligned(from, align).ok_or(AllocError::Exhausted)?;
@@ -85,6 +85,7 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
         // SAFETY: the source's extent is the heap's alone.
         unsafe { self.cells.append(end, source)? };
         if old == 0 {
+            self.index.open(&mut self.cells);
             self.cells.put_end(true);
             return Ok(());
         }

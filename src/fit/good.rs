@@ -18,63 +18,100 @@
 use super::heap::Heap;
 use super::policy::{Policy, certain, fit};
 use super::sealed;
-use crate::block::tag::{Block, CELL, Cells, Link, NONE};
+use crate::block::tag::{Block, CELL, Cells, MAX_CELLS, WORDS};
 use crate::meter::Meter;
 use crate::strategy::Fault;
 
 /// log₂ of the lists for each doubling.
 const STEPS: u32 = 5;
 
-/// Lists: 2·32 for the exact sizes, 32 for each further doubling up to 2³⁰ cells, and some that are
-/// never used, so that any number modulo this is a list's.
+/// Lists: 2·32 for the exact sizes, 32 for each further doubling up to 2³⁰ cells, rounded up so that
+/// any number modulo this is a list's.
 const LISTS: usize = 1 << (STEPS + 5);
+
+/// Words of bits that say which lists have blocks.
+const BITS: usize = LISTS / u64::BITS as usize;
+
+/// Words of a free block: where its links lie.
+const NEXT: usize = 0;
+const BACK: usize = 1;
+
+/// Nobody: a block on no list, whose links lead to itself and to the end, so that taking it out
+/// changes nothing.
+pub(super) const NOBODY: usize = 0;
+
+/// Behind the last block. Its `back` is written to, but not read.
+const END: usize = 2;
+
+/// The anchor of the first list.
+const ANCHORS: usize = 4;
+
+/// The first word of the first block. Links to blocks are not below it, others are.
+const FIRST: usize = LISTS;
+
+/// The lists that are used; the first header lies behind their anchors.
+const USED: usize = list_of((MAX_CELLS - 1) as usize * WORDS) + 1;
+const _: () = assert!(ANCHORS + USED < FIRST);
 
 /// Cells from which on a request's own list is looked at first. (It costs smaller ones more time
 /// than it saves room.)
-const LOOKING: u32 = 1024;
+pub(super) const LOOKING: u32 = 1024;
 
 /// Blocks looked at there.
-const LOOKS: usize = 4;
+const LOOKS: usize = 8;
 
-/// Words of bits that say which lists have blocks, as far as lists are used.
-const WORDS: usize = LISTS / u64::BITS as usize;
-
-/// The links of a block on a list: to the next, or none, and to the one before; the first has the
-/// number of the list there, and [`HEAD`].
-const NEXT: Link = Link::First;
-const PREVIOUS: Link = Link::Second;
-
-/// The bit that no cell's number has.
-const HEAD: u32 = 1 << 31;
-
-/// Free blocks on lists. Invariants: a list's bit is set iff it has a block, a word's bit iff the
-/// word is not 0; a list is linked both ways.
+/// Free blocks on lists.
+///
+/// ```text
+/// word   0            2        4                          1024                  of the heap
+///        [next][back] [ ][back] [list 0][list 1] …     [H] [next][back] … [H] [next][back] …
+///        nobody       the end   anchors                   the first block     another
+/// ```
+/// The anchors of the lists lie in the heap's first cells, so that a link may lead to any word, an
+/// anchor or a block's: `next` is the first word of the next block, or the end; `back` is the word
+/// that leads here, the anchor or the `next` of the block before. So a block is taken out without
+/// asking which of them it is.
+///
+/// Invariants: a list's bit is set iff it has a block; what the `back` of a block on a list leads to
+/// leads to the block; nobody's links lead to the end and to nobody.
 #[derive(Debug)]
 pub struct Good {
-    occupied: [u64; WORDS],
-    first: [u32; LISTS],
+    occupied: [u64; BITS],
 }
 
-/// The list of a size: the size itself up to 2⁶ − 1, then its leading six bits and how many
-/// follow.
+/// The list of a size in words: the size in cells up to 2⁶ − 1, then its leading six bits and how
+/// many follow.
 #[inline(always)]
-fn list_of(len: u32) -> usize {
-    let following = (len | 1 << STEPS).ilog2() - STEPS;
-    ((following << STEPS) + (len >> following)) as usize % LISTS
+pub(super) const fn list_of(len: usize) -> usize {
+    let len = len as u32;
+    let following = (len | (WORDS as u32) << STEPS).ilog2() - STEPS;
+    (((following - WORDS.ilog2()) << STEPS) + (len >> following)) as usize % LISTS
 }
 
-/// The first list all of whose blocks have `len` cells, at least 1: the one behind that of the next
-/// smaller size.
+/// The first list all of whose blocks have `len` words, a multiple of a cell's, not 0: the one behind
+/// that of the next smaller size.
 #[inline(always)]
-fn list_for(len: u32) -> usize {
+pub(super) const fn list_for(len: usize) -> usize {
     list_of(len - 1) + 1
+}
+
+/// The anchor of a list.
+#[inline(always)]
+const fn anchor(list: usize) -> usize {
+    ANCHORS + list
+}
+
+/// Words of so many cells; the first word of the block that starts at a cell.
+#[inline(always)]
+const fn words(cells: u32) -> usize {
+    cells as usize * WORDS
 }
 
 impl Good {
     /// The first list from `list` on that has blocks.
     #[inline(always)]
     fn first_from(&self, list: usize) -> Option<usize> {
-        let mut word = list / 64 % WORDS;
+        let mut word = list / 64 % BITS;
         let lists = self.occupied[word] >> (list % 64);
         if lists != 0 {
             return Some(list + lists.trailing_zeros() as usize);
@@ -88,13 +125,20 @@ impl Good {
         }
     }
 
-    /// The first block of the first list from `list` on that has one, and its list.
+    /// The first list from `list` on that has blocks, and the first word of its first block.
     #[inline(always)]
-    fn choose<M: Meter>(&self, list: usize, cells: &Cells, meter: &M) -> Option<(usize, Block)> {
+    pub(super) fn first(&self, list: usize, cells: &Cells) -> Option<(usize, usize)> {
         let list = self.first_from(list)? % LISTS;
-        let found = cells.block(self.first[list]);
+        Some((list, cells.word(anchor(list)) as usize))
+    }
+
+    /// The first block of the first list all of whose blocks have `len` cells.
+    #[inline(always)]
+    fn choose<M: Meter>(&self, len: u32, cells: &Cells, meter: &M) -> Option<Block> {
+        let (_, start) = self.first(list_for(words(len)), cells)?;
+        let found = cells.block((start / WORDS) as u32);
         meter.visit(cells.header(found.start));
-        Some((list, found))
+        Some(found)
     }
 
     /// As [`choose`](Self::choose), and where in the block cells at a multiple of `align` bytes
@@ -107,86 +151,74 @@ impl Good {
         cells: &Cells,
         meter: &M,
     ) -> Option<(Block, u32)> {
-        let (_, chosen) = self.choose(list_for(len), cells, meter)?;
+        let chosen = self.choose(len, cells, meter)?;
         if let Some(start) = fit(chosen, len, align, cells) {
             return Some((chosen, start));
         }
-        let (_, chosen) = self.choose(list_for(certain(len, align)?), cells, meter)?;
+        let chosen = self.choose(certain(len, align)?, cells, meter)?;
         Some((chosen, fit(chosen, len, align, cells)?))
     }
 
-    /// As [`choose_aligned`](Self::choose_aligned), and takes the block off its list.
-    #[inline(never)]
-    fn take_aligned<M: Meter>(
-        &mut self,
-        len: u32,
-        align: usize,
-        cells: &mut Cells,
-        meter: &M,
-    ) -> Option<(Block, u32)> {
-        let found = self.choose_aligned(len, align, cells, meter)?;
-        self.unlink(found.0.start, cells);
-        Some(found)
-    }
-
-    /// Takes the smallest block that fits among the first few of a request's own list.
-    #[inline(never)]
-    fn take_close<M: Meter>(&mut self, len: u32, cells: &mut Cells, meter: &M) -> Option<Block> {
+    /// The smallest block that fits among the first few of a request's own list.
+    fn choose_close<M: Meter>(&self, len: u32, cells: &Cells, meter: &M) -> Option<Block> {
         let mut found: Option<Block> = None;
-        let mut start = self.first[list_of(len)];
-        for _ in 0..LOOKS {
-            if start == NONE {
-                break;
-            }
-            meter.visit(cells.header(start));
-            let block = cells.block(start);
+        for block in self.on(list_of(words(len)), cells).take(LOOKS) {
+            meter.visit(cells.header(block.start));
             if block.len >= len && found.is_none_or(|found| block.len < found.len) {
                 found = Some(block);
             }
-            start = cells.link(start, NEXT);
         }
-        self.unlink(found?.start, cells);
         found
     }
 
-    /// Puts a block on a list, as the first.
+    /// The blocks on a list.
+    #[inline]
+    fn on(&self, list: usize, cells: &Cells) -> impl Iterator<Item = Block> {
+        let occupied = self.occupied[list / 64] >> (list % 64) & 1 == 1;
+        let mut word = if occupied { cells.word(anchor(list)) as usize } else { END };
+        core::iter::from_fn(move || {
+            let start = (word != END).then_some((word / WORDS) as u32)?;
+            word = cells.word(word + NEXT) as usize;
+            Some(cells.block(start))
+        })
+    }
+
+    /// Puts the block that starts at this word on a list, as the first.
     #[inline(always)]
-    fn push(&mut self, list: usize, start: u32, cells: &mut Cells) {
-        let first = core::mem::replace(&mut self.first[list], start);
-        cells.set_link(start, NEXT, first);
-        cells.set_link(start, PREVIOUS, HEAD | list as u32);
-        cells.set_link_if_any(first, PREVIOUS, start);
+    pub(super) fn push(&mut self, list: usize, block: usize, cells: &mut Cells) {
+        let anchor = anchor(list);
+        let next = cells.word(anchor);
+        cells.set_word(anchor, block as u32);
+        cells.set_word(block + NEXT, next);
+        cells.set_word(block + BACK, anchor as u32);
+        cells.set_word(next as usize + BACK, block as u32);
         self.occupied[list / 64] |= 1 << (list % 64);
     }
 
     /// Takes the first block off its list.
     #[inline(always)]
-    fn pop(&mut self, list: usize, start: u32, cells: &mut Cells) {
-        let next = cells.link(start, NEXT);
-        self.first[list] = next;
-        cells.set_link_if_any(next, PREVIOUS, HEAD | list as u32);
-        if next == NONE {
-            self.occupied[list / 64] &= !(1 << (list % 64));
-        }
+    pub(super) fn pop(&mut self, list: usize, block: usize, cells: &mut Cells) {
+        let next = cells.word(block + NEXT) as usize;
+        cells.set_word(anchor(list), next as u32);
+        cells.set_word(next + BACK, anchor(list) as u32);
+        self.vacate(list, next == END);
     }
 
-    /// Takes a block off its list, wherever it is on it. Whether it is the first, or the last, no
-    /// branch could foretell, so there is none: what does not apply is written to where it was, or
-    /// to nowhere.
+    /// Takes the block that starts at this word off its list, wherever it is on it.
     #[inline(always)]
-    fn unlink(&mut self, start: u32, cells: &mut Cells) {
-        let next = cells.link(start, NEXT);
-        let previous = cells.link(start, PREVIOUS);
-        cells.set_link_if_any(next, PREVIOUS, previous);
-        let list = previous as usize % LISTS;
-        let is_first = previous & HEAD != 0;
-        let before = cells.link_slot(if is_first { NONE } else { previous }, NEXT);
-        let slot = if is_first { &raw mut self.first[list] } else { before };
-        // SAFETY: either is a word of ours: the anchor of the list, or the link of the block before.
-        unsafe { slot.write(next) };
-        if is_first & (next == NONE) {
-            self.occupied[list / 64] &= !(1 << (list % 64));
-        }
+    pub(super) fn unlink(&mut self, block: usize, cells: &mut Cells) {
+        let next = cells.word(block + NEXT) as usize;
+        let back = cells.word(block + BACK) as usize;
+        cells.set_word(back, next as u32);
+        cells.set_word(next + BACK, back as u32);
+        // Neither leads to a block: from an anchor to the end. (Or from nobody, whose bit is no list's.)
+        self.vacate(back.wrapping_sub(ANCHORS) % LISTS, (back | next) < FIRST);
+    }
+
+    /// Notes that a list has no blocks, if it `is_empty`. That is as good as random: no branch.
+    #[inline(always)]
+    fn vacate(&mut self, list: usize, is_empty: bool) {
+        self.occupied[list / 64] &= !(u64::from(is_empty) << (list % 64));
     }
 }
 
@@ -194,12 +226,8 @@ impl Heap<Good> {
     /// Calls `visit` for every free block of so many cells or more, and perhaps for some that are
     /// a little smaller. O(blocks visited).
     pub(crate) fn for_each_free(&self, len: u32, mut visit: impl FnMut(Block)) {
-        for &first in &self.index.first[list_of(len)..] {
-            let mut start = first;
-            while start != NONE {
-                visit(self.cells.block(start));
-                start = self.cells.link(start, NEXT);
-            }
+        for list in list_of(words(len))..USED {
+            self.index.on(list, &self.cells).for_each(&mut visit);
         }
         if self.end() > 0 {
             self.wilderness()
@@ -214,21 +242,27 @@ impl sealed::Sealed for Good {}
 
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl Policy for Good {
-    const EMPTY: Self = Self { occupied: [0; WORDS], first: [NONE; LISTS] };
+    const EMPTY: Self = Self { occupied: [0; BITS] };
     const BY_SIZE: bool = true;
+    const FIRST: u32 = (FIRST / WORDS) as u32;
+
+    fn open(&mut self, cells: &mut Cells) {
+        cells.set_word(NOBODY + NEXT, END as u32);
+        cells.set_word(NOBODY + BACK, NOBODY as u32);
+        (0..USED).for_each(|list| cells.set_word(anchor(list), END as u32));
+    }
 
     #[inline(always)]
     fn insert<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) {
         meter.link_double(cells.header(block.start));
-        self.push(list_of(block.len), block.start, cells);
+        self.push(list_of(words(block.len)), words(block.start), cells);
     }
 
     #[inline(always)]
     fn remove<M: Meter>(&mut self, block: Block, cells: &mut Cells, _: &M) {
-        self.unlink(block.start, cells);
+        self.unlink(words(block.start), cells);
     }
 
-    #[inline(always)]
     fn find<M: Meter>(
         &mut self,
         len: u32,
@@ -236,28 +270,13 @@ impl Policy for Good {
         cells: &Cells,
         meter: &M,
     ) -> Option<(Block, u32)> {
-        self.choose_aligned(len, align, cells, meter)
-    }
-
-    #[inline(always)]
-    fn take<M: Meter>(
-        &mut self,
-        len: u32,
-        align: usize,
-        cells: &mut Cells,
-        meter: &M,
-    ) -> Option<(Block, u32)> {
-        if align > CELL {
-            return self.take_aligned(len, align, cells, meter);
-        }
-        if len >= LOOKING
-            && let Some(close) = self.take_close(len, cells, meter)
+        if align <= CELL
+            && len >= LOOKING
+            && let Some(close) = self.choose_close(len, cells, meter)
         {
             return Some((close, close.start));
         }
-        let (list, chosen) = self.choose(list_for(len), cells, meter)?;
-        self.pop(list, chosen.start, cells);
-        Some((chosen, chosen.start))
+        self.choose_aligned(len, align, cells, meter)
     }
 
     #[cold]
@@ -269,16 +288,15 @@ impl Policy for Good {
         meter: &M,
     ) -> Option<(Block, u32)> {
         // Of the lists passed over so far there are more than one only for the alignment's sake.
-        for list in list_of(len)..=list_of(certain(len, align.max(CELL))?) {
-            let mut start = self.first[list];
-            while start != NONE {
-                meter.visit(cells.header(start));
-                let block = cells.block(start);
-                if let Some(at) = fit(block, len, align, cells) {
-                    self.unlink(block.start, cells);
-                    return Some((block, at));
-                }
-                start = cells.link(start, NEXT);
+        for list in list_of(words(len))..=list_of(words(certain(len, align.max(CELL))?)) {
+            let fits = |block: Block| {
+                meter.visit(cells.header(block.start));
+                Some((block, fit(block, len, align, cells)?))
+            };
+            let found = self.on(list, cells).find_map(fits);
+            if let Some(found) = found {
+                self.unlink(words(found.0.start), cells);
+                return Some(found);
             }
         }
         None
@@ -286,29 +304,27 @@ impl Policy for Good {
 
     fn audit(&self, cells: &Cells, visit: &mut dyn FnMut(Block)) -> Result<(), Fault> {
         let origin = cells.origin().addr();
-        for (list, &first) in self.first.iter().enumerate() {
+        let nobody = (cells.word(NOBODY + NEXT) as usize, cells.word(NOBODY + BACK) as usize);
+        Fault::unless(nobody == (END, NOBODY), "nobody is on a list", origin)?;
+        for list in 0..USED {
             let occupied = self.occupied[list / 64] >> (list % 64) & 1 == 1;
-            Fault::unless(
-                occupied == (first != NONE),
-                "a list's bit says whether it has blocks",
-                origin,
-            )?;
-            let (mut start, mut previous) = (first, HEAD | list as u32);
-            while start != NONE {
-                let at = cells.contents(start).addr();
-                Fault::unless(start < cells.end(), "a link leads to a block", at)?;
-                Fault::unless(!cells.is_in_use(start), "a block on a list is free", at)?;
-                let block = cells.block(start);
-                Fault::unless(
-                    list_of(block.len) == list,
-                    "a block is on the list of its size",
-                    at,
-                )?;
-                let linked = cells.link(start, PREVIOUS) == previous;
+            let (mut back, mut word) = (anchor(list), cells.word(anchor(list)) as usize);
+            let known = occupied == (word != END);
+            Fault::unless(known, "a list's bit says whether it has blocks", origin)?;
+            while word != END {
+                let block =
+                    FIRST <= word && word < words(cells.end()) && word.is_multiple_of(WORDS);
+                Fault::unless(block, "a link leads to a block", origin)?;
+                let block = cells.block((word / WORDS) as u32);
+                let at = cells.contents(block.start).addr();
+                Fault::unless(!cells.is_in_use(block.start), "a block on a list is free", at)?;
+                let right = list_of(words(block.len)) == list;
+                Fault::unless(right, "a block is on the list of its size", at)?;
+                let linked = cells.word(word + BACK) as usize == back;
                 Fault::unless(linked, "a list is linked both ways", at)?;
                 visit(block);
-                previous = start;
-                start = cells.link(start, NEXT);
+                back = word + NEXT;
+                word = cells.word(word + NEXT) as usize;
             }
         }
         Ok(())

@@ -51,7 +51,7 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
     pub(crate) const fn new(growth: usize) -> Self {
         assert!(growth > 0 && growth.is_multiple_of(CELL) && growth / CELL < MAX_CELLS as usize);
         Self {
-            cells: Cells::new(),
+            cells: Cells::starting_at(P::FIRST),
             growth: (growth / CELL) as u32,
             index: P::EMPTY,
             reclaim: R::EMPTY,
@@ -60,32 +60,38 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
         }
     }
 
+    /// Where the first block starts.
+    pub(crate) fn first(&self) -> u32 {
+        self.cells.first()
+    }
+
     /// Number of cells: it changes when memory is taken from the source.
     pub(crate) fn end(&self) -> u32 {
         self.cells.end()
     }
 
+    /// The most bytes a block holds, as far as they can be addressed.
+    pub(crate) const MOST: usize = {
+        let most = (MAX_CELLS as u64 - 1) * CELL as u64 - TAG as u64;
+        if most > usize::MAX as u64 / 2 { usize::MAX / 2 } else { most as usize }
+    };
+
     /// Cells of the block that holds this many bytes, or `None` if none does.
     #[inline(always)]
     pub(crate) fn cells_for(bytes: usize) -> Option<u32> {
-        /// The most a block holds, as far as it can be addressed.
-        const MOST: usize = {
-            let most = (MAX_CELLS as u64 - 1) * CELL as u64 - TAG as u64;
-            if most > usize::MAX as u64 / 2 { usize::MAX / 2 } else { most as usize }
-        };
-        (bytes <= MOST).then(|| Self::cells_of(bytes))
+        (bytes <= Self::MOST).then(|| Self::cells_of(bytes))
     }
 
     /// As [`cells_for`](Self::cells_for), of bytes that a block is known to hold.
     #[inline(always)]
-    fn cells_of(bytes: usize) -> u32 {
+    pub(crate) fn cells_of(bytes: usize) -> u32 {
         // Rounds up; `div_ceil` would take twice the instructions, as it must not overflow.
         ((bytes + (TAG + CELL - 1)) >> CELL.ilog2()) as u32
     }
 
     /// Bytes that a block of this many cells holds.
     #[inline(always)]
-    pub(crate) fn bytes(len: u32) -> usize {
+    pub(crate) const fn bytes(len: u32) -> usize {
         len as usize * CELL - TAG
     }
 

@@ -31,12 +31,14 @@
 //!
 //! Files, in the order they build on each other: `policy`, `reclaim` and `area` (the traits, and
 //! what of the last two there is), `heap` (the engine), `further` (more memory), `resize` (growing in
-//! place) and `audit`; then the policies: `bins` (best and worst fit), `good` (good fit), `links` and
-//! on it `list` (address order), `unsorted` (LIFO, FIFO) and `segregated`. The tags are in `block/tag.rs`.
+//! place) and `audit`; then the policies: `bins` (best and worst fit), `good` (good fit) and on it
+//! `branchless` (what its heap does most often), `links` and on it `list` (address order), `unsorted`
+//! (LIFO, FIFO) and `segregated`. The tags are in `block/tag.rs` and `block/words.rs`.
 
 mod area;
 mod audit;
 mod bins;
+mod branchless;
 mod further;
 mod good;
 pub(crate) mod heap;

@@ -22,6 +22,14 @@ pub trait Policy: sealed::Sealed {
     #[doc(hidden)]
     const BY_SIZE: bool = false;
 
+    /// Where the first block starts, cells: what lies below is the index's own.
+    #[doc(hidden)]
+    const FIRST: u32 = 1;
+
+    /// Prepares the cells below the first block, which have just become the heap's.
+    #[doc(hidden)]
+    fn open(&mut self, _cells: &mut Cells) {}
+
     /// Puts a free block in.
     #[doc(hidden)]
     fn insert<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M);

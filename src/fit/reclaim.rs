@@ -141,7 +141,7 @@ impl Reclaim for Deferred {
 /// Joins all free neighbours; says whether there were any. O(n).
 fn join_all<P: Policy, A: Area, M: Meter>(heap: &mut Heap<P, Deferred, A>, meter: &M) -> bool {
     let mut joined_any = false;
-    let mut start = 1;
+    let mut start = heap.cells.first();
     while start < heap.cells.end() {
         let mut joined = heap.cells.block(start);
         meter.visit(heap.cells.header(start));

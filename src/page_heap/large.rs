@@ -8,14 +8,25 @@ use core::ptr::NonNull;
 
 use super::Large;
 use super::pages::Pages;
-use crate::block::tag::Block;
+use crate::block::tag::{Block, CELL};
 use crate::meter::{Meter, Part};
 use crate::source::Source;
 use crate::strategy::AllocError;
 
 impl<S: Source, M: Meter> Pages<S, M> {
-    /// A block of the heap below, and its length in bytes, if a free block that it knows has room.
+    /// A block of the heap below, and its length in bytes, for a request that is
+    /// [plain](Large::PLAIN), if a free block that it knows has room.
     #[inline(always)]
+    pub(super) fn take_plain(&mut self, layout: Layout) -> Option<(NonNull<u8>, usize)> {
+        if layout.align() > CELL || layout.size().wrapping_sub(1) >= Large::PLAIN {
+            return None;
+        }
+        let served = self.heap.allocate_plain(layout.size(), &self.meter)?;
+        self.meter.served(Part::Fit);
+        Some(served)
+    }
+
+    /// A block of the heap below, and its length in bytes, if a free block that it knows has room.
     pub(super) fn take_large(&mut self, layout: Layout) -> Option<(NonNull<u8>, usize)> {
         let len = Large::cells_for(layout.size())?;
         let start = self.heap.allocate_known(len, layout.align(), &self.meter)?;
@@ -52,11 +63,26 @@ impl<S: Source, M: Meter> Pages<S, M> {
     /// Frees a block of the heap below, of which `requested` bytes were.
     #[inline(never)]
     pub(super) fn free_large(&mut self, block: NonNull<u8>, requested: usize) {
-        let found = self.heap.block_of(block.addr().get(), requested);
-        self.keep_mark(found);
-        self.heap.release(found, &self.meter);
+        if self.has_mark() {
+            return self.free_large_marked(block, requested);
+        }
+        self.free_unmarked(block, requested);
+    }
+
+    /// As [`free_large`](Self::free_large), while a walk in steps goes on. (In a function of its own,
+    /// so that freeing calls none and keeps its registers.)
+    #[cold]
+    #[inline(never)]
+    fn free_large_marked(&mut self, block: NonNull<u8>, requested: usize) {
+        self.keep_mark(self.heap.block_of(block.addr().get(), requested));
+        self.free_unmarked(block, requested);
+    }
+
+    #[inline(always)]
+    fn free_unmarked(&mut self, block: NonNull<u8>, requested: usize) {
+        let len = self.heap.free(block.addr().get(), requested, &self.meter);
         self.meter.served(Part::Fit);
-        self.tally.freed(requested, Large::bytes(found.len));
+        self.tally.freed(requested, len);
     }
 
     /// The block of the heap below at this address, if its tags say that it is in use.
@@ -84,19 +110,37 @@ impl<S: Source, M: Meter> Pages<S, M> {
         old_size: usize,
         new_size: usize,
     ) -> Option<usize> {
-        let found = self.heap.block_of(block.addr().get(), old_size);
-        let len = Large::cells_for(new_size)?;
-        self.keep_mark(found);
-        if !self.heap.resize_known(found, len, &self.meter) {
-            if !self.heap.resize_further(found, len, &mut self.source, &self.meter) {
-                return None;
-            }
-            self.tally.held(self.source.held());
+        if self.has_mark() {
+            self.keep_mark(self.heap.block_of(block.addr().get(), old_size));
         }
+        if new_size > Large::MOST {
+            return None;
+        }
+        let address = block.addr().get();
+        let lens = match self.heap.resize_at(address, (old_size, new_size), &self.meter) {
+            Some(lens) => lens,
+            None => self.grow_large(address, old_size, new_size)?,
+        };
         self.meter.served(Part::Fit);
-        let lens = (Large::bytes(found.len), Large::bytes(len));
         self.tally.resized((old_size, new_size), lens);
         Some(lens.1)
+    }
+
+    /// Makes a block of the heap below larger in place with more memory, if it is the uppermost; its
+    /// lengths before and after, in bytes.
+    fn grow_large(
+        &mut self,
+        address: usize,
+        old_size: usize,
+        new_size: usize,
+    ) -> Option<(usize, usize)> {
+        let found = self.heap.block_of(address, old_size);
+        let len = Large::cells_for(new_size)?;
+        if !self.heap.resize_further(found, len, &mut self.source, &self.meter) {
+            return None;
+        }
+        self.tally.held(self.source.held());
+        Some((Large::bytes(found.len), Large::bytes(len)))
     }
 
     /// Resizes a block of the heap below with the free memory beside it, moving it down where it

@@ -204,28 +204,28 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     /// Serves a layout that no class serves.
     #[inline(never)]
     fn serve_large(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        let Some((block, len)) = self.pages.take_plain(layout) else {
+            return self.serve_further(layout);
+        };
+        self.pages.tally.allocated(layout.size(), len);
+        Ok(NonNull::slice_from_raw_parts(block, len))
+    }
+
+    /// Serves a layout that takes more than the first block of a list: of size 0, much aligned, very
+    /// large, or where more memory is needed; the first of all, before there are classes, among them.
+    #[inline(never)]
+    fn serve_further(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() == 0 {
             return Ok(empty_block(layout));
         }
-        match self.pages.take_large(layout) {
-            Some((block, len)) => {
-                self.pages.tally.allocated(layout.size(), len);
-                Ok(NonNull::slice_from_raw_parts(block, len))
-            }
-            None => self.serve_further(layout),
-        }
-    }
-
-    /// Serves a layout that no free block known serves; the first of all, before there are classes,
-    /// among them.
-    #[cold]
-    #[inline(never)]
-    fn serve_further(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if !self.pages.is_open() {
             self.open()?;
             return self.allocate(layout);
         }
-        let (block, len) = self.pages.take_large_further(layout)?;
+        let (block, len) = match self.pages.take_large(layout) {
+            Some(known) => known,
+            None => self.pages.take_large_further(layout)?,
+        };
         self.pages.tally.allocated(layout.size(), len);
         Ok(NonNull::slice_from_raw_parts(block, len))
     }
@@ -234,6 +234,11 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     #[inline(never)]
     fn refill(&mut self, class: u32, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let pages = &mut self.pages;
+        // Most often the current page has gained blocks since.
+        if let Some((block, len)) = pages.take_again(class, layout.align()) {
+            pages.tally.allocated(layout.size(), len);
+            return Ok(NonNull::slice_from_raw_parts(block, len));
+        }
         // A fresh window may have a block that happens to be aligned; else one whose size is a
         // multiple of the alignment is.
         let found = match pages.take(class, layout.align()) {

@@ -109,6 +109,19 @@ impl<S: Source, M: Meter> Pages<S, M> {
         (layout.align() <= self.page_size).then_some(class)
     }
 
+    /// Takes a block of a class, aligned to `align`, from its current page, if that has some and the
+    /// window has none, and says how long it is.
+    #[inline(always)]
+    pub(super) fn take_again(&mut self, class: u32, align: usize) -> Option<(NonNull<u8>, usize)> {
+        let supply = self.supplies.get_mut(class);
+        if supply.window != 0 || !supply.refill(&self.meter) {
+            return None;
+        }
+        let block = supply.take_aligned(align)?;
+        self.meter.served(Part::Pages);
+        Some((block, supply.size as usize))
+    }
+
     /// Takes a block of a class, aligned to `align`, with a new window if need be, and says how
     /// long it is; `None` if no page is to be had, the class is too rare for one, or no block at
     /// hand is aligned.

@@ -38,7 +38,7 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     ) -> bool {
         let pages = &mut self.pages;
         let end = pages.heap.end();
-        let mut start = pages.mark.max(1);
+        let mut start = pages.mark.max(pages.heap.first());
         for _ in 0..blocks {
             if start >= end {
                 break;
@@ -60,10 +60,16 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
 }
 
 impl<S: Source, M: Meter> Pages<S, M> {
+    /// Whether a walk in steps goes on somewhere.
+    #[inline(always)]
+    pub(super) fn has_mark(&self) -> bool {
+        self.mark != NONE
+    }
+
     /// Moves the mark out of the reach of a block that is about to join its free neighbours.
     #[inline(always)]
     pub(super) fn keep_mark(&mut self, block: Block) {
-        if self.mark != NONE {
+        if self.has_mark() {
             let whole = self.heap.with_free_neighbours(block);
             if whole.start < self.mark && self.mark < whole.end() {
                 self.mark = whole.start;
