@@ -11,7 +11,7 @@
 
 use core::ptr::NonNull;
 
-use super::good::{Good, LOOKING, NOBODY, list_for, list_of};
+use super::good::{Good, LOOKING, NOBODY, list_for};
 use super::heap::Heap;
 use crate::block::tag::{CELL, Cells, TAG, WORDS};
 use crate::meter::Meter;
@@ -54,8 +54,7 @@ impl Heap<Good> {
         index.pop(list, start, cells);
         let rest = cells.split_words(start, len);
         if rest > 0 {
-            meter.link_double(header(cells, start + len));
-            index.push(list_of(rest), start + len, cells);
+            index.insert_words(start + len, rest, cells, meter);
         }
         let contents = cells.origin().wrapping_add(start * TAG);
         // SAFETY: the block lies in the heap, which is valid memory, hence not at address 0.
@@ -79,8 +78,7 @@ impl Heap<Good> {
         index.unlink(if (above > 0) & !is_last { end } else { NOBODY }, cells);
         cells.put_joined_words(joined.0, joined.1, end);
         if !is_last {
-            meter.link_double(header(cells, joined.0));
-            index.push(list_of(joined.1), joined.0, cells);
+            index.insert_words(joined.0, joined.1, cells, meter);
         }
         bytes_of(len)
     }
@@ -112,8 +110,7 @@ impl Heap<Good> {
         index.unlink(if (above > 0) & !is_last { end } else { NOBODY }, cells);
         let rest = cells.resize_words(start, old + above, new);
         if rest > 0 && !is_last {
-            meter.link_double(header(cells, start + new));
-            index.push(list_of(rest), start + new, cells);
+            index.insert_words(start + new, rest, cells, meter);
         }
         Some(lens)
     }

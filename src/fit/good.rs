@@ -82,7 +82,7 @@ pub struct Good {
 /// The list of a size in words: the size in cells up to 2⁶ − 1, then its leading six bits and how
 /// many follow.
 #[inline(always)]
-pub(super) const fn list_of(len: usize) -> usize {
+const fn list_of(len: usize) -> usize {
     let len = len as u32;
     let following = (len | (WORDS as u32) << STEPS).ilog2() - STEPS;
     (((following - WORDS.ilog2()) << STEPS) + (len >> following)) as usize % LISTS
@@ -185,7 +185,7 @@ impl Good {
 
     /// Puts the block that starts at this word on a list, as the first.
     #[inline(always)]
-    pub(super) fn push(&mut self, list: usize, block: usize, cells: &mut Cells) {
+    fn push(&mut self, list: usize, block: usize, cells: &mut Cells) {
         let anchor = anchor(list);
         let next = cells.word(anchor);
         cells.set_word(anchor, block as u32);
@@ -193,6 +193,19 @@ impl Good {
         cells.set_word(block + BACK, anchor as u32);
         cells.set_word(next as usize + BACK, block as u32);
         self.occupied[list / 64] |= 1 << (list % 64);
+    }
+
+    /// Puts a free block of `len` words from `start` on on the list of its size.
+    #[inline(always)]
+    pub(super) fn insert_words<M: Meter>(
+        &mut self,
+        start: usize,
+        len: usize,
+        cells: &mut Cells,
+        meter: &M,
+    ) {
+        meter.link_double(cells.header((start / WORDS) as u32));
+        self.push(list_of(len), start, cells);
     }
 
     /// Takes the first block off its list.
@@ -254,8 +267,7 @@ impl Policy for Good {
 
     #[inline(always)]
     fn insert<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) {
-        meter.link_double(cells.header(block.start));
-        self.push(list_of(words(block.len)), words(block.start), cells);
+        self.insert_words(words(block.start), words(block.len), cells, meter);
     }
 
     #[inline(always)]

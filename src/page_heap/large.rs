@@ -18,6 +18,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
     /// [plain](Large::PLAIN), if a free block that it knows has room.
     #[inline(always)]
     pub(super) fn take_plain(&mut self, layout: Layout) -> Option<(NonNull<u8>, usize)> {
+        // Size 0 wraps round, and is not plain.
         if layout.align() > CELL || layout.size().wrapping_sub(1) >= Large::PLAIN {
             return None;
         }
