@@ -134,6 +134,16 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
         }
     }
 
+    /// Bytes of a block in use that is larger than those of pages, read beside the block alone. O(1).
+    ///
+    /// # Safety
+    /// The block is in use, lies in no page, and nobody resizes it meanwhile.
+    #[cfg(all(feature = "std", target_os = "linux", not(pagewise_elsewhere)))]
+    pub(crate) unsafe fn tagged_size(block: NonNull<u8>) -> usize {
+        // SAFETY: the caller's promise.
+        Large::bytes(unsafe { crate::block::tag::len_at(block) })
+    }
+
     /// Whether a block larger than those of pages is in use, as far as the tags beside it tell: one
     /// that was freed is known until its memory is used for something else. Any address may be asked
     /// for. O(1).

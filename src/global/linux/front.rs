@@ -20,7 +20,7 @@ use super::os::KeepErrno;
 use super::purge::LARGE;
 use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
-use super::{mapping, quick, registry, thread};
+use super::{fork, mapping, quick, registry, thread};
 
 /// Zeroed blocks of this many bytes are mapped, since fresh OS pages are zeros.
 const ZEROED_MAPPING: usize = 1 << 20;
@@ -72,7 +72,7 @@ fn allocate_slowly(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
     if size >= tuning.mapping_from
         && let Some(block) = mapping::allocate(size, align, tuning.huge_pages.advice_for_contents())
     {
-        caller.heap.with(|state| state.purge_large(size));
+        let _ = caller.heap.with(|state| state.purge_large(size));
         return block.as_ptr();
     }
     // A small size that comes here has too large an alignment for a page.
@@ -113,18 +113,20 @@ fn small(caller: thread::Caller, list: u16) -> Option<NonNull<u8>> {
         if let Some(block) = quick::pop(lists, list) {
             return Some(block);
         }
-        from_any(caller, |heap| quick::refill(lists, list, heap).then(|| (*lists).set_heap(heap)))?;
+        from_any(caller, |heap| {
+            quick::refill(lists, list, heap).then(|| registry::move_to(&*lists, heap))
+        })?;
         quick::pop(lists, list)
     }
 }
 
 /// A block that is neither small nor a mapping.
 fn medium(caller: thread::Caller, layout: Layout) -> Option<NonNull<u8>> {
-    from_any(caller, |heap| heap.with(|state| state.allocate(layout)))
+    from_any(caller, |heap| heap.with(|state| state.allocate(layout)).flatten())
 }
 
-/// What `take` gets from the caller's heap; where that is exhausted, from another, or from a new
-/// one.
+/// What `take` gets from the caller's heap; where that is exhausted, or cannot be waited for, from
+/// another, or from a new one.
 #[inline]
 fn from_any<R>(
     caller: thread::Caller,
@@ -135,16 +137,18 @@ fn from_any<R>(
 
 #[cold]
 fn from_others<R>(
-    exhausted: &'static Heap,
+    refused: &'static Heap,
     mut take: impl FnMut(&'static Heap) -> Option<R>,
 ) -> Option<R> {
-    let mut others = registry::heaps().filter(|heap| !ptr::eq(*heap, exhausted));
+    let mut others = registry::heaps().filter(|heap| !ptr::eq(*heap, refused));
     if let Some(taken) = others.find_map(&mut take) {
         return Some(taken);
     }
-    // A new slot that cannot serve the request either means that the system has no memory, or that
-    // the block is larger than a slot.
-    registry::open_another().and_then(take)
+    if let Some(taken) = registry::open_another().and_then(&mut take) {
+        return Some(taken);
+    }
+    // All locks may have been held for a fork.
+    if fork::wait_for_end() { take(refused) } else { None }
 }
 
 /// Frees a block of a size up to [`SMALL_MAX`] and an alignment up to the unit, of which the caller
@@ -230,7 +234,7 @@ pub(super) unsafe fn usable_size(block: *mut u8) -> usize {
         // SAFETY: a block in use that lies in no slot is a mapping.
         None => unsafe { mapping::len_of(block) },
         // SAFETY: the caller's promise.
-        Some(0) => Heap::of(block).with(|state| unsafe { state.len_of(address) }),
+        Some(0) => unsafe { Heap::of(block).len_of(address) },
         Some(list) => quick::class_size(list),
     }
 }

@@ -9,7 +9,10 @@ use super::{ClassStats, Stats, mapping, os, quick, registry};
 pub(super) fn stats() -> Stats {
     let mut stats = Stats::default();
     for heap in registry::heaps() {
-        let (usage, purged) = heap.with(|state| (state.usage(), state.purged()));
+        // A heap that cannot be waited for is left out.
+        let Some((usage, purged)) = heap.with(|state| (state.usage(), state.purged())) else {
+            continue;
+        };
         stats.blocks += usage.blocks;
         stats.live += usage.block;
         stats.held += usage.held;

@@ -1,18 +1,22 @@
 //! A heap: an engine in a slot, behind a lock, with what returns its free memory to the system
 //! (`purge`).
 //!
-//! There are as many heaps as the machine's CPUs ask for, whatever the number of threads: threads
-//! beyond that share. A heap outlives its threads, so blocks do, too, and nothing has to be
-//! adopted. Blocks cross the lock by the batch, from and to quick lists; a block freed by another
-//! thread than allocated it is put back into its own heap under that heap's lock, so that there is
-//! no second protocol for remote frees, and they keep no memory.
+//! There are as many heaps as the machine's CPUs ask for, whatever the number of threads; threads
+//! beyond that share. Heaps are never destroyed, so a block outlives the thread that allocated it;
+//! nothing needs adopting. Blocks cross the lock by the batch, from and to quick lists. A block freed
+//! by another thread than allocated it is put back into its own heap under that heap's lock: there is
+//! no second protocol for remote frees, and they keep no memory. Only where the lock
+//! [cannot be waited for](super::lock) does a freed block wait itself (`deferred`).
+//!
+//! A misuse that is noticed under the lock is reported after letting go of it: whoever is called then
+//! may allocate.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::Relaxed;
 
+use super::deferred::Deferred;
 use super::lock::Locked;
 use super::os;
 use super::purge::{self, Purge};
@@ -27,9 +31,14 @@ use crate::strategy::{Strategy, Usage};
 #[derive(Debug)]
 pub(super) struct Heap {
     state: Locked<State>,
+    /// Blocks freed while the lock could not be waited for.
+    deferred: Deferred,
     /// Threads whose blocks come from here.
     pub(super) threads: AtomicU32,
 }
+
+const FREED_TWICE: &[u8] = b"pagewise: a block was freed twice\n";
+const NOT_IN_USE: &[u8] = b"pagewise: a block was resized or measured that is free, or is none\n";
 
 /// What a heap's lock protects.
 #[derive(Debug)]
@@ -62,7 +71,11 @@ impl Heap {
         let heap = start.cast::<Self>();
         // SAFETY: the memory is accessible, large enough and aligned, and never given up.
         unsafe {
-            heap.write(Self { state: Locked::new(state), threads: AtomicU32::new(0) });
+            heap.write(Self {
+                state: Locked::new(state),
+                deferred: Deferred::new(),
+                threads: AtomicU32::new(0),
+            });
             Some(&*heap)
         }
     }
@@ -79,23 +92,49 @@ impl Heap {
         Self::of_slot(SPACE.slot_of(block))
     }
 
-    /// Runs `action` under the heap's lock.
+    /// The slot it lies in.
+    pub(super) fn slot(&self) -> usize {
+        SPACE.slot_of(ptr::from_ref(self).cast_mut().cast())
+    }
+
+    /// Runs `action` under the heap's lock; `None` if the lock cannot be waited for.
     #[inline]
-    pub(super) fn with<R>(&self, action: impl FnOnce(&mut State) -> R) -> R {
+    pub(super) fn with<R>(&self, action: impl FnOnce(&mut State) -> R) -> Option<R> {
+        if !self.deferred.is_empty() {
+            self.put_deferred();
+        }
         self.state.with(action)
     }
 
     /// Runs `action` as [`with`](Self::with), and looks now and then whether memory goes back.
     #[inline]
-    fn work<R>(&self, action: impl FnOnce(&mut State) -> R) -> R {
+    fn work<R>(&self, action: impl FnOnce(&mut State) -> R) -> Option<R> {
         let (result, look) = self.with(|state| {
             let result = action(state);
             (result, state.purge.tick(&state.engine))
-        });
+        })?;
         if look {
             self.maintain();
         }
-        result
+        Some(result)
+    }
+
+    /// Puts back the blocks that were freed while the lock could not be waited for.
+    #[cold]
+    fn put_deferred(&self) {
+        let slot = self.slot();
+        let is_own = |block: *mut u8| SPACE.contains(block) && SPACE.slot_of(block) == slot;
+        let intact = self.state.with(|state| {
+            let mut freed = true;
+            let linked = self.deferred.take(is_own, |block| {
+                // SAFETY: the block was freed once, as far as that is not noticed here.
+                freed &= unsafe { state.put_back(block) };
+            });
+            freed && linked
+        });
+        if intact == Some(false) {
+            os::stop(FREED_TWICE);
+        }
     }
 
     /// Looks whether memory goes back, of this heap and of another, and does some of it.
@@ -123,15 +162,18 @@ impl Heap {
 
     /// Begins a purge of all there is; returns the bytes given back before.
     pub(super) fn begin_purge(&self) -> u64 {
-        self.with(|state| {
+        let begun = self.with(|state| {
             state.purge.begin(&mut state.engine);
             state.purge.purged()
-        })
+        });
+        begun.unwrap_or(0)
     }
 
     /// A step of a purge; whether there are more, and whether somebody waited for the lock.
     pub(super) fn step(&self) -> (bool, bool) {
-        self.with(|state| (state.purge.step(&mut state.engine), self.state.is_awaited()))
+        let step =
+            self.with(|state| (state.purge.step(&mut state.engine), self.state.is_awaited()));
+        step.unwrap_or_default()
     }
 
     /// Gives every free OS page back to the system; returns the bytes. Others get the lock in
@@ -144,24 +186,32 @@ impl Heap {
                 os::pause();
             }
         }
-        self.with(|state| state.purge.purged()) - before
+        self.with(|state| state.purge.purged()).map_or(0, |purged| purged - before)
     }
 
-    /// Frees a block that is not small; returns its bytes.
+    /// Frees a block that is not small; returns its bytes, 0 if it waits for its heap.
     ///
     /// # Safety
     /// It lies here, is not small, and is freed once.
     pub(super) unsafe fn deallocate(&self, block: NonNull<u8>) -> usize {
         // SAFETY: passed on.
-        self.work(|state| unsafe { state.deallocate(block) })
+        match self.work(|state| unsafe { state.deallocate(block) }) {
+            Some(Some(bytes)) => bytes,
+            Some(None) => os::stop(b"pagewise: a block was freed twice, or is none\n"),
+            None => {
+                // SAFETY: the caller's promise; every block has room for a link.
+                unsafe { self.deferred.push(&[block]) };
+                0
+            }
+        }
     }
 
     /// After a large block was freed: has `empty_lists` put back what the calling thread keeps, and
     /// gathers the pages that then are free, if enough has happened here since that was last done.
     pub(super) fn settle(&self, empty_lists: impl FnOnce()) {
-        if self.with(|state| state.purge.settles()) {
+        if self.with(|state| state.purge.settles()) == Some(true) {
             empty_lists();
-            self.with(|state| state.engine.gather());
+            let _ = self.with(|state| state.engine.gather());
         }
     }
 
@@ -171,37 +221,56 @@ impl Heap {
     /// It lies here, is not small, and is in use.
     pub(super) unsafe fn resize_in_place(&self, block: NonNull<u8>, new_size: usize) -> bool {
         // SAFETY: passed on.
-        self.work(|state| unsafe { state.resize_in_place(block, new_size) })
+        match self.work(|state| unsafe { state.resize_in_place(block, new_size) }) {
+            Some(Some(resized)) => resized,
+            Some(None) => os::stop(NOT_IN_USE),
+            None => false,
+        }
     }
 
-    /// Takes the lock, before a fork.
-    pub(super) fn lock(&self) {
-        self.state.lock();
-    }
-
-    /// Lets go of the lock, after a fork.
+    /// Bytes of a block that is not small.
     ///
     /// # Safety
-    /// It was [taken](Self::lock) by this thread, or by the one that forked it.
-    pub(super) unsafe fn unlock(&self) {
-        // SAFETY: passed on.
-        unsafe { self.state.unlock() };
+    /// It lies here, is not small, and is in use.
+    pub(super) unsafe fn len_of(&self, block: NonNull<u8>) -> usize {
+        // SAFETY: the caller's promise. Without the lock: nobody changes the length of a block in use
+        // but who resizes it, the caller.
+        let len = self.with(|state| state.len_of(block));
+        match len.unwrap_or_else(|| Some(unsafe { PageHeap::<Slot>::tagged_size(block) })) {
+            Some(len) => len,
+            None => os::stop(NOT_IN_USE),
+        }
+    }
+
+    /// Takes the lock for a fork, as [`Locked::take_for_fork`].
+    pub(super) fn take_for_fork(&self, pause: impl FnMut() -> bool) {
+        self.state.take_for_fork(pause);
+    }
+
+    /// Lets go of a lock taken for a fork, in the parent.
+    pub(super) fn after_fork(&self) {
+        self.state.after_fork();
+    }
+
+    /// As above, in the child; whether the heap is lost.
+    pub(super) fn after_fork_in_child(&self) -> bool {
+        self.state.after_fork_in_child()
     }
 
     /// The number of size classes.
     pub(super) fn classes(&self) -> u32 {
-        self.with(|state| state.engine.classes())
+        self.with(|state| state.engine.classes()).unwrap_or(0)
     }
 
     /// Block size of a class, bytes.
     pub(super) fn class_size(&self, class: u32) -> usize {
-        self.with(|state| state.engine.class_size(class))
+        self.with(|state| state.engine.class_size(class)).unwrap_or(0)
     }
 
     /// Calls `visit` for each page with its class, the size of its blocks, its bytes and its blocks
     /// that are not free. O(pages), under the lock.
     pub(super) fn for_each_page(&self, visit: &mut dyn FnMut(u32, usize, usize, usize)) {
-        self.with(|state| {
+        let _ = self.with(|state| {
             let bytes = state.engine.config().page_size;
             state.engine.for_each_page(&mut |class, in_use| {
                 visit(class, state.engine.class_size(class), bytes, in_use as usize);
@@ -211,10 +280,12 @@ impl Heap {
 
     /// Bytes of the heap's OS pages that take memory. O(OS pages), without the lock.
     pub(super) fn resident(&self) -> usize {
-        let (extent, dedicated) = self.with(|state| {
+        let Some((extent, dedicated)) = self.with(|state| {
             let source = state.engine.source();
             (source.extent(), source.dedicated())
-        });
+        }) else {
+            return 0;
+        };
         let page = os::page_size();
         let start = ptr::from_ref(self).cast_mut().cast::<u8>();
         let mut resident = 0;
@@ -233,12 +304,13 @@ impl Heap {
         list: u16,
         blocks: &mut [MaybeUninit<NonNull<u8>>],
     ) -> usize {
-        self.work(|state| {
+        let taken = self.work(|state| {
             let page_size = state.engine.config().page_size;
             state.engine.take_batch(class, blocks, |page| {
                 SPACE.set_list_of_page(page, page_size, list);
             })
-        })
+        });
+        taken.unwrap_or(0)
     }
 
     /// Puts small blocks back to the heaps they lie in. Their order changes.
@@ -249,12 +321,14 @@ impl Heap {
         while !blocks.is_empty() {
             let (slot, own) = first_heaps(blocks);
             let (ours, others) = blocks.split_at_mut(own);
-            Self::of_slot(slot).work(|state| {
-                // SAFETY: the caller's promise; they lie in this heap.
-                if unsafe { state.engine.free_batch(ours) }.is_err() {
-                    os::stop(b"pagewise: a block was freed twice\n");
-                }
-            });
+            let heap = Self::of_slot(slot);
+            // SAFETY: the caller's promise; they lie in this heap.
+            match heap.work(|state| unsafe { state.engine.free_batch(ours) }) {
+                Some(Ok(())) => {}
+                Some(Err(_)) => os::stop(FREED_TWICE),
+                // SAFETY: as above; every block has room for a link.
+                None => unsafe { heap.deferred.push(ours) },
+            }
             blocks = others;
         }
     }
@@ -268,50 +342,50 @@ impl State {
         Some(block)
     }
 
-    /// Frees a block that is not small; returns its bytes.
+    /// Frees a block that is not small; returns its bytes, `None` if it is not in use.
     ///
     /// # Safety
     /// It was [allocated](Self::allocate) here, and is freed once.
-    unsafe fn deallocate(&mut self, block: NonNull<u8>) -> usize {
+    unsafe fn deallocate(&mut self, block: NonNull<u8>) -> Option<usize> {
         let before = self.engine.usage().block;
         // SAFETY: the caller's promise.
-        if unsafe { self.engine.free_tagged(block) }.is_err() {
-            os::stop(b"pagewise: a block was freed twice, or is none\n");
-        }
-        before - self.engine.usage().block
+        unsafe { self.engine.free_tagged(block) }.ok()?;
+        Some(before - self.engine.usage().block)
     }
 
-    /// Makes a block that is not small longer or shorter, if it can stay where it is.
+    /// Puts back a block of any size; `false` if it is not in use.
+    ///
+    /// # Safety
+    /// It was allocated here, and is freed once.
+    unsafe fn put_back(&mut self, block: NonNull<u8>) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match SPACE.list_of(block.as_ptr()) {
+                Some(0) => self.deallocate(block).is_some(),
+                _ => self.engine.free_batch(&[block]).is_ok(),
+            }
+        }
+    }
+
+    /// Makes a block that is not small longer or shorter, if it can stay where it is; `None` if it is
+    /// not in use.
     ///
     /// # Safety
     /// It was [allocated](Self::allocate) here, and not freed.
-    unsafe fn resize_in_place(&mut self, block: NonNull<u8>, new_size: usize) -> bool {
-        // SAFETY: the caller's promise.
-        self.growing(new_size, |state| unsafe {
-            let layout = state.layout_of(block);
+    unsafe fn resize_in_place(&mut self, block: NonNull<u8>, new_size: usize) -> Option<bool> {
+        let len = self.len_of(block)?;
+        // SAFETY: the caller's promise; blocks are far smaller than `isize::MAX`, and one in use could
+        // have been allocated for all of its length.
+        Some(self.growing(new_size, |state| unsafe {
+            let layout = Layout::from_size_align_unchecked(len, UNIT);
             state.engine.resize_in_place(block, layout, new_size).is_some()
-        })
+        }))
     }
 
-    /// A layout that a block in use could have been allocated for: all of it.
-    ///
-    /// # Safety
-    /// The block is in use.
-    unsafe fn layout_of(&self, block: NonNull<u8>) -> Layout {
-        // SAFETY: the caller's promise; blocks are far smaller than `isize::MAX`.
-        unsafe { Layout::from_size_align_unchecked(self.len_of(block), UNIT) }
-    }
-
-    /// Bytes of a block.
-    ///
-    /// # Safety
-    /// The block is in use.
-    pub(super) unsafe fn len_of(&self, block: NonNull<u8>) -> usize {
-        if !self.engine.is_tagged_in_use(block) {
-            os::stop(b"pagewise: a block was resized or measured that is free, or is none\n");
-        }
-        // SAFETY: passed on.
-        unsafe { self.engine.block_size(block) }
+    /// Bytes of a block that is not small; `None` if it is not in use.
+    fn len_of(&self, block: NonNull<u8>) -> Option<usize> {
+        // SAFETY: the block is in use.
+        self.engine.is_tagged_in_use(block).then(|| unsafe { self.engine.block_size(block) })
     }
 
     pub(super) fn usage(&self) -> Usage {
@@ -357,10 +431,4 @@ fn first_heaps(blocks: &mut [NonNull<u8>]) -> (usize, usize) {
         }
     }
     (slot, own)
-}
-
-/// Of the heaps of the first slots, that which the fewest threads use; the lowest of those.
-pub(super) fn least_used(heaps: usize) -> &'static Heap {
-    let used = |slot: &usize| Heap::of_slot(*slot).threads.load(Relaxed);
-    Heap::of_slot((0..heaps).min_by_key(used).unwrap_or(0))
 }

@@ -1,20 +1,40 @@
-//! A lock of four bytes that never allocates, can be taken in `fork`'s prepare handler and let go in
-//! the child (Drepper 2011, *Futexes are tricky*, the second mutex).
+//! A lock that knows its owner, never allocates, and never has its owner, or a fork, wait for itself
+//! (after Drepper 2011, *Futexes are tricky*).
+//!
+//! ```text
+//!  bits 31 … 2          bit 1            bit 0
+//!  | owner's token; 0: | held for a     | somebody may sleep
+//!  | free, or lost     | fork, or lost  | until it is free
+//! ```
+//! [`with`](Locked::with) waits for other threads, and answers `None` where waiting might never end:
+//! - the calling thread holds the lock: the handler of a signal, or of a panic, interrupted it;
+//! - a thread that forks holds it: C's library next takes locks of its own, whose holders may be
+//!   waiting for memory;
+//! - the lock is lost: this is the child of a fork, and its owner stayed behind.
+//!
+//! The caller then goes elsewhere: to another heap, or to a list that the lock's next holder empties.
+//!
+//! A fork [takes](Locked::take_for_fork) every lock, so that what they protect is whole in the child.
+//! The thread that forks passes through the locks it took, because handlers of the program that run
+//! in between may allocate.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::os;
-use super::sync::{AtomicU32, Place, SPINS, spin_loop};
+use super::sync::{self, AtomicBool, AtomicU32, Place, SPINS, spin_loop};
 
 const FREE: u32 = 0;
-const HELD: u32 = 1;
-/// Held, and somebody may sleep until it is free.
-const AWAITED: u32 = 2;
+const AWAITED: u32 = 1;
+const FORK: u32 = 2;
+/// Held for a fork by nobody.
+const LOST: u32 = FORK;
 
 /// A value behind the lock.
 #[derive(Debug)]
 pub(super) struct Locked<T> {
-    state: AtomicU32,
+    word: AtomicU32,
+    /// Whether the thread that holds the lock for a fork is using the value.
+    passing: AtomicBool,
     value: Place<T>,
 }
 
@@ -25,82 +45,160 @@ impl<T> Locked<T> {
     /// A value whose lock is free.
     #[cfg(not(pagewise_model))]
     pub(super) const fn new(value: T) -> Self {
-        Self { state: AtomicU32::new(FREE), value: Place::new(value) }
+        Self {
+            word: AtomicU32::new(FREE),
+            passing: AtomicBool::new(false),
+            value: Place::new(value),
+        }
     }
 
     /// As above; a model's parts are not made at compile time.
     #[cfg(pagewise_model)]
     pub(super) fn new(value: T) -> Self {
-        Self { state: AtomicU32::new(FREE), value: Place::new(value) }
+        Self {
+            word: AtomicU32::new(FREE),
+            passing: AtomicBool::new(false),
+            value: Place::new(value),
+        }
     }
 
-    /// Runs `action` on the value, which no other thread reaches meanwhile.
+    /// Runs `action` on the value, which no other thread reaches meanwhile; `None`, and nothing is
+    /// done, where the lock cannot be waited for.
     #[inline]
-    pub(super) fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
-        self.lock();
-        self.run(action)
+    pub(super) fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let me = sync::token();
+        if self.try_lock(me) || self.lock_contended(me) {
+            Some(self.run(action))
+        } else {
+            self.pass_through(me, action)
+        }
     }
 
     /// As [`with`](Self::with), unless that would mean waiting.
     pub(super) fn try_with<R>(&self, action: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let taken = self.state.compare_exchange(FREE, HELD, Acquire, Relaxed).is_ok();
-        taken.then(|| self.run(action))
+        self.try_lock(sync::token()).then(|| self.run(action))
     }
 
     /// Whether somebody waits for the lock, which is held.
     pub(super) fn is_awaited(&self) -> bool {
-        self.state.load(Relaxed) == AWAITED
+        self.word.load(Relaxed) & AWAITED != 0
     }
 
     /// Runs `action` under the lock that was taken, and lets go of it.
     #[inline]
     fn run<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
-        /// Lets go of the lock also if the action unwinds.
-        struct Guard<'a, T>(&'a Locked<T>);
-        impl<T> Drop for Guard<'_, T> {
-            #[inline]
+        /// Ends the process if the action unwinds: the value may be in pieces, and an allocator
+        /// must not unwind. Until then the panic's handler finds the lock held by its own thread.
+        struct Unwinding;
+        impl Drop for Unwinding {
             fn drop(&mut self) {
-                // SAFETY: the lock was taken by the one who made this guard.
-                unsafe { self.0.unlock() };
+                os::stop(b"pagewise: the allocator panicked\n");
             }
         }
 
-        let guard = Guard(self);
+        let unwinding = Unwinding;
         // SAFETY: the lock is held.
-        guard.0.value.with_mut(|value| action(unsafe { &mut *value }))
+        let result = self.value.with_mut(|value| action(unsafe { &mut *value }));
+        core::mem::forget(unwinding);
+        self.unlock();
+        result
     }
 
-    /// Takes the lock, waiting for it.
-    #[inline]
-    pub(super) fn lock(&self) {
-        if self.state.compare_exchange(FREE, HELD, Acquire, Relaxed).is_err() {
-            self.lock_contended();
+    #[inline(always)]
+    fn try_lock(&self, me: u32) -> bool {
+        self.word.compare_exchange(FREE, me, Acquire, Relaxed).is_ok()
+    }
+
+    /// Waits for the lock and takes it; `false` if it cannot be waited for.
+    #[cold]
+    fn lock_contended(&self, me: u32) -> bool {
+        for _ in 0..SPINS {
+            let held = self.word.load(Relaxed);
+            if held == FREE && self.try_lock(me) {
+                return true;
+            }
+            if never_waited_for(held, me) {
+                return false;
+            }
+            spin_loop();
+        }
+        loop {
+            let held = self.word.load(Relaxed);
+            if held == FREE {
+                // Others may sleep: whoever wakes one counts on that one to wake the next.
+                if self.word.compare_exchange(FREE, me | AWAITED, Acquire, Relaxed).is_ok() {
+                    return true;
+                }
+            } else if never_waited_for(held, me) {
+                return false;
+            } else if held & AWAITED != 0
+                || self.word.compare_exchange(held, held | AWAITED, Relaxed, Relaxed).is_ok()
+            {
+                os::wait(&self.word, held | AWAITED);
+            }
         }
     }
 
+    /// Runs `action` if the calling thread holds the lock for a fork.
     #[cold]
-    fn lock_contended(&self) {
-        for _ in 0..SPINS {
-            spin_loop();
-            if self.state.load(Relaxed) == FREE
-                && self.state.compare_exchange(FREE, HELD, Acquire, Relaxed).is_ok()
-            {
+    fn pass_through<R>(&self, me: u32, action: impl FnOnce(&mut T) -> R) -> Option<R> {
+        // A signal's handler must not get in between.
+        if self.word.load(Relaxed) != me | FORK || self.passing.swap(true, Acquire) {
+            return None;
+        }
+        // SAFETY: this thread holds the lock, and does nothing with the value but this.
+        let result = self.value.with_mut(|value| action(unsafe { &mut *value }));
+        self.passing.store(false, Release);
+        Some(result)
+    }
+
+    #[inline]
+    fn unlock(&self) {
+        if self.word.swap(FREE, Release) & AWAITED != 0 {
+            os::wake(&self.word);
+        }
+    }
+
+    /// Takes the lock until [`after_fork`](Self::after_fork), unless the calling thread holds it
+    /// already. `pause` lets others go on for a moment; when it answers `false` the lock is given up.
+    pub(super) fn take_for_fork(&self, mut pause: impl FnMut() -> bool) {
+        let me = sync::token();
+        while self.word.compare_exchange(FREE, me | FORK, Acquire, Relaxed).is_err() {
+            let held = self.word.load(Relaxed);
+            if owner(held) == me || held == LOST || !pause() {
                 return;
             }
         }
-        while self.state.swap(AWAITED, Acquire) != FREE {
-            os::wait(&self.state, AWAITED);
+        // Whoever fell asleep before must not sleep through the fork.
+        os::wake_all(&self.word);
+    }
+
+    /// Lets go of the lock if the calling thread took it for a fork.
+    pub(super) fn after_fork(&self) {
+        if self.word.load(Relaxed) == sync::token() | FORK {
+            self.unlock();
         }
     }
 
-    /// Lets go of the lock.
-    ///
-    /// # Safety
-    /// The lock is held by this thread, or, in the child of a fork, by the one that forked.
-    #[inline]
-    pub(super) unsafe fn unlock(&self) {
-        if self.state.swap(FREE, Release) == AWAITED {
-            os::wake(&self.state);
+    /// As [`after_fork`](Self::after_fork), in the child. If another thread held the lock, the value
+    /// may be in pieces, and the lock is lost: then the answer is `true`.
+    pub(super) fn after_fork_in_child(&self) -> bool {
+        self.after_fork();
+        let held = self.word.load(Relaxed);
+        let lost = held != FREE && owner(held) != sync::token();
+        if lost {
+            self.word.store(LOST, Relaxed);
         }
+        lost
     }
+}
+
+/// The token of who holds a lock.
+fn owner(held: u32) -> u32 {
+    held & !(AWAITED | FORK)
+}
+
+/// Whether waiting for a lock that is held so might never end.
+fn never_waited_for(held: u32, me: u32) -> bool {
+    held & FORK != 0 || owner(held) == me
 }

@@ -8,15 +8,18 @@
 //! | `settings` | the tuning, as the environment overrides it |
 //! | `space` | the reservation of addresses, cut into slots |
 //! | `purge` | what goes back to the system, and when |
-//! | `heap` | what stands behind a lock |
+//! | `heap`, `deferred` | what stands behind a lock; blocks freed while that could not be waited for |
 //! | `quick` | the lists of free blocks that each thread has |
 //! | `thread`, `registry` | which thread has which lists and heap |
+//! | `fork` | a fork at any moment |
 //! | `mapping` | the largest blocks, each a mapping of its own |
 //! | `front` | the paths of a request through all of these |
 //! | `gather` | the statistics |
 //! | `face` | what a program sees |
 
+mod deferred;
 mod face;
+mod fork;
 mod front;
 mod gather;
 mod heap;

@@ -198,9 +198,25 @@ pub(super) fn wait(word: &AtomicU32, value: u32) {
 
 /// Wakes one of those who [wait](wait) for the word.
 pub(super) fn wake(word: &AtomicU32) {
+    wake_some(word, 1);
+}
+
+/// Wakes all who [wait](wait) for the word.
+pub(super) fn wake_all(word: &AtomicU32) {
+    wake_some(word, c_int::MAX);
+}
+
+fn wake_some(word: &AtomicU32, most: c_int) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: waking touches no memory.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 1) };
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, most) };
+}
+
+/// An address that is the calling thread's alone.
+#[inline]
+pub(super) fn thread_address() -> usize {
+    // SAFETY: the call may be made at any time.
+    unsafe { libc::__errno_location() }.addr()
 }
 
 /// Keeps the calling thread's `errno` as it is while this lives: `free` must not change it.

@@ -1,5 +1,5 @@
-//! What there is one of in a process: which heaps are open, which threads have quick lists; how it
-//! all begins, and what a fork does to it.
+//! What a process has one of: which heaps are open, which threads have quick lists, and how it all
+//! begins.
 //!
 //! Nothing is done before the first allocation, and nothing of what is done then allocates, but for
 //! the very last steps, when the calling thread has its lists already.
@@ -10,18 +10,18 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
 
-use super::gather;
-use super::heap::{self, Heap};
+use super::heap::Heap;
 use super::lock::Locked;
 use super::os;
 use super::quick::{self, Lists};
 use super::space::SPACE;
 use super::thread;
 use super::tuning::Tuning;
+use super::{fork, gather};
 
 /// What the registry's lock protects.
 struct Registry {
-    /// Lists whose threads have ended.
+    /// Lists whose threads have ended, linked through `next_spare`.
     spare: *mut Lists,
     /// There was no memory to open the allocator with. Then it stays closed: small blocks are
     /// mappings from here on, and who frees one must not take it for a heap's.
@@ -50,8 +50,16 @@ static SLOTS: AtomicUsize = AtomicUsize::new(0);
 static OPENED: AtomicUsize = AtomicUsize::new(0);
 static HEAPS: AtomicUsize = AtomicUsize::new(0);
 
+/// The slot of the heap that no fork locks; [`NO_SLOT`]: there is none.
+static SPARE_HEAP: AtomicUsize = AtomicUsize::new(NO_SLOT);
+const NO_SLOT: usize = usize::MAX;
+
 /// All lists ever made, linked through `next`.
 static ALL: AtomicPtr<Lists> = AtomicPtr::new(ptr::null_mut());
+
+/// Lists whose threads have ended since the registry last took them, linked through `next_spare`: a
+/// thread ends without the registry's lock.
+static LEFT: AtomicPtr<Lists> = AtomicPtr::new(ptr::null_mut());
 
 /// Opened heaps, in address order.
 pub(super) fn heaps() -> impl Iterator<Item = &'static Heap> {
@@ -83,48 +91,45 @@ pub(super) fn tuning() -> &'static Tuning {
 }
 
 /// Quick lists for the calling thread, and a heap for them; the first call in the process opens the
-/// allocator. `None` if there is no memory.
+/// allocator. `None` if there is no memory, or the registry's lock cannot be waited for.
 pub(super) fn enter(tuning: &Tuning) -> Option<NonNull<Lists>> {
-    REGISTRY.with(|registry| {
-        if !OPEN.load(Relaxed) {
-            registry.refused = registry.refused || registry.open(tuning).is_none();
-        }
-        if registry.refused {
-            return None;
-        }
-        let lists = registry.lists()?;
-        let heap = registry.heap_for_thread();
-        heap.threads.fetch_add(1, Relaxed);
-        // SAFETY: lists are never given up.
-        unsafe { lists.as_ref() }.set_heap(heap);
-        Some(lists)
-    })
-}
-
-/// Whether lists of threads that the child of a fork lacks may have blocks.
-static ORPHANS: AtomicBool = AtomicBool::new(false);
-
-/// Puts the blocks back that were on the lists of threads which the fork left behind.
-#[inline]
-pub(super) fn adopt_orphans() {
-    if ORPHANS.load(Relaxed) && ORPHANS.swap(false, Relaxed) {
-        // The spare lists are nobody's while the lock is held.
-        REGISTRY.with(|registry| registry.spares().for_each(thread::give_back));
-    }
+    REGISTRY.with(|registry| registry.enter(tuning)).flatten()
 }
 
 /// Takes the lists of a thread that ends; they are empty.
 pub(super) fn leave(lists: &'static Lists) {
     lists.heap().threads.fetch_sub(1, Relaxed);
-    REGISTRY.with(|registry| {
-        lists.next_spare.store(registry.spare, Relaxed);
-        registry.spare = ptr::from_ref(lists).cast_mut();
-    });
+    let mut last = LEFT.load(Relaxed);
+    loop {
+        lists.next_spare.store(last, Relaxed);
+        let lists = ptr::from_ref(lists).cast_mut();
+        match LEFT.compare_exchange_weak(last, lists, Release, Relaxed) {
+            Ok(_) => return,
+            Err(other) => last = other,
+        }
+    }
 }
 
-/// One more heap, if there is a slot for it.
+/// Has a thread's blocks come from this heap, which has just served it, from now on; unless that is
+/// the spare heap.
+pub(super) fn move_to(lists: &Lists, heap: &'static Heap) {
+    let before = lists.heap();
+    if ptr::eq(before, heap) || is_spare(heap) {
+        return;
+    }
+    before.threads.fetch_sub(1, Relaxed);
+    heap.threads.fetch_add(1, Relaxed);
+    lists.set_heap(heap);
+}
+
+/// One more heap, if there is a slot for it and an empty heap could serve a request: while the newest
+/// is empty, another would not either.
 pub(super) fn open_another() -> Option<&'static Heap> {
-    REGISTRY.with(|registry| registry.open_heap())
+    REGISTRY.with(|registry| {
+        let newest = heaps().last()?;
+        let empty = newest.with(|state| state.usage().blocks == 0);
+        if empty == Some(true) { None } else { registry.open_heap() }
+    })?
 }
 
 /// Does what may allocate, once the first thread has its lists.
@@ -133,8 +138,7 @@ pub(super) fn opened() {
     if DONE.swap(true, Relaxed) {
         return;
     }
-    // SAFETY: the handlers touch nothing but what the locks protect.
-    unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
+    fork::opened();
     gather::opened();
 }
 
@@ -144,7 +148,8 @@ impl Registry {
     fn open(&mut self, tuning: &Tuning) -> Option<()> {
         let wanted = (os::cpus() * tuning.heaps_per_cpu as usize).min(256);
         if SLOTS.load(Relaxed) == 0 {
-            let slots = SPACE.open(wanted)?;
+            // One more is the spare heap.
+            let slots = SPACE.open(wanted + 1)?;
             HEAPS.store(wanted.min(slots), Relaxed);
             SLOTS.store(slots, Relaxed);
             let tuning = tuning.with_environment();
@@ -169,43 +174,40 @@ impl Registry {
         Some(heap)
     }
 
-    /// The heap with the fewest threads; a new one while all have some and there may be more.
-    fn heap_for_thread(&mut self) -> &'static Heap {
-        let heap = heap::least_used(OPENED.load(Relaxed));
-        let another = heap.threads.load(Relaxed) > 0 && OPENED.load(Relaxed) < HEAPS.load(Relaxed);
-        another.then(|| self.open_heap()).flatten().unwrap_or(heap)
+    /// As the function of this name.
+    fn enter(&mut self, tuning: &Tuning) -> Option<NonNull<Lists>> {
+        if !OPEN.load(Relaxed) {
+            self.refused = self.refused || self.open(tuning).is_none();
+        }
+        if self.refused {
+            return None;
+        }
+        let lists = self.lists()?;
+        let heap = self.heap_for_thread()?;
+        heap.threads.fetch_add(1, Relaxed);
+        // SAFETY: lists are never given up.
+        unsafe { lists.as_ref() }.set_heap(heap);
+        Some(lists)
     }
 
-    /// The lists whose threads have ended.
-    fn spares(&self) -> impl Iterator<Item = *mut Lists> {
-        let mut next = self.spare;
-        core::iter::from_fn(move || {
-            let lists = next;
-            // SAFETY: lists are never given up.
-            next = unsafe { lists.as_ref()? }.next_spare.load(Relaxed);
-            Some(lists)
-        })
-    }
-
-    /// Makes the lists of all threads but the calling one spare.
-    fn abandon_others(&mut self) {
-        let own = thread::lists();
-        self.spare = ptr::null_mut();
-        heaps().for_each(|heap| heap.threads.store(0, Relaxed));
-        for lists in all_lists() {
-            // SAFETY: as above.
-            let known = unsafe { &*lists };
-            if lists == own {
-                known.heap().threads.store(1, Relaxed);
-            } else {
-                known.next_spare.store(self.spare, Relaxed);
-                self.spare = lists;
-            }
+    /// The heap with the fewest threads, the lowest of those; a new one while all have some and there
+    /// may be more.
+    fn heap_for_thread(&mut self) -> Option<&'static Heap> {
+        let shared = || heaps().filter(|heap| !is_spare(heap));
+        let least = shared().min_by_key(|heap| heap.threads.load(Relaxed));
+        let busy = least.is_none_or(|heap| heap.threads.load(Relaxed) > 0);
+        if busy && shared().count() < HEAPS.load(Relaxed) {
+            self.open_heap().or(least)
+        } else {
+            least
         }
     }
 
     /// Lists for a thread: empty, but for those of a thread that a fork left behind.
     fn lists(&mut self) -> Option<NonNull<Lists>> {
+        if self.spare.is_null() {
+            self.spare = LEFT.swap(ptr::null_mut(), Acquire);
+        }
         if let Some(lists) = NonNull::new(self.spare) {
             // SAFETY: lists are never given up.
             self.spare = unsafe { lists.as_ref() }.next_spare.load(Relaxed);
@@ -217,34 +219,99 @@ impl Registry {
         ALL.store(lists.as_ptr(), Release);
         Some(lists)
     }
-}
 
-/// Before a fork all locks are taken, so that what they protect is whole in the child.
-extern "C" fn before_fork() {
-    REGISTRY.lock();
-    heaps().for_each(Heap::lock);
-}
-
-extern "C" fn in_parent() {
-    for heap in heaps() {
-        // SAFETY: `before_fork` took the lock in this thread.
-        unsafe { heap.unlock() };
+    /// Opens the spare heap, where there is none.
+    fn open_spare(&mut self) {
+        if SPARE_HEAP.load(Relaxed) == NO_SLOT
+            && let Some(heap) = self.open_heap()
+        {
+            SPARE_HEAP.store(heap.slot(), Relaxed);
+        }
     }
-    // SAFETY: as above.
-    unsafe { REGISTRY.unlock() };
+
+    /// Makes the lists of all threads spare but these, and puts back what is on them.
+    fn adopt(&mut self, own: *mut Lists) {
+        self.spare = ptr::null_mut();
+        LEFT.store(ptr::null_mut(), Relaxed);
+        heaps().for_each(|heap| heap.threads.store(0, Relaxed));
+        for lists in all_lists() {
+            // SAFETY: lists are never given up.
+            let known = unsafe { &*lists };
+            if lists == own {
+                known.heap().threads.store(1, Relaxed);
+            } else {
+                thread::give_back(lists);
+                known.next_spare.store(self.spare, Relaxed);
+                self.spare = lists;
+            }
+        }
+    }
 }
 
-/// In the child there is one thread. The others' lists are spare; their blocks go back when the
-/// child next needs the allocator's slow path, if it does: many a child only executes a program.
+/// Whether this is the heap that no fork locks.
+fn is_spare(heap: &Heap) -> bool {
+    heap.slot() == SPARE_HEAP.load(Relaxed)
+}
+
+/// Before a fork: takes all locks, so that what they protect is whole in the child, but for the spare
+/// heap's; `pause` as for [`Locked::take_for_fork`].
+pub(super) fn take_for_fork(mut pause: impl FnMut() -> bool) {
+    // Nobody else needs the spare heap while there is one thread.
+    let threads = all_lists().take(2).count();
+    if threads > 1 {
+        let _ = REGISTRY.with(Registry::open_spare);
+    }
+    REGISTRY.take_for_fork(&mut pause);
+    heaps().filter(|heap| !is_spare(heap)).for_each(|heap| heap.take_for_fork(&mut pause));
+}
+
+/// After a fork, in the parent.
+pub(super) fn after_fork() {
+    heaps().for_each(Heap::after_fork);
+    REGISTRY.after_fork();
+}
+
+/// The lists of the thread that forked this process, as long as the others' are to be adopted.
+static FORKED: AtomicPtr<Lists> = AtomicPtr::new(ptr::null_mut());
+
+/// Whether they are.
+static ORPHANS: AtomicBool = AtomicBool::new(false);
+
+/// After a fork, in the child: the lists of all threads but the one there is are
+/// [adopted](adopt_orphans) when the child next needs the allocator's slow path, if it does: many a
+/// child only executes a program.
 ///
 /// A list is changed without a lock, so the others may have been at it. What the child sees of
 /// another thread's memory is what that had written up to some point of its program. A block is
-/// written before it is counted, and uncounted before it is used or put back, so whatever is
-/// counted is free; what was on its way at that moment, a few blocks, stays in use in the child.
-extern "C" fn in_child() {
-    in_parent();
-    REGISTRY.with(Registry::abandon_others);
+/// written before it is counted, and uncounted before it is used or put back, so whatever is counted
+/// is free; what was on its way at that moment, a few blocks, stays in use in the child.
+pub(super) fn after_fork_in_child() {
+    for heap in heaps() {
+        if heap.after_fork_in_child() && is_spare(heap) {
+            SPARE_HEAP.store(NO_SLOT, Relaxed);
+        }
+    }
+    REGISTRY.after_fork_in_child();
+    FORKED.store(thread::lists(), Relaxed);
     ORPHANS.store(true, Relaxed);
+}
+
+/// Puts the blocks back that were on the lists of threads which a fork left behind.
+#[inline]
+pub(super) fn adopt_orphans() {
+    if ORPHANS.load(Relaxed) {
+        adopt_now();
+    }
+}
+
+#[cold]
+fn adopt_now() {
+    let adopt = |registry: &mut Registry| {
+        if ORPHANS.swap(false, Relaxed) {
+            registry.adopt(FORKED.load(Relaxed));
+        }
+    };
+    let _ = REGISTRY.with(adopt);
 }
 
 /// Called with its lists when a thread ends.

@@ -3,11 +3,22 @@
 
 use core::cell::UnsafeCell;
 pub(super) use core::hint::spin_loop;
-pub(super) use core::sync::atomic::AtomicU32;
+pub(super) use core::sync::atomic::{AtomicBool, AtomicU32};
+
+use super::os;
 
 /// Looks at a held lock before sleeping. What a lock protects here takes less than a microsecond,
 /// mostly.
 pub(super) const SPINS: u32 = 64;
+
+/// What tells the calling thread from all others: not 0, its lowest two bits clear. It is the same in
+/// the child of a fork.
+#[inline]
+pub(super) fn token() -> u32 {
+    // Threads' own variables are further apart than 512 bytes, and 256 GiB are room for all.
+    let place = (os::thread_address() >> 9) as u32 & ((1 << 29) - 1);
+    (1 << 31) | (place << 2)
+}
 
 /// A value that is reached through a pointer, by one thread at a time.
 #[derive(Debug)]

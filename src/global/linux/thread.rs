@@ -148,6 +148,7 @@ fn first(tuning: &Tuning) -> Option<NonNull<Lists>> {
 
 /// The calling thread ends: what is on its lists goes back.
 pub(super) fn ended(lists: *mut Lists) {
+    registry::adopt_orphans();
     place::set(quick::gone());
     give_back(lists);
     // SAFETY: lists are never given up.

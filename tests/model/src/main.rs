@@ -11,12 +11,27 @@ mod lock;
 
 /// What the lock is made of.
 mod sync {
+    use loom::cell::Cell;
     pub(super) use loom::cell::UnsafeCell as Place;
     pub(super) use loom::hint::spin_loop;
-    pub(super) use loom::sync::atomic::AtomicU32;
+    use loom::sync::atomic::Ordering::Relaxed;
+    pub(super) use loom::sync::atomic::{AtomicBool, AtomicU32};
 
-    /// Each look is a step more for the checker.
-    pub(super) const SPINS: u32 = 1;
+    /// None: to the checker a look lets others run, and so keeps a thread from falling asleep.
+    pub(super) const SPINS: u32 = 0;
+
+    loom::lazy_static! {
+        static ref THREADS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
+    }
+
+    loom::thread_local! {
+        static TOKEN: Cell<u32> = Cell::new(THREADS.fetch_add(1, Relaxed) << 2);
+    }
+
+    /// As the allocator's: not 0, its lowest two bits clear.
+    pub(super) fn token() -> u32 {
+        TOKEN.with(Cell::get)
+    }
 }
 
 /// The kernel's part: threads that sleep until a word changes.
@@ -47,6 +62,14 @@ mod os {
         }
     }
 
+    pub(super) fn wake_all(_: &AtomicU32) {
+        ASLEEP.with_borrow_mut(|asleep| asleep.drain(..).for_each(|thread| thread.unpark()));
+    }
+
+    pub(super) fn stop(message: &[u8]) {
+        panic!("{}", String::from_utf8_lossy(message));
+    }
+
     pub(super) fn nobody_sleeps() {
         ASLEEP.with_borrow_mut(Vec::clear);
     }
@@ -71,6 +94,11 @@ fn explore(name: &str, preemptions: usize, model: impl Fn() + Send + Sync + 'sta
     println!("{name}: {:.1} s", start.elapsed().as_secs_f64());
 }
 
+/// Runs `action` under a lock that no fork holds.
+fn with<R>(lock: &Locked<u32>, action: impl FnOnce(&mut u32) -> R) -> R {
+    lock.with(action).expect("the lock can be waited for")
+}
+
 /// The value is reached by one thread at a time, and whoever waits is woken.
 fn exclusion() {
     let lock = Arc::new(Locked::new(0));
@@ -78,14 +106,14 @@ fn exclusion() {
         .map(|_| {
             let lock = Arc::clone(&lock);
             thread::spawn(move || {
-                lock.with(|count| *count += 1);
-                lock.with(|count| *count += 1);
+                with(&lock, |count| *count += 1);
+                with(&lock, |count| *count += 1);
             })
         })
         .collect();
-    lock.with(|count| *count += 1);
+    with(&lock, |count| *count += 1);
     threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
-    assert_eq!(lock.with(|count| *count), 5);
+    assert_eq!(with(&lock, |count| *count), 5);
 }
 
 /// A purge in steps: who only tries never waits, and a step's end wakes who waits.
@@ -95,40 +123,56 @@ fn steps() {
         let lock = Arc::clone(&lock);
         thread::spawn(move || {
             let tried = lock.try_with(|count| *count += 1).is_some();
-            lock.with(|count| *count += 1);
+            with(&lock, |count| *count += 1);
             1 + u32::from(tried)
         })
     };
     for _ in 0..2 {
-        lock.with(|count| {
+        with(&lock, |count| {
             *count += 1;
             lock.is_awaited()
         });
     }
     let done = other.join().expect("it ends");
-    assert_eq!(lock.with(|count| *count), 2 + done);
+    assert_eq!(with(&lock, |count| *count), 2 + done);
 }
 
-/// A fork: one thread takes the registry's and the heap's lock, in this order, and lets go of both;
-/// another takes one after the other, as opening a heap does.
-fn fork() {
+/// A thread that holds a lock does not wait for itself.
+fn recursion() {
+    let lock = Locked::new(0);
+    assert!(with(&lock, |_| lock.with(|_| ()).is_none()));
+}
+
+/// A fork: one thread takes the registry's and the heap's lock, in this order, passes through them, and
+/// waits for the others before it lets go. They must not wait for the fork, wherever they were when it
+/// began. Both use the heap; if `opening`, one does so within the registry's lock.
+fn fork(opening: bool) {
     let locks = Arc::new((Locked::new(0), Locked::new(0)));
-    let other = {
+    let use_heap = |locks: &(Locked<u32>, Locked<u32>)| locks.1.with(|heap| *heap += 1).is_some();
+    let others = [opening, false].map(|opening| {
         let locks = Arc::clone(&locks);
         thread::spawn(move || {
-            locks.0.with(|registry| locks.1.with(|heap| *heap += 1 + *registry));
-            locks.1.with(|heap| *heap += 1);
+            let used = if opening {
+                locks.0.with(|_| use_heap(&locks)) == Some(true)
+            } else {
+                use_heap(&locks)
+            };
+            u32::from(used)
         })
+    });
+    with(&locks.1, |heap| *heap += 1);
+    let wait = || {
+        thread::yield_now();
+        true
     };
-    locks.0.lock();
-    locks.1.lock();
-    // SAFETY: both locks were taken above.
-    unsafe {
-        locks.1.unlock();
-        locks.0.unlock();
-    }
-    other.join().expect("it ends");
-    assert_eq!(locks.1.with(|heap| *heap), 2);
+    locks.0.take_for_fork(wait);
+    locks.1.take_for_fork(wait);
+    with(&locks.1, |heap| *heap += 1);
+    let done: u32 = others.into_iter().map(|thread| thread.join().expect("it ends")).sum();
+    locks.1.after_fork();
+    locks.0.after_fork();
+    assert_eq!(with(&locks.1, |heap| *heap), 2 + done);
+    with(&locks.0, |_| ());
 }
 
 /// `space.rs`: a granule's entry is written under the heap's lock before its blocks are handed out,
@@ -139,13 +183,13 @@ fn entries() {
     let entry = Arc::new(AtomicU16::new(0));
     let heap = Arc::new(Locked::new(false));
     let handed = Arc::new(AtomicU32::new(0));
-    heap.with(|_| entry.store(LIST[0], Relaxed));
+    heap.with(|_| entry.store(LIST[0], Relaxed)).expect("the lock is free");
     let freeing = {
         let (entry, heap, handed) = (Arc::clone(&entry), Arc::clone(&heap), Arc::clone(&handed));
         thread::spawn(move || {
             if handed.load(Acquire) == 1 {
                 assert_eq!(entry.load(Relaxed), LIST[0], "the list of the block");
-                heap.with(|free| *free = true);
+                heap.with(|free| *free = true).expect("it can be waited for");
             }
         })
     };
@@ -156,7 +200,7 @@ fn entries() {
         }
         *free
     });
-    if taken {
+    if taken.expect("it can be waited for") {
         assert_eq!(entry.load(Relaxed), LIST[1], "the list of the block taken last");
     }
     freeing.join().expect("it ends");
@@ -181,8 +225,8 @@ fn publication() {
     opening.join().expect("it ends");
 }
 
-/// `quick.rs` and `registry.rs`: the lists of a thread that ends go to the next by way of the
-/// registry's lock; what is on them is written without one, and only their count is read by others.
+/// `quick.rs` and `registry.rs`: the lists of a thread that ends go to the next by way of a stack that
+/// needs no lock; what is on them is written without one, and only their count is read by others.
 fn lists() {
     struct Lists {
         count: AtomicU32,
@@ -191,19 +235,19 @@ fn lists() {
     // SAFETY: the blocks are those of the thread that has the lists.
     unsafe impl Sync for Lists {}
     let lists = Arc::new(Lists { count: AtomicU32::new(0), blocks: sync::Place::new([0; 2]) });
-    let spare = Arc::new(Locked::new(false));
+    let left = Arc::new(AtomicUsize::new(0));
     let ending = {
-        let (lists, spare) = (Arc::clone(&lists), Arc::clone(&spare));
+        let (lists, left) = (Arc::clone(&lists), Arc::clone(&left));
         thread::spawn(move || {
             // SAFETY: the lists are this thread's.
             lists.blocks.with_mut(|blocks| unsafe { (*blocks)[0] = 5 });
             lists.count.store(1, Relaxed);
-            spare.with(|spare| *spare = true);
+            left.compare_exchange(0, 1, Release, Relaxed).expect("nobody else ends");
         })
     };
     let counted = lists.count.load(Relaxed);
     assert!(counted <= 1);
-    if spare.with(|spare| std::mem::take(spare)) {
+    if left.swap(0, Acquire) == 1 {
         assert_eq!(lists.count.load(Relaxed), 1);
         // SAFETY: the lists are this thread's now.
         lists.blocks.with_mut(|blocks| unsafe {
@@ -215,12 +259,55 @@ fn lists() {
     ending.join().expect("it ends");
 }
 
+/// `deferred.rs`: two threads free blocks of a heap, each linked through itself; a third takes them
+/// all, and finds every block once.
+fn deferred() {
+    struct Stack {
+        last: AtomicUsize,
+        links: [sync::Place<usize>; 2],
+    }
+    // SAFETY: a link is written by who frees the block, and read by who took it.
+    unsafe impl Sync for Stack {}
+    let push = |stack: &Stack, block: usize| {
+        let mut last = stack.last.load(Relaxed);
+        loop {
+            // SAFETY: the block is the caller's.
+            stack.links[block - 1].with_mut(|link| unsafe { *link = last });
+            match stack.last.compare_exchange_weak(last, block, Release, Relaxed) {
+                Ok(_) => return,
+                Err(other) => last = other,
+            }
+        }
+    };
+    let take = |stack: &Stack| {
+        let (mut next, mut taken) = (stack.last.swap(0, Acquire), 0);
+        while next != 0 {
+            taken += next;
+            // SAFETY: the block was taken.
+            next = stack.links[next - 1].with(|link| unsafe { *link });
+        }
+        taken
+    };
+    let links = [sync::Place::new(0), sync::Place::new(0)];
+    let stack = Arc::new(Stack { last: AtomicUsize::new(0), links });
+    let threads = [1, 2].map(|block| {
+        let stack = Arc::clone(&stack);
+        thread::spawn(move || push(&stack, block))
+    });
+    let first = take(&stack);
+    threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
+    assert_eq!(first + take(&stack), 3);
+}
+
 fn main() {
     explore("exclusion", 3, exclusion);
     explore("steps", 3, steps);
-    explore("fork", 3, fork);
+    explore("recursion", 3, recursion);
+    explore("fork", 3, || fork(false));
+    explore("fork while a heap is opened", 3, || fork(true));
     explore("entries", 4, entries);
     explore("publication", 4, publication);
     explore("lists", 4, lists);
+    explore("deferred", 3, deferred);
     println!("every model holds");
 }

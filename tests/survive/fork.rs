@@ -1,0 +1,262 @@
+//! A fork at any moment. The conditions are those of GNU's tests of its own `malloc`:
+//! tst-malloc-fork-deadlock, tst-mallocfork and tst-mallocfork2.
+
+use std::ffi::{c_int, c_void};
+use std::hint::black_box;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::thread;
+use std::time::Instant;
+
+use crate::{ALLOCATOR, LIMIT, survives};
+
+/// Allocates and frees blocks of many sizes, and checks what they hold.
+fn use_memory(mark: u8) {
+    let blocks: Vec<Vec<u8>> = (0..120).map(|size| vec![mark; size * size]).collect();
+    assert!(blocks.iter().flatten().all(|&byte| byte == mark));
+}
+
+/// Forks; the child runs `action` and ends. Waits for the child, which must end by itself.
+fn fork(action: impl FnOnce()) {
+    // SAFETY: the child does what is tested, and ends by `_exit`.
+    unsafe {
+        let child = libc::fork();
+        assert!(child >= 0);
+        if child == 0 {
+            action();
+            libc::_exit(0);
+        }
+        let mut status = 0;
+        while libc::waitpid(child, &mut status, 0) < 0 {}
+        assert_eq!(status, 0, "the child ended by itself");
+    }
+}
+
+#[test]
+fn forking_while_stdio_is_in_use() {
+    survives("fork::stdio");
+}
+
+/// Threads hold locks of stdio while they allocate; fork takes such locks after our handlers ran.
+#[test]
+#[ignore = "in a process of its own"]
+fn stdio() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let flush = || {
+        while !STOP.load(Relaxed) {
+            // SAFETY: null is all streams.
+            unsafe { libc::fflush(ptr::null_mut()) };
+        }
+    };
+    let open = || {
+        while !STOP.load(Relaxed) {
+            // SAFETY: the stream is open between the calls, the line's buffer is C's own and freed.
+            unsafe {
+                let stream = libc::fopen(c"/proc/self/status".as_ptr(), c"re".as_ptr());
+                assert!(!stream.is_null());
+                let mut text = [0; 4000];
+                while !libc::fgets(text.as_mut_ptr(), 4000, stream).is_null() {}
+                libc::fclose(stream);
+            }
+        }
+    };
+    let allocate = || {
+        while !STOP.load(Relaxed) {
+            drop((0..2000).map(|size| vec![1u8; 1 + size % 700]).collect::<Vec<_>>());
+        }
+    };
+    let threads =
+        [thread::spawn(flush), thread::spawn(open), thread::spawn(open), thread::spawn(allocate)];
+    // Stdio's locks are not fair: on a busy machine a fork may take a second.
+    let start = Instant::now();
+    for _ in 0..200 {
+        fork(|| use_memory(3));
+        if start.elapsed() > LIMIT / 4 {
+            break;
+        }
+    }
+    STOP.store(true, Relaxed);
+    threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
+    use_memory(5);
+}
+
+/// Whether the handlers below allocate.
+static HANDLERS: AtomicBool = AtomicBool::new(false);
+/// Blocks they allocated.
+static HANDLED: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn handler() {
+    if HANDLERS.load(Relaxed) {
+        use_memory(7);
+        HANDLED.fetch_add(1, Relaxed);
+    }
+}
+
+extern "C" fn register() {
+    // SAFETY: the handler may be called at any time.
+    unsafe { libc::pthread_atfork(Some(handler), Some(handler), Some(handler)) };
+}
+
+/// Called before `main`, and so before this program's first allocation.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static REGISTER: extern "C" fn() = register;
+
+#[test]
+fn handlers_older_than_the_allocator_that_allocate() {
+    survives("fork::handlers");
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn handlers() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let allocate = || {
+        while !STOP.load(Relaxed) {
+            use_memory(9);
+        }
+    };
+    let threads = [thread::spawn(allocate), thread::spawn(allocate)];
+    HANDLERS.store(true, Relaxed);
+    for _ in 0..50 {
+        fork(|| use_memory(3));
+    }
+    HANDLERS.store(false, Relaxed);
+    assert_eq!(HANDLED.load(Relaxed), 100, "before each fork, and after it in the parent");
+    STOP.store(true, Relaxed);
+    threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
+}
+
+/// Forks that the handler of a signal did, and those whose child did not end by itself.
+static FORKED: AtomicU32 = AtomicU32::new(0);
+static FAILED: AtomicU32 = AtomicU32::new(0);
+
+/// Forks in a signal's handler; the child ends at once, after some allocations if `ALLOCATES`.
+extern "C" fn fork_now<const ALLOCATES: bool>(_: c_int) {
+    // SAFETY: as GNU's tests do; `errno` is kept for what was interrupted.
+    unsafe {
+        let errno = *libc::__errno_location();
+        let child = libc::fork();
+        if child == 0 {
+            if ALLOCATES {
+                for size in 1..200_usize {
+                    let block = ALLOCATOR.allocate(black_box(size * 70));
+                    if block.is_null() {
+                        libc::_exit(1);
+                    }
+                    ALLOCATOR.free(block);
+                }
+            }
+            libc::_exit(0);
+        }
+        let mut status = 0;
+        while libc::waitpid(child, &mut status, 0) < 0 {}
+        FORKED.fetch_add(1, Relaxed);
+        FAILED.fetch_add(u32::from(status != 0), Relaxed);
+        *libc::__errno_location() = errno;
+    }
+}
+
+/// Has the signal handled by `handler`.
+fn handle(signal: c_int, handler: extern "C" fn(c_int)) {
+    // SAFETY: the handler is one for this kind of signal.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const c_void as usize;
+        action.sa_flags = libc::SA_RESTART;
+        assert_eq!(libc::sigaction(signal, &action, ptr::null_mut()), 0);
+    }
+}
+
+/// Uses memory until the handler has forked so often, mostly under a heap's lock.
+fn allocate_until_forked(forks: u32) {
+    let mut kept: Vec<Vec<u8>> = Vec::new();
+    let mut size = 1_usize;
+    while FORKED.load(Relaxed) < forks {
+        size = size.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        kept.push(vec![1; 20_000 + (size >> 40) % 90_000]);
+        if kept.len() > 40 {
+            kept.swap_remove((size >> 50) % 40);
+        }
+    }
+    assert_eq!(FAILED.load(Relaxed), 0, "every child ended by itself");
+}
+
+#[test]
+fn forking_in_a_handler_that_interrupted_an_allocation() {
+    survives("fork::in_a_handler");
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn in_a_handler() {
+    handle(libc::SIGPROF, fork_now::<false>);
+    let timer = libc::itimerval {
+        it_interval: libc::timeval { tv_sec: 0, tv_usec: 1000 },
+        it_value: libc::timeval { tv_sec: 0, tv_usec: 1000 },
+    };
+    // SAFETY: the timer is valid for reads.
+    assert_eq!(unsafe { libc::setitimer(libc::ITIMER_PROF, &timer, ptr::null_mut()) }, 0);
+    allocate_until_forked(300);
+}
+
+#[test]
+fn forking_in_a_handler_of_a_signal_that_another_process_sends() {
+    survives("fork::signalled");
+}
+
+/// As tst-mallocfork2: another process sends signals as fast as they are handled.
+#[test]
+#[ignore = "in a process of its own"]
+fn signalled() {
+    handle(libc::SIGUSR1, fork_now::<true>);
+    // SAFETY: the child sends signals to this process alone, and ends with it.
+    unsafe {
+        let parent = libc::getpid();
+        let sender = libc::fork();
+        if sender == 0 {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            while libc::getppid() == parent {
+                libc::kill(parent, libc::SIGUSR1);
+                libc::usleep(500);
+            }
+            libc::_exit(0);
+        }
+        allocate_until_forked(300);
+        libc::kill(sender, libc::SIGKILL);
+    }
+}
+
+#[test]
+fn the_child_of_a_fork_under_load_has_whole_heaps() {
+    survives("fork::whole");
+}
+
+/// What the child frees can be had again: no heap was lost.
+#[test]
+#[ignore = "in a process of its own"]
+fn whole() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let allocate = || {
+        while !STOP.load(Relaxed) {
+            use_memory(9);
+        }
+    };
+    let threads: Vec<_> = (0..4).map(|_| thread::spawn(allocate)).collect();
+    let kept: Vec<Vec<u8>> = (0..200).map(|_| vec![1; 40_000]).collect();
+    for _ in 0..20 {
+        let mut kept = kept.clone();
+        fork(move || {
+            let heaps = ALLOCATOR.stats().heaps;
+            for _ in 0..20 {
+                kept.clear();
+                kept.extend((0..200).map(|_| vec![2; 40_000]));
+            }
+            let stats = ALLOCATOR.stats();
+            assert!(stats.heaps == heaps && stats.live < stats.held, "{heaps} heaps, now {stats}");
+            assert!(stats.held < 60 << 20, "{stats}");
+        });
+    }
+    STOP.store(true, Relaxed);
+    threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
+}
