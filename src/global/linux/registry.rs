@@ -131,8 +131,8 @@ pub(super) fn opened() {
     if DONE.swap(true, Relaxed) {
         return;
     }
-    // SAFETY: the handlers touch nothing but what the locks protect.
-    unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
+    // The handlers touch nothing but what the locks protect.
+    os::at_fork(before_fork, in_parent, in_child);
     gather::opened();
 }
 
