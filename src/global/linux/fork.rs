@@ -29,8 +29,7 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// Has the handlers called.
 pub(super) fn opened() {
-    // SAFETY: the handlers touch nothing but what the locks protect.
-    unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+    os::at_fork(before, in_parent, in_child);
 }
 
 extern "C" fn before() {

@@ -12,6 +12,7 @@
 //! [`EMPTY`], in which all lists are like that, so there is no branch for the first use either; the
 //! slow path sorts it all out.
 
+use core::cell::Cell;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -51,7 +52,8 @@ pub(super) fn gone() -> *mut Lists {
 }
 
 /// A quick list; its blocks follow it. Only its thread changes it; others read `count` for
-/// statistics. The child of a fork, where its thread is no more, takes what is counted: so a block is
+/// statistics, so nobody may form a `&mut` to a list: its fields change through shared references.
+/// The child of a fork, where its thread is no more, takes what is counted: so a block is
 /// written before it is counted, and uncounted before it is used. What is forked is what the thread
 /// had written up to some point of its program, so it is enough that the compiler keeps that order.
 #[derive(Debug)]
@@ -59,7 +61,7 @@ pub(super) fn gone() -> *mut Lists {
 pub(super) struct List {
     count: AtomicU32,
     /// Blocks it takes at present.
-    capacity: u32,
+    capacity: Cell<u32>,
     /// Size of its blocks, bytes.
     size: u16,
     /// Their class.
@@ -67,7 +69,7 @@ pub(super) struct List {
     /// Blocks there is room for.
     most: u16,
     /// Batches taken or put back since the list began, or was last widened.
-    batches: u16,
+    batches: Cell<u16>,
 }
 
 /// Blocks a list takes at first: threads that do little keep little.
@@ -79,20 +81,20 @@ const WIDEN: u16 = 8;
 
 impl List {
     /// Counts a batch; whether the list was widened for it.
-    fn widen(&mut self) -> bool {
-        self.batches = self.batches.saturating_add(1);
-        let wider = self.batches >= WIDEN && self.capacity < u32::from(self.most);
+    fn widen(&self) -> bool {
+        let batches = self.batches.get().saturating_add(1);
+        let wider = batches >= WIDEN && self.capacity.get() < u32::from(self.most);
         if wider {
-            self.capacity = (2 * self.capacity).min(self.most.into());
-            self.batches = 0;
+            self.capacity.set((2 * self.capacity.get()).min(self.most.into()));
         }
+        self.batches.set(if wider { 0 } else { batches });
         wider
     }
 
     /// Has the list, which is empty, take no more blocks than at first.
-    fn narrow(&mut self) {
-        self.capacity = FIRST.min(self.most.into());
-        self.batches = 0;
+    fn narrow(&self) {
+        self.capacity.set(FIRST.min(self.most.into()));
+        self.batches.set(0);
     }
 }
 
@@ -167,8 +169,14 @@ pub(super) fn make() -> Option<NonNull<Lists>> {
     let mut make = |from: u16, to: usize| {
         let most = (to - from as usize - size_of::<List>() / WORD) as u16;
         let size = class_size(from) as u16;
-        let mut list =
-            List { count: AtomicU32::new(0), capacity: 0, size, class, most, batches: 0 };
+        let list = List {
+            count: AtomicU32::new(0),
+            capacity: Cell::new(0),
+            size,
+            class,
+            most,
+            batches: Cell::new(0),
+        };
         list.narrow();
         // SAFETY: the memory has room for a list at every offset of the table, and is fresh.
         unsafe { at(lists, from).write(list) };
@@ -224,7 +232,7 @@ pub(super) unsafe fn push(lists: *mut Lists, offset: u16, block: NonNull<u8>) ->
     // SAFETY: as in `pop`.
     unsafe {
         let count = (*list).count.load(Relaxed);
-        if count == (*list).capacity {
+        if count == (*list).capacity.get() {
             return false;
         }
         blocks(list).add(count as usize).write(MaybeUninit::new(block));
@@ -270,7 +278,7 @@ pub(super) unsafe fn refill(lists: *mut Lists, offset: u16, heap: &Heap) -> bool
     unsafe {
         debug_assert!((*list).count.load(Relaxed) == 0, "only an empty list is filled");
         (*list).widen();
-        let half = (*list).capacity as usize / 2;
+        let half = (*list).capacity.get() as usize / 2;
         let room = core::slice::from_raw_parts_mut(blocks(list), half);
         let count = heap.take((*list).class.into(), offset, room);
         compiler_fence(Release);
@@ -304,7 +312,7 @@ pub(super) unsafe fn flush(lists: *mut Lists, offset: u16) {
     unsafe {
         put_back(list, (*list).count.load(Relaxed) as usize);
         // Of the static lists nothing is written that others read.
-        if (*list).capacity > FIRST {
+        if (*list).capacity.get() > FIRST {
             (*list).narrow();
         }
     }

@@ -4,11 +4,11 @@
 //! Nothing is done before the first allocation, and nothing of what is done then allocates, but for
 //! the very last steps, when the calling thread has its lists already.
 
-use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
+use std::sync::OnceLock;
 
 use super::heap::Heap;
 use super::lock::Locked;
@@ -28,13 +28,8 @@ struct Registry {
     refused: bool,
 }
 
-/// The tuning in force.
-struct InForce(UnsafeCell<Tuning>);
-
-// SAFETY: it is written once, under the registry's lock, before anybody reads it.
-unsafe impl Sync for InForce {}
-
-static TUNING: InForce = InForce(UnsafeCell::new(Tuning::new()));
+/// The tuning in force, once the allocator has been opened.
+static TUNING: OnceLock<Tuning> = OnceLock::new();
 
 // SAFETY: lists are tied to a thread only while it uses them.
 unsafe impl Send for Registry {}
@@ -83,11 +78,11 @@ pub(super) fn all_lists() -> impl Iterator<Item = *mut Lists> {
     })
 }
 
-/// The tuning in force: that of the first `Pagewise` used, as the environment changed it. To be
-/// asked for by threads that have [entered](enter).
+/// The tuning in force: that of the first `Pagewise` used, as the environment changed it. Before a
+/// thread has [entered](enter), the default: a zeroed mapping may be resized as early as that.
 pub(super) fn tuning() -> &'static Tuning {
-    // SAFETY: it was written before any thread entered.
-    unsafe { &*TUNING.0.get() }
+    static DEFAULT: Tuning = Tuning::new();
+    TUNING.get().unwrap_or(&DEFAULT)
 }
 
 /// Quick lists for the calling thread, and a heap for them; the first call in the process opens the
@@ -96,14 +91,16 @@ pub(super) fn enter(tuning: &Tuning) -> Option<NonNull<Lists>> {
     REGISTRY.with(|registry| registry.enter(tuning)).flatten()
 }
 
-/// Takes the lists of a thread that ends; they are empty.
-pub(super) fn leave(lists: &'static Lists) {
-    lists.heap().threads.fetch_sub(1, Relaxed);
+/// Takes the lists of a thread that ends; they are empty. By their pointer: a reference would reach
+/// no more than their head.
+pub(super) fn leave(lists: NonNull<Lists>) {
+    // SAFETY: lists are never given up.
+    let known = unsafe { lists.as_ref() };
+    known.heap().threads.fetch_sub(1, Relaxed);
     let mut last = LEFT.load(Relaxed);
     loop {
-        lists.next_spare.store(last, Relaxed);
-        let lists = ptr::from_ref(lists).cast_mut();
-        match LEFT.compare_exchange_weak(last, lists, Release, Relaxed) {
+        known.next_spare.store(last, Relaxed);
+        match LEFT.compare_exchange_weak(last, lists.as_ptr(), Release, Relaxed) {
             Ok(_) => return,
             Err(other) => last = other,
         }
@@ -152,9 +149,8 @@ impl Registry {
             let slots = SPACE.open(wanted + 1)?;
             HEAPS.store(wanted.min(slots), Relaxed);
             SLOTS.store(slots, Relaxed);
-            let tuning = tuning.with_environment();
-            // SAFETY: no thread has entered yet, and the registry's lock is held.
-            unsafe { TUNING.0.get().write(tuning) };
+            // Not set before: the registry's lock is held, and there were no slots.
+            let _ = TUNING.set(tuning.with_environment());
         }
         let heap = self.open_heap()?;
         let sizes = (0..heap.classes() as usize).map(|class| heap.class_size(class as u32));

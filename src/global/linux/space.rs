@@ -15,7 +15,7 @@
 use core::alloc::Layout;
 use core::ops::Range;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicUsize};
 
 use super::os;
@@ -41,6 +41,9 @@ const ALIGN: usize = 1 << 20;
 /// The address space. Invariants, once it is [open](Space::open): `base` is aligned to [`ALIGN`];
 /// the slots lie in the `len` bytes from it, behind them a table entry for each granule. Nothing
 /// is changed any more but the entries, each before the blocks of its granule are handed out.
+///
+/// `len` is stored last, and loaded first where an address may be any (null, another allocator's):
+/// whoever sees it sees the rest. Whoever has a block of a slot sees the rest by having it.
 #[derive(Debug)]
 pub(super) struct Space {
     base: AtomicPtr<u8>,
@@ -80,7 +83,7 @@ impl Space {
         self.base.store(base, Relaxed);
         self.table.store(base.wrapping_add(len).cast(), Relaxed);
         self.slot_shift.store(slot.trailing_zeros(), Relaxed);
-        self.len.store(len, Relaxed);
+        self.len.store(len, Release);
         Some(len / slot)
     }
 
@@ -103,16 +106,24 @@ impl Space {
         unsafe { os::commit(start, len) }
     }
 
-    /// Bytes from the base to an address; not below [`len`](Self::len) if it lies outside.
+    /// Bytes from the base to an address in a slot.
     #[inline(always)]
     fn offset(&self, block: *mut u8) -> usize {
         block.addr().wrapping_sub(self.base.load(Relaxed).addr())
     }
 
+    /// Bytes from the base to any address; `None` if it lies in no slot.
+    #[inline(always)]
+    fn find(&self, block: *mut u8) -> Option<usize> {
+        let len = self.len.load(Acquire);
+        let offset = self.offset(block);
+        (offset < len).then_some(offset)
+    }
+
     /// Whether an address lies in a slot.
     #[inline(always)]
     pub(super) fn contains(&self, block: *mut u8) -> bool {
-        self.offset(block) < self.len.load(Relaxed)
+        self.find(block).is_some()
     }
 
     /// The slot a block lies in, of which is known that it lies in one.
@@ -141,8 +152,7 @@ impl Space {
     /// in no slot.
     #[inline(always)]
     pub(super) fn list_of(&self, block: *mut u8) -> Option<u16> {
-        let offset = self.offset(block);
-        (offset < self.len.load(Relaxed)).then(|| self.entry(offset).load(Relaxed))
+        self.find(block).map(|offset| self.entry(offset).load(Relaxed))
     }
 
     /// Notes the quick list of the blocks in all granules of a page.

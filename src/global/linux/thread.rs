@@ -151,9 +151,9 @@ pub(super) fn ended(lists: *mut Lists) {
     registry::adopt_orphans();
     place::set(quick::gone());
     give_back(lists);
+    let Some(lists) = NonNull::new(lists) else { return };
     // SAFETY: lists are never given up.
-    let lists = unsafe { &*lists };
-    let heap = lists.heap();
+    let heap = unsafe { lists.as_ref() }.heap();
     registry::leave(lists);
     // There may be nobody else soon who uses that heap.
     heap.maintain();

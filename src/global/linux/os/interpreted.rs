@@ -1,0 +1,145 @@
+//! What `memory` does, as Miri can run it. It knows `mmap`, `munmap` and `mremap` of whole mappings
+//! that are accessible from the start, and neither `mprotect` nor `madvise` nor `mincore`.
+//!
+//! So all of a mapping is accessible and takes memory until the last part of it is released. That
+//! hides the use of memory that is not committed, but Miri sees every access that races with a
+//! discard, or that has no right to its memory.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::page_size;
+
+/// A mapping that has not been released; none if `left` is 0.
+#[derive(Clone, Copy)]
+struct Mapping {
+    start: usize,
+    len: usize,
+    /// Bytes not released.
+    left: usize,
+}
+
+impl Mapping {
+    const NONE: Self = Self { start: 0, len: 0, left: 0 };
+
+    fn has(&self, address: usize) -> bool {
+        self.left > 0 && address.wrapping_sub(self.start) < self.len
+    }
+}
+
+/// The mappings: a table, since to allocate here would be to call oneself.
+static MAPPINGS: Mutex<[Mapping; 256]> = Mutex::new([Mapping::NONE; 256]);
+
+fn mappings() -> MutexGuard<'static, [Mapping; 256]> {
+    MAPPINGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// See `memory`.
+pub(in super::super) fn reserve(len: usize) -> Option<*mut u8> {
+    allocate(len)
+}
+
+/// See `memory`.
+pub(in super::super) fn allocate(len: usize) -> Option<*mut u8> {
+    let (protection, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let mut mappings = mappings();
+    let free = mappings.iter_mut().find(|mapping| mapping.left == 0)?;
+    let len = len.next_multiple_of(page_size());
+    // SAFETY: a fresh anonymous mapping at an address of Miri's choice touches no memory in use.
+    let base = unsafe { libc::mmap(core::ptr::null_mut(), len, protection, flags, -1, 0) };
+    if base == libc::MAP_FAILED {
+        return None;
+    }
+    *free = Mapping { start: base.addr(), len, left: len };
+    Some(base.cast())
+}
+
+/// See `memory`.
+///
+/// # Safety
+/// As there.
+pub(in super::super) unsafe fn commit(start: *mut u8, len: usize) -> bool {
+    is_mapped(start) && is_mapped(start.wrapping_add(len - 1))
+}
+
+/// See `memory`.
+///
+/// # Safety
+/// As there.
+pub(in super::super) unsafe fn release(start: *mut u8, len: usize) {
+    if len == 0 {
+        return;
+    }
+    let mut mappings = mappings();
+    let known = mappings.iter_mut().find(|mapping| mapping.has(start.addr()));
+    let mapping = known.expect("what is released is mapped");
+    mapping.left -= len.next_multiple_of(page_size());
+    if mapping.left == 0 {
+        let base = start.with_addr(mapping.start);
+        // SAFETY: by the caller's promise no part of the mapping is used.
+        let done = unsafe { libc::munmap(base.cast(), mapping.len) };
+        assert_eq!(done, 0, "a whole mapping is unmapped");
+    }
+}
+
+/// See `memory`.
+///
+/// # Safety
+/// As there.
+pub(in super::super) unsafe fn remap(
+    start: *mut u8,
+    len: usize,
+    new_len: usize,
+    may_move: bool,
+) -> Option<*mut u8> {
+    let mut mappings = mappings();
+    let mapping = mappings.iter_mut().find(|mapping| mapping.has(start.addr()))?;
+    // Miri cannot change a part of a mapping, and none in place.
+    if !may_move || (mapping.start, mapping.left) != (start.addr(), mapping.len) {
+        return None;
+    }
+    assert_eq!(mapping.len, len, "a whole mapping is resized");
+    // SAFETY: the caller's promise.
+    let moved = unsafe { libc::mremap(start.cast(), len, new_len, libc::MREMAP_MAYMOVE) };
+    if moved == libc::MAP_FAILED {
+        return None;
+    }
+    *mapping = Mapping { start: moved.addr(), len: new_len, left: new_len };
+    Some(moved.cast())
+}
+
+/// See `memory`.
+///
+/// # Safety
+/// As there.
+pub(in super::super) unsafe fn discard(start: *mut u8, len: usize) {
+    // SAFETY: nothing in the pages is used any more; they are accessible.
+    unsafe { start.write_bytes(0, len) };
+}
+
+/// See `memory`.
+///
+/// # Safety
+/// As there.
+pub(in super::super) unsafe fn advise_huge_pages(_: *mut u8, _: usize, _: bool) {}
+
+/// See `memory`.
+pub(in super::super) fn for_each_resident(
+    start: *mut u8,
+    len: usize,
+    visit: &mut dyn FnMut(*mut u8, usize),
+) {
+    if len > 0 {
+        visit(start, len);
+    }
+}
+
+/// See `memory`.
+pub(in super::super) fn is_mapped(address: *mut u8) -> bool {
+    mappings().iter().any(|mapping| mapping.has(address.addr()))
+}
+
+/// Enough for two heaps: what is reserved takes memory here.
+pub(in super::super) fn address_space_limit() -> usize {
+    1 << 28
+}

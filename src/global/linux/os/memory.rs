@@ -1,0 +1,139 @@
+//! The kernel's calls for memory: reserved, made accessible, given back. `interpreted` has the same
+//! functions for Miri.
+
+use core::ffi::c_int;
+use core::ptr;
+
+use super::page_size;
+
+fn map(len: usize, protection: c_int, flags: c_int) -> Option<*mut u8> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
+    // SAFETY: a fresh anonymous mapping at an address of the kernel's choice touches no memory in
+    // use.
+    let base = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, -1, 0) };
+    (base != libc::MAP_FAILED).then_some(base.cast())
+}
+
+/// Reserves `len` bytes of address space, inaccessible until [committed](commit).
+pub(in super::super) fn reserve(len: usize) -> Option<*mut u8> {
+    map(len, libc::PROT_NONE, libc::MAP_NORESERVE)
+}
+
+/// Maps `len` bytes of fresh memory, zeros.
+pub(in super::super) fn allocate(len: usize) -> Option<*mut u8> {
+    map(len, libc::PROT_READ | libc::PROT_WRITE, 0)
+}
+
+/// Makes the OS pages that cover these bytes, of a [reservation](reserve), accessible. Whether it
+/// could be done.
+///
+/// # Safety
+/// The pages lie in a reservation.
+pub(in super::super) unsafe fn commit(start: *mut u8, len: usize) -> bool {
+    let page = page_size();
+    let gap = start.addr() & (page - 1);
+    let len = (len + gap).next_multiple_of(page);
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: by the caller's promise the pages are ours; nothing is taken from them.
+    unsafe { libc::mprotect(start.wrapping_sub(gap).cast(), len, protection) == 0 }
+}
+
+/// Unmaps whole OS pages.
+///
+/// # Safety
+/// The pages were mapped here and are not used any more.
+pub(in super::super) unsafe fn release(start: *mut u8, len: usize) {
+    if len > 0 {
+        // SAFETY: the caller's promise.
+        unsafe { libc::munmap(start.cast(), len) };
+    }
+}
+
+/// Makes a mapping longer or shorter, moving it where it must.
+///
+/// # Safety
+/// The mapping is one of [`allocate`], `len` bytes long, and known by nobody else if it moves.
+pub(in super::super) unsafe fn remap(
+    start: *mut u8,
+    len: usize,
+    new_len: usize,
+    may_move: bool,
+) -> Option<*mut u8> {
+    let flags = if may_move { libc::MREMAP_MAYMOVE } else { 0 };
+    // SAFETY: the caller's promise.
+    let moved = unsafe { libc::mremap(start.cast(), len, new_len, flags) };
+    (moved != libc::MAP_FAILED).then_some(moved.cast())
+}
+
+/// Gives the memory of whole OS pages back; they read as zeros when touched again.
+///
+/// # Safety
+/// Nothing in the pages is used any more.
+pub(in super::super) unsafe fn discard(start: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { libc::madvise(start.cast(), len, libc::MADV_DONTNEED) };
+}
+
+/// Tells the kernel whether to use huge pages here.
+///
+/// # Safety
+/// The pages were mapped here.
+pub(in super::super) unsafe fn advise_huge_pages(start: *mut u8, len: usize, wanted: bool) {
+    let advice = if wanted { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
+    // SAFETY: the advice changes no contents.
+    unsafe { libc::madvise(start.cast(), len, advice) };
+}
+
+/// OS pages asked about at one time.
+const RESIDENT_WINDOW: usize = 1024;
+
+/// Calls `visit` for the runs of OS pages between two page boundaries that take memory.
+pub(in super::super) fn for_each_resident(
+    start: *mut u8,
+    len: usize,
+    visit: &mut dyn FnMut(*mut u8, usize),
+) {
+    let page = page_size();
+    let mut states = [0u8; RESIDENT_WINDOW];
+    let (mut run_start, mut run) = (0, 0);
+    let mut from = 0;
+    while from < len {
+        let window = (len - from).min(RESIDENT_WINDOW * page);
+        let pages = window / page;
+        // SAFETY: there is a state for every page of the window.
+        let known = unsafe {
+            libc::mincore(start.wrapping_add(from).cast(), window, states.as_mut_ptr().cast()) == 0
+        };
+        for (index, &state) in states[..pages].iter().enumerate() {
+            if !known || state & 1 == 1 {
+                if run == 0 {
+                    run_start = from + index * page;
+                }
+                run += page;
+            } else if run > 0 {
+                visit(start.wrapping_add(run_start), core::mem::take(&mut run));
+            }
+        }
+        from += window;
+    }
+    if run > 0 {
+        visit(start.wrapping_add(run_start), run);
+    }
+}
+
+/// Whether there is memory at an address, be it of this allocator or not.
+pub(in super::super) fn is_mapped(address: *mut u8) -> bool {
+    let page = page_size();
+    let mut state = 0u8;
+    let start = address.with_addr(address.addr() & !(page - 1));
+    // SAFETY: there is a state for the one page asked about.
+    unsafe { libc::mincore(start.cast(), page, (&raw mut state).cast()) == 0 }
+}
+
+/// The least that may limit this process's address space, bytes.
+pub(in super::super) fn address_space_limit() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the call writes the limit.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) == 0 };
+    if known { usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX) } else { usize::MAX }
+}

@@ -1,0 +1,150 @@
+//! The system calls of the global allocator. None of them allocates.
+//!
+//! Those for memory are in `memory`. Miri, which interprets the allocator's tests, knows few of
+//! them: `interpreted` fulfils the same contracts there.
+
+use core::ffi::{CStr, c_int, c_void};
+use core::ptr;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
+
+#[cfg(miri)]
+mod interpreted;
+#[cfg(not(miri))]
+mod memory;
+
+#[cfg(miri)]
+use interpreted as memory;
+
+pub(super) use memory::*;
+
+/// Size of an OS page in bytes, asked for once.
+pub(super) fn page_size() -> usize {
+    static SIZE: AtomicUsize = AtomicUsize::new(0);
+    match SIZE.load(Relaxed) {
+        0 => {
+            // SAFETY: the call touches no memory of ours.
+            let size = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) });
+            let size = size.ok().filter(|size| size.is_power_of_two()).unwrap_or(4096);
+            SIZE.store(size, Relaxed);
+            size
+        }
+        size => size,
+    }
+}
+
+/// Milliseconds of a clock that never goes back.
+pub(super) fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes the time.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
+    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
+}
+
+/// Lets other threads go on for a moment.
+pub(super) fn pause() {
+    let moment = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
+    // SAFETY: the call reads the time.
+    unsafe { libc::nanosleep(&raw const moment, ptr::null_mut()) };
+}
+
+/// CPUs this process may run on, at least 1.
+pub(super) fn cpus() -> usize {
+    // SAFETY: all bits zero is an empty set, and the call writes no more than one.
+    unsafe {
+        let mut set: libc::cpu_set_t = core::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) != 0 {
+            return 1;
+        }
+        usize::try_from(libc::CPU_COUNT(&set)).unwrap_or(1).max(1)
+    }
+}
+
+/// The number an environment variable holds, if it holds one. Reads `environ` itself: `std` would
+/// allocate.
+pub(super) fn variable(name: &CStr) -> Option<u64> {
+    // SAFETY: the environment is read before the program can change it from another thread: at the
+    // first allocation. `getenv` returns null or a C string.
+    let value = unsafe {
+        let value = libc::getenv(name.as_ptr());
+        (!value.is_null()).then(|| CStr::from_ptr(value))?
+    };
+    value.to_str().ok()?.trim().parse().ok()
+}
+
+/// Sleeps while `word` has this value, until woken.
+pub(super) fn wait(word: &AtomicU32, value: u32) {
+    let no_timeout = ptr::null::<libc::timespec>();
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word lives as long as the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, no_timeout) };
+}
+
+/// Wakes one of those who [wait](wait) for the word.
+pub(super) fn wake(word: &AtomicU32) {
+    wake_some(word, 1);
+}
+
+/// Wakes all who [wait](wait) for the word.
+pub(super) fn wake_all(word: &AtomicU32) {
+    wake_some(word, c_int::MAX);
+}
+
+fn wake_some(word: &AtomicU32, most: c_int) {
+    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: waking touches no memory.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, most) };
+}
+
+/// An address that is the calling thread's alone.
+#[inline]
+pub(super) fn thread_address() -> usize {
+    // SAFETY: the call may be made at any time.
+    unsafe { libc::__errno_location() }.addr()
+}
+
+/// Keeps the calling thread's `errno` as it is while this lives: `free` must not change it.
+pub(super) struct KeepErrno(c_int);
+
+impl KeepErrno {
+    pub(super) fn new() -> Self {
+        // SAFETY: the location is the calling thread's own and always valid.
+        Self(unsafe { *libc::__errno_location() })
+    }
+}
+
+impl Drop for KeepErrno {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = self.0 };
+    }
+}
+
+/// Ends the process with one line on standard error.
+#[cold]
+pub(super) fn stop(message: &[u8]) -> ! {
+    write(message);
+    // SAFETY: `abort` does not return.
+    unsafe { libc::abort() }
+}
+
+/// Writes to standard error.
+pub(super) fn write(message: &[u8]) {
+    // SAFETY: the message is valid for reads of its length. If it cannot be written, nobody can be
+    // told.
+    unsafe { libc::write(2, message.as_ptr().cast::<c_void>(), message.len()) };
+}
+
+/// Has these called before each fork, and after it in the parent and in the child.
+pub(super) fn at_fork(
+    before: extern "C" fn(),
+    in_parent: extern "C" fn(),
+    in_child: extern "C" fn(),
+) {
+    // Miri has no `fork`.
+    if cfg!(not(miri)) {
+        // SAFETY: the handlers may run at any time.
+        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+    }
+}

@@ -1,0 +1,170 @@
+//! The global allocator's paths with many threads on them at once, small enough for Miri to
+//! interpret under many schedules: `tests/targets.sh miri`.
+#![cfg(target_os = "linux")]
+
+use std::sync::Barrier;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use pagewise::global::{Pagewise, Tuning};
+use pagewise::paged::Config;
+
+/// Small pages and short lists, so that few blocks need several of each.
+static PAGEWISE: Pagewise = Pagewise::with(Tuning {
+    pages: Config { page_size: 16 << 10, ffcrossover: 2 << 10, ..Tuning::new().pages },
+    quick_blocks: 8,
+    quick_bytes: 4 << 10,
+    mapping_from: 64 << 10,
+    purge_delay: 0,
+    ..Tuning::new()
+});
+
+/// A block in use, filled with its size. It may go to another thread.
+struct Block {
+    start: *mut u8,
+    len: usize,
+}
+
+// SAFETY: a block is used by whoever has this.
+unsafe impl Send for Block {}
+
+impl Block {
+    fn new(len: usize) -> Self {
+        let start = PAGEWISE.allocate(len);
+        assert!(!start.is_null());
+        let block = Self { start, len };
+        block.fill();
+        block
+    }
+
+    /// Writes the first and the last byte.
+    fn fill(&self) {
+        // SAFETY: the block is in use and this long.
+        unsafe {
+            self.start.write(self.len as u8);
+            self.start.wrapping_add(self.len - 1).write(self.len as u8);
+        }
+    }
+
+    fn check(&self) {
+        // SAFETY: as above; both bytes were written.
+        let ends = unsafe { (self.start.read(), self.start.wrapping_add(self.len - 1).read()) };
+        assert_eq!(ends, (self.len as u8, self.len as u8));
+    }
+
+    fn resize(&mut self, len: usize) {
+        self.check();
+        // SAFETY: the block is in use; only the new one is used from here on.
+        let start = unsafe { PAGEWISE.reallocate(self.start, len) };
+        assert!(!start.is_null());
+        // SAFETY: the block has a first byte, which was written.
+        assert_eq!(unsafe { start.read() }, self.len as u8);
+        (self.start, self.len) = (start, len);
+        self.fill();
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.check();
+        // SAFETY: the block is in use, and nobody has it any more.
+        unsafe { PAGEWISE.free(self.start) };
+    }
+}
+
+/// A small size, one between, and one that is a mapping of its own.
+const SIZES: [usize; 3] = [48, 5000, 70_000];
+
+/// Threads whose first request is the process's first, at once: of which one is resized that needs no
+/// heap.
+#[test]
+fn a_first_use_by_several_threads() {
+    let start = Barrier::new(3);
+    thread::scope(|scope| {
+        for size in [48, 5000] {
+            let start = &start;
+            scope.spawn(move || {
+                start.wait();
+                drop(Block::new(size));
+            });
+        }
+        start.wait();
+        let zeroed = PAGEWISE.allocate_zeroed(1 << 20);
+        assert!(!zeroed.is_null());
+        let mut block = Block { start: zeroed, len: 1 << 20 };
+        block.fill();
+        block.resize(2 << 20);
+        // SAFETY: null is no block.
+        unsafe { PAGEWISE.free(std::ptr::null_mut()) };
+    });
+}
+
+/// Blocks that one thread allocates and resizes, and another frees.
+#[test]
+fn blocks_freed_by_another_thread() {
+    let (sender, receiver) = channel::<Block>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for round in 0..10 {
+                for size in SIZES {
+                    let mut block = Block::new(size + round);
+                    block.resize(2 * size);
+                    sender.send(block).expect("the receiver is there");
+                }
+            }
+        });
+        for mut block in receiver {
+            let len = block.len;
+            block.resize(len + len / 8);
+        }
+    });
+}
+
+/// Statistics gathered while threads take batches, widen their lists and put batches back.
+#[test]
+fn statistics_of_running_threads() {
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..3 {
+                    drop((0..20).map(|_| Block::new(64)).collect::<Vec<_>>());
+                }
+            });
+        }
+        for _ in 0..4 {
+            let stats = PAGEWISE.stats();
+            assert!(stats.quick <= stats.held);
+            PAGEWISE.for_each_class(|class| assert!(class.blocks * class.size <= class.held));
+            thread::yield_now();
+        }
+    });
+}
+
+/// A thread ends with blocks on its lists, and the next has those lists.
+#[test]
+fn lists_of_threads_that_ended() {
+    for _ in 0..2 {
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| drop((0..6).map(|at| Block::new(16 * at + 1)).collect::<Vec<_>>()));
+            }
+        });
+    }
+    // A scope ends before its threads' last destructors.
+    assert!(PAGEWISE.stats().threads <= 16);
+}
+
+/// Free memory goes back to the system while threads use the heaps.
+#[test]
+fn a_purge_beside_threads() {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for size in SIZES {
+                drop((0..4).map(|_| Block::new(size)).collect::<Vec<_>>());
+            }
+        });
+        PAGEWISE.purge();
+        drop(Block::new(40_000));
+        PAGEWISE.purge();
+    });
+}
