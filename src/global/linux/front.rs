@@ -57,7 +57,7 @@ pub(super) fn allocate_zeroed(tuning: &Tuning, size: usize, align: usize) -> *mu
 #[inline(never)]
 fn allocate_slowly(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
     let _errno = KeepErrno::new();
-    if size > isize::MAX as usize - align {
+    if Layout::from_size_align(size, align).is_err() {
         return ptr::null_mut();
     }
     let Some(caller) = thread::enter(tuning) else {
@@ -77,8 +77,9 @@ fn allocate_slowly(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
     }
     // A small size that comes here has too large an alignment for a page.
     let size = size.max(tuning.pages.ffcrossover + 1);
-    // SAFETY: the size was checked above, and the caller gives a power of two.
-    let layout = unsafe { Layout::from_size_align_unchecked(size, align.max(UNIT)) };
+    let Ok(layout) = Layout::from_size_align(size, align.max(UNIT)) else {
+        return ptr::null_mut();
+    };
     match medium(caller, layout) {
         Some(block) => block.as_ptr(),
         None => mapped(tuning, size, align),
