@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test program uses what it needs of this")]
 
+pub(crate) mod sandbox;
+
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};

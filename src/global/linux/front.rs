@@ -308,7 +308,7 @@ unsafe fn relocate(
     moved
 }
 
-/// Resizes without copying.
+/// Resizes without copying. A mapping stays one down to half of the least size that is mapped.
 unsafe fn resize(block: *mut u8, align: usize, new_size: usize) -> Option<NonNull<u8>> {
     let address = NonNull::new(block)?;
     let new_list = list_for(new_size, align);
@@ -320,7 +320,7 @@ unsafe fn resize(block: *mut u8, align: usize, new_size: usize) -> Option<NonNul
             done.then_some(address)
         }
         Some(list) => (list > 0 && list == new_list).then_some(address),
-        None if new_size >= registry::tuning().mapping_from / 2 => {
+        None if new_size >= registry::tuning().mapping_from.min(ZEROED_MAPPING) / 2 => {
             let _errno = KeepErrno::new();
             // SAFETY: the caller's promise.
             unsafe { mapping::resize(block, align, new_size) }
