@@ -7,6 +7,7 @@ mod child;
 
 mod a_hostile_request;
 mod more_than_1024_cpus;
+mod settings_that_calloc_ignored;
 mod zeroed_mappings_that_are_resized;
 
 use pagewise::global::Pagewise;

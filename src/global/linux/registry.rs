@@ -28,7 +28,7 @@ struct Registry {
     refused: bool,
 }
 
-/// The tuning in force, once the allocator has been opened.
+/// The tuning in force. Set under the registry's lock, so that a fork finds it set or not set.
 static TUNING: OnceLock<Tuning> = OnceLock::new();
 
 // SAFETY: lists are tied to a thread only while it uses them.
@@ -70,16 +70,22 @@ pub(super) fn all_lists() -> impl Iterator<Item = *mut Lists> {
     })
 }
 
-/// The tuning in force: that of the first `Pagewise` used, as the environment changed it. Before a
-/// thread has [entered](enter), the default: a zeroed mapping may be resized as early as that.
-pub(super) fn tuning() -> &'static Tuning {
-    static DEFAULT: Tuning = Tuning::new();
-    TUNING.get().unwrap_or(&DEFAULT)
+/// The tuning in force: that of the first `Pagewise` used, as the environment overrides it. `asked` is
+/// the tuning of the `Pagewise` used now, and decides if none was used before.
+#[inline]
+pub(super) fn tuning(asked: &Tuning) -> &'static Tuning {
+    TUNING.get().unwrap_or_else(|| decide(asked))
+}
+
+#[cold]
+fn decide(asked: &Tuning) -> &'static Tuning {
+    REGISTRY.with(|_| TUNING.get_or_init(|| asked.with_environment()))
 }
 
 /// Quick lists for the calling thread, and a heap for them; the first call in the process opens the
 /// allocator. `None` if there is no memory.
-pub(super) fn enter(tuning: &Tuning) -> Option<NonNull<Lists>> {
+pub(super) fn enter(asked: &Tuning) -> Option<NonNull<Lists>> {
+    let tuning = tuning(asked);
     REGISTRY.with(|registry| {
         if !OPEN.load(Relaxed) {
             registry.refused = registry.refused || registry.open(tuning).is_none();
@@ -88,7 +94,7 @@ pub(super) fn enter(tuning: &Tuning) -> Option<NonNull<Lists>> {
             return None;
         }
         let lists = registry.lists()?;
-        let heap = registry.heap_for_thread();
+        let heap = registry.heap_for_thread(tuning);
         heap.threads.fetch_add(1, Relaxed);
         // SAFETY: lists are never given up.
         unsafe { lists.as_ref() }.set_heap(heap);
@@ -122,7 +128,8 @@ pub(super) fn leave(lists: NonNull<Lists>) {
 
 /// One more heap, if there is a slot for it.
 pub(super) fn open_another() -> Option<&'static Heap> {
-    REGISTRY.with(|registry| registry.open_heap())
+    let tuning = TUNING.get()?;
+    REGISTRY.with(|registry| registry.open_heap(tuning))
 }
 
 /// Does what may allocate, once the first thread has its lists.
@@ -137,7 +144,7 @@ pub(super) fn opened() {
 }
 
 impl Registry {
-    /// Opens the allocator.
+    /// Opens the allocator, with the tuning in force.
     #[cold]
     fn open(&mut self, tuning: &Tuning) -> Option<()> {
         let wanted = (os::cpus() * tuning.heaps_per_cpu as usize).min(256);
@@ -145,32 +152,30 @@ impl Registry {
             let slots = SPACE.open(wanted)?;
             HEAPS.store(wanted.min(slots), Relaxed);
             SLOTS.store(slots, Relaxed);
-            // Not set before: the registry's lock is held, and there were no slots.
-            let _ = TUNING.set(tuning.with_environment());
         }
-        let heap = self.open_heap()?;
+        let heap = self.open_heap(tuning)?;
         let sizes = (0..heap.classes() as usize).map(|class| heap.class_size(class as u32));
-        quick::open(self::tuning(), sizes);
+        quick::open(tuning, sizes);
         thread::open();
         OPEN.store(true, Release);
         Some(())
     }
 
-    fn open_heap(&mut self) -> Option<&'static Heap> {
+    fn open_heap(&mut self, tuning: &Tuning) -> Option<&'static Heap> {
         let slot = OPENED.load(Relaxed);
         if slot == SLOTS.load(Relaxed) {
             return None;
         }
-        let heap = Heap::open(slot, self::tuning())?;
+        let heap = Heap::open(slot, tuning)?;
         OPENED.store(slot + 1, Release);
         Some(heap)
     }
 
     /// The heap with the fewest threads; a new one while all have some and there may be more.
-    fn heap_for_thread(&mut self) -> &'static Heap {
+    fn heap_for_thread(&mut self, tuning: &Tuning) -> &'static Heap {
         let heap = heap::least_used(OPENED.load(Relaxed));
         let another = heap.threads.load(Relaxed) > 0 && OPENED.load(Relaxed) < HEAPS.load(Relaxed);
-        another.then(|| self.open_heap()).flatten().unwrap_or(heap)
+        another.then(|| self.open_heap(tuning)).flatten().unwrap_or(heap)
     }
 
     /// The lists whose threads have ended.
