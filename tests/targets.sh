@@ -5,6 +5,8 @@
 #     tests/targets.sh aarch64     under qemu, which finds what is wrong on that architecture but not
 #                                  what its weaker order of memory might do: x86-64 orders it
 #     tests/targets.sh wasm32      an arena as a program's global allocator, interpreted
+#     tests/targets.sh check       compiles what no machine here runs: 32 bits without 64-bit atomics,
+#                                  with std (PowerPC) and without (RISC-V, Cortex-M)
 #
 # Needed: `rustup target add` of the targets named below, gcc, and for aarch64 Debian's
 # gcc-aarch64-linux-gnu and qemu-user-static, or others by CC, QEMU and SYSROOT.
@@ -55,8 +57,14 @@ wasm32)
   cargo build --lib --target wasm32-unknown-unknown
   cargo run -- "${CARGO_TARGET_DIR-target}/wasm32-unknown-unknown/debug/wasm.wasm"
   ;;
+check)
+  cargo check -p pagewise --features trace --target powerpc-unknown-linux-gnu
+  for target in riscv32imac-unknown-none-elf thumbv7em-none-eabihf; do
+    cargo check -p pagewise --no-default-features --target "$target"
+  done
+  ;;
 *)
-  sed -n '2,11s/^# \?//p' "$0"
+  sed -n '2,13s/^# \?//p' "$0"
   exit 2
   ;;
 esac

@@ -25,7 +25,7 @@ mod header;
 mod ledger;
 pub mod raw;
 mod read;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod recording;
 mod slots;
 mod varint;
@@ -36,7 +36,7 @@ pub use event::Event;
 pub use header::{Header, Origin};
 pub use ledger::{Counts, Ledger};
 pub use read::{Reader, open};
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub use recording::Recording;
 pub use slots::Slots;
 pub use write::Writer;

@@ -163,6 +163,11 @@ fn set_errno(error: c_int) {
     unsafe { *libc::__errno_location() = error };
 }
 
+unsafe extern "C" {
+    fn valloc(size: usize) -> *mut c_void;
+    fn pvalloc(size: usize) -> *mut c_void;
+}
+
 /// What C, POSIX and GNU's manual say of `errno`, of odd sizes and alignments.
 #[test]
 #[ignore = "with the library"]
@@ -197,6 +202,15 @@ fn rules() {
             assert!(out.addr().is_multiple_of(1 << log2));
             libc::free(out);
         }
+        // As aligned as an address can be, and sizes that wrap round when they are rounded up.
+        let top = black_box(1 << (usize::BITS - 1));
+        for size in [0, 8, huge, usize::MAX] {
+            assert_eq!(libc::posix_memalign(&mut out, top, size), libc::ENOMEM);
+            assert!(fails(libc::aligned_alloc(top, size)));
+            assert!(fails(libc::memalign(top, size)));
+        }
+        assert!(fails(valloc(usize::MAX)) && fails(pvalloc(usize::MAX)));
+        assert!(black_box(libc::memalign(top + 1, 8)).is_null() && errno() == libc::EINVAL);
         assert!(libc::aligned_alloc(3, 100).is_null() && errno() == libc::EINVAL);
         let aligned = libc::memalign(48, 100);
         assert!(aligned.addr().is_multiple_of(64));

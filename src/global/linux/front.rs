@@ -27,25 +27,25 @@ const ZEROED_MAPPING: usize = 1 << 20;
 
 /// A block of `size` bytes at a multiple of `align`; null if there is no memory.
 #[inline(always)]
-pub(super) fn allocate(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
+pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     if size <= SMALL_MAX && align <= UNIT {
         // SAFETY: the lists are this thread's, the offset is from the tables.
         if let Some(block) = unsafe { quick::pop(thread::lists(), quick::offset(size)) } {
             return block.as_ptr();
         }
     }
-    allocate_slowly(tuning, size, align)
+    allocate_slowly(asked, size, align)
 }
 
 /// As [`allocate`], zeros.
 #[inline]
-pub(super) fn allocate_zeroed(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
+pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     if size >= ZEROED_MAPPING
-        && let Some(block) = mapping::allocate(size, align, tuning.huge_pages.advice())
+        && let Some(block) = zeroed_mapping(asked, size, align)
     {
         return block.as_ptr();
     }
-    let block = allocate(tuning, size, align);
+    let block = allocate(asked, size, align);
     if !block.is_null() && SPACE.contains(block) {
         // SAFETY: the block has this many bytes.
         unsafe { block.write_bytes(0, size) };
@@ -55,17 +55,24 @@ pub(super) fn allocate_zeroed(tuning: &Tuning, size: usize, align: usize) -> *mu
 
 #[cold]
 #[inline(never)]
-fn allocate_slowly(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
+fn zeroed_mapping(asked: &Tuning, size: usize, align: usize) -> Option<NonNull<u8>> {
     let _errno = KeepErrno::new();
-    if size > isize::MAX as usize - align {
+    mapping::allocate(size, align, registry::tuning(asked).huge_pages.advice())
+}
+
+#[cold]
+#[inline(never)]
+fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+    let _errno = KeepErrno::new();
+    if Layout::from_size_align(size, align).is_err() {
         return ptr::null_mut();
     }
+    let tuning = registry::tuning(asked);
     let Some(caller) = thread::enter(tuning) else {
         // Without heaps there are still mappings.
         return mapped(tuning, size, align);
     };
-    let tuning = registry::tuning();
-    let list = list_for(size, align);
+    let list = list_for(tuning, size, align);
     if list > 0 {
         return small(caller, list).map_or(ptr::null_mut(), NonNull::as_ptr);
     }
@@ -77,8 +84,9 @@ fn allocate_slowly(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
     }
     // A small size that comes here has too large an alignment for a page.
     let size = size.max(tuning.pages.ffcrossover + 1);
-    // SAFETY: the size was checked above, and the caller gives a power of two.
-    let layout = unsafe { Layout::from_size_align_unchecked(size, align.max(UNIT)) };
+    let Ok(layout) = Layout::from_size_align(size, align.max(UNIT)) else {
+        return ptr::null_mut();
+    };
     match medium(caller, layout) {
         Some(block) => block.as_ptr(),
         None => mapped(tuning, size, align),
@@ -86,9 +94,9 @@ fn allocate_slowly(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
 }
 
 /// The quick list for a request; 0 if it is not small.
-fn list_for(size: usize, align: usize) -> u16 {
+fn list_for(tuning: &Tuning, size: usize, align: usize) -> u16 {
     match size {
-        0..=SMALL_MAX => quick::offset_aligned(size, align, registry::tuning().pages.page_size),
+        0..=SMALL_MAX => quick::offset_aligned(size, align, tuning.pages.page_size),
         _ => 0,
     }
 }
@@ -157,12 +165,12 @@ fn from_others<R>(
 /// # Safety
 /// The block is in use, was allocated with this size, and is not used any more.
 #[inline(always)]
-pub(super) unsafe fn free_sized(tuning: &Tuning, block: *mut u8, size: usize) {
+pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize) {
     // SAFETY: the caller's promise; the lists are this thread's.
     unsafe {
         let address = NonNull::new_unchecked(block);
         if !quick::push(thread::lists(), quick::offset(size), address) {
-            free_slowly(tuning, block);
+            free_slowly(asked, block);
         }
     }
 }
@@ -172,7 +180,7 @@ pub(super) unsafe fn free_sized(tuning: &Tuning, block: *mut u8, size: usize) {
 /// # Safety
 /// The block is in use, and is not used any more.
 #[inline(always)]
-pub(super) unsafe fn free(tuning: &Tuning, block: *mut u8) {
+pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
     // SAFETY: the caller's promise; the lists are this thread's.
     unsafe {
         if let Some(list) = SPACE.list_of(block)
@@ -180,13 +188,13 @@ pub(super) unsafe fn free(tuning: &Tuning, block: *mut u8) {
         {
             return;
         }
-        free_slowly(tuning, block);
+        free_slowly(asked, block);
     }
 }
 
 #[cold]
 #[inline(never)]
-unsafe fn free_slowly(tuning: &Tuning, block: *mut u8) {
+unsafe fn free_slowly(asked: &Tuning, block: *mut u8) {
     let Some(address) = NonNull::new(block) else { return };
     let _errno = KeepErrno::new();
     // SAFETY: the caller's promise; what the block is, its address tells.
@@ -194,7 +202,7 @@ unsafe fn free_slowly(tuning: &Tuning, block: *mut u8) {
         match SPACE.list_of(block) {
             None => {
                 mapping::deallocate(block);
-                if let Some(caller) = thread::enter(tuning) {
+                if let Some(caller) = thread::enter(asked) {
                     caller.heap.settle(thread::empty_lists);
                 }
             }
@@ -204,14 +212,14 @@ unsafe fn free_slowly(tuning: &Tuning, block: *mut u8) {
                     heap.settle(thread::empty_lists);
                 }
             }
-            Some(list) => free_small(tuning, list, address),
+            Some(list) => free_small(asked, list, address),
         }
     }
 }
 
 /// Frees a small block, for which room is made on the thread's list where it is full.
-unsafe fn free_small(tuning: &Tuning, list: u16, block: NonNull<u8>) {
-    let lists = thread::enter(tuning).and_then(|caller| caller.lists);
+unsafe fn free_small(asked: &Tuning, list: u16, block: NonNull<u8>) {
+    let lists = thread::enter(asked).and_then(|caller| caller.lists);
     // SAFETY: the caller's promise; the lists are this thread's, and hold blocks of their class.
     unsafe {
         let Some(lists) = lists.map(NonNull::as_ptr) else {
@@ -246,7 +254,7 @@ pub(super) unsafe fn usable_size(block: *mut u8) -> usize {
 /// As for [`reallocate`]; the block was allocated, or last resized, with this size and alignment.
 #[inline]
 pub(super) unsafe fn reallocate_sized(
-    tuning: &Tuning,
+    asked: &Tuning,
     block: *mut u8,
     size: usize,
     align: usize,
@@ -257,13 +265,13 @@ pub(super) unsafe fn reallocate_sized(
     let (list, new_list) = (list_of(size), list_of(new_size));
     if list == 0 || new_list == 0 {
         // SAFETY: passed on.
-        return unsafe { reallocate(tuning, block, size, align, new_size) };
+        return unsafe { reallocate(asked, block, size, align, new_size) };
     }
     if list == new_list {
         return block;
     }
     // SAFETY: passed on; the list of its size is the block's.
-    unsafe { relocate(tuning, block, size, align, new_size, || free_sized(tuning, block, size)) }
+    unsafe { relocate(asked, block, size, align, new_size, || free_sized(asked, block, size)) }
 }
 
 /// Changes a block's size, moving it where it must; null, and nothing changed, if there is no
@@ -273,7 +281,7 @@ pub(super) unsafe fn reallocate_sized(
 /// The block is in use, at a multiple of `align`, and `size` bytes of it matter; afterwards only
 /// the block returned is used, if there is one.
 pub(super) unsafe fn reallocate(
-    tuning: &Tuning,
+    asked: &Tuning,
     block: *mut u8,
     size: usize,
     align: usize,
@@ -281,10 +289,10 @@ pub(super) unsafe fn reallocate(
 ) -> *mut u8 {
     // SAFETY: the caller's promise, passed on.
     unsafe {
-        if let Some(resized) = resize(block, align, new_size) {
+        if let Some(resized) = resize(asked, block, align, new_size) {
             return resized.as_ptr();
         }
-        relocate(tuning, block, size, align, new_size, || free(tuning, block))
+        relocate(asked, block, size, align, new_size, || free(asked, block))
     }
 }
 
@@ -295,14 +303,14 @@ pub(super) unsafe fn reallocate(
 /// As for [`reallocate`]; `free` frees the block and nothing else.
 #[inline(always)]
 unsafe fn relocate(
-    tuning: &Tuning,
+    asked: &Tuning,
     block: *mut u8,
     size: usize,
     align: usize,
     new_size: usize,
     free: impl FnOnce(),
 ) -> *mut u8 {
-    let moved = allocate(tuning, new_size, align);
+    let moved = allocate(asked, new_size, align);
     if !moved.is_null() {
         // SAFETY: both blocks are in use, hence disjoint, and at least this long.
         unsafe { moved.copy_from_nonoverlapping(block, size.min(new_size)) };
@@ -311,10 +319,16 @@ unsafe fn relocate(
     moved
 }
 
-/// Resizes without copying.
-unsafe fn resize(block: *mut u8, align: usize, new_size: usize) -> Option<NonNull<u8>> {
+/// Resizes without copying. A mapping stays one down to half of the least size that is mapped.
+unsafe fn resize(
+    asked: &Tuning,
+    block: *mut u8,
+    align: usize,
+    new_size: usize,
+) -> Option<NonNull<u8>> {
     let address = NonNull::new(block)?;
-    let new_list = list_for(new_size, align);
+    let tuning = registry::tuning(asked);
+    let new_list = list_for(tuning, new_size, align);
     match SPACE.list_of(block) {
         Some(0) if new_list == 0 && new_size < isize::MAX as usize => {
             let _errno = KeepErrno::new();
@@ -323,7 +337,7 @@ unsafe fn resize(block: *mut u8, align: usize, new_size: usize) -> Option<NonNul
             done.then_some(address)
         }
         Some(list) => (list > 0 && list == new_list).then_some(address),
-        None if new_size >= registry::tuning().mapping_from / 2 => {
+        None if new_size >= tuning.mapping_from.min(ZEROED_MAPPING) / 2 => {
             let _errno = KeepErrno::new();
             // SAFETY: the caller's promise.
             unsafe { mapping::resize(block, align, new_size) }

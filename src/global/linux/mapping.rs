@@ -7,6 +7,7 @@
 //! The block lies at the first multiple of its alignment behind the header, but 64 bytes behind it
 //! at least. Growing is `mremap`: pages are moved, not copied.
 
+use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
@@ -43,9 +44,10 @@ fn counted(added: usize, removed: usize) {
     PEAK.fetch_max(bytes.wrapping_add(added).wrapping_sub(removed), Relaxed);
 }
 
-/// A block of `size` bytes, zeros, at a multiple of `align`; whether it is to be of huge pages, if
-/// that is to be said.
+/// A block of `size` bytes, zeros, at a multiple of `align`; `huge` is what the kernel is told of huge
+/// pages, if anything. `None` if there is no memory, or no [`Layout`] of this size and alignment.
 pub(super) fn allocate(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<u8>> {
+    Layout::from_size_align(size, align).ok()?;
     let page = os::page_size();
     // The kernel aligns to an OS page; the rest is made by leaving memory out.
     let offset = HEADER.max(align);
@@ -129,6 +131,8 @@ pub(super) unsafe fn resize(block: *mut u8, align: usize, new_size: usize) -> Op
         let Header { base, len, .. } = *known(block);
         let offset = block.addr() - base.addr();
         let new_len = offset.checked_add(new_size)?.checked_next_multiple_of(page)?;
+        // Unsigned arithmetic allows for more than a block may have.
+        isize::try_from(new_len).ok()?;
         if new_len != len {
             let base = os::remap(base, len, new_len, align <= page)?;
             let block = base.wrapping_add(offset);

@@ -16,7 +16,7 @@ use core::cell::Cell;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Relaxed, Release};
-use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, compiler_fence};
+use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicUsize, compiler_fence};
 
 use super::heap::Heap;
 use super::os;
@@ -37,8 +37,15 @@ static SIZES: [AtomicU32; ENTRIES] = [const { AtomicU32::new(0) }; ENTRIES];
 /// Words that the lists of a thread take.
 static WORDS: AtomicUsize = AtomicUsize::new(0);
 
-/// The lists of a thread without lists: all zeros. The two words more are for [`gone`].
-pub(super) static EMPTY: [AtomicU64; MAX_WORDS + 2] = [const { AtomicU64::new(0) }; MAX_WORDS + 2];
+/// The lists of a thread without lists: all zeros, in words of eight bytes, which not every target
+/// has atomics of. The two words more are for [`gone`].
+pub(super) static EMPTY: Zeros = Zeros([const { AtomicU32::new(0) }; 2 * (MAX_WORDS + 2)]);
+
+/// Words of eight bytes.
+#[repr(align(8))]
+pub(super) struct Zeros(
+    #[allow(dead_code, reason = "read through pointers to lists")] [AtomicU32; 2 * (MAX_WORDS + 2)],
+);
 
 /// The lists of a thread that has none yet.
 #[inline(always)]

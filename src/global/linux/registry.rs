@@ -28,7 +28,7 @@ struct Registry {
     refused: bool,
 }
 
-/// The tuning in force, once the allocator has been opened.
+/// The tuning in force. Set under the registry's lock, so that a fork finds it set or not set.
 static TUNING: OnceLock<Tuning> = OnceLock::new();
 
 // SAFETY: lists are tied to a thread only while it uses them.
@@ -78,16 +78,25 @@ pub(super) fn all_lists() -> impl Iterator<Item = *mut Lists> {
     })
 }
 
-/// The tuning in force: that of the first `Pagewise` used, as the environment changed it. Before a
-/// thread has [entered](enter), the default: a zeroed mapping may be resized as early as that.
-pub(super) fn tuning() -> &'static Tuning {
+/// The tuning in force: that of the first `Pagewise` used, as the environment overrides it. `asked` is
+/// the tuning of the `Pagewise` used now, and decides if none was used before.
+#[inline]
+pub(super) fn tuning(asked: &Tuning) -> &'static Tuning {
+    TUNING.get().unwrap_or_else(|| decide(asked))
+}
+
+#[cold]
+fn decide(asked: &Tuning) -> &'static Tuning {
     static DEFAULT: Tuning = Tuning::new();
-    TUNING.get().unwrap_or(&DEFAULT)
+    // Under the lock, so that no child of a fork finds this half done. Where the lock cannot be waited
+    // for, nothing is decided.
+    REGISTRY.with(|_| TUNING.get_or_init(|| asked.with_environment())).unwrap_or(&DEFAULT)
 }
 
 /// Quick lists for the calling thread, and a heap for them; the first call in the process opens the
 /// allocator. `None` if there is no memory, or the registry's lock cannot be waited for.
-pub(super) fn enter(tuning: &Tuning) -> Option<NonNull<Lists>> {
+pub(super) fn enter(asked: &Tuning) -> Option<NonNull<Lists>> {
+    let tuning = tuning(asked);
     REGISTRY.with(|registry| registry.enter(tuning)).flatten()
 }
 
@@ -122,10 +131,11 @@ pub(super) fn move_to(lists: &Lists, heap: &'static Heap) {
 /// One more heap, if there is a slot for it and an empty heap could serve a request: while the newest
 /// is empty, another would not either.
 pub(super) fn open_another() -> Option<&'static Heap> {
+    let tuning = TUNING.get()?;
     REGISTRY.with(|registry| {
         let newest = heaps().last()?;
         let empty = newest.with(|state| state.usage().blocks == 0);
-        if empty == Some(true) { None } else { registry.open_heap() }
+        if empty == Some(true) { None } else { registry.open_heap(tuning) }
     })?
 }
 
@@ -140,7 +150,7 @@ pub(super) fn opened() {
 }
 
 impl Registry {
-    /// Opens the allocator.
+    /// Opens the allocator, with the tuning in force.
     #[cold]
     fn open(&mut self, tuning: &Tuning) -> Option<()> {
         let wanted = (os::cpus() * tuning.heaps_per_cpu as usize).min(256);
@@ -149,23 +159,21 @@ impl Registry {
             let slots = SPACE.open(wanted + 1)?;
             HEAPS.store(wanted.min(slots), Relaxed);
             SLOTS.store(slots, Relaxed);
-            // Not set before: the registry's lock is held, and there were no slots.
-            let _ = TUNING.set(tuning.with_environment());
         }
-        let heap = self.open_heap()?;
+        let heap = self.open_heap(tuning)?;
         let sizes = (0..heap.classes() as usize).map(|class| heap.class_size(class as u32));
-        quick::open(self::tuning(), sizes);
+        quick::open(tuning, sizes);
         thread::open();
         OPEN.store(true, Release);
         Some(())
     }
 
-    fn open_heap(&mut self) -> Option<&'static Heap> {
+    fn open_heap(&mut self, tuning: &Tuning) -> Option<&'static Heap> {
         let slot = OPENED.load(Relaxed);
         if slot == SLOTS.load(Relaxed) {
             return None;
         }
-        let heap = Heap::open(slot, self::tuning())?;
+        let heap = Heap::open(slot, tuning)?;
         OPENED.store(slot + 1, Release);
         Some(heap)
     }
@@ -179,7 +187,7 @@ impl Registry {
             return None;
         }
         let lists = self.lists()?;
-        let heap = self.heap_for_thread()?;
+        let heap = self.heap_for_thread(tuning)?;
         heap.threads.fetch_add(1, Relaxed);
         // SAFETY: lists are never given up.
         unsafe { lists.as_ref() }.set_heap(heap);
@@ -188,12 +196,12 @@ impl Registry {
 
     /// The heap with the fewest threads, the lowest of those; a new one while all have some and there
     /// may be more.
-    fn heap_for_thread(&mut self) -> Option<&'static Heap> {
+    fn heap_for_thread(&mut self, tuning: &Tuning) -> Option<&'static Heap> {
         let shared = || heaps().filter(|heap| !is_spare(heap));
         let least = shared().min_by_key(|heap| heap.threads.load(Relaxed));
         let busy = least.is_none_or(|heap| heap.threads.load(Relaxed) > 0);
         if busy && shared().count() < HEAPS.load(Relaxed) {
-            self.open_heap().or(least)
+            self.open_heap(tuning).or(least)
         } else {
             least
         }
@@ -219,7 +227,8 @@ impl Registry {
     /// Opens the spare heap, where there is none.
     fn open_spare(&mut self) {
         if SPARE_HEAP.load(Relaxed) == NO_SLOT
-            && let Some(heap) = self.open_heap()
+            && let Some(tuning) = TUNING.get()
+            && let Some(heap) = self.open_heap(tuning)
         {
             SPARE_HEAP.store(heap.slot(), Relaxed);
         }

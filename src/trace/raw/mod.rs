@@ -16,14 +16,14 @@
 
 mod convert;
 mod read;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod recorder;
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::AtomicU32;
 
 pub use convert::{Converter, Dropped};
 pub use read::{LogOrigin, LogReader, open};
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub use recorder::{new_thread, record};
 
 /// The environment variable that arms a recorder: the absolute path of the directory, which must
@@ -78,7 +78,7 @@ impl Record {
     ///  word 1   address
     ///  word 2   size
     /// ```
-    #[cfg(any(test, target_os = "linux"))]
+    #[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]
     fn encode(self, thread: u32) -> Words {
         let (kind, align_log2, address, size) = match self {
             Self::Allocated { address, size, align_log2 } => (1, align_log2, address, size),
@@ -107,11 +107,18 @@ impl Record {
     }
 }
 
+/// A recorder's first word, which it writes atomically. Targets without atomics of 64 bits have no
+/// recorder; they read logs.
+#[cfg(target_has_atomic = "64")]
+type Magic = core::sync::atomic::AtomicU64;
+#[cfg(not(target_has_atomic = "64"))]
+type Magic = u64;
+
 /// The head of a raw log. It is written in place, by the recorder, and read field by field.
 #[repr(C)]
 struct Head {
     /// Written last: a head with its magic is complete.
-    magic: AtomicU64,
+    magic: Magic,
     version: u32,
     /// Bits of a pointer.
     pointer_width: u32,

@@ -51,14 +51,23 @@ pub(super) fn pause() {
 
 /// CPUs this process may run on, at least 1.
 pub(super) fn cpus() -> usize {
-    // SAFETY: all bits zero is an empty set, and the call writes no more than one.
-    unsafe {
-        let mut set: libc::cpu_set_t = core::mem::zeroed();
-        if libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) != 0 {
-            return 1;
-        }
-        usize::try_from(libc::CPU_COUNT(&set)).unwrap_or(1).max(1)
-    }
+    /// The kernel refuses a set smaller than its own, whose size nothing tells.
+    const WORDS: [usize; 3] = [16, 128, 1024];
+    WORDS.into_iter().find_map(|words| affine_cpus(&mut [0; 1024][..words])).unwrap_or_else(|| {
+        // SAFETY: the call touches no memory of ours.
+        usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) })
+            .map_or(1, |n| n.max(1))
+    })
+}
+
+/// The number of CPUs in the set of those this process may run on, if the set has room for it.
+fn affine_cpus(set: &mut [usize]) -> Option<usize> {
+    // SAFETY: the call writes no more than the set's bytes.
+    let got = unsafe {
+        libc::sched_getaffinity(0, size_of_val(set), set.as_mut_ptr().cast::<libc::cpu_set_t>())
+    };
+    let cpus = set.iter().map(|word| word.count_ones() as usize).sum();
+    (got == 0 && cpus > 0).then_some(cpus)
 }
 
 /// The number an environment variable holds, if it holds one. Reads `environ` itself: `std` would

@@ -103,7 +103,8 @@ fn within_file_size_limit(end: u64) -> bool {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is valid for writes.
     let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0;
-    known && (limit.rlim_cur == libc::RLIM_INFINITY || end <= limit.rlim_cur)
+    let unlimited = limit.rlim_cur == libc::RLIM_INFINITY;
+    known && (unlimited || u128::from(end) <= u128::from(limit.rlim_cur))
 }
 
 /// Maps `len` bytes of zeros, private to the process, for reads and writes.

@@ -1,0 +1,50 @@
+//! Has the kernel refuse a system call, as a sandbox does: a seccomp filter.
+
+use std::io::{Error, Result};
+
+/// A system call and the error it is refused with.
+#[derive(Clone, Copy)]
+pub(crate) struct Refusal {
+    pub(crate) call: libc::c_long,
+    pub(crate) error: i32,
+    /// Refused only where the argument of this number is below this value.
+    pub(crate) below: Option<(u32, u32)>,
+}
+
+/// Installs the filter, in all threads of this process and in what it starts, for good. Allocates
+/// nothing, so it may be used between `fork` and `exec`.
+pub(crate) fn install(refusal: Refusal) -> Result<()> {
+    // Offsets in `seccomp_data`: the call's number; its arguments, eight bytes each, low half first.
+    const NUMBER: u32 = 0;
+    const ARGUMENTS: u32 = 16;
+    let code = |class: u32, operand: u32, [yes, no]: [u8; 2]| libc::sock_filter {
+        code: class as u16,
+        jt: yes,
+        jf: no,
+        k: operand,
+    };
+    let load = |at| code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at, [0, 0]);
+    let answer = |with| code(libc::BPF_RET | libc::BPF_K, with, [0, 0]);
+    let (argument, least) = refusal.below.unwrap_or((0, 0));
+    let always = refusal.below.is_none();
+    let mut filter = [
+        load(NUMBER),
+        code(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, refusal.call as u32, [0, 3]),
+        load(ARGUMENTS + 8 * argument),
+        code(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, least, [u8::from(!always), 0]),
+        answer(libc::SECCOMP_RET_ERRNO | refusal.error as u32),
+        answer(libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the program and its filter live as long as the calls, which only read them.
+    let done = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                libc::SECCOMP_FILTER_FLAG_TSYNC,
+                &raw const program,
+            ) == 0
+    };
+    if done { Ok(()) } else { Err(Error::last_os_error()) }
+}
