@@ -6,13 +6,13 @@
 pub(crate) mod sandbox;
 
 use std::io::Read;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// The longest a child may take. On an idle machine none needs more than a few seconds.
-const LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// How a child ended.
 pub(crate) struct Ended {
@@ -52,11 +52,16 @@ pub(crate) fn run(test: &str, prepare: impl FnOnce(&mut Command)) -> Ended {
 
 /// Runs a command to its end, and kills it after [`LIMIT`].
 pub(crate) fn finish(command: &mut Command, name: &str) -> Ended {
-    let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A group of its own: what the child leaves behind ends with it.
+    let command = command.process_group(0).stdin(Stdio::null());
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the child starts");
     let out = reader(child.stdout.take());
     let err = reader(child.stderr.take());
     let status = wait(&mut child, name);
+    let group = i32::try_from(child.id()).expect("a process has a number");
+    // SAFETY: the signal goes to what was started here alone.
+    unsafe { libc::killpg(group, libc::SIGKILL) };
     let text = |reader: thread::JoinHandle<String>| reader.join().expect("its output was read");
     Ended { code: status.code(), signal: status.signal(), out: text(out), err: text(err) }
 }
@@ -77,7 +82,9 @@ fn wait(child: &mut Child, name: &str) -> std::process::ExitStatus {
             return status;
         }
         if Instant::now() > end {
-            child.kill().expect("the child can be killed");
+            let group = i32::try_from(child.id()).expect("a process has a number");
+            // SAFETY: the signal goes to what was started here alone.
+            unsafe { libc::killpg(group, libc::SIGKILL) };
             let _ = child.wait();
             panic!("{name} did not end within {LIMIT:?}");
         }

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Instant;
 
-use crate::{ALLOCATOR, LIMIT, survives};
+use crate::ALLOCATOR;
+use crate::child::{LIMIT, passes};
 
 /// Allocates and frees blocks of many sizes, and checks what they hold.
 fn use_memory(mark: u8) {
@@ -34,7 +35,7 @@ fn fork(action: impl FnOnce()) {
 
 #[test]
 fn forking_while_stdio_is_in_use() {
-    survives("fork::stdio");
+    passes("fork::stdio");
 }
 
 /// Threads hold locks of stdio while they allocate; fork takes such locks after our handlers ran.
@@ -104,7 +105,7 @@ static REGISTER: extern "C" fn() = register;
 
 #[test]
 fn handlers_older_than_the_allocator_that_allocate() {
-    survives("fork::handlers");
+    passes("fork::handlers");
 }
 
 #[test]
@@ -184,7 +185,7 @@ fn allocate_until_forked(forks: u32) {
 
 #[test]
 fn forking_in_a_handler_that_interrupted_an_allocation() {
-    survives("fork::in_a_handler");
+    passes("fork::in_a_handler");
 }
 
 #[test]
@@ -202,7 +203,7 @@ fn in_a_handler() {
 
 #[test]
 fn forking_in_a_handler_of_a_signal_that_another_process_sends() {
-    survives("fork::signalled");
+    passes("fork::signalled");
 }
 
 /// As tst-mallocfork2: another process sends signals as fast as they are handled.
@@ -229,7 +230,7 @@ fn signalled() {
 
 #[test]
 fn the_child_of_a_fork_under_load_has_whole_heaps() {
-    survives("fork::whole");
+    passes("fork::whole");
 }
 
 /// What the child frees can be had again: no heap was lost.

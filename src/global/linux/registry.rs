@@ -323,3 +323,32 @@ fn adopt_now() {
 pub(super) extern "C" fn thread_ended(lists: *mut c_void) {
     thread::ended(lists.cast());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::global::Pagewise;
+
+    /// A thread that moved to another heap was subtracted there at its end without having been added:
+    /// the count wrapped, and no thread was given that heap any more.
+    #[test]
+    fn a_thread_that_changes_heaps_is_counted() {
+        const PAGEWISE: Pagewise = Pagewise::new();
+        let other = std::thread::spawn(|| {
+            // SAFETY: the block is freed once. Now the thread has lists.
+            unsafe { PAGEWISE.free(PAGEWISE.allocate(1)) };
+            let tuning = TUNING.get().expect("the allocator is open");
+            let other = REGISTRY.with(|registry| registry.open_heap(tuning)).flatten();
+            let other = other.expect("there is a slot");
+            // SAFETY: the lists are the thread's, and never given up.
+            let lists = unsafe { &*thread::lists() };
+            let own = lists.heap();
+            let before = own.threads.load(Relaxed);
+            move_to(lists, other);
+            assert_eq!(own.threads.load(Relaxed), before - 1);
+            assert_eq!(other.threads.load(Relaxed), 1);
+            other
+        });
+        assert_eq!(other.join().expect("it ends").threads.load(Relaxed), 0);
+    }
+}
