@@ -2,9 +2,8 @@
 //! interpret under many schedules: `tests/targets.sh miri`.
 #![cfg(target_os = "linux")]
 
-use std::sync::Barrier;
 use std::sync::mpsc::channel;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use pagewise::global::{Pagewise, Tuning};
 use pagewise::paged::Config;
@@ -72,48 +71,56 @@ impl Drop for Block {
     }
 }
 
+/// Runs each in a thread of its own, and `meanwhile` beside them until they have ended: to the last of
+/// their destructors, for which a scope would not wait.
+fn beside<F: FnOnce() + Send + 'static>(
+    threads: impl IntoIterator<Item = F>,
+    mut meanwhile: impl FnMut(),
+) {
+    let threads: Vec<_> = threads.into_iter().map(thread::spawn).collect();
+    while !threads.iter().all(JoinHandle::is_finished) {
+        meanwhile();
+        thread::yield_now();
+    }
+    threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
+}
+
 /// A small size, one between, and one that is a mapping of its own.
 const SIZES: [usize; 3] = [48, 5000, 70_000];
 
-/// Threads whose first request is the process's first, at once: of which one is resized that needs no
-/// heap.
+/// Threads whose first request is the process's first, at once, while a block that needs no heap is
+/// resized.
 #[test]
 fn a_first_use_by_several_threads() {
-    let start = Barrier::new(3);
-    thread::scope(|scope| {
-        for size in [48, 5000] {
-            let start = &start;
-            scope.spawn(move || {
-                start.wait();
-                drop(Block::new(size));
-            });
-        }
-        start.wait();
-        let zeroed = PAGEWISE.allocate_zeroed(1 << 20);
-        assert!(!zeroed.is_null());
-        let mut block = Block { start: zeroed, len: 1 << 20 };
-        block.fill();
-        block.resize(2 << 20);
+    let mut zeroed = Some(());
+    beside([48, 5000].map(|size| move || drop(Block::new(size))), || {
         // SAFETY: null is no block.
         unsafe { PAGEWISE.free(std::ptr::null_mut()) };
+        if zeroed.take().is_some() {
+            let start = PAGEWISE.allocate_zeroed(1 << 20);
+            assert!(!start.is_null());
+            let mut block = Block { start, len: 1 << 20 };
+            block.fill();
+            block.resize(2 << 20);
+        }
     });
 }
 
-/// Blocks that one thread allocates and resizes, and another frees.
+/// Blocks that one thread allocates and resizes, and another resizes and frees.
 #[test]
 fn blocks_freed_by_another_thread() {
     let (sender, receiver) = channel::<Block>();
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            for round in 0..10 {
-                for size in SIZES {
-                    let mut block = Block::new(size + round);
-                    block.resize(2 * size);
-                    sender.send(block).expect("the receiver is there");
-                }
+    let send = move || {
+        for round in 0..10 {
+            for size in SIZES {
+                let mut block = Block::new(size + round);
+                block.resize(2 * size);
+                sender.send(block).expect("the receiver is there");
             }
-        });
-        for mut block in receiver {
+        }
+    };
+    beside([send], || {
+        for mut block in &receiver {
             let len = block.len;
             block.resize(len + len / 8);
         }
@@ -123,47 +130,39 @@ fn blocks_freed_by_another_thread() {
 /// Statistics gathered while threads take batches, widen their lists and put batches back.
 #[test]
 fn statistics_of_running_threads() {
-    thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                for _ in 0..3 {
-                    drop((0..20).map(|_| Block::new(64)).collect::<Vec<_>>());
-                }
-            });
+    let allocating = || {
+        for _ in 0..12 {
+            drop((0..20).map(|_| Block::new(64)).collect::<Vec<_>>());
         }
-        for _ in 0..4 {
-            let stats = PAGEWISE.stats();
-            assert!(stats.quick <= stats.held);
-            PAGEWISE.for_each_class(|class| assert!(class.blocks * class.size <= class.held));
-            thread::yield_now();
-        }
+    };
+    let mut threads = 0;
+    beside([allocating; 2], || {
+        let stats = PAGEWISE.stats();
+        assert!(stats.threads >= threads);
+        threads = stats.threads;
+        PAGEWISE.for_each_class(|class| assert!(class.blocks * class.size <= class.held));
     });
+    assert!(PAGEWISE.stats().threads >= 2);
 }
 
-/// A thread ends with blocks on its lists, and the next has those lists.
+/// A thread ends with blocks on its lists, and a later one has those lists.
 #[test]
 fn lists_of_threads_that_ended() {
     for _ in 0..2 {
-        thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| drop((0..6).map(|at| Block::new(16 * at + 1)).collect::<Vec<_>>()));
-            }
-        });
+        let allocating = || drop((0..6).map(|at| Block::new(16 * at + 1)).collect::<Vec<_>>());
+        beside([allocating; 2], || ());
     }
-    // A scope ends before its threads' last destructors.
-    assert!(PAGEWISE.stats().threads <= 16);
 }
 
 /// Free memory goes back to the system while threads use the heaps.
 #[test]
 fn a_purge_beside_threads() {
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            for size in SIZES {
-                drop((0..4).map(|_| Block::new(size)).collect::<Vec<_>>());
-            }
-        });
-        PAGEWISE.purge();
+    let allocating = || {
+        for size in SIZES {
+            drop((0..4).map(|_| Block::new(size)).collect::<Vec<_>>());
+        }
+    };
+    beside([allocating], || {
         drop(Block::new(40_000));
         PAGEWISE.purge();
     });

@@ -346,8 +346,8 @@ unsafe fn put_back(list: *mut List, older: usize) {
 /// Calls `visit` with the offset of every list.
 pub(super) fn for_each(mut visit: impl FnMut(u16)) {
     let mut last = 0;
-    for entry in &OFFSETS {
-        let offset = entry.load(Relaxed);
+    // From the first size on that is not small all are 0.
+    for offset in OFFSETS.iter().map(|entry| entry.load(Relaxed)).take_while(|&offset| offset > 0) {
         if offset > last {
             visit(offset);
             last = offset;
