@@ -6,8 +6,7 @@ use crate::paged::{Config, ConfigError};
 use crate::sizemap::SizeMap;
 
 /// Bytes of what the allocator keeps one table entry for; pages are multiples of it.
-pub(super) const GRANULE: usize = 1 << GRANULE_SHIFT;
-pub(super) const GRANULE_SHIFT: u32 = 14;
+pub(super) const GRANULE: usize = 16 << 10;
 
 /// What small sizes are multiples of, and every block is aligned to.
 pub(super) const UNIT: usize = 16;

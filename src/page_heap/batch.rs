@@ -8,8 +8,8 @@ use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-use super::PageHeap;
 use super::page::{Page, WORD};
+use super::{PageHeap, usable};
 use crate::meter::{Meter, Part};
 use crate::paged::class::Class;
 use crate::source::Source;
@@ -86,12 +86,12 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     /// Frees blocks of pages at once. O(blocks); blocks close together side by side are cheapest.
     ///
     /// # Errors
-    /// A block near one that was free already, if that is noticed, which costs next to nothing
-    /// here. The blocks before it may have been freed; the heap is intact.
+    /// The first of a run of blocks among which one is free already, or is an address at which no block
+    /// of a page starts. The blocks before it may have been freed; the heap is intact.
     ///
     /// # Safety
     /// Each was taken by [`take_batch`](Self::take_batch) (or allocated with the size of its
-    /// class), lies in a page, and was not freed since.
+    /// class) and, as far as that is not noticed, was not freed since.
     pub unsafe fn free_batch(&mut self, blocks: &[NonNull<u8>]) -> Result<(), NonNull<u8>> {
         let within = self.pages.page_size() - 1;
         let (mut freed, mut bytes) = (0, 0);
@@ -107,8 +107,9 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
                 freed += run;
                 bytes += run * page.size.get() as usize;
             } else {
-                let offset = first.addr().get() & within;
-                let index = Class::index_by(page.reciprocal.get(), offset);
+                let Some(index) = page.block_at(first.addr().get() & within, within + 1) else {
+                    break;
+                };
                 if page.is_free(index) {
                     break;
                 }
@@ -128,28 +129,43 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
 }
 
 impl Page {
+    /// The number of the block that starts at this offset (bytes) in a page of `page_size` bytes;
+    /// `None` if none does.
+    #[inline(always)]
+    fn block_at(self, offset: usize, page_size: usize) -> Option<u32> {
+        let size = self.size.get() as usize;
+        let index = Class::index_by(self.reciprocal.get(), offset);
+        let starts = index as usize * size == offset && offset + size <= usable(page_size);
+        starts.then_some(index)
+    }
+
     /// Frees the first of these blocks, which lies in this page of `page_size` bytes, and those
     /// that follow it as long as their bits are of the same word. Returns how many; 0, and nothing
-    /// is changed, if one of them was free.
+    /// is changed, if one of them was free, or starts where no block does.
     #[inline(always)]
     fn free_run(self, blocks: &[NonNull<u8>], page_size: usize) -> usize {
         let Some(first) = blocks.first() else { return 0 };
         let (base, reciprocal) = (self.base.get().addr(), self.reciprocal.get());
+        let size = self.size.get() as usize;
         let word = Class::index_by(reciprocal, first.addr().get() - base) / WORD;
-        // The word's blocks lie in these bytes.
-        let start = (word * WORD * self.size.get()) as usize;
-        let len = page_size.min(start + (WORD * self.size.get()) as usize) - start;
-        let origin = base + start;
-        let (mut bits, mut count) = (0u64, 0);
+        // The word's blocks start in these bytes, none where it would not fit the page.
+        let start = word as usize * WORD as usize * size;
+        let end = (usable(page_size) - size + 1).min(start + WORD as usize * size);
+        let (origin, len) = (base + start, end.saturating_sub(start));
+        // What is not 0 in `astray` is how far an address lies from its block's start.
+        let (mut bits, mut count, mut astray) = (0u64, 0, 0);
         for block in blocks {
             let offset = block.addr().get().wrapping_sub(origin);
             if offset >= len {
                 break;
             }
-            bits |= 1 << (Class::index_by(reciprocal, offset) % WORD);
+            let index = Class::index_by(reciprocal, offset);
+            astray |= offset ^ (index as usize * size);
+            bits |= 1 << (index % WORD);
             count += 1;
         }
-        if self.word(word).get() & bits != 0 || bits.count_ones() != count {
+        let starts = count > 0 && astray == 0;
+        if !starts || self.word(word).get() & bits != 0 || bits.count_ones() != count {
             return 0;
         }
         self.add(word, bits, count);
@@ -238,6 +254,38 @@ mod tests {
             let elsewhere = Box::new(0u8);
             assert!(heap.free_batch(&[NonNull::from(&*elsewhere)]).is_err(), "of nobody");
             heap.free_batch(kept).expect("they were in use");
+        }
+        assert_eq!(heap.usage().blocks, 0);
+    }
+
+    /// Every address of a page where no block of its class starts: within blocks, and behind the last.
+    #[test]
+    fn what_is_no_block_is_noticed() {
+        let mut heap = heap();
+        for class in [0, 2, heap.classes() - 1] {
+            let size = heap.class_size(class);
+            let in_page = usable(PAGE) / size;
+            let blocks = take(&mut heap, class, 3 * in_page);
+            let page = blocks[0].as_ptr().map_addr(|address| address & !(PAGE - 1));
+            let at = |offset| NonNull::new(page.wrapping_add(offset)).expect("not at address 0");
+            for offset in 0..PAGE {
+                if offset % size == 0 && offset / size < in_page {
+                    continue;
+                }
+                let beside = if offset == 0 { at(1) } else { at(offset - 1) };
+                // SAFETY: nothing is freed where one of the addresses is no block.
+                unsafe {
+                    assert!(heap.free_batch(&[at(offset)]).is_err(), "{offset} alone");
+                    assert!(heap.free_batch(&[at(offset), beside]).is_err(), "{offset} in a run");
+                    if offset / size < in_page {
+                        let run = [at(offset / size * size), at(offset)];
+                        assert!(heap.free_batch(&run).is_err(), "{offset} behind its block");
+                    }
+                }
+            }
+            heap.audit().expect("every invariant holds");
+            // SAFETY: each was taken and is freed once.
+            unsafe { heap.free_batch(&blocks) }.expect("they were in use");
         }
         assert_eq!(heap.usage().blocks, 0);
     }

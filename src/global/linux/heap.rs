@@ -37,7 +37,7 @@ pub(super) struct Heap {
     pub(super) threads: AtomicU32,
 }
 
-const FREED_TWICE: &[u8] = b"pagewise: a block was freed twice\n";
+const FREED_TWICE: &[u8] = b"pagewise: a block was freed twice, or is none\n";
 const NOT_IN_USE: &[u8] = b"pagewise: a block was resized or measured that is free, or is none\n";
 
 /// What a heap's lock protects.
@@ -197,7 +197,7 @@ impl Heap {
         // SAFETY: passed on.
         match self.work(|state| unsafe { state.deallocate(block) }) {
             Some(Some(bytes)) => bytes,
-            Some(None) => os::stop(b"pagewise: a block was freed twice, or is none\n"),
+            Some(None) => os::stop(FREED_TWICE),
             None => {
                 // SAFETY: the caller's promise; every block has room for a link.
                 unsafe { self.deferred.push(&[block]) };

@@ -19,7 +19,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicUsize};
 
 use super::os;
-use super::tuning::{GRANULE, GRANULE_SHIFT, HugePages};
+use super::tuning::{GRANULE, HugePages, UNIT};
 use crate::source::{Region, Source};
 use crate::strategy::AllocError;
 
@@ -39,15 +39,15 @@ const LEAST_SLOT: usize = 1 << 26;
 const ALIGN: usize = 1 << 20;
 
 /// The address space. Invariants, once it is [open](Space::open): `base` is aligned to [`ALIGN`];
-/// the slots lie in the `len` bytes from it, behind them a table entry for each granule. Nothing
+/// the slots lie in the `units` from it, behind them a table entry for each granule. Nothing
 /// is changed any more but the entries, each before the blocks of its granule are handed out.
 ///
-/// `len` is stored last, and loaded first where an address may be any (null, another allocator's):
+/// `units` is stored last, and loaded first where an address may be any (null, another allocator's):
 /// whoever sees it sees the rest. Whoever has a block of a slot sees the rest by having it.
 #[derive(Debug)]
 pub(super) struct Space {
     base: AtomicPtr<u8>,
-    len: AtomicUsize,
+    units: AtomicUsize,
     table: AtomicPtr<AtomicU16>,
     slot_shift: AtomicU32,
 }
@@ -55,7 +55,7 @@ pub(super) struct Space {
 /// The one there is.
 pub(super) static SPACE: Space = Space {
     base: AtomicPtr::new(ptr::null_mut()),
-    len: AtomicUsize::new(0),
+    units: AtomicUsize::new(0),
     table: AtomicPtr::new(ptr::null_mut()),
     slot_shift: AtomicU32::new(0),
 };
@@ -83,7 +83,7 @@ impl Space {
         self.base.store(base, Relaxed);
         self.table.store(base.wrapping_add(len).cast(), Relaxed);
         self.slot_shift.store(slot.trailing_zeros(), Relaxed);
-        self.len.store(len, Release);
+        self.units.store(len / UNIT, Release);
         Some(len / slot)
     }
 
@@ -112,15 +112,16 @@ impl Space {
         block.addr().wrapping_sub(self.base.load(Relaxed).addr())
     }
 
-    /// Bytes from the base to any address; `None` if it lies in no slot.
+    /// Units from the base to any address; `None` if it lies in no slot or is no multiple of a unit, as
+    /// every block's is. One comparison tells both: the rotation makes a large number of a remainder.
     #[inline(always)]
     fn find(&self, block: *mut u8) -> Option<usize> {
-        let len = self.len.load(Acquire);
-        let offset = self.offset(block);
-        (offset < len).then_some(offset)
+        let units = self.units.load(Acquire);
+        let unit = self.offset(block).rotate_right(UNIT.trailing_zeros());
+        (unit < units).then_some(unit)
     }
 
-    /// Whether an address lies in a slot.
+    /// Whether a block lies in a slot.
     #[inline(always)]
     pub(super) fn contains(&self, block: *mut u8) -> bool {
         self.find(block).is_some()
@@ -142,17 +143,17 @@ impl Space {
     }
 
     #[inline(always)]
-    fn entry(&self, offset: usize) -> &AtomicU16 {
+    fn entry(&self, granule: usize) -> &AtomicU16 {
         // SAFETY: the table has an entry for every granule of the slots, and is accessible for
         // every slot in use; all bits zero is a value.
-        unsafe { &*self.table.load(Relaxed).wrapping_add(offset >> GRANULE_SHIFT) }
+        unsafe { &*self.table.load(Relaxed).wrapping_add(granule) }
     }
 
     /// The offset of the quick list for this block: 0 if it is not a small one, `None` if it lies
-    /// in no slot.
+    /// in no slot, or is no block for not being aligned.
     #[inline(always)]
     pub(super) fn list_of(&self, block: *mut u8) -> Option<u16> {
-        self.find(block).map(|offset| self.entry(offset).load(Relaxed))
+        self.find(block).map(|unit| self.entry(unit / (GRANULE / UNIT)).load(Relaxed))
     }
 
     /// Notes the quick list of the blocks in all granules of a page.
@@ -166,7 +167,7 @@ impl Space {
     /// Notes the quick list of the blocks in this one's granule.
     #[inline(always)]
     pub(super) fn set_list(&self, block: *mut u8, list: u16) {
-        self.entry(self.offset(block)).store(list, Relaxed);
+        self.entry(self.offset(block) / GRANULE).store(list, Relaxed);
     }
 }
 

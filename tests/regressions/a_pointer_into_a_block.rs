@@ -1,0 +1,87 @@
+//! `free(p + 16)` freed the live block `p`, and `free(p + 1)` made the next block of that class
+//! misaligned. Either stops the process with one line, in every build.
+//!
+//! Not noticed: a pointer at a multiple of 16 within a small block that the same thread is given again by
+//! its quick list before that is put back; and one at the start of another block.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::ALLOCATOR;
+use crate::child::{aborts, passes};
+
+/// Noticed when the blocks of a list go back to their heap.
+const AT_PUT_BACK: &str = "pagewise: a block was freed twice, or is none";
+/// Noticed at once.
+const AT_ONCE: &str = "pagewise: a pointer was freed or resized that is no block in use";
+
+/// Frees what is `offset` bytes behind the start of a block of `size` bytes, after `before` others.
+fn free_within(size: usize, offset: usize, before: usize) {
+    let blocks: Vec<*mut u8> = (0..40).map(|_| ALLOCATOR.allocate(size)).collect();
+    // SAFETY: the last is the misuse to be noticed.
+    unsafe {
+        blocks[..before].iter().for_each(|&block| ALLOCATOR.free(block));
+        ALLOCATOR.free(blocks[before].add(offset));
+    }
+    ALLOCATOR.purge();
+}
+
+macro_rules! freed_within {
+    ($($test:ident: $alone:ident, $size:expr, $offset:expr, $before:expr, $message:expr;)*) => {$(
+        #[test]
+        fn $test() {
+            aborts(concat!("a_pointer_into_a_block::", stringify!($alone)), $message);
+        }
+
+        #[test]
+        #[ignore = "in a process of its own, which it stops"]
+        fn $alone() {
+            free_within($size, $offset, $before);
+        }
+    )*};
+}
+
+freed_within! {
+    sixteen_bytes_into_a_block: sixteen, 100, 16, 0, AT_PUT_BACK;
+    sixteen_bytes_into_a_block_after_others: after_others, 100, 16, 20, AT_PUT_BACK;
+    the_last_bytes_of_a_large_class: last_bytes, 14_000, 13_984, 1, AT_PUT_BACK;
+    one_byte_into_a_block: one, 100, 1, 0, AT_ONCE;
+    eight_bytes_into_a_block: eight, 24, 8, 3, AT_ONCE;
+    one_byte_into_a_medium_block: medium, 50_000, 1, 0, AT_ONCE;
+    sixteen_bytes_into_a_medium_block: medium_16, 50_000, 16, 0, AT_PUT_BACK;
+    one_byte_into_a_mapping: mapping, 40 << 20, 1, 0, AT_ONCE;
+    a_page_into_a_mapping: mapping_page, 40 << 20, 4096, 0, AT_ONCE;
+}
+
+/// The line is written when no lock is held any more: a handler of the signal may allocate.
+#[test]
+fn a_handler_of_the_signal_may_allocate() {
+    passes("a_pointer_into_a_block::handled");
+}
+
+static HANDLED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn handle(_: libc::c_int) {
+    for size in [16, 100, 1000, 10_000, 100_000, 3 << 20] {
+        let blocks = [(); 40].map(|()| ALLOCATOR.allocate(size));
+        // SAFETY: the blocks are in use, and freed once.
+        blocks.into_iter().for_each(|block| unsafe {
+            block.write(1);
+            ALLOCATOR.free(block);
+        });
+    }
+    HANDLED.store(true, Ordering::Relaxed);
+    // SAFETY: both end the process as a test that passed.
+    unsafe {
+        let passed = b"test result: 1 passed\n";
+        libc::write(1, passed.as_ptr().cast(), passed.len());
+        libc::_exit(0);
+    }
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn handled() {
+    // SAFETY: the handler is a function of that type.
+    unsafe { libc::signal(libc::SIGABRT, handle as extern "C" fn(libc::c_int) as usize) };
+    free_within(100, 16, 5);
+}
