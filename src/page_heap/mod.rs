@@ -182,6 +182,12 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
         self.pages.give_back();
     }
 
+    /// Bytes of all pages, those without blocks in use among them.
+    #[must_use]
+    pub fn page_bytes(&self) -> usize {
+        self.pages.count() * self.config.page_size
+    }
+
     /// Calls `visit` for each page that serves a class, with the class and the number of its blocks in
     /// use. O(pages).
     pub fn for_each_page(&self, visit: &mut dyn FnMut(u32, u32)) {

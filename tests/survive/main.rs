@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 
 mod fork;
+mod memory;
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -21,9 +22,15 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs an ignored test in a process of its own; it must pass before the time limit.
 fn survives(test: &str) {
+    survives_when(test, |_| {});
+}
+
+/// As [`survives`], in a process that `prepare` has seen to.
+fn survives_when(test: &str, prepare: impl FnOnce(&mut Command)) {
     let program = std::env::current_exe().expect("this program has a path");
     let mut command = Command::new(program);
     command.args([test, "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
+    prepare(&mut command);
     // A group of its own, so that its children end with it.
     command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("this program can be run");

@@ -77,7 +77,7 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         return small(caller, list).map_or(ptr::null_mut(), NonNull::as_ptr);
     }
     if size >= tuning.mapping_from
-        && let Some(block) = mapping::allocate(size, align, tuning.huge_pages.advice_for_contents())
+        && let Some(block) = mapping::allocate(size, align, tuning.huge_pages.advice())
     {
         let _ = caller.heap.with(|state| state.purge_large(size));
         return block.as_ptr();
@@ -102,7 +102,7 @@ fn list_for(tuning: &Tuning, size: usize, align: usize) -> u16 {
 }
 
 fn mapped(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
-    let huge = tuning.huge_pages.advice_for_contents();
+    let huge = tuning.huge_pages.advice();
     mapping::allocate(size, align, huge).map_or(ptr::null_mut(), NonNull::as_ptr)
 }
 
@@ -339,8 +339,9 @@ unsafe fn resize(
         Some(list) => (list > 0 && list == new_list).then_some(address),
         None if new_size >= tuning.mapping_from.min(ZEROED_MAPPING) / 2 => {
             let _errno = KeepErrno::new();
+            let follow = registry::tuning().huge_pages.follows();
             // SAFETY: the caller's promise.
-            unsafe { mapping::resize(block, align, new_size) }
+            unsafe { mapping::resize(block, align, new_size, follow) }
         }
         None => None,
     }

@@ -17,6 +17,7 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU32;
 
 use super::deferred::Deferred;
+use super::huge::{self, HUGE};
 use super::lock::Locked;
 use super::os;
 use super::purge::{self, Purge};
@@ -306,9 +307,13 @@ impl Heap {
     ) -> usize {
         let taken = self.work(|state| {
             let page_size = state.engine.config().page_size;
-            state.engine.take_batch(class, blocks, |page| {
+            // Pages of small blocks are written densely.
+            state.engine.source().huge().allow(state.engine.page_bytes());
+            let taken = state.engine.take_batch(class, blocks, |page| {
                 SPACE.set_list_of_page(page, page_size, list);
-            })
+            });
+            state.engine.source().huge().allow(0);
+            taken
         });
         taken.unwrap_or(0)
     }
@@ -339,6 +344,9 @@ impl State {
     pub(super) fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
         let block = self.growing(layout.size(), |state| state.engine.allocate(layout)).ok()?.cast();
         SPACE.set_list(block.as_ptr(), 0);
+        if layout.size() >= purge::LARGE {
+            self.engine.source().huge().take_back(block.as_ptr(), layout.size());
+        }
         Some(block)
     }
 
@@ -374,12 +382,20 @@ impl State {
     /// It was [allocated](Self::allocate) here, and not freed.
     unsafe fn resize_in_place(&mut self, block: NonNull<u8>, new_size: usize) -> Option<bool> {
         let len = self.len_of(block)?;
+        let more = new_size.saturating_sub(len);
+        if more >= HUGE / 2 && huge::is_dense(block.as_ptr(), len) {
+            // What is added to a block that was written will be written, too.
+            let huge = self.engine.source().huge();
+            huge.allow(huge.advised() + more);
+        }
         // SAFETY: the caller's promise; blocks are far smaller than `isize::MAX`, and one in use could
         // have been allocated for all of its length.
-        Some(self.growing(new_size, |state| unsafe {
+        let resized = self.growing(new_size, |state| unsafe {
             let layout = Layout::from_size_align_unchecked(len, UNIT);
             state.engine.resize_in_place(block, layout, new_size).is_some()
-        }))
+        });
+        self.engine.source().huge().allow(0);
+        Some(resized)
     }
 
     /// Bytes of a block that is not small; `None` if it is not in use.

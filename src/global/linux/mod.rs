@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `os`, `sync`, `lock` | the kernel's calls; the lock over them |
 //! | `settings` | the tuning, as the environment overrides it |
+//! | `huge` | which memory is to be of huge pages |
 //! | `space` | the reservation of addresses, cut into slots |
 //! | `purge` | what goes back to the system, and when |
 //! | `heap`, `deferred` | what stands behind a lock; blocks freed while that could not be waited for |
@@ -23,6 +24,7 @@ mod fork;
 mod front;
 mod gather;
 mod heap;
+mod huge;
 mod lock;
 mod mapping;
 mod os;

@@ -139,6 +139,11 @@ pub(in super::super) fn is_mapped(address: *mut u8) -> bool {
     mappings().iter().any(|mapping| mapping.has(address.addr()))
 }
 
+/// See `memory`.
+pub(in super::super) fn is_resident(address: *mut u8) -> bool {
+    is_mapped(address)
+}
+
 /// Enough for two heaps: what is reserved takes memory here.
 pub(in super::super) fn address_space_limit() -> usize {
     1 << 28

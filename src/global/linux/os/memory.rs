@@ -130,6 +130,16 @@ pub(in super::super) fn is_mapped(address: *mut u8) -> bool {
     unsafe { libc::mincore(start.cast(), page, (&raw mut state).cast()) == 0 }
 }
 
+/// Whether the OS page at an address is known to take memory.
+pub(in super::super) fn is_resident(address: *mut u8) -> bool {
+    let page = page_size();
+    let mut state = 0u8;
+    let start = address.with_addr(address.addr() & !(page - 1));
+    // SAFETY: there is a state for the one page asked about.
+    let known = unsafe { libc::mincore(start.cast(), page, (&raw mut state).cast()) == 0 };
+    known && state & 1 == 1
+}
+
 /// The least that may limit this process's address space, bytes.
 pub(in super::super) fn address_space_limit() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
