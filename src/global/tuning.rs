@@ -8,6 +8,10 @@ use crate::sizemap::SizeMap;
 /// Bytes of what the allocator keeps one table entry for; pages are multiples of it.
 pub(super) const GRANULE: usize = 16 << 10;
 
+/// The most bytes of a heap's slot of addresses: what a heap with boundary tags can use.
+#[cfg(target_os = "linux")]
+pub(super) const LARGEST_SLOT: usize = 1 << if usize::BITS == 64 { 34 } else { 28 };
+
 /// What small sizes are multiples of, and every block is aligned to.
 pub(super) const UNIT: usize = 16;
 
@@ -63,9 +67,12 @@ pub enum HugePages {
     Never,
     /// Where the kernel can: fewest page faults, most memory.
     Always,
-    /// Where the kernel can, but for the first so many bytes of a heap, which are as the system is
-    /// set, and for zeroed blocks that are mappings of their own. So a small program takes no more
-    /// memory than it uses, and a large one, for each heap, one huge page more at most.
+    /// Where the kernel can and memory is known to be written densely, beyond the first so many bytes
+    /// of a heap: memory that a heap is extended by for pages of small blocks, as long as all its huge
+    /// pages together take less than such pages do; and what is added to a large block that grows,
+    /// where what it had takes memory. So a small program takes no more memory than it uses, a large
+    /// one, for each heap, one huge page more at most, and a table that stays mostly untouched takes
+    /// what is touched.
     Beyond(usize),
 }
 

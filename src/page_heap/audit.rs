@@ -65,6 +65,8 @@ impl<S: Source, M: Meter> Pages<S, M> {
                 && page.free() < supply.capacity;
             waiting += usize::from(waits);
         }
+        let origin = self.source.extent().start;
+        Fault::unless(pages == self.count(), "the pages are counted", origin)?;
         let mut kept = 0;
         for supply in self.supplies.all() {
             kept += usize::from(supply.page.is_some());
@@ -91,7 +93,6 @@ impl<S: Source, M: Meter> Pages<S, M> {
             Fault::unless(kept <= pages, "lists end", at)?;
             spare = page.next.get();
         }
-        let origin = self.source.extent().start;
         Fault::unless(kept + waiting == pages, "every page is kept in one place", origin)
     }
 

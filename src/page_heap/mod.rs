@@ -54,6 +54,7 @@ use core::ptr::NonNull;
 
 use self::page::Page;
 use self::pages::Pages;
+pub use self::steps::FreeKind;
 use crate::block::tag::TAG;
 use crate::fit::Good;
 use crate::fit::heap::Heap;
@@ -180,6 +181,18 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     /// class that needs one, so that their memory joins what is free beside it. O(classes).
     pub fn gather(&mut self) {
         self.pages.give_back();
+    }
+
+    /// Bytes of all pages, those without blocks in use among them.
+    #[must_use]
+    pub fn page_bytes(&self) -> usize {
+        self.pages.count() * self.config.page_size
+    }
+
+    /// Where the first block below the pages may begin; 0 before there is any memory.
+    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for the global allocator"))]
+    pub(crate) fn first_block(&self) -> usize {
+        self.pages.heap.contents(self.pages.heap.first()).addr()
     }
 
     /// Calls `visit` for each page that serves a class, with the class and the number of its blocks in

@@ -34,6 +34,8 @@ pub(super) struct Pages<S, M> {
     /// Top of the stack of spare pages (S2), and its height.
     pub(super) spare: Option<Page>,
     spares: u32,
+    /// Pages there are.
+    count: usize,
     headers: Headers,
     /// Where a walk in steps goes on: a block's start, while blocks come and go; see `steps.rs`.
     pub(super) mark: u32,
@@ -57,6 +59,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
             opened: false,
             spare: None,
             spares: 0,
+            count: 0,
             headers: Headers::new(),
             mark: NONE,
             heap: Large::new(page_size),
@@ -88,6 +91,11 @@ impl<S: Source, M: Meter> Pages<S, M> {
         self.opened = true;
         self.tally.held(self.source.held());
         Ok(())
+    }
+
+    /// Pages there are.
+    pub(super) fn count(&self) -> usize {
+        self.count
     }
 
     /// What is known of a page's class.
@@ -286,6 +294,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
         }
         page.base.set(base);
         self.map.set(base.addr(), Some(page));
+        self.count += 1;
         Ok(page)
     }
 
@@ -305,6 +314,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
         let base = page.base.get();
         let block = self.heap.block_at(base.addr());
         self.map.set(base.addr(), None);
+        self.count -= 1;
         self.keep_mark(block);
         self.heap.release(block, &self.meter);
         self.headers.recycle(page);

@@ -8,6 +8,7 @@
 mod child;
 
 mod fork;
+mod memory;
 
 use pagewise::global::Pagewise;
 

@@ -17,12 +17,14 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU32;
 
 use super::deferred::Deferred;
+use super::huge::{self, HUGE};
 use super::lock::Locked;
 use super::os;
 use super::purge::{self, Purge};
 use super::registry;
 use super::space::{SPACE, Slot};
 use super::tuning::{Tuning, UNIT};
+use super::zero::{Known, Zeros};
 use crate::page_heap::PageHeap;
 use crate::source::Source;
 use crate::strategy::{Strategy, Usage};
@@ -45,6 +47,7 @@ const NOT_IN_USE: &[u8] = b"pagewise: a block was resized or measured that is fr
 pub(super) struct State {
     engine: PageHeap<Slot>,
     purge: Purge,
+    zeros: Zeros,
 }
 
 impl Heap {
@@ -64,6 +67,7 @@ impl Heap {
         // SAFETY: the slot is used by nobody else, and its memory behind `own` not yet accessible.
         let memory = unsafe { Slot::new(start.wrapping_add(own), len - own, tuning.huge_pages) };
         let mut state = State {
+            zeros: Zeros::new(memory.extent().start),
             engine: PageHeap::new(tuning.pages, memory, ()),
             purge: Purge::new(tuning.purge_delay),
         };
@@ -171,8 +175,9 @@ impl Heap {
 
     /// A step of a purge; whether there are more, and whether somebody waited for the lock.
     pub(super) fn step(&self) -> (bool, bool) {
-        let step =
-            self.with(|state| (state.purge.step(&mut state.engine), self.state.is_awaited()));
+        let step = self.with(|state| {
+            (state.purge.step(&mut state.engine, &mut state.zeros), self.state.is_awaited())
+        });
         step.unwrap_or_default()
     }
 
@@ -233,10 +238,12 @@ impl Heap {
     /// # Safety
     /// It lies here, is not small, and is in use.
     pub(super) unsafe fn len_of(&self, block: NonNull<u8>) -> usize {
-        // SAFETY: the caller's promise. Without the lock: nobody changes the length of a block in use
-        // but who resizes it, the caller.
-        let len = self.with(|state| state.len_of(block));
-        match len.unwrap_or_else(|| Some(unsafe { PageHeap::<Slot>::tagged_size(block) })) {
+        let len = self.with(|state| state.len_of(block)).unwrap_or_else(|| {
+            // SAFETY: the caller's promise. The lock is not needed: nobody changes the length of a
+            // block in use but who resizes it, the caller.
+            Some(unsafe { PageHeap::<Slot>::tagged_size(block) })
+        });
+        match len {
             Some(len) => len,
             None => os::stop(NOT_IN_USE),
         }
@@ -306,9 +313,21 @@ impl Heap {
     ) -> usize {
         let taken = self.work(|state| {
             let page_size = state.engine.config().page_size;
-            state.engine.take_batch(class, blocks, |page| {
+            let State { engine, zeros, .. } = state;
+            // Pages of small blocks are written densely.
+            engine.source().huge().allow(engine.page_bytes());
+            let taken = engine.take_batch(class, blocks, |page| {
                 SPACE.set_list_of_page(page, page_size, list);
-            })
+                zeros.used(page.addr()..page.addr() + page_size);
+            });
+            engine.source().huge().allow(0);
+            if taken == blocks.len() {
+                zeros.extended_unknown(engine.source().extent().end);
+            } else {
+                // A page may have been made and given up.
+                zeros.forget(engine.source().extent().end);
+            }
+            taken
         });
         taken.unwrap_or(0)
     }
@@ -337,9 +356,39 @@ impl Heap {
 impl State {
     /// A block that is not small.
     pub(super) fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
-        let block = self.growing(layout.size(), |state| state.engine.allocate(layout)).ok()?.cast();
+        self.allocate_with(layout, |_, _| ()).map(|(block, ())| block)
+    }
+
+    /// A block that is not small, with what is known of its memory.
+    pub(super) fn allocate_known(&mut self, layout: Layout) -> Option<(NonNull<u8>, Known)> {
+        self.allocate_with(layout, |zeros, block| {
+            zeros.known(block.addr().get()..block.addr().get() + layout.size())
+        })
+    }
+
+    /// A block that is not small, and what `ask` says of it before it is in use.
+    #[inline(always)]
+    fn allocate_with<R>(
+        &mut self,
+        layout: Layout,
+        ask: impl FnOnce(&Zeros, NonNull<u8>) -> R,
+    ) -> Option<(NonNull<u8>, R)> {
+        let allocated = self.growing(layout.size(), |state| state.engine.allocate(layout));
+        let end = self.engine.source().extent().end;
+        let Ok(allocated) = allocated else {
+            self.zeros.forget(end);
+            return None;
+        };
+        let block = allocated.cast::<u8>();
+        self.zeros.extended(self.engine.first_block(), end);
+        let answer = ask(&self.zeros, block);
+        let start = block.addr().get();
+        self.zeros.used(start..start + allocated.len());
         SPACE.set_list(block.as_ptr(), 0);
-        Some(block)
+        if layout.size() >= purge::LARGE {
+            self.engine.source().huge().take_back(block.as_ptr(), layout.size());
+        }
+        Some((block, answer))
     }
 
     /// Frees a block that is not small; returns its bytes, `None` if it is not in use.
@@ -374,12 +423,25 @@ impl State {
     /// It was [allocated](Self::allocate) here, and not freed.
     unsafe fn resize_in_place(&mut self, block: NonNull<u8>, new_size: usize) -> Option<bool> {
         let len = self.len_of(block)?;
+        let more = new_size.saturating_sub(len);
+        if more >= HUGE / 2 && huge::is_dense(block.as_ptr(), len) {
+            // What is added to a block that was written will be written, too.
+            let huge = self.engine.source().huge();
+            huge.allow(huge.advised() + more);
+        }
         // SAFETY: the caller's promise; blocks are far smaller than `isize::MAX`, and one in use could
         // have been allocated for all of its length.
-        Some(self.growing(new_size, |state| unsafe {
+        let resized = self.growing(new_size, |state| unsafe {
             let layout = Layout::from_size_align_unchecked(len, UNIT);
             state.engine.resize_in_place(block, layout, new_size).is_some()
-        }))
+        });
+        self.engine.source().huge().allow(0);
+        self.zeros.extended(self.engine.first_block(), self.engine.source().extent().end);
+        let start = block.addr().get();
+        // SAFETY: the block is in use.
+        let new_len = unsafe { self.engine.block_size(block) };
+        self.zeros.used(start..start + len.max(new_len));
+        Some(resized)
     }
 
     /// Bytes of a block that is not small; `None` if it is not in use.
@@ -399,7 +461,7 @@ impl State {
 
     /// Returns about so many bytes of large free blocks: as many were mapped beside the heap.
     pub(super) fn purge_large(&mut self, wanted: usize) {
-        self.purge.large(&self.engine, wanted);
+        self.purge.large(&self.engine, &mut self.zeros, wanted);
     }
 
     /// Runs `action`, which needs `size` bytes; as many go back as the heap has grown by for them.

@@ -12,7 +12,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::os;
+use super::{huge, os};
 
 /// What stands before the contents.
 #[repr(C, align(64))]
@@ -124,7 +124,13 @@ pub(super) unsafe fn deallocate(block: *mut u8) {
 /// # Safety
 /// The block is a mapping in use, at a multiple of `align`; if this succeeds only the block
 /// returned is used.
-pub(super) unsafe fn resize(block: *mut u8, align: usize, new_size: usize) -> Option<NonNull<u8>> {
+/// `follow`: what is added to a block that was written all over is to be of huge pages.
+pub(super) unsafe fn resize(
+    block: *mut u8,
+    align: usize,
+    new_size: usize,
+    follow: bool,
+) -> Option<NonNull<u8>> {
     let page = os::page_size();
     // SAFETY: the caller's promise; a mapping that moves keeps its contents, the header among them.
     unsafe {
@@ -134,7 +140,11 @@ pub(super) unsafe fn resize(block: *mut u8, align: usize, new_size: usize) -> Op
         // Unsigned arithmetic allows for more than a block may have.
         isize::try_from(new_len).ok()?;
         if new_len != len {
+            let dense = follow && new_len > len && huge::is_dense(block, len - offset);
             let base = os::remap(base, len, new_len, align <= page)?;
+            if dense {
+                os::advise_huge_pages(base, new_len, true);
+            }
             let block = base.wrapping_add(offset);
             header(block).write(Header { mark: mark(block), base, len: new_len });
             counted(new_len, len);

@@ -6,7 +6,9 @@
 //! |---|---|
 //! | `os`, `sync`, `lock` | the kernel's calls; the lock over them |
 //! | `settings` | the tuning, as the environment overrides it |
+//! | `huge` | which memory is to be of huge pages |
 //! | `space` | the reservation of addresses, cut into slots |
+//! | `zero` | which free memory is zeros |
 //! | `purge` | what goes back to the system, and when |
 //! | `heap`, `deferred` | what stands behind a lock; blocks freed while that could not be waited for |
 //! | `quick` | the lists of free blocks that each thread has |
@@ -23,6 +25,7 @@ mod fork;
 mod front;
 mod gather;
 mod heap;
+mod huge;
 mod lock;
 mod mapping;
 mod os;
@@ -33,5 +36,6 @@ mod settings;
 mod space;
 mod sync;
 mod thread;
+mod zero;
 
 use super::{ClassStats, Pagewise, Stats, tuning};

@@ -25,8 +25,8 @@ impl Tuning {
 }
 
 impl HugePages {
-    /// What the kernel is told of a heap from its start on, or of a mapping that must be zeros, which
-    /// may be meant to stay mostly untouched: nothing, or whether huge pages are wanted.
+    /// What the kernel is told of a heap or a mapping before it is touched: nothing, or whether huge
+    /// pages are wanted.
     pub(super) fn advice(self) -> Option<bool> {
         match self {
             Self::Default | Self::Beyond(_) => None,
@@ -35,8 +35,8 @@ impl HugePages {
         }
     }
 
-    /// What it is told of a mapping whose contents do not matter yet, and so will be written.
-    pub(super) fn advice_for_contents(self) -> Option<bool> {
-        if matches!(self, Self::Beyond(_)) { Some(true) } else { self.advice() }
+    /// Whether it is told more once memory was written.
+    pub(super) fn follows(self) -> bool {
+        matches!(self, Self::Beyond(_))
     }
 }

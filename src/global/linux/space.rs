@@ -18,8 +18,9 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicUsize};
 
+use super::huge::{HUGE, Huge};
 use super::os;
-use super::tuning::{GRANULE, HugePages, UNIT};
+use super::tuning::{GRANULE, HugePages, LARGEST_SLOT, UNIT};
 use crate::source::{Region, Source};
 use crate::strategy::AllocError;
 
@@ -28,9 +29,6 @@ const LARGEST: usize = 1 << if usize::BITS == 64 { 42 } else { 30 };
 
 /// Below this it is not worth while, bytes.
 const LEAST: usize = 1 << 24;
-
-/// A slot has no more: that is what a heap with boundary tags can use.
-const LARGEST_SLOT: usize = 1 << if usize::BITS == 64 { 34 } else { 28 };
 
 /// A slot has no less, if there are several.
 const LEAST_SLOT: usize = 1 << 26;
@@ -181,8 +179,9 @@ fn table_len(len: usize) -> usize {
 /// Its last part is for bookkeeping alone: blocks that fill the slot must not leave other blocks
 /// without headers later, when they have been freed.
 ///
-/// Where the kernel is to use huge pages, the extent becomes accessible by whole huge pages: the
-/// kernel chooses when a page is first touched, and only if all of a huge page is accessible then.
+/// Where the kernel may be told to use huge pages (`huge`), the extent becomes accessible by whole huge
+/// pages: the kernel chooses when a page is first touched, and only if all of a huge page is
+/// accessible then.
 ///
 /// Invariant: what the region holds lies below `low` or from `high` on; all of that is accessible.
 #[derive(Debug)]
@@ -192,9 +191,7 @@ pub(super) struct Slot {
     high: usize,
     /// Where the extent ends at most.
     most: usize,
-    /// From where on the extent is of huge pages, and whether the kernel knows.
-    huge: usize,
-    advised: bool,
+    huge: Huge,
 }
 
 /// The part of a slot that is for bookkeeping alone: pages of the smallest blocks need less.
@@ -202,9 +199,6 @@ const BOOKKEEPING: usize = 64;
 
 /// The least that is made accessible at one time, bytes.
 const STEP: usize = 256 << 10;
-
-/// Bytes of a huge page. Where they are larger, the kernel uses fewer.
-const HUGE: usize = 2 << 20;
 
 impl Slot {
     /// The memory from `start` on.
@@ -216,19 +210,14 @@ impl Slot {
         // is fresh from the system.
         let region = unsafe { Region::zeroed(start, len) };
         let end = start.addr() + len;
-        let huge = match huge_pages {
-            HugePages::Default | HugePages::Never => end,
-            HugePages::Always => start.addr(),
-            HugePages::Beyond(bytes) => (start.addr() + bytes.min(len)).next_multiple_of(HUGE),
-        };
-        Self {
-            region,
-            low: start.addr(),
-            high: end,
-            most: end - len / BOOKKEEPING,
-            huge,
-            advised: huge_pages.advice().is_some(),
-        }
+        let most = end - len / BOOKKEEPING;
+        let huge = Huge::new(huge_pages, start.addr()..most);
+        Self { region, low: start.addr(), high: end, most, huge }
+    }
+
+    /// What is known of the extent's huge pages.
+    pub(super) fn huge(&self) -> &Huge {
+        &self.huge
     }
 
     /// Makes the extent accessible as far as `end`.
@@ -239,9 +228,8 @@ impl Slot {
         if end > self.low {
             let step = STEP.max(self.region.extent().len() / 8);
             let mut to = (self.low + step).min(self.most).max(end);
-            if to > self.huge {
+            if self.huge.concerns(to) {
                 to = to.next_multiple_of(HUGE).min(self.most);
-                self.advise();
             }
             if self.commit(self.low..to).is_err() {
                 to = end;
@@ -249,17 +237,8 @@ impl Slot {
             }
             self.low = to;
         }
+        self.huge.reach(SPACE.base.load(Relaxed).with_addr(end));
         Ok(())
-    }
-
-    /// Tells the kernel, once, from where on huge pages are wanted.
-    fn advise(&mut self) {
-        if !self.advised {
-            let start = SPACE.base.load(Relaxed).with_addr(self.huge);
-            // SAFETY: the region lies in the reservation.
-            unsafe { os::advise_huge_pages(start, self.most - self.huge, true) };
-            self.advised = true;
-        }
     }
 
     /// Makes the addresses accessible.

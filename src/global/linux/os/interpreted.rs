@@ -112,9 +112,10 @@ pub(in super::super) unsafe fn remap(
 ///
 /// # Safety
 /// As there.
-pub(in super::super) unsafe fn discard(start: *mut u8, len: usize) {
+pub(in super::super) unsafe fn discard(start: *mut u8, len: usize) -> bool {
     // SAFETY: nothing in the pages is used any more; they are accessible.
     unsafe { start.write_bytes(0, len) };
+    true
 }
 
 /// See `memory`.
@@ -137,6 +138,11 @@ pub(in super::super) fn for_each_resident(
 /// See `memory`.
 pub(in super::super) fn is_mapped(address: *mut u8) -> bool {
     mappings().iter().any(|mapping| mapping.has(address.addr()))
+}
+
+/// See `memory`.
+pub(in super::super) fn is_resident(address: *mut u8) -> bool {
+    is_mapped(address)
 }
 
 /// Enough for two heaps: what is reserved takes memory here.

@@ -65,13 +65,14 @@ pub(in super::super) unsafe fn remap(
     (moved != libc::MAP_FAILED).then_some(moved.cast())
 }
 
-/// Gives the memory of whole OS pages back; they read as zeros when touched again.
+/// Gives the memory of whole OS pages back; they read as zeros when touched again. Whether it could be
+/// done: not where they are locked.
 ///
 /// # Safety
 /// Nothing in the pages is used any more.
-pub(in super::super) unsafe fn discard(start: *mut u8, len: usize) {
+pub(in super::super) unsafe fn discard(start: *mut u8, len: usize) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { libc::madvise(start.cast(), len, libc::MADV_DONTNEED) };
+    unsafe { libc::madvise(start.cast(), len, libc::MADV_DONTNEED) == 0 }
 }
 
 /// Tells the kernel whether to use huge pages here.
@@ -128,6 +129,16 @@ pub(in super::super) fn is_mapped(address: *mut u8) -> bool {
     let start = address.with_addr(address.addr() & !(page - 1));
     // SAFETY: there is a state for the one page asked about.
     unsafe { libc::mincore(start.cast(), page, (&raw mut state).cast()) == 0 }
+}
+
+/// Whether the OS page at an address is known to take memory.
+pub(in super::super) fn is_resident(address: *mut u8) -> bool {
+    let page = page_size();
+    let mut state = 0u8;
+    let start = address.with_addr(address.addr() & !(page - 1));
+    // SAFETY: there is a state for the one page asked about.
+    let known = unsafe { libc::mincore(start.cast(), page, (&raw mut state).cast()) == 0 };
+    known && state & 1 == 1
 }
 
 /// The least that may limit this process's address space, bytes.

@@ -1,0 +1,139 @@
+//! Which memory the kernel is told to use huge pages for, where the tuning says
+//! [`Beyond`](HugePages::Beyond).
+//!
+//! The kernel chooses at the first touch, and a huge page takes 2 MiB wherever it is touched. So it is
+//! told of memory that is known to be written densely, and never of a large block at its first touch:
+//! a table may be meant to stay mostly untouched.
+//!
+//! | memory | is of huge pages |
+//! |---|---|
+//! | that a heap is extended by for pages of small blocks | if all huge pages of the heap together stay below what such pages take |
+//! | that a heap, or a mapping, is extended by for a block that grows | if OS pages all over the block as it was take memory |
+//! | any other | as the system is set |
+//!
+//! ```text
+//! extent  | first bytes       | region    | region    | region    | …     regions of a huge page
+//!         | small pages       | small     | a large   | small     |
+//!                               advised ✓   block       ✓
+//! ```
+//! Where a large block gets memory that was advised when it held small blocks, the advice is taken
+//! back: what of it was given back to the system meanwhile would come again as huge pages.
+
+use core::cell::Cell;
+use core::ops::Range;
+
+use super::os;
+use super::tuning::{HugePages, LARGEST_SLOT};
+
+/// Bytes of a huge page. Where they are larger, the kernel uses fewer.
+pub(super) const HUGE: usize = 2 << 20;
+
+/// Regions of a slot, at most.
+const REGIONS: usize = LARGEST_SLOT / HUGE;
+
+/// What is known of the huge pages of a heap's extent. Invariants: `from` and `reached` are multiples
+/// of [`HUGE`]; the bit of a region is set iff it is advised, `advised` counts them; none lies outside
+/// `from..reached`.
+#[derive(Debug)]
+pub(super) struct Huge {
+    /// From where on huge pages are considered; beyond all addresses: nowhere.
+    from: usize,
+    /// Up to where it was decided.
+    reached: usize,
+    /// Where the extent ends at most.
+    most: usize,
+    bits: [Cell<u64>; REGIONS / 64],
+    advised: Cell<usize>,
+    /// Bytes that may be of huge pages when the extent is extended next.
+    allowed: Cell<usize>,
+    /// Whether the kernel was told of all of the slot.
+    everywhere: bool,
+}
+
+impl Huge {
+    pub(super) fn new(huge_pages: HugePages, extent: Range<usize>) -> Self {
+        let from = match huge_pages {
+            HugePages::Default | HugePages::Never => usize::MAX & !(HUGE - 1),
+            HugePages::Always => extent.start & !(HUGE - 1),
+            HugePages::Beyond(bytes) => {
+                extent.start.saturating_add(bytes).min(extent.end).next_multiple_of(HUGE)
+            }
+        };
+        Self {
+            from,
+            reached: from,
+            most: extent.end,
+            bits: [const { Cell::new(0) }; REGIONS / 64],
+            advised: Cell::new(0),
+            allowed: Cell::new(0),
+            everywhere: huge_pages.advice().is_some(),
+        }
+    }
+
+    /// Whether the kernel may use huge pages below this address.
+    pub(super) fn concerns(&self, end: usize) -> bool {
+        end > self.from
+    }
+
+    /// Says how many bytes of the extent may be of huge pages when it is next extended.
+    #[inline(always)]
+    pub(super) fn allow(&self, bytes: usize) {
+        self.allowed.set(bytes);
+    }
+
+    /// Bytes advised.
+    pub(super) fn advised(&self) -> usize {
+        self.advised.get() * HUGE
+    }
+
+    /// The extent, accessible there, is used up to `end` now: decides on the regions it enters.
+    pub(super) fn reach(&mut self, end: *mut u8) {
+        while self.reached < end.addr() && !self.everywhere {
+            let region = end.with_addr(self.reached);
+            self.reached += HUGE;
+            if self.reached <= self.most && self.advised() + HUGE <= self.allowed.get() {
+                self.advise(region, true);
+            }
+        }
+    }
+
+    /// A large block gets this memory of the extent: takes the advice back.
+    #[inline]
+    pub(super) fn take_back(&self, block: *mut u8, len: usize) {
+        if self.advised.get() > 0 && block.addr() + len > self.from {
+            self.take_back_regions(block, len);
+        }
+    }
+
+    #[cold]
+    fn take_back_regions(&self, block: *mut u8, len: usize) {
+        let first = block.addr().max(self.from) & !(HUGE - 1);
+        for start in (first..self.reached.min(block.addr() + len)).step_by(HUGE) {
+            let (word, bit) = self.place(start);
+            if self.bits[word].get() & bit != 0 {
+                self.advise(block.with_addr(start), false);
+            }
+        }
+    }
+
+    fn advise(&self, region: *mut u8, wanted: bool) {
+        // SAFETY: the region lies in the extent.
+        unsafe { os::advise_huge_pages(region, HUGE, wanted) };
+        let (word, bit) = self.place(region.addr());
+        self.bits[word].set(self.bits[word].get() ^ bit);
+        self.advised.set(if wanted { self.advised.get() + 1 } else { self.advised.get() - 1 });
+    }
+
+    /// The word and the bit of the region that starts there.
+    fn place(&self, start: usize) -> (usize, u64) {
+        let region = (start - self.from) / HUGE % REGIONS;
+        (region / 64, 1 << (region % 64))
+    }
+}
+
+/// Whether memory is written all over, as far as a few of its OS pages show.
+pub(super) fn is_dense(start: *mut u8, len: usize) -> bool {
+    /// OS pages asked about.
+    const ASKED: usize = 16;
+    (1..=ASKED).all(|at| os::is_resident(start.wrapping_add((len - 1) / ASKED * at)))
+}
