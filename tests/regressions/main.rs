@@ -6,9 +6,9 @@
 mod child;
 
 mod a_hostile_request;
+mod a_pointer_into_a_block;
 mod a_report_under_a_lock;
 mod failing_requests_that_opened_heaps;
-mod a_pointer_into_a_block;
 mod more_than_1024_cpus;
 mod settings_that_calloc_ignored;
 mod zeroed_mappings_that_are_resized;
