@@ -133,10 +133,9 @@ impl Page {
     /// `None` if none does.
     #[inline(always)]
     fn block_at(self, offset: usize, page_size: usize) -> Option<u32> {
-        let size = self.size.get() as usize;
-        let index = Class::index_by(self.reciprocal.get(), offset);
-        let starts = index as usize * size == offset && offset + size <= usable(page_size);
-        starts.then_some(index)
+        let divided = Class::divide(self.reciprocal.get(), offset);
+        let fits = offset + self.size.get() as usize <= usable(page_size);
+        (fits && Class::are_multiples(divided)).then_some(Class::index_of(divided))
     }
 
     /// Frees the first of these blocks, which lies in this page of `page_size` bytes, and those
@@ -152,19 +151,18 @@ impl Page {
         let start = word as usize * WORD as usize * size;
         let end = (usable(page_size) - size + 1).min(start + WORD as usize * size);
         let (origin, len) = (base + start, end.saturating_sub(start));
-        // What is not 0 in `astray` is how far an address lies from its block's start.
-        let (mut bits, mut count, mut astray) = (0u64, 0, 0);
+        let (mut bits, mut count, mut all) = (0u64, 0, 0);
         for block in blocks {
             let offset = block.addr().get().wrapping_sub(origin);
             if offset >= len {
                 break;
             }
-            let index = Class::index_by(reciprocal, offset);
-            astray |= offset ^ (index as usize * size);
-            bits |= 1 << (index % WORD);
+            let divided = Class::divide(reciprocal, offset);
+            all |= divided;
+            bits |= 1 << (Class::index_of(divided) % WORD);
             count += 1;
         }
-        let starts = count > 0 && astray == 0;
+        let starts = count > 0 && Class::are_multiples(all);
         if !starts || self.word(word).get() & bits != 0 || bits.count_ones() != count {
             return 0;
         }
@@ -277,7 +275,8 @@ mod tests {
                 unsafe {
                     assert!(heap.free_batch(&[at(offset)]).is_err(), "{offset} alone");
                     assert!(heap.free_batch(&[at(offset), beside]).is_err(), "{offset} in a run");
-                    if offset / size < in_page {
+                    // Behind the last start of a block a run ends, and that block is freed.
+                    if offset + size <= usable(PAGE) {
                         let run = [at(offset / size * size), at(offset)];
                         assert!(heap.free_batch(&run).is_err(), "{offset} behind its block");
                     }

@@ -46,7 +46,28 @@ impl Class {
     /// As [`index`](Self::index), where the reciprocal is at hand.
     #[inline(always)]
     pub(crate) fn index_by(reciprocal: u64, offset: usize) -> u32 {
-        ((offset as u64 * reciprocal) >> RECIPROCAL_SHIFT) as u32
+        Self::index_of(Self::divide(reciprocal, offset))
+    }
+
+    /// The offset divided by the size: the quotient, and behind the point the fraction.
+    #[inline(always)]
+    pub(crate) fn divide(reciprocal: u64, offset: usize) -> u64 {
+        offset as u64 * reciprocal
+    }
+
+    /// The quotient.
+    #[inline(always)]
+    pub(crate) fn index_of(divided: u64) -> u32 {
+        (divided >> RECIPROCAL_SHIFT) as u32
+    }
+
+    /// Whether offsets, [divided](Self::divide) and combined by `|`, are all multiples of the size.
+    ///
+    /// The fraction of a multiple is what the reciprocal's excess made of it, less than 2²⁰ (above);
+    /// of any other offset it is at least the reciprocal, more than 2⁴²/size ≥ 2²².
+    #[inline(always)]
+    pub(crate) fn are_multiples(divided: u64) -> bool {
+        divided & ((1 << RECIPROCAL_SHIFT) - (1 << 20)) == 0
     }
 }
 

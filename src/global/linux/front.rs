@@ -79,7 +79,10 @@ fn allocate_zeroed_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 
 #[inline(never)]
 fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     let _errno = KeepErrno::new();
-    if Layout::from_size_align(size, align).is_err() {
+    // No block has more than `isize::MAX` bytes when rounded up to its alignment, a power of two. What is
+    // allocated below may be larger than asked for, but not than this.
+    let align = align.max(UNIT);
+    if size.max(SMALL_MAX + 1) > isize::MAX as usize + 1 - align {
         return ptr::null_mut();
     }
     let tuning = registry::tuning(asked);
@@ -96,9 +99,8 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     }
     // A small size that comes here has too large an alignment for a page.
     let size = size.max(tuning.pages.ffcrossover + 1);
-    let Ok(layout) = Layout::from_size_align(size, align.max(UNIT)) else {
-        return ptr::null_mut();
-    };
+    // SAFETY: checked above.
+    let layout = unsafe { Layout::from_size_align_unchecked(size, align) };
     match medium(caller, layout) {
         Some(block) => block.as_ptr(),
         None => mapped(tuning, size, align),
