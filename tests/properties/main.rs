@@ -98,6 +98,7 @@ macro_rules! strategies {
             }
 
             #[test]
+            #[cfg_attr(miri, ignore = "fills regions, by hundreds of thousands of blocks")]
             fn survives_exhaustion() {
                 for config in CONFIGS {
                     for size in [12, 100, 700, 20_000] {
