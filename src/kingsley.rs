@@ -21,7 +21,7 @@ use core::ptr::NonNull;
 
 use crate::block::tag::{self, Block, CELL, Cells, Link, MAX_CELLS, NONE, TAG};
 use crate::meter::{Meter, Part};
-use crate::source::Source;
+use crate::source::{Owned, Source};
 use crate::strategy::{AllocError, Fault, Strategy, Tally, Usage, empty_block};
 use crate::walk::{self, Span, SpanKind};
 
@@ -56,7 +56,7 @@ pub struct Kingsley<S, M = ()> {
     /// Cells of a page.
     page: u32,
     heads: [u32; CLASSES],
-    source: S,
+    source: Owned<S>,
     meter: M,
     tally: Tally,
 }
@@ -96,7 +96,7 @@ impl<S: Source, M: Meter> Kingsley<S, M> {
             cells: Cells::new(),
             page: (page / CELL) as u32,
             heads: [NONE; CLASSES],
-            source,
+            source: Owned::new(source),
             meter,
             tally: Tally::new(),
         }
@@ -153,12 +153,12 @@ impl<S: Source, M: Meter> Kingsley<S, M> {
         unsafe { NonNull::new_unchecked(self.cells.contents(start)) }
     }
 
-    /// The block in use of this layout, as its owner says, and its class.
+    /// The block in use whose contents lie at this address, and its class.
     #[inline(always)]
-    fn block_of(&self, block: NonNull<u8>, layout: Layout) -> (u32, usize) {
+    fn block_of(&self, block: NonNull<u8>) -> (u32, usize) {
         let offset = block.addr().get() - self.cells.origin().addr();
         let mut start = (offset / CELL) as u32;
-        if layout.align() > CELL && !self.cells.prev_is_in_use(start) {
+        if !self.cells.prev_is_in_use(start) {
             start -= self.cells.block(start).len;
         }
         // SAFETY: a block in use starts there.
@@ -207,7 +207,7 @@ unsafe impl<S: Source, M: Meter> Strategy for Kingsley<S, M> {
         if layout.size() == 0 {
             return;
         }
-        let (start, class) = self.block_of(block, layout);
+        let (start, class) = self.block_of(block);
         debug_assert!(self.cells.is_in_use(start), "a freed block is in use");
         self.cells.set_in_use(start, false);
         self.cells.set_prev(start, true);
@@ -226,7 +226,7 @@ unsafe impl<S: Source, M: Meter> Strategy for Kingsley<S, M> {
             return None;
         }
         let new_layout = Layout::from_size_align(new_size, layout.align()).ok()?;
-        let (start, class) = self.block_of(block, layout);
+        let (start, class) = self.block_of(block);
         if class_of(room(new_layout)?)? != class {
             return None;
         }
@@ -235,17 +235,38 @@ unsafe impl<S: Source, M: Meter> Strategy for Kingsley<S, M> {
         Some(NonNull::slice_from_raw_parts(block, bytes(class) - gap))
     }
 
-    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
+    unsafe fn keep(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+    ) -> Option<NonNull<[u8]>> {
+        if layout.size() == 0 || !block.addr().get().is_multiple_of(new_layout.align()) {
+            return None;
+        }
+        let (start, class) = self.block_of(block);
+        let len = bytes(class) - (block.addr().get() - self.contents(start).addr().get());
+        (1..=len).contains(&new_layout.size()).then(|| {
+            self.tally.resized((layout.size(), new_layout.size()), (bytes(class), bytes(class)));
+            NonNull::slice_from_raw_parts(block, len)
+        })
+    }
+
+    /// A block may be known by any layout that it can hold: it may have been [kept](Self::keep) when
+    /// it shrank.
+    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
         let Some(wanted) = self.cells.cell_at(block.addr().get()) else { return false };
         let Some(found) = self.blocks().find(|block| block.end() > wanted) else { return false };
         let contents = match self.cells.prev_is_in_use(found.start) {
             true => found.start,
             false => self.cells.link(found.start, Link::First),
         };
-        self.cells.is_in_use(found.start)
-            && contents == wanted
-            && self.place(found.start, layout) == wanted
-            && room(layout).and_then(class_of) == Some(found.len.trailing_zeros() as usize)
+        let bytes = (found.end() - wanted) as usize * CELL - TAG;
+        self.cells.is_in_use(found.start) && contents == wanted && layout.size() <= bytes
+    }
+
+    fn owns(&self, block: NonNull<u8>) -> bool {
+        self.source.extent().contains(&block.addr().get())
     }
 
     fn usage(&self) -> Usage {
@@ -304,6 +325,7 @@ unsafe impl<S: Source, M: Meter> Strategy for Kingsley<S, M> {
 mod tests {
     use super::*;
     use crate::Freed;
+    use crate::block::attack::try_free;
     use crate::source::Reserved;
 
     #[test]
@@ -320,7 +342,7 @@ mod tests {
         let blocks: Vec<_> = (0..32).map(|_| heap.allocate(layout).unwrap().cast()).collect();
         assert_eq!(heap.usage().held, 4096 + 16);
         for &block in &blocks {
-            assert_eq!(heap.try_free(block, layout), Freed::Freed);
+            assert_eq!(try_free(&mut heap, block, layout), Freed::Freed);
         }
         assert_eq!(heap.allocate(layout).unwrap().cast(), blocks[31]);
         heap.allocate(Layout::from_size_align(5000, 1).unwrap()).unwrap();
@@ -338,8 +360,8 @@ mod tests {
             // SAFETY: the block is in use; all of its length is the caller's.
             unsafe { block.cast::<u8>().write_bytes(0xff, block.len()) };
             heap.audit().unwrap();
-            assert_eq!(heap.try_free(block.cast(), layout), Freed::Freed);
-            assert_eq!(heap.try_free(block.cast(), layout), Freed::Unallocated);
+            assert_eq!(try_free(&mut heap, block.cast(), layout), Freed::Freed);
+            assert_eq!(try_free(&mut heap, block.cast(), layout), Freed::Unallocated);
         }
         heap.audit().unwrap();
     }

@@ -17,7 +17,21 @@
 use core::cell::Cell;
 
 /// Receives what a strategy's bookkeeping visits.
-pub trait Meter {
+///
+/// # Safety
+/// A strategy calls its meter in the middle of its updates. An implementer promises that no method
+/// unwinds, and that none uses the strategy it meters or what is behind the addresses it is told.
+///
+/// ```compile_fail,E0200
+/// struct Panicking;
+/// impl pagewise::meter::Meter for Panicking {
+///     fn item(&self, _: usize, _: u32) {
+///         panic!("in the middle of an update");
+///     }
+///     fn served(&self, _: pagewise::meter::Part) {}
+/// }
+/// ```
+pub unsafe trait Meter {
     /// An item at `address` was looked at or linked; it counts `weight` items.
     fn item(&self, address: usize, weight: u32);
 
@@ -73,14 +87,16 @@ pub enum Part {
     Area,
 }
 
-impl Meter for () {
+// SAFETY: nothing is done.
+unsafe impl Meter for () {
     #[inline(always)]
     fn item(&self, _: usize, _: u32) {}
     #[inline(always)]
     fn served(&self, _: Part) {}
 }
 
-impl<M: Meter + ?Sized> Meter for &M {
+// SAFETY: the meter's own promise.
+unsafe impl<M: Meter + ?Sized> Meter for &M {
     #[inline(always)]
     fn item(&self, address: usize, weight: u32) {
         (**self).item(address, weight);
@@ -135,18 +151,19 @@ impl Counter {
     }
 }
 
-impl Meter for Counter {
+// SAFETY: counts are added up without a check for overflow, and nothing else is used.
+unsafe impl Meter for Counter {
     fn item(&self, _: usize, weight: u32) {
-        self.pending.set(self.pending.get() + u64::from(weight));
+        self.pending.set(self.pending.get().wrapping_add(u64::from(weight)));
     }
 
     fn served(&self, part: Part) {
         let items = self.pending.replace(0);
-        self.items.set(self.items.get() + items);
-        self.operations.set(self.operations.get() + 1);
+        self.items.set(self.items.get().wrapping_add(items));
+        self.operations.set(self.operations.get().wrapping_add(1));
         if part == Part::Pages {
-            self.paged_items.set(self.paged_items.get() + items);
-            self.paged_operations.set(self.paged_operations.get() + 1);
+            self.paged_items.set(self.paged_items.get().wrapping_add(items));
+            self.paged_operations.set(self.paged_operations.get().wrapping_add(1));
         }
     }
 }

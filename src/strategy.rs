@@ -25,7 +25,8 @@ use crate::walk::Span;
 /// An implementer promises that a block returned by [`allocate`](Self::allocate) is valid for
 /// reads and writes of its whole length, aligned as asked, disjoint from every other block in use
 /// and from the strategy's own bookkeeping, and stays so until it is freed — also when the
-/// strategy itself is moved.
+/// strategy itself is moved; and that [`owns`](Self::owns) is `true` for the blocks of this strategy
+/// and for those of no other. A caller may rely on both.
 pub unsafe trait Strategy {
     /// Allocates a block of at least `layout.size()` bytes, aligned to `layout.align()` bytes.
     ///
@@ -33,7 +34,8 @@ pub unsafe trait Strategy {
     /// caller may use all of it.
     ///
     /// # Errors
-    /// [`AllocError::Exhausted`] when the source has no more memory that would do.
+    /// [`AllocError::Exhausted`] when the source has no more memory that would do;
+    /// [`AllocError::UsedSource`] if it was used before the strategy got it.
     fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError>;
 
     /// Frees a block.
@@ -61,7 +63,8 @@ pub unsafe trait Strategy {
     /// the block is untouched.
     ///
     /// # Errors
-    /// As [`allocate`](Self::allocate).
+    /// As [`allocate`](Self::allocate), but a block that shrinks [stays](Self::keep) where it is if
+    /// there is no memory to move it.
     ///
     /// # Safety
     /// As for [`resize_in_place`](Self::resize_in_place).
@@ -75,7 +78,10 @@ pub unsafe trait Strategy {
         unsafe {
             match self.resize_in_place(block, layout, new_size) {
                 Some(resized) => Ok(resized),
-                None => self.relocate(block, layout, new_size),
+                None => self.relocate(block, layout, new_size).or_else(|error| {
+                    let new_layout = Layout::from_size_align_unchecked(new_size, layout.align());
+                    self.keep(block, layout, new_layout).ok_or(error)
+                }),
             }
         }
     }
@@ -99,18 +105,57 @@ pub unsafe trait Strategy {
         unsafe { move_to_another(self, block, layout, new_size) }
     }
 
-    /// Whether a block in use starts at `block` which `layout` could have asked for. `layout` is
-    /// not of size 0; any pointer may be passed.
-    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool;
+    /// Has a block where it is known by another layout, of any size and alignment, if the block is
+    /// long enough and aligned; `None` leaves it as it was. It is asked where there is no memory to
+    /// move the block to, so it may leave the block in a place that suits the new size badly.
+    ///
+    /// A strategy that implements no more than this answer keeps blocks that it can
+    /// [resize](Self::resize_in_place), and no block whose alignment changes.
+    ///
+    /// # Safety
+    /// As for [`deallocate`](Self::deallocate).
+    unsafe fn keep(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+    ) -> Option<NonNull<[u8]>> {
+        if layout.align() != new_layout.align() {
+            return None;
+        }
+        // SAFETY: passed on; a layout's size, rounded up to its alignment, does not overflow.
+        unsafe { self.resize_in_place(block, layout, new_layout.size()) }
+    }
 
-    /// Frees a block after verifying that `block` is the start of one in use which `layout` could
-    /// have asked for; answers [`Freed::Unallocated`] otherwise and changes nothing. Any pointer
-    /// may be passed. A strategy whose blocks have owners may answer [`Freed::NotOwner`].
-    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
-        if layout.size() == 0 || !self.is_in_use(block, layout) {
+    /// Whether a block in use starts at `block` that could be known by `layout`. Any pointer and any
+    /// layout may be passed; a layout of size 0 has no block.
+    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
+        layout.size() > 0
+            && block.addr().get().is_multiple_of(layout.align())
+            && self.has_block(block, layout)
+    }
+
+    /// What [`is_in_use`](Self::is_in_use) asks once it knows that `layout` is not of size 0 and that
+    /// the address is aligned as `layout` says. Any pointer may be passed.
+    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool;
+
+    /// Whether this address lies in memory from which this strategy serves requests: whose block it
+    /// is where there are several strategies. Any pointer may be passed; the block of a layout of size
+    /// 0 is nobody's.
+    fn owns(&self, block: NonNull<u8>) -> bool;
+
+    /// Frees a block after verifying that `block` is the start of one [in use](Self::is_in_use) that
+    /// could be known by `layout`; answers [`Freed::Unallocated`] otherwise and changes nothing. Any
+    /// pointer may be passed. A strategy whose blocks have owners may answer [`Freed::NotOwner`].
+    ///
+    /// # Safety
+    /// If the answer is [`Freed::Freed`], nobody uses the block any more. No check can tell a block
+    /// that is still used from one that is not.
+    unsafe fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
+        if !self.is_in_use(block, layout) {
             return Freed::Unallocated;
         }
-        // SAFETY: a block in use of this layout starts there.
+        // SAFETY: a block in use of this layout starts there, which the caller gives up.
         unsafe { self.deallocate(block, layout) };
         Freed::Freed
     }
@@ -159,6 +204,27 @@ pub(crate) unsafe fn move_to_another<S: Strategy + ?Sized>(
     Ok(moved)
 }
 
+/// [`Strategy::keep`] of a strategy that finds a block by its address and takes no notice of the
+/// alignment in its layout: resizes an aligned block where it is.
+///
+/// # Safety
+/// As for [`Strategy::keep`].
+pub(crate) unsafe fn keep_aligned<S: Strategy + ?Sized>(
+    strategy: &mut S,
+    block: NonNull<u8>,
+    layout: Layout,
+    new_layout: Layout,
+) -> Option<NonNull<[u8]>> {
+    let align = new_layout.align();
+    let known = Layout::from_size_align(layout.size(), align).ok()?;
+    if !block.addr().get().is_multiple_of(align) {
+        return None;
+    }
+    // SAFETY: the block is one of `known` as well, since its address is aligned; a layout's size,
+    // rounded up to its alignment, does not overflow.
+    unsafe { strategy.resize_in_place(block, known, new_layout.size()) }
+}
+
 /// The block that serves a layout of size 0.
 pub(crate) fn empty_block(layout: Layout) -> NonNull<[u8]> {
     let address = core::ptr::without_provenance_mut(layout.align());
@@ -168,15 +234,20 @@ pub(crate) fn empty_block(layout: Layout) -> NonNull<[u8]> {
 
 /// Why a request could not be served. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AllocError {
     /// The source has no more memory that would do.
     Exhausted,
+    /// The strategy's source had handed out memory before the strategy got it. A strategy lays out
+    /// its memory from the source's first byte on and takes no source that others have used.
+    UsedSource,
 }
 
 impl fmt::Display for AllocError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exhausted => f.write_str("memory exhausted"),
+            Self::UsedSource => f.write_str("the strategy's source was used before"),
         }
     }
 }
@@ -239,7 +310,7 @@ impl Usage {
 /// Keeps a strategy's [`Usage`], cheaply.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    /// Below 0 perhaps where checked frees lied about the requested size, within the block's.
+    /// May be negative: a checked free takes any layout that fits the block.
     requested: isize,
     block: usize,
     peak_requested: isize,

@@ -24,7 +24,8 @@ impl Checked for Box<dyn Strategy + Send> {
     }
 
     fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
-        (**self).try_free(block, layout)
+        // SAFETY: if the block is freed, the test is done with it.
+        unsafe { (**self).try_free(block, layout) }
     }
 
     fn state(&self) -> (usize, usize) {
@@ -42,7 +43,8 @@ impl<S: Strategy> Checked for Arena<S> {
     }
 
     fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
-        Arena::try_free(self, block, layout)
+        // SAFETY: as above.
+        unsafe { Arena::try_free(self, block, layout) }
     }
 
     fn state(&self) -> (usize, usize) {
@@ -175,12 +177,12 @@ fn an_arena_of_several_regions_answers_misuse() {
     for memory in &mut memories {
         // SAFETY: the arena is dropped before the memories, which nobody else uses.
         let region = unsafe { Region::new(memory.as_mut_ptr().cast(), memory.len() * 8) };
-        let claimed = arena.claim(region, |region| PageHeap::new(Config::arena(), region, ()));
+        let claimed = arena.claim(PageHeap::new(Config::arena(), region, ()));
         claimed.expect("room for two claims");
     }
     // SAFETY: as above; this region is refused.
     let region = unsafe { Region::new(std::ptr::null_mut(), 0) };
-    assert!(arena.claim(region, |region| PageHeap::new(Config::arena(), region, ())).is_err());
+    assert!(arena.claim(PageHeap::new(Config::arena(), region, ())).is_err());
     misuse("an arena of two regions", arena);
 }
 

@@ -52,6 +52,7 @@ mod timeline;
 mod touched;
 mod tune;
 mod units;
+mod unwinding;
 mod workload;
 
 use std::process::ExitCode;

@@ -11,6 +11,8 @@ use std::collections::HashMap;
 
 use pagewise::meter::{Counter, Meter, Part};
 
+use crate::unwinding::end_on_panic;
+
 /// Pages per chunk; a chunk's map fills one cache line.
 const CHUNK: usize = 512;
 
@@ -111,12 +113,13 @@ impl PageMeter {
     }
 }
 
-impl Meter for PageMeter {
+// SAFETY: a panic of the set of pages ends the process; it uses addresses as numbers only.
+unsafe impl Meter for PageMeter {
     fn item(&self, address: usize, weight: u32) {
         self.counter.item(address, weight);
         let page = address >> self.shift;
         if self.last.replace(page) != page {
-            self.pages.borrow_mut().mark(address);
+            end_on_panic(|| self.pages.borrow_mut().mark(address));
         }
     }
 

@@ -13,7 +13,8 @@ use super::lock::Lock;
 use crate::strategy::Strategy;
 
 impl<S: Strategy, L: Lock> Arena<S, L> {
-    /// Resizes a block, and perhaps changes its alignment.
+    /// Resizes a block, and perhaps changes its alignment. Where there is no memory to move it, a
+    /// block stays that is long enough and aligned.
     ///
     /// # Safety
     /// As `Allocator::grow` and `shrink`.
@@ -27,14 +28,19 @@ impl<S: Strategy, L: Lock> Arena<S, L> {
             // SAFETY: the caller promises that the block is one of this layout.
             return unsafe { self.reallocate(block, old, new.size()) }.map_err(|_| AllocError);
         }
-        let moved = Arena::allocate(self, new).map_err(|_| AllocError)?;
-        // SAFETY: both are in use and this long; the old one is freed once and not used after.
-        unsafe {
-            let len = old.size().min(new.size());
-            moved.cast::<u8>().copy_from_nonoverlapping(block, len);
-            Arena::deallocate(self, block, old);
-        }
-        Ok(moved)
+        self.with(|strategy| {
+            let Ok(moved) = strategy.allocate(new) else {
+                // SAFETY: the caller's promise.
+                return unsafe { strategy.keep(block, old, new) }.ok_or(AllocError);
+            };
+            // SAFETY: both are in use and this long; the old one is freed once and not used after.
+            unsafe {
+                let len = old.size().min(new.size());
+                moved.cast::<u8>().copy_from_nonoverlapping(block, len);
+                strategy.deallocate(block, old);
+            }
+            Ok(moved)
+        })
     }
 }
 

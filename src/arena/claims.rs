@@ -1,4 +1,4 @@
-//! Several regions, one arena.
+//! Several strategies, each over memory of its own, as one strategy.
 //!
 //! A [`Source`](crate::source::Source) is one range of addresses, and bookkeeping lies at its upper
 //! end, so a region cannot be prolonged. Instead each further region gets a strategy of its own,
@@ -8,21 +8,21 @@
 //!  claims   0: | region ……… |      1: | region … |      2: none yet
 //!              tried first            tried next
 //! ```
-//! This takes any strategy, bridges any gap, and costs a look at each claim's addresses when a
-//! block is freed. A block never spans two regions.
+//! This takes any strategy, bridges any gap, and costs a question to each claim when a block is freed:
+//! [`Strategy::owns`]. A block never spans two regions.
 
 use core::alloc::Layout;
 use core::fmt;
-use core::ops::Range;
 use core::ptr::NonNull;
 
-use crate::source::Region;
-use crate::strategy::{AllocError, Fault, Strategy, Usage, empty_block};
+use crate::strategy::{AllocError, Fault, Freed, Strategy, Usage, empty_block, move_to_another};
 use crate::walk::{self, Span};
 
-/// Up to `N` strategies of one type over regions of their own, as one strategy.
+/// Up to `N` strategies of one type as one strategy.
 ///
-/// Allocating takes the time of the strategies that are tried, freeing that of one and O(N).
+/// Allocating takes the time of the strategies that are tried, freeing that of one and O(N). A block
+/// that was allocated by none of them is a broken promise of the caller: freeing or resizing one
+/// panics, and [checked](Strategy::try_free) frees refuse it.
 ///
 /// ```
 /// use pagewise::Strategy;
@@ -37,40 +37,39 @@ use crate::walk::{self, Span};
 /// for _ in 0..2 {
 ///     let memory = Box::leak(Box::new([const { std::mem::MaybeUninit::uninit() }; 1 << 16]));
 ///     let region = Region::from_static(memory);
-///     ARENA.claim(region, |region| PageHeap::new(Config::arena(), region, ()))?;
+///     ARENA.claim(PageHeap::new(Config::arena(), region, ()))?;
 /// }
 /// let large = Layout::new::<[u8; 40_000]>();
 /// assert!(ARENA.allocate(large).is_ok() && ARENA.allocate(large).is_ok());
-/// # Ok::<(), pagewise::arena::ClaimError>(())
+/// # Ok::<(), pagewise::arena::ClaimError<PageHeap<Region>>>(())
 /// ```
 #[derive(Debug)]
 pub struct Claims<S, const N: usize> {
-    claims: [Option<Claim<S>>; N],
+    claims: [Option<S>; N],
     peak_requested: usize,
     peak_held: usize,
 }
 
-/// A strategy, and the addresses its region has.
-#[derive(Debug)]
-struct Claim<S> {
-    addresses: Range<usize>,
-    strategy: S,
-}
+/// There is no room for a further claim: the strategy that was refused.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ClaimError<S>(pub S);
 
-/// There is no room for a further claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClaimError;
-
-impl fmt::Display for ClaimError {
+impl<S> fmt::Debug for ClaimError<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the arena has all the regions it has room for")
+        f.debug_struct("ClaimError").finish_non_exhaustive()
     }
 }
 
-impl core::error::Error for ClaimError {}
+impl<S> fmt::Display for ClaimError<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("there is no room for a further claim")
+    }
+}
+
+impl<S> core::error::Error for ClaimError<S> {}
 
 impl<S, const N: usize> Claims<S, N> {
-    /// No region yet.
+    /// No strategy yet.
     #[must_use]
     pub const fn new() -> Self {
         Self { claims: [const { None }; N], peak_requested: 0, peak_held: 0 }
@@ -84,29 +83,30 @@ impl<S, const N: usize> Default for Claims<S, N> {
 }
 
 impl<S: Strategy, const N: usize> Claims<S, N> {
-    /// Adds the strategy that `make` makes of a region.
+    /// Adds a strategy. It may have blocks in use already.
     ///
     /// # Errors
-    /// [`ClaimError`] if there are `N` already.
-    pub fn claim(
-        &mut self,
-        region: Region,
-        make: impl FnOnce(Region) -> S,
-    ) -> Result<(), ClaimError> {
-        let room = self.claims.iter_mut().find(|claim| claim.is_none()).ok_or(ClaimError)?;
-        *room = Some(Claim { addresses: region.addresses(), strategy: make(region) });
+    /// The strategy, if there are `N` already.
+    pub fn claim(&mut self, strategy: S) -> Result<(), ClaimError<S>> {
+        match self.claims.iter_mut().find(|claim| claim.is_none()) {
+            Some(room) => *room = Some(strategy),
+            None => return Err(ClaimError(strategy)),
+        }
+        self.note_peaks();
         Ok(())
     }
 
     fn strategies(&self) -> impl Iterator<Item = &S> {
-        self.claims.iter().flatten().map(|claim| &claim.strategy)
+        self.claims.iter().flatten()
     }
 
-    /// The strategy in whose region this address lies.
-    fn owner(&mut self, block: NonNull<u8>) -> Option<&mut S> {
-        let mut claims = self.claims.iter_mut().flatten();
-        let owner = claims.find(|claim| claim.addresses.contains(&block.addr().get()))?;
-        Some(&mut owner.strategy)
+    /// The strategy that allocated this block in use.
+    ///
+    /// # Panics
+    /// If none did, so that the block is not lost in silence.
+    fn owner(&mut self, block: NonNull<u8>) -> &mut S {
+        let owner = self.claims.iter_mut().flatten().find(|claim| claim.owns(block));
+        owner.unwrap_or_else(|| panic!("the block at {block:?} is in none of the claims"))
     }
 
     fn note_peaks(&mut self) {
@@ -116,25 +116,28 @@ impl<S: Strategy, const N: usize> Claims<S, N> {
     }
 }
 
-// SAFETY: blocks are those of strategies over disjoint regions; a block goes back to the strategy
-// in whose region it lies, which is the one it is from.
+// SAFETY: blocks are those of strategies, whose memory is disjoint; a block goes back to the one that
+// owns it. Exactly one does, by the promise of each.
 unsafe impl<S: Strategy, const N: usize> Strategy for Claims<S, N> {
     fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() == 0 {
             return Ok(empty_block(layout));
         }
-        let found = (self.claims.iter_mut().flatten())
-            .find_map(|claim| claim.strategy.allocate(layout).ok());
+        let mut found = Err(AllocError::Exhausted);
+        for claim in self.claims.iter_mut().flatten() {
+            found = claim.allocate(layout);
+            if found.is_ok() {
+                break;
+            }
+        }
         self.note_peaks();
-        found.ok_or(AllocError::Exhausted)
+        found
     }
 
     unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
-        if layout.size() > 0
-            && let Some(owner) = self.owner(block)
-        {
+        if layout.size() > 0 {
             // SAFETY: the caller's promise; the block is this strategy's.
-            unsafe { owner.deallocate(block, layout) };
+            unsafe { self.owner(block).deallocate(block, layout) };
         }
     }
 
@@ -148,13 +151,62 @@ unsafe impl<S: Strategy, const N: usize> Strategy for Claims<S, N> {
             return None;
         }
         // SAFETY: as `deallocate`.
-        let resized = unsafe { self.owner(block)?.resize_in_place(block, layout, new_size) };
+        let resized = unsafe { self.owner(block).resize_in_place(block, layout, new_size) };
         self.note_peaks();
         resized
     }
 
-    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
-        self.strategies().any(|strategy| strategy.is_in_use(block, layout))
+    /// The owner knows best how to move a block; where it has no memory, the others may.
+    unsafe fn relocate(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        if layout.size() > 0 {
+            // SAFETY: as `deallocate`.
+            let moved = unsafe { self.owner(block).relocate(block, layout, new_size) };
+            self.note_peaks();
+            if moved.is_ok() {
+                return moved;
+            }
+        }
+        // SAFETY: passed on.
+        unsafe { move_to_another(self, block, layout, new_size) }
+    }
+
+    unsafe fn keep(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+    ) -> Option<NonNull<[u8]>> {
+        if layout.size() == 0 {
+            return None;
+        }
+        // SAFETY: as `deallocate`.
+        let kept = unsafe { self.owner(block).keep(block, layout, new_layout) };
+        self.note_peaks();
+        kept
+    }
+
+    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
+        self.strategies().any(|claim| claim.has_block(block, layout))
+    }
+
+    fn owns(&self, block: NonNull<u8>) -> bool {
+        self.strategies().any(|claim| claim.owns(block))
+    }
+
+    unsafe fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
+        for claim in self.claims.iter_mut().flatten() {
+            // SAFETY: passed on.
+            match unsafe { claim.try_free(block, layout) } {
+                Freed::Unallocated => {}
+                answer => return answer,
+            }
+        }
+        Freed::Unallocated
     }
 
     fn usage(&self) -> Usage {
@@ -172,15 +224,39 @@ unsafe impl<S: Strategy, const N: usize> Strategy for Claims<S, N> {
         sum
     }
 
+    /// The strategies' spans in address order, without memory to sort them in: all of them are walked
+    /// for each stretch of addresses that one of them has to itself. O(spans · stretches).
     fn walk(&self, visit: &mut dyn FnMut(Span)) {
-        // The regions in address order, without memory to sort them in.
         let mut from = 0;
-        while let Some(next) = (self.claims.iter().flatten())
-            .filter(|claim| claim.addresses.start >= from)
-            .min_by_key(|claim| claim.addresses.start)
-        {
-            next.strategy.walk(visit);
-            from = next.addresses.start + 1;
+        loop {
+            // The strategy with the lowest span from there on, and where another's begins.
+            let (mut lowest, mut limit) = (None, usize::MAX);
+            for claim in self.strategies() {
+                let mut start = usize::MAX;
+                claim.walk(&mut |span| {
+                    if span.start >= from {
+                        start = start.min(span.start);
+                    }
+                });
+                match lowest {
+                    None => lowest = Some((start, claim)),
+                    Some((least, _)) if start < least => {
+                        limit = least;
+                        lowest = Some((start, claim));
+                    }
+                    Some(_) => limit = limit.min(start),
+                }
+            }
+            let Some((start, claim)) = lowest else { return };
+            if start == usize::MAX {
+                return;
+            }
+            claim.walk(&mut |span| {
+                if (start..limit).contains(&span.start) {
+                    visit(span);
+                }
+            });
+            from = limit;
         }
     }
 

@@ -9,6 +9,9 @@
 
 use core::cell::Cell;
 
+#[cfg(feature = "std")]
+pub use super::yielding::Yielding;
+
 /// A lock without a value, as an [`Arena`](super::Arena) has one.
 ///
 /// # Safety
@@ -89,56 +92,6 @@ unsafe impl Lock for Unshared {
         // SAFETY: passed on.
         unsafe { self.single.unlock() };
     }
-}
-
-/// A lock for threads: it is looked at for a while, and then between letting other threads run.
-/// (The locks of `std` may allocate when first used, which within an allocator never ends.)
-#[cfg(feature = "std")]
-#[derive(Debug)]
-pub struct Yielding {
-    taken: core::sync::atomic::AtomicBool,
-}
-
-#[cfg(feature = "std")]
-impl Yielding {
-    /// Looks at a taken lock before other threads are let run. What an arena does takes less than
-    /// a microsecond, mostly.
-    const LOOKS: u32 = 100;
-
-    #[cold]
-    fn lock_contended(&self) {
-        use core::sync::atomic::Ordering::{Acquire, Relaxed};
-        loop {
-            for _ in 0..Self::LOOKS {
-                if !self.taken.load(Relaxed) && !self.taken.swap(true, Acquire) {
-                    return;
-                }
-                core::hint::spin_loop();
-            }
-            std::thread::yield_now();
-        }
-    }
-}
-
-// SAFETY: one `swap` after an `unlock` finds `false`, and it acquires what the `unlock` released.
-#[cfg(feature = "std")]
-unsafe impl Lock for Yielding {
-    #[inline]
-    fn lock(&self) {
-        if self.taken.swap(true, core::sync::atomic::Ordering::Acquire) {
-            self.lock_contended();
-        }
-    }
-
-    #[inline]
-    unsafe fn unlock(&self) {
-        self.taken.store(false, core::sync::atomic::Ordering::Release);
-    }
-}
-
-#[cfg(feature = "std")]
-impl NewLock for Yielding {
-    const NEW: Self = Self { taken: core::sync::atomic::AtomicBool::new(false) };
 }
 
 // SAFETY: `RawMutex` promises exclusion; a mutex that allocates cannot serve an allocator anyway.

@@ -19,13 +19,15 @@
 //! named strategies it alone keeps small blocks free of headers *and* takes constant time for large
 //! ones.
 //!
-//! Files: `lock` (what keeps users apart), `claims` (an arena of several regions), `allocator`
+//! Files: `lock` and `yielding` (what keeps users apart), `claims` (an arena over several regions), `allocator`
 //! (the allocator-api2 face).
 
 #[cfg(feature = "allocator-api2")]
 mod allocator;
 mod claims;
 pub mod lock;
+#[cfg(feature = "std")]
+mod yielding;
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
@@ -67,8 +69,11 @@ pub type DefaultLock = lock::Single;
 /// assert_eq!(ARENA.usage().requested, 40);
 /// // Checked: a second time it is refused.
 /// use pagewise::Freed;
-/// assert_eq!(ARENA.try_free(block, layout), Freed::Freed);
-/// assert_eq!(ARENA.try_free(block, layout), Freed::Unallocated);
+/// // SAFETY: nobody uses the block any more.
+/// unsafe {
+///     assert_eq!(ARENA.try_free(block, layout), Freed::Freed);
+///     assert_eq!(ARENA.try_free(block, layout), Freed::Unallocated);
+/// }
 /// assert_eq!(ARENA.audit(), Ok(()));
 /// # Ok::<(), pagewise::AllocError>(())
 /// ```
@@ -123,7 +128,7 @@ impl<S, L> Arena<S, L> {
         Self { lock, strategy: UnsafeCell::new(strategy) }
     }
 
-    /// The strategy, of which nobody else has anything.
+    /// The strategy: with the arena borrowed exclusively, no collection has a block of it.
     pub fn get_mut(&mut self) -> &mut S {
         self.strategy.get_mut()
     }
@@ -191,10 +196,32 @@ impl<S: Strategy, L: Lock> Arena<S, L> {
         self.with(|strategy| unsafe { strategy.reallocate(block, layout, new_size) })
     }
 
+    /// Whether a block in use starts at `block` that could be known by `layout`; any pointer may be
+    /// passed. As [`Strategy::is_in_use`].
+    pub fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
+        self.with(|strategy| strategy.is_in_use(block, layout))
+    }
+
     /// Frees a block after verifying that it is one; any pointer may be passed. As
     /// [`Strategy::try_free`].
-    pub fn try_free(&self, block: NonNull<u8>, layout: Layout) -> Freed {
-        self.with(|strategy| strategy.try_free(block, layout))
+    ///
+    /// Whether a block may be freed is not for an arena to know: whoever uses it then reads and writes
+    /// another's memory. So safe code may [ask](Self::is_in_use), and not free.
+    /// ```compile_fail,E0133
+    /// use core::alloc::Layout;
+    /// use core::ptr::NonNull;
+    /// use pagewise::arena::Arena;
+    ///
+    /// fn hostile(arena: &Arena, live: &mut Box<u64>) {
+    ///     let _ = arena.try_free(NonNull::from(&mut **live).cast(), Layout::new::<u64>());
+    /// }
+    /// ```
+    ///
+    /// # Safety
+    /// As [`Strategy::try_free`]: if the answer is [`Freed::Freed`], nobody uses the block any more.
+    pub unsafe fn try_free(&self, block: NonNull<u8>, layout: Layout) -> Freed {
+        // SAFETY: passed on.
+        self.with(|strategy| unsafe { strategy.try_free(block, layout) })
     }
 
     /// What is in use and what is held.
@@ -218,32 +245,55 @@ impl<S: Strategy, L: Lock> Arena<S, L> {
 }
 
 impl<S: Strategy, const N: usize, L: Lock> Arena<Claims<S, N>, L> {
-    /// Adds the strategy that `make` makes of a further region; as [`Claims::claim`].
+    /// Adds a strategy, over further memory; as [`Claims::claim`].
     ///
     /// # Errors
     /// As [`Claims::claim`].
-    pub fn claim(&self, region: Region, make: impl FnOnce(Region) -> S) -> Result<(), ClaimError> {
-        self.with(|claims| claims.claim(region, make))
+    pub fn claim(&self, strategy: S) -> Result<(), ClaimError<S>> {
+        self.with(|claims| claims.claim(strategy))
     }
 }
 
-// SAFETY: the strategy's promises are those `GlobalAlloc` asks for; it does not unwind.
+/// Stops the process instead of unwinding, which a global allocator must not do: a panic while
+/// another unwinds ends it, with or without `std`.
+struct NoUnwinding;
+
+impl Drop for NoUnwinding {
+    #[cold]
+    fn drop(&mut self) {
+        panic!("a panic within a global allocator");
+    }
+}
+
+/// Does something and does not unwind.
+#[inline(always)]
+fn without_unwinding<R>(action: impl FnOnce() -> R) -> R {
+    let guard = NoUnwinding;
+    let result = action();
+    core::mem::forget(guard);
+    result
+}
+
+// SAFETY: the strategy's promises are those `GlobalAlloc` asks for; nothing unwinds.
 unsafe impl<S: Strategy, L: Lock> GlobalAlloc for Arena<S, L> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        self.allocate(layout).map_or(null_mut(), |block| block.cast().as_ptr())
+        without_unwinding(|| self.allocate(layout))
+            .map_or(null_mut(), |block| block.cast().as_ptr())
     }
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: the caller allocated the block here with this layout; it is not null.
-        unsafe { self.deallocate(NonNull::new_unchecked(block), layout) };
+        without_unwinding(|| unsafe { self.deallocate(NonNull::new_unchecked(block), layout) });
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         // SAFETY: as `dealloc`; the caller promises that the new size does not overflow.
-        let moved = unsafe { self.reallocate(NonNull::new_unchecked(block), layout, new_size) };
+        let moved = without_unwinding(|| unsafe {
+            self.reallocate(NonNull::new_unchecked(block), layout, new_size)
+        });
         moved.map_or(null_mut(), |block| block.cast().as_ptr())
     }
 }

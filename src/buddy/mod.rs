@@ -27,7 +27,7 @@ use core::ptr::NonNull;
 
 use crate::block::table::{Plain, Table};
 use crate::meter::{Meter, Part};
-use crate::source::Source;
+use crate::source::{Owned, Source};
 use crate::strategy::{AllocError, Fault, Strategy, Tally, Usage, empty_block};
 use crate::walk::{self, Span, SpanKind};
 
@@ -77,7 +77,7 @@ pub struct Buddy<S, M = ()> {
     tags: Table<Tags>,
     lists: [u32; ORDERS],
     orders: u32,
-    source: S,
+    source: Owned<S>,
     meter: M,
     tally: Tally,
 }
@@ -95,7 +95,7 @@ impl<S: Source, M: Meter> Buddy<S, M> {
     #[must_use]
     pub const fn new(granule: usize, growth: usize, source: S, meter: M) -> Self {
         assert!(granule.is_power_of_two() && granule >= 16);
-        assert!(growth.is_power_of_two() && growth >= 64 * granule && growth <= 1 << 30);
+        assert!(growth.is_power_of_two() && granule <= growth / 64 && growth <= 1 << 30);
         Self {
             origin: core::ptr::null_mut(),
             granules: 0,
@@ -104,7 +104,7 @@ impl<S: Source, M: Meter> Buddy<S, M> {
             tags: Table::new(),
             lists: [NIL; ORDERS],
             orders: 0,
-            source,
+            source: Owned::new(source),
             meter,
             tally: Tally::new(),
         }
@@ -321,12 +321,25 @@ unsafe impl<S: Source, M: Meter> Strategy for Buddy<S, M> {
         layout: Layout,
         new_size: usize,
     ) -> Option<NonNull<[u8]>> {
-        if layout.size() == 0 || new_size == 0 {
+        let new_layout = Layout::from_size_align(new_size, layout.align()).ok()?;
+        // SAFETY: passed on.
+        unsafe { self.keep(block, layout, new_layout) }
+    }
+
+    unsafe fn keep(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+    ) -> Option<NonNull<[u8]>> {
+        if layout.size() == 0 || new_layout.size() == 0 {
             return None;
         }
-        let new_layout = Layout::from_size_align(new_size, layout.align()).ok()?;
         let (order, new_order) = (self.order_of(layout)?, self.order_of(new_layout)?);
         let start = self.block_at(block, order)?;
+        if self.place(start, new_layout) != block {
+            return None;
+        }
         // To grow in place, each buddy on the way must follow the block and be free.
         let free_above = |order| self.free_buddy(start, order).is_some_and(|buddy| buddy > start);
         if !(order..new_order).all(free_above) {
@@ -340,12 +353,16 @@ unsafe impl<S: Source, M: Meter> Strategy for Buddy<S, M> {
         self.split(start, order, new_order);
         self.meter.served(Part::Fit);
         let lens = (self.bytes(order), self.bytes(new_order));
-        self.tally.resized((layout.size(), new_size), lens);
+        self.tally.resized((layout.size(), new_layout.size()), lens);
         Some(self.memory(start, new_order, new_layout))
     }
 
-    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
+    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
         self.block_in_use(block, layout).is_some()
+    }
+
+    fn owns(&self, block: NonNull<u8>) -> bool {
+        self.source.extent().contains(&block.addr().get())
     }
 
     fn usage(&self) -> Usage {

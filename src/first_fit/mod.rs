@@ -11,8 +11,8 @@ use core::ptr::NonNull;
 
 use self::heap::SegmentHeap;
 use crate::meter::{Meter, Part};
-use crate::source::Source;
-use crate::strategy::{AllocError, Fault, Strategy, Tally, Usage, empty_block};
+use crate::source::{Owned, Source};
+use crate::strategy::{AllocError, Fault, Strategy, Tally, Usage, empty_block, keep_aligned};
 use crate::walk::{self, Span, SpanKind};
 
 /// FIRST-FIT over a source.
@@ -25,7 +25,7 @@ use crate::walk::{self, Span, SpanKind};
 #[derive(Debug)]
 pub struct FirstFit<S, M = ()> {
     heap: SegmentHeap,
-    source: S,
+    source: Owned<S>,
     meter: M,
     tally: Tally,
 }
@@ -35,8 +35,8 @@ impl<S: Source, M: Meter> FirstFit<S, M> {
     /// `growth` bytes. The granule is the least block, and the alignment blocks have for free.
     ///
     /// # Panics
-    /// Unless both are powers of two and `growth` is at least 64 granules; in a `const`, at
-    /// compile time.
+    /// Unless both are powers of two and `growth` is at least 64 granules, and fewer than 2³¹; in a
+    /// `const`, at compile time.
     #[must_use]
     pub const fn new(granule: usize, growth: usize, source: S, meter: M) -> Self {
         Self::with_segments(granule, 64 * granule, growth, source, meter)
@@ -48,7 +48,7 @@ impl<S: Source, M: Meter> FirstFit<S, M> {
     ///
     /// # Panics
     /// Unless all are powers of two, `segment` at least 64 granules and `growth` at least a
-    /// segment.
+    /// segment and fewer than 2³¹ granules.
     #[must_use]
     pub const fn with_segments(
         granule: usize,
@@ -58,7 +58,7 @@ impl<S: Source, M: Meter> FirstFit<S, M> {
         meter: M,
     ) -> Self {
         let heap = SegmentHeap::new(granule, segment, growth);
-        Self { heap, source, meter, tally: Tally::new() }
+        Self { heap, source: Owned::new(source), meter, tally: Tally::new() }
     }
 }
 
@@ -110,11 +110,25 @@ unsafe impl<S: Source, M: Meter> Strategy for FirstFit<S, M> {
         Some(NonNull::slice_from_raw_parts(block, bytes))
     }
 
-    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
+    unsafe fn keep(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+    ) -> Option<NonNull<[u8]>> {
+        // SAFETY: passed on; a block is found by its address, whatever its alignment.
+        unsafe { keep_aligned(self, block, layout, new_layout) }
+    }
+
+    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
         let granules = self.heap.granules_for(layout.size());
         (self.heap.granule_at(block.addr().get()))
             .and_then(|granule| self.heap.block_in_use(granule))
             .is_some_and(|found| granules == Some(found.len()))
+    }
+
+    fn owns(&self, block: NonNull<u8>) -> bool {
+        self.source.extent().contains(&block.addr().get())
     }
 
     fn usage(&self) -> Usage {

@@ -65,8 +65,10 @@ pub use self::reclaim::{Collected, Deferred, Immediate, Reclaim};
 pub use self::segregated::Segregated;
 pub use self::unsorted::{Back, End, Fifo, Front, Lifo, Unsorted};
 use crate::meter::{Meter, Part};
-use crate::source::Source;
-use crate::strategy::{AllocError, Fault, Strategy, Tally, Usage, empty_block, move_to_another};
+use crate::source::{Owned, Source};
+use crate::strategy::{
+    AllocError, Fault, Strategy, Tally, Usage, empty_block, keep_aligned, move_to_another,
+};
 use crate::walk::{self, Span};
 
 pub(crate) mod sealed {
@@ -104,7 +106,7 @@ pub(crate) mod sealed {
 #[derive(Debug)]
 pub struct BoundaryTagHeap<P, S, M = (), R = Immediate, A = NoArea> {
     heap: Heap<P, R, A>,
-    source: S,
+    source: Owned<S>,
     meter: M,
     tally: Tally,
 }
@@ -117,7 +119,7 @@ impl<P: Policy, S: Source, M: Meter, R: Reclaim, A: Area> BoundaryTagHeap<P, S, 
     /// Unless `growth` is a multiple of 16, not 0 and below 16 GiB; in a `const`, at compile time.
     #[must_use]
     pub const fn new(growth: usize, source: S, meter: M) -> Self {
-        Self { heap: Heap::new(growth), source, meter, tally: Tally::new() }
+        Self { heap: Heap::new(growth), source: Owned::new(source), meter, tally: Tally::new() }
     }
 
     /// The contents of a block.
@@ -205,11 +207,23 @@ unsafe impl<P: Policy, S: Source, M: Meter, R: Reclaim, A: Area> Strategy
         unsafe { move_to_another(self, block, layout, new_size) }
     }
 
-    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
-        let address = block.addr().get();
+    unsafe fn keep(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+    ) -> Option<NonNull<[u8]>> {
+        // SAFETY: passed on; a block is found by its address, whatever its alignment.
+        unsafe { keep_aligned(self, block, layout, new_layout) }
+    }
+
+    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
         let cells = Heap::<P>::cells_for(layout.size());
-        address.is_multiple_of(layout.align())
-            && self.heap.find_in_use(address).is_some_and(|found| cells == Some(found.len))
+        self.heap.find_in_use(block.addr().get()).is_some_and(|found| cells == Some(found.len))
+    }
+
+    fn owns(&self, block: NonNull<u8>) -> bool {
+        self.source.extent().contains(&block.addr().get())
     }
 
     fn usage(&self) -> Usage {

@@ -59,8 +59,10 @@ pub use self::policy::{ChunkUp, Halving, HeadFirst, NoChunkUp, NonHeadFirst, Ord
 pub use self::traverse::Traverse;
 use crate::fit::Policy;
 use crate::meter::{Meter, Part};
-use crate::source::Source;
-use crate::strategy::{AllocError, Fault, Freed, Strategy, Tally, Usage, empty_block};
+use crate::source::{Owned, Source};
+use crate::strategy::{
+    AllocError, Fault, Freed, Strategy, Tally, Usage, empty_block, keep_aligned,
+};
 use crate::walk::{self, Span};
 
 /// Whose a block is: a process, a thread, a module; what it stands for is the program's business.
@@ -92,16 +94,19 @@ pub struct Owner(pub u32);
 ///
 /// let layout = Layout::new::<[u64; 5]>();
 /// let block = heap.allocate_for(Owner(7), layout).expect("64 KiB hold 40 bytes").cast();
-/// assert_eq!(heap.try_free(block, layout), Freed::NotOwner);
-/// heap.set_owner(Owner(7));
-/// assert_eq!(heap.try_free(block, layout), Freed::Freed);
-/// assert_eq!(heap.try_free(block, layout), Freed::Unallocated);
+/// // SAFETY: nobody uses the block.
+/// unsafe {
+///     assert_eq!(heap.try_free(block, layout), Freed::NotOwner);
+///     heap.set_owner(Owner(7));
+///     assert_eq!(heap.try_free(block, layout), Freed::Freed);
+///     assert_eq!(heap.try_free(block, layout), Freed::Unallocated);
+/// }
 /// ```
 #[derive(Debug)]
 pub struct SpaceFitting<O, H, P, S, M = ()> {
     heap: Heap<O, H, P>,
     owner: Owner,
-    source: S,
+    source: Owned<S>,
     meter: M,
     tally: Tally,
 }
@@ -115,7 +120,13 @@ impl<O: Order, H: Halving, P: Policy, S: Source, M: Meter> SpaceFitting<O, H, P,
     /// Unless `growth` is a multiple of 16, not 0 and below 16 GiB; in a `const`, at compile time.
     #[must_use]
     pub const fn new(growth: usize, source: S, meter: M) -> Self {
-        Self { heap: Heap::new(growth), owner: Owner(0), source, meter, tally: Tally::new() }
+        Self {
+            heap: Heap::new(growth),
+            owner: Owner(0),
+            source: Owned::new(source),
+            meter,
+            tally: Tally::new(),
+        }
     }
 
     /// Takes the first memory now, instead of at the first allocation, and lays it out as two
@@ -213,16 +224,30 @@ unsafe impl<O: Order, H: Halving, P: Policy, S: Source, M: Meter> Strategy
         Some(NonNull::slice_from_raw_parts(block, bytes.1))
     }
 
-    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
+    unsafe fn keep(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+    ) -> Option<NonNull<[u8]>> {
+        // SAFETY: passed on; a block is found by its address, whatever its alignment.
+        unsafe { keep_aligned(self, block, layout, new_layout) }
+    }
+
+    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
         self.owner_of(block, layout).is_some()
     }
 
-    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
+    fn owns(&self, block: NonNull<u8>) -> bool {
+        self.source.extent().contains(&block.addr().get())
+    }
+
+    unsafe fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
         match self.owner_of(block, layout) {
             None => Freed::Unallocated,
             Some(owner) if owner != self.owner => Freed::NotOwner,
             Some(_) => {
-                // SAFETY: a block in use of this layout starts there.
+                // SAFETY: a block in use of this layout starts there, which the caller gives up.
                 unsafe { self.deallocate(block, layout) };
                 Freed::Freed
             }

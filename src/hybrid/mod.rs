@@ -62,8 +62,10 @@ use self::heap::{Context, Heap, bytes, cells_for};
 pub use self::monitor::Monitor;
 use crate::block::tag::{self, Block, CELL, TAG};
 use crate::meter::{Meter, Part};
-use crate::source::Source;
-use crate::strategy::{AllocError, Fault, Strategy, Tally, Usage, empty_block, move_to_another};
+use crate::source::{Owned, Source};
+use crate::strategy::{
+    AllocError, Fault, Strategy, Tally, Usage, empty_block, keep_aligned, move_to_another,
+};
 use crate::walk::{self, Span};
 
 mod sealed {
@@ -105,7 +107,7 @@ mod sealed {
 pub struct Hybrid<T, S, M = ()> {
     heap: Heap,
     tuning: T,
-    source: S,
+    source: Owned<S>,
     meter: M,
     tally: Tally,
 }
@@ -119,7 +121,13 @@ impl<S: Source, M: Meter> Hybrid<Config, S, M> {
     #[must_use]
     pub const fn new(config: Config, source: S, meter: M) -> Self {
         assert!(config.check().is_ok(), "the parameters make sense");
-        Self { heap: Heap::new(), tuning: config, source, meter, tally: Tally::new() }
+        Self {
+            heap: Heap::new(),
+            tuning: config,
+            source: Owned::new(source),
+            meter,
+            tally: Tally::new(),
+        }
     }
 
     /// Changes the parameters. If QL_HIGH falls, all free blocks are joined, for the quick lists
@@ -145,7 +153,7 @@ impl<P: Parameters, S: Source, M: Meter> Hybrid<Constant<P>, S, M> {
     pub const fn constant(source: S, meter: M) -> Self {
         const { assert!(P::CONFIG.check().is_ok(), "the parameters make sense") };
         let tuning = Constant(PhantomData);
-        Self { heap: Heap::new(), tuning, source, meter, tally: Tally::new() }
+        Self { heap: Heap::new(), tuning, source: Owned::new(source), meter, tally: Tally::new() }
     }
 }
 
@@ -161,7 +169,7 @@ impl<T: Tuning, S: Source, M: Meter> Hybrid<T, S, M> {
     }
 
     /// The heap, and what it works with.
-    fn parts(&mut self) -> (&mut Heap, Context<'_, S, M>) {
+    fn parts(&mut self) -> (&mut Heap, Context<'_, Owned<S>, M>) {
         let usage = self.tally.usage();
         let context = Context {
             config: self.tuning.config(),
@@ -351,16 +359,40 @@ unsafe impl<T: Tuning, S: Source, M: Meter> Strategy for Hybrid<T, S, M> {
         }
     }
 
-    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
+    unsafe fn keep(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+    ) -> Option<NonNull<[u8]>> {
+        let (size, new_size) = (layout.size(), new_layout.size());
+        // SAFETY: the caller's block is in use, if it is not of size 0; one of no cells is mapped.
+        let mapped =
+            (size > 0 && unsafe { tag::len_at(block) } == 0).then(|| unsafe { mapped::len(block) });
+        let Some(len) = mapped else {
+            // SAFETY: passed on; a block is found by its address, whatever its alignment.
+            return unsafe { keep_aligned(self, block, layout, new_layout) };
+        };
+        let stays =
+            (1..=len).contains(&new_size) && block.addr().get().is_multiple_of(new_layout.align());
+        stays.then(|| {
+            self.tally.resized((size, new_size), (len, len));
+            NonNull::slice_from_raw_parts(block, len)
+        })
+    }
+
+    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
         let address = block.addr().get();
-        if !address.is_multiple_of(layout.align()) {
-            return false;
-        }
         match self.heap.find_in_use(address) {
             Some(found) => cells_for(layout.size())
                 .is_some_and(|cells| cells == found.len || cells + 1 == found.len),
             None => mapped::find(&self.source, address).is_some_and(|len| layout.size() <= len),
         }
+    }
+
+    fn owns(&self, block: NonNull<u8>) -> bool {
+        let address = block.addr().get();
+        self.source.extent().contains(&address) || mapped::find(&self.source, address).is_some()
     }
 
     fn usage(&self) -> Usage {

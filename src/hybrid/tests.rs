@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 
 use super::*;
 use crate::Freed;
-use crate::block::attack::attack;
+use crate::block::attack::{attack, try_free};
 use crate::source::{Region, Reserved};
 use crate::walk::SpanKind;
 
@@ -68,7 +68,11 @@ fn an_empty_quick_list_takes_from_the_next() {
     let block = allocate(&mut heap, 44);
     free(&mut heap, block, 44);
     assert_eq!(heap.allocate(layout(28)).unwrap().len(), 44);
-    assert_eq!(heap.try_free(block, layout(29)), Freed::Freed, "a block of 48 serves up to 44");
+    assert_eq!(
+        try_free(&mut heap, block, layout(29)),
+        Freed::Freed,
+        "a block of 48 serves up to 44"
+    );
 }
 
 #[test]
@@ -230,10 +234,14 @@ fn large_requests_are_mapped_where_the_source_can() {
     let in_heap = resize(&mut heap, first, 200_100, 50_000);
     // SAFETY: the block is in use, and longer.
     assert_eq!(unsafe { in_heap.add(49_999).read() }, 7);
-    assert_eq!(heap.try_free(above(blocks[1].0, 16), blocks[1].1), Freed::Unallocated);
+    assert_eq!(try_free(&mut heap, above(blocks[1].0, 16), blocks[1].1), Freed::Unallocated);
     for (block, layout) in &blocks[1..] {
-        assert_eq!(heap.try_free(*block, *layout), Freed::Freed);
-        assert_eq!(heap.try_free(*block, *layout), Freed::Unallocated, "it is not even there");
+        assert_eq!(try_free(&mut heap, *block, *layout), Freed::Freed);
+        assert_eq!(
+            try_free(&mut heap, *block, *layout),
+            Freed::Unallocated,
+            "it is not even there"
+        );
         heap.audit().unwrap();
     }
     free(&mut heap, small, 100);
@@ -245,7 +253,7 @@ fn even_small_requests_can_be_mapped() {
     let mut heap = heap(Config { mmap_threshold: 1, ..PLAIN });
     let blocks = [12, 5_000].map(|size| (allocate(&mut heap, size), layout(size)));
     for (block, layout) in blocks {
-        assert_eq!(heap.try_free(block, layout), Freed::Freed);
+        assert_eq!(try_free(&mut heap, block, layout), Freed::Freed);
     }
     heap.audit().unwrap();
     assert_eq!(heap.usage().held, 0);
@@ -285,7 +293,7 @@ fn an_aligned_block_leaves_its_gap_free() {
         let block = heap.allocate(aligned).unwrap().cast::<u8>();
         assert!(block.addr().get().is_multiple_of(align));
         heap.audit().unwrap();
-        assert_eq!(heap.try_free(block, aligned), Freed::Freed);
+        assert_eq!(try_free(&mut heap, block, aligned), Freed::Freed);
     }
     assert!(heap.usage().held < 3 << 16);
 }

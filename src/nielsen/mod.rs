@@ -72,7 +72,7 @@ pub use self::search::{ExactOrBest, FirstFit, Rotating, Search};
 pub use self::size_lists::{Actual, LISTED, ManyLists, RoundUp, Sizes};
 use self::words::{ALIGN, Block, MAX_WORDS, Request, WORD, Words};
 use crate::meter::{Meter, Part};
-use crate::source::Source;
+use crate::source::{Owned, Source};
 use crate::strategy::{AllocError, Fault, Strategy, Tally, Usage, empty_block};
 use crate::walk::{self, Span, SpanKind};
 
@@ -180,7 +180,7 @@ pub struct WordHeap<A, S, M = ()> {
     words: Words,
     /// Words the memory grows by.
     growth: u32,
-    source: S,
+    source: Owned<S>,
     meter: M,
     tally: Tally,
 }
@@ -199,7 +199,14 @@ impl<A: Algorithm, S: Source, M: Meter> WordHeap<A, S, M> {
         assert!(growth >= 64 && growth / WORD < MAX_WORDS as usize);
         let growth = (growth / WORD) as u32;
         let words = Words::new();
-        Self { algorithm: A::EMPTY, words, growth, source, meter, tally: Tally::new() }
+        Self {
+            algorithm: A::EMPTY,
+            words,
+            growth,
+            source: Owned::new(source),
+            meter,
+            tally: Tally::new(),
+        }
     }
 
     /// Bytes of a source that is a memory of this many words, all of it free at once if the heap
@@ -219,6 +226,12 @@ impl<A: Algorithm, S: Source, M: Meter> WordHeap<A, S, M> {
     fn gap(&self, block: Block, align: usize) -> u32 {
         let first = self.words.address(block.start + A::Fields::HEADER);
         ((first.wrapping_neg() & (align - 1)) / WORD) as u32
+    }
+
+    /// Address of contents of this alignment in a block.
+    fn address_of(&self, block: Block, align: usize) -> usize {
+        let first = self.words.address(block.start + A::Fields::HEADER);
+        first + self.gap(block, align) as usize * WORD
     }
 
     /// Puts the contents of a block that was just taken where their alignment wants them.
@@ -317,21 +330,35 @@ unsafe impl<A: Algorithm, S: Source, M: Meter> Strategy for WordHeap<A, S, M> {
         layout: Layout,
         new_size: usize,
     ) -> Option<NonNull<[u8]>> {
-        if layout.size() == 0 || new_size == 0 {
+        let new_layout = Layout::from_size_align(new_size, layout.align()).ok()?;
+        // SAFETY: passed on.
+        unsafe { self.keep(block, layout, new_layout) }
+    }
+
+    unsafe fn keep(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+    ) -> Option<NonNull<[u8]>> {
+        if layout.size() == 0 || new_layout.size() == 0 {
             return None;
         }
         let found = self.block_of(block, A::request(layout)?)?;
-        let request = A::request(Layout::from_size_align(new_size, layout.align()).ok()?)?;
+        let request = A::request(new_layout)?;
+        if self.address_of(found, new_layout.align()) != block.addr().get() {
+            return None;
+        }
         let resized = self.algorithm.resize(found, request, &mut self.words, &self.meter)?;
         self.meter.served(Part::Fit);
         let bytes = (Self::bytes(found), Self::bytes(resized));
-        self.tally.resized((layout.size(), new_size), bytes);
-        Some(self.place(resized, layout.align()))
+        self.tally.resized((layout.size(), new_layout.size()), bytes);
+        Some(self.place(resized, new_layout.align()))
     }
 
     /// Walks the blocks below the one asked about, since an address alone does not tell whether a
     /// block starts there: O(n).
-    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
+    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
         let wanted = || {
             let request = A::request(layout)?;
             let word = self.words.word_at(block.addr().get())?;
@@ -346,6 +373,10 @@ unsafe impl<A: Algorithm, S: Source, M: Meter> Strategy for WordHeap<A, S, M> {
                 && self.contents(found, layout.align()).cast() == block
                 && self.words.gap::<A::Fields>(start) == gap
         })
+    }
+
+    fn owns(&self, block: NonNull<u8>) -> bool {
+        self.source.extent().contains(&block.addr().get())
     }
 
     fn usage(&self) -> Usage {

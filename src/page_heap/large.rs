@@ -144,9 +144,23 @@ impl<S: Source, M: Meter> Pages<S, M> {
         Some((Large::bytes(found.len), Large::bytes(len)))
     }
 
-    /// Resizes a block of the heap below with the free memory beside it, moving it down where it
-    /// must grow; where it lies then, and its lengths before and after, in bytes.
-    pub(super) fn squeeze_large(
+    /// Makes a block of the heap below as long as a size needs where it is, of whatever size; its
+    /// lengths before and after, in bytes.
+    pub(super) fn keep_large(
+        &mut self,
+        block: NonNull<u8>,
+        new_size: usize,
+    ) -> Option<(usize, usize)> {
+        let found = self.heap.block_at(block.addr().get());
+        let len = Large::cells_for(new_size)?;
+        self.keep_mark(found);
+        let done = self.heap.resize_known(found, len, &self.meter);
+        done.then_some((Large::bytes(found.len), Large::bytes(len)))
+    }
+
+    /// Makes a block of the heap below longer with the free memory beside it, to which it moves down;
+    /// where it lies then, and its lengths before and after, in bytes.
+    pub(super) fn grow_large_down(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
@@ -156,8 +170,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
         let len = Large::cells_for(new_size)?;
         self.keep_mark(found);
         if len <= found.len {
-            let done = self.heap.resize_known(found, len, &self.meter);
-            return done.then_some((block, (Large::bytes(found.len), Large::bytes(len))));
+            return None;
         }
         let wanted = (len, layout.align());
         let start = self.heap.grow_down(found, wanted, layout.size(), &self.meter)?;

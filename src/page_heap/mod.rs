@@ -120,7 +120,7 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
 
     /// Where the heap's memory comes from.
     pub const fn source(&self) -> &S {
-        &self.pages.source
+        self.pages.source.get()
     }
 
     /// Bytes of a block in use, all of which may be used. O(1).
@@ -146,10 +146,13 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     }
 
     /// Whether a block larger than those of pages is in use, as far as the tags beside it tell: one
-    /// that was freed is known until its memory is used for something else. Any address may be asked
-    /// for. O(1).
+    /// that was freed is known until its memory is used for something else. O(1).
+    ///
+    /// # Safety
+    /// The block was allocated here. If it was freed since, nobody writes meanwhile to the memory
+    /// around it.
     #[must_use]
-    pub fn is_tagged_in_use(&self, block: NonNull<u8>) -> bool {
+    pub unsafe fn is_tagged_in_use(&self, block: NonNull<u8>) -> bool {
         self.pages.page_at(block).is_none() && self.pages.tagged_at(block).is_some()
     }
 
@@ -282,8 +285,8 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
 }
 
 impl<S: Source, M: Meter> PageHeap<S, M> {
-    /// Resizes a block in use where there is no memory for another: what shrinks stays where it
-    /// is, and what grows moves down into free memory beside it.
+    /// Moves a large block that grows down into free memory beside it, where there is no memory for
+    /// another.
     #[cold]
     fn make_room(
         &mut self,
@@ -291,16 +294,10 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
         layout: Layout,
         new_size: usize,
     ) -> Option<NonNull<[u8]>> {
-        let (block, lens) = match self.pages.page_at(block) {
-            Some(page) => {
-                let len = page.size.get() as usize;
-                (block, (len, len))
-            }
-            None => self.pages.squeeze_large(block, layout, new_size)?,
-        };
-        if lens.1 < new_size {
+        if self.page_of(block, layout).is_some() {
             return None;
         }
+        let (block, lens) = self.pages.grow_large_down(block, layout, new_size)?;
         self.pages.tally.resized((layout.size(), new_size), lens);
         Some(NonNull::slice_from_raw_parts(block, lens.1))
     }
@@ -376,8 +373,34 @@ unsafe impl<S: Source, M: Meter> Strategy for PageHeap<S, M> {
         }
     }
 
-    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
-        self.pages.is_in_use(block, layout)
+    unsafe fn keep(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+    ) -> Option<NonNull<[u8]>> {
+        let (size, new_size) = (layout.size(), new_layout.size());
+        let aligned = block.addr().get().is_multiple_of(new_layout.align());
+        if size == 0 || new_size == 0 || !aligned {
+            return None;
+        }
+        let lens = match self.page_of(block, layout) {
+            Some(page) => {
+                let len = page.size.get() as usize;
+                (new_size <= len).then_some((len, len))?
+            }
+            None => self.pages.keep_large(block, new_size)?,
+        };
+        self.pages.tally.resized((size, new_size), lens);
+        Some(NonNull::slice_from_raw_parts(block, lens.1))
+    }
+
+    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
+        self.pages.has_block(block, layout)
+    }
+
+    fn owns(&self, block: NonNull<u8>) -> bool {
+        self.pages.source.extent().contains(&block.addr().get())
     }
 
     fn usage(&self) -> Usage {

@@ -11,7 +11,7 @@ use crate::block::tag::{Block, CELL, NONE};
 use crate::meter::{Meter, Part};
 use crate::paged::Config;
 use crate::paged::class::{Class, Classes};
-use crate::source::Source;
+use crate::source::{Owned, Source};
 use crate::strategy::{AllocError, Tally};
 
 /// Pages without blocks in use that are kept for the next class that needs one.
@@ -40,7 +40,7 @@ pub(super) struct Pages<S, M> {
     /// Where a walk in steps goes on: a block's start, while blocks come and go; see `steps.rs`.
     pub(super) mark: u32,
     pub(super) heap: Large,
-    pub(super) source: S,
+    pub(super) source: Owned<S>,
     pub(super) meter: M,
 }
 
@@ -63,7 +63,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
             headers: Headers::new(),
             mark: NONE,
             heap: Large::new(page_size),
-            source,
+            source: Owned::new(source),
             meter,
         }
     }
@@ -85,11 +85,13 @@ impl<S: Source, M: Meter> Pages<S, M> {
         // Classes fit what a page has for blocks, not all of it.
         let config = Config { page_size: usable(config.page_size), ..*config };
         let least = config.page_size / MOST_BLOCKS as usize + 1;
-        self.classes.open(&config, least, &mut self.source)?;
-        self.supplies.open(&self.classes, &mut self.source)?;
+        let opened = (self.classes.open(&config, least, &mut self.source))
+            .and_then(|()| self.supplies.open(&self.classes, &mut self.source));
+        // What was dedicated on the way is kept for the next attempt.
+        self.tally.held(self.source.held());
+        opened?;
         self.largest = self.supplies.all().last().map_or(0, |supply| supply.size as usize);
         self.opened = true;
-        self.tally.held(self.source.held());
         Ok(())
     }
 
@@ -341,12 +343,9 @@ impl<S: Source, M: Meter> Pages<S, M> {
         any
     }
 
-    /// Whether a block in use starts at any address that a layout could have asked for.
-    pub(super) fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
+    /// Whether a block in use starts at any address that could be known by a layout.
+    pub(super) fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
         let address = block.addr().get();
-        if !address.is_multiple_of(layout.align()) {
-            return false;
-        }
         let Some(page) = self.page_at(block) else {
             let found = self.heap.find_in_use(address);
             return found.is_some_and(|found| Large::cells_for(layout.size()) == Some(found.len));

@@ -142,12 +142,21 @@ impl<P: Placement, S: Source, M: Meter> Paged<P, S, M> {
         Ok((pages.heap.address(block.start), pages.heap.bytes(len)))
     }
 
-    /// Bytes of the block that serves a layout, by pages or not.
-    fn block_size(&self, layout: Layout, class: Option<u32>) -> usize {
-        match class {
-            Some(class) => self.pages.class(class).size as usize,
-            None => layout.size().next_multiple_of(self.pages.heap.bytes(1)),
+    /// Makes a block of FIRST-FIT as long as a size needs, if that can be done; its lengths before and
+    /// after, bytes.
+    fn resize_large(
+        &mut self,
+        block: NonNull<u8>,
+        (size, new_size): (usize, usize),
+    ) -> Option<(usize, usize)> {
+        let heap = &mut self.pages.heap;
+        let start = heap.granule_at(block.addr().get())?;
+        let len = heap.granules_for(new_size)?;
+        if !heap.resize(start, len, &self.pages.meter) {
+            return None;
         }
+        self.pages.meter.served(Part::Fit);
+        Some((size.next_multiple_of(heap.bytes(1)), heap.bytes(len)))
     }
 }
 
@@ -185,12 +194,13 @@ unsafe impl<P: Placement, S: Source, M: Meter> Strategy for Paged<P, S, M> {
             return;
         }
         debug_assert!(self.is_in_use(block, layout), "a freed block is in use");
-        let class = self.class_of(layout);
-        self.pages.tally.freed(layout.size(), self.block_size(layout, class));
-        if class.is_some() {
+        if let Some(class) = self.pages.class_at(block) {
+            self.pages.tally.freed(layout.size(), self.pages.class(class).size as usize);
             self.placement.free(block, &mut self.pages);
             self.pages.meter.served(Part::Pages);
         } else {
+            let bytes = layout.size().next_multiple_of(self.pages.heap.bytes(1));
+            self.pages.tally.freed(layout.size(), bytes);
             let granule = self.pages.heap.offset(block) / self.pages.heap.bytes(1);
             self.pages.heap.release(granule as u32, &self.pages.meter);
             self.pages.meter.served(Part::Fit);
@@ -207,34 +217,48 @@ unsafe impl<P: Placement, S: Source, M: Meter> Strategy for Paged<P, S, M> {
             return None;
         }
         let new_layout = Layout::from_size_align(new_size, layout.align()).ok()?;
-        let (class, new_class) = (self.class_of(layout), self.class_of(new_layout));
-        if class != new_class {
+        if self.pages.class_at(block) != self.class_of(new_layout) {
             return None;
         }
-        if class.is_none() {
-            let start = self.pages.heap.granule_at(block.addr().get())?;
-            let len = self.pages.heap.granules_for(new_size)?;
-            if !self.pages.heap.resize(start, len, &self.pages.meter) {
-                return None;
-            }
-            self.pages.meter.served(Part::Fit);
+        // SAFETY: passed on: a block of the same class stays, a larger one changes its length.
+        unsafe { self.keep(block, layout, new_layout) }
+    }
+
+    unsafe fn keep(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+    ) -> Option<NonNull<[u8]>> {
+        let (size, new_size) = (layout.size(), new_layout.size());
+        let aligned = block.addr().get().is_multiple_of(new_layout.align());
+        if size == 0 || new_size == 0 || !aligned {
+            return None;
         }
-        let lens = (self.block_size(layout, class), self.block_size(new_layout, class));
-        self.pages.tally.resized((layout.size(), new_size), lens);
+        let lens = match self.pages.class_at(block) {
+            Some(class) => {
+                let len = self.pages.class(class).size as usize;
+                (new_size <= len).then_some((len, len))?
+            }
+            None => self.resize_large(block, (size, new_size))?,
+        };
+        self.pages.tally.resized((size, new_size), lens);
         Some(NonNull::slice_from_raw_parts(block, lens.1))
     }
 
-    fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
+    /// A block of a page may be known by any layout that it can hold: it may have been
+    /// [kept](Self::keep) when it shrank.
+    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
         if !self.opened {
             return false;
         }
         let pages = &self.pages;
-        let class = self.class_of(layout);
         match pages.find(block) {
             Some((page, index)) => {
-                class == Some(pages.header(page).class) && !pages.is_free(page, index)
+                let class = pages.class(pages.header(page).class);
+                layout.size() <= class.size as usize && !pages.is_free(page, index)
             }
-            None if class.is_some() || pages.is_in_page(block) => false,
+            None if pages.class_at(block).is_some() => false,
             None => {
                 let found = (pages.heap.granule_at(block.addr().get()))
                     .and_then(|granule| pages.heap.block_in_use(granule));
@@ -243,6 +267,10 @@ unsafe impl<P: Placement, S: Source, M: Meter> Strategy for Paged<P, S, M> {
                 })
             }
         }
+    }
+
+    fn owns(&self, block: NonNull<u8>) -> bool {
+        self.pages.source.extent().contains(&block.addr().get())
     }
 
     fn usage(&self) -> Usage {

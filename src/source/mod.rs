@@ -19,6 +19,9 @@ use crate::strategy::AllocError;
 
 #[cfg(all(feature = "std", unix))]
 mod mappings;
+mod owned;
+
+pub(crate) use self::owned::Owned;
 
 /// Bytes below a mapped block that are its strategy's.
 pub(crate) const OWNERS: usize = 16;
@@ -29,7 +32,8 @@ pub(crate) const OWNERS: usize = 16;
 /// The memory of [`extend`](Self::extend) and [`dedicate`](Self::dedicate) is valid for reads and
 /// writes, disjoint from everything else, and stays valid and in place until the source is
 /// dropped, also when the source is moved. An implementer never hands out a byte twice, except
-/// after [`retract`](Self::retract).
+/// after [`retract`](Self::retract). The extent, the dedicated memory and the mappings are what its
+/// methods tell, and change by calls of its methods alone: nobody else takes memory from it meanwhile.
 pub unsafe trait Source {
     /// Extends the extent upwards by `bytes` bytes and returns where the new part starts: where
     /// the extent ended before. The first call fixes the extent's start at a multiple of `align`
@@ -156,6 +160,9 @@ impl Region {
 // which `new`'s caller gave exclusively; both only grow, but for `retract`.
 unsafe impl Source for Region {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
+        if !align.is_power_of_two() {
+            return Err(AllocError::Exhausted);
+        }
         let from = if self.opened { self.end } else { self.base.align_offset(align) };
         let to = from.checked_add(bytes).ok_or(AllocError::Exhausted)?;
         if self.base.is_null() || to > self.low {

@@ -4,17 +4,20 @@
 //! in use — an independent oracle — and checks, as it goes:
 //! - a block is aligned, as long as asked, and overlaps no other;
 //! - contents survive everything that happens to other blocks, and resizing;
-//! - a checked free refuses what is not a block in use, and changes nothing;
+//! - a checked free refuses what is not a block in use, and a block in use with an alignment that it
+//!   does not have, and changes nothing;
+//! - a block that shrinks never fails, and stays if it must;
+//! - a strategy owns its blocks, and no other memory;
 //! - after exhaustion, and at any time, `audit` finds no fault and `usage` agrees with the model;
 //! - bookkeeping (page headers, left headers, tables) lies apart from all pages and blocks, but
 //!   for strategies that keep tags among them.
 
+pub(crate) mod source;
+
 use std::alloc::Layout;
 use std::collections::BTreeMap;
-use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use pagewise::source::Region;
 use pagewise::{AllocError, Freed, Strategy};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -22,11 +25,38 @@ use proptest::test_runner::FileFailurePersistence;
 /// A request. `which` picks among the blocks in use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Request {
-    Allocate { size: usize, align: usize },
-    Resize { which: usize, size: usize },
-    Free { which: usize },
-    CheckedFree { which: usize },
-    WrongFree { which: usize, offset: isize, size: usize },
+    Allocate {
+        size: usize,
+        align: usize,
+    },
+    Resize {
+        which: usize,
+        size: usize,
+    },
+    Free {
+        which: usize,
+    },
+    CheckedFree {
+        which: usize,
+    },
+    /// Has a block where it is known by another layout, if that can be.
+    Keep {
+        which: usize,
+        size: usize,
+        align: usize,
+    },
+    /// Of an address that is no block's.
+    WrongFree {
+        which: usize,
+        offset: isize,
+        size: usize,
+        align: usize,
+    },
+    /// Of a block, with `1 << shift` times the alignment that its address has.
+    Misaligned {
+        which: usize,
+        shift: u32,
+    },
 }
 
 /// The ends of the two uppermost ranges of sizes. Every byte of a block is written and read, which
@@ -77,8 +107,13 @@ pub(crate) fn requests() -> impl Strategy_<Value = Vec<Request>> {
         3 => (any::<usize>(), size()).prop_map(|(which, size)| Request::Resize { which, size }),
         6 => any::<usize>().prop_map(|which| Request::Free { which }),
         1 => any::<usize>().prop_map(|which| Request::CheckedFree { which }),
-        1 => (any::<usize>(), -70_000..70_000isize, size())
-            .prop_map(|(which, offset, size)| Request::WrongFree { which, offset, size }),
+        1 => (any::<usize>(), size(), align())
+            .prop_map(|(which, size, align)| Request::Keep { which, size, align }),
+        1 => (any::<usize>(), -70_000..70_000isize, size(), align()).prop_map(
+            |(which, offset, size, align)| Request::WrongFree { which, offset, size, align }
+        ),
+        1 => (any::<usize>(), 1..6u32)
+            .prop_map(|(which, shift)| Request::Misaligned { which, shift }),
     ];
     prop::collection::vec(request, 1..if cfg!(miri) { 80 } else { 600 })
 }
@@ -155,7 +190,15 @@ impl Bench<'_> {
                     self.checked_free(index);
                 }
             }
-            Request::WrongFree { which, offset, size } => self.wrong_free(which, offset, size),
+            Request::Keep { which, size, align } => {
+                if let Some(index) = self.pick(which) {
+                    self.keep(index, size, align);
+                }
+            }
+            Request::WrongFree { which, offset, size, align } => {
+                self.wrong_free(which, offset, size, align);
+            }
+            Request::Misaligned { which, shift } => self.misaligned(which, shift),
         }
     }
 
@@ -167,7 +210,8 @@ impl Bench<'_> {
                 assert!(memory.len() >= size);
                 self.enter(memory.cast(), layout);
             }
-            Err(AllocError::Exhausted) => {
+            Err(error) => {
+                assert_eq!(error, AllocError::Exhausted);
                 let after = self.strategy.usage();
                 assert_eq!(before.blocks, after.blocks);
                 assert_eq!(before.requested, after.requested);
@@ -180,6 +224,7 @@ impl Bench<'_> {
         assert!(address.addr().get().is_multiple_of(layout.align()), "{layout:?} at {address:?}");
         self.tint = self.tint.wrapping_add(37);
         let block = Block { address, layout, tint: self.tint };
+        assert_eq!(self.strategy.owns(address), layout.size() > 0, "{block:?}");
         if layout.size() > 0 {
             let (start, end) = (block.start(), block.start() + layout.size());
             let below = self.extents.range(..end).next_back();
@@ -213,11 +258,32 @@ impl Bench<'_> {
                 moved.verify(old.layout.size().min(size));
                 self.enter(moved.address, layout);
             }
-            Err(AllocError::Exhausted) => {
+            Err(error) => {
+                assert_eq!(error, AllocError::Exhausted);
+                assert!(size > old.layout.size(), "{old:?} does not shrink to {size} bytes");
                 old.verify(old.layout.size());
                 self.strategy.audit().expect("exhaustion loses nothing");
             }
         }
+    }
+
+    fn keep(&mut self, index: usize, size: usize, align: usize) {
+        let old = self.blocks[index];
+        let layout = Layout::from_size_align(size, align).expect("a valid layout");
+        // SAFETY: the block is in use with this layout.
+        let Some(memory) = (unsafe { self.strategy.keep(old.address, old.layout, layout) }) else {
+            let shrinks = 0 < size && size <= old.layout.size() && align == old.layout.align();
+            assert!(!shrinks, "{old:?} is not kept with {size} bytes");
+            old.verify(old.layout.size());
+            return;
+        };
+        assert_eq!(memory.cast(), old.address);
+        assert!(memory.len() >= size);
+        self.blocks.swap_remove(index);
+        self.extents.remove(&old.start());
+        old.verify(old.layout.size().min(size));
+        self.enter(old.address, layout);
+        assert!(self.strategy.is_in_use(old.address, layout), "{old:?} is known by {layout:?}");
     }
 
     fn free(&mut self, index: usize) {
@@ -229,22 +295,46 @@ impl Bench<'_> {
     fn checked_free(&mut self, index: usize) {
         let block = self.leave(index);
         let expected = if block.layout.size() > 0 { Freed::Freed } else { Freed::Unallocated };
-        assert_eq!(self.strategy.try_free(block.address, block.layout), expected);
-        assert_eq!(self.strategy.try_free(block.address, block.layout), Freed::Unallocated);
+        let Block { address, layout, .. } = block;
+        assert_eq!(self.strategy.is_in_use(address, layout), expected == Freed::Freed);
+        assert_eq!(self.try_free(address, layout), expected, "{block:?}");
+        assert_eq!(self.try_free(address, layout), Freed::Unallocated, "{block:?}");
+        assert!(!self.strategy.is_in_use(address, layout));
+    }
+
+    /// A checked free of what the model has forgotten, or never knew.
+    fn try_free(&mut self, address: NonNull<u8>, layout: Layout) -> Freed {
+        // SAFETY: nobody uses the block, if it is one.
+        unsafe { self.strategy.try_free(address, layout) }
+    }
+
+    /// A checked free that must be refused.
+    fn refused(&mut self, address: NonNull<u8>, layout: Layout) {
+        let before = self.strategy.usage();
+        assert!(!self.strategy.is_in_use(address, layout), "{address:?} as {layout:?}");
+        assert_eq!(self.try_free(address, layout), Freed::Unallocated);
+        assert_eq!(self.strategy.usage(), before);
     }
 
     /// A pointer that is not the start of a block in use must be refused.
-    fn wrong_free(&mut self, which: usize, offset: isize, size: usize) {
+    fn wrong_free(&mut self, which: usize, offset: isize, size: usize, align: usize) {
         let Some(index) = self.pick(which) else { return };
         let address = self.blocks[index].start().wrapping_add_signed(offset).max(1);
         if self.blocks.iter().any(|block| block.start() == address) {
             return;
         }
         let wrong = NonNull::new(std::ptr::without_provenance_mut(address)).expect("not null");
-        let layout = Layout::from_size_align(size.max(1), 1).expect("a valid layout");
-        let before = self.strategy.usage();
-        assert_eq!(self.strategy.try_free(wrong, layout), Freed::Unallocated);
-        assert_eq!(self.strategy.usage(), before);
+        self.refused(wrong, Layout::from_size_align(size, align).expect("a valid layout"));
+    }
+
+    /// A block in use must be refused with an alignment that its address does not have.
+    fn misaligned(&mut self, which: usize, shift: u32) {
+        let Some(index) = self.pick(which) else { return };
+        let Block { address, layout, .. } = self.blocks[index];
+        let align = (1 << address.addr().trailing_zeros()) << shift;
+        if let Ok(layout) = Layout::from_size_align(layout.size(), align) {
+            self.refused(address, layout);
+        }
     }
 
     fn check(&self) {
@@ -276,28 +366,6 @@ pub(crate) fn drive(strategy: &mut dyn Strategy, bookkeeping: Bookkeeping, reque
     }
     bench.check();
     assert_eq!(bench.strategy.usage().block, 0, "everything was freed");
-}
-
-/// Memory for a fixed region.
-pub(crate) struct Memory(Vec<MaybeUninit<u64>>);
-
-impl Memory {
-    pub(crate) fn new(bytes: usize) -> Self {
-        let mut words = Vec::with_capacity(bytes / 8);
-        // SAFETY: there is room, and such words need no value.
-        unsafe { words.set_len(bytes / 8) };
-        Self(words)
-    }
-
-    /// The memory as a region.
-    ///
-    /// # Safety
-    /// The region, and what is allocated from it, is not used after the memory was dropped, and
-    /// there is only one.
-    pub(crate) unsafe fn region(&mut self) -> Region {
-        // SAFETY: the vector's buffer stays in place, and is exclusive by the caller's promise.
-        unsafe { Region::new(self.0.as_mut_ptr().cast(), self.0.len() * 8) }
-    }
 }
 
 /// Allocates blocks of one size until memory is exhausted, frees every other one, and fills the
@@ -334,4 +402,26 @@ pub(crate) fn exhaust_and_refill(strategy: &mut dyn Strategy, size: usize, reuse
     }
     strategy.audit().expect("every invariant holds");
     assert_eq!(strategy.usage().blocks, 0);
+}
+
+/// So many requests of every kind, always the same.
+pub(crate) fn fixed_requests(count: usize) -> Vec<Request> {
+    const SIZES: [usize; 12] = [1, 8, 24, 60, 100, 200, 500, 900, 1500, 4000, 9000, 30_000];
+    let mut state = 0x9e37_79b9_u32;
+    let mut next = |below: usize| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as usize % below
+    };
+    let request = |_| {
+        let (which, size, align) = (next(1 << 16), SIZES[next(SIZES.len())], 1 << next(9));
+        match next(10) {
+            0..5 => Request::Allocate { size, align: if align > 16 { 1 } else { align } },
+            5 => Request::Allocate { size, align },
+            6 => Request::Resize { which, size },
+            7 => Request::Keep { which, size, align },
+            8 => Request::Free { which },
+            _ => Request::CheckedFree { which },
+        }
+    };
+    (0..count).map(request).collect()
 }

@@ -54,12 +54,13 @@ macro_rules! strategies {
             use super::*;
             use crate::{CONFIGS, harness};
             use pagewise::paged::Config;
-            use pagewise::source::Region;
+            use pagewise::source::Source;
             use proptest::prelude::*;
+            use std::cell::Cell;
 
             const REGION: usize = $region;
 
-            fn make($config: Config, $source: Region) -> impl pagewise::Strategy {
+            fn make<S: Source>($config: Config, $source: S) -> impl pagewise::Strategy {
                 $make
             }
 
@@ -71,7 +72,7 @@ macro_rules! strategies {
                     requests in harness::requests(),
                     config in 0..CONFIGS.len(),
                 ) {
-                    let mut memory = harness::Memory::new(REGION);
+                    let mut memory = harness::source::Memory::new(REGION);
                     // SAFETY: the strategy is dropped before the memory.
                     let mut strategy = make(CONFIGS[config], unsafe { memory.region() });
                     let bookkeeping = harness::Bookkeeping::$bookkeeping;
@@ -83,7 +84,7 @@ macro_rules! strategies {
             fn serves_nothing_before_anything_else() {
                 use harness::Request::{Allocate, Free, Resize};
                 for (config, align) in CONFIGS.into_iter().flat_map(|c| [1, 1024].map(|a| (c, a))) {
-                    let mut memory = harness::Memory::new(REGION);
+                    let mut memory = harness::source::Memory::new(REGION);
                     // SAFETY: the strategy is dropped before the memory.
                     let mut strategy = make(config, unsafe { memory.region() });
                     let requests = [
@@ -102,7 +103,7 @@ macro_rules! strategies {
             fn survives_exhaustion() {
                 for config in CONFIGS {
                     for size in [12, 100, 700, 20_000] {
-                        let mut memory = harness::Memory::new(REGION / 4);
+                        let mut memory = harness::source::Memory::new(REGION / 4);
                         // SAFETY: the strategy is dropped before the memory.
                         let mut strategy = make(config, unsafe { memory.region() });
                         // Pages below the tolerance φ0 wait for more of their blocks to be freed.
@@ -112,10 +113,54 @@ macro_rules! strategies {
                 }
             }
 
+            /// Memory runs out at each call that asks for it, once and for good.
+            #[test]
+            fn survives_exhaustion_at_every_step() {
+                /// Calls refused, if there are more.
+                const MOST: usize = 40;
+                let requests = harness::fixed_requests(160);
+                for config in [CONFIGS[0], CONFIGS[2]] {
+                    let run = |refused| {
+                        let mut memory = harness::source::Memory::new(REGION.min(1 << 20));
+                        let calls = Cell::new(0);
+                        // SAFETY: the strategy is dropped before the memory.
+                        let region = unsafe { memory.region() };
+                        let source = harness::source::Refusing::new(region, &calls, refused);
+                        let mut strategy = make(config, source);
+                        let bookkeeping = harness::Bookkeeping::$bookkeeping;
+                        harness::drive(&mut strategy, bookkeeping, &requests);
+                        drop(strategy);
+                        calls.get()
+                    };
+                    for refused in 0..run(0..0).min(MOST) {
+                        run(refused..refused + 1);
+                        run(refused..usize::MAX);
+                    }
+                }
+            }
+
+            #[test]
+            fn refuses_a_source_that_was_used_before() {
+                for (config, used) in CONFIGS.into_iter().zip(harness::source::USES) {
+                    let mut memory = harness::source::Memory::new(REGION);
+                    // SAFETY: the strategy is dropped before the memory.
+                    let mut region = unsafe { memory.region() };
+                    used(&mut region);
+                    let mut strategy = make(config, region);
+                    for (size, align) in [(1, 1), (100, 8), (5000, 64)] {
+                        let layout = std::alloc::Layout::from_size_align(size, align);
+                        let answer = pagewise::Strategy::allocate(&mut strategy, layout.unwrap());
+                        assert_eq!(answer, Err(pagewise::AllocError::UsedSource));
+                        pagewise::Strategy::audit(&strategy).expect("every invariant holds");
+                        assert_eq!(pagewise::Strategy::usage(&strategy).held, 0);
+                    }
+                }
+            }
+
             #[test]
             fn a_region_too_small_for_anything_only_fails() {
                 for bytes in [0usize, 8, 64, 512, 1000] {
-                    let mut memory = harness::Memory::new(bytes);
+                    let mut memory = harness::source::Memory::new(bytes);
                     // SAFETY: the strategy is dropped before the memory.
                     let mut strategy = make(Config::new(), unsafe { memory.region() });
                     for _ in 0..3 {
@@ -133,6 +178,7 @@ macro_rules! strategies {
 
 mod brent;
 mod by_name;
+mod claims;
 mod default;
 mod fit;
 mod head_first;

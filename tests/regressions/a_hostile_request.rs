@@ -117,7 +117,7 @@ fn visited() {
     // No lock was left behind, and nothing counted twice.
     drop(vec![1_u8; 300]);
     ALLOCATOR.purge();
-    assert_eq!(kept.iter().map(Vec::len).sum::<usize>(), (1..2000).sum());
+    assert_eq!(kept.iter().map(Vec::len).sum::<usize>(), (1..2000).sum::<usize>());
 }
 
 /// All values of the type are one allocator, whatever their tuning: blocks of one are freed by another.

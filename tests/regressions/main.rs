@@ -1,19 +1,33 @@
 //! One file for each fault that was found and mended, named by what it was.
+//!
+//! What the compiler refuses since is in documentation tests that must not compile: a free by safe code
+//! (`Arena::try_free`), a meter that panics (`Meter`).
 
 #![cfg(target_os = "linux")]
 
 #[path = "../child/mod.rs"]
 mod child;
 
+mod a_block_freed_to_the_wrong_claim;
+mod a_claim_that_cannot_grow_downwards;
+mod a_growth_of_too_many_granules;
 mod a_hostile_request;
+mod a_lock_held_across_a_fork;
+mod a_panic_out_of_a_global_allocator;
 mod a_pointer_into_a_block;
 mod a_report_under_a_lock;
+mod a_shrink_that_fails;
+mod a_source_used_before;
+mod an_alignment_ignored;
 mod failing_requests_that_opened_heaps;
 mod more_than_1024_cpus;
 mod settings_that_calloc_ignored;
 mod zeroed_mappings_that_are_resized;
 
+use std::alloc::Layout;
+
 use pagewise::global::Pagewise;
+use pagewise::source::Region;
 
 #[global_allocator]
 static ALLOCATOR: Pagewise = Pagewise::new();
@@ -25,4 +39,15 @@ fn resident() -> usize {
     // SAFETY: the call touches no memory of ours.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("a size");
     pages.parse::<usize>().expect("a number") * page
+}
+
+/// Memory that lives for ever, as a region.
+fn leaked(bytes: usize) -> Region {
+    let memory = vec![std::mem::MaybeUninit::<u64>::uninit(); bytes / 8].leak();
+    // SAFETY: the memory lives for ever, and is the region's alone.
+    unsafe { Region::new(memory.as_mut_ptr().cast(), bytes) }
+}
+
+fn layout(size: usize, align: usize) -> Layout {
+    Layout::from_size_align(size, align).expect("a valid layout")
 }

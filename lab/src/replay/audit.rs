@@ -161,7 +161,10 @@ mod tests {
         ) -> Option<NonNull<[u8]>> {
             None
         }
-        fn is_in_use(&self, _: NonNull<u8>, _: Layout) -> bool {
+        fn has_block(&self, _: NonNull<u8>, _: Layout) -> bool {
+            false
+        }
+        fn owns(&self, _: NonNull<u8>) -> bool {
             false
         }
         fn usage(&self) -> Usage {

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::setup::Touch;
 use crate::paging::{Clock, Lru, Paging};
+use crate::unwinding::end_on_panic;
 use crate::workload::Observer;
 
 /// Working sets of a curve between one and its double.
@@ -77,9 +78,10 @@ impl Memory {
 }
 
 /// Bookkeeping refers to memory wherever it looks at a record.
-impl Meter for Memory {
+// SAFETY: a panic of the simulation ends the process; it uses addresses as numbers only.
+unsafe impl Meter for Memory {
     fn item(&self, address: usize, _: u32) {
-        self.reference(address, 1);
+        end_on_panic(|| self.reference(address, 1));
     }
 
     fn served(&self, _: Part) {}

@@ -97,7 +97,8 @@ impl SegmentHeap {
     /// segment has at least 64 granules.
     pub(crate) const fn new(granule: usize, segment: usize, growth: usize) -> Self {
         assert!(granule.is_power_of_two() && segment.is_power_of_two());
-        assert!(growth.is_power_of_two() && segment <= growth && 64 * granule <= segment);
+        assert!(growth.is_power_of_two() && segment <= growth && granule <= segment / 64);
+        assert!(growth / granule < 1 << 31);
         let granule_shift = granule.trailing_zeros();
         let segment_shift = segment.trailing_zeros() - granule_shift;
         Self {

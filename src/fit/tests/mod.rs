@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 
 use super::*;
 use crate::Freed;
-use crate::block::attack::attack;
+use crate::block::attack::{attack, try_free};
 use crate::source::Reserved;
 use crate::walk::SpanKind;
 
@@ -117,5 +117,5 @@ fn an_overwritten_tag_is_found_and_a_checked_free_stays_in_the_heap() {
     // SAFETY: the word behind the block is the header of the next, in the heap's memory.
     unsafe { low.add(12).cast::<u32>().write(u32::MAX) };
     assert!(heap.audit().is_err());
-    assert_eq!(heap.try_free(high, layout(12)), Freed::Unallocated);
+    assert_eq!(try_free(&mut heap, high, layout(12)), Freed::Unallocated);
 }

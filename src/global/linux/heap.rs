@@ -446,8 +446,8 @@ impl State {
 
     /// Bytes of a block that is not small; `None` if it is not in use.
     fn len_of(&self, block: NonNull<u8>) -> Option<usize> {
-        // SAFETY: the block is in use.
-        self.engine.is_tagged_in_use(block).then(|| unsafe { self.engine.block_size(block) })
+        // SAFETY: the block was allocated here; its size is asked for if it is in use.
+        unsafe { self.engine.is_tagged_in_use(block).then(|| self.engine.block_size(block)) }
     }
 
     pub(super) fn usage(&self) -> Usage {

@@ -26,7 +26,7 @@ use super::in_page::{Bitmap, InPage, Page};
 use crate::block::table::{Plain, Table};
 use crate::first_fit::heap::{Extent, SegmentHeap};
 use crate::meter::Meter;
-use crate::source::Source;
+use crate::source::{Owned, Source};
 use crate::strategy::{AllocError, Tally};
 
 /// No page, no left header: the end of a list.
@@ -86,7 +86,7 @@ impl Put {
 pub(super) struct Pages<F, S, M> {
     pub(super) classes: Classes,
     pub(super) heap: SegmentHeap,
-    pub(super) source: S,
+    pub(super) source: Owned<S>,
     pub(super) meter: M,
     pub(super) tally: Tally,
     headers: Table<PageHeader>,
@@ -109,7 +109,7 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
         Self {
             classes: Classes::new(),
             heap: SegmentHeap::new(granule, segment, growth),
-            source,
+            source: Owned::new(source),
             meter,
             tally: Tally::new(),
             headers: Table::new(),
@@ -207,11 +207,16 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
         (block < class.capacity && (block * class.size) as usize == within).then_some((page, block))
     }
 
-    /// Whether any address lies in a page.
-    pub(super) fn is_in_page(&self, address: NonNull<u8>) -> bool {
+    /// The class of the page in which an address lies, if it lies in one. Any address may be asked
+    /// for.
+    #[inline(always)]
+    pub(super) fn class_at(&self, address: NonNull<u8>) -> Option<u32> {
         let offset = self.heap.offset(address);
         let slot = offset >> self.page_shift;
-        offset < self.heap.len() && slot < self.map.capacity() && *self.map.get(slot) != 0
+        if offset >= self.heap.len() || slot >= self.map.capacity() {
+            return None;
+        }
+        Some(self.header(self.map.get(slot).checked_sub(1)?).class)
     }
 
     /// Takes a free block of a page of this class, if it has one; φ falls by 1.

@@ -21,6 +21,7 @@ use crate::paging::Lru;
 use crate::progress::Progress;
 use crate::system::charged::{Faults, processor_time};
 use crate::tables::table::{Pair, Table, columns};
+use crate::unwinding::end_on_panic;
 
 /// The paper's working set, pages.
 const WORKING_SET: usize = 3000;
@@ -98,9 +99,10 @@ impl Simulated {
     }
 }
 
-impl Meter for Simulated {
+// SAFETY: a panic of the simulation ends the process; it uses addresses as numbers only.
+unsafe impl Meter for Simulated {
     fn item(&self, address: usize, _: u32) {
-        self.reference(address);
+        end_on_panic(|| self.reference(address));
     }
     fn served(&self, _: Part) {}
 }

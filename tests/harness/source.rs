@@ -1,0 +1,103 @@
+//! Sources that put a strategy under strain: memory runs out at a chosen call, or was used before.
+
+use std::alloc::Layout;
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::ptr::NonNull;
+
+use pagewise::AllocError;
+use pagewise::source::{Region, Source};
+
+/// Memory for a fixed region.
+pub(crate) struct Memory(Vec<MaybeUninit<u64>>);
+
+impl Memory {
+    pub(crate) fn new(bytes: usize) -> Self {
+        let mut words = Vec::with_capacity(bytes / 8);
+        // SAFETY: there is room, and such words need no value.
+        unsafe { words.set_len(bytes / 8) };
+        Self(words)
+    }
+
+    /// The memory as a region.
+    ///
+    /// # Safety
+    /// The region, and what is allocated from it, is not used after the memory was dropped, and
+    /// there is only one.
+    pub(crate) unsafe fn region(&mut self) -> Region {
+        // SAFETY: passed on.
+        unsafe { self.part(0..self.0.len() * 8) }
+    }
+
+    /// Bytes of the memory as a region.
+    ///
+    /// # Safety
+    /// As for [`region`](Self::region); regions do not overlap.
+    pub(crate) unsafe fn part(&mut self, bytes: Range<usize>) -> Region {
+        assert!(bytes.end <= self.0.len() * 8);
+        let base = self.0.as_mut_ptr().cast::<u8>().wrapping_add(bytes.start);
+        // SAFETY: the vector's buffer stays in place, and is exclusive by the caller's promise.
+        unsafe { Region::new(base, bytes.len()) }
+    }
+}
+
+/// A region that has no more memory at some of the calls that ask for it.
+pub(crate) struct Refusing<'c> {
+    region: Region,
+    /// Calls so far that asked for memory.
+    calls: &'c Cell<usize>,
+    refused: Range<usize>,
+}
+
+impl<'c> Refusing<'c> {
+    /// Refuses those calls whose numbers, from 0 on, are `refused`.
+    pub(crate) fn new(region: Region, calls: &'c Cell<usize>, refused: Range<usize>) -> Self {
+        Self { region, calls, refused }
+    }
+
+    fn ask(&mut self) -> Result<&mut Region, AllocError> {
+        let call = self.calls.replace(self.calls.get() + 1);
+        if self.refused.contains(&call) { Err(AllocError::Exhausted) } else { Ok(&mut self.region) }
+    }
+}
+
+// SAFETY: the region's promises.
+unsafe impl Source for Refusing<'_> {
+    fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
+        self.ask()?.extend(bytes, align)
+    }
+
+    unsafe fn retract(&mut self, bytes: usize) {
+        // SAFETY: passed on.
+        unsafe { self.region.retract(bytes) };
+    }
+
+    fn dedicate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        self.ask()?.dedicate(layout)
+    }
+
+    fn extent(&self) -> Range<usize> {
+        self.region.extent()
+    }
+
+    fn dedicated(&self) -> Range<usize> {
+        self.region.dedicated()
+    }
+}
+
+/// Every way to use a region before a strategy gets it.
+pub(crate) const USES: [fn(&mut Region); 6] = [
+    |region| assert!(region.extend(1, 1).is_ok()),
+    |region| assert!(region.extend(3, 1).is_ok()),
+    |region| assert!(region.extend(4096, 4096).is_ok()),
+    |region| assert!(region.dedicate(Layout::new::<u8>()).is_ok()),
+    |region| assert!(region.dedicate(Layout::new::<[u64; 100]>()).is_ok()),
+    // The extent begins at an odd address once it has bytes; the region is aligned to 8.
+    |region| {
+        let odd = region.extend(3, 1).expect("room enough");
+        assert!(odd.addr().get().is_multiple_of(8));
+        // SAFETY: nobody uses the two bytes.
+        unsafe { region.retract(2) };
+    },
+];

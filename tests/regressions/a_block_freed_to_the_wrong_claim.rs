@@ -1,0 +1,62 @@
+//! Claims took a block's strategy from the region that it was claimed with, which the strategy need
+//! not have used: frees went to another heap, or nowhere.
+
+use pagewise::Strategy;
+use pagewise::arena::Claims;
+use pagewise::page_heap::PageHeap;
+use pagewise::paged::Config;
+use pagewise::source::Region;
+
+use crate::{layout, leaked};
+
+fn heap(bytes: usize) -> PageHeap<Region> {
+    PageHeap::new(Config::arena(), leaked(bytes), ())
+}
+
+/// A strategy brings its own memory, with blocks of its own in use already.
+#[test]
+fn a_strategy_is_known_by_its_own_memory() {
+    let (mut first, mut second) = (heap(1 << 16), heap(1 << 16));
+    let large = layout(40_000, 8);
+    let blocks = [&mut first, &mut second].map(|heap| heap.allocate(large).expect("room").cast());
+    let mut claims: Claims<PageHeap<Region>, 2> = Claims::new();
+    claims.claim(first).expect("room for two");
+    claims.claim(second).expect("room for two");
+    assert_eq!(claims.usage().blocks, 2);
+    for block in blocks {
+        // SAFETY: the block is of one of the two, and freed once.
+        unsafe { claims.deallocate(block, large) };
+        claims.audit().expect("every invariant holds");
+        assert!(claims.allocate(large).is_ok(), "its memory serves again");
+    }
+}
+
+/// Not even an arena of its own knows this block.
+#[test]
+fn a_block_of_none_is_not_lost_in_silence() {
+    let mut claims: Claims<PageHeap<Region>, 2> = Claims::new();
+    claims.claim(heap(1 << 16)).expect("room for two");
+    let mut other = heap(1 << 16);
+    let block = other.allocate(layout(100, 8)).expect("room enough").cast();
+    let freed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        // SAFETY: that the block is not of the claims is what is tested: nothing is done with it.
+        unsafe { claims.deallocate(block, layout(100, 8)) }
+    }));
+    assert!(freed.is_err(), "it is reported");
+    claims.audit().expect("every invariant holds");
+    // SAFETY: as above.
+    assert_eq!(unsafe { claims.try_free(block, layout(100, 8)) }, pagewise::Freed::Unallocated);
+}
+
+/// The owner of a block, where there is one, is asked: a checked free by another is refused.
+#[test]
+fn owners_are_kept_apart() {
+    use pagewise::catalogue::HeadFirst;
+    use pagewise::head_first::Owner;
+    let mut heap = HeadFirst::new(4096, leaked(1 << 16), ());
+    let block = heap.allocate_for(Owner(7), layout(40, 8)).expect("room enough").cast();
+    let mut claims: Claims<HeadFirst<Region>, 1> = Claims::new();
+    claims.claim(heap).expect("room for one");
+    // SAFETY: nobody uses the block.
+    assert_eq!(unsafe { claims.try_free(block, layout(40, 8)) }, pagewise::Freed::NotOwner);
+}

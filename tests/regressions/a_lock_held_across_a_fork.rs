@@ -1,0 +1,70 @@
+//! The child of a fork waited for ever for an arena's lock if another thread held it at that moment.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+
+use pagewise::arena::Arena;
+use pagewise::page_heap::PageHeap;
+use pagewise::source::Reserved;
+
+use crate::{child, layout};
+
+static ARENA: Arena<PageHeap<Reserved>> = Arena::growing(1 << 24);
+
+#[test]
+fn the_child_says_so_and_ends() {
+    let ended = child::run("a_lock_held_across_a_fork::forked", |_| {});
+    assert_eq!(ended.code, Some(0), "{}{}", ended.out, ended.err);
+    let message = "pagewise: an arena was in use by another thread during a fork";
+    assert!(ended.err.contains(message), "{}", ended.err);
+}
+
+/// The status of the child of a fork that does this, for ten seconds at most.
+fn in_child(action: impl FnOnce()) -> libc::c_int {
+    // SAFETY: the child uses the arena, which is what is tested, and ends by `_exit` or the alarm.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        // SAFETY: as above.
+        unsafe { libc::alarm(10) };
+        action();
+        // SAFETY: as above.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = 0;
+    // SAFETY: the status is valid for writes.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    status
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn forked() {
+    static LET_GO: AtomicBool = AtomicBool::new(false);
+    ARENA.allocate(layout(100, 8)).expect("room enough");
+    let (taken, is_taken) = mpsc::channel();
+    let holder = std::thread::spawn(move || {
+        ARENA.walk(&mut |_| {
+            let _ = taken.send(());
+            while !LET_GO.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+        });
+    });
+    is_taken.recv().expect("the thread visits the arena");
+    let status = in_child(|| {
+        let _ = ARENA.allocate(layout(100, 8));
+    });
+    assert!(libc::WIFSIGNALED(status), "it does not go on");
+    assert_eq!(libc::WTERMSIG(status), libc::SIGABRT, "it does not wait for ever");
+
+    LET_GO.store(true, Ordering::Relaxed);
+    holder.join().expect("it ends");
+    // Nobody is in the arena: a child can use it, and so can this process.
+    let status = in_child(|| {
+        ARENA.allocate(layout(100, 8)).expect("room enough");
+        ARENA.audit().expect("every invariant holds");
+    });
+    assert_eq!(status, 0);
+    ARENA.allocate(layout(100, 8)).expect("room enough");
+}

@@ -1,0 +1,32 @@
+//! A checked free took a layout whose alignment the block's address does not have, in every strategy
+//! of Brent's.
+
+use pagewise::Freed;
+use pagewise::catalogue;
+use pagewise::paged::Config;
+
+use crate::layout;
+
+/// Up to 2³⁰: as many as the blocks' addresses lack at least.
+const SHIFTS: std::ops::Range<u32> = 0..31;
+
+#[test]
+fn it_is_not() {
+    for entry in catalogue::all() {
+        let mut heap = entry.build(Config::with_page_size(4096), 1 << 24).expect("valid");
+        for size in [1, 8, 24, 100, 600, 5_000, 50_000].into_iter().cycle().take(50) {
+            let block = heap.allocate(layout(size, 1)).expect("room enough").cast::<u8>();
+            for align in SHIFTS.map(|shift| 1usize << shift) {
+                let aligned = block.addr().get().is_multiple_of(align);
+                let wrong = layout(size, align);
+                if !aligned {
+                    assert!(!heap.is_in_use(block, wrong), "{} takes {wrong:?}", entry.name);
+                    // SAFETY: nobody uses the block.
+                    assert_eq!(unsafe { heap.try_free(block, wrong) }, Freed::Unallocated);
+                }
+            }
+            assert!(heap.is_in_use(block, layout(size, 1)), "{}", entry.name);
+            assert!(!heap.is_in_use(block, layout(0, 1)), "{}", entry.name);
+        }
+    }
+}
