@@ -8,6 +8,8 @@
 mod child;
 
 mod fork;
+mod locked_memory;
+mod refused_calls;
 
 use pagewise::global::Pagewise;
 

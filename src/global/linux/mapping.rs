@@ -133,7 +133,13 @@ pub(super) unsafe fn resize(block: *mut u8, align: usize, new_size: usize) -> Op
         let new_len = offset.checked_add(new_size)?.checked_next_multiple_of(page)?;
         // Unsigned arithmetic allows for more than a block may have.
         isize::try_from(new_len).ok()?;
-        if new_len != len {
+        if new_len < len {
+            // What cannot be cut off stays, as room.
+            if os::release(base.wrapping_add(new_len), len - new_len) {
+                (*header(block)).len = new_len;
+                counted(new_len, len);
+            }
+        } else if new_len > len {
             let base = os::remap(base, len, new_len, align <= page)?;
             let block = base.wrapping_add(offset);
             header(block).write(Header { mark: mark(block), base, len: new_len });

@@ -188,8 +188,8 @@ fn discard(start: usize, end: usize) -> usize {
     let address = SPACE.slot(0).with_addr(start);
     os::for_each_resident(address, end - start, &mut |run, len| {
         // SAFETY: the pages lie within free memory, in which the engine keeps nothing.
-        unsafe { os::discard(run, len) };
-        discarded += len;
+        let done = unsafe { os::discard(run, len) };
+        discarded += if done { len } else { 0 };
     });
     discarded
 }
