@@ -54,6 +54,7 @@ use core::ptr::NonNull;
 
 use self::page::Page;
 use self::pages::Pages;
+pub use self::steps::FreeKind;
 use crate::block::tag::TAG;
 use crate::fit::Good;
 use crate::fit::heap::Heap;
@@ -186,6 +187,12 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     #[must_use]
     pub fn page_bytes(&self) -> usize {
         self.pages.count() * self.config.page_size
+    }
+
+    /// Where the first block below the pages may begin; 0 before there is any memory.
+    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for the global allocator"))]
+    pub(crate) fn first_block(&self) -> usize {
+        self.pages.heap.contents(self.pages.heap.first()).addr()
     }
 
     /// Calls `visit` for each page that serves a class, with the class and the number of its blocks in

@@ -24,17 +24,26 @@ use crate::source::Source;
 const LINKS: usize = 16;
 const SIZE: usize = 8;
 
+/// What free memory is that a walk meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreeKind {
+    /// Of a free block below the pages, without what the heap keeps at its ends.
+    Block,
+    /// Free blocks side by side in a page.
+    InPage,
+}
+
 impl<S: Source, M: Meter> PageHeap<S, M> {
     /// Goes on where the last call stopped, in address order, over some `blocks` blocks and pages,
     /// and calls `visit` for the free memory met, in stretches of at least `least` bytes that hold
-    /// nothing, neither contents nor bookkeeping. Where `visit` returns `false` it stops, and meets
+    /// nothing, neither contents nor bookkeeping, and with what it is. Where `visit` returns `false` it stops, and meets
     /// the block or page at hand again next time. Whether there is more to be met; if not, the next
     /// call begins at the beginning. O(blocks met and runs of free blocks in them).
     pub fn walk_free(
         &mut self,
         least: usize,
         blocks: usize,
-        visit: &mut dyn FnMut(Range<usize>) -> bool,
+        visit: &mut dyn FnMut(Range<usize>, FreeKind) -> bool,
     ) -> bool {
         let pages = &mut self.pages;
         let end = pages.heap.end();
@@ -82,12 +91,12 @@ impl<S: Source, M: Meter> Pages<S, M> {
         &self,
         block: Block,
         least: usize,
-        visit: &mut dyn FnMut(Range<usize>) -> bool,
+        visit: &mut dyn FnMut(Range<usize>, FreeKind) -> bool,
     ) -> bool {
         let start = self.heap.contents(block.start).addr();
         if self.heap.is_free(block) {
             let inner = start + LINKS..(start + block.len as usize * CELL).saturating_sub(SIZE);
-            return inner.end < inner.start + least || visit(inner);
+            return inner.end < inner.start + least || visit(inner, FreeKind::Block);
         }
         let is_page = block.len as usize * CELL == self.page_size();
         match self.map.get(start).filter(|page| is_page && page.base.get().addr() == start) {
@@ -101,7 +110,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
         &self,
         page: Page,
         least: usize,
-        visit: &mut dyn FnMut(Range<usize>) -> bool,
+        visit: &mut dyn FnMut(Range<usize>, FreeKind) -> bool,
     ) -> bool {
         let (capacity, size) = (self.class(page).capacity, page.size.get() as usize);
         let supply = self.supplies.get(page.class());
@@ -135,7 +144,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
                     (false, Some(start)) => {
                         first = None;
                         let run = run(start, block);
-                        if run.len() >= least && !visit(run) {
+                        if run.len() >= least && !visit(run, FreeKind::InPage) {
                             return false;
                         }
                     }
@@ -145,7 +154,9 @@ impl<S: Source, M: Meter> Pages<S, M> {
             }
         }
         match first {
-            Some(start) if run(start, capacity).len() >= least => visit(run(start, capacity)),
+            Some(start) if run(start, capacity).len() >= least => {
+                visit(run(start, capacity), FreeKind::InPage)
+            }
             _ => true,
         }
     }
@@ -221,7 +232,7 @@ mod tests {
         let mut random = random();
         let (mut heap, _live) = used(&mut random);
         let mut met: Vec<Range<usize>> = Vec::new();
-        while heap.walk_free(LEAST, 3, &mut |free| {
+        while heap.walk_free(LEAST, 3, &mut |free, _| {
             let goes_on = random(10) > 0;
             // What was refused, and what lies before it in its page, is met again.
             if goes_on && met.last().is_none_or(|last| last.end <= free.start) {
@@ -249,7 +260,7 @@ mod tests {
         let (mut heap, mut live) = used(&mut random);
         let mut passes = 0;
         for _ in 0..3000 {
-            let more = heap.walk_free(LEAST, 1 + random(8), &mut |free| {
+            let more = heap.walk_free(LEAST, 1 + random(8), &mut |free, _| {
                 let apart = |&(block, layout): &(NonNull<u8>, Layout)| {
                     let start = block.addr().get();
                     free.end <= start || start + layout.size() <= free.start

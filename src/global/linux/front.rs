@@ -6,7 +6,8 @@
 //! | small: up to FFCROSSOVER | the thread's quick list of the class; when it is empty, a batch from the heap's pages |
 //! | medium | the heap, under its lock |
 //! | from [`mapping_from`](super::Tuning::mapping_from) | a mapping of its own |
-//! | zeroed, from [`ZEROED_MAPPING`] | a mapping of its own, which is zeros already |
+//!
+//! Zeroed blocks are written, but for what is [known](super::zero) to be zeros of those that are not small.
 //!
 //! What a block is follows from its address when it is freed or resized, so that a fallback (a heap
 //! for a mapping that could not be made) needs no note.
@@ -21,9 +22,6 @@ use super::purge::LARGE;
 use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
 use super::{fork, mapping, quick, registry, thread};
-
-/// Zeroed blocks of this many bytes are mapped, since fresh OS pages are zeros.
-const ZEROED_MAPPING: usize = 1 << 20;
 
 /// A block of `size` bytes at a multiple of `align`; null if there is no memory.
 #[inline(always)]
@@ -40,10 +38,8 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
 /// As [`allocate`], zeros.
 #[inline]
 pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
-    if size >= ZEROED_MAPPING
-        && let Some(block) = zeroed_mapping(asked, size, align)
-    {
-        return block.as_ptr();
+    if size > SMALL_MAX {
+        return allocate_zeroed_slowly(asked, size, align);
     }
     let block = allocate(asked, size, align);
     if !block.is_null() && SPACE.contains(block) {
@@ -53,11 +49,30 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
     block
 }
 
+/// As [`allocate_zeroed`], of a block that is not small: what is known to be zeros is not written.
 #[cold]
 #[inline(never)]
-fn zeroed_mapping(asked: &Tuning, size: usize, align: usize) -> Option<NonNull<u8>> {
+fn allocate_zeroed_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     let _errno = KeepErrno::new();
-    mapping::allocate(size, align, registry::tuning(asked).huge_pages.advice())
+    let Ok(layout) = Layout::from_size_align(size, align.max(UNIT)) else {
+        return ptr::null_mut();
+    };
+    let tuning = registry::tuning(asked);
+    let Some(caller) = thread::enter(tuning) else {
+        return mapped(tuning, size, align);
+    };
+    if let Some(block) = large(caller, tuning, size, align) {
+        return block.as_ptr();
+    }
+    let known = from_any(caller, |heap| heap.with(|state| state.allocate_known(layout)).flatten());
+    match known {
+        Some((block, known)) => {
+            // SAFETY: the block has this many bytes, and is nobody else's.
+            unsafe { known.clear(block.as_ptr(), size) };
+            block.as_ptr()
+        }
+        None => mapped(tuning, size, align),
+    }
 }
 
 #[cold]
@@ -76,10 +91,7 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     if list > 0 {
         return small(caller, list).map_or(ptr::null_mut(), NonNull::as_ptr);
     }
-    if size >= tuning.mapping_from
-        && let Some(block) = mapping::allocate(size, align, tuning.huge_pages.advice())
-    {
-        let _ = caller.heap.with(|state| state.purge_large(size));
+    if let Some(block) = large(caller, tuning, size, align) {
         return block.as_ptr();
     }
     // A small size that comes here has too large an alignment for a page.
@@ -99,6 +111,21 @@ fn list_for(tuning: &Tuning, size: usize, align: usize) -> u16 {
         0..=SMALL_MAX => quick::offset_aligned(size, align, tuning.pages.page_size),
         _ => 0,
     }
+}
+
+/// A block that is a mapping for its size.
+fn large(
+    caller: thread::Caller,
+    tuning: &Tuning,
+    size: usize,
+    align: usize,
+) -> Option<NonNull<u8>> {
+    if size < tuning.mapping_from {
+        return None;
+    }
+    let block = mapping::allocate(size, align, tuning.huge_pages.advice())?;
+    let _ = caller.heap.with(|state| state.purge_large(size));
+    Some(block)
 }
 
 fn mapped(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
@@ -337,9 +364,9 @@ unsafe fn resize(
             done.then_some(address)
         }
         Some(list) => (list > 0 && list == new_list).then_some(address),
-        None if new_size >= tuning.mapping_from.min(ZEROED_MAPPING) / 2 => {
+        None if new_size >= tuning.mapping_from / 2 => {
             let _errno = KeepErrno::new();
-            let follow = registry::tuning().huge_pages.follows();
+            let follow = tuning.huge_pages.follows();
             // SAFETY: the caller's promise.
             unsafe { mapping::resize(block, align, new_size, follow) }
         }

@@ -24,6 +24,7 @@ use super::purge::{self, Purge};
 use super::registry;
 use super::space::{SPACE, Slot};
 use super::tuning::{Tuning, UNIT};
+use super::zero::{Known, Zeros};
 use crate::page_heap::PageHeap;
 use crate::source::Source;
 use crate::strategy::{Strategy, Usage};
@@ -46,6 +47,7 @@ const NOT_IN_USE: &[u8] = b"pagewise: a block was resized or measured that is fr
 pub(super) struct State {
     engine: PageHeap<Slot>,
     purge: Purge,
+    zeros: Zeros,
 }
 
 impl Heap {
@@ -65,6 +67,7 @@ impl Heap {
         // SAFETY: the slot is used by nobody else, and its memory behind `own` not yet accessible.
         let memory = unsafe { Slot::new(start.wrapping_add(own), len - own, tuning.huge_pages) };
         let mut state = State {
+            zeros: Zeros::new(memory.extent().start),
             engine: PageHeap::new(tuning.pages, memory, ()),
             purge: Purge::new(tuning.purge_delay),
         };
@@ -172,8 +175,9 @@ impl Heap {
 
     /// A step of a purge; whether there are more, and whether somebody waited for the lock.
     pub(super) fn step(&self) -> (bool, bool) {
-        let step =
-            self.with(|state| (state.purge.step(&mut state.engine), self.state.is_awaited()));
+        let step = self.with(|state| {
+            (state.purge.step(&mut state.engine, &mut state.zeros), self.state.is_awaited())
+        });
         step.unwrap_or_default()
     }
 
@@ -307,12 +311,20 @@ impl Heap {
     ) -> usize {
         let taken = self.work(|state| {
             let page_size = state.engine.config().page_size;
+            let State { engine, zeros, .. } = state;
             // Pages of small blocks are written densely.
-            state.engine.source().huge().allow(state.engine.page_bytes());
-            let taken = state.engine.take_batch(class, blocks, |page| {
+            engine.source().huge().allow(engine.page_bytes());
+            let taken = engine.take_batch(class, blocks, |page| {
                 SPACE.set_list_of_page(page, page_size, list);
+                zeros.used(page.addr()..page.addr() + page_size);
             });
-            state.engine.source().huge().allow(0);
+            engine.source().huge().allow(0);
+            if taken == blocks.len() {
+                zeros.extended_unknown(engine.source().extent().end);
+            } else {
+                // A page may have been made and given up.
+                zeros.forget(engine.source().extent().end);
+            }
             taken
         });
         taken.unwrap_or(0)
@@ -342,12 +354,39 @@ impl Heap {
 impl State {
     /// A block that is not small.
     pub(super) fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
-        let block = self.growing(layout.size(), |state| state.engine.allocate(layout)).ok()?.cast();
+        self.allocate_with(layout, |_, _| ()).map(|(block, ())| block)
+    }
+
+    /// A block that is not small, with what is known of its memory.
+    pub(super) fn allocate_known(&mut self, layout: Layout) -> Option<(NonNull<u8>, Known)> {
+        self.allocate_with(layout, |zeros, block| {
+            zeros.known(block.addr().get()..block.addr().get() + layout.size())
+        })
+    }
+
+    /// A block that is not small, and what `ask` says of it before it is in use.
+    #[inline(always)]
+    fn allocate_with<R>(
+        &mut self,
+        layout: Layout,
+        ask: impl FnOnce(&Zeros, NonNull<u8>) -> R,
+    ) -> Option<(NonNull<u8>, R)> {
+        let allocated = self.growing(layout.size(), |state| state.engine.allocate(layout));
+        let end = self.engine.source().extent().end;
+        let Ok(allocated) = allocated else {
+            self.zeros.forget(end);
+            return None;
+        };
+        let block = allocated.cast::<u8>();
+        self.zeros.extended(self.engine.first_block(), end);
+        let answer = ask(&self.zeros, block);
+        let start = block.addr().get();
+        self.zeros.used(start..start + allocated.len());
         SPACE.set_list(block.as_ptr(), 0);
         if layout.size() >= purge::LARGE {
             self.engine.source().huge().take_back(block.as_ptr(), layout.size());
         }
-        Some(block)
+        Some((block, answer))
     }
 
     /// Frees a block that is not small; returns its bytes, `None` if it is not in use.
@@ -395,6 +434,11 @@ impl State {
             state.engine.resize_in_place(block, layout, new_size).is_some()
         });
         self.engine.source().huge().allow(0);
+        self.zeros.extended(self.engine.first_block(), self.engine.source().extent().end);
+        let start = block.addr().get();
+        // SAFETY: the block is in use.
+        let new_len = unsafe { self.engine.block_size(block) };
+        self.zeros.used(start..start + len.max(new_len));
         Some(resized)
     }
 
@@ -415,7 +459,7 @@ impl State {
 
     /// Returns about so many bytes of large free blocks: as many were mapped beside the heap.
     pub(super) fn purge_large(&mut self, wanted: usize) {
-        self.purge.large(&self.engine, wanted);
+        self.purge.large(&self.engine, &mut self.zeros, wanted);
     }
 
     /// Runs `action`, which needs `size` bytes; as many go back as the heap has grown by for them.

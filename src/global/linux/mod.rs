@@ -8,6 +8,7 @@
 //! | `settings` | the tuning, as the environment overrides it |
 //! | `huge` | which memory is to be of huge pages |
 //! | `space` | the reservation of addresses, cut into slots |
+//! | `zero` | which free memory is zeros |
 //! | `purge` | what goes back to the system, and when |
 //! | `heap`, `deferred` | what stands behind a lock; blocks freed while that could not be waited for |
 //! | `quick` | the lists of free blocks that each thread has |
@@ -35,5 +36,6 @@ mod settings;
 mod space;
 mod sync;
 mod thread;
+mod zero;
 
 use super::{ClassStats, Pagewise, Stats, tuning};

@@ -20,9 +20,12 @@
 //! them and goes on with its own work; the next that comes by does the next. Whoever comes by looks
 //! after one other heap in its turn, too, for there may be nobody left who uses that.
 
+use core::ops::Range;
+
 use super::os;
 use super::space::{SPACE, Slot};
-use crate::page_heap::PageHeap;
+use super::zero::Zeros;
+use crate::page_heap::{FreeKind, PageHeap};
 use crate::strategy::Strategy;
 
 /// What a heap remembers of the memory that goes back. Invariant: `most` is no less than what the
@@ -134,16 +137,20 @@ impl Purge {
 
     /// A step of the purge under way; whether there are more.
     #[cold]
-    pub(super) fn step(&mut self, engine: &mut PageHeap<Slot>) -> bool {
+    pub(super) fn step(&mut self, engine: &mut PageHeap<Slot>, zeros: &mut Zeros) -> bool {
         let Some(mut swept) = self.swept else { return false };
         let page = os::page_size();
         let mut left = STEP_BYTES;
         let mut purged = 0;
-        let more = engine.walk_free(page, STEP_BLOCKS, &mut |free| {
+        let more = engine.walk_free(page, STEP_BLOCKS, &mut |free, kind| {
             let start = free.start.max(swept).next_multiple_of(page);
             let end = (free.end & !(page - 1)).min(start + left);
             if start < end {
-                purged += discard(start, end);
+                purged += discard(start, end, &mut |run| {
+                    if kind == FreeKind::Block {
+                        zeros.gained(run);
+                    }
+                });
                 left -= end - start;
                 swept = end;
             }
@@ -157,7 +164,7 @@ impl Purge {
     /// Returns about so many bytes of large free blocks: the heap has grown by as many, or as many
     /// were mapped beside it.
     #[cold]
-    pub(super) fn large(&mut self, engine: &PageHeap<Slot>, wanted: usize) {
+    pub(super) fn large(&mut self, engine: &PageHeap<Slot>, zeros: &mut Zeros, wanted: usize) {
         /// Bytes looked at, at most, for each byte wanted: many blocks may have gone back before.
         const LOOKED_AT: usize = 8;
         if self.delay == u32::MAX {
@@ -166,7 +173,8 @@ impl Purge {
         let (mut purged, mut left) = (0, wanted.saturating_mul(LOOKED_AT));
         engine.for_each_large_free(LARGE, &mut |free| {
             if purged < wanted && left > 0 {
-                purged += discard(free.start + TAGS, free.end().saturating_sub(TAGS));
+                let (start, end) = (free.start + TAGS, free.end().saturating_sub(TAGS));
+                purged += discard(start, end, &mut |run| zeros.gained(run));
                 left = left.saturating_sub(free.len);
             }
         });
@@ -177,8 +185,9 @@ impl Purge {
 /// Bytes at both ends of a large free block that may hold links and sizes.
 const TAGS: usize = 16;
 
-/// Gives the OS pages between two addresses back that take memory; returns their bytes.
-fn discard(start: usize, end: usize) -> usize {
+/// Gives the OS pages between two addresses back that take memory, and tells `gone` which; returns
+/// their bytes.
+fn discard(start: usize, end: usize, gone: &mut dyn FnMut(Range<usize>)) -> usize {
     let page = os::page_size();
     let (start, end) = (start.next_multiple_of(page), end & !(page - 1));
     if start >= end {
@@ -188,8 +197,10 @@ fn discard(start: usize, end: usize) -> usize {
     let address = SPACE.slot(0).with_addr(start);
     os::for_each_resident(address, end - start, &mut |run, len| {
         // SAFETY: the pages lie within free memory, in which the engine keeps nothing.
-        unsafe { os::discard(run, len) };
-        discarded += len;
+        if unsafe { os::discard(run, len) } {
+            gone(run.addr()..run.addr() + len);
+            discarded += len;
+        }
     });
     discarded
 }

@@ -1,6 +1,7 @@
 //! Memory in proportion to what a program uses.
 
 mod sparse;
+mod zeroed;
 
 /// A mebibyte.
 const MIB: usize = 1 << 20;

@@ -112,9 +112,10 @@ pub(in super::super) unsafe fn remap(
 ///
 /// # Safety
 /// As there.
-pub(in super::super) unsafe fn discard(start: *mut u8, len: usize) {
+pub(in super::super) unsafe fn discard(start: *mut u8, len: usize) -> bool {
     // SAFETY: nothing in the pages is used any more; they are accessible.
     unsafe { start.write_bytes(0, len) };
+    true
 }
 
 /// See `memory`.

@@ -65,13 +65,14 @@ pub(in super::super) unsafe fn remap(
     (moved != libc::MAP_FAILED).then_some(moved.cast())
 }
 
-/// Gives the memory of whole OS pages back; they read as zeros when touched again.
+/// Gives the memory of whole OS pages back; they read as zeros when touched again. Whether it could be
+/// done: not where they are locked.
 ///
 /// # Safety
 /// Nothing in the pages is used any more.
-pub(in super::super) unsafe fn discard(start: *mut u8, len: usize) {
+pub(in super::super) unsafe fn discard(start: *mut u8, len: usize) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { libc::madvise(start.cast(), len, libc::MADV_DONTNEED) };
+    unsafe { libc::madvise(start.cast(), len, libc::MADV_DONTNEED) == 0 }
 }
 
 /// Tells the kernel whether to use huge pages here.
