@@ -8,6 +8,7 @@
 mod child;
 
 mod fork;
+mod limits;
 mod locked_memory;
 mod memory;
 mod refused_calls;

@@ -54,24 +54,27 @@ impl Heap {
     /// Makes the heap of a slot; `None` if there is no memory for it. Done once for each slot.
     pub(super) fn open(slot: usize, tuning: &Tuning) -> Option<&'static Self> {
         let start = SPACE.slot(slot);
-        let len = SPACE.slot_len();
         let own = size_of::<Self>().next_multiple_of(os::page_size());
-        // SAFETY: the slot lies in the reservation.
-        if !SPACE.open_table(slot) || !unsafe { os::commit(start, own) } {
-            return None;
-        }
-        if let Some(wanted) = tuning.huge_pages.advice() {
-            // SAFETY: as above.
-            unsafe { os::advise_huge_pages(start, len, wanted) };
-        }
-        // SAFETY: the slot is used by nobody else, and its memory behind `own` not yet accessible.
-        let memory = unsafe { Slot::new(start.wrapping_add(own), len - own, tuning.huge_pages) };
+        // SAFETY: the slot is used by nobody else, and not accessible yet.
+        let memory = unsafe {
+            if !SPACE.commit(start, own, tuning.huge_pages.advice()) {
+                return None;
+            }
+            Slot::new(slot, own, tuning.huge_pages)
+        };
         let mut state = State {
             zeros: Zeros::new(memory.extent().start),
             engine: PageHeap::new(tuning.pages, memory, ()),
             purge: Purge::new(tuning.purge_delay),
         };
-        state.engine.open().ok()?;
+        if state.engine.open().is_err() {
+            // SAFETY: nothing of it is used.
+            unsafe {
+                state.engine.source().give_up();
+                SPACE.give_up(start, own);
+            }
+            return None;
+        }
         let heap = start.cast::<Self>();
         // SAFETY: the memory is accessible, large enough and aligned, and never given up.
         unsafe {

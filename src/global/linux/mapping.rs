@@ -12,6 +12,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::space::SPACE;
 use super::{huge, os};
 
 /// What stands before the contents.
@@ -55,6 +56,11 @@ pub(super) fn allocate(size: usize, align: usize, huge: Option<bool>) -> Option<
     let rounded = size.checked_add(offset)?.checked_next_multiple_of(page)?;
     let mapped = rounded.checked_add(spare)?;
     let memory = os::allocate(mapped)?;
+    if SPACE.meets(memory, mapped) {
+        // SAFETY: nobody uses what was mapped just now.
+        unsafe { os::release(memory, mapped) };
+        return None;
+    }
     let block = memory.wrapping_add(HEADER + memory.wrapping_add(HEADER).align_offset(align));
     let base = memory.with_addr((block.addr() - HEADER) & !(page - 1));
     let end = memory.with_addr((block.addr() + size).next_multiple_of(page));

@@ -1,4 +1,4 @@
-//! The address space of all heaps: one reservation, in equal slots, one slot for each heap.
+//! The address space of all heaps, in equal slots, one slot for each heap.
 //!
 //! ```text
 //! base                                                                  base + len
@@ -9,14 +9,19 @@
 //! quick list it belongs to: the heap notes it for every granule of 16 KiB that it takes small
 //! blocks from, and 0 where a larger block starts. No header is read, and no lock taken.
 //!
-//! The reservation is as large as the system allows, up to 4 TiB, and at most half of what
-//! RLIMIT_AS leaves. It takes no memory: a slot is made accessible as its heap grows.
+//! Nothing is reserved. The space is a *window*, up to 4 TiB of addresses that the system uses last, if
+//! ever, for mappings that ask for no address; what a heap needs is mapped there piece by piece. So a
+//! limit of the process's address space (RLIMIT_AS) counts what is used, whenever it is set. Where
+//! something else comes to lie in the window after all, the heap that meets it has reached its end.
+//!
+//! Where no window can be had, as with addresses of 32 bits, the space is a reservation: as large as
+//! the system allows, at most half of RLIMIT_AS.
 
 use core::alloc::Layout;
 use core::ops::Range;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicUsize};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicUsize};
 
 use super::huge::{HUGE, Huge};
 use super::os;
@@ -24,17 +29,23 @@ use super::tuning::{GRANULE, HugePages, LARGEST_SLOT, UNIT};
 use crate::source::{Region, Source};
 use crate::strategy::AllocError;
 
-/// What is asked for first, bytes.
+/// The most, bytes; a reservation of as much is asked for first.
 const LARGEST: usize = 1 << if usize::BITS == 64 { 42 } else { 30 };
 
-/// Below this it is not worth while, bytes.
+/// A reservation of less is not worth while, bytes.
 const LEAST: usize = 1 << 24;
 
 /// A slot has no less, if there are several.
 const LEAST_SLOT: usize = 1 << 26;
 
-/// What slots are aligned to: the largest page size.
-const ALIGN: usize = 1 << 20;
+/// What slots are aligned to: the largest page size, and a huge page.
+const ALIGN: usize = 2 << 20;
+
+/// Bytes of the table that become accessible at a time.
+const TABLE_STEP: usize = 64 << 10;
+
+/// Bytes of a slot whose entries they are.
+const COVERED: usize = TABLE_STEP / size_of::<AtomicU16>() * GRANULE;
 
 /// The address space. Invariants, once it is [open](Space::open): `base` is aligned to [`ALIGN`];
 /// the slots lie in the `units` from it, behind them a table entry for each granule. Nothing
@@ -48,6 +59,8 @@ pub(super) struct Space {
     units: AtomicUsize,
     table: AtomicPtr<AtomicU16>,
     slot_shift: AtomicU32,
+    /// Whether the space is a reservation.
+    reserved: AtomicBool,
 }
 
 /// The one there is.
@@ -56,31 +69,21 @@ pub(super) static SPACE: Space = Space {
     units: AtomicUsize::new(0),
     table: AtomicPtr::new(ptr::null_mut()),
     slot_shift: AtomicU32::new(0),
+    reserved: AtomicBool::new(false),
 };
 
 impl Space {
-    /// Reserves the address space for about `heaps` heaps or more; returns the number of slots, or
-    /// `None` if the system has none to give.
+    /// Finds address space for about `heaps` heaps or more; returns the number of slots, or `None` if
+    /// the system has none to give.
     pub(super) fn open(&self, heaps: usize) -> Option<usize> {
-        let mut len = LARGEST;
-        while len > os::address_space_limit() / 2 {
-            len /= 2;
-        }
-        let memory = loop {
-            if len < LEAST {
-                return None;
-            }
-            match os::reserve(len + table_len(len) + ALIGN) {
-                Some(memory) => break memory,
-                None => len /= 2,
-            }
-        };
-        let base = memory.wrapping_add(memory.align_offset(ALIGN));
-        let share = len / heaps.next_power_of_two();
-        let slot = share.clamp(LEAST_SLOT, LARGEST_SLOT).min(len);
+        let heaps = heaps.next_power_of_two();
+        let window = window().filter(|(_, len)| len / heaps >= COVERED);
+        let (base, len) = window.or_else(reservation)?;
+        let slot = (len / heaps).clamp(LEAST_SLOT, LARGEST_SLOT).min(len);
         self.base.store(base, Relaxed);
         self.table.store(base.wrapping_add(len).cast(), Relaxed);
         self.slot_shift.store(slot.trailing_zeros(), Relaxed);
+        self.reserved.store(window.is_none(), Relaxed);
         self.units.store(len / UNIT, Release);
         Some(len / slot)
     }
@@ -96,12 +99,42 @@ impl Space {
         1 << self.slot_shift.load(Relaxed)
     }
 
-    /// Makes a slot's table entries accessible, zeros. Whether it could be done.
-    pub(super) fn open_table(&self, slot: usize) -> bool {
+    /// Makes memory of a slot or of the table accessible, zeros; the kernel is told of huge pages there,
+    /// if anything. Whether it could be done.
+    ///
+    /// # Safety
+    /// The memory is whole OS pages of one slot, or of its entries, which nobody else uses, and it was
+    /// not accessible before: where the space is a reservation, it may have been.
+    pub(super) unsafe fn commit(&self, start: *mut u8, len: usize, huge: Option<bool>) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let done = if self.reserved.load(Relaxed) {
+                os::commit(start, len)
+            } else {
+                os::map_at(start, len)
+            };
+            if let Some(wanted) = huge.filter(|_| done) {
+                os::advise_huge_pages(start, len, wanted);
+            }
+            done
+        }
+    }
+
+    /// Where the entries of a slot start, and their bytes.
+    fn table_of(&self, slot: usize) -> (*mut u8, usize) {
         let len = table_len(self.slot_len());
-        let start = self.table.load(Relaxed).cast::<u8>().wrapping_add(slot * len);
-        // SAFETY: the table lies in the reservation.
-        unsafe { os::commit(start, len) }
+        (self.table.load(Relaxed).cast::<u8>().wrapping_add(slot * len), len)
+    }
+
+    /// Gives up memory that was made accessible, in vain.
+    ///
+    /// # Safety
+    /// It was [committed](Self::commit), and nobody uses it.
+    pub(super) unsafe fn give_up(&self, start: *mut u8, len: usize) {
+        if !self.reserved.load(Relaxed) {
+            // SAFETY: the caller's promise.
+            unsafe { os::release(start, len) };
+        }
     }
 
     /// Bytes from the base to an address in a slot.
@@ -123,6 +156,12 @@ impl Space {
     #[inline(always)]
     pub(super) fn contains(&self, block: *mut u8) -> bool {
         self.find(block).is_some()
+    }
+
+    /// Whether other memory lies in the slots: what is freed there would be taken for a heap's.
+    pub(super) fn meets(&self, start: *mut u8, len: usize) -> bool {
+        let slots = self.units.load(Acquire) * UNIT;
+        self.offset(start) < slots || self.offset(start.wrapping_add(len - 1)) < slots
     }
 
     /// The slot a block lies in, of which is known that it lies in one.
@@ -174,6 +213,41 @@ fn table_len(len: usize) -> usize {
     (len / GRANULE) * size_of::<AtomicU16>()
 }
 
+/// Addresses for slots and their table that nothing uses, and the bytes of the slots.
+///
+/// The system places mappings from the upper end of its addresses downwards, or from the program
+/// upwards, which lies above the window; so they lie below three eighths of all, and at random.
+fn window() -> Option<(*mut u8, usize)> {
+    /// Places that are tried.
+    const TRIES: usize = 8;
+    let all = os::addresses()?;
+    let len = (all / 16).min(LARGEST);
+    let places = all / 4 / ALIGN;
+    // The address of the thread's variables is random where addresses are, but for its lowest bits.
+    let mut random = os::thread_address() >> 12;
+    (0..TRIES).find_map(|_| {
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d_u64 as usize).wrapping_add(1);
+        let place = (random >> (usize::BITS / 2)) % places;
+        let base = ptr::with_exposed_provenance_mut(all / 8 + place * ALIGN);
+        os::is_free(base, len + table_len(len)).then_some((base, len))
+    })
+}
+
+/// As [`window`], reserved.
+fn reservation() -> Option<(*mut u8, usize)> {
+    let mut len = LARGEST;
+    while len > os::address_space_limit() / 2 {
+        len /= 2;
+    }
+    while len >= LEAST {
+        if let Some(memory) = os::reserve(len + table_len(len) + ALIGN) {
+            return Some((memory.wrapping_add(memory.align_offset(ALIGN)), len));
+        }
+        len /= 2;
+    }
+    None
+}
+
 /// A slot's memory behind its heap: a region that becomes accessible as it is used, from both ends.
 ///
 /// Its last part is for bookkeeping alone: blocks that fill the slot must not leave other blocks
@@ -183,7 +257,9 @@ fn table_len(len: usize) -> usize {
 /// pages: the kernel chooses when a page is first touched, and only if all of a huge page is
 /// accessible then.
 ///
-/// Invariant: what the region holds lies below `low` or from `high` on; all of that is accessible.
+/// Invariants: what the region holds lies below `low` or from `high` on; all of that is accessible, and
+/// so are the entries of the slot up to `covered`, which is no less than `low`. All three are at the
+/// bounds of OS pages, or `low` and `high` are the same.
 #[derive(Debug)]
 pub(super) struct Slot {
     region: Region,
@@ -191,7 +267,10 @@ pub(super) struct Slot {
     high: usize,
     /// Where the extent ends at most.
     most: usize,
+    covered: usize,
     huge: Huge,
+    /// What the kernel is told of all of the slot.
+    advice: Option<bool>,
 }
 
 /// The part of a slot that is for bookkeeping alone: pages of the smallest blocks need less.
@@ -201,18 +280,27 @@ const BOOKKEEPING: usize = 64;
 const STEP: usize = 256 << 10;
 
 impl Slot {
-    /// The memory from `start` on.
+    /// The memory of a slot behind its first `own` bytes, whole OS pages.
     ///
     /// # Safety
-    /// The memory is part of the reservation, not accessible yet, and nobody else's.
-    pub(super) unsafe fn new(start: *mut u8, len: usize, huge_pages: HugePages) -> Self {
+    /// The memory is not accessible yet, and nobody else's.
+    pub(super) unsafe fn new(slot: usize, own: usize, huge_pages: HugePages) -> Self {
+        let start = SPACE.slot(slot).wrapping_add(own);
+        let len = SPACE.slot_len() - own;
         // SAFETY: the caller's promise; the memory becomes accessible before it is handed out, and
         // is fresh from the system.
         let region = unsafe { Region::zeroed(start, len) };
         let end = start.addr() + len;
-        let most = end - len / BOOKKEEPING;
-        let huge = Huge::new(huge_pages, start.addr()..most);
-        Self { region, low: start.addr(), high: end, most, huge }
+        let most = (end - len / BOOKKEEPING) & !(os::page_size() - 1);
+        Self {
+            region,
+            low: start.addr(),
+            high: end,
+            most,
+            covered: SPACE.slot(slot).addr(),
+            huge: Huge::new(huge_pages, start.addr()..most),
+            advice: huge_pages.advice(),
+        }
     }
 
     /// What is known of the extent's huge pages.
@@ -220,32 +308,73 @@ impl Slot {
         &self.huge
     }
 
+    /// Gives up all that was made accessible.
+    ///
+    /// # Safety
+    /// Nobody uses it, or will.
+    pub(super) unsafe fn give_up(&self) {
+        let at = |address| SPACE.slot(0).with_addr(address);
+        let addresses = self.region.addresses();
+        let slot = SPACE.slot_of(at(addresses.start));
+        let (table, len) = SPACE.table_of(slot);
+        let covered = table_len(self.covered - SPACE.slot(slot).addr()).min(len);
+        // SAFETY: by the invariant all this is accessible; the caller's promise.
+        unsafe {
+            SPACE.give_up(at(addresses.start), self.low - addresses.start);
+            SPACE.give_up(at(self.high), addresses.end - self.high);
+            SPACE.give_up(table, covered);
+        }
+    }
+
     /// Makes the extent accessible as far as `end`.
     fn reach(&mut self, end: usize) -> Result<(), AllocError> {
         if end > self.most {
             return Err(AllocError::Exhausted);
         }
-        if end > self.low {
-            let step = STEP.max(self.region.extent().len() / 8);
+        if end > self.low && self.low < self.high {
+            let page = os::page_size();
+            let end = end.next_multiple_of(page);
+            let step = STEP.max(self.region.extent().len() / 8).next_multiple_of(page);
             let mut to = (self.low + step).min(self.most).max(end);
             if self.huge.concerns(to) {
                 to = to.next_multiple_of(HUGE).min(self.most);
             }
-            if self.commit(self.low..to).is_err() {
-                to = end;
-                self.commit(self.low..to)?;
+            self.cover(end)?;
+            let commit = |slot: &mut Self, to: usize| {
+                let to = to.min(slot.high);
+                slot.commit(slot.low..to)?;
+                slot.low = to;
+                Ok(())
+            };
+            if self.cover(to).is_err() || commit(self, to).is_err() {
+                commit(self, end)?;
             }
-            self.low = to;
         }
-        self.huge.reach(SPACE.base.load(Relaxed).with_addr(end));
+        self.huge.reach(SPACE.slot(0).with_addr(end));
+        Ok(())
+    }
+
+    /// Makes the entries accessible for the slot up to `end`.
+    fn cover(&mut self, end: usize) -> Result<(), AllocError> {
+        while self.covered < end {
+            let slot = SPACE.slot_of(SPACE.slot(0).with_addr(self.covered));
+            let (table, len) = SPACE.table_of(slot);
+            let from = table_len(self.covered - SPACE.slot(slot).addr());
+            // SAFETY: these are entries of this slot, behind those that are accessible.
+            if !unsafe { SPACE.commit(table.wrapping_add(from), TABLE_STEP.min(len - from), None) }
+            {
+                return Err(AllocError::Exhausted);
+            }
+            self.covered += COVERED;
+        }
         Ok(())
     }
 
     /// Makes the addresses accessible.
     fn commit(&self, range: Range<usize>) -> Result<(), AllocError> {
-        let start = SPACE.base.load(Relaxed).with_addr(range.start);
-        // SAFETY: the region lies in the reservation.
-        let done = unsafe { os::commit(start, range.len()) };
+        let start = SPACE.slot(0).with_addr(range.start);
+        // SAFETY: by the invariant these are pages of the slot that are not accessible.
+        let done = range.is_empty() || unsafe { SPACE.commit(start, range.len(), self.advice) };
         if done { Ok(()) } else { Err(AllocError::Exhausted) }
     }
 }
@@ -271,9 +400,18 @@ unsafe impl Source for Slot {
         let top = self.region.dedicated().start;
         let wanted = top.saturating_sub(layout.size() + layout.align());
         if wanted < self.high {
-            let to = self.high.saturating_sub(STEP).min(wanted).max(self.region.extent().end);
-            self.commit(to..self.high)?;
-            self.high = to;
+            let page = os::page_size();
+            let extent = self.region.extent().end.max(self.low);
+            let most = self.high.saturating_sub(STEP).min(wanted) & !(page - 1);
+            // Where memory ends, no more than is wanted.
+            let least = (wanted & !(page - 1)).max(extent).min(self.high);
+            let to = most.max(extent).min(self.high);
+            if self.commit(to..self.high).is_ok() {
+                self.high = to;
+            } else {
+                self.commit(least..self.high)?;
+                self.high = least;
+            }
         }
         self.region.dedicate(layout)
     }

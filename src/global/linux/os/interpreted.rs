@@ -62,6 +62,24 @@ pub(in super::super) unsafe fn commit(start: *mut u8, len: usize) -> bool {
     is_mapped(start) && is_mapped(start.wrapping_add(len - 1))
 }
 
+/// See `memory`. Miri chooses addresses itself.
+///
+/// # Safety
+/// As there.
+pub(in super::super) unsafe fn map_at(_: *mut u8, _: usize) -> bool {
+    false
+}
+
+/// See `memory`.
+pub(in super::super) fn is_free(_: *mut u8, _: usize) -> bool {
+    false
+}
+
+/// See `memory`. None for a window.
+pub(in super::super) fn addresses() -> Option<usize> {
+    None
+}
+
 /// See `memory`.
 ///
 /// # Safety

@@ -38,6 +38,53 @@ pub(in super::super) unsafe fn commit(start: *mut u8, len: usize) -> bool {
     unsafe { libc::mprotect(start.wrapping_sub(gap).cast(), len, protection) == 0 }
 }
 
+/// Maps whole OS pages of fresh memory, zeros, at this address and no other. Whether it could be done:
+/// not where there is memory already.
+///
+/// # Safety
+/// Whoever uses the pages knows of this.
+pub(in super::super) unsafe fn map_at(start: *mut u8, len: usize) -> bool {
+    map_exactly(start, len, libc::PROT_READ | libc::PROT_WRITE).is_ok()
+}
+
+/// Whether nothing is mapped at these addresses, as far as the system says: where a limit is in the
+/// way, it does not.
+pub(in super::super) fn is_free(start: *mut u8, len: usize) -> bool {
+    match map_exactly(start, len, libc::PROT_NONE) {
+        // SAFETY: these pages were mapped just now.
+        Ok(()) => unsafe { release(start, len) },
+        Err(error) => error == libc::ENOMEM,
+    }
+}
+
+/// Maps pages at this address; what the system answers if it does not.
+fn map_exactly(start: *mut u8, len: usize, protection: c_int) -> Result<(), c_int> {
+    let flags =
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: the call takes no memory that is in use.
+    let mapped = unsafe { libc::mmap(start.cast(), len, protection, flags, -1, 0) };
+    if mapped == libc::MAP_FAILED {
+        // SAFETY: the location is the calling thread's own and always valid.
+        return Err(unsafe { *libc::__errno_location() });
+    }
+    if mapped != start.cast() {
+        // A kernel before Linux 4.17 takes the address for a wish.
+        // SAFETY: these pages were mapped just now.
+        unsafe { release(mapped.cast(), len) };
+        return Err(libc::EEXIST);
+    }
+    Ok(())
+}
+
+/// Bytes of all addresses that a process may use, as far as those of its own memory show: a power of
+/// two. `None` where there are too few of them for a window.
+pub(in super::super) fn addresses() -> Option<usize> {
+    let here = 0_u8;
+    // A stack lies at the upper end.
+    let all = 1_usize.checked_shl(usize::BITS - (&raw const here).addr().leading_zeros())?;
+    (usize::BITS == 64 && all >> 19 >> 19 > 0).then_some(all)
+}
+
 /// Unmaps whole OS pages. Whether it could be done: a mapping may not be cut in two where the system
 /// allows for no more mappings. If not, the pages' memory goes back and only their addresses stay.
 ///

@@ -1,0 +1,84 @@
+//! Limits of the process's address space, set before the allocator is there or by the program itself.
+
+use std::io::Error;
+use std::os::unix::process::CommandExt;
+use std::ptr;
+use std::thread;
+
+use crate::ALLOCATOR;
+use crate::child::{passes_when, run};
+
+/// Limits the calling process's address space.
+fn limit(bytes: u64) -> Result<(), Error> {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the limit is valid for reads.
+    match unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) } {
+        0 => Ok(()),
+        _ => Err(Error::last_os_error()),
+    }
+}
+
+#[test]
+fn a_program_that_limits_itself_goes_on() {
+    passes_when("limits::own", |command| {
+        // The C library's own heap would take 64 MiB of addresses for each thread.
+        command.env("MALLOC_ARENA_MAX", "1");
+    });
+}
+
+/// What is left under the limit is for threads and their stacks, too.
+#[test]
+#[ignore = "in a process of its own, which it limits"]
+fn own() {
+    drop(vec![1u8; 100_000]);
+    limit(256 << 20).expect("a limit can be lowered");
+    let threads: Vec<_> = (0..8_u8)
+        .map(|mark| thread::spawn(move || vec![mark; 5_000_000].iter().all(|&byte| byte == mark)))
+        .collect();
+    assert!(threads.into_iter().all(|thread| thread.join().expect("it ends")));
+    let blocks: Vec<Vec<u8>> = (0..1_000_000).map(|_| vec![7; 100]).collect();
+    assert!(blocks.iter().all(|block| block[99] == 7));
+}
+
+/// Of each limit, KiB, what glibc's `malloc` has room for in blocks of 100 bytes, in the program that
+/// found so; nine tenths are demanded.
+#[test]
+fn small_blocks_use_what_a_limit_leaves() {
+    for (kib, least_mib) in [(100_000, 72), (300_000, 246), (1_000_000, 853)] {
+        let ended = run("limits::small_blocks", |command| {
+            // The C library's own heap would take 64 MiB of addresses for each thread.
+            command.env("MALLOC_ARENA_MAX", "1");
+            // SAFETY: setting a limit is all that is done between `fork` and `exec`.
+            unsafe { command.pre_exec(move || limit(kib << 10)) };
+        });
+        let got = ended.out.lines().find_map(|line| line.split_once("MiB: ")?.1.parse().ok());
+        let got: usize = got.unwrap_or_else(|| panic!("{} KiB: {}{}", kib, ended.out, ended.err));
+        assert!(got >= least_mib, "{kib} KiB: {got} MiB of small blocks, less than {least_mib}");
+    }
+}
+
+#[test]
+#[ignore = "in a process of its own, under a limit"]
+fn small_blocks() {
+    const SIZE: usize = 100;
+    let (mut count, mut last) = (0, ptr::null_mut());
+    loop {
+        let block = ALLOCATOR.allocate(SIZE).cast::<*mut u8>();
+        if block.is_null() {
+            break;
+        }
+        // SAFETY: the block has room for a link to the one before, so that all can be freed.
+        unsafe { block.write(last) };
+        last = block.cast();
+        count += 1;
+    }
+    while !last.is_null() {
+        let block = last;
+        // SAFETY: the block holds the link, and is freed once.
+        unsafe {
+            last = block.cast::<*mut u8>().read();
+            ALLOCATOR.free(block);
+        }
+    }
+    println!("MiB: {}", (count * SIZE) >> 20);
+}
