@@ -25,6 +25,8 @@ const SPARE: u32 = 4;
 pub(super) struct Pages<S, M> {
     pub(super) supplies: Supplies,
     pub(super) classes: Classes,
+    /// The classes while there is no supply for each of them yet: nobody may ask for one meanwhile.
+    made: Classes,
     pub(super) map: Map,
     pub(super) tally: Tally,
     page_size: usize,
@@ -52,6 +54,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
         Self {
             supplies: Supplies::new(),
             classes: Classes::new(),
+            made: Classes::new(),
             map: Map::new(page_size),
             tally: Tally::new(),
             page_size,
@@ -85,11 +88,12 @@ impl<S: Source, M: Meter> Pages<S, M> {
         // Classes fit what a page has for blocks, not all of it.
         let config = Config { page_size: usable(config.page_size), ..*config };
         let least = config.page_size / MOST_BLOCKS as usize + 1;
-        let opened = (self.classes.open(&config, least, &mut self.source))
-            .and_then(|()| self.supplies.open(&self.classes, &mut self.source));
+        let opened = (self.made.open(&config, least, &mut self.source))
+            .and_then(|()| self.supplies.open(&self.made, &mut self.source));
         // What was dedicated on the way is kept for the next attempt.
         self.tally.held(self.source.held());
         opened?;
+        self.classes = self.made;
         self.largest = self.supplies.all().last().map_or(0, |supply| supply.size as usize);
         self.opened = true;
         Ok(())

@@ -73,7 +73,7 @@ impl Class {
 
 /// The classes, in dedicated memory. Invariant: once opened, `map` has an entry for every multiple
 /// of the unit up to FFCROSSOVER that a class can serve, the least such class.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Classes {
     classes: NonNull<Class>,
     count: usize,
