@@ -2,7 +2,7 @@
 
 use super::Record;
 
-/// Words of a record: `words[..len]`.
+/// Words of a record that one word cannot tell: `words[..len]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Words {
     pub(super) words: [u64; 3],
@@ -58,10 +58,47 @@ impl Form {
         Self { aligns: if pointer_width == 64 { [4, 3, 0, 2] } else { [3, 4, 0, 2] } }
     }
 
-    /// The words of a record made by `thread`.
-    #[cfg(any(test, target_os = "linux"))]
+    /// A record made by `thread` as one word; 0 if that is not enough.
+    #[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]
     #[inline]
-    pub(super) fn encode(self, thread: u32, record: Record) -> Words {
+    pub(super) fn short(self, thread: u32, record: Record) -> u64 {
+        let thread = u64::from(thread);
+        let (kind, address, rest, fits) = match record {
+            Record::Freeing { address } => (FREEING, address, 0, thread >> 17 == 0),
+            Record::Reallocated { address } => (REALLOCATED, address, 0, thread >> 17 == 0),
+            Record::Allocated { address, size, align_log2 } => {
+                let (rest, fits) = self.request(thread, size, align_log2);
+                (ALLOCATED, address, rest, fits)
+            }
+            Record::Reallocating { address, size, align_log2 } => {
+                let (rest, fits) = self.request(thread, size, align_log2);
+                (REALLOCATING, address, rest, fits)
+            }
+        };
+        // Rotated, the low bits, which must be 0, stand above the high ones, which must be, too.
+        let place = address.rotate_right(self.aligns[0].into());
+        if fits && place >> (64 - ADDRESS) == 0 {
+            kind | thread << ROLE | rest | place << ADDRESS
+        } else {
+            0
+        }
+    }
+
+    /// Alignment and size in a record of one word, and whether they and the thread fit.
+    #[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]
+    #[inline]
+    fn request(self, thread: u64, size: u64, align_log2: u8) -> (u64, bool) {
+        let align = match align_log2 {
+            usual if usual == self.aligns[0] => 0,
+            other => self.aligns.iter().position(|&one| one == other).unwrap_or(self.aligns.len()),
+        };
+        ((align as u64) << 8 | size << 10, (thread >> 5) + (size >> 10) + (align as u64 >> 2) == 0)
+    }
+
+    /// Any record made by `thread`, in two or three words.
+    #[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]
+    #[cold]
+    pub(super) fn long(self, thread: u32, record: Record) -> Words {
         let thread = u64::from(thread);
         let (kind, align_log2, address, size) = match record {
             Record::Allocated { address, size, align_log2 } => {
@@ -73,27 +110,6 @@ impl Form {
             }
             Record::Reallocated { address } => (REALLOCATED, 0, address, 0),
         };
-        let place = address >> self.aligns[0];
-        if address == place << self.aligns[0] && place >> (64 - ADDRESS) == 0 {
-            let word = kind | thread << ROLE | place << ADDRESS;
-            if matches!(kind, FREEING | REALLOCATED) {
-                if thread >> 17 == 0 {
-                    return Words { words: [word, 0, 0], len: 1 };
-                }
-            } else if thread >> 5 == 0
-                && size >> 10 == 0
-                && let Some(align) = self.aligns.iter().position(|&one| one == align_log2)
-            {
-                let word = word | (align as u64) << 8 | size << 10;
-                return Words { words: [word, 0, 0], len: 1 };
-            }
-        }
-        Self::encode_long(thread, kind, align_log2, address, size)
-    }
-
-    #[cfg(any(test, target_os = "linux"))]
-    #[cold]
-    fn encode_long(thread: u64, kind: u64, align_log2: u8, address: u64, size: u64) -> Words {
         let first = (kind - 1) << 3 | u64::from(align_log2 & 31) << 5 | thread << 10;
         let further = |value: u64| FURTHER | value << ROLE;
         if thread >> 22 == 0 && size >> 32 == 0 && address >> REST == 0 {
@@ -153,6 +169,14 @@ impl Form {
 mod tests {
     use super::*;
 
+    /// The words that a recorder writes.
+    fn encode(form: Form, thread: u32, record: Record) -> Words {
+        match form.short(thread, record) {
+            0 => form.long(thread, record),
+            word => Words { words: [word, 0, 0], len: 1 },
+        }
+    }
+
     #[test]
     fn records_of_every_length_are_read_back() {
         let addresses =
@@ -172,7 +196,7 @@ mod tests {
                         Record::Reallocating { address, size, align_log2 },
                         Record::Reallocated { address },
                     ] {
-                        let Words { words, len } = form.encode(thread, record);
+                        let Words { words, len } = encode(form, thread, record);
                         let words = &words[..len];
                         assert_eq!(role(words[0]), Role::First(len));
                         assert!(words[1..].iter().all(|&word| role(word) == Role::Further));
@@ -195,7 +219,7 @@ mod tests {
                 Record::Freeing { address },
                 Record::Reallocated { address },
             ] {
-                assert_eq!(Form::new(64).encode(31, record).len, 1);
+                assert_eq!(encode(Form::new(64), 31, record).len, 1);
             }
         }
     }

@@ -47,7 +47,10 @@ const FORM: Form = Form::new(usize::BITS);
 #[inline]
 pub fn record(thread: u32, record: Record) {
     if let Some((session, log)) = current() {
-        log.append(session, FORM.encode(thread, record));
+        match FORM.short(thread, record) {
+            0 => log.append_long(session, FORM.long(thread, record)),
+            word => log.append(session, word),
+        }
     }
 }
 
@@ -108,9 +111,21 @@ fn current() -> Option<(&'static Session, &'static Log)> {
 }
 
 impl Log {
-    /// Appends a record, unless the log has stopped or cannot grow.
+    /// Appends a record of one word, unless the log has stopped or cannot grow.
     #[inline]
-    fn append(&self, session: &Session, record: Words) {
+    fn append(&self, session: &Session, word: u64) {
+        let index = self.cursor.fetch_add(1, Relaxed);
+        if index >= session.most_words() {
+            return self.end(Stopped::Limit);
+        }
+        if let Some(place) = self.place(session, index) {
+            place.store(word, Release);
+        }
+    }
+
+    /// Appends a longer record, unless the log has stopped or cannot grow.
+    #[cold]
+    fn append_long(&self, session: &Session, record: Words) {
         let len = record.len as u64;
         let first = self.cursor.fetch_add(len, Relaxed);
         if first + len > session.most_words() {
@@ -136,7 +151,7 @@ impl Log {
             words = self.grow(session, chunk, first, len)?.as_ptr();
         }
         // SAFETY: a published chunk is `len` words long, valid and never unmapped; that the file
-        // has room up to the limit was seen to when it was mapped, and `append` keeps the limit.
+        // has room up to the limit was seen to when it was mapped, and whoever claims keeps it.
         Some(unsafe { &*words.add((index - first) as usize) })
     }
 
