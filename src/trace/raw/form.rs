@@ -3,6 +3,7 @@
 use super::Record;
 
 /// Words of a record that one word cannot tell: `words[..len]`.
+#[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Words {
     pub(super) words: [u64; 3],
