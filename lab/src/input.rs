@@ -41,6 +41,8 @@ pub(crate) struct Limits {
 const MOST_EVENTS: u64 = 1 << 30;
 /// Most memory that a trace may take by default, bytes.
 const MOST_MEMORY: u64 = 4 << 30;
+/// Mebibytes that a request counts for at most: nobody serves more, and then the replay ends.
+const MOST_SERVED: u64 = 1 << 20;
 /// Bytes that each live block takes at most, in any command: the reader's books and the command's,
 /// while their tables are copied to larger ones.
 const PER_BLOCK: u64 = 160;
@@ -197,7 +199,7 @@ impl Events {
             Event::Allocate { size, .. } | Event::Reallocate { size, .. } => size,
             _ => 0,
         };
-        self.work += 1 + (size >> 20);
+        self.work += 1 + (size >> 20).min(MOST_SERVED);
         self.count += 1;
         if self.count.is_multiple_of(STRIDE) {
             self.shown.at(self.reader.bytes_read(), &self.path);

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
+use pagewise::trace::WriteError;
 use serde::Serialize;
 
 use crate::error::Usage;
@@ -187,7 +188,10 @@ fn fill<T>(
 fn ran_out(error: &anyhow::Error) -> bool {
     const NO_ROOM: [ErrorKind; 3] =
         [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
-    let mut errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    let mut errors = error.chain().filter_map(|cause| match cause.downcast_ref::<WriteError>() {
+        Some(WriteError::Io(error)) => Some(error),
+        _ => cause.downcast_ref::<io::Error>(),
+    });
     errors.any(|error| NO_ROOM.contains(&error.kind()))
 }
 

@@ -395,7 +395,7 @@ fn a_trace_on_standard_output_is_not_mixed_with_what_the_command_prints() {
         place.record(&["-o", "-", "--all"]).arg("ls"),
         "pagewise: --all writes several files",
     );
-    let output = place.record(&["-o", "/dev/full"]).arg("true").output().unwrap();
+    let output = place.record(&["-o", "/dev/full"]).arg("ls").output().unwrap();
     let text = stderr(&output);
     assert!(text.starts_with("pagewise: /dev/full cannot be written: No space left"), "{text}");
     assert!(text.contains("the recording is kept") && text.lines().count() == 1, "{text}");
