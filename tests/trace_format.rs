@@ -119,11 +119,20 @@ proptest! {
     }
 }
 
-/// A file of one frame with that content, whose header claims `claimed` events.
+/// A file of one frame with that content, whose header claims `claimed` events, one thread, and as
+/// many live blocks of 0 bytes as the events could make.
 fn forge(content: &[u8], claimed: u64) -> Vec<u8> {
+    forge_claiming(content, [claimed, claimed, claimed.min(1 << 28), 0], 1)
+}
+
+/// A file of one frame with that content, whose header claims these events, recorded events, live
+/// blocks and live bytes, and threads.
+fn forge_claiming(content: &[u8], figures: [u64; 4], threads: u32) -> Vec<u8> {
     let mut file = write(&[]);
-    file[16..24].copy_from_slice(&claimed.to_le_bytes());
-    file[24..32].copy_from_slice(&claimed.to_le_bytes());
+    for (place, figure) in (16..).step_by(8).zip(figures) {
+        file[place..place + 8].copy_from_slice(&figure.to_le_bytes());
+    }
+    file[48..52].copy_from_slice(&threads.to_le_bytes());
     let body = file.len() - 4;
     let checksum = crc32fast::hash(&file[..body]);
     file[body..].copy_from_slice(&checksum.to_le_bytes());
@@ -193,9 +202,48 @@ fn figures_that_do_not_add_up_are_an_error() {
     assert!(matches!(error.reason(), Reason::Trailing), "{error}");
     let error = read(&forge(&[2], 2)).unwrap_err();
     assert!(matches!(error.reason(), Reason::Truncated), "{error}");
-    // As many events, but other peaks.
-    let error = read(&forge(&[2], 1)).unwrap_err();
+    // As many events, but fewer live blocks.
+    let error = read(&forge(&[2, 1, 2], 3)).unwrap_err();
     assert!(matches!(error.reason(), Reason::Claim { .. }), "{error}");
+}
+
+#[test]
+fn no_event_passes_that_exceeds_a_claim() {
+    // Sizes of 0 and 5 bytes, and the second thread.
+    let cases: [(&[u8], _, u32, u64); 3] = [
+        (&[2, 2, 2, 2], [4, 4, 2, 0], 1, 2),
+        (&[2, 5 << 2 | 2, 2], [3, 3, 3, 4], 1, 1),
+        (&[2, 2 << 2, 1, 2], [3, 3, 2, 0], 1, 1),
+    ];
+    for (content, figures, threads, good) in cases {
+        let mut reader =
+            Reader::new(Cursor::new(forge_claiming(content, figures, threads))).unwrap();
+        let passed = reader.by_ref().take_while(Result::is_ok).count() as u64;
+        assert_eq!(passed, good, "{figures:?}");
+        let error = read(&forge_claiming(content, figures, threads)).unwrap_err();
+        assert!(matches!(error.reason(), Reason::Claim { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_header_that_cannot_be_true_is_refused() {
+    let huge = 1 << 40;
+    for (figures, threads) in [
+        ([9, 9, 10, 0], 1),
+        ([huge, huge, (1 << 28) + 1, 0], 1),
+        ([9, 9, 9, u64::MAX], 1),
+        ([9, 9, 0, 1], 1),
+        ([9, 9, 9, 9], 10),
+        ([9, 8, 9, 9], 1),
+    ] {
+        let error = read(&forge_claiming(&[2], figures, threads)).unwrap_err();
+        assert!(matches!(error.reason(), Reason::Header(_)), "{error}");
+    }
+    // Its bytes cannot expand to as many events.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), forge_claiming(&[2], [huge, huge, 1, 0], 1)).unwrap();
+    let error = pagewise::trace::open(file.path()).err().unwrap();
+    assert!(error.to_string().contains("more events than the file can hold"), "{error}");
 }
 
 #[test]

@@ -204,6 +204,11 @@ fn nothing_is_recorded_unless_armed() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
+/// Whether a cut before byte `cut` of a log is within a record: a further word follows.
+fn torn(log: &[u8], cut: usize) -> bool {
+    cut.is_multiple_of(8) && log[cut] & 7 == 7
+}
+
 #[test]
 fn a_damaged_log_is_refused_or_read_but_never_panics() {
     let directory = tempfile::tempdir().unwrap();
@@ -225,6 +230,26 @@ fn a_damaged_log_is_refused_or_read_but_never_panics() {
         Some(())
     };
     assert!(convert(&log).is_some());
+    // Cut anywhere among its records, or with a record that was claimed and never written, what is
+    // left can be read, and is the same.
+    let read = |bytes: &[u8]| {
+        let mut reader = raw::LogReader::new(bytes).unwrap();
+        let records: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
+        (records, reader.holes())
+    };
+    let (all, none) = read(&log);
+    assert_eq!(none, 0);
+    for cut in 65_536..65_536 + 100 {
+        let (records, holes) = read(&log[..cut]);
+        assert!(all.starts_with(&records));
+        assert!(holes <= 1);
+        assert_eq!(holes > 0, log[cut & !7..cut].iter().any(|&byte| byte != 0) || torn(&log, cut));
+    }
+    let mut missing = log.clone();
+    missing[65_536 + 8..65_536 + 24].fill(0);
+    let (records, holes) = read(&missing);
+    assert_eq!((records[0], holes), (all[0], 1));
+    assert!((1..=2).contains(&(all.len() - records.len())), "{} of {}", records.len(), all.len());
     for cut in [0, 7, 8, 65_535, 65_536, 65_537, 65_536 + 23, 65_536 + 24] {
         let _ = convert(&log[..cut]);
     }

@@ -8,7 +8,7 @@
 use std::io::Cursor;
 
 use libfuzzer_sys::fuzz_target;
-use pagewise::trace::{Event, Reader, Writer};
+use pagewise::trace::{Event, Ledger, Reader, Writer};
 
 fuzz_target!(|data: &[u8]| {
     let mut file = data.to_vec();
@@ -16,10 +16,16 @@ fuzz_target!(|data: &[u8]| {
     let Ok(reader) = Reader::new(&file[..]) else { return };
     let header = reader.header().clone();
     let mut events = Vec::new();
+    // No event may pass that exceeds what the header claims: whoever reads relies on it.
+    let mut ledger = Ledger::new();
     // A frame of a thousand bytes can hold a million events; so many are the fuzzer's loss only.
     for event in reader.take(1 << 16) {
         let Ok(event) = event else { return };
         events.push(event);
+        ledger.enter(event).unwrap();
+        let counts = ledger.counts();
+        assert!(counts.events <= header.events && counts.threads <= header.threads);
+        assert!(counts.peak_blocks <= header.peak_blocks && counts.peak_bytes <= header.peak_bytes);
     }
     let mut again = Cursor::new(Vec::new());
     let mut writer = Writer::new(&mut again, header.origin.clone()).unwrap();

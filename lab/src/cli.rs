@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    compare, generate, import, info, record, replay, report, simulate, strategies, tables, tune,
+    compare, generate, import, info, input, record, replay, report, simulate, strategies, tables,
+    tune,
 };
 
 /// Record a program's allocations, replay them under every strategy, and compare.
@@ -16,6 +17,8 @@ pub(crate) struct Cli {
     pub(crate) command: Option<Command>,
     #[command(flatten)]
     pub(crate) compare: compare::Options,
+    #[command(flatten)]
+    pub(crate) limits: input::Limits,
 }
 
 #[derive(Debug, Subcommand)]

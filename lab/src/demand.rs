@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use pagewise::sizemap::Demand;
-use pagewise::trace::{self, Event};
+use pagewise::trace::Event;
+
+use crate::input;
 
 /// Blocks of one size: how many are live, and at most were.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,8 +22,12 @@ struct OfSize {
 /// If the trace cannot be read.
 pub(crate) fn of_trace(path: &Path) -> anyhow::Result<Vec<Demand>> {
     let mut tally = Tally::default();
-    for event in trace::open(path)? {
-        tally.enter(event?);
+    let events = input::open(path)?.with_progress();
+    let blocks = events.header().peak_blocks;
+    for event in events {
+        if tally.enter(event?) {
+            input::within_memory_of(path, blocks, tally.sizes.len() as u64)?;
+        }
     }
     Ok(tally.demand())
 }
@@ -35,8 +41,10 @@ struct Tally {
 }
 
 impl Tally {
-    /// Enters an event of a trace, as a reader gives them: it makes sense where it stands.
-    fn enter(&mut self, event: Event) {
+    /// Enters an event of a trace, as a reader gives them: it makes sense where it stands. Whether
+    /// its size is a new one.
+    fn enter(&mut self, event: Event) -> bool {
+        let before = self.sizes.len();
         match event {
             Event::Allocate { slot, size, .. } => self.add(slot, size),
             Event::Reallocate { slot, size } => {
@@ -46,6 +54,7 @@ impl Tally {
             Event::Free { slot } => self.remove(slot),
             Event::Thread { .. } | Event::Tick { .. } => {}
         }
+        self.sizes.len() > before
     }
 
     fn add(&mut self, slot: u32, size: u64) {

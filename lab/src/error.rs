@@ -6,6 +6,9 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use pagewise::trace::{ReadError, Reason};
 
+use crate::output;
+use crate::printable::printable;
+
 /// Exit status when the command line is at fault; clap's own.
 const USAGE: u8 = 2;
 
@@ -31,7 +34,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         }
         _ => "",
     };
-    eprintln!("pagewise: {text}{way_out}");
+    output::say(&printable(&format!("pagewise: {text}{way_out}")));
     if error.is::<Usage>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }
 
@@ -39,9 +42,10 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 /// also hands over as errors, go to stdout as they are.
 pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        // Nothing sensible is left to do if stdout is closed.
-        let _ = error.print();
-        return ExitCode::SUCCESS;
+        return match output::print(&error.render().to_string()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => report(&error),
+        };
     }
     let rendered = error.render().to_string();
     let mut parts = rendered.split("\nUsage: pagewise");
@@ -51,7 +55,8 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     let command = usage.filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()));
     let command = command.map(|name| format!(" {name}")).unwrap_or_default();
     let message = one_line(message.strip_prefix("error: ").unwrap_or(message));
-    eprintln!("pagewise: {message} (see `pagewise{command} --help`)");
+    let text = format!("pagewise: {message} (see `pagewise{command} --help`)");
+    output::say(&printable(&text));
     ExitCode::from(USAGE)
 }
 

@@ -18,7 +18,8 @@
 //! | modules | what |
 //! |---|---|
 //! | `system` | what is asked of the operating system |
-//! | `error`, `output`, `progress`, `sheet`, `units` | what people see: errors, files, charts, numbers |
+//! | `units`, `printable`, `input` | numbers and names for people; traces, within limits |
+//! | `error`, `output`, `progress`, `sheet` | what people see: errors, files, charts |
 //! | `workload`, `timeline` | a trace as it is replayed, and usage over its time |
 //! | `demand`, `competitor`, `lea` | who is measured, and with which parameters |
 //! | `touched`, `paging`, `pareto` | OS pages touched, page faults simulated, what nothing beats |
@@ -35,10 +36,12 @@ mod experiments;
 mod generate;
 mod import;
 mod info;
+mod input;
 mod lea;
 mod output;
 mod paging;
 mod pareto;
+mod printable;
 mod progress;
 mod record;
 mod replay;
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
 
 /// Runs the chosen subcommand; without one, `compare` over the bundled traces.
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    cli.limits.set();
     match cli.command {
         None => compare::run(&compare::Args { traces: Vec::new(), options: cli.compare }),
         Some(Command::Compare(args)) => compare::run(&args),

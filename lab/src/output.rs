@@ -1,16 +1,139 @@
-//! Output files, whole or not at all.
+//! Output: files, whole or not at all, and what is printed. Whatever fails is an error, never a
+//! panic.
 
 use std::fs::{File, Permissions};
-use std::io::{self, BufWriter, ErrorKind};
+use std::io::{self, BufWriter, ErrorKind, Seek, Write};
+use std::os::fd::{BorrowedFd, RawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
+use pagewise::trace::WriteError;
+use serde::Serialize;
+
+use crate::error::Usage;
+use crate::input::STANDARD;
+use crate::printable::{printable_json, printable_lines};
+
+/// Standard output has been claimed by a file (`-`), so that what is printed goes to stderr.
+static CLAIMED: AtomicBool = AtomicBool::new(false);
+
+/// Sees whether one of these files is standard output (`-`); then what is printed goes to stderr
+/// instead. To be called before anything is printed. Whether one is.
+///
+/// # Errors
+/// If more than one is.
+pub(crate) fn claim<'p>(files: impl IntoIterator<Item = &'p Path>) -> Result<bool, Usage> {
+    let number = files.into_iter().filter(|path| descriptor(path) == Some(1)).count();
+    CLAIMED.store(number > 0, Ordering::Relaxed);
+    if number > 1 {
+        return Err(Usage("only one file can be standard output".to_owned()));
+    }
+    Ok(number > 0)
+}
+
+/// Prints text to stdout, with nothing in it that a terminal would act on.
+///
+/// # Errors
+/// If it cannot be written. A closed pipe ends the process (see `main`).
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let text = printable_lines(text);
+    if CLAIMED.load(Ordering::Relaxed) {
+        return io::stderr().write_all(text.as_bytes()).context("stderr cannot be written");
+    }
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.with_context(|| unwritable(Path::new(STANDARD)))
+}
+
+/// Prints a line, as [`print`].
+///
+/// # Errors
+/// As [`print`].
+pub(crate) fn print_line(line: &str) -> anyhow::Result<()> {
+    print(&format!("{line}\n"))
+}
+
+/// Prints a value as JSON, on several lines.
+///
+/// # Errors
+/// As [`print`].
+pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    print_line(&json(value)?)
+}
+
+/// A value as JSON, on several lines, with nothing in it that a terminal would act on.
+///
+/// # Errors
+/// If the value cannot be JSON.
+pub(crate) fn json(value: &impl Serialize) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(value).map(printable_json)
+}
+
+/// Says something on stderr, with nothing in it that a terminal would act on. If that fails nothing
+/// sensible is left to do.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", printable_lines(text));
+}
+
+/// The number of the open file that a path names: `-` is standard output.
+fn descriptor(path: &Path) -> Option<RawFd> {
+    match path.to_str()? {
+        STANDARD | "/dev/stdout" => Some(1),
+        "/dev/stderr" => Some(2),
+        path => {
+            let number = ["/dev/fd/", "/proc/self/fd/"].iter().find_map(|of| path.strip_prefix(of));
+            number?.parse().ok()
+        }
+    }
+}
+
+/// Whether a path is of what is written to as it is, and not replaced: standard output, a device, a
+/// pipe.
+pub(crate) fn is_stream(path: &Path) -> bool {
+    descriptor(path).is_some() || path.metadata().is_ok_and(|there| !there.is_file())
+}
+
+/// That a file cannot be written.
+fn unwritable(path: &Path) -> String {
+    match descriptor(path) {
+        Some(1) => "standard output cannot be written".to_owned(),
+        _ => format!("{} cannot be written", path.display()),
+    }
+}
+
+/// The name of an output for people.
+pub(crate) fn shown(path: &Path) -> String {
+    if path == Path::new(STANDARD) { "standard output".into() } else { path.display().to_string() }
+}
+
+/// Writes what `write` writes to a stream, once it is complete: a trace's header is written last.
+fn fill_stream<T>(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<&File>) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let open = || match descriptor(path) {
+        Some(number) => {
+            // SAFETY: nothing here closes the file; if none is open under the number the call fails.
+            let shared = unsafe { BorrowedFd::borrow_raw(number) };
+            shared.try_clone_to_owned().map(File::from)
+        }
+        None => File::options().write(true).open(path),
+    };
+    let mut stream = open().with_context(|| unwritable(path))?;
+    let mut whole =
+        tempfile::tempfile().context("no temporary file can be made for what is written")?;
+    let result = fill(&whole, write)?;
+    let copied = whole.rewind().and_then(|()| io::copy(&mut whole, &mut stream));
+    copied.with_context(|| unwritable(path))?;
+    Ok(result)
+}
 
 /// Creates the file `path`, or replaces it, with what `write` writes. The content grows in a
-/// temporary file beside it, which takes its name only when `write` has succeeded; otherwise
-/// nothing is left behind, and what was there stays; nor is it where a signal ends this process. A device or pipe, which is no file that could
-/// be replaced, is written to.
+/// temporary file beside it, which takes its name only when `write` has succeeded; otherwise, and
+/// if a signal ends this process, nothing is left behind, and what was there stays. Standard output
+/// (`-`), a device or a pipe is no file that could be replaced, and is written to.
 ///
 /// # Errors
 /// If the file cannot be created; what `write` fails with.
@@ -18,15 +141,14 @@ pub(crate) fn create<T>(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let unwritable = || format!("{} cannot be written", path.display());
+    let unwritable = || unwritable(path);
+    if is_stream(path) {
+        return fill_stream(path, write);
+    }
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    if path.metadata().is_ok_and(|there| !there.is_file()) {
-        let file = File::options().write(true).open(path).with_context(unwritable)?;
-        return fill(&file, write).with_context(unwritable);
-    }
     let name = path.file_name().with_context(unwritable)?;
     let mut prefix = std::ffi::OsString::from(".");
     prefix.push(name);
@@ -66,7 +188,10 @@ fn fill<T>(
 fn ran_out(error: &anyhow::Error) -> bool {
     const NO_ROOM: [ErrorKind; 3] =
         [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
-    let mut errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    let mut errors = error.chain().filter_map(|cause| match cause.downcast_ref::<WriteError>() {
+        Some(WriteError::Io(error)) => Some(error),
+        _ => cause.downcast_ref::<io::Error>(),
+    });
     errors.any(|error| NO_ROOM.contains(&error.kind()))
 }
 

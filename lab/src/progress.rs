@@ -25,8 +25,8 @@ impl Progress {
     }
 
     /// Prints something above the bar.
-    pub(crate) fn above(&self, print: impl FnOnce()) {
-        self.0.suspend(print);
+    pub(crate) fn above<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.0.suspend(print)
     }
 
     /// Takes the bar away.

@@ -6,6 +6,7 @@ use pagewise::catalogue::{self, Family};
 use serde::Serialize;
 
 use crate::competitor::Competitor;
+use crate::output;
 
 /// List the strategies, family by family, with what they do and where they come from
 #[derive(Debug, clap::Args)]
@@ -94,16 +95,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let names = if args.names.is_empty() { &all[..] } else { &args.names };
     let rows: Vec<_> = Competitor::choose(names)?.iter().map(Row::of).collect();
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&rows)?);
+        output::print_json(&rows)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let mut text = String::new();
     for (index, family) in rows.chunk_by(|a, b| a.family == b.family).enumerate() {
         let gap = if index > 0 { "\n" } else { "" };
-        match family_of(family[0].name) {
-            Some(Family { name, source, .. }) => println!("{gap}{name}: {source}"),
-            None => println!("{gap}beside the strategies"),
-        }
-        family.iter().for_each(|row| println!("{}", row.line()));
+        text += &match family_of(family[0].name) {
+            Some(Family { name, source, .. }) => format!("{gap}{name}: {source}\n"),
+            None => format!("{gap}beside the strategies\n"),
+        };
+        family.iter().for_each(|row| text += &(row.line() + "\n"));
     }
+    output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -75,13 +75,14 @@ fn a_trace_that_asks_for_too_much_gives_rows_that_say_so() {
     let mut writer = Writer::new(File::create(&path).unwrap(), Origin::default()).unwrap();
     writer.write(Event::Allocate { slot: 0, size: 1 << 60, align: 16 }).unwrap();
     writer.finish().unwrap();
-    for row in rows(&["compare", &path, "--json"]) {
+    let memory = "--memory=2305843009213693952";
+    for row in rows(&["compare", &path, "--json", memory]) {
         assert!(row["ns_per_pair"].is_null() && row["peak_held_bytes"].is_null(), "{row}");
         assert_eq!(row["peak_requested_bytes"].as_u64(), Some(1 << 60));
     }
-    let report = pagewise(&["compare", &path]).succeeds();
+    let report = pagewise(&["compare", &path, memory]).succeeds();
     assert!(report.contains("out of memory at operation 1"), "{report}");
-    let replay = pagewise(&["replay", &path, "--strategy", "MRU"]);
+    let replay = pagewise(&["replay", &path, "--strategy", "MRU", memory]);
     replay.fails(1, "greedy: MRU out of memory at operation 1 (a block of 1152921504606846976");
 }
 

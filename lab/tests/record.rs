@@ -245,9 +245,20 @@ fn a_log_that_cannot_grow_leaves_the_program_alone() {
         command.args(["sh", "-c", &line]);
         let output = scenario::start(&mut command, name).output().unwrap();
         assert!(String::from_utf8_lossy(&output.stdout).contains("storm is over"), "{name}");
-        assert!(output.status.success(), "{name}: {}", stderr(&output));
-        assert!(stderr(&output).contains("the log could not grow"), "{}", stderr(&output));
-        assert!(read(&place.path("trace.pwt")).0.events > 1000);
+        // The program's success is not the recording's.
+        assert_eq!(output.status.code(), Some(1), "{name}: {}", stderr(&output));
+        assert!(stderr(&output).contains("the log could not grow: "), "{}", stderr(&output));
+        let (header, _) = read(&place.path("trace.pwt"));
+        assert!(header.events > 1000);
+        assert_eq!(header.recorded_events, Header::UNKNOWN);
+        assert!(header.origin.note.starts_with("cut short: the log could not grow: "));
+        let info = Command::new(env!("CARGO_BIN_EXE_pagewise"))
+            .arg("info")
+            .arg(place.path("trace.pwt"))
+            .output()
+            .unwrap();
+        let info = String::from_utf8(info.stdout).unwrap();
+        assert!(info.contains("cut short") && info.contains("unknown number"), "{info}");
     }
 }
 
@@ -259,8 +270,10 @@ fn a_prefix_is_kept_and_said() {
     assert!(output.status.success());
     let (header, events) = read(&place.path("trace.pwt"));
     assert_eq!((events.len(), header.events), (1000, 1000));
-    assert!(header.recorded_events > 100_000 && header.is_prefix());
-    assert_eq!(header.origin.note, "hello");
+    // The log, too, ended before the program did.
+    assert_eq!(header.recorded_events, Header::UNKNOWN);
+    assert!(header.is_prefix());
+    assert_eq!(header.origin.note, "hello; cut short: the log reached its limit");
 
     let mut command = place.record(&["-o", "trace.pwt", "--max-bytes", "20K"]);
     let output = scenario::start(&mut command, "storm").output().unwrap();
@@ -270,6 +283,125 @@ fn a_prefix_is_kept_and_said() {
     let length = fs::metadata(place.path("trace.pwt")).unwrap().len();
     assert!((10_000..=20_480).contains(&length), "{length}");
     assert_eq!(place.files(), ["trace.pwt"]);
+}
+
+/// Runs lines of a shell with folders `small` (600 KiB), `tiny` (40 KiB) and `full` (4 KiB) of file
+/// systems of their own; `None` where that is not allowed.
+fn with_small_disks(place: &Place, lines: &str) -> Option<Output> {
+    let mount = "for d in small:600k tiny:40k full:4k; do mkdir -p ${d%:*} && \
+                 mount -t tmpfs -o size=${d#*:} tmpfs ${d%:*} || exit 99; done; ";
+    fs::create_dir_all(place.path("tmp")).unwrap();
+    let output = Command::new("unshare")
+        .args(["-Urm", "sh", "-c", &format!("{mount}{lines}"), env!("CARGO_BIN_EXE_pagewise")])
+        .current_dir(place.0.path())
+        .env("XDG_CACHE_HOME", place.path("cache"))
+        .env("TMPDIR", place.path("tmp"))
+        .output()
+        .ok()?;
+    let allowed = output.status.code() != Some(99) && !stderr(&output).contains("unshare: ");
+    allowed.then_some(output)
+}
+
+/// A program that allocates tens of thousands of blocks.
+const HUNGRY: &str = "gawk 'BEGIN { for (i = 0; i < 60000; i++) n[i] = i \"x\" }'";
+
+#[test]
+fn a_disk_without_room_for_the_log_is_named() {
+    let place = Place::new();
+    let lines =
+        "TMPDIR=$PWD/tiny \"$0\" record -o trace.pwt -- ls / > list; echo $?; cat list | wc -l";
+    let Some(output) = with_small_disks(&place, lines) else { return };
+    let text = stderr(&output);
+    assert!(
+        text.starts_with("pagewise: ls left no recording (exited with status 0): no log could")
+    );
+    assert!(text.contains("/tiny/pagewise-record-") && text.contains("No space left"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(output.stdout.starts_with(b"1\n"));
+}
+
+#[test]
+fn a_disk_that_fills_up_cuts_the_log_and_that_is_told() {
+    let place = Place::new();
+    if !present("gawk") {
+        return;
+    }
+    let lines = format!("TMPDIR=$PWD/small \"$0\" record -o trace.pwt -- {HUNGRY}; echo $?");
+    let Some(output) = with_small_disks(&place, &lines) else { return };
+    assert_eq!(output.stdout, b"1\n");
+    assert!(stderr(&output).contains("could not grow: No space left"), "{}", stderr(&output));
+    let (header, events) = read(&place.path("trace.pwt"));
+    assert!(events.len() > 10_000 && header.recorded_events == Header::UNKNOWN);
+}
+
+#[test]
+fn an_output_folder_without_room_loses_nothing() {
+    let place = Place::new();
+    if !present("gawk") {
+        return;
+    }
+    let lines = format!(
+        "\"$0\" record -o full/trace.pwt -- {HUNGRY} 2> told; echo $?; cat told >&2; ls -A full; \
+         kept=$(sed -n 's/.*`pagewise import \\(.*\\) -o FILE.pwt`.*/\\1/p' told); \
+         \"$0\" import $kept -o trace.pwt && rm -r $(dirname $kept)"
+    );
+    let Some(output) = with_small_disks(&place, &lines) else { return };
+    // Exit status 1, and nothing left in the folder.
+    assert_eq!(output.stdout, b"1\n", "{}", stderr(&output));
+    assert!(stderr(&output).contains("full/trace.pwt cannot be written: No space left"));
+    assert!(stderr(&output).contains("; the recording is kept: `pagewise import "));
+    assert!(read(&place.path("trace.pwt")).0.events > 100_000, "{}", stderr(&output));
+}
+
+#[test]
+fn a_recording_stops_at_the_log_s_limit_or_after_a_time() {
+    let place = Place::new();
+    let record = |options: &[&str]| {
+        let mut command = place.record(&[&["-o", "trace.pwt"], options].concat());
+        let output = scenario::start(&mut command, "storm").output().unwrap();
+        // The program runs to its end, and that is what was asked for.
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("storm is over"));
+        (read(&place.path("trace.pwt")).0, stderr(&output))
+    };
+    let (whole, _) = record(&[]);
+    let (cut, told) = record(&["--max-log", "300K"]);
+    assert!(told.contains("the log reached its limit: the rest of the run is missing"), "{told}");
+    assert!((5_000..30_000).contains(&cut.events), "{}", cut.events);
+    assert!(cut.events < whole.events && cut.recorded_events == Header::UNKNOWN);
+
+    let mut command = place.record(&["-o", "trace.pwt", "--duration", "500ms"]);
+    let line = "i=0; while [ $i -lt 15 ]; do sleep 0.1; i=$((i + 1)); done; echo over";
+    let output = command.args(["sh", "-c", line]).output().unwrap();
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(0), &b"over\n"[..]));
+    let header = read(&place.path("trace.pwt")).0;
+    assert_eq!(header.origin.note, "cut short: the recording was stopped");
+    assert_eq!(place.files(), ["trace.pwt"]);
+}
+
+#[test]
+fn a_trace_on_standard_output_is_not_mixed_with_what_the_command_prints() {
+    let place = Place::new();
+    for name in ["-", "/dev/stdout", "/dev/fd/1"] {
+        let output = place.record(&["-o", name]).args(["sh", "-c", "echo said"]).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(stderr(&output).starts_with("said\n"), "{}", stderr(&output));
+        let reader = trace::Reader::new(&output.stdout[..]).unwrap();
+        assert!(reader.header().events > 0);
+        assert!(reader.into_iter().all(|event| event.is_ok()));
+    }
+    refused(
+        &place,
+        place.record(&["-o", "-", "--all"]).arg("ls"),
+        "pagewise: --all writes several files",
+    );
+    let output = place.record(&["-o", "/dev/full"]).arg("ls").output().unwrap();
+    let text = stderr(&output);
+    assert!(text.starts_with("pagewise: /dev/full cannot be written: No space left"), "{text}");
+    assert!(text.contains("the recording is kept") && text.lines().count() == 1, "{text}");
+    fs::remove_dir_all(place.path("tmp")).unwrap();
+    fs::create_dir(place.path("tmp")).unwrap();
+    assert!(place.files().is_empty());
 }
 
 #[test]

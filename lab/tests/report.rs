@@ -119,7 +119,10 @@ fn traces_without_operations_or_memory_have_a_page_too() {
         Writer::new(File::create(&greedy).expect("a file"), Origin::default()).expect("a writer");
     writer.write(Event::Allocate { slot: 0, size: 1 << 60, align: 16 }).expect("written");
     writer.finish().expect("finished");
-    let (path, page) = report(&bench, &[&empty, &greedy, "--strategy", "MRU,SYSTEM"]);
+    let (path, page) = report(
+        &bench,
+        &[&empty, &greedy, "--strategy", "MRU,SYSTEM", "--memory=2305843009213693952"],
+    );
     assert!(page.contains("out of memory at operation 1"));
     if let Some(browser) = Browser::find() {
         assert_eq!(examine(&browser, &path)["errors"], Value::Array(Vec::new()));

@@ -206,12 +206,13 @@ fn a_trace_that_asks_for_too_much_gives_rows_that_say_so() {
     let bench = Workbench::new();
     let event = Event::Allocate { slot: 0, size: 1 << 60, align: 16 };
     let path = trace(&bench, "greedy.pwt", &[event]);
-    for row in rows(&[&path]) {
+    let memory = "--memory=2305843009213693952";
+    for row in rows(&[&path, memory]) {
         let stopped = row["stopped"].as_str().unwrap();
         assert!(stopped.starts_with("out of memory at operation 1"), "{row}");
         assert!(row["references"].is_null() && curve(&row).is_empty(), "{row}");
     }
-    let report = pagewise(&["simulate", &path]).succeeds();
+    let report = pagewise(&["simulate", &path, memory]).succeeds();
     assert!(report.contains("MRU: out of memory at operation 1"), "{report}");
 }
 

@@ -113,8 +113,8 @@ impl ReadError {
 
     /// The same error, naming the file it is about.
     #[must_use]
-    pub(crate) fn in_file(mut self, file: Option<&Path>) -> Self {
-        self.0.file = file.map(Path::to_owned);
+    pub fn in_file(mut self, file: &Path) -> Self {
+        self.0.file = Some(file.to_owned());
         self
     }
 
@@ -140,6 +140,12 @@ impl ReadError {
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.0.offset
+    }
+}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        Self::new(Reason::Io(error), 0, 0)
     }
 }
 

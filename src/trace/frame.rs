@@ -22,6 +22,10 @@ pub(crate) const LARGEST: usize = 1 << 20;
 /// of overhead each.
 const LARGEST_COMPRESSED: usize = LARGEST + LARGEST / 1024 + 64;
 
+/// No deflate stream expands to more than this many times its length: a match of 258 bytes takes at
+/// least two bits.
+pub(crate) const BEST_RATIO: u64 = 258 * 8 / 2;
+
 /// Writes `content` (1 … [`LARGEST`] bytes) as a frame and gives the bytes written.
 pub(crate) fn write(out: &mut impl Write, content: &[u8]) -> io::Result<u64> {
     debug_assert!((1..=LARGEST).contains(&content.len()));

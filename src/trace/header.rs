@@ -23,7 +23,8 @@
 use std::io::{self, Read};
 
 use super::error::{Reason, WriteError};
-use super::ledger::Counts;
+use super::ledger::{Counts, LARGEST};
+use super::slots::MOST_LIVE;
 
 pub(crate) const MAGIC: [u8; 8] = *b"\x89PWT\r\n\x1a\n";
 pub(crate) const VERSION: u16 = 1;
@@ -50,15 +51,17 @@ pub struct Origin {
 
 /// The header of a trace.
 ///
-/// The figures are *claims* until the last event has been read: [`Reader`](super::Reader) checks
-/// them against the events, at the end. Never allocate by them alone.
+/// The figures are *claims* until the last event has been read: [`Reader`](super::Reader) returns no
+/// event that exceeds one, and compares them with the events at the end. They bound what a trace can
+/// take; never allocate by them alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Where the trace comes from.
     pub origin: Origin,
     /// Events in the file, of every kind.
     pub events: u64,
-    /// Events of the whole recording. If more than `events`, the file holds a prefix.
+    /// Events of the whole recording, or [`UNKNOWN`](Self::UNKNOWN). If more than `events`, the
+    /// file holds a prefix.
     pub recorded_events: u64,
     /// Threads that allocated or freed.
     pub threads: u32,
@@ -69,6 +72,10 @@ pub struct Header {
 }
 
 impl Header {
+    /// `recorded_events` of a recording that was cut short: more than in the file, nobody knows how
+    /// many.
+    pub const UNKNOWN: u64 = u64::MAX;
+
     pub(crate) fn new(origin: Origin, counts: Counts, recorded_events: u64) -> Self {
         Self {
             origin,
@@ -172,6 +179,15 @@ impl Header {
         };
         if header.recorded_events < header.events {
             return Err(Reason::Header("it holds more events than were recorded"));
+        }
+        if header.peak_blocks > header.events.min(MOST_LIVE.into()) {
+            return Err(Reason::Header("it claims more live blocks than its events can make"));
+        }
+        if u64::from(header.threads) > header.events.max(1) {
+            return Err(Reason::Header("it claims more threads than events"));
+        }
+        if header.peak_bytes > LARGEST || (header.peak_blocks == 0 && header.peak_bytes > 0) {
+            return Err(Reason::Header("it claims more live bytes than its blocks can have"));
         }
         Ok(header)
     }

@@ -5,7 +5,7 @@ use super::event::Event;
 use super::slots::Slots;
 
 /// The largest size of a block: `isize::MAX` of a 64-bit machine.
-const LARGEST: u64 = i64::MAX as u64;
+pub(crate) const LARGEST: u64 = i64::MAX as u64;
 
 /// Keeps the books of a sequence of events: which slots are in use and by how many bytes, the most
 /// that ever were, and the threads seen. Memory: 12 bytes for each of the most blocks ever live.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::codec::Decoder;
 use super::error::{ReadError, Reason};
 use super::event::Event;
-use super::frame::FrameReader;
+use super::frame::{self, FrameReader};
 use super::header::Header;
 use super::ledger::Ledger;
 
@@ -15,7 +15,7 @@ use super::ledger::Ledger;
 /// file.
 ///
 /// # Errors
-/// If the file cannot be read or is not a trace.
+/// If the file cannot be read, is not a trace, or claims more events than its length can hold.
 pub fn open(path: impl AsRef<Path>) -> Result<Reader<BufReader<File>>, ReadError> {
     let path = path.as_ref();
     let open = || {
@@ -24,10 +24,10 @@ pub fn open(path: impl AsRef<Path>) -> Result<Reader<BufReader<File>>, ReadError
         if file.metadata().is_ok_and(|about| about.is_dir()) {
             return Err(Reason::Io(std::io::ErrorKind::IsADirectory.into()));
         }
-        Ok(BufReader::new(file))
+        Ok(file)
     };
-    let reader = open().map_err(|reason| ReadError::new(reason, 0, 0)).and_then(Reader::new);
-    let mut reader = reader.map_err(|error| error.in_file(Some(path)))?;
+    let reader = open().map_err(|reason| ReadError::new(reason, 0, 0)).and_then(Reader::of_file);
+    let mut reader = reader.map_err(|error| error.in_file(path))?;
     reader.file = Some(path.to_owned());
     Ok(reader)
 }
@@ -35,11 +35,14 @@ pub fn open(path: impl AsRef<Path>) -> Result<Reader<BufReader<File>>, ReadError
 /// Reads a trace, event by event. It is an iterator; after an error it ends.
 ///
 /// Every event is checked as it is read: blocks freed or reallocated are live, sizes and
-/// alignments make sense; after the last one the figures of the header are checked and the file
-/// must end. So a trace that was read to its end without an error is exactly as it was written.
+/// alignments make sense, and no figure exceeds what the header claims. After the last event the
+/// header's figures must be those of the events, and the file must end. So a trace that was read
+/// to its end without an error is exactly as it was written.
 ///
 /// Memory: 12 bytes for each of the most blocks live at one time, and the buffers of a frame
-/// (2 MiB); never more because a file claims more.
+/// (2 MiB); never more because a file claims more. The header's
+/// [`peak_blocks`](Header::peak_blocks) bounds it, so a caller can refuse a trace before reading
+/// it.
 pub struct Reader<R> {
     input: R,
     file: Option<PathBuf>,
@@ -52,6 +55,25 @@ pub struct Reader<R> {
     decoder: Decoder,
     ledger: Ledger,
     done: bool,
+}
+
+impl Reader<BufReader<File>> {
+    /// Reads the header of a file.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub fn of_file(file: File) -> Result<Self, ReadError> {
+        let about = file.metadata();
+        let length = about.ok().filter(|about| about.is_file()).map(|about| about.len());
+        let reader = Self::new(BufReader::new(file))?;
+        // An event takes at least one byte of a frame's content.
+        let most = length.map_or(u64::MAX, |length| length.saturating_mul(frame::BEST_RATIO));
+        if reader.header.events > most {
+            let what = "it claims more events than the file can hold";
+            return Err(ReadError::new(Reason::Header(what), 0, 0));
+        }
+        Ok(reader)
+    }
 }
 
 impl<R: Read> Reader<R> {
@@ -75,7 +97,21 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// The header. Its figures are claims until the last event has been read.
+    /// The same reader, whose errors name this file.
+    #[must_use]
+    pub fn in_file(mut self, file: &Path) -> Self {
+        self.file = Some(file.to_owned());
+        self
+    }
+
+    /// Bytes of the input in the header and the frames read so far.
+    #[must_use]
+    pub fn bytes_read(&self) -> u64 {
+        self.frame.1
+    }
+
+    /// The header. Its figures are claims until the last event has been read, but no event is
+    /// returned that exceeds one.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
@@ -87,7 +123,9 @@ impl<R: Read> Reader<R> {
             let more = self.next_frame()?;
             let found = self.ledger.counts().events;
             return match (more, found == self.header.events) {
-                (false, true) => self.check_claims().map(|()| None),
+                (false, true) => {
+                    self.check_claims(|claimed, found| found == claimed).map(|()| None)
+                }
                 (false, false) => Err(Reason::Truncated),
                 (true, true) => Err(Reason::Trailing),
                 (true, false) => self.next_event(),
@@ -101,6 +139,13 @@ impl<R: Read> Reader<R> {
         let event = self.decoder.decode(&mut rest, || self.ledger.next_slot())?;
         self.consumed = content.len() - rest.len();
         self.ledger.enter(event).map_err(Reason::Event)?;
+        let (claims, counts) = (&self.header, self.ledger.counts());
+        if counts.peak_blocks > claims.peak_blocks
+            || counts.peak_bytes > claims.peak_bytes
+            || counts.threads > claims.threads
+        {
+            self.check_claims(|claimed, found| found <= claimed)?;
+        }
         Ok(Some(event))
     }
 
@@ -113,15 +158,16 @@ impl<R: Read> Reader<R> {
         Ok(length.is_some())
     }
 
-    /// Compares the header's figures with those of the events.
-    fn check_claims(&self) -> Result<(), Reason> {
+    /// Compares the header's figures with those of the events: `holds(claimed, found)` must be true
+    /// of each.
+    fn check_claims(&self, holds: impl Fn(u64, u64) -> bool) -> Result<(), Reason> {
         let (claims, counts) = (&self.header, self.ledger.counts());
         let pairs = [
             ("threads", claims.threads.into(), counts.threads.into()),
             ("live blocks at most", claims.peak_blocks, counts.peak_blocks),
             ("live bytes at most", claims.peak_bytes, counts.peak_bytes),
         ];
-        match pairs.into_iter().find(|(_, claimed, found)| claimed != found) {
+        match pairs.into_iter().find(|&(_, claimed, found)| !holds(claimed, found)) {
             Some((what, claimed, found)) => Err(Reason::Claim { what, claimed, found }),
             None => Ok(()),
         }
@@ -140,7 +186,11 @@ impl<R: Read> Iterator for Reader<R> {
         result
             .map_err(|reason| {
                 let events = self.ledger.counts().events;
-                ReadError::new(reason, events, self.frame.0).in_file(self.file.as_deref())
+                let error = ReadError::new(reason, events, self.frame.0);
+                match &self.file {
+                    Some(file) => error.in_file(file),
+                    None => error,
+                }
             })
             .transpose()
     }

@@ -18,12 +18,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use pagewise::paged::Config;
-use pagewise::trace;
 
 use crate::competitor::{Competitor, ConfigArgs};
 use crate::progress::Progress;
 use crate::workload::Workload;
-use crate::{bundled, units};
+use crate::{bundled, input, output, units};
 
 pub(crate) use row::Row;
 pub(crate) use system::{Args as SystemArgs, peak_held as peak_held_by_system, run as run_system};
@@ -35,7 +34,7 @@ pub(crate) use verdict::{of as verdict, reference};
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Traces to compare over; none: the bundled ones
+    /// Traces to compare over; `-` is standard input; none: the bundled ones
     #[arg(value_name = "TRACE")]
     pub(crate) traces: Vec<PathBuf>,
     #[command(flatten)]
@@ -56,7 +55,8 @@ pub(crate) struct Options {
     /// Print one JSON row per trace and strategy instead of tables
     #[arg(long)]
     json: bool,
-    /// Draw time against memory into this SVG file: each trace, and the means over all
+    /// Draw time against memory into this SVG file: each trace, and the means over all; `-` is
+    /// standard output, and the tables go to stderr
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Timed rounds per trace; without it, as many as fit a few seconds
@@ -100,17 +100,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = &args.options;
     let parameters = options.config.check()?;
     let competitors = Competitor::choose(&options.strategy)?;
-    let mut traces: Vec<_> = args.traces.iter().chain(&options.trace).cloned().collect();
+    output::claim(options.plot.as_deref())?;
+    let traces: Vec<_> = args.traces.iter().chain(&options.trace).cloned().collect();
+    let mut traces = input::settle(&traces)?;
     if traces.is_empty() {
         traces = bundled::traces()?;
     }
     // What is wrong with any trace should be known before the first is measured.
     for path in &traces {
-        trace::open(path)?;
+        input::open(path)?;
     }
 
     if !options.json {
-        println!("{parameters}");
+        output::print_line(&parameters)?;
     }
     let rounds = timed::Rounds::new(options.repeat, traces.len());
     let progress = Progress::new((traces.len() * competitors.len() * 2) as u64);
@@ -120,7 +122,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let workload = Workload::load(trace)?;
         let compared_trace = over_trace(&workload, trace, &competitors, config, rounds, &progress)?;
         if !options.json {
-            progress.above(|| print!("\n{}", table::of_trace(&compared_trace)));
+            progress.above(|| output::print(&format!("\n{}", table::of_trace(&compared_trace))))?;
         }
         compared.push(compared_trace);
     }
@@ -131,11 +133,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if options.json {
         let rows: Vec<&Row> = compared.iter().flat_map(|trace| &trace.rows).collect();
-        println!("{}", serde_json::to_string_pretty(&rows)?);
+        output::print_json(&rows)?;
     } else {
-        print!("\n{}", table::summary(&compared));
+        output::print(&format!("\n{}", table::summary(&compared)))?;
         for sentence in verdict(&compared) {
-            println!("{sentence}");
+            output::print_line(&sentence)?;
         }
     }
     Ok(ExitCode::SUCCESS)

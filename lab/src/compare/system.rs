@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::metered::Metered;
 use super::timed::Writes;
+use crate::output;
 use crate::system::child;
 use crate::system::gauge::Gauge;
 use crate::touched::{PageSet, os_page_size};
@@ -65,7 +66,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Err(Stop::Exhausted { operation, bytes }) => Report::Exhausted { operation, bytes },
         Err(stop) => bail!(stop),
     };
-    println!("{}", serde_json::to_string(&report)?);
+    output::print_line(&serde_json::to_string(&report)?)?;
     Ok(ExitCode::SUCCESS)
 }
 

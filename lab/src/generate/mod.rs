@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Seed: the same seed gives the same trace
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Trace file to write
+    /// Trace file to write; `-` is standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 }
@@ -76,15 +76,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         Ok(writer.finish()?)
     })
-    .with_context(|| format!("{} was not made", args.output.display()))?;
-    eprintln!(
+    .with_context(|| format!("{} was not made", output::shown(&args.output)))?;
+    output::say(&format!(
         "{}: {}, at most {} in {} live; seed {}",
-        args.output.display(),
+        output::shown(&args.output),
         units::count(header.events, "event"),
         units::bytes(header.peak_bytes),
         units::count(header.peak_blocks, "block"),
         args.seed
-    );
+    ));
     Ok(ExitCode::SUCCESS)
 }
 

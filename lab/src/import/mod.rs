@@ -13,16 +13,16 @@ use pagewise::trace::{Header, Origin, Writer};
 
 use crate::progress::Progress;
 use crate::record::logs::{Limits, Log};
-use crate::{output, units};
+use crate::{input, output, units};
 
 /// Make a trace of a malloc lab file (.rep), or of the raw log of a program with `Recording`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The file to read.
+    /// The file to read; `-` is standard input.
     #[arg(value_name = "FILE")]
     input: PathBuf,
-    /// The trace to write.
+    /// The trace to write; `-` is standard output.
     #[arg(short, long, value_name = "OUT.pwt")]
     output: PathBuf,
     /// What FILE is [default: as its content tells].
@@ -49,12 +49,13 @@ enum Format {
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let format = args.format.map_or_else(|| detect(&args.input), Ok)?;
+    let path = input::settle_one(&args.input)?;
+    let format = args.format.map_or_else(|| detect(&path), Ok)?;
     let said = match format {
-        Format::Rep => import_rep(args)?,
-        Format::Raw => import_raw(args)?,
+        Format::Rep => import_rep(args, &path)?,
+        Format::Raw => import_raw(args, path)?,
     };
-    eprintln!("pagewise: {said}");
+    output::say(&format!("pagewise: {said}"));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -65,9 +66,9 @@ fn detect(path: &Path) -> anyhow::Result<Format> {
     }
     let mut start = Vec::new();
     let read = File::open(path).and_then(|file| file.take(512).read_to_end(&mut start));
-    read.with_context(|| path.display().to_string())?;
+    read.with_context(|| input::shown(path))?;
     if pagewise::trace::open(path).is_ok() {
-        anyhow::bail!("{}: already a pagewise trace", path.display());
+        anyhow::bail!("{}: already a pagewise trace", input::shown(path));
     }
     let text = start.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
     let mut visible = start.iter().filter(|byte| !byte.is_ascii_whitespace());
@@ -75,15 +76,14 @@ fn detect(path: &Path) -> anyhow::Result<Format> {
         Some(b'0'..=b'9' | b'a' | b'r' | b'f') if text => Ok(Format::Rep),
         _ => anyhow::bail!(
             "{}: neither a malloc lab file nor a raw log (--format tells which it should be)",
-            path.display()
+            input::shown(path)
         ),
     }
 }
 
-fn import_rep(args: &Args) -> anyhow::Result<String> {
-    let path = &args.input;
-    let file = File::open(path).with_context(|| path.display().to_string())?;
-    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+fn import_rep(args: &Args, path: &Path) -> anyhow::Result<String> {
+    let file = File::open(path).with_context(|| input::shown(path))?;
+    let name = input::trace_name(path);
     let note = match args.note.as_str() {
         "" => format!("imported from the malloc lab file {name}.rep"),
         note => note.to_owned(),
@@ -91,16 +91,18 @@ fn import_rep(args: &Args) -> anyhow::Result<String> {
     let origin = Origin { program: name, note, ..Origin::default() };
     let (header, remark): (Header, Option<String>) = output::create(&args.output, |out| {
         let mut writer = Writer::new(out, origin)?;
-        let import = rep::import(BufReader::new(file), |event| Ok(writer.write(event)?));
+        let import = rep::import(BufReader::new(file), input::most_blocks(), |event| {
+            Ok(writer.write(event)?)
+        });
         // The reason is about a line, and the line is in that file.
-        let remark = import.map_err(|error| anyhow::anyhow!("{}:{error:#}", path.display()))?;
+        let remark = import.map_err(|error| anyhow::anyhow!("{}:{error:#}", input::shown(path)))?;
         Ok((writer.finish()?, remark))
     })?;
     let mut said = format!(
         "{}: {} to {}, at most {} and {} live",
-        path.display(),
+        input::shown(path),
         units::count(header.events, "event"),
-        args.output.display(),
+        output::shown(&args.output),
         units::count(header.peak_blocks, "block"),
         units::bytes(header.peak_bytes),
     );
@@ -110,11 +112,10 @@ fn import_rep(args: &Args) -> anyhow::Result<String> {
     Ok(said)
 }
 
-fn import_raw(args: &Args) -> anyhow::Result<String> {
-    let path = &args.input;
-    let length = std::fs::metadata(path).with_context(|| path.display().to_string())?.len();
+fn import_raw(args: &Args, path: PathBuf) -> anyhow::Result<String> {
+    let length = std::fs::metadata(&path).with_context(|| input::shown(&path))?.len();
     let progress = Progress::new(length);
-    let log = Log::survey(path.clone(), &progress);
+    let log = Log::survey(path, &progress);
     progress.finish();
     let log = log?;
     let header = log.write(&args.output, &args.note, Limits { events: None, bytes: None })?;

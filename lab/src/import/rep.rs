@@ -24,12 +24,13 @@ const LONGEST_LINE: u64 = 256;
 const HEADERS: usize = 4;
 
 /// Passes the events of a file to `emit`, and gives a remark about the file if one is due. Memory
-/// is bounded by the number of ids.
+/// is bounded by the number of ids, which is at most `most_blocks`.
 ///
 /// # Errors
 /// `LINE: reason`, or what reading or `emit` fails with.
 pub(super) fn import(
     mut input: impl BufRead,
+    most_blocks: u64,
     mut emit: impl FnMut(Event) -> anyhow::Result<()>,
 ) -> anyhow::Result<Option<String>> {
     let mut import = Import::default();
@@ -43,6 +44,9 @@ pub(super) fn import(
         let text = std::str::from_utf8(&line).ok().filter(|_| (line.len() as u64) < LONGEST_LINE);
         let text = text.with_context(|| format!("{number}: not a line of a malloc lab file"))?;
         import.line(text, &mut emit).with_context(|| format!("{number}"))?;
+        if import.blocks.len() as u64 > most_blocks {
+            bail!("{number}: more blocks than --memory allows to remember");
+        }
     }
     Ok(import.remark())
 }
@@ -146,7 +150,7 @@ mod tests {
 
     fn read(text: &str) -> Result<(Vec<Event>, Option<String>), String> {
         let mut events = Vec::new();
-        let remark = import(text.as_bytes(), |event| {
+        let remark = import(text.as_bytes(), 3, |event| {
             events.push(event);
             Ok(())
         });
@@ -190,6 +194,8 @@ mod tests {
         ] {
             assert_eq!(read(text).unwrap_err(), error);
         }
+        let many = "a 0 1\na 1 1\na 2 1\na 3 1\n";
+        assert_eq!(read(many).unwrap_err(), "4: more blocks than --memory allows to remember");
         let long = format!("a 0 1\n{}", "9".repeat(100_000));
         assert_eq!(read(&long).unwrap_err(), "2: not a line of a malloc lab file");
     }

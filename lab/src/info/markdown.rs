@@ -1,6 +1,7 @@
 //! The three tables of Hasan & Chang in Markdown, one row per trace.
 
 use super::Info;
+use crate::printable::printable_markdown;
 use crate::units::thousands;
 
 /// A column: its head and its text for a trace.
@@ -48,7 +49,7 @@ fn table(caption: &str, columns: &[Column], traces: &[Info]) -> String {
     text += &format!("|---|{}\n", "---:|".repeat(columns.len()));
     for info in traces {
         let cells: Vec<_> = columns.iter().map(|(_, cell)| cell(info)).collect();
-        text += &format!("| {} | {} |\n", info.trace, cells.join(" | "));
+        text += &format!("| {} | {} |\n", printable_markdown(&info.trace), cells.join(" | "));
     }
     text
 }

@@ -8,17 +8,19 @@ mod statistics;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use pagewise::trace::{self, Header};
+use pagewise::trace::Header;
 use serde::Serialize;
 
 use self::statistics::Collector;
 pub(crate) use self::statistics::{Split, Statistics};
+use crate::units::thousands;
+use crate::{input, output};
 
 /// Tell what is in a trace: program, statistics, histograms
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Traces
+    /// Traces; `-` is standard input
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
     /// Print a JSON array, one object per trace
@@ -63,19 +65,31 @@ pub(crate) struct Info {
 }
 
 impl Info {
+    /// That the trace is only the beginning of a recording, if it is.
+    pub(crate) fn part(&self) -> Option<String> {
+        match self.recorded_events {
+            Header::UNKNOWN => Some("the first of an unknown number: the recording was cut".into()),
+            all if all > self.events => Some(format!("the first of {} recorded", thousands(all))),
+            _ => None,
+        }
+    }
+
     /// Reads a trace through.
     ///
     /// # Errors
     /// If it cannot be read.
     pub(crate) fn of(path: &Path) -> anyhow::Result<Self> {
-        let mut reader = trace::open(path)?;
+        let mut reader = input::open(path)?.with_progress();
         let mut collector = Collector::new(reader.header().events);
+        let blocks = reader.header().peak_blocks;
         for event in &mut reader {
-            collector.enter(event?);
+            if collector.enter(event?) {
+                input::within_memory_of(path, blocks, collector.sizes())?;
+            }
         }
         let Header { origin, events, recorded_events, threads, .. } = reader.header().clone();
         Ok(Self {
-            trace: path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
+            trace: input::trace_name(path),
             program: origin.program,
             arguments: origin.arguments,
             date: date(origin.date),
@@ -111,15 +125,16 @@ pub(crate) fn statistics(path: &Path) -> anyhow::Result<Statistics> {
 /// # Errors
 /// A trace that cannot be read.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let traces = args.traces.iter().map(|path| Info::of(path));
+    let traces = input::settle(&args.traces)?;
+    let traces = traces.iter().map(|path| Info::of(path));
     let traces = traces.collect::<anyhow::Result<Vec<_>>>()?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&traces)?);
+        output::print_json(&traces)?;
     } else if args.markdown {
-        print!("{}", markdown::tables(&traces));
+        output::print(&markdown::tables(&traces))?;
     } else {
         let texts: Vec<_> = traces.iter().map(print::text).collect();
-        print!("{}", texts.join("\n"));
+        output::print(&texts.join("\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

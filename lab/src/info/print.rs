@@ -3,6 +3,7 @@
 use super::Info;
 use super::histogram::Histogram;
 use super::statistics::{Split, Statistics};
+use crate::printable::printable;
 use crate::timeline::sparkline;
 use crate::units::{self, bytes, count, thousands};
 
@@ -20,13 +21,9 @@ pub(super) fn text(info: &Info) -> String {
         line("recorded", info.date.as_deref().unwrap_or("at an unknown time")),
     ];
     if !info.note.is_empty() {
-        lines.push(line("note", &info.note.replace('\n', " ")));
+        lines.push(line("note", &printable(&info.note.replace('\n', " "))));
     }
-    let part = if info.recorded_events > info.events {
-        format!(", the first of {} recorded", thousands(info.recorded_events))
-    } else {
-        String::new()
-    };
+    let part = info.part().map(|part| format!(", {part}")).unwrap_or_default();
     let threads = count(u64::from(info.threads), "thread");
     lines.push(line("events", &format!("{}{part}, in {threads}", thousands(info.events))));
     lines.push(line("allocations", &split(statistics.allocations, thousands)));
@@ -114,9 +111,10 @@ fn shell_words(words: &[&str]) -> String {
         }
     };
     let text = words.iter().map(quote).collect::<Vec<_>>().join(" ").replace('\n', " ");
+    let text = printable(&text);
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
+        None => text.into_owned(),
     }
 }
 

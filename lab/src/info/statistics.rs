@@ -132,8 +132,15 @@ impl Collector {
         }
     }
 
-    /// Enters an event of a trace, as a reader gives them: it makes sense where it stands.
-    pub(super) fn enter(&mut self, event: Event) {
+    /// Distinct sizes so far.
+    pub(super) fn sizes(&self) -> u64 {
+        self.sizes.len() as u64
+    }
+
+    /// Enters an event of a trace, as a reader gives them: it makes sense where it stands. Whether
+    /// its size is a new one.
+    pub(super) fn enter(&mut self, event: Event) -> bool {
+        let before = self.sizes.len();
         match event {
             Event::Allocate { slot, size, .. } => {
                 self.statistics.allocations.add(allocated(size), 1);
@@ -160,6 +167,7 @@ impl Collector {
         statistics.live_bytes[part] = statistics.live_bytes[part].max(self.live_requested);
         statistics.live_blocks[part] = statistics.live_blocks[part].max(self.live_blocks.all);
         self.events += 1;
+        self.sizes.len() > before
     }
 
     /// The part of the trace that the event under way belongs to.
@@ -234,7 +242,9 @@ mod tests {
 
     fn collect(events: &[Event]) -> Statistics {
         let mut collector = Collector::new(events.len() as u64);
-        events.iter().for_each(|&event| collector.enter(event));
+        for &event in events {
+            collector.enter(event);
+        }
         collector.finish()
     }
 
@@ -288,7 +298,9 @@ mod tests {
     #[test]
     fn a_wrong_number_of_events_does_no_harm() {
         let mut collector = Collector::new(1);
-        (0..10).for_each(|slot| collector.enter(allocate(slot, 8)));
+        for slot in 0..10 {
+            collector.enter(allocate(slot, 8));
+        }
         assert_eq!(collector.finish().live_bytes, [80]);
     }
 }

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
-use pagewise::trace::raw::{self, Converter, Dropped, LogOrigin};
-use pagewise::trace::{Counts, Event, Header, Ledger, Origin, Writer};
+use pagewise::trace::raw::{self, Converter, Dropped, LogOrigin, LogReader, Stopped};
+use pagewise::trace::{Counts, Event, Header, Ledger, Origin, ReadError, Writer};
 use rayon::prelude::*;
 
 use super::session::interrupted;
+use crate::printable::printable;
 use crate::progress::Progress;
-use crate::{output, units};
+use crate::{input, output, units};
 
 /// The raw log of one process image, and what is in it.
 pub(crate) struct Log {
@@ -34,19 +35,48 @@ pub(crate) struct Limits {
 
 /// Records between two looks at the progress and for an interruption.
 const STRIDE: u64 = 1 << 16;
-/// Bytes of a record, to count progress by.
-const RECORD: u64 = 24;
+/// Bytes of most records, to count progress by.
+const RECORD: u64 = 8;
+/// Bytes of the longest log that a number of events can have: an event takes two records at most,
+/// of up to three words each.
+const LONGEST_EVENT: u64 = 2 * 3 * 8;
+/// Bytes of a log before its first record.
+const HEAD: u64 = 1 << 16;
+
+impl Limits {
+    /// Bytes of a log that surely holds as many events as are to be kept, if that is limited.
+    pub(super) fn log(self) -> Option<u64> {
+        self.events.map(|events| events.saturating_mul(LONGEST_EVENT).saturating_add(HEAD))
+    }
+}
+
+/// The files in a directory, with this extension.
+pub(super) fn files(directory: &Path, extension: &str) -> std::io::Result<Vec<PathBuf>> {
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+    paths.retain(|path| path.extension().is_some_and(|name| name == extension));
+    Ok(paths)
+}
+
+/// Why the logs that could not be begun could not: each reason once.
+pub(super) fn failures(directory: &Path) -> Vec<String> {
+    let number = |path: &PathBuf| path.file_stem()?.to_str()?.rsplit('.').next()?.parse().ok();
+    let failed = files(directory, raw::FAILED).unwrap_or_default();
+    let mut reasons: Vec<String> = failed
+        .iter()
+        .filter_map(number)
+        .map(|error| std::io::Error::from_raw_os_error(error).to_string())
+        .collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    reasons
+}
 
 /// Reads every log in `directory` once; gives those with any events, in the order they began. One
 /// whose head is not there is of a process that was killed while it began its log.
 pub(super) fn survey(directory: &Path) -> anyhow::Result<Vec<Log>> {
-    let is_log = |path: &PathBuf| path.extension().is_some_and(|name| name == raw::EXTENSION);
-    let paths: Vec<PathBuf> = fs::read_dir(directory)
-        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
-        .context("the recording is gone")?;
-    let begun = |path: &PathBuf| raw::open(path).is_ok();
-    let paths: Vec<PathBuf> =
-        paths.into_iter().filter(|path| is_log(path) && begun(path)).collect();
+    let mut paths = files(directory, raw::EXTENSION).context("the recording is gone")?;
+    paths.retain(|path| raw::open(path).is_ok());
     let size = |path: &PathBuf| fs::metadata(path).map_or(0, |about| about.len());
     let progress = Progress::new(paths.iter().map(size).sum());
     let surveyed = paths.into_par_iter().map(|path| Log::survey(path, &progress));
@@ -60,7 +90,7 @@ pub(super) fn survey(directory: &Path) -> anyhow::Result<Vec<Log>> {
 impl Log {
     /// Reads a log once.
     pub(crate) fn survey(path: PathBuf, progress: &Progress) -> anyhow::Result<Self> {
-        let origin = raw::open(&path)?.origin().clone();
+        let origin = open(&path)?.origin().clone();
         let mut log =
             Self { path, origin, counts: Counts::default(), holes: 0, dropped: Dropped::default() };
         let mut ledger = Ledger::new();
@@ -79,11 +109,11 @@ impl Log {
         progress: &Progress,
         mut each: impl FnMut(Event) -> anyhow::Result<bool>,
     ) -> anyhow::Result<(u64, Dropped)> {
-        let mut records = raw::open(&self.path)?;
+        let mut records = open(&self.path)?;
         let mut converter = Converter::new();
         let (mut count, mut going) = (0_u64, true);
         while let Some(record) = records.next().filter(|_| going) {
-            let (thread, record) = record?;
+            let (thread, record) = record.map_err(|error| named(error, &self.path))?;
             converter.convert(thread, record, |event| {
                 going = going && each(event)?;
                 anyhow::Ok(())
@@ -92,9 +122,20 @@ impl Log {
             if count.is_multiple_of(STRIDE) {
                 progress.step(STRIDE * RECORD, || format!("converting {}", self.program()));
                 anyhow::ensure!(!interrupted(), "interrupted");
+                input::within_memory_of(&self.path, converter.remembered(), 0)?;
             }
         }
         Ok((records.holes(), converter.dropped()))
+    }
+
+    /// Where the log is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the log lost what it should have held.
+    pub(super) fn failed(&self) -> bool {
+        matches!(self.origin.stopped, Some(Stopped::Failed(_)))
     }
 
     /// The program that ran.
@@ -109,7 +150,13 @@ impl Log {
 
     /// Writes the trace `path`.
     pub(crate) fn write(&self, path: &Path, note: &str, limits: Limits) -> anyhow::Result<Header> {
-        let origin = Origin { note: note.to_owned(), ..self.origin.origin.clone() };
+        // Whoever reads the trace should know that something is missing.
+        let note = match self.origin.stopped {
+            Some(why) if note.is_empty() => format!("cut short: {why}"),
+            Some(why) => format!("{note}; cut short: {why}"),
+            None => note.to_owned(),
+        };
+        let origin = Origin { note, ..self.origin.origin.clone() };
         let progress = Progress::new(self.counts.events * RECORD);
         let written = output::create(path, |out| {
             let mut keep = limits.events.unwrap_or(u64::MAX);
@@ -153,7 +200,11 @@ impl Log {
             writer.write(event)?;
             Ok(true)
         })?;
-        let header = writer.finish_prefix_of(self.counts.events)?;
+        let recorded = match self.origin.stopped {
+            Some(_) => Header::UNKNOWN,
+            None => self.counts.events,
+        };
+        let header = writer.finish_prefix_of(recorded)?;
         let length = out.stream_position()?;
         Ok((header, length))
     }
@@ -162,28 +213,37 @@ impl Log {
     pub(crate) fn told(&self, header: &Header, path: &Path) -> String {
         let mut text = format!(
             "{} (process {}): {} to {}, at most {} and {} live",
-            self.program(),
+            printable(self.program()),
             self.origin.process,
             units::count(header.events, "event"),
-            path.display(),
+            output::shown(path),
             units::count(header.peak_blocks, "block"),
             units::bytes(header.peak_bytes),
         );
-        if header.is_prefix() {
+        if header.is_prefix() && header.recorded_events != Header::UNKNOWN {
             text += &format!("; the first of {}", units::thousands(header.recorded_events));
         }
         if self.holes > 0 {
-            text +=
-                &format!("; {} cut short by the program's end", units::count(self.holes, "record"));
+            let places = units::count(self.holes, "record");
+            text += &format!("; {places} cut short where a thread or process ended");
         }
         if !self.dropped.is_nothing() {
             text += &format!("; {}", self.dropped);
         }
-        if self.origin.stopped {
-            text += "; the log could not grow, the rest of the run is missing";
+        if let Some(why) = self.origin.stopped {
+            text += &format!("; {why}: the rest of the run is missing");
         }
         text
     }
+}
+
+/// Opens a raw log; errors name it as people know it.
+fn open(path: &Path) -> anyhow::Result<LogReader<std::io::BufReader<fs::File>>> {
+    Ok(raw::open(path).map_err(|error| named(error, path))?)
+}
+
+fn named(error: ReadError, path: &Path) -> ReadError {
+    error.in_file(Path::new(&input::shown(path)))
 }
 
 /// The processes recorded, one row each, the largest first if they are too many to show.
@@ -203,7 +263,7 @@ pub(super) fn table(logs: &[Log]) -> String {
     for log in logs.iter().filter(|log| log.events() >= least).take(MOST) {
         table.add_row([
             log.origin.process.to_string(),
-            log.program().to_owned(),
+            printable(log.program()).into_owned(),
             units::thousands(log.events()),
             units::bytes(log.counts.peak_bytes),
         ]);

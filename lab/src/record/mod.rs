@@ -6,11 +6,13 @@
 //!          ─► trace
 //! ```
 //! The command's input and output pass straight through, signals reach it, and its exit status is
-//! passed on. Everything pagewise says it says on stderr, after the command has ended.
+//! passed on, unless it is 0 and the log lost something. Everything pagewise says it says on stderr,
+//! after the command has ended; how the log grows, too, if that is a terminal (`watch`).
 
 pub(crate) mod logs;
 mod recorder;
 mod session;
+mod watch;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,9 +21,11 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 use crate::error::Usage;
-use crate::units;
+use crate::{output, units};
 use logs::{Limits, Log};
-use session::Session;
+use pagewise::trace::raw;
+use session::{End, Session, interrupted};
+use watch::Watch;
 
 /// Run a command and record what it allocates.
 ///
@@ -30,7 +34,8 @@ use session::Session;
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The trace to write [default: PROGRAM.pwt].
+    /// The trace to write [default: PROGRAM.pwt]; `-` is standard output, and what the command prints
+    /// goes to stderr then.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write the process of this name that allocates most.
@@ -39,13 +44,20 @@ pub(crate) struct Args {
     /// Write every process, in the order they started, to FILE.1.pwt, FILE.2.pwt, …
     #[arg(long)]
     all: bool,
-    /// Keep only the first N events. The header will say so.
+    /// Keep only the first N events. The header will say so. The log, too, ends where it surely has
+    /// as many.
     #[arg(long, value_name = "N")]
     max_events: Option<u64>,
     /// Keep only as many of the first events as fit in a file of that size. The header will say
     /// so.
     #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes)]
     max_bytes: Option<usize>,
+    /// Stop recording, while the command runs on, when a log has this length, or all logs together.
+    #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes)]
+    max_log: Option<usize>,
+    /// Stop recording, while the command runs on, after this time: `30s`, `5min`.
+    #[arg(long, value_name = "TIME")]
+    duration: Option<humantime::Duration>,
     /// A text for the header: what the input was, say.
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
@@ -58,34 +70,99 @@ const HELP: &str = "\
 Examples:
   pagewise record -- gawk '{ n[$1]++ } END { print length(n) }' words.txt    to gawk.pwt
   pagewise record -o build.pwt --program rustc -- cargo build
+  pagewise record --duration 1min --max-log 2G -- redis-server                 then Ctrl-C
+  pagewise record -o - -- ls | pagewise info -
   pagewise record --max-bytes 2M --note 'the first page' -o gs.pwt -- gs -q paper.ps
   pagewise compare gawk.pwt                                                  what to do next";
 
 /// Runs the subcommand. The exit status is the command's, or an error's of our own.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    check_writable(args.output.as_deref())?;
-    let session = Session::new()?;
-    let end = session.run(&args.command)?;
-    let logs = logs::survey(session.directory())?;
-    if logs.is_empty() {
-        anyhow::bail!(
-            "{} left no recording ({end}): is it statically linked, setuid, or allocating nothing?",
-            Path::new(&args.command[0]).display()
-        );
-    }
-    if logs.len() > 1 {
-        eprintln!("{}", logs::table(&logs));
-    }
+    check_writable(args.output.as_deref(), args.all)?;
     let limits =
         Limits { events: args.max_events, bytes: args.max_bytes.map(|bytes| bytes as u64) };
-    for (log, path) in chosen(&logs, args)? {
-        let header = log.write(&path, &args.note, limits)?;
-        eprintln!("pagewise: {}", log.told(&header, &path));
-    }
+    let most = args.max_log.map(|bytes| bytes as u64);
+    let watch = Watch { most, duration: args.duration.map(Into::into) };
+    let longest = most.into_iter().chain(limits.log()).min();
+    let aside = output::claim(args.output.as_deref())?;
+    let session = Session::new()?;
+    let end = session.run(&args.command, &watch, longest, aside)?;
+    let written = convert(args, session.directory(), &end, limits);
+    let complete = match written {
+        Ok(complete) => complete,
+        Err(Failure { error, log: None }) => return Err(error),
+        Err(Failure { error, log: Some(log) }) => {
+            let log = session.keep().join(log);
+            anyhow::bail!(
+                "{error:#}; the recording is kept: `pagewise import {} -o FILE.pwt` makes a trace \
+                 of it",
+                log.display()
+            );
+        }
+    };
     if !end.success() {
-        eprintln!("pagewise: {} {end}", Path::new(&args.command[0]).display());
+        output::say(&format!("pagewise: {} {end}", Path::new(&args.command[0]).display()));
     }
-    Ok(end.code())
+    // A success would say that all was recorded.
+    Ok(if end.success() && !complete { ExitCode::FAILURE } else { end.code() })
+}
+
+/// Why there is no trace.
+struct Failure {
+    error: anyhow::Error,
+    /// The file name of a log that is worth being kept.
+    log: Option<OsString>,
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self { error, log: None }
+    }
+}
+
+/// Makes traces of the logs that a command left; whether all was recorded that should have been.
+fn convert(args: &Args, directory: &Path, end: &End, limits: Limits) -> Result<bool, Failure> {
+    let name = Path::new(&args.command[0]).display();
+    let largest = || {
+        let logs = logs::files(directory, raw::EXTENSION).unwrap_or_default();
+        let length = |path: &PathBuf| path.metadata().map_or(0, |about| about.len());
+        logs.iter().max_by_key(|path| length(path))?.file_name().map(ToOwned::to_owned)
+    };
+    let logs = logs::survey(directory).map_err(|error| Failure { error, log: largest() })?;
+    let failures = logs::failures(directory);
+    if logs.is_empty() {
+        if let Some(failure) = failures.first() {
+            let error = anyhow::anyhow!(
+                "{name} left no recording ({end}): no log could be written to {}: {failure}; \
+                 set TMPDIR to another folder",
+                directory.display()
+            );
+            return Err(error.into());
+        }
+        let error = anyhow::anyhow!(
+            "{name} left no recording ({end}): is it statically linked, setuid, or allocating \
+             nothing?"
+        );
+        return Err(error.into());
+    }
+    if logs.len() > 1 {
+        output::say(&logs::table(&logs));
+    }
+    for failure in &failures {
+        let folder = directory.display();
+        output::say(&format!(
+            "pagewise: a process was not recorded: no log could be written to {folder}: {failure}"
+        ));
+    }
+    let mut complete = failures.is_empty();
+    for (log, path) in chosen(&logs, args)? {
+        let header = log.write(&path, &args.note, limits).map_err(|error| {
+            let log = if interrupted() { None } else { log.path().file_name() };
+            Failure { error, log: log.map(ToOwned::to_owned) }
+        })?;
+        output::say(&format!("pagewise: {}", log.told(&header, &path)));
+        complete &= !log.failed();
+    }
+    Ok(complete)
 }
 
 /// The logs to write, each with its file.
@@ -117,12 +194,20 @@ fn chosen<'l>(logs: &'l [Log], args: &Args) -> anyhow::Result<Vec<(&'l Log, Path
 }
 
 /// Fails now rather than after a long run if the trace could not be written.
-fn check_writable(output: Option<&Path>) -> anyhow::Result<()> {
-    let path = output.unwrap_or(Path::new("."));
-    let unwritable = || format!("{} cannot be written", path.display());
+fn check_writable(output: Option<&Path>, all: bool) -> anyhow::Result<()> {
     if output.is_some_and(Path::is_dir) {
+        let path = output.unwrap_or(Path::new("."));
         anyhow::bail!("{} cannot be written: it is a directory", path.display());
     }
+    if output.is_some_and(output::is_stream) {
+        return if all {
+            Err(Usage("--all writes several files: it needs names to number".to_owned()).into())
+        } else {
+            Ok(())
+        };
+    }
+    let path = output.unwrap_or(Path::new("."));
+    let unwritable = || format!("{} cannot be written", path.display());
     let directory = match (output, path.parent()) {
         (Some(_), Some(parent)) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

@@ -5,6 +5,8 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
+
 /// `libpagewise_record.so`, built by `build.rs`; empty where recording is not supported.
 const LIBRARY: &[u8] = include_bytes!(env!("PAGEWISE_RECORDER"));
 
@@ -28,7 +30,7 @@ pub(super) fn place(fallback: &Path) -> anyhow::Result<PathBuf> {
             fallback.display()
         );
     }
-    Ok(put(fallback)?)
+    put(fallback).with_context(|| format!("{} cannot be written", fallback.display()))
 }
 
 /// Whether the loader can take a path from `LD_PRELOAD`, where spaces and colons separate.

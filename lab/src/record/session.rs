@@ -3,15 +3,18 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc;
+use std::thread;
 
 use anyhow::Context;
-use pagewise::trace::raw::DIRECTORY;
+use pagewise::trace::raw::{DIRECTORY, MAX_LOG};
 use tempfile::TempDir;
 
 use super::recorder;
+use super::watch::Watch;
 
 /// A temporary directory for the logs, removed with the session.
 pub(super) struct Session {
@@ -32,9 +35,21 @@ impl Session {
         self.directory.path()
     }
 
+    /// Leaves the logs where they are, and gives their directory.
+    pub(super) fn keep(self) -> PathBuf {
+        self.directory.keep()
+    }
+
     /// Runs the command to its end. Signals that would end pagewise reach the command instead, so
-    /// that what was recorded until then is kept.
-    pub(super) fn run(&self, command: &[OsString]) -> anyhow::Result<End> {
+    /// that what was recorded until then is kept. What the command prints goes to stderr if
+    /// `aside`: stdout is the trace's.
+    pub(super) fn run(
+        &self,
+        command: &[OsString],
+        watch: &Watch,
+        longest: Option<u64>,
+        aside: bool,
+    ) -> anyhow::Result<End> {
         let (program, arguments) = command.split_first().context("no command")?;
         let directory = self.directory().canonicalize()?;
         let mut preload = recorder::place(&directory)?.into_os_string();
@@ -43,14 +58,26 @@ impl Session {
             preload.push(others);
         }
         signals::stand_back();
-        let mut child = Command::new(program)
-            .args(arguments)
-            .env("LD_PRELOAD", preload)
-            .env(DIRECTORY, &directory)
+        let mut command = Command::new(program);
+        command.args(arguments).env("LD_PRELOAD", preload).env(DIRECTORY, &directory);
+        match longest {
+            Some(bytes) => command.env(MAX_LOG, bytes.to_string()),
+            None => command.env_remove(MAX_LOG),
+        };
+        if aside {
+            command.stdout(std::io::stderr());
+        }
+        let mut child = command
             .spawn()
             .with_context(|| format!("cannot run {}", Path::new(program).display()))?;
         signals::pass_to(child.id());
-        let status = child.wait().context("waiting for the command")?;
+        let (over, ended) = mpsc::channel();
+        let status = thread::scope(|scope| {
+            scope.spawn(|| watch.logs(&directory, ended));
+            let status = child.wait().context("waiting for the command");
+            drop(over);
+            status
+        })?;
         signals::pass_to_nobody();
         Ok(End(status))
     }

@@ -15,14 +15,14 @@ use crate::compare::{self, Row};
 use crate::competitor::{CAPACITY, Competitor, ConfigArgs};
 use crate::error::Usage;
 use crate::timeline::{self, Timeline, sparkline};
-use crate::units;
 use crate::workload::{Stop, Workload};
+use crate::{input, output, units};
 
 /// Replay a trace under one strategy, and tell how it fared
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The trace
+    /// The trace; `-` is standard input
     trace: PathBuf,
     /// The strategy (`pagewise strategies` lists them), or SYSTEM
     #[arg(long, value_name = "NAME")]
@@ -72,9 +72,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let name = competitor.name();
         return Err(Usage(format!("{name} cannot be audited: its heap is its own affair")).into());
     }
-    let workload = Workload::load(&args.trace)?;
-    let config = args.config.for_trace(&args.trace)?;
-    let row = compare::once(&workload, &args.trace, competitor, config)?;
+    let trace = input::settle_one(&args.trace)?;
+    let workload = Workload::load(&trace)?;
+    let config = args.config.for_trace(&trace)?;
+    let row = compare::once(&workload, &trace, competitor, config)?;
     if let Some(reason) = row.stopped() {
         bail!("{}: {} {reason}", workload.name, row.strategy());
     }
@@ -90,9 +91,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&replayed)?);
+        output::print_json(&replayed)?;
     } else {
-        print(&workload, &replayed, &parameters);
+        output::print(&text(&workload, &replayed, &parameters))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -112,26 +113,28 @@ fn audit(workload: &Workload, strategy: &mut (dyn Strategy + '_), every: u64) ->
     audit.finish(strategy).map_err(|fault| Stop::Fault { operation, fault })
 }
 
-fn print(workload: &Workload, replayed: &Replayed, parameters: &str) {
+/// What a replay found, for people.
+fn text(workload: &Workload, replayed: &Replayed, parameters: &str) -> String {
     let facts = workload.facts;
-    println!("{} under {} ({parameters})", workload.name, replayed.row.strategy());
-    println!(
-        "  requests        {}, {}, {} live at the end",
-        units::count(facts.allocations, "allocation"),
-        units::count(facts.reallocations, "reallocation"),
-        units::thousands(facts.live_at_end),
-    );
-    for (name, text) in replayed.row.described() {
-        println!("  {name:<15} {text}");
-    }
+    let mut lines = vec![
+        format!("{} under {} ({parameters})", workload.name, replayed.row.strategy()),
+        format!(
+            "  requests        {}, {}, {} live at the end",
+            units::count(facts.allocations, "allocation"),
+            units::count(facts.reallocations, "reallocation"),
+            units::thousands(facts.live_at_end),
+        ),
+    ];
+    let described = replayed.row.described();
+    lines.extend(described.into_iter().map(|(name, text)| format!("  {name:<15} {text}")));
     if let Some(timeline) = &replayed.timeline {
-        println!("  requested       {}", sparkline(&timeline.requested, timeline.most_held()));
-        println!("  held            {}", sparkline(&timeline.held, timeline.most_held()));
+        let most = timeline.most_held();
+        lines.push(format!("  requested       {}", sparkline(&timeline.requested, most)));
+        lines.push(format!("  held            {}", sparkline(&timeline.held, most)));
     }
     if let Some(audits) = replayed.audits {
-        println!(
-            "  audit           no fault in {} of the whole heap",
-            units::count(audits, "audit")
-        );
+        let audits = units::count(audits, "audit");
+        lines.push(format!("  audit           no fault in {audits} of the whole heap"));
     }
+    lines.join("\n") + "\n"
 }

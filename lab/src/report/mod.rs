@@ -23,14 +23,13 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use pagewise::trace;
-
 use self::gather::Gathered;
 use crate::competitor::{Competitor, ConfigArgs};
 use crate::error::Usage;
+use crate::printable::printable_json;
 use crate::progress::Progress;
 use crate::tune::{self, Tuned};
-use crate::{bundled, output};
+use crate::{bundled, input, output};
 
 pub(crate) use self::system::{Args as SystemArgs, run as run_system};
 
@@ -42,10 +41,10 @@ const SHOWN: [&str; 6] = ["PAGEWISE", "MRU", "BEST-FIT", "BUDDY", "HCGEN", "SYST
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Traces to report on; none: the bundled ones
+    /// Traces to report on; `-` is standard input; none: the bundled ones
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// HTML file to write
+    /// HTML file to write; `-` is standard output
     #[arg(short, long, value_name = "FILE", required_unless_present = "json")]
     output: Option<PathBuf>,
     /// A strategy, a family of them or `all` (`pagewise strategies` lists them); may be given more
@@ -88,10 +87,11 @@ the reader's choice of light or dark.";
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let parameters = args.config.check()?;
     let competitors = args.competitors()?;
-    let traces = if args.traces.is_empty() { bundled::traces()? } else { args.traces.clone() };
+    let traces =
+        if args.traces.is_empty() { bundled::traces()? } else { input::settle(&args.traces)? };
     // What is wrong with any trace should be known before the first is measured.
     for path in &traces {
-        trace::open(path)?;
+        input::open(path)?;
     }
     // So is what is wrong with this file.
     let read = match &args.tune {
@@ -117,7 +117,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let gathered = gather()?;
             progress.finish();
             let charts: Vec<_> = gathered.iter().map(Gathered::charts).collect();
-            println!("{}", serde_json::to_string(&charts)?);
+            output::print_line(&printable_json(serde_json::to_string(&charts)?))?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 
 use super::watch::{Watch, Watched};
+use crate::output;
 use crate::system::child;
 use crate::system::gauge::Gauge;
 use crate::workload::{Stop, System, Workload};
@@ -33,7 +34,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Err(Stop::Exhausted { .. }) => None,
         Err(stop) => bail!(stop),
     };
-    println!("{}", serde_json::to_string(&watched)?);
+    output::print_line(&serde_json::to_string(&watched)?)?;
     Ok(ExitCode::SUCCESS)
 }
 

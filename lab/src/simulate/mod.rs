@@ -23,12 +23,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use pagewise::paged::Config;
-use pagewise::trace;
 use rayon::prelude::*;
 
 use self::memory::{Found, Memory, Program};
 use self::setup::{Touch, parse_page_size};
-use crate::bundled;
 use crate::competitor::{CAPACITY, Competitor, ConfigArgs};
 use crate::error::Usage;
 use crate::lea::Lea;
@@ -36,6 +34,7 @@ use crate::progress::Progress;
 use crate::system::library::Library;
 use crate::touched::os_page_size;
 use crate::workload::{Stop, Target, Workload};
+use crate::{bundled, input, output};
 
 pub(crate) use self::row::{Row, Simulated};
 pub(crate) use self::setup::WorkingSet;
@@ -45,7 +44,7 @@ pub(crate) use self::system::{Args as SystemArgs, run as run_system};
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP, mut_arg("page_size", |arg| arg.long("strategy-page")))]
 pub(crate) struct Args {
-    /// Traces to replay; none: the bundled ones
+    /// Traces to replay; `-` is standard input; none: the bundled ones
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// A strategy, a family of them or `all` (`pagewise strategies` lists them); may be given more
@@ -83,7 +82,8 @@ pub(crate) struct Args {
     /// Print only the overview, as Markdown
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
-    /// Draw the page-fault curves into this SVG file
+    /// Draw the page-fault curves into this SVG file; `-` is standard output, and the tables go to
+    /// stderr
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     #[command(flatten)]
@@ -114,13 +114,15 @@ What is simulated:
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let parameters = args.check()?;
     let subjects = args.subjects()?;
-    let traces = if args.traces.is_empty() { bundled::traces()? } else { args.traces.clone() };
+    output::claim(args.plot.as_deref())?;
+    let traces =
+        if args.traces.is_empty() { bundled::traces()? } else { input::settle(&args.traces)? };
     // What is wrong with any trace should be known before the first is simulated.
     for path in &traces {
-        trace::open(path)?;
+        input::open(path)?;
     }
     if !args.json && !args.markdown {
-        println!("{parameters}");
+        output::print_line(&parameters)?;
     }
     let steps = traces.len() * args.simulated.len() * subjects.len();
     let progress = Progress::new(steps as u64);
@@ -130,7 +132,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         for &page_size in &args.simulated {
             let one = args.simulate(path, &workload, page_size, &subjects, &progress)?;
             if !args.json && !args.markdown {
-                progress.above(|| print!("\n{}", table::of(&one)));
+                progress.above(|| output::print(&format!("\n{}", table::of(&one))))?;
             }
             simulated.push(one);
         }
@@ -141,9 +143,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if args.json {
         let rows: Vec<&Row> = simulated.iter().flat_map(|one| &one.rows).collect();
-        println!("{}", serde_json::to_string_pretty(&rows)?);
+        output::print_json(&rows)?;
     } else if args.markdown || traces.len() > 1 {
-        print!("{}", overview::of(&simulated, args.markdown));
+        output::print(&overview::of(&simulated, args.markdown))?;
     }
     Ok(ExitCode::SUCCESS)
 }

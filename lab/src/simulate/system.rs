@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::memory::{Found, Memory, Program};
 use super::setup::{Touch, parse_page_size};
+use crate::output;
 use crate::system::child;
 use crate::system::library::{Library, malloc_file};
 use crate::workload::{Stop, System, Workload};
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Err(Stop::Exhausted { operation, bytes }) => Outcome::Exhausted { operation, bytes },
         Err(stop) => bail!(stop),
     };
-    println!("{}", serde_json::to_string(&Report { malloc: malloc_file(), outcome })?);
+    output::print_line(&serde_json::to_string(&Report { malloc: malloc_file(), outcome })?)?;
     Ok(ExitCode::SUCCESS)
 }
 

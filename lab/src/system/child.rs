@@ -6,14 +6,16 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use serde::de::DeserializeOwned;
 
-/// This program, to be run again with this subcommand.
+use crate::input;
+
+/// This program, to be run again with this subcommand and our limits on traces.
 ///
 /// # Errors
 /// If the program's own file is not known.
 pub(crate) fn again(subcommand: &str) -> anyhow::Result<Command> {
     let myself = std::env::current_exe().context("this program's own file is not known")?;
     let mut command = Command::new(myself);
-    command.arg(subcommand);
+    command.arg(subcommand).args(input::Limits::options());
     Ok(command)
 }
 

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::table::Table;
 use crate::error::Usage;
+use crate::output;
 
 /// The table of this number among those there are.
 ///
@@ -38,18 +39,23 @@ impl Printer {
     }
 
     /// Prints a line that is none of the figures.
-    pub(super) fn say(&self, line: &str) {
-        if self.figures.is_none() {
-            println!("{line}");
-        }
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn say(&self, line: &str) -> anyhow::Result<()> {
+        if self.figures.is_none() { output::print_line(line) } else { Ok(()) }
     }
 
     /// Prints a table.
-    pub(super) fn table(&mut self, table: &Table) {
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn table(&mut self, table: &Table) -> anyhow::Result<()> {
         match &mut self.figures {
             Some(figures) => figures.extend(table.json()),
-            None => println!("\n{}", table.text()),
+            None => output::print_line(&format!("\n{}", table.text()))?,
         }
+        Ok(())
     }
 
     /// Prints what is left to print.
@@ -58,7 +64,7 @@ impl Printer {
     /// If the figures cannot be written as JSON.
     pub(super) fn finish(self) -> anyhow::Result<ExitCode> {
         if let Some(figures) = self.figures {
-            println!("{}", serde_json::to_string_pretty(&figures)?);
+            output::print_json(&figures)?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -24,6 +24,7 @@ use super::resident::Watched;
 use crate::compare::Writes;
 use crate::competitor::CAPACITY;
 use crate::lea::Lea;
+use crate::output;
 use crate::system::child;
 use crate::system::library::{Library, malloc_file};
 use crate::workload::{Observer, Stop, System, Target, Workload};
@@ -109,7 +110,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Err(Stop::Exhausted { .. }) => None,
         Err(stop) => bail!(stop),
     };
-    println!("{}", serde_json::to_string(&Report { malloc: malloc_file(), found })?);
+    output::print_line(&serde_json::to_string(&Report { malloc: malloc_file(), found })?)?;
     Ok(ExitCode::SUCCESS)
 }
 

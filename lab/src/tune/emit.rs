@@ -14,6 +14,7 @@ use super::global::Global;
 use super::goal::Goal;
 use super::pages::Pages;
 use crate::competitor::CAPACITY;
+use crate::input;
 
 /// Where this pagewise lies, which the code is compiled against.
 const PAGEWISE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -53,10 +54,8 @@ pub(super) fn file(codes: &[(Family, &str)]) -> String {
 
 /// Code that makes the allocator with its parameters.
 pub(super) fn code(chosen: &Candidate, traces: &[PathBuf], goal: Goal) -> String {
-    let names = traces.iter().map(|path| path.file_name().unwrap_or_default().to_string_lossy());
-    // It goes into a comment: one line, whatever the files are called.
-    let names: String =
-        names.collect::<Vec<_>>().join(", ").chars().filter(|c| !c.is_control()).collect();
+    let names = traces.iter().map(|path| input::file_name(path));
+    let names = names.collect::<Vec<_>>().join(", ");
     let family = match chosen {
         Candidate::Global(_) => Family::Global,
         _ => Family::Arena,
@@ -207,7 +206,8 @@ mod tests {
         let distinct: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), all.len());
         assert!(
-            all.iter().all(|code| code.contains("pub fn heap()") && code.contains("on ab.pwt by"))
+            all.iter()
+                .all(|code| code.contains("pub fn heap()") && code.contains(r"on a\nb.pwt by"))
         );
     }
 

@@ -28,14 +28,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use pagewise::trace;
 
 use self::goal::{Cap, Goal};
 use self::search::Search;
 use crate::error::Usage;
-use crate::output;
 use crate::system::library::Library;
 use crate::units::parse_bytes;
+use crate::{input, output};
 
 pub(crate) use self::alone::{Args as AloneArgs, run as run_alone};
 pub(crate) use self::candidate::Family;
@@ -47,7 +46,7 @@ pub(crate) use self::measure::Relative;
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Traces to tune for; with several, for their geometric mean
+    /// Traces to tune for; with several, for their geometric mean; `-` is standard input
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
     /// What is to be as little as possible
@@ -82,7 +81,8 @@ pub(crate) struct Args {
     /// Print one JSON object, which `report --tune` reads
     #[arg(long)]
     json: bool,
-    /// Write that JSON object into this file
+    /// Write that JSON object into this file; `-` is standard output, and the text goes to stderr,
+    /// as with the files below
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Draw the Pareto fronts into this SVG file
@@ -150,9 +150,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (None, None) => Cap::None,
     };
     let (libraries, not_compared) = rivals(&args.against)?;
+    let files = [&args.emit, &args.output, &args.plot];
+    output::claim(files.into_iter().flatten().map(PathBuf::as_path))?;
+    let (traces, held_out) = (input::settle(&args.traces)?, input::settle(&args.held_out)?);
     let plan = Plan {
-        traces: &args.traces,
-        held_out: &args.held_out,
+        traces: &traces,
+        held_out: &held_out,
         families,
         goal: args.goal,
         cap,
@@ -162,7 +165,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         not_compared,
     };
     let tuned = plan.carry_out()?;
-    let json = || serde_json::to_string_pretty(&tuned);
+    let json = || output::json(&tuned);
     if let Some(path) = &args.emit {
         write(path, &tuned.code)?;
     }
@@ -176,9 +179,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         emit::verify(&tuned.code)?;
     }
     if args.json {
-        println!("{}", json()?);
+        output::print_line(&json()?)?;
     } else {
-        print!("{}", print::text(&tuned, args.verify));
+        output::print(&print::text(&tuned, args.verify))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -240,7 +243,7 @@ impl Plan<'_> {
     fn carry_out(self) -> anyhow::Result<Tuned> {
         // What is wrong with any trace should be known before the first is measured.
         for path in self.traces.iter().chain(self.held_out) {
-            trace::open(path)?;
+            input::open(path)?;
         }
         let directory = tempfile::tempdir().context("no place for the halves of the traces")?;
         let (searched, held_out) = if self.held_out.is_empty() {
@@ -251,10 +254,8 @@ impl Plan<'_> {
         let found = self.families.iter().map(|&family| self.search(family, &searched, &held_out));
         let found = found.collect::<anyhow::Result<Vec<_>>>()?;
         let codes: Vec<_> = found.iter().map(|found| (found.family, &*found.code)).collect();
-        let name =
-            |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Tuned {
-            traces: self.traces.iter().map(name).collect(),
+            traces: self.traces.iter().map(|path| input::trace_name(path)).collect(),
             goal: self.goal,
             seed: self.seed,
             second_halves: self.held_out.is_empty(),

@@ -20,6 +20,7 @@ use super::candidate::{Candidate, Family};
 use super::found::OnFront;
 use super::goal::{Cap, Goal};
 use super::measure::{Course, Measured, Relative};
+use crate::output;
 use crate::progress::Progress;
 use crate::system::affinity::Pinned;
 use crate::{demand, pareto, units};
@@ -300,7 +301,7 @@ impl Search {
         let Some(&best) = self.ranking().first() else { return };
         let Some(relative) = self.relative(best) else { return };
         self.progress.above(|| {
-            eprintln!(
+            output::say(&format!(
                 "{}: generation {generation} of {GENERATIONS}: {} measured, {front} on the front; \
                  best so far: {} (default = 1: time {:.2}, {} {:.2}, faults {:.2})",
                 self.family.title(),
@@ -310,7 +311,7 @@ impl Search {
                 self.family.memory(),
                 relative.memory,
                 relative.faults
-            );
+            ));
         });
     }
 }

@@ -8,7 +8,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use pagewise::trace::{self, Event, Origin, Slots, Writer};
+use pagewise::trace::{Event, Origin, Slots, Writer};
+
+use crate::input;
 
 /// The halves must have at least so many events.
 const LEAST: u64 = 64;
@@ -23,7 +25,7 @@ pub(super) fn halves(
 ) -> anyhow::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let mut halves = (Vec::new(), Vec::new());
     for (index, path) in traces.iter().enumerate() {
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let name = input::trace_name(path).replace('/', "_");
         let first = directory.join(format!("{index}-{name}-first.pwt"));
         let second = directory.join(format!("{index}-{name}-second.pwt"));
         split(path, &first, &second)?;
@@ -34,12 +36,12 @@ pub(super) fn halves(
 }
 
 fn split(path: &Path, first: &Path, second: &Path) -> anyhow::Result<()> {
-    let events = trace::open(path)?.header().events;
+    let events = input::open(path)?.header().events;
     if events < 2 * LEAST {
         bail!(
             "{}: {events} events are too few to hold half of them out; name another trace with \
              --held-out",
-            path.display()
+            input::shown(path)
         );
     }
     let middle = events / 2;
@@ -52,7 +54,7 @@ fn split(path: &Path, first: &Path, second: &Path) -> anyhow::Result<()> {
     // Size, alignment and slot of the live blocks by age; the age of each slot's block.
     let mut live = BTreeMap::new();
     let mut ages = BTreeMap::new();
-    for (index, event) in (0..).zip(trace::open(path)?) {
+    for (index, event) in (0..).zip(input::open(path)?.with_progress()) {
         let event = event?;
         if index == middle {
             after.threads = vec![thread];

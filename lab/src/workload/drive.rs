@@ -80,15 +80,24 @@ impl std::error::Error for Stop {}
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     ops: Vec<Op>,
+    /// One more than the greatest slot in `ops`.
+    slots: usize,
 }
 
 impl Batch {
     pub(super) fn push(&mut self, op: Op) {
+        self.slots = self.slots.max(op.slot as usize + 1);
         self.ops.push(op);
     }
 
     pub(super) fn clear(&mut self) {
         self.ops.clear();
+        self.slots = 0;
+    }
+
+    /// One more than the greatest slot of these operations; 0 if there are none.
+    pub(super) fn slots(&self) -> usize {
+        self.slots
     }
 
     /// How many operations these are.
@@ -119,6 +128,7 @@ impl Table {
         target: &mut T,
         observer: &mut O,
     ) -> Result<(), Stop> {
+        assert!(batch.slots <= self.blocks.len(), "the table is too short for the batch");
         let start = processor_time();
         let mut done = 0;
         let mut ended = Ok(());
@@ -149,8 +159,7 @@ impl Table {
         observer: &mut O,
     ) -> Result<(), Halt> {
         let align = 1_usize << op.align;
-        debug_assert!((op.slot as usize) < self.blocks.len());
-        // SAFETY: the decoder counted the slots of the trace, and the table has as many entries.
+        // SAFETY: `drive` saw that every slot of the batch is below the length of the table.
         let entry = unsafe { self.blocks.get_unchecked_mut(op.slot as usize) };
         // SAFETY: the decoder made sure that both sizes make valid layouts.
         let (old, new) = unsafe {

@@ -9,7 +9,8 @@
 //! operations the decoder appends: every allocation has its free, and every pair is whole.
 //!
 //! Traces of up to [`HELD_OPS`] operations are decoded once and kept; longer ones are decoded again
-//! for each replay, a batch at a time, outside what is timed.
+//! for each replay, a batch at a time, outside what is timed. A file that is no longer the same by
+//! then ends the replay with an error.
 
 mod decode;
 mod drive;
@@ -17,8 +18,9 @@ mod target;
 
 use std::path::{Path, PathBuf};
 
-use pagewise::trace;
+use anyhow::anyhow;
 
+use crate::input::{self, Stamp};
 use decode::Decoder;
 
 pub(crate) use decode::Facts;
@@ -68,7 +70,48 @@ pub(crate) struct Workload {
 #[derive(Debug)]
 enum Ops {
     Held(Batch),
-    Streamed(PathBuf),
+    Streamed(Source),
+}
+
+/// A trace that is read again for each replay.
+#[derive(Debug)]
+struct Source {
+    path: PathBuf,
+    /// The state of the file when it was read first.
+    stamp: Stamp,
+}
+
+impl Source {
+    /// Reads the trace again, with the same facts as before, and passes its operations to `each`,
+    /// a batch at a time.
+    fn read(
+        &self,
+        facts: Facts,
+        mut each: impl FnMut(&Batch) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        let changed = |cause: anyhow::Error| {
+            let name = input::shown(&self.path);
+            Stop::Trace(cause.context(format!("{name}: changed since it was first read")))
+        };
+        let events = input::open(&self.path).map_err(changed)?;
+        if events.stamp() != self.stamp {
+            return Err(changed(anyhow!("its length, date or place is another")));
+        }
+        let mut decoder = Decoder::new(events);
+        let mut batch = Batch::default();
+        while !decoder.is_done() {
+            batch.clear();
+            decoder.fill(&mut batch, BATCH_OPS).map_err(changed)?;
+            if batch.slots() > facts.slots {
+                return Err(changed(anyhow!("more blocks are live at one time")));
+            }
+            each(&batch)?;
+        }
+        if decoder.facts() != facts {
+            return Err(changed(anyhow!("its events add up to other figures")));
+        }
+        Ok(())
+    }
 }
 
 impl Workload {
@@ -82,17 +125,20 @@ impl Workload {
 
     /// As [`load`](Self::load); keeps up to `most` operations.
     fn load_holding(path: &Path, most: usize) -> anyhow::Result<Self> {
-        let mut decoder = Decoder::new(trace::open(path)?);
+        let events = input::open(path)?.with_progress();
+        // A replay asks for all of it.
+        input::within_memory(path, events.header().peak_bytes, "a replay")?;
+        let source = Source { path: path.to_owned(), stamp: events.stamp() };
+        let mut decoder = Decoder::new(events);
         let mut batch = Batch::default();
         let complete = decoder.fill(&mut batch, most)?;
-        let ops = if complete { Ops::Held(batch) } else { Ops::Streamed(path.to_owned()) };
+        let ops = if complete { Ops::Held(batch) } else { Ops::Streamed(source) };
         let mut rest = Batch::default();
         while !decoder.is_done() {
             rest.clear();
             decoder.fill(&mut rest, BATCH_OPS)?;
         }
-        let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        Ok(Self { name, facts: decoder.facts(), ops })
+        Ok(Self { name: input::trace_name(path), facts: decoder.facts(), ops })
     }
 
     /// The workload of these events.
@@ -117,15 +163,8 @@ impl Workload {
         let mut table = drive::Table::new(self.facts.slots);
         match &self.ops {
             Ops::Held(batch) => table.drive(batch, target, observer)?,
-            Ops::Streamed(path) => {
-                let reader = trace::open(path).map_err(|error| Stop::Trace(error.into()))?;
-                let mut decoder = Decoder::new(reader);
-                let mut batch = Batch::default();
-                while !decoder.is_done() {
-                    batch.clear();
-                    decoder.fill(&mut batch, BATCH_OPS).map_err(Stop::Trace)?;
-                    table.drive(&batch, target, observer)?;
-                }
+            Ops::Streamed(source) => {
+                source.read(self.facts, |batch| table.drive(batch, target, observer))?;
             }
         }
         Ok(table.outcome())
@@ -202,6 +241,39 @@ mod tests {
         assert!(matches!(streamed.ops, Ops::Streamed(_)));
         assert_eq!(streamed.facts, held.facts);
         assert_eq!(calls(&streamed), calls(&held));
+    }
+
+    /// Replaces what is in a file by a trace of these events.
+    fn write(path: &Path, events: &[Event]) {
+        let mut content = Cursor::new(Vec::new());
+        let mut writer = Writer::new(&mut content, Origin::default()).unwrap();
+        events.iter().for_each(|&event| writer.write(event).unwrap());
+        writer.finish().unwrap();
+        std::fs::write(path, content.into_inner()).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_changed_meanwhile_ends_the_replay() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let events: Vec<_> =
+            (0..70_000).map(|slot| Event::Allocate { slot, size: 8, align: 16 }).collect();
+        // A file that had grown made the replay write beyond its table of blocks.
+        for (first, second) in [(1, 70_000), (70_000, 1), (70_000, 69_999)] {
+            write(file.path(), &events[..first]);
+            let mut workload = Workload::load_holding(file.path(), 0).unwrap();
+            write(file.path(), &events[..second]);
+            let message = |workload: &Workload| {
+                workload.replay(&mut System, &mut Log::default()).unwrap_err().to_string()
+            };
+            let told = message(&workload);
+            let expected = format!("{}: changed since it was first read", file.path().display());
+            assert!(told.starts_with(&expected), "{told}");
+            // Were its date and length the same, its events would still tell.
+            let Ops::Streamed(source) = &mut workload.ops else { panic!("it is streamed") };
+            source.stamp = input::open(file.path()).unwrap().stamp();
+            let told = message(&workload);
+            assert!(told.starts_with(&expected), "{told}");
+        }
     }
 
     #[test]

@@ -104,6 +104,14 @@ impl Converter {
         self.dropped
     }
 
+    /// Blocks, threads and reallocations that the converter remembers: what its memory is
+    /// proportional to.
+    #[must_use]
+    pub fn remembered(&self) -> u64 {
+        let unfinished: usize = self.pending.values().map(Vec::len).sum();
+        (self.blocks.len() + self.threads.len() + unfinished) as u64
+    }
+
     fn allocated<E, F: FnMut(Event) -> Result<(), E>>(
         &mut self,
         address: u64,

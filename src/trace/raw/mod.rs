@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  0      Head: who recorded                    64 KiB
-//!  65536  record, record, record, …, zeros      24 bytes each, in the order of the events
+//!  65536  record, record, record, …, zeros      8, 16 or 24 bytes each, in the order of the events
 //! ```
 //! Every process image, that is every process after its last `exec`, writes a file of its own,
 //! `PID.SERIAL.pwlog`, in the directory the environment variable [`DIRECTORY`] names. Numbers are
@@ -13,8 +13,30 @@
 //! and another is given its address, the free stands first in the log, whatever the threads'
 //! speed. A reallocation is both, and is recorded as both: a record before, a record after, paired
 //! by the thread.
+//!
+//! # A record
+//! is one word of 64 bits if it is a common one, and two or three otherwise. The three lowest bits
+//! of a word tell what it is, so that a reader can go on behind a record that was never completed
+//! because its thread or process was killed: places that were claimed and not written are 0, and
+//! the first word of a longer record is written last.
+//! ```text
+//!  bits   3        5        2       10     44
+//!        kind  │ thread │ align │  size  │ address / 16      allocated, reallocating
+//!        kind  │       thread   17       │ address / 16      freeing, reallocated
+//!
+//!  bits   3     2      5      22       32
+//!         5  │ kind │ align │ thread │ size                   two words: any address below 2⁶¹
+//!         7  │ address
+//!  bits   3     2      5      32     3        3       16
+//!         6  │ kind │ align │ thread │ address │ size │ 0     three words: whatever else there is;
+//!         7  │ address, its 61 low bits                       their high bits stand in the first
+//!         7  │ size, its 61 low bits
+//! ```
+//! `align` of the first form is an index of [`Form::aligns`]. On a machine with pointers of 32 bits
+//! addresses are divided by 8, not by 16.
 
 mod convert;
+mod form;
 mod read;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod recorder;
@@ -22,7 +44,7 @@ mod recorder;
 use core::sync::atomic::AtomicU32;
 
 pub use convert::{Converter, Dropped};
-pub use read::{LogOrigin, LogReader, open};
+pub use read::{LogOrigin, LogReader, open, stop, written};
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub use recorder::{new_thread, record};
 
@@ -30,8 +52,16 @@ pub use recorder::{new_thread, record};
 /// exist, that takes the logs. Without it nothing is recorded.
 pub const DIRECTORY: &str = "PAGEWISE_RECORD_DIR";
 
+/// The environment variable that limits the length of each log, in bytes; without it there is no
+/// limit.
+pub const MAX_LOG: &str = "PAGEWISE_RECORD_MAX_LOG";
+
 /// Extension of a raw log's file name.
 pub const EXTENSION: &str = "pwlog";
+
+/// Extension of what is left of a log that could not be begun: `PID.SERIAL.ERROR.pwfail`, where
+/// `ERROR` is the system's error number.
+pub const FAILED: &str = "pwfail";
 
 /// One record of a raw log. Addresses are those of the recorded program; 0 is C's null pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,45 +98,6 @@ pub enum Record {
     },
 }
 
-/// Words of a record as it stands in the log. The first one is never 0, so that a record that was
-/// begun and never completed, because its process was killed, can be told.
-type Words = [u64; 3];
-
-impl Record {
-    /// ```text
-    ///  word 0   kind (8 bits) | align_log2 (8) | 0 (16) | thread (32)
-    ///  word 1   address
-    ///  word 2   size
-    /// ```
-    #[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]
-    fn encode(self, thread: u32) -> Words {
-        let (kind, align_log2, address, size) = match self {
-            Self::Allocated { address, size, align_log2 } => (1, align_log2, address, size),
-            Self::Freeing { address } => (2, 0, address, 0),
-            Self::Reallocating { address, size, align_log2 } => (3, align_log2, address, size),
-            Self::Reallocated { address } => (4, 0, address, 0),
-        };
-        [kind | u64::from(align_log2) << 8 | u64::from(thread) << 32, address, size]
-    }
-
-    /// The thread and the record; what is wrong if the words are none.
-    fn decode(words: Words) -> Result<(u32, Self), &'static str> {
-        let [word, address, size] = words;
-        let align_log2 = (word >> 8) as u8;
-        if align_log2 > 31 {
-            return Err("an alignment is out of bounds");
-        }
-        let record = match word as u8 {
-            1 => Self::Allocated { address, size, align_log2 },
-            2 => Self::Freeing { address },
-            3 => Self::Reallocating { address, size, align_log2 },
-            4 => Self::Reallocated { address },
-            _ => return Err("its kind is unknown"),
-        };
-        Ok(((word >> 32) as u32, record))
-    }
-}
-
 /// A recorder's first word, which it writes atomically. Targets without atomics of 64 bits have no
 /// recorder; they read logs.
 #[cfg(target_has_atomic = "64")]
@@ -126,7 +117,7 @@ struct Head {
     parent: u32,
     /// Distinguishes the process images of one process.
     serial: u32,
-    /// Not 0 once the log could not grow: what follows is missing.
+    /// Not 0 once the log has stopped, and what follows is missing: see [`Stopped`].
     stopped: AtomicU32,
     /// Nanoseconds since 1970.
     started: u64,
@@ -139,28 +130,57 @@ struct Head {
 
 const HEAD: usize = 1 << 16;
 const TEXT: usize = HEAD - 48;
+/// Bytes of a word.
+const WORD: usize = 8;
 const MAGIC: u64 = u64::from_be_bytes(*b"PWLOG\r\n\x1a");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 const _: () = assert!(size_of::<Head>() == HEAD);
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Why a log ends before its process did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// It could not grow: the system's error number.
+    Failed(i32),
+    /// It reached the length that [`MAX_LOG`] allows.
+    Limit,
+    /// Somebody asked for it: [`stop`].
+    Asked,
+}
 
-    #[test]
-    fn records_are_read_back() {
-        let (address, size, align_log2) = (0x7fff_1234_5678, 99, 12);
-        for record in [
-            Record::Allocated { address, size, align_log2 },
-            Record::Freeing { address },
-            Record::Reallocating { address, size, align_log2 },
-            Record::Reallocated { address: 0 },
-        ] {
-            assert_eq!(Record::decode(record.encode(u32::MAX)), Ok((u32::MAX, record)));
+impl Stopped {
+    const LIMIT: u32 = u32::MAX;
+    const ASKED: u32 = u32::MAX - 1;
+
+    /// As it stands in the head; never 0.
+    fn code(self) -> u32 {
+        match self {
+            Self::Failed(error) => u32::try_from(error).unwrap_or(0).clamp(1, Self::ASKED - 1),
+            Self::Limit => Self::LIMIT,
+            Self::Asked => Self::ASKED,
         }
-        assert!(Record::decode([0, 0, 0]).is_err());
-        assert!(Record::decode([1 | 32 << 8, 1, 1]).is_err());
-        assert!(Record::decode([5, 1, 1]).is_err());
+    }
+
+    /// What stands in the head; `None` if the log has not stopped.
+    fn of_code(code: u32) -> Option<Self> {
+        match code {
+            0 => None,
+            Self::LIMIT => Some(Self::Limit),
+            Self::ASKED => Some(Self::Asked),
+            error => Some(Self::Failed(i32::try_from(error).unwrap_or(i32::MAX))),
+        }
+    }
+}
+
+impl core::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match *self {
+            Self::Failed(error) => {
+                let error = std::io::Error::from_raw_os_error(error);
+                write!(f, "the log could not grow: {error}")
+            }
+            Self::Limit => f.write_str("the log reached its limit"),
+            Self::Asked => f.write_str("the recording was stopped"),
+        }
     }
 }

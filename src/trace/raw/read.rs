@@ -2,10 +2,11 @@
 
 use core::mem::offset_of;
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::{HEAD, Head, MAGIC, Record, TEXT, VERSION};
+use super::form::{Form, Role, role};
+use super::{HEAD, Head, MAGIC, Record, Stopped, TEXT, VERSION, WORD};
 use crate::trace::error::{ReadError, Reason};
 use crate::trace::header::{Origin, fill};
 
@@ -20,8 +21,46 @@ pub struct LogOrigin {
     pub parent: u32,
     /// When its log began: nanoseconds since 1970.
     pub started: u64,
-    /// The log could not grow, and the rest of the program's run is missing.
-    pub stopped: bool,
+    /// Why the log ended, if it did before the process: the rest of the run is missing.
+    pub stopped: Option<Stopped>,
+}
+
+/// Asks the recorder that writes the log `path` to stop. The program goes on.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn stop(path: impl AsRef<Path>) -> io::Result<()> {
+    let path = path.as_ref();
+    let mut file = File::options().read(true).write(true).open(path)?;
+    let at = offset_of!(Head, stopped) as u64;
+    let mut found = [0; 4];
+    file.seek(SeekFrom::Start(at))?;
+    file.read_exact(&mut found)?;
+    // A log that has stopped by itself says why.
+    if found == [0; 4] {
+        file.seek(SeekFrom::Start(at))?;
+        file.write_all(&Stopped::Asked.code().to_ne_bytes())?;
+    }
+    Ok(())
+}
+
+/// Bytes of records in the log `path` so far, while it is being written. O(log length).
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn written(path: impl AsRef<Path>) -> io::Result<u64> {
+    let mut file = File::open(path)?;
+    let words = file.metadata()?.len().saturating_sub(HEAD as u64) / WORD as u64;
+    // Places are written in order, but for a few that threads have claimed and not written yet.
+    let (mut written, mut empty) = (0, words);
+    while written < empty {
+        let middle = written + (empty - written) / 2;
+        let mut bytes = [0; WORD];
+        file.seek(SeekFrom::Start(HEAD as u64 + middle * WORD as u64))?;
+        file.read_exact(&mut bytes)?;
+        if bytes == [0; WORD] { empty = middle } else { written = middle + 1 }
+    }
+    Ok(written * WORD as u64)
 }
 
 /// Opens the raw log `path` and reads its head. Errors, also those of the records, name the file.
@@ -33,19 +72,25 @@ pub fn open(path: impl AsRef<Path>) -> Result<LogReader<BufReader<File>>, ReadEr
     let reader = File::open(path)
         .map_err(|error| ReadError::new(Reason::Io(error), 0, 0))
         .and_then(|file| LogReader::new(BufReader::with_capacity(1 << 16, file)));
-    let mut reader = reader.map_err(|error| error.in_file(Some(path)))?;
+    let mut reader = reader.map_err(|error| error.in_file(path))?;
     reader.file = Some(path.to_owned());
     Ok(reader)
 }
 
 /// Reads a raw log, record by record, each with the thread that made it. It is an iterator; after
-/// an error it ends. The zeros a log ends with are its end.
+/// an error it ends. The zeros a log ends with are its end, and so is a word that is cut in two.
 pub struct LogReader<R> {
     input: R,
     file: Option<PathBuf>,
     origin: LogOrigin,
-    /// Records read, holes included.
-    places: u64,
+    form: Form,
+    /// Words taken from the input.
+    words: u64,
+    /// The word after the last record, if it was read already.
+    ahead: Option<u64>,
+    /// The record read last, or the place where one was looked for, in words.
+    at: u64,
+    records: u64,
     holes: u64,
     done: bool,
 }
@@ -67,10 +112,21 @@ impl<R: Read> LogReader<R> {
         }
         let version = half(&head, offset_of!(Head, version));
         if version != VERSION {
-            return Err(failed(Reason::Version(version.try_into().unwrap_or(u16::MAX))));
+            return Err(failed(Reason::Header("the log is of another version of pagewise")));
         }
-        let origin = origin(&head);
-        Ok(Self { input, file: None, origin, places: 0, holes: 0, done: false })
+        let form = Form::new(half(&head, offset_of!(Head, pointer_width)));
+        Ok(Self {
+            input,
+            file: None,
+            origin: origin(&head),
+            form,
+            words: 0,
+            ahead: None,
+            at: 0,
+            records: 0,
+            holes: 0,
+            done: false,
+        })
     }
 
     /// Who wrote the log.
@@ -79,31 +135,69 @@ impl<R: Read> LogReader<R> {
         &self.origin
     }
 
-    /// Records found so far that were begun and never completed: their thread ended, or its
-    /// process was killed, at that moment.
+    /// Places found so far where records were begun and never completed: their threads ended, or
+    /// their process was killed, at that moment, or the file was cut there.
     #[must_use]
     pub fn holes(&self) -> u64 {
         self.holes
     }
 
+    /// The next word; `None` at the end of the file.
+    fn take(&mut self) -> Result<Option<u64>, Reason> {
+        if let Some(word) = self.ahead.take() {
+            return Ok(Some(word));
+        }
+        let mut bytes = [0; WORD];
+        let found = fill(&mut self.input, &mut bytes)?;
+        if found < WORD {
+            self.holes += u64::from(bytes != [0; WORD]);
+            return Ok(None);
+        }
+        self.words += 1;
+        Ok(Some(u64::from_ne_bytes(bytes)))
+    }
+
     fn next_record(&mut self) -> Result<Option<(u32, Record)>, Reason> {
-        let mut empty = 0;
+        // Words before this record that belong to none: places that were never written, and
+        // further words whose first was not.
+        let (mut empty, mut torn) = (false, false);
         loop {
-            let mut bytes = [0; 24];
-            let found = fill(&mut self.input, &mut bytes)?;
-            if found == 0 {
+            let Some(word) = self.take()? else {
+                // The zeros at the end are no hole.
+                self.holes += u64::from(torn);
                 return Ok(None);
+            };
+            self.at = self.words - 1;
+            let len = match role(word) {
+                Role::First(len) => len,
+                Role::Empty => {
+                    empty = true;
+                    continue;
+                }
+                Role::Further => {
+                    torn = true;
+                    continue;
+                }
+            };
+            self.holes += u64::from(empty || torn);
+            (empty, torn) = (false, false);
+            let mut words = [word, 0, 0];
+            let mut found = 1;
+            while found < len {
+                match self.take()? {
+                    Some(word) if role(word) == Role::Further => words[found] = word,
+                    next => {
+                        self.ahead = next;
+                        break;
+                    }
+                }
+                found += 1;
             }
-            if found < bytes.len() {
-                return if bytes == [0; 24] { Ok(None) } else { Err(Reason::Truncated) };
+            if found == len {
+                self.records += 1;
+                return self.form.decode(&words[..len]).map(Some).map_err(Reason::Record);
             }
-            self.places += 1;
-            let words = [0, 8, 16].map(|at| word(&bytes, at));
-            if words[0] != 0 {
-                self.holes += empty;
-                return Record::decode(words).map(Some).map_err(Reason::Record);
-            }
-            empty += 1;
+            self.holes += 1;
         }
     }
 }
@@ -119,9 +213,12 @@ impl<R: Read> Iterator for LogReader<R> {
         self.done = !matches!(result, Ok(Some(_)));
         result
             .map_err(|reason| {
-                let before = self.places.saturating_sub(1);
-                ReadError::new(reason, before, HEAD as u64 + before * 24)
-                    .in_file(self.file.as_deref())
+                let offset = HEAD as u64 + self.at * WORD as u64;
+                let error = ReadError::new(reason, self.records.saturating_sub(1), offset);
+                match &self.file {
+                    Some(file) => error.in_file(file),
+                    None => error,
+                }
             })
             .transpose()
     }
@@ -151,7 +248,7 @@ fn origin(head: &[u8]) -> LogOrigin {
         process: half(head, offset_of!(Head, process)),
         parent: half(head, offset_of!(Head, parent)),
         started,
-        stopped: half(head, offset_of!(Head, stopped)) != 0,
+        stopped: Stopped::of_code(half(head, offset_of!(Head, stopped))),
     }
 }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::gather::{Charts, Gathered};
 use super::tuned::{self, Front};
 use crate::compare::{self, Compared, Grid, Mean};
+use crate::printable::{printable_json, printable_lines};
 use crate::simulate::{Row, Simulated};
 use crate::tune::Tuned;
 use crate::units::{bytes, count, thousands};
@@ -52,7 +53,7 @@ pub(super) fn of(
         traces,
         tuned: tuned.map(tuned::fronts).unwrap_or_default(),
     };
-    let data = escaped(&serde_json::to_string(&data)?);
+    let data = escaped(&printable_json(serde_json::to_string(&data)?));
     let names: Vec<&str> = gathered.iter().map(|one| &*one.info.trace).collect();
     let title = match &names[..] {
         [one] => (*one).to_owned(),
@@ -97,7 +98,8 @@ pub(super) fn of(
             }
         }
     };
-    Ok(page.into_string())
+    // Whatever texts of others are in it: nothing that turns a line around or hides.
+    Ok(printable_lines(&page.into_string()).into_owned())
 }
 
 /// JSON that can stand in a `script` element: without a `<`, which only strings can have.
@@ -191,11 +193,8 @@ fn origin(one: &Gathered) -> Markup {
             @if let Some(date) = &info.date { span.quiet { ", recorded " (date) } }
         }
         @if !info.note.is_empty() { p.quiet { (info.note) } }
-        @if info.recorded_events > info.events {
-            p.quiet {
-                "The first " (thousands(info.events)) " of " (thousands(info.recorded_events))
-                " events recorded."
-            }
+        @if let Some(part) = info.part() {
+            p.quiet { (thousands(info.events)) " events, " (part) "." }
         }
     }
 }

@@ -104,9 +104,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = Options { quick: args.quick, seed: args.seed, usual: &usual };
     let progress = Progress::new(chosen.iter().map(|experiment| experiment.steps).sum());
     let mut printer = Printer::new(args.json);
-    printer.say(&format!("Brent 1984, published beside ours; seed {}", args.seed));
+    printer.say(&format!("Brent 1984, published beside ours; seed {}", args.seed))?;
     if args.quick {
-        printer.say("--quick: short runs, figures are off");
+        printer.say("--quick: short runs, figures are off")?;
     }
     for experiment in chosen {
         let made = (experiment.run)(options, &progress)
@@ -115,7 +115,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let path = directory.join(format!("table-{}.svg", experiment.number));
             output::create(&path, |out| Ok(out.write_all(svg.as_bytes())?))?;
         }
-        progress.above(|| printer.table(&made.table));
+        progress.above(|| printer.table(&made.table))?;
     }
     progress.finish();
     printer.finish()

@@ -120,9 +120,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let passes = u64::from(wanted(profiled)) + u64::from(wanted(measured));
     let progress = Progress::new(passes * programs.len() as u64);
     let mut printer = Printer::new(args.json);
-    printer.say("Hasan & Chang 2006, published beside ours");
+    printer.say("Hasan & Chang 2006, published beside ours")?;
     if args.quick {
-        printer.say("--quick: a short search, few rounds");
+        printer.say("--quick: a short search, few rounds")?;
     }
     let mut show = |table: Table| progress.above(|| printer.table(&table));
     if wanted(profiled) {
@@ -132,7 +132,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             anyhow::Ok((program.clone(), statistics))
         };
         let profiles = programs.par_iter().map(profile).collect::<Result<Vec<_>, _>>()?;
-        chosen.iter().filter_map(|number| profile::table(number, &profiles)).for_each(&mut show);
+        let mut tables = chosen.iter().filter_map(|number| profile::table(number, &profiles));
+        tables.try_for_each(&mut show)?;
     }
     if wanted(measured) {
         let measure = |program: &Program| {
@@ -143,7 +144,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             anyhow::Ok((program.clone(), measured))
         };
         let measured = programs.iter().map(measure).collect::<Result<Vec<_>, _>>()?;
-        chosen.iter().filter_map(|number| results::table(number, &measured)).for_each(&mut show);
+        let mut tables = chosen.iter().filter_map(|number| results::table(number, &measured));
+        tables.try_for_each(&mut show)?;
     }
     progress.finish();
     printer.finish()

@@ -107,9 +107,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = Options { scale, seed: args.seed, threads: args.threads as usize };
     let mut printer = Printer::new(args.json);
     let Options { seed, threads, .. } = options;
-    printer.say(&format!("Hakarsa 2024, published beside ours; seed {seed}, {threads} threads"));
+    printer.say(&format!("Hakarsa 2024, published beside ours; seed {seed}, {threads} threads"))?;
     if args.quick {
-        printer.say("--quick: an eighth of requests and memory, figures are off");
+        printer.say("--quick: an eighth of requests and memory, figures are off")?;
     }
     let (mut held_back, mut in_order) = (None, None);
     for experiment in chosen {
@@ -124,7 +124,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             )),
             Make::Metered(make) => make(options),
         };
-        printer.table(&table.with_context(|| format!("table {}", experiment.number))?);
+        printer.table(&table.with_context(|| format!("table {}", experiment.number))?)?;
     }
     printer.finish()
 }

@@ -117,10 +117,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     progress.finish();
     let mut printer = Printer::new(args.json);
-    printer.say("Chung & Moon 2000, published beside ours; per cent");
+    printer.say("Chung & Moon 2000, published beside ours; per cent")?;
     let numbers = NUMBERS.into_iter().filter(|number| chosen(number));
     for table in numbers.flat_map(|number| make::tables(number, &programs)) {
-        printer.table(&table);
+        printer.table(&table)?;
     }
     printer.finish()
 }

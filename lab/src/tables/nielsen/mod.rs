@@ -74,26 +74,26 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let progress = Progress::new(steps);
     let mut printer = Printer::new(args.json);
     let last = seeds.last().copied().unwrap_or(args.seed);
-    printer.say(&format!("Nielsen 1977, published beside ours; seeds {} to {last}", args.seed));
+    printer.say(&format!("Nielsen 1977, published beside ours; seeds {} to {last}", args.seed))?;
     let mut show = |tables: Vec<Table>| {
-        progress.above(|| tables.iter().for_each(|table| printer.table(table)));
+        progress.above(|| tables.iter().try_for_each(|table| printer.table(table)))
     };
     if wanted("I") {
-        show(vec![demands::table_i(&seeds)]);
+        show(vec![demands::table_i(&seeds)])?;
     }
     if wanted("II") {
-        show(vec![demands::table_ii(&seeds)]);
+        show(vec![demands::table_ii(&seeds)])?;
     }
     if wanted("IV") {
-        show(base::table_iv(&seeds, &progress));
+        show(base::table_iv(&seeds, &progress))?;
     }
     if wanted("V") || wanted("VI") {
         let (fifth, sixth) = every::tables_v_and_vi(&seeds, &progress);
         if wanted("V") {
-            show(fifth);
+            show(fifth)?;
         }
         if wanted("VI") {
-            show(vec![sixth]);
+            show(vec![sixth])?;
         }
     }
     progress.finish();

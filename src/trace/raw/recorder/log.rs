@@ -9,9 +9,9 @@
 //!             └───────────┘                   │ chunks 0…n ├──────────────► │ chunk 1     │
 //!                                             └────────────┘   shared       └─────────────┘
 //! ```
-//! * **Order.** A record claims its place by one atomic addition to `cursor`. That addition is
-//!   ordered with the allocator's own synchronisation, so a free that comes before a reuse of its
-//!   address claims an earlier place.
+//! * **Order.** A record claims its place, one to three words, by one atomic addition to `cursor`.
+//!   That addition is ordered with the allocator's own synchronisation, so a free that comes before
+//!   a reuse of its address claims an earlier place.
 //! * **No lock.** Whoever claims a place in a chunk not yet mapped maps it; of several, one wins
 //!   and the others take their mapping back. So a signal handler that allocates in the middle of a
 //!   record, or a thread that dies there, stops nobody.
@@ -22,10 +22,12 @@
 //! * **No file stays open.** The file is opened by its absolute path when the log grows, and
 //!   closed at once: programs that close, count or number their files notice nothing.
 //! * **Failure.** If the log cannot grow (disk full, a limit, `chroot`), it is marked as stopped,
-//!   and the program goes on unrecorded. Room on the disk is claimed before it is mapped.
+//!   with the reason, and the program goes on unrecorded. Room on the disk is claimed before it is
+//!   mapped. A log that cannot even begin leaves an empty file whose name tells the reason.
+//! * **Stopping.** The mark can be set from outside, too: the head is mapped from the file.
 //!
-//! Chunks double from 8,192 records to a mebirecord and then stay at that: a small process leaves
-//! a small file, a long recording is mapped in few pieces.
+//! Chunks double from 128 KiB to 16 MiB and then stay at that: a small process leaves a small file,
+//! a long recording is mapped in few pieces.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -33,17 +35,22 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 use super::session::{self, Session, off};
 use super::system::{self, Errno, File};
-use crate::trace::raw::{HEAD, Head, MAGIC, Record, TEXT, VERSION};
+use crate::trace::raw::form::{Form, Words};
+use crate::trace::raw::{HEAD, Head, MAGIC, Record, Stopped, TEXT, VERSION, WORD};
+
+/// How this machine's records are written.
+const FORM: Form = Form::new(usize::BITS);
 
 /// Appends a record made by `thread` (see [`new_thread`]) to the log of this process, if the
 /// environment armed recording. Never fails visibly; keeps `errno`. O(1), but for the log's
 /// growth.
 #[inline]
 pub fn record(thread: u32, record: Record) {
-    if let Some((session, log)) = current()
-        && let Some(place) = log.claim(session)
-    {
-        place.fill(record.encode(thread));
+    if let Some((session, log)) = current() {
+        match FORM.short(thread, record) {
+            0 => log.append_long(session, FORM.long(thread, record)),
+            word => log.append(session, word),
+        }
     }
 }
 
@@ -59,30 +66,17 @@ pub fn new_thread() -> u32 {
 pub(super) struct Log {
     /// Null: no log yet. `off()`: none, or no more.
     head: AtomicPtr<Head>,
-    /// Number of the next free place.
+    /// Number of the next free place, a word.
     cursor: AtomicU64,
-    chunks: [AtomicPtr<Place>; CHUNKS],
+    chunks: [AtomicPtr<AtomicU64>; CHUNKS],
 }
 
-/// A place for a record in the mapped file. All zeros until filled.
-struct Place([AtomicU64; 3]);
-
-const PLACE: usize = size_of::<Place>();
-/// Places in the first chunk: 192 KiB, a multiple of every OS page size up to 64 KiB.
-const FIRST: u64 = 8192;
+/// Words in the first chunk: 128 KiB, a multiple of every OS page size up to 64 KiB.
+const FIRST: u64 = 16384;
 /// How often the chunks double.
 const DOUBLINGS: u32 = 7;
-/// Enough for 4 × 10⁹ records.
+/// Enough for 64 GiB.
 const CHUNKS: usize = 4096;
-
-impl Place {
-    fn fill(&self, [first, address, size]: [u64; 3]) {
-        self.0[1].store(address, Relaxed);
-        self.0[2].store(size, Relaxed);
-        // Last: a record whose first word is there is complete.
-        self.0[0].store(first, Release);
-    }
-}
 
 /// Which chunk the place `index` is in, that chunk's first place, and its number of places.
 fn chunk_of(index: u64) -> (usize, u64, u64) {
@@ -105,22 +99,72 @@ fn current() -> Option<(&'static Session, &'static Log)> {
     if head.is_null() {
         head = log.attach(session);
     }
-    (head != off()).then_some((session, log))
+    if head == off() {
+        return None;
+    }
+    // SAFETY: a published head is mapped and never unmapped.
+    if unsafe { &*head }.stopped.load(Relaxed) != 0 {
+        log.head.store(off(), Release);
+        return None;
+    }
+    Some((session, log))
 }
 
 impl Log {
-    /// Claims the next place; `None` if the log has stopped or cannot grow.
+    /// Appends a record of one word, unless the log has stopped or cannot grow.
     #[inline]
-    fn claim(&self, session: &Session) -> Option<&Place> {
+    fn append(&self, session: &Session, word: u64) {
         let index = self.cursor.fetch_add(1, Relaxed);
-        let (chunk, first, len) = chunk_of(index);
-        let mut places = self.chunks.get(chunk).map_or(ptr::null_mut(), |c| c.load(Acquire));
-        if places.is_null() {
-            places = self.grow(session, chunk, first, len)?.as_ptr();
+        if index >= session.most_words() {
+            return self.end(Stopped::Limit);
         }
-        // SAFETY: a published chunk is `len` places long, valid and never unmapped, and zeros are
-        // a valid place.
-        Some(unsafe { &*places.add((index - first) as usize) })
+        if let Some(place) = self.place(session, index) {
+            place.store(word, Release);
+        }
+    }
+
+    /// Appends a longer record, unless the log has stopped or cannot grow.
+    #[cold]
+    fn append_long(&self, session: &Session, record: Words) {
+        let len = record.len as u64;
+        let first = self.cursor.fetch_add(len, Relaxed);
+        if first + len > session.most_words() {
+            return self.end(Stopped::Limit);
+        }
+        // The first word is written last: a record whose first word is there is complete.
+        for further in (1..len).rev() {
+            if let Some(place) = self.place(session, first + further) {
+                place.store(record.words[further as usize], Relaxed);
+            }
+        }
+        if let Some(place) = self.place(session, first) {
+            place.store(record.words[0], Release);
+        }
+    }
+
+    /// A place that was claimed; `None` if the log has stopped or cannot grow.
+    #[inline]
+    fn place(&self, session: &Session, index: u64) -> Option<&AtomicU64> {
+        let (chunk, first, len) = chunk_of(index);
+        let mut words = self.chunks.get(chunk).map_or(ptr::null_mut(), |c| c.load(Acquire));
+        if words.is_null() {
+            words = self.grow(session, chunk, first, len)?.as_ptr();
+        }
+        // SAFETY: a published chunk is `len` words long, valid and never unmapped; that the file
+        // has room up to the limit was seen to when it was mapped, and whoever claims keeps it.
+        Some(unsafe { &*words.add((index - first) as usize) })
+    }
+
+    /// Marks the log as stopped, unless it is.
+    #[cold]
+    fn end(&self, why: Stopped) {
+        let head = self.head.swap(off(), AcqRel);
+        if !head.is_null() && head != off() {
+            // SAFETY: a published head is mapped and never unmapped.
+            let stopped = unsafe { &(*head).stopped };
+            // If it was stopped before, that is the reason.
+            let _ = stopped.compare_exchange(0, why.code(), Relaxed, Relaxed);
+        }
     }
 
     /// Makes a log for this process and publishes its head, or `off()`.
@@ -150,7 +194,7 @@ impl Log {
         chunk: usize,
         first: u64,
         len: u64,
-    ) -> Option<NonNull<Place>> {
+    ) -> Option<NonNull<AtomicU64>> {
         let _errno = Errno::keep();
         let head = self.head.load(Acquire);
         if head.is_null() || head == off() {
@@ -158,17 +202,22 @@ impl Log {
         }
         // SAFETY: a published head is mapped and never unmapped.
         let head = unsafe { &*head };
-        let bytes = len as usize * PLACE;
-        let from = HEAD as u64 + first * PLACE as u64;
+        let bytes = len as usize * WORD;
+        let from = HEAD as u64 + first * WORD as u64;
+        // No more room than may be used is claimed.
+        let used = session.most_words().saturating_sub(first).min(len) as usize * WORD;
         let map = || {
-            let file = File::open(session.path(head.process, head.serial).c_str(), libc::O_RDWR);
-            let file = file.ok().filter(|file| file.allocate(from, bytes))?;
-            Some((self.chunks.get(chunk)?, file.map(from, bytes)?))
+            let slot = self.chunks.get(chunk).ok_or(libc::EFBIG)?;
+            let file = File::open(session.path(head.process, head.serial).c_str(), libc::O_RDWR)?;
+            file.allocate(from, used)?;
+            Ok((slot, file.map(from, bytes)?))
         };
-        let Some((slot, ours)) = map() else {
-            head.stopped.store(1, Relaxed);
-            self.head.store(off(), Release);
-            return None;
+        let (slot, ours) = match map() {
+            Ok(mapped) => mapped,
+            Err(error) => {
+                self.end(Stopped::Failed(error));
+                return None;
+            }
         };
         match slot.compare_exchange(ptr::null_mut(), ours.as_ptr().cast(), AcqRel, Acquire) {
             Ok(_) => {
@@ -189,12 +238,13 @@ impl Log {
         let before = chunk.checked_sub(1).map(|before| self.chunks[before].load(Acquire));
         if let Some(base) = before.and_then(NonNull::new) {
             let doublings = (chunk as u32 - 1).min(DOUBLINGS);
-            system::release(base.cast(), (FIRST << doublings) as usize * PLACE);
+            system::release(base.cast(), (FIRST << doublings) as usize * WORD);
         }
     }
 }
 
-/// Creates the file of a log and maps and fills its head.
+/// Creates the file of a log and maps and fills its head. If there is no room for it the file's name
+/// tells so.
 fn create(session: &Session) -> Option<NonNull<Head>> {
     let (process, parent) = system::processes();
     let mut serial = 0;
@@ -206,10 +256,18 @@ fn create(session: &Session) -> Option<NonNull<Head>> {
             Err(_) => return None,
         }
     };
-    if !file.allocate(0, HEAD) {
-        return None;
-    }
-    let head = file.map(0, HEAD)?.cast::<Head>();
+    let map = || {
+        file.allocate(0, HEAD)?;
+        file.map(0, HEAD)
+    };
+    let head = match map() {
+        Ok(head) => head.cast::<Head>(),
+        Err(error) => {
+            let failed = session.failed_path(process, serial, error.unsigned_abs());
+            system::rename(session.path(process, serial).c_str(), failed.c_str());
+            return None;
+        }
+    };
     // SAFETY: the mapping is ours, as long as a head, aligned to an OS page, and nobody else has
     // seen it. It is filled in place: a copy of 64 KiB could overflow a small stack.
     unsafe {
@@ -243,7 +301,7 @@ mod tests {
             let (chunk, first, len) = chunk_of(index);
             assert_eq!((chunk, first), (number, index));
             assert_eq!(chunk_of(first + len - 1), (chunk, first, len));
-            assert_eq!((len * PLACE as u64) % (1 << 16), 0);
+            assert_eq!((len * WORD as u64) % (1 << 16), 0);
             index += len;
         }
     }

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use super::log::Log;
 use super::system::{self, Errno};
-use crate::trace::raw::{DIRECTORY, EXTENSION};
+use crate::trace::raw::{DIRECTORY, EXTENSION, FAILED, HEAD, MAX_LOG, WORD};
 
 /// Null: not known yet. `off()`: recording is not armed. Otherwise a mapping that is never undone.
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(ptr::null_mut());
@@ -35,6 +35,8 @@ pub(super) fn current() -> Option<&'static Session> {
 /// What the environment asked for. Written before it is published, constant afterwards.
 pub(super) struct Session {
     log: NonNull<Log>,
+    /// Words that a log may have.
+    most_words: u64,
     directory: [u8; LONGEST_DIRECTORY],
     directory_len: usize,
 }
@@ -96,6 +98,7 @@ impl Session {
         unsafe {
             let session = session.as_ptr();
             (&raw mut (*session).log).write(log.cast());
+            (&raw mut (*session).most_words).write(most_words());
             (&raw mut (*session).directory_len).write(directory.len());
             (&raw mut (*session).directory)
                 .cast::<u8>()
@@ -116,8 +119,30 @@ impl Session {
         }
     }
 
+    /// Words that a log may have.
+    #[inline]
+    pub(super) fn most_words(&self) -> u64 {
+        self.most_words
+    }
+
     /// The path of a log.
     pub(super) fn path(&self, process: u32, serial: u32) -> Path {
+        let mut path = self.beginning(process, serial);
+        path.push(EXTENSION.as_bytes());
+        path
+    }
+
+    /// The path of a log that could not be begun, for the system's error number `error`.
+    pub(super) fn failed_path(&self, process: u32, serial: u32, error: u32) -> Path {
+        let mut path = self.beginning(process, serial);
+        path.push_number(error);
+        path.push(b".");
+        path.push(FAILED.as_bytes());
+        path
+    }
+
+    /// The path of a log, up to the extension.
+    fn beginning(&self, process: u32, serial: u32) -> Path {
         let mut path = Path::new();
         path.push(&self.directory[..self.directory_len]);
         path.push(b"/");
@@ -125,9 +150,15 @@ impl Session {
         path.push(b".");
         path.push_number(serial);
         path.push(b".");
-        path.push(EXTENSION.as_bytes());
         path
     }
+}
+
+/// Words that the environment lets a log have: all, if it does not say.
+fn most_words() -> u64 {
+    let value = system::environment(MAX_LOG).ok().flatten();
+    let bytes = value.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    bytes.map_or(u64::MAX >> 8, |bytes| bytes.saturating_sub(HEAD as u64) / WORD as u64)
 }
 
 /// The path of a log, built on the stack.

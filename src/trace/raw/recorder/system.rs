@@ -67,28 +67,45 @@ impl File {
 
     /// Makes sure the file has room on the disk from byte `from` for `len` bytes, so that writing
     /// to its mapping cannot fail later, when it would end the program.
-    pub(super) fn allocate(&self, from: u64, len: usize) -> bool {
+    /// The error is the error number.
+    pub(super) fn allocate(&self, from: u64, len: usize) -> Result<(), c_int> {
         let (Ok(from), Ok(len)) = (libc::off_t::try_from(from), libc::off_t::try_from(len)) else {
-            return false;
+            return Err(libc::EFBIG);
         };
         if from.checked_add(len).is_none_or(|end| !within_file_size_limit(end as u64)) {
-            return false;
+            return Err(libc::EFBIG);
         }
         // SAFETY: the calls touch no memory.
         unsafe {
             if libc::fallocate(self.0, 0, from, len) == 0 {
-                return true;
+                return Ok(());
             }
             // Some file systems cannot promise room; then the file just grows.
-            *libc::__errno_location() == libc::EOPNOTSUPP
-                && libc::ftruncate(self.0, from + len) == 0
+            if errno() == libc::EOPNOTSUPP && libc::ftruncate(self.0, from + len) == 0 {
+                return Ok(());
+            }
         }
+        Err(errno())
     }
 
     /// Maps `len` bytes of the file from byte `from`, shared, for reads and writes.
-    pub(super) fn map(&self, from: u64, len: usize) -> Option<NonNull<u8>> {
-        map(len, libc::MAP_SHARED, self.0, libc::off_t::try_from(from).ok()?)
+    /// The error is the error number.
+    pub(super) fn map(&self, from: u64, len: usize) -> Result<NonNull<u8>, c_int> {
+        let from = libc::off_t::try_from(from).map_err(|_| libc::EFBIG)?;
+        map(len, libc::MAP_SHARED, self.0, from).ok_or_else(errno)
     }
+}
+
+/// The C library's error number.
+fn errno() -> c_int {
+    // SAFETY: the location is the calling thread's own and always valid.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Gives a file another name, if it can.
+pub(super) fn rename(from: &CStr, to: &CStr) {
+    // SAFETY: both are C strings; the call touches no other memory.
+    unsafe { libc::rename(from.as_ptr(), to.as_ptr()) };
 }
 
 impl Drop for File {
