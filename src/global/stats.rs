@@ -19,7 +19,8 @@ pub struct Stats {
     /// What of the heaps takes memory: bytes of OS pages that are resident. Of mappings of their own
     /// it is not known.
     pub resident: usize,
-    /// Free memory given back to the system since the beginning.
+    /// Free memory given back to the system since the beginning. Where the system does not tell what is
+    /// resident, all that was free is counted.
     pub purged: u64,
     /// Bytes of mappings of their own, in use.
     pub mapped: usize,

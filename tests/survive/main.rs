@@ -8,7 +8,9 @@
 mod child;
 
 mod fork;
+mod locked_memory;
 mod memory;
+mod refused_calls;
 
 use pagewise::global::Pagewise;
 

@@ -139,8 +139,14 @@ pub(super) unsafe fn resize(
         let new_len = offset.checked_add(new_size)?.checked_next_multiple_of(page)?;
         // Unsigned arithmetic allows for more than a block may have.
         isize::try_from(new_len).ok()?;
-        if new_len != len {
-            let dense = follow && new_len > len && huge::is_dense(block, len - offset);
+        if new_len < len {
+            // What cannot be cut off stays, as room.
+            if os::release(base.wrapping_add(new_len), len - new_len) {
+                (*header(block)).len = new_len;
+                counted(new_len, len);
+            }
+        } else if new_len > len {
+            let dense = follow && huge::is_dense(block, len - offset);
             let base = os::remap(base, len, new_len, align <= page)?;
             if dense {
                 os::advise_huge_pages(base, new_len, true);

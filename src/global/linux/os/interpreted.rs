@@ -66,9 +66,9 @@ pub(in super::super) unsafe fn commit(start: *mut u8, len: usize) -> bool {
 ///
 /// # Safety
 /// As there.
-pub(in super::super) unsafe fn release(start: *mut u8, len: usize) {
+pub(in super::super) unsafe fn release(start: *mut u8, len: usize) -> bool {
     if len == 0 {
-        return;
+        return true;
     }
     let mut mappings = mappings();
     let known = mappings.iter_mut().find(|mapping| mapping.has(start.addr()));
@@ -80,6 +80,7 @@ pub(in super::super) unsafe fn release(start: *mut u8, len: usize) {
         let done = unsafe { libc::munmap(base.cast(), mapping.len) };
         assert_eq!(done, 0, "a whole mapping is unmapped");
     }
+    true
 }
 
 /// See `memory`.

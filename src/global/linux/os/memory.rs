@@ -38,15 +38,20 @@ pub(in super::super) unsafe fn commit(start: *mut u8, len: usize) -> bool {
     unsafe { libc::mprotect(start.wrapping_sub(gap).cast(), len, protection) == 0 }
 }
 
-/// Unmaps whole OS pages.
+/// Unmaps whole OS pages. Whether it could be done: a mapping may not be cut in two where the system
+/// allows for no more mappings. If not, the pages' memory goes back and only their addresses stay.
 ///
 /// # Safety
 /// The pages were mapped here and are not used any more.
-pub(in super::super) unsafe fn release(start: *mut u8, len: usize) {
-    if len > 0 {
-        // SAFETY: the caller's promise.
-        unsafe { libc::munmap(start.cast(), len) };
+pub(in super::super) unsafe fn release(start: *mut u8, len: usize) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if len == 0 || libc::munmap(start.cast(), len) == 0 {
+            return true;
+        }
+        discard(start, len);
     }
+    false
 }
 
 /// Makes a mapping longer or shorter, moving it where it must.
@@ -66,13 +71,16 @@ pub(in super::super) unsafe fn remap(
 }
 
 /// Gives the memory of whole OS pages back; they read as zeros when touched again. Whether it could be
-/// done: not where they are locked.
+/// done: before Linux 5.18 the memory of a program that called `mlockall` stays.
 ///
 /// # Safety
 /// Nothing in the pages is used any more.
 pub(in super::super) unsafe fn discard(start: *mut u8, len: usize) -> bool {
+    /// As `MADV_DONTNEED`, of locked memory too, which stays locked: what is touched again is.
+    const MADV_DONTNEED_LOCKED: c_int = 24;
+    let advice = [libc::MADV_DONTNEED, MADV_DONTNEED_LOCKED];
     // SAFETY: the caller's promise.
-    unsafe { libc::madvise(start.cast(), len, libc::MADV_DONTNEED) == 0 }
+    advice.into_iter().any(|advice| unsafe { libc::madvise(start.cast(), len, advice) == 0 })
 }
 
 /// Tells the kernel whether to use huge pages here.
@@ -88,7 +96,8 @@ pub(in super::super) unsafe fn advise_huge_pages(start: *mut u8, len: usize, wan
 /// OS pages asked about at one time.
 const RESIDENT_WINDOW: usize = 1024;
 
-/// Calls `visit` for the runs of OS pages between two page boundaries that take memory.
+/// Calls `visit` for the runs of OS pages between two page boundaries that take memory; for all of them
+/// where the system does not tell.
 pub(in super::super) fn for_each_resident(
     start: *mut u8,
     len: usize,
@@ -122,13 +131,18 @@ pub(in super::super) fn for_each_resident(
     }
 }
 
-/// Whether there is memory at an address, be it of this allocator or not.
+/// Whether there may be memory at an address, be it of this allocator or not. Both calls answer ENOMEM
+/// where there is none. Any other error, or one of them alone, is that of a sandbox, and tells nothing.
 pub(in super::super) fn is_mapped(address: *mut u8) -> bool {
     let page = page_size();
     let mut state = 0u8;
-    let start = address.with_addr(address.addr() & !(page - 1));
-    // SAFETY: there is a state for the one page asked about.
-    unsafe { libc::mincore(start.cast(), page, (&raw mut state).cast()) == 0 }
+    let start = address.with_addr(address.addr() & !(page - 1)).cast();
+    // SAFETY: there is a state for the one page asked about; the other call changes nothing.
+    unsafe {
+        let absent = |answer| answer != 0 && *libc::__errno_location() == libc::ENOMEM;
+        !(absent(libc::mincore(start, page, (&raw mut state).cast()))
+            && absent(libc::msync(start, page, libc::MS_ASYNC)))
+    }
 }
 
 /// Whether the OS page at an address is known to take memory.

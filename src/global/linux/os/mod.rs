@@ -82,12 +82,18 @@ pub(super) fn variable(name: &CStr) -> Option<u64> {
     value.to_str().ok()?.trim().parse().ok()
 }
 
-/// Sleeps while `word` has this value, until woken.
+/// Sleeps while `word` has this value, until woken, or for no reason. Where a sandbox refuses to let it
+/// sleep, others go first.
 pub(super) fn wait(word: &AtomicU32, value: u32) {
     let no_timeout = ptr::null::<libc::timespec>();
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: the word lives as long as the call.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, no_timeout) };
+    // SAFETY: the word lives as long as the call; `errno` is the calling thread's own.
+    unsafe {
+        let answer = libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, no_timeout);
+        if answer != 0 && *libc::__errno_location() != libc::EAGAIN {
+            libc::sched_yield();
+        }
+    }
 }
 
 /// Wakes one of those who [wait](wait) for the word.
@@ -138,11 +144,18 @@ pub(super) fn stop(message: &[u8]) -> ! {
     unsafe { libc::abort() }
 }
 
-/// Writes to standard error.
-pub(super) fn write(message: &[u8]) {
-    // SAFETY: the message is valid for reads of its length. If it cannot be written, nobody can be
-    // told.
-    unsafe { libc::write(2, message.as_ptr().cast::<c_void>(), message.len()) };
+/// Writes to standard error. If that cannot be done, nobody can be told.
+pub(super) fn write(mut message: &[u8]) {
+    while !message.is_empty() {
+        // SAFETY: the message is valid for reads of its length; `errno` is the calling thread's own.
+        let written = unsafe { libc::write(2, message.as_ptr().cast::<c_void>(), message.len()) };
+        match usize::try_from(written) {
+            Ok(written) => message = &message[written..],
+            // SAFETY: as above.
+            Err(_) if unsafe { *libc::__errno_location() } == libc::EINTR => {}
+            Err(_) => return,
+        }
+    }
 }
 
 /// Has these called before each fork, and after it in the parent and in the child.

@@ -1,0 +1,158 @@
+//! A sandbox refuses a system call, with any error: the allocator goes on. What it cannot get is null,
+//! what it cannot give back stays; no refusal decides what is a block.
+
+use std::ffi::c_long;
+use std::hint::black_box;
+use std::os::unix::process::CommandExt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::thread;
+
+use crate::ALLOCATOR;
+use crate::child::sandbox::{self, Refusal};
+use crate::child::{Ended, run};
+
+/// What is refused, and when that begins.
+#[derive(Clone, Copy, PartialEq)]
+enum When {
+    /// Before the program is executed.
+    Start,
+    /// When all kinds of requests were served once: the program could not be loaded without the call.
+    Later,
+}
+
+/// The environment variable that tells the child: number of the call, error, whether it installs the
+/// filter itself.
+const REFUSED: &str = "PAGEWISE_TEST_REFUSED";
+
+const ERRORS: [i32; 5] = [libc::EPERM, libc::ENOSYS, libc::EINTR, libc::EAGAIN, libc::ENOMEM];
+
+/// Runs the work with this call refused, once with each error.
+fn survives(call: c_long, when: When) {
+    for error in ERRORS {
+        let Ended { code, signal, out, err } = run("refused_calls::work", |command| {
+            command.env(REFUSED, format!("{call} {error} {}", u8::from(when == When::Later)));
+            if when == When::Start {
+                // SAFETY: installing the filter allocates nothing.
+                unsafe {
+                    command.pre_exec(move || sandbox::install(Refusal { call, error, below: None }))
+                };
+            }
+        });
+        let done = code == Some(0) && out.contains("all done");
+        assert!(done, "call {call}, error {error}: code {code:?}, signal {signal:?}\n{out}{err}");
+    }
+}
+
+macro_rules! refused {
+    ($($name:ident: $call:ident, $when:ident;)*) => {$(
+        #[test]
+        fn $name() {
+            survives(libc::$call, When::$when);
+        }
+    )*};
+}
+
+refused! {
+    mincore: SYS_mincore, Start;
+    madvise: SYS_madvise, Start;
+    mremap: SYS_mremap, Start;
+    sched_getaffinity: SYS_sched_getaffinity, Start;
+    prlimit: SYS_prlimit64, Start;
+    clock_gettime: SYS_clock_gettime, Start;
+    nanosleep: SYS_clock_nanosleep, Start;
+    mmap: SYS_mmap, Later;
+    mprotect: SYS_mprotect, Later;
+    munmap: SYS_munmap, Later;
+    futex: SYS_futex, Later;
+}
+
+#[test]
+#[ignore = "in a process of its own, where a call is refused"]
+fn work() {
+    let refused = std::env::var(REFUSED).expect("it is set");
+    let mut numbers = refused.split(' ').map(|number| number.parse::<i32>().expect("a number"));
+    let mut number = || numbers.next().expect("three numbers");
+    let (call, error, later) = (c_long::from(number()), number(), number() == 1);
+    let may_fail = [libc::SYS_mmap, libc::SYS_mprotect].contains(&call);
+    all_kinds(false, 1);
+    // They are started before, since starting one needs many calls, and not joined: C's library ends the
+    // process where it cannot wait.
+    static REFUSING: AtomicBool = AtomicBool::new(false);
+    static STARTED: AtomicUsize = AtomicUsize::new(0);
+    static ENDED: AtomicUsize = AtomicUsize::new(0);
+    for mark in 0..3 {
+        thread::spawn(move || {
+            all_kinds(false, mark);
+            STARTED.fetch_add(1, SeqCst);
+            wait_until(|| REFUSING.load(SeqCst));
+            all_kinds(may_fail, mark);
+            ENDED.fetch_add(1, SeqCst);
+        });
+    }
+    wait_until(|| STARTED.load(SeqCst) == 3);
+    if later {
+        sandbox::install(Refusal { call, error, below: None }).expect("the filter is installed");
+    }
+    REFUSING.store(true, SeqCst);
+    for mark in 2..4 {
+        all_kinds(may_fail, mark);
+    }
+    wait_until(|| ENDED.load(SeqCst) == 3);
+    let given_back = ALLOCATOR.purge();
+    assert!(call != libc::SYS_madvise || given_back == 0, "nothing was given back");
+    let mut classes = 0;
+    ALLOCATOR.for_each_class(|_| classes += 1);
+    let stats = ALLOCATOR.stats();
+    assert!(classes > 0 && stats.mappings == 0 && stats.live < 1 << 20, "{stats}");
+    // Not by a test's usual end: with a refused call, Rust's or C's library may not come to it.
+    let done = b"all done\n";
+    // SAFETY: the bytes are valid for reads.
+    unsafe {
+        libc::write(1, done.as_ptr().cast(), done.len());
+        libc::_exit(0);
+    }
+}
+
+/// Allocates blocks of all kinds, resizes and frees them.
+fn all_kinds(may_fail: bool, mark: u8) {
+    for size in [24, 600, 9000, 40_000, 900_000, 3 << 20, 40 << 20] {
+        let mut blocks = [std::ptr::null_mut::<u8>(); 30];
+        let count = if size < 1 << 20 { 30 } else { 2 };
+        let blocks = &mut blocks[..count];
+        // SAFETY: blocks are written to within their size, and freed once.
+        unsafe {
+            for (index, block) in blocks.iter_mut().enumerate() {
+                *block = match index % 2 {
+                    0 => ALLOCATOR.allocate(size),
+                    _ => ALLOCATOR.allocate_zeroed(size),
+                };
+                assert!(may_fail || !block.is_null(), "{size} bytes");
+                if !block.is_null() {
+                    assert!(
+                        index % 2 == 0 || (block.read() == 0 && block.add(size - 1).read() == 0)
+                    );
+                    block.write(mark);
+                    block.add(size / 4).write(mark);
+                }
+            }
+            for block in blocks {
+                for new_size in [size + size / 2, size * 2, size / 3] {
+                    if !block.is_null() {
+                        let moved = ALLOCATOR.reallocate(*block, new_size);
+                        assert!(may_fail || !moved.is_null(), "{size} to {new_size} bytes");
+                        *block = if moved.is_null() { *block } else { moved };
+                        assert!(block.read() == mark && block.add(size / 4).read() == mark);
+                    }
+                }
+                ALLOCATOR.free(black_box(*block));
+            }
+        }
+    }
+}
+
+/// Waits without a call that may be refused.
+fn wait_until(condition: impl Fn() -> bool) {
+    while !condition() {
+        thread::yield_now();
+    }
+}
