@@ -9,6 +9,7 @@ mod child;
 
 mod fork;
 mod memory;
+mod programs;
 
 use pagewise::global::Pagewise;
 
