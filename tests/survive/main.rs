@@ -12,6 +12,7 @@ mod limits;
 mod locked_memory;
 mod memory;
 mod refused_calls;
+mod programs;
 
 use pagewise::global::Pagewise;
 
