@@ -1,6 +1,7 @@
 //! Where the allocator is not supported yet: everything is passed on to the system's.
 
 use core::alloc::{GlobalAlloc, Layout};
+use core::time::Duration;
 use std::alloc::System;
 
 use super::{ClassStats, Pagewise, Stats};
@@ -17,6 +18,11 @@ impl Pagewise {
 
     /// On this target, nothing is written.
     pub fn show_stats(&self) {}
+
+    /// On this target, nothing is to be done.
+    pub fn maintain(&self) -> Option<Duration> {
+        None
+    }
 
     /// On this target, nothing: 0 bytes.
     pub fn purge(&self) -> u64 {

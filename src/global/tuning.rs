@@ -56,6 +56,10 @@ pub struct Tuning {
     pub purge_delay: u32,
     /// What the kernel is told of huge pages.
     pub huge_pages: HugePages,
+    /// Whether a thread of the allocator's own gives memory back while the program stands still. It is
+    /// started when there is first something to give back, with every signal blocked; in the child of a
+    /// fork, when there is something again.
+    pub background: bool,
 }
 
 /// Whether the heap's memory may be huge pages.
@@ -103,6 +107,7 @@ impl Tuning {
             mapping_from: 32 << 20,
             purge_delay: 1000,
             huge_pages: HugePages::Beyond(8 << 20),
+            background: false,
         }
     }
 

@@ -13,7 +13,7 @@
 
 mod new;
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_char, c_int, c_long, c_void};
 use core::ptr;
 
 use pagewise::global::{HugePages, Pagewise, Tuning};
@@ -207,6 +207,15 @@ pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_trim(_keep: usize) -> c_int {
     c_int::from(PAGEWISE.purge() > 0)
+}
+
+/// For a program's own event loop: gives back what is due. Milliseconds until it is worth calling this
+/// again; -1 if nothing is to go back unless the program frees more.
+#[unsafe(no_mangle)]
+pub extern "C" fn pagewise_maintain() -> c_long {
+    PAGEWISE
+        .maintain()
+        .map_or(-1, |pause| c_long::try_from(pause.as_millis()).unwrap_or(c_long::MAX))
 }
 
 /// GNU's `mallopt`: accepts everything, and changes nothing.

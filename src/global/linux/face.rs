@@ -1,6 +1,7 @@
 //! What a program sees of the allocator: [`GlobalAlloc`], statistics, and an interface like C's.
 
 use core::alloc::{GlobalAlloc, Layout};
+use core::time::Duration;
 
 use super::tuning::{SMALL_MAX, UNIT};
 use super::{ClassStats, Pagewise, Stats, front, gather};
@@ -32,10 +33,26 @@ impl Pagewise {
     /// the heap.
     ///
     /// Without this call memory goes back by itself once much less of it is in use than before:
-    /// after the purge delay, when threads next take or free batches of blocks, or end. There is no
-    /// thread that would do it in a program that stands still.
+    /// after the purge delay, when threads next take or free batches of blocks, go on for a while, or
+    /// end. For a program that stands still there are [`maintain`](Self::maintain) and
+    /// [`Tuning::background`](super::Tuning::background).
     pub fn purge(&self) -> u64 {
         front::purge()
+    }
+
+    /// For a program's own event loop: gives back what is due, 16 MiB of each heap at most, and returns how
+    /// long until it is worth calling this again (at once: [`Duration::ZERO`]); `None` if nothing is to
+    /// go back unless the program frees more. O(bytes given back + heaps).
+    ///
+    /// ```no_run
+    /// # use pagewise::global::Pagewise;
+    /// # static ALLOCATOR: Pagewise = Pagewise::new();
+    /// while let Some(pause) = ALLOCATOR.maintain() {
+    ///     std::thread::sleep(pause); // or wait for an event, as long at most
+    /// }
+    /// ```
+    pub fn maintain(&self) -> Option<Duration> {
+        front::maintain()
     }
 
     /// Writes the statistics to standard error, those of each class, too, without allocating.

@@ -18,7 +18,7 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::{os, registry};
+use super::{background, os, registry};
 
 /// Moments that are waited at most: for all locks together, before a fork; for a fork, by a thread
 /// that finds no memory meanwhile. A moment is some 70 microseconds.
@@ -49,6 +49,7 @@ extern "C" fn in_parent() {
 
 extern "C" fn in_child() {
     registry::after_fork_in_child();
+    background::after_fork_in_child();
     FORKS.store(0, Relaxed);
 }
 

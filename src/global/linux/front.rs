@@ -15,13 +15,14 @@
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
+use core::time::Duration;
 
 use super::heap::Heap;
 use super::os::KeepErrno;
 use super::purge::LARGE;
 use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
-use super::{fork, mapping, quick, registry, thread};
+use super::{background, fork, mapping, quick, registry, relief, thread};
 
 /// A block of `size` bytes at a multiple of `align`; null if there is no memory.
 #[inline(always)]
@@ -64,7 +65,7 @@ fn allocate_zeroed_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 
     if let Some(block) = large(caller, tuning, size, align) {
         return block.as_ptr();
     }
-    let known = from_any(caller, |heap| heap.with(|state| state.allocate_known(layout)).flatten());
+    let known = from_any(caller, |heap| heap.grow(|state| state.allocate_known(layout)).flatten());
     match known {
         Some((block, known)) => {
             // SAFETY: the block has this many bytes, and is nobody else's.
@@ -127,6 +128,7 @@ fn large(
     }
     let block = mapping::allocate(size, align, tuning.huge_pages.advice())?;
     let _ = caller.heap.with(|state| state.purge_large(size));
+    relief::grown(size);
     Some(block)
 }
 
@@ -159,7 +161,7 @@ fn small(caller: thread::Caller, list: u16) -> Option<NonNull<u8>> {
 
 /// A block that is neither small nor a mapping.
 fn medium(caller: thread::Caller, layout: Layout) -> Option<NonNull<u8>> {
-    from_any(caller, |heap| heap.with(|state| state.allocate(layout)).flatten())
+    from_any(caller, |heap| heap.grow(|state| state.allocate(layout)).flatten())
 }
 
 /// What `take` gets from the caller's heap; where that is exhausted, or cannot be waited for, from
@@ -225,10 +227,17 @@ pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
 #[inline(never)]
 unsafe fn free_slowly(asked: &Tuning, block: *mut u8) {
     let Some(address) = NonNull::new(block) else { return };
-    let _errno = KeepErrno::new();
+    let list = SPACE.list_of(block);
     // SAFETY: the caller's promise; what the block is, its address tells.
     unsafe {
-        match SPACE.list_of(block) {
+        if let Some(small @ 1..) = list
+            && quick::renew(thread::lists(), small)
+        {
+            quick::push(thread::lists(), small, address);
+            return;
+        }
+        let _errno = KeepErrno::new();
+        match list {
             None => {
                 mapping::deallocate(block);
                 if let Some(caller) = thread::enter(asked) {
@@ -244,6 +253,7 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8) {
             Some(list) => free_small(asked, list, address),
         }
     }
+    background::start();
 }
 
 /// Frees a small block, for which room is made on the thread's list where it is full.
@@ -254,10 +264,11 @@ unsafe fn free_small(asked: &Tuning, list: u16, block: NonNull<u8>) {
         let Some(lists) = lists.map(NonNull::as_ptr) else {
             return Heap::put(&mut [block]);
         };
-        if !quick::push(lists, list, block) {
-            quick::make_room(lists, list);
-            quick::push(lists, list, block);
+        if quick::push(lists, list, block) {
+            return;
         }
+        quick::make_room(lists, list);
+        quick::push(lists, list, block);
     }
 }
 
@@ -383,4 +394,11 @@ pub(super) fn purge() -> u64 {
     registry::adopt_orphans();
     thread::empty_lists();
     registry::heaps().map(Heap::purge).sum()
+}
+
+/// Does a part of what is due; how long until more is, `None` if nothing is to come as things are.
+pub(super) fn maintain() -> Option<Duration> {
+    let _errno = KeepErrno::new();
+    registry::adopt_orphans();
+    background::tend().map(Duration::from_millis)
 }

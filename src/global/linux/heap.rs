@@ -14,14 +14,17 @@
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicUsize};
 
+use super::background;
 use super::deferred::Deferred;
 use super::huge::{self, HUGE};
 use super::lock::Locked;
 use super::os;
 use super::purge::{self, Purge};
 use super::registry;
+use super::relief;
 use super::space::{SPACE, Slot};
 use super::tuning::{Tuning, UNIT};
 use super::zero::{Known, Zeros};
@@ -37,6 +40,9 @@ pub(super) struct Heap {
     deferred: Deferred,
     /// Threads whose blocks come from here.
     pub(super) threads: AtomicU32,
+    /// Bytes in use, and bytes that may take memory, as they were when the lock was last let go of.
+    pub(super) used: AtomicUsize,
+    pub(super) most: AtomicUsize,
 }
 
 const FREED_TWICE: &[u8] = b"pagewise: a block was freed twice, or is none\n";
@@ -82,6 +88,8 @@ impl Heap {
                 state: Locked::new(state),
                 deferred: Deferred::new(),
                 threads: AtomicU32::new(0),
+                used: AtomicUsize::new(0),
+                most: AtomicUsize::new(0),
             });
             Some(&*heap)
         }
@@ -113,10 +121,25 @@ impl Heap {
         self.state.with(action)
     }
 
-    /// Runs `action` as [`with`](Self::with), and looks now and then whether memory goes back.
+    /// Runs `action` as [`with`](Self::with); if the heap has grown, free memory of all heaps goes back.
+    #[inline]
+    pub(super) fn grow<R>(&self, action: impl FnOnce(&mut State) -> R) -> Option<R> {
+        let (result, growth) = self.with(|state| {
+            let result = action(state);
+            state.purge.grown(&state.engine);
+            self.note(state);
+            (result, state.purge.growth())
+        })?;
+        if let Some(growth) = growth {
+            relief::grown(growth);
+        }
+        Some(result)
+    }
+
+    /// Runs `action` as [`grow`](Self::grow), and looks now and then whether memory goes back.
     #[inline]
     fn work<R>(&self, action: impl FnOnce(&mut State) -> R) -> Option<R> {
-        let (result, look) = self.with(|state| {
+        let (result, look) = self.grow(|state| {
             let result = action(state);
             (result, state.purge.tick(&state.engine))
         })?;
@@ -124,6 +147,37 @@ impl Heap {
             self.maintain();
         }
         Some(result)
+    }
+
+    /// Notes what others are told without the lock.
+    #[inline]
+    fn note(&self, state: &State) {
+        self.used.store(state.usage().block, Relaxed);
+        self.most.store(state.purge.most(), Relaxed);
+    }
+
+    /// Gives about so many bytes of free memory back, in steps; returns the bytes. O(bytes).
+    pub(super) fn give_back(&self, wanted: usize) -> usize {
+        let mut given = 0;
+        for _ in 0..purge::steps_for(wanted) {
+            let step = self.with(|state| {
+                let step = state.purge.some(&mut state.engine, &mut state.zeros);
+                self.note(state);
+                step
+            });
+            let (bytes, more) = step.unwrap_or_default();
+            given += bytes;
+            if !more || given >= wanted {
+                break;
+            }
+        }
+        given
+    }
+
+    /// Milliseconds until [`maintain`](Self::maintain) has something to do; `None` if it has nothing to
+    /// do as the heap is.
+    pub(super) fn next_due(&self) -> Option<u64> {
+        self.with(|state| state.purge.next()).flatten()
     }
 
     /// Puts back the blocks that were freed while the lock could not be waited for.
@@ -155,8 +209,13 @@ impl Heap {
     }
 
     /// Does a few steps of a purge, if one is under way or due, while nobody waits.
-    fn purge_some(&self) {
-        if !self.state.try_with(|state| state.purge.look(&mut state.engine)).unwrap_or(false) {
+    pub(super) fn purge_some(&self) {
+        let look = |state: &mut State| (state.purge.look(&mut state.engine), state.purge.is_due());
+        let (goes_on, is_due) = self.state.try_with(look).unwrap_or_default();
+        if is_due {
+            background::due();
+        }
+        if !goes_on {
             return;
         }
         for _ in 0..purge::STEPS {
@@ -179,7 +238,9 @@ impl Heap {
     /// A step of a purge; whether there are more, and whether somebody waited for the lock.
     pub(super) fn step(&self) -> (bool, bool) {
         let step = self.with(|state| {
-            (state.purge.step(&mut state.engine, &mut state.zeros), self.state.is_awaited())
+            let more = state.purge.step(&mut state.engine, &mut state.zeros);
+            self.note(state);
+            (more, self.state.is_awaited())
         });
         step.unwrap_or_default()
     }
@@ -203,8 +264,17 @@ impl Heap {
     /// It lies here, is not small, and is freed once.
     pub(super) unsafe fn deallocate(&self, block: NonNull<u8>) -> usize {
         // SAFETY: passed on.
-        match self.work(|state| unsafe { state.deallocate(block) }) {
-            Some(Some(bytes)) => bytes,
+        let freed = self.work(|state| unsafe {
+            let bytes = state.deallocate(block)?;
+            Some((bytes, state.purge.freed(&state.engine, bytes)))
+        });
+        match freed {
+            Some(Some((bytes, wanted))) => {
+                if wanted > 0 {
+                    self.give_back(wanted);
+                }
+                bytes
+            }
             Some(None) => os::stop(FREED_TWICE),
             None => {
                 // SAFETY: the caller's promise; every block has room for a link.

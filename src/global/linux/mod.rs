@@ -14,11 +14,14 @@
 //! | `quick` | the lists of free blocks that each thread has |
 //! | `thread`, `registry` | which thread has which lists and heap |
 //! | `fork` | a fork at any moment |
+//! | `relief` | what goes back before the process grows |
 //! | `mapping` | the largest blocks, each a mapping of its own |
+//! | `background` | the thread that gives memory back while the program stands still |
 //! | `front` | the paths of a request through all of these |
 //! | `gather` | the statistics |
 //! | `face` | what a program sees |
 
+mod background;
 mod deferred;
 mod face;
 mod fork;
@@ -32,6 +35,7 @@ mod os;
 mod purge;
 mod quick;
 mod registry;
+mod relief;
 mod settings;
 mod space;
 mod sync;

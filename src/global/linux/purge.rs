@@ -11,6 +11,13 @@
 //! that has all it needs returns nothing, and what is faulted in again is never more than what was
 //! taken from the system.
 //!
+//! When blocks that are not small are freed, and then more is free than in use, and [`AT_ONCE`], twice
+//! as much goes back at once as was freed, so that a program which stands still behind its peak does not
+//! keep it. But only while what is in use declines, and [`AT_ONCE_RATE`] on average.
+//!
+//! When a heap grows, and the free memory of all heaps together is more than a [share](super::relief) of
+//! what is in use, twice as much of it goes back as the heap has grown by.
+//!
 //! When a block of [`LARGE`] bytes or more is freed, the thread that frees it puts back its quick
 //! lists, and the pages without blocks are gathered. Such a block is mostly the table of a collection
 //! whose items were freed just before, in any order: the last of them, kept on lists, each lay in a page
@@ -32,8 +39,10 @@ use crate::strategy::Strategy;
 /// engine has in use.
 #[derive(Debug)]
 pub(super) struct Purge {
-    /// The most bytes in use since the last purge.
+    /// Bytes that may take memory: those in use, and those free that did not go back since they were.
     most: usize,
+    /// Bytes that `most` has risen by since that was [asked for](Self::growth).
+    growth: usize,
     /// Bytes of free memory given back since the beginning.
     purged: u64,
     /// When free memory goes back, if much is free; 0 if not much is. Milliseconds.
@@ -42,10 +51,23 @@ pub(super) struct Purge {
     countdown: u32,
     /// Of those, how many there were since the heap last [settled](Self::settles).
     unsettled: u32,
-    /// The address up to which the purge under way has been, if one is.
-    swept: Option<usize>,
+    /// The walk under way, if one is.
+    walk: Option<Walk>,
+    decline: Decline,
     /// Milliseconds; the largest number: never.
     delay: u32,
+}
+
+/// A walk through the heap that gives free memory back.
+#[derive(Debug)]
+struct Walk {
+    /// The address up to which it has been.
+    swept: usize,
+    /// Bytes of `most` that were free when it began and are not given back so far.
+    pending: usize,
+    /// Whether it goes on to its end, whoever comes by; else a step is taken as memory is
+    /// wanted.
+    whole: bool,
 }
 
 /// Free memory that is not worth returning, bytes.
@@ -53,6 +75,13 @@ const SURPLUS: usize = 1 << 20;
 
 /// The least free block, and the least request, that large blocks are returned for, bytes.
 pub(super) const LARGE: usize = 1 << 20;
+
+/// The least free memory, bytes, of which some goes back when larger blocks are freed and less is in use.
+const AT_ONCE: usize = 64 << 20;
+
+/// Bytes for each millisecond that go back so, on average: a thirtieth, or so, of what the system can
+/// supply again.
+const AT_ONCE_RATE: usize = 64 << 10;
 
 /// Batches between two looks at the clock.
 const LOOK: u32 = 16;
@@ -68,9 +97,25 @@ const STEP_BYTES: usize = 1 << 20;
 /// Steps of a purge that a thread does when it comes by.
 pub(super) const STEPS: u32 = 16;
 
+/// Steps that are enough for so many bytes where large blocks are free, and bounded by them where what
+/// is free lies scattered.
+pub(super) fn steps_for(bytes: usize) -> usize {
+    4 + 2 * bytes / STEP_BYTES
+}
+
 impl Purge {
     pub(super) const fn new(delay: u32) -> Self {
-        Self { most: 0, purged: 0, due: 0, countdown: LOOK, unsettled: 0, swept: None, delay }
+        Self {
+            most: 0,
+            growth: 0,
+            purged: 0,
+            due: 0,
+            countdown: LOOK,
+            unsettled: 0,
+            walk: None,
+            decline: Decline { freed: 0, low: 0, bytes: 0, again: 0 },
+            delay,
+        }
     }
 
     /// Bytes of free memory given back to the system since the beginning.
@@ -78,10 +123,31 @@ impl Purge {
         self.purged
     }
 
+    /// Bytes that may take memory.
+    pub(super) fn most(&self) -> usize {
+        self.most
+    }
+
     /// Notes what is in use.
     #[inline]
     pub(super) fn grown(&mut self, engine: &PageHeap<Slot>) {
-        self.most = self.most.max(engine.usage().block);
+        let used = engine.usage().block;
+        if used > self.most {
+            self.growth += used - self.most;
+            self.most = used;
+        }
+    }
+
+    /// Bytes that the heap has grown by since that was last told, if they are enough to tell.
+    #[inline]
+    pub(super) fn growth(&mut self) -> Option<usize> {
+        (self.growth >= LARGE).then(|| core::mem::take(&mut self.growth))
+    }
+
+    /// Notes that bytes went back.
+    fn went_back(&mut self, engine: &PageHeap<Slot>, bytes: usize) {
+        self.purged += bytes as u64;
+        self.most = self.most.saturating_sub(bytes).max(engine.usage().block);
     }
 
     /// Notes what is in use; whether it is time to [look](Self::look).
@@ -106,9 +172,25 @@ impl Purge {
         settles
     }
 
-    /// Whether a purge is under way; it begins here if its time has come.
+    /// After `bytes` of larger blocks were freed: how many bytes of free memory go back at once.
+    pub(super) fn freed(&mut self, engine: &PageHeap<Slot>, bytes: usize) -> usize {
+        self.decline.freed += bytes;
+        if self.decline.freed < LARGE || self.delay == u32::MAX {
+            return 0;
+        }
+        let freed = core::mem::take(&mut self.decline.freed);
+        let used = engine.usage().block;
+        let much = self.most - used >= AT_ONCE.max(used);
+        if much && self.decline.goes_on(used, self.delay) {
+            self.decline.bytes += 2 * freed;
+            return 2 * freed;
+        }
+        0
+    }
+
+    /// Whether a walk is under way that goes on now; it begins here if its time has come.
     pub(super) fn look(&mut self, engine: &mut PageHeap<Slot>) -> bool {
-        if self.swept.is_some() {
+        if self.goes_on() {
             self.countdown = 1;
             return true;
         }
@@ -124,27 +206,68 @@ impl Purge {
         if now >= self.due {
             self.begin(engine);
         }
-        self.swept.is_some()
+        self.goes_on()
     }
 
-    /// Begins a purge, from the heap's beginning.
+    /// Whether a walk is under way to its end.
+    fn goes_on(&self) -> bool {
+        self.walk.as_ref().is_some_and(|walk| walk.whole)
+    }
+
+    /// Whether memory is to go back, now or later.
+    pub(super) fn is_due(&self) -> bool {
+        self.due > 0 || self.goes_on()
+    }
+
+    /// Milliseconds until there is something to do; `None` if nothing is to be done as it is.
+    pub(super) fn next(&self) -> Option<u64> {
+        if self.goes_on() {
+            return Some(0);
+        }
+        (self.due > 0).then(|| self.due.saturating_sub(os::now()))
+    }
+
+    /// Begins a purge of all there is, from the heap's beginning.
     pub(super) fn begin(&mut self, engine: &mut PageHeap<Slot>) {
-        engine.walk_free_again();
-        self.swept = Some(0);
-        self.most = engine.usage().block;
+        self.begin_walk(engine, true);
         self.due = 0;
     }
 
-    /// A step of the purge under way; whether there are more.
+    fn begin_walk(&mut self, engine: &mut PageHeap<Slot>, whole: bool) {
+        engine.walk_free_again();
+        self.walk = Some(Walk { swept: 0, pending: self.most - engine.usage().block, whole });
+    }
+
+    /// A step of a walk that gives back some of the free memory: the one under way, or one that begins
+    /// here; returns the bytes, and whether there is more.
+    pub(super) fn some(&mut self, engine: &mut PageHeap<Slot>, zeros: &mut Zeros) -> (usize, bool) {
+        if self.delay == u32::MAX {
+            return (0, false);
+        }
+        if self.walk.is_none() {
+            self.begin_walk(engine, false);
+        }
+        let before = self.purged;
+        let more = self.step(engine, zeros);
+        ((self.purged - before) as usize, more)
+    }
+
+    /// A step of the walk under way; whether there are more.
     #[cold]
     pub(super) fn step(&mut self, engine: &mut PageHeap<Slot>, zeros: &mut Zeros) -> bool {
-        let Some(mut swept) = self.swept else { return false };
+        let Some(walk) = &mut self.walk else { return false };
         let page = os::page_size();
         let mut left = STEP_BYTES;
         let mut purged = 0;
         let more = engine.walk_free(page, STEP_BLOCKS, &mut |free, kind| {
-            let start = free.start.max(swept).next_multiple_of(page);
-            let end = (free.end & !(page - 1)).min(start + left);
+            let mut start = free.start.max(walk.swept).next_multiple_of(page);
+            let end = free.end & !(page - 1);
+            if start < end && kind == FreeKind::Block {
+                // What went back and was not used since need not be asked about.
+                start = zeros.skip(start..end);
+                walk.swept = start;
+            }
+            let end = end.min(start + left);
             if start < end {
                 purged += discard(start, end, &mut |run| {
                     if kind == FreeKind::Block {
@@ -152,12 +275,18 @@ impl Purge {
                     }
                 });
                 left -= end - start;
-                swept = end;
+                walk.swept = end;
             }
             left > 0
         });
-        self.purged += purged as u64;
-        self.swept = more.then_some(swept);
+        walk.pending = walk.pending.saturating_sub(purged);
+        let rest = walk.pending;
+        self.went_back(engine, purged);
+        if !more {
+            self.walk = None;
+            // What was free all the time and did not go back took no memory.
+            self.most = self.most.saturating_sub(rest).max(engine.usage().block);
+        }
         more
     }
 
@@ -178,7 +307,38 @@ impl Purge {
                 left = left.saturating_sub(free.len);
             }
         });
-        self.purged += purged as u64;
+        self.went_back(engine, purged);
+    }
+}
+
+/// A decline in what is in use, in which memory goes back at once. One that follows another within the
+/// purge delay, or sooner than the other's bytes allow, is none: a program may free and allocate in
+/// turns.
+#[derive(Debug)]
+struct Decline {
+    /// Bytes of larger blocks freed since they were last looked at.
+    freed: usize,
+    /// Bytes in use when memory last went back so.
+    low: usize,
+    /// Bytes that were to go back in this decline.
+    bytes: usize,
+    /// When the next may begin. Milliseconds.
+    again: u64,
+}
+
+impl Decline {
+    /// Whether this decline goes on, or another may begin, now that so many bytes are in use.
+    fn goes_on(&mut self, used: usize, delay: u32) -> bool {
+        let now = os::now();
+        if used > self.low {
+            if now < self.again {
+                return false;
+            }
+            self.bytes = 0;
+        }
+        self.low = used;
+        self.again = now + u64::from(delay).max((self.bytes / AT_ONCE_RATE) as u64);
+        true
     }
 }
 

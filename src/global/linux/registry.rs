@@ -17,7 +17,7 @@ use super::quick::{self, Lists};
 use super::space::SPACE;
 use super::thread;
 use super::tuning::Tuning;
-use super::{fork, gather};
+use super::{background, fork, gather};
 
 /// What the registry's lock protects.
 struct Registry {
@@ -159,6 +159,9 @@ impl Registry {
             let slots = SPACE.open(wanted + 1)?;
             HEAPS.store(wanted.min(slots), Relaxed);
             SLOTS.store(slots, Relaxed);
+        }
+        if tuning.background {
+            background::enable();
         }
         let heap = self.open_heap(tuning)?;
         let sizes = (0..heap.classes() as usize).map(|class| heap.class_size(class as u32));

@@ -10,6 +10,9 @@ impl Tuning {
         if let Some(delay) = os::variable(c"PAGEWISE_PURGE_DELAY") {
             self.purge_delay = u32::try_from(delay).unwrap_or(u32::MAX);
         }
+        if let Some(wanted) = os::variable(c"PAGEWISE_BACKGROUND") {
+            self.background = wanted > 0;
+        }
         match os::variable(c"PAGEWISE_HUGE_PAGES") {
             Some(0) => self.huge_pages = HugePages::Never,
             Some(1) => self.huge_pages = HugePages::Always,

@@ -115,6 +115,23 @@ impl Zeros {
         Known { bits, first: first % BITS, page: self.page }
     }
 
+    /// Where the first OS page of this memory, which begins with one, lies that is not known to be zeros;
+    /// its end if none does.
+    pub(super) fn skip(&self, memory: Range<usize>) -> usize {
+        let mut at = (memory.start - self.origin) / self.page;
+        let end = (memory.end - self.origin) / self.page;
+        while at < end && at / BITS < self.len {
+            // SAFETY: there is that word.
+            let word = unsafe { self.words.add(at / BITS).read() } >> (at % BITS);
+            let known = word.trailing_ones() as usize;
+            at += known;
+            if known == 0 || !at.is_multiple_of(BITS) {
+                break;
+            }
+        }
+        memory.end.min(self.origin + at * self.page)
+    }
+
     /// Changes the bits of the OS pages from that at `start` up to `end`, for which there are words.
     #[inline]
     fn change(&mut self, start: usize, end: usize, with: impl Fn(u64, u64) -> u64) {

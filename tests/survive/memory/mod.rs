@@ -1,6 +1,8 @@
 //! Memory in proportion to what a program uses.
 
+mod idle;
 mod sparse;
+mod turns;
 mod zeroed;
 
 /// A mebibyte.
@@ -13,4 +15,12 @@ fn resident() -> usize {
     // SAFETY: the call touches no memory of ours.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("a size");
     pages.parse::<usize>().expect("a number") * page
+}
+
+/// The most bytes of this process that ever were resident.
+fn peak() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("there is a /proc");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its line");
+    let kib: usize = line.trim_end_matches("kB").trim().parse().expect("a number");
+    kib << 10
 }

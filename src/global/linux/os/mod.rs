@@ -96,6 +96,57 @@ pub(super) fn wait(word: &AtomicU32, value: u32) {
     }
 }
 
+/// As [`wait`], but for so many milliseconds at most.
+pub(super) fn wait_for(word: &AtomicU32, value: u32, milliseconds: u64) {
+    // An hour is enough for everybody, and no timeout is too long for the system's types then.
+    let milliseconds = milliseconds.min(3_600_000) as i32;
+    let timeout = libc::timespec {
+        tv_sec: (milliseconds / 1000).into(),
+        tv_nsec: (milliseconds % 1000 * 1_000_000).into(),
+    };
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word and the timeout live as long as the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, &raw const timeout) };
+}
+
+/// Bytes of stack that a thread of ours has at least.
+const STACK: usize = 128 << 10;
+
+/// Starts a thread with every signal blocked and a small stack; `None` if the system does not.
+pub(super) fn start_thread(run: extern "C" fn(*mut c_void) -> *mut c_void) -> Option<usize> {
+    // SAFETY: what is written to is initialised by the calls, and lives as long as they do; the calling
+    // thread's signals are blocked only while the other is made, which inherits that.
+    unsafe {
+        let mut all = core::mem::zeroed();
+        let mut before = core::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        let mut attributes = core::mem::zeroed();
+        let mut thread: libc::pthread_t = core::mem::zeroed();
+        let mut made = false;
+        if libc::pthread_attr_init(&raw mut attributes) == 0 {
+            // Where so little is not enough, for a program with much thread-local memory, it is refused.
+            libc::pthread_attr_setstacksize(&raw mut attributes, STACK);
+            made =
+                libc::pthread_create(&raw mut thread, &raw const attributes, run, ptr::null_mut())
+                    == 0;
+            libc::pthread_attr_destroy(&raw mut attributes);
+        }
+        if !made {
+            let none = ptr::null();
+            made = libc::pthread_create(&raw mut thread, none, run, ptr::null_mut()) == 0;
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut());
+        made.then_some(thread as usize)
+    }
+}
+
+/// Waits for the end of a thread that was [started](start_thread).
+pub(super) fn join_thread(thread: usize) {
+    // SAFETY: the thread was started here, and nobody else waits for it.
+    unsafe { libc::pthread_join(thread as libc::pthread_t, ptr::null_mut()) };
+}
+
 /// Wakes one of those who [wait](wait) for the word.
 pub(super) fn wake(word: &AtomicU32) {
     wake_some(word, 1);

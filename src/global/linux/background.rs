@@ -1,0 +1,134 @@
+//! The thread that gives memory back while a program stands still, where the tuning asks for it
+//! ([`Tuning::background`](super::Tuning::background)).
+//!
+//! ```text
+//!            something      a thread      nothing is
+//!            is due         frees         due any more
+//!  (none) ──────────▶ wanted ─────▶ awake ──────────▶ asleep
+//!     ▲                               ▲ │ ▲              │
+//!     └── in the child of a fork ─────┘ │ └──────────────┘ something is due
+//!                                       ▼
+//!                     stopped: at exit, or when the library is unloaded
+//! ```
+//! A program that never has much to give back never gets a second thread. The thread is made where a
+//! block was freed and no lock is held; it has every signal blocked and a small stack, and never allocates.
+
+use core::ffi::c_void;
+use core::ptr;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+
+use super::{os, registry};
+
+/// The program does not ask for a thread, or the system does not give one.
+const OFF: u32 = 0;
+/// There is no thread.
+const NONE: u32 = 1;
+/// There is no thread, but something is due.
+const WANTED: u32 = 2;
+/// It gives memory back, or waits until some is due.
+const AWAKE: u32 = 3;
+/// As above, and something else has become due.
+const AGAIN: u32 = 4;
+/// It waits for something to be due.
+const ASLEEP: u32 = 5;
+/// It has ended for good, or is about to.
+const STOPPED: u32 = 6;
+
+static STATE: AtomicU32 = AtomicU32::new(OFF);
+
+/// The thread, if there is one, as the C library knows it.
+static THREAD: AtomicUsize = AtomicUsize::new(0);
+
+/// Allows for the thread.
+pub(super) fn enable() {
+    let _ = STATE.compare_exchange(OFF, NONE, Relaxed, Relaxed);
+}
+
+/// Something is to be given back, now or later.
+pub(super) fn due() {
+    let (from, to) = match STATE.load(Relaxed) {
+        NONE => (NONE, WANTED),
+        AWAKE => (AWAKE, AGAIN),
+        ASLEEP => (ASLEEP, AWAKE),
+        _ => return,
+    };
+    if STATE.compare_exchange(from, to, AcqRel, Relaxed).is_ok() && from == ASLEEP {
+        os::wake(&STATE);
+    }
+}
+
+/// Makes the thread, if it is wanted. To be called without any lock, by a thread that may allocate.
+#[inline]
+pub(super) fn start() {
+    if STATE.load(Relaxed) == WANTED {
+        start_wanted();
+    }
+}
+
+#[cold]
+fn start_wanted() {
+    /// Whether the thread will be stopped at exit.
+    static STOPS: AtomicBool = AtomicBool::new(false);
+    if STATE.compare_exchange(WANTED, AWAKE, AcqRel, Relaxed).is_err() {
+        return;
+    }
+    // SAFETY: the function may run at any time.
+    if !STOPS.swap(true, Relaxed) && unsafe { libc::atexit(stop) } != 0 {
+        return STATE.store(OFF, Release);
+    }
+    match os::start_thread(run) {
+        Some(thread) => THREAD.store(thread, Release),
+        // The program did not ask for the impossible: it goes on without.
+        None => STATE.store(OFF, Release),
+    }
+}
+
+/// Stops the thread, for ever, and waits for its end: its code may be unloaded.
+extern "C" fn stop() {
+    let state = STATE.swap(STOPPED, AcqRel);
+    let thread = THREAD.swap(0, Acquire);
+    if matches!(state, AWAKE | AGAIN | ASLEEP) && thread != 0 {
+        os::wake(&STATE);
+        os::join_thread(thread);
+    }
+}
+
+/// In the child of a fork there is no such thread.
+pub(super) fn after_fork_in_child() {
+    THREAD.store(0, Relaxed);
+    if matches!(STATE.load(Relaxed), WANTED | AWAKE | AGAIN | ASLEEP) {
+        STATE.store(NONE, Relaxed);
+    }
+}
+
+extern "C" fn run(_: *mut c_void) -> *mut c_void {
+    loop {
+        let pause = tend();
+        match pause {
+            Some(0) => {}
+            Some(pause) => os::wait_for(&STATE, AWAKE, pause),
+            None if STATE.compare_exchange(AWAKE, ASLEEP, AcqRel, Relaxed).is_ok() => {
+                os::wait(&STATE, ASLEEP);
+                // Nobody may have woken it.
+                let _ = STATE.compare_exchange(ASLEEP, AWAKE, AcqRel, Relaxed);
+            }
+            None => {}
+        }
+        let _ = STATE.compare_exchange(AGAIN, AWAKE, AcqRel, Relaxed);
+        if STATE.load(Acquire) == STOPPED {
+            return ptr::null_mut();
+        }
+    }
+}
+
+/// Does a part of what is due in each heap; milliseconds until there is something to do, `None` if nothing
+/// is to come as the heaps are.
+pub(super) fn tend() -> Option<u64> {
+    registry::heaps()
+        .filter_map(|heap| {
+            heap.purge_some();
+            heap.next_due()
+        })
+        .min()
+}

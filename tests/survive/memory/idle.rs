@@ -1,0 +1,123 @@
+//! What is free after a peak goes back though the program stands still, or does no more than allocate and
+//! free one block.
+
+use std::hint::black_box;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{MIB, resident};
+use crate::ALLOCATOR;
+use crate::child::passes_when;
+
+/// 1,000 MiB in large blocks, all of it written.
+fn large_blocks() -> Vec<Vec<u8>> {
+    (0..if usize::BITS == 64 { 100 } else { 20 }).map(|_| vec![1u8; 10 * MIB]).collect()
+}
+
+/// 512 MiB in small ones.
+fn small_blocks() -> Vec<Vec<u8>> {
+    (0..if usize::BITS == 64 { 512 } else { 128 } * 1024).map(|_| vec![1u8; 1000]).collect()
+}
+
+/// Waits until no more than this is resident, and does `action` meanwhile.
+fn until_resident(most: usize, mut action: impl FnMut()) {
+    let start = Instant::now();
+    while resident() > most {
+        action();
+        assert!(start.elapsed() < Duration::from_secs(60), "{} MiB stay", resident() / MIB);
+    }
+}
+
+macro_rules! alone {
+    ($($test:ident, $alone:ident, $background:expr;)*) => {$(
+        #[test]
+        fn $test() {
+            passes_when(concat!("memory::idle::", stringify!($alone)), |command| {
+                command.env("PAGEWISE_PURGE_DELAY", "200");
+                command.env("PAGEWISE_BACKGROUND", $background);
+            });
+        }
+    )*};
+}
+
+alone! {
+    large_blocks_go_back_at_once, large, "0";
+    a_hot_loop_gives_back, hot, "0";
+    an_event_loop_gives_back, maintained, "0";
+    a_background_thread_gives_back, background, "1";
+    a_background_thread_is_started_again_in_a_child, background_in_child, "1";
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn large() {
+    drop(black_box(large_blocks()));
+    let left = resident();
+    assert!(left < 100 * MIB, "{} MiB", left / MIB);
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn hot() {
+    drop(black_box(small_blocks()));
+    assert!(resident() > 100 * MIB, "it goes back later");
+    until_resident(40 * MIB, || {
+        for size in 0..1_000_000_usize {
+            drop(black_box(vec![1u8; 100 + size % 2]));
+        }
+    });
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn maintained() {
+    drop(black_box(small_blocks()));
+    let mut calls = 0;
+    while let Some(pause) = ALLOCATOR.maintain() {
+        thread::sleep(pause);
+        calls += 1;
+        assert!(calls < 100_000, "it does not end: {} MiB", resident() / MIB);
+    }
+    let left = resident();
+    assert!(left < 40 * MIB, "{} MiB after {calls} calls", left / MIB);
+}
+
+/// Threads of this process.
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").expect("there is a /proc").count()
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn background() {
+    let before = threads();
+    drop(vec![1u8; MIB]);
+    assert_eq!(threads(), before, "it is not started before there is something to do");
+    drop(black_box(small_blocks()));
+    assert_eq!(threads(), before + 1);
+    until_resident(40 * MIB, || thread::sleep(Duration::from_millis(20)));
+    // It waits, and goes on when there is something to do again.
+    drop(black_box(small_blocks()));
+    until_resident(40 * MIB, || thread::sleep(Duration::from_millis(20)));
+    assert_eq!(threads(), before + 1);
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn background_in_child() {
+    drop(black_box(small_blocks()));
+    // SAFETY: the child only allocates and waits, and ends by `_exit`.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        assert_eq!(threads(), 1, "the thread stayed behind");
+        drop(black_box(small_blocks()));
+        until_resident(60 * MIB, || thread::sleep(Duration::from_millis(20)));
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = 0;
+    // SAFETY: the status is valid for writes.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0, "the child ended by itself");
+}

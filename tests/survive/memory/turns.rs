@@ -1,0 +1,55 @@
+//! Two threads that build and free by turns, each in a heap of its own: what one has freed goes back while
+//! the other grows.
+
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::thread;
+
+use super::{MIB, peak};
+use crate::child::passes;
+
+/// Bytes in use at most.
+const LIVE: usize = 180 * MIB;
+
+/// Each of two threads in its turn builds blocks of this size and frees them, some times.
+fn by_turns(size: usize) {
+    let barrier = Barrier::new(2);
+    thread::scope(|scope| {
+        for thread in 0..2 {
+            let barrier = &barrier;
+            scope.spawn(move || {
+                for turn in 0..6 {
+                    if turn % 2 == thread {
+                        drop(black_box(
+                            (0..LIVE / size).map(|_| vec![1u8; size]).collect::<Vec<_>>(),
+                        ));
+                    }
+                    barrier.wait();
+                }
+            });
+        }
+    });
+    let peak = peak();
+    assert!(peak < LIVE / 10 * 13, "{} MiB at the peak", peak / MIB);
+}
+
+macro_rules! by_turns {
+    ($($test:ident, $alone:ident: $size:expr;)*) => {$(
+        #[test]
+        fn $test() {
+            passes(concat!("memory::turns::", stringify!($alone)));
+        }
+
+        #[test]
+        #[ignore = "in a process of its own"]
+        fn $alone() {
+            by_turns($size);
+        }
+    )*};
+}
+
+by_turns! {
+    small_blocks, small_blocks_alone: 1000;
+    medium_blocks, medium_blocks_alone: 100_000;
+    large_blocks, large_blocks_alone: 10 * MIB;
+}
