@@ -11,8 +11,8 @@ mod fork;
 mod limits;
 mod locked_memory;
 mod memory;
-mod refused_calls;
 mod programs;
+mod refused_calls;
 
 use pagewise::global::Pagewise;
 

@@ -99,7 +99,7 @@ impl Pagewise {
     }
 
     /// Changes the size of a block whose size the caller does not remember; null, and nothing
-    /// changed, if there is no memory.
+    /// changed, if there is no memory. Making a block smaller does not fail.
     ///
     /// # Safety
     /// As for [`free`](Self::free), and the block is not null; if another is returned, only that
@@ -112,7 +112,9 @@ impl Pagewise {
             if new_size <= size && new_size >= size - size / 4 {
                 return block;
             }
-            front::reallocate(&self.tuning, block, size, UNIT, new_size)
+            let moved = front::reallocate(&self.tuning, block, size, UNIT, new_size);
+            // Where there is no memory, a block that shrinks stays: it is freed by its address.
+            if moved.is_null() && new_size <= size { block } else { moved }
         }
     }
 
