@@ -7,6 +7,10 @@
 #     tests/targets.sh wasm32      an arena as a program's global allocator, interpreted
 #     tests/targets.sh check       compiles what no machine here runs: 32 bits without 64-bit atomics,
 #                                  with std (PowerPC) and without (RISC-V, Cortex-M)
+#     tests/targets.sh miri        interpreted, which finds data races, broken aliasing and pointers
+#                                  without a right to what they reach: tags, fits, page heap, arenas,
+#                                  and the global allocator under several schedules of its threads.
+#                                  Some minutes; nightly, installed by rustup where it is missing
 #
 # Needed: `rustup target add` of the targets named below, gcc, and for aarch64 Debian's
 # gcc-aarch64-linux-gnu and qemu-user-static, or others by CC, QEMU and SYSROOT.
@@ -57,6 +61,19 @@ wasm32)
   cargo build --lib --target wasm32-unknown-unknown
   cargo run -- "${CARGO_TARGET_DIR-target}/wasm32-unknown-unknown/debug/wasm.wasm"
   ;;
+miri)
+  cargo +nightly miri --version >/dev/null 2>&1 ||
+    rustup toolchain install nightly --profile minimal --component miri --component rust-src
+  miri() {
+    cargo +nightly miri test -p pagewise "$@"
+  }
+  export MIRIFLAGS=-Zmiri-strict-provenance
+  miri --lib -- block:: page_heap:: fit::tests
+  miri --test arena
+  miri --test properties -- default::page_heap:: fit::best_fit:: fit::segregated_fit::
+  MIRIFLAGS+=" -Zmiri-many-seeds=0..${SEEDS-8}"
+  miri --test front
+  ;;
 check)
   cargo check -p pagewise --features trace --target powerpc-unknown-linux-gnu
   for target in riscv32imac-unknown-none-elf thumbv7em-none-eabihf; do
@@ -64,7 +81,7 @@ check)
   done
   ;;
 *)
-  sed -n '2,13s/^# \?//p' "$0"
+  sed -n '2,17s/^# \?//p' "$0"
   exit 2
   ;;
 esac

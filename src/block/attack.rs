@@ -11,7 +11,7 @@ use crate::{Freed, Strategy};
 const SIZE: usize = 200;
 
 /// Addresses on both sides of the lowest block that are tried; Miri takes its time for each.
-const NEAR: usize = if cfg!(miri) { 256 } else { 5_000 };
+const NEAR: usize = if cfg!(miri) { 40 } else { 5_000 };
 
 /// A checked free in a test, which uses no block that it has freed.
 pub(crate) fn try_free(heap: &mut dyn Strategy, block: NonNull<u8>, layout: Layout) -> Freed {
