@@ -94,6 +94,49 @@ pub(super) use place::lists;
 /// The key whose destructor tells of a thread's end; above the largest number, none.
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
+/// Deletes the key when the library that has this code is unloaded: threads that end later must not be
+/// led to where it was. Runs at the end of a program, too, whose other threads go on: what those keep on
+/// their lists no longer matters then.
+#[cfg(not(miri))]
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static CLOSE: extern "C" fn() = close;
+
+#[cfg(not(miri))]
+extern "C" fn close() {
+    let key = KEY.swap(u32::MAX, Relaxed);
+    if key != u32::MAX {
+        // SAFETY: the key was made, and is deleted once.
+        unsafe { libc::pthread_key_delete(key) };
+    }
+}
+
+/// Has [`registry::thread_ended`] called where there was no key to be had: by what GNU's library calls
+/// for C++, which keeps the library that has this code loaded until then.
+#[cfg(all(target_env = "gnu", not(miri)))]
+#[cold]
+fn end_without_key(lists: NonNull<Lists>) {
+    use core::ffi::{c_int, c_void};
+    unsafe extern "C" {
+        static __dso_handle: u8;
+    }
+    type Register =
+        unsafe extern "C" fn(extern "C" fn(*mut c_void), *mut c_void, *const u8) -> c_int;
+
+    // SAFETY: a function of this name has this type. Here the thread has its lists, so it may allocate.
+    unsafe {
+        let register = libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_thread_atexit_impl".as_ptr());
+        if !register.is_null() {
+            let register = core::mem::transmute::<*mut c_void, Register>(register);
+            register(registry::thread_ended, lists.as_ptr().cast(), &raw const __dso_handle);
+        }
+    }
+}
+
+/// Elsewhere the thread's lists are lost to others when it ends, and so are the few blocks on them.
+#[cfg(not(all(target_env = "gnu", not(miri))))]
+fn end_without_key(_: NonNull<Lists>) {}
+
 /// Makes the key.
 pub(super) fn open() {
     let mut key = 0;
@@ -138,10 +181,10 @@ fn first(tuning: &Tuning) -> Option<NonNull<Lists>> {
     // From here on this thread can allocate, which the following may do.
     registry::opened();
     let key = KEY.load(Relaxed);
-    if key != u32::MAX {
-        // SAFETY: the key was made. If the value cannot be set, the thread's lists are lost to
-        // others when it ends, and so are the few blocks on them.
-        unsafe { libc::pthread_setspecific(key, lists.as_ptr().cast()) };
+    // SAFETY: the key was made.
+    let set = || unsafe { libc::pthread_setspecific(key, lists.as_ptr().cast()) == 0 };
+    if key == u32::MAX || !set() {
+        end_without_key(lists);
     }
     Some(lists)
 }

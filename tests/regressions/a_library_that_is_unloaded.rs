@@ -1,0 +1,110 @@
+//! A library with the allocator was loaded, used by a thread, and unloaded: when the thread ended it was
+//! led to where the library's code had been.
+
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, mem, thread};
+
+use crate::child::passes_when;
+
+/// The environment variable that tells the child where the library is.
+const LIBRARY: &str = "PAGEWISE_TEST_LIBRARY";
+
+/// Builds the library, and says where it is.
+fn library() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/unloaded");
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("unloaded");
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--manifest-path"])
+        .arg(package.join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&target)
+        .status()
+        .expect("cargo runs");
+    assert!(built.success(), "the library builds");
+    target.join("debug/libunloaded.so")
+}
+
+#[test]
+fn a_thread_ends_after_the_library_it_used() {
+    let library = library();
+    passes_when("a_library_that_is_unloaded::unloaded", |command| {
+        command.env(LIBRARY, library).env("PAGEWISE_SHOW_STATS", "1");
+    });
+}
+
+/// Loads the library: `use_memory` and `lists`, to be called while it is there.
+fn load(path: &CString) -> (*mut libc::c_void, [extern "C" fn() -> usize; 2]) {
+    // SAFETY: the functions have this type.
+    unsafe {
+        let library = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
+        assert!(!library.is_null(), "the library is loaded");
+        let functions = [c"use_memory", c"lists"].map(|name| {
+            let function = libc::dlsym(library, name.as_ptr());
+            assert!(!function.is_null(), "{name:?} is there");
+            mem::transmute::<*mut libc::c_void, extern "C" fn() -> usize>(function)
+        });
+        (library, functions)
+    }
+}
+
+/// Loads the library, uses it and unloads it. Whether it is gone.
+fn use_library(path: &CString) -> bool {
+    let (library, [use_memory, _]) = load(path);
+    assert_eq!(use_memory(), (0..1000).sum());
+    // SAFETY: nothing of the library is used afterwards.
+    unsafe {
+        assert_eq!(libc::dlclose(library), 0);
+        let kept = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
+        kept.is_null()
+    }
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn unloaded() {
+    let path = env::var(LIBRARY).expect("it is set");
+    let path = CString::new(path).expect("a path");
+    for _ in 0..3 {
+        let path = path.clone();
+        let gone = thread::spawn(move || use_library(&path)).join().expect("the thread ends");
+        // Elsewhere a library stays once it was loaded.
+        assert!(gone || !cfg!(target_env = "gnu"), "the library was unloaded");
+    }
+    // Nothing of it is called at a fork, or at the end.
+    // SAFETY: the child ends at once.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::_exit(0);
+        }
+        let mut status = 0;
+        assert!(libc::waitpid(child, &mut status, 0) == child && status == 0);
+    }
+}
+
+/// A program had used up the keys by which the allocator learns of a thread's end: the lists of every
+/// thread that ended were lost.
+#[test]
+#[cfg(target_env = "gnu")]
+fn threads_leave_their_lists_without_a_key() {
+    let library = library();
+    passes_when("a_library_that_is_unloaded::without_keys", |command| {
+        command.env(LIBRARY, library);
+    });
+}
+
+#[test]
+#[ignore = "in a process of its own, without keys"]
+fn without_keys() {
+    let mut key = 0;
+    // SAFETY: a key without a destructor.
+    while unsafe { libc::pthread_key_create(&raw mut key, None) } == 0 {}
+    let path = CString::new(env::var(LIBRARY).expect("it is set")).expect("a path");
+    let (_, [use_memory, lists]) = load(&path);
+    for _ in 0..100 {
+        thread::spawn(move || assert_eq!(use_memory(), (0..1000).sum())).join().expect("it ends");
+    }
+    assert!(lists() < 4, "{} threads' lists for one thread at a time", lists());
+}
