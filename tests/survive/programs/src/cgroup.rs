@@ -1,0 +1,61 @@
+//! A memory cgroup with a bound, of either version, where the machine lets us make one.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process;
+
+pub(crate) struct Cgroup(PathBuf);
+
+impl Cgroup {
+    /// A group of at most so many mebibytes of memory, none of it swapped out.
+    pub(crate) fn new(mebibytes: u64) -> Result<Self, String> {
+        let name = format!("survive-{}", process::id());
+        let bytes = (mebibytes << 20).to_string();
+        let (folder, limit, swap) = if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
+            ("/sys/fs/cgroup", "memory.max", "memory.swap.max")
+        } else {
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.swappiness")
+        };
+        let group = Self(Path::new(folder).join(name));
+        let made = fs::create_dir(&group.0)
+            .and_then(|()| fs::write(group.0.join(limit), bytes))
+            .and_then(|()| match fs::write(group.0.join(swap), "0") {
+                // A kernel without swap has no such file.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            });
+        made.map(|()| group).map_err(|error| format!("no cgroup ({error})"))
+    }
+
+    /// The file that a process writes its number to.
+    pub(crate) fn tasks(&self) -> CString {
+        let path = self.0.join("cgroup.procs").into_os_string().into_encoded_bytes();
+        CString::new(path).expect("a path has no zeros")
+    }
+
+    /// The calling process enters the group, by system calls only.
+    pub(crate) fn enter(tasks: &CString) -> io::Result<()> {
+        // SAFETY: the path ends with a zero, the buffer has a byte.
+        let written = unsafe {
+            let file = libc::open(tasks.as_ptr(), libc::O_WRONLY);
+            let written = libc::write(file, c"0".as_ptr().cast(), 1);
+            libc::close(file);
+            written
+        };
+        if written == 1 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // Processes leave a group some time after they were killed.
+        for _ in 0..50 {
+            if fs::remove_dir(&self.0).is_ok() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}

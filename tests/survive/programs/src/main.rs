@@ -1,0 +1,78 @@
+//! Programs under conditions that a malloc library has to survive: forks, limits, sandboxes, sparse
+//! memory, idle memory, many threads. They call C's `malloc` and `free`, so they test whatever library
+//! is preloaded.
+//!
+//! ```sh
+//! survive list
+//! survive run [--preload LIBRARY] PROGRAM…
+//! survive table [--programs NAME,NAME] NAME=LIBRARY…
+//! ```
+//! `run` prints each program's outcome and exits with 1 if one hung, died or failed. `table` runs all
+//! programs under glibc's allocator and under each library, and prints Markdown.
+//!
+//! A program runs in a process group of its own under a time limit: a deadlock is the outcome *hangs*.
+//! The process that watches it is never preloaded.
+
+mod blocks;
+mod cgroup;
+mod early;
+mod fork;
+mod limits;
+mod memory;
+mod outcome;
+mod programs;
+mod sandbox;
+mod system;
+mod table;
+mod threads;
+
+use std::env;
+use std::process::ExitCode;
+
+use outcome::Outcome;
+use programs::PROGRAMS;
+
+const USAGE: &str = "survive list | run [--preload LIBRARY] PROGRAM… | \
+                     table [--programs NAME,NAME] NAME=LIBRARY…";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["inside", name, ..] => match programs::named(name) {
+            Some(program) => (program.run)().report(),
+            None => usage(),
+        },
+        ["list"] => {
+            for program in PROGRAMS {
+                println!("{:18} line {:2}  {}", program.name, program.line, program.about);
+            }
+            ExitCode::SUCCESS
+        }
+        ["run", "--preload", library, ref names @ ..] => run(names, Some(library)),
+        ["run", ref names @ ..] => run(names, None),
+        ["table", "--programs", names, ref libraries @ ..] => {
+            table::print(&names.split(',').collect::<Vec<_>>(), libraries)
+        }
+        ["table", ref libraries @ ..] => table::print(&[], libraries),
+        _ => usage(),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: {USAGE}");
+    ExitCode::from(2)
+}
+
+/// Runs the named programs, or all, and prints their outcomes.
+fn run(names: &[&str], library: Option<&str>) -> ExitCode {
+    let Some(programs) = programs::select(names) else { return usage() };
+    let mut all_survived = true;
+    for program in programs {
+        let outcome = outcome::of(program, library, &[]);
+        println!("{}\t{outcome}", program.name);
+        all_survived &=
+            matches!(outcome, Outcome::Survived | Outcome::Mebibytes(_) | Outcome::Unavailable(_));
+    }
+    if all_survived { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

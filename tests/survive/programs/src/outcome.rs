@@ -1,0 +1,139 @@
+//! What becomes of a program: run in a process of its own, under a time limit, and judged.
+
+use std::fmt::{self, Display, Formatter};
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+use crate::cgroup::Cgroup;
+use crate::programs::{Expected, Program};
+
+/// What becomes of a program.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Outcome {
+    Survived,
+    /// It came to its end, with this figure.
+    Mebibytes(f64),
+    /// It came to its end, and says what did not work.
+    Fails(String),
+    /// A signal ended it.
+    Dies(i32),
+    /// It was not done within its time.
+    Hangs,
+    /// The machine does not let it run.
+    Unavailable(String),
+}
+
+impl Outcome {
+    /// Called by the program itself: tells the process that watches it.
+    pub(crate) fn report(&self) -> ExitCode {
+        println!("{self}");
+        if let Self::Fails(_) = self { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    }
+
+    /// What a program that ended printed.
+    fn parse(out: &str) -> Self {
+        let line = out.lines().last().unwrap_or("prints nothing");
+        match line.strip_suffix(" MiB").and_then(|figure| figure.parse().ok()) {
+            Some(figure) => Self::Mebibytes(figure),
+            None if line == "survived" => Self::Survived,
+            None => match line.strip_prefix("not here: ") {
+                Some(reason) => Self::Unavailable(reason.to_owned()),
+                None => Self::Fails(line.to_owned()),
+            },
+        }
+    }
+
+    /// Whether it is what is expected, given glibc's outcome; `None` if that cannot be said.
+    pub(crate) fn is_good(&self, expected: Expected, glibc: &Self) -> Option<bool> {
+        match (self, expected, glibc) {
+            (Self::Unavailable(_), ..) => None,
+            (Self::Survived, Expected::Survives, _) => Some(true),
+            (Self::Mebibytes(figure), Expected::AtMost { times, and }, Self::Mebibytes(glibc)) => {
+                Some(*figure <= glibc * times + and)
+            }
+            (Self::Mebibytes(figure), Expected::AtLeast { times }, Self::Mebibytes(glibc)) => {
+                Some(*figure >= glibc * times)
+            }
+            (Self::Mebibytes(figure), Expected::Below { mebibytes }, _) => {
+                Some(*figure < mebibytes)
+            }
+            (Self::Mebibytes(_), ..) => None,
+            _ => Some(false),
+        }
+    }
+}
+
+impl Display for Outcome {
+    fn fmt(&self, out: &mut Formatter) -> fmt::Result {
+        match self {
+            Self::Survived => write!(out, "survived"),
+            Self::Mebibytes(figure) if *figure < 10.0 => write!(out, "{figure:.1} MiB"),
+            Self::Mebibytes(figure) => write!(out, "{figure:.0} MiB"),
+            Self::Fails(what) => write!(out, "{what}"),
+            Self::Dies(libc::SIGABRT) => write!(out, "dies (abort)"),
+            Self::Dies(libc::SIGSEGV) => write!(out, "dies (segmentation fault)"),
+            Self::Dies(libc::SIGKILL) => write!(out, "killed"),
+            Self::Dies(signal) => write!(out, "dies (signal {signal})"),
+            Self::Hangs => write!(out, "hangs"),
+            Self::Unavailable(reason) => write!(out, "not here: {reason}"),
+        }
+    }
+}
+
+/// Runs a program with a library preloaded, or none.
+pub(crate) fn of(
+    program: &Program,
+    library: Option<&str>,
+    environment: &[(&str, &str)],
+) -> Outcome {
+    let cgroup = match program.cgroup_mebibytes.map(Cgroup::new).transpose() {
+        Ok(cgroup) => cgroup,
+        Err(reason) => return Outcome::Unavailable(reason),
+    };
+    let mut command = Command::new(env::current_exe().expect("this program has a path"));
+    command.args(["inside", program.name]).process_group(0).stdout(Stdio::piped());
+    command.envs(program.environment.iter().copied()).envs(environment.iter().copied());
+    match library {
+        Some(library) => command.env("LD_PRELOAD", library),
+        None => command.env_remove("LD_PRELOAD"),
+    };
+    let prepare = program.prepare;
+    let tasks = cgroup.as_ref().map(Cgroup::tasks);
+    // SAFETY: what is done between `fork` and `exec` are system calls only.
+    unsafe {
+        command.pre_exec(move || {
+            if let Some(tasks) = &tasks {
+                Cgroup::enter(tasks)?;
+            }
+            prepare()
+        });
+    }
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return Outcome::Unavailable(error.to_string()),
+    };
+    let deadline = Instant::now() + Duration::from_secs(program.seconds);
+    let status = loop {
+        match child.try_wait().expect("the child is ours") {
+            Some(status) => break Some(status),
+            None if Instant::now() > deadline => break None,
+            None => thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    // What it forked goes with it.
+    // SAFETY: the group is the child's, which has not been waited for or has just ended.
+    unsafe { libc::kill(-child.id().cast_signed(), libc::SIGKILL) };
+    let Some(status) = status else {
+        let _ = child.wait();
+        return Outcome::Hangs;
+    };
+    let mut out = String::new();
+    let _ = child.stdout.take().expect("it is a pipe").read_to_string(&mut out);
+    match status.signal() {
+        Some(signal) => Outcome::Dies(signal),
+        None => Outcome::parse(&out),
+    }
+}

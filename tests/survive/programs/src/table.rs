@@ -1,0 +1,55 @@
+//! All programs under all libraries, as a Markdown table.
+
+use std::process::ExitCode;
+
+use crate::outcome::{self, Outcome};
+use crate::programs::{Expected, Program, select};
+
+/// Prints the table. Each library is given as `NAME=PATH`.
+pub(crate) fn print(names: &[&str], libraries: &[&str]) -> ExitCode {
+    let split = |library: &&'static str| library.split_once('=');
+    let libraries: Vec<&'static str> =
+        libraries.iter().map(|library| &*String::from(*library).leak()).collect();
+    let (Some(programs), Some(libraries)) =
+        (select(names), libraries.iter().map(split).collect::<Option<Vec<_>>>())
+    else {
+        return crate::usage();
+    };
+    print!("| line | program | glibc |");
+    libraries.iter().for_each(|(name, _)| print!(" {name} |"));
+    print!("\n|---:|---|---:|");
+    libraries.iter().for_each(|_| print!("---:|"));
+    println!();
+    let mut bad = vec![0; libraries.len() + 1];
+    for program in programs {
+        let glibc = outcome::of(program, None, &[]);
+        print!("| {} | {}{} |", program.line, program.about, bound(program));
+        let mut cell = |number: usize, outcome: &Outcome| {
+            let good = outcome.is_good(program.expected, &glibc);
+            bad[number] += usize::from(good == Some(false));
+            match good {
+                Some(false) => print!(" **{outcome}** |"),
+                _ => print!(" {outcome} |"),
+            }
+        };
+        cell(0, &glibc);
+        for (number, (_, path)) in libraries.iter().enumerate() {
+            cell(number + 1, &outcome::of(program, Some(path), &[]));
+        }
+        println!();
+    }
+    print!("| | **lines that fail** |");
+    bad.iter().for_each(|bad| print!(" **{bad}** |"));
+    println!();
+    ExitCode::SUCCESS
+}
+
+/// What is demanded of a figure, in words.
+fn bound(program: &Program) -> String {
+    match program.expected {
+        Expected::Survives => String::new(),
+        Expected::AtMost { and, .. } => format!(" (at most glibc's × 1.1 + {and} MiB)"),
+        Expected::AtLeast { times } => format!(" (at least {} % of glibc's)", times * 100.0),
+        Expected::Below { mebibytes } => format!(" (below {mebibytes} MiB)"),
+    }
+}

@@ -1,0 +1,38 @@
+//! Threads that come and go: line 11.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::Ordering;
+
+use crate::blocks::{Blocks, Random};
+use crate::early::KEYS;
+use crate::outcome::Outcome;
+use crate::system::{join, mebibytes, resident, start};
+
+/// Allocates blocks of many sizes and frees them: that leaves something on every list there is.
+extern "C" fn allocates(_: *mut c_void) -> *mut c_void {
+    let (mut blocks, mut random) = (Blocks::new(), Random(1));
+    for _ in 0..200 {
+        blocks.push(16 + random.below(2000));
+    }
+    ptr::null_mut()
+}
+
+/// 5,000 threads, four at a time. Which keys the program has made before is in [`crate::early`].
+pub(crate) fn come_and_go() -> Outcome {
+    for _ in 0..5000 / 4 {
+        let threads = [(); 4].map(|()| start(allocates));
+        for thread in threads {
+            match thread {
+                Ok(thread) => join(thread),
+                Err(error) => return Outcome::Fails(format!("no thread: error {error}")),
+            }
+        }
+    }
+    // A program that asks for keys and gets none tests nothing.
+    let wanted = std::env::args().nth(2).is_some_and(|name| name.starts_with("keys"));
+    if wanted && KEYS.load(Ordering::Relaxed) == 0 {
+        return Outcome::Unavailable("no .preinit_array".to_owned());
+    }
+    Outcome::Mebibytes(mebibytes(resident()))
+}
