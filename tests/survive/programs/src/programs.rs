@@ -45,7 +45,7 @@ const fn program(line: u8, name: &'static str, run: fn() -> Outcome) -> Program 
         about: "",
         run,
         expected: Expected::Survives,
-        seconds: 20,
+        seconds: 40,
         environment: &[],
         cgroup_mebibytes: None,
         prepare: || Ok(()),
@@ -92,23 +92,23 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program { prepare: || limits::address_space(1_000_000), ..program(4, "ulimit-1000", limits::small_blocks) }
         .about("`ulimit -v 1000000`: small blocks obtained").expects(Expected::AtLeast { times: 0.9 }),
 
-    Program { seconds: 90, ..program(5, "no-mincore", sandbox::mincore) }
+    Program { seconds: 150, ..program(5, "no-mincore", sandbox::mincore) }
         .about("`mincore` answers EPERM, ENOSYS, EINTR or EAGAIN, from the start"),
-    Program { seconds: 90, ..program(5, "no-madvise", sandbox::madvise) }
+    Program { seconds: 150, ..program(5, "no-madvise", sandbox::madvise) }
         .about("`madvise` answers these or ENOMEM, from the start"),
-    Program { seconds: 90, ..program(5, "no-mremap", sandbox::mremap) }
+    Program { seconds: 150, ..program(5, "no-mremap", sandbox::mremap) }
         .about("`mremap`, the same"),
-    Program { seconds: 90, ..program(5, "no-affinity", sandbox::affinity) }
+    Program { seconds: 150, ..program(5, "no-affinity", sandbox::affinity) }
         .about("`sched_getaffinity`, the same"),
-    Program { seconds: 90, ..program(5, "no-getrandom", sandbox::getrandom) }
+    Program { seconds: 150, ..program(5, "no-getrandom", sandbox::getrandom) }
         .about("`getrandom`, the same"),
-    Program { seconds: 90, ..program(5, "no-prlimit", sandbox::prlimit) }
+    Program { seconds: 150, ..program(5, "no-prlimit", sandbox::prlimit) }
         .about("`prlimit`, the same"),
-    Program { seconds: 90, ..program(5, "no-mprotect", sandbox::mprotect) }
+    Program { seconds: 150, ..program(5, "no-mprotect", sandbox::mprotect) }
         .about("`mprotect`, in the running program"),
-    Program { seconds: 90, ..program(5, "no-munmap", sandbox::munmap) }
+    Program { seconds: 150, ..program(5, "no-munmap", sandbox::munmap) }
         .about("`munmap`, in the running program"),
-    Program { seconds: 90, ..program(5, "no-futex", sandbox::futex) }
+    Program { seconds: 150, ..program(5, "no-futex", sandbox::futex) }
         .about("`futex`, in the running program"),
 
     program(6, "mlockall", limits::locked)
@@ -131,7 +131,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
         .about("100 × 10 MiB freed, idle for 3 s: resident").expects(near_glibc(16.0)),
     program(9, "hot", memory::hot)
         .about("the same, then 3 s of `malloc` and `free` of 64 bytes: resident").expects(near_glibc(16.0)),
-    Program { environment: BACKGROUND, seconds: 40, ..program(9, "idle-small", memory::idle_small) }
+    Program { environment: BACKGROUND, seconds: 60, ..program(9, "idle-small", memory::idle_small) }
         .about("1 GiB of 1,000-byte blocks freed, idle for 12 s, with the allocator's background thread: resident")
         .expects(near_glibc(64.0)),
 
