@@ -10,6 +10,7 @@ mod child;
 mod fork;
 mod locked_memory;
 mod memory;
+mod programs;
 mod refused_calls;
 
 use pagewise::global::Pagewise;

@@ -1,4 +1,6 @@
-//! Threads under `Pagewise`, for ThreadSanitizer: what they read and write must be ordered by the
+//! Threads under `Pagewise`, for as long as one likes.
+//!
+//! Without arguments, for ThreadSanitizer: what threads read and write must be ordered by the
 //! allocator's own locks wherever memory passes from one to another through it.
 //!
 //! ```sh
@@ -6,81 +8,89 @@
 //!     cargo run -Zbuild-std --target x86_64-unknown-linux-gnu
 //! ```
 //! It needs the component `rust-src`, so that `std` is instrumented, too. A race ends it with 66.
+//!
+//! With a number of minutes, for memory: the same threads again and again, and once a minute a peak of
+//! 256 MiB, and nobody purges. Resident memory is sampled every second; its curve is written as a picture. It must not
+//! rise: the last tenth of the run is compared with the second.
+//!
+//! ```sh
+//! cargo run --release -- 60 curve.svg
+//! ```
 
+mod curve;
 #[path = "../../global/random.rs"]
 mod random;
+mod threads;
 
-use std::sync::Mutex;
-use std::sync::mpsc::sync_channel;
+use std::env;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
+use curve::Curve;
 use pagewise::global::Pagewise;
-use random::Random;
 
 #[global_allocator]
 static ALLOCATOR: Pagewise = Pagewise::new();
 
-impl Random {
-    /// A block whose bytes tell its length, mostly small.
-    fn block(&mut self) -> Vec<u8> {
-        let size = match self.below(400) {
-            0 => self.below(2 << 20),
-            1..20 => self.below(60_000),
-            _ => self.below(600),
-        };
-        vec![size as u8; size]
-    }
-}
-
-fn check(block: &[u8]) {
-    assert!(block.iter().all(|&byte| byte == block.len() as u8), "contents are intact");
-}
-
-fn main() {
-    let places: Vec<Mutex<Vec<u8>>> = (0..100).map(|_| Mutex::new(Vec::new())).collect();
-    for generation in 1..9 {
-        thread::scope(|scope| {
-            // Threads that swap blocks through shared places, and end.
-            for number in 0..4u64 {
-                let places = &places;
-                scope.spawn(move || {
-                    let mut random = Random(generation * 100 + number + 1);
-                    for _ in 0..800 {
-                        let block = random.block();
-                        let place = &places[random.below(places.len())];
-                        let old =
-                            std::mem::replace(&mut *place.lock().expect("none panics"), block);
-                        check(&old);
-                    }
-                });
-            }
-            // A producer, and a consumer that only frees.
-            let (sender, receiver) = sync_channel::<Vec<u8>>(16);
-            scope.spawn(move || {
-                let mut random = Random(generation);
-                (0..800).for_each(|_| sender.send(random.block()).expect("the consumer lives"));
-            });
-            scope.spawn(move || receiver.iter().for_each(|block| check(&block)));
-            // What looks at others' heaps and lists.
-            scope.spawn(|| {
-                for _ in 0..20 {
-                    ALLOCATOR.purge();
-                    assert!(ALLOCATOR.stats().heaps > 0);
-                }
-            });
-        });
-        // SAFETY: the child only allocates, which is what is tested, and ends by `_exit`.
-        unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                let mut random = Random(7);
-                (0..200).for_each(|_| check(&random.block()));
-                libc::_exit(0);
-            }
-            let mut status = 0;
-            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-            assert_eq!(status, 0, "the child ended by itself");
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match &arguments[..] {
+        [] => {
+            (1..9).for_each(|generation| threads::generation(&ALLOCATOR, generation, 4, true));
+            println!("no races; {:?}", ALLOCATOR.stats());
+            ExitCode::SUCCESS
         }
+        [minutes, picture] => match minutes.parse() {
+            Ok(minutes) => soak(minutes, picture),
+            Err(_) => usage(),
+        },
+        _ => usage(),
     }
-    println!("no races; {:?}", ALLOCATOR.stats());
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: soak [MINUTES PICTURE.svg]");
+    ExitCode::from(2)
+}
+
+/// Runs for this long; fails if memory rises or the picture cannot be written.
+fn soak(minutes: u64, picture: &str) -> ExitCode {
+    let stop = AtomicBool::new(false);
+    let start = Instant::now();
+    let end = start + Duration::from_secs(60 * minutes);
+    let (curve, generations) = thread::scope(|scope| {
+        let curve = scope.spawn(|| {
+            let mut curve = Curve::new();
+            while !stop.load(Ordering::Relaxed) {
+                curve.sample(start.elapsed());
+                thread::sleep(Duration::from_secs(1));
+            }
+            curve
+        });
+        let (mut generation, mut peaks) = (0, 0);
+        while Instant::now() < end {
+            generation += 1;
+            threads::generation(&ALLOCATOR, generation, 2, false);
+            if start.elapsed().as_secs() / 60 >= peaks {
+                threads::peak(256 << 20);
+                peaks += 1;
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        (curve.join().expect("the sampler ends"), generation)
+    });
+    println!("{} generations of threads in {} s", generations, start.elapsed().as_secs());
+    println!("{}", ALLOCATOR.stats());
+    print!("{curve}");
+    if let Err(error) = std::fs::write(picture, curve.picture()) {
+        eprintln!("{picture}: {error}");
+        return ExitCode::FAILURE;
+    }
+    if curve.rises() {
+        eprintln!("memory rises");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }

@@ -84,18 +84,14 @@ impl Display for Outcome {
 }
 
 /// Runs a program with a library preloaded, or none.
-pub(crate) fn of(
-    program: &Program,
-    library: Option<&str>,
-    environment: &[(&str, &str)],
-) -> Outcome {
+pub(crate) fn of(program: &Program, library: Option<&str>) -> Outcome {
     let cgroup = match program.cgroup_mebibytes.map(Cgroup::new).transpose() {
         Ok(cgroup) => cgroup,
         Err(reason) => return Outcome::Unavailable(reason),
     };
     let mut command = Command::new(env::current_exe().expect("this program has a path"));
     command.args(["inside", program.name]).process_group(0).stdout(Stdio::piped());
-    command.envs(program.environment.iter().copied()).envs(environment.iter().copied());
+    command.envs(program.environment.iter().copied());
     match library {
         Some(library) => command.env("LD_PRELOAD", library),
         None => command.env_remove("LD_PRELOAD"),

@@ -22,7 +22,7 @@ pub(crate) fn print(names: &[&str], libraries: &[&str]) -> ExitCode {
     println!();
     let mut bad = vec![0; libraries.len() + 1];
     for program in programs {
-        let glibc = outcome::of(program, None, &[]);
+        let glibc = outcome::of(program, None);
         print!("| {} | {}{} |", program.line, program.about, bound(program));
         let mut cell = |number: usize, outcome: &Outcome| {
             let good = outcome.is_good(program.expected, &glibc);
@@ -34,7 +34,7 @@ pub(crate) fn print(names: &[&str], libraries: &[&str]) -> ExitCode {
         };
         cell(0, &glibc);
         for (number, (_, path)) in libraries.iter().enumerate() {
-            cell(number + 1, &outcome::of(program, Some(path), &[]));
+            cell(number + 1, &outcome::of(program, Some(path)));
         }
         println!();
     }

@@ -1,0 +1,92 @@
+//! What the threads do: blocks of all sizes pass between them, and threads come and go.
+
+use std::sync::Mutex;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use pagewise::global::Pagewise;
+
+use crate::random::Random;
+
+impl Random {
+    /// A block whose bytes tell its length, mostly small.
+    fn block(&mut self) -> Vec<u8> {
+        let size = match self.below(400) {
+            0 => self.below(2 << 20),
+            1..20 => self.below(60_000),
+            _ => self.below(600),
+        };
+        vec![size as u8; size]
+    }
+}
+
+fn check(block: &[u8]) {
+    assert!(block.iter().all(|&byte| byte == block.len() as u8), "contents are intact");
+}
+
+/// Threads that swap blocks and end, a producer and a consumer, one that counts and may purge, and a
+/// fork.
+pub(crate) fn generation(
+    allocator: &'static Pagewise,
+    generation: u64,
+    swapping: u64,
+    purges: bool,
+) {
+    let places: Vec<Mutex<Vec<u8>>> = (0..100).map(|_| Mutex::new(Vec::new())).collect();
+    let places = &places;
+    thread::scope(|scope| {
+        // Threads that swap blocks through shared places, and end.
+        for number in 0..swapping {
+            scope.spawn(move || {
+                let mut random = Random(generation * 100 + number + 1);
+                for _ in 0..800 {
+                    let block = random.block();
+                    let place = &places[random.below(places.len())];
+                    let old = std::mem::replace(&mut *place.lock().expect("none panics"), block);
+                    check(&old);
+                }
+            });
+        }
+        // A producer, and a consumer that only frees.
+        let (sender, receiver) = sync_channel::<Vec<u8>>(16);
+        scope.spawn(move || {
+            let mut random = Random(generation);
+            (0..800).for_each(|_| sender.send(random.block()).expect("the consumer lives"));
+        });
+        scope.spawn(move || receiver.iter().for_each(|block| check(&block)));
+        // What looks at others' heaps and lists.
+        scope.spawn(|| {
+            for _ in 0..20 {
+                if purges {
+                    allocator.purge();
+                }
+                assert!(allocator.stats().heaps > 0);
+            }
+        });
+    });
+    // SAFETY: the child only allocates, which is what is tested, and ends by `_exit`.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            let mut random = Random(7);
+            (0..200).for_each(|_| check(&random.block()));
+            libc::_exit(0);
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        assert_eq!(status, 0, "the child ended by itself");
+    }
+}
+
+/// Allocates so many bytes in blocks of many sizes, and frees them in another thread.
+pub(crate) fn peak(bytes: usize) {
+    let mut random = Random(1);
+    let (mut blocks, mut allocated) = (Vec::new(), 0);
+    while allocated < bytes {
+        let block = random.block();
+        allocated += block.len();
+        blocks.push(block);
+    }
+    let freed = thread::spawn(move || blocks.iter().for_each(|block| check(block)));
+    freed.join().expect("the blocks are intact");
+}

@@ -1,0 +1,80 @@
+//! The programs of `tests/survive/programs`, which run under any malloc library, under
+//! `libpagewise.so`. Figures are compared with glibc's on the same machine.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The library and the program that runs all programs.
+struct Built {
+    library: PathBuf,
+    survive: PathBuf,
+}
+
+/// Cargo builds neither for this test, so it is asked to.
+fn built() -> &'static Built {
+    static BUILT: OnceLock<Built> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let build = |package: &str, target: &Path| {
+            let built = Command::new(env!("CARGO"))
+                .args(["build", "--quiet", "--manifest-path"])
+                .arg(root.join(package).join("Cargo.toml"))
+                .arg("--target-dir")
+                .arg(target)
+                .status();
+            assert!(built.is_ok_and(|status| status.success()), "{package} can be built");
+        };
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("survive");
+        build("tests/survive/programs", &target);
+        // The library's own folder, where other tests have built it already.
+        let program = std::env::current_exe().expect("this program has a path");
+        let workspace = program.ancestors().nth(3).expect("it lies in a target directory");
+        build("preload/malloc", workspace);
+        Built {
+            library: workspace.join("debug/libpagewise.so"),
+            survive: target.join("debug/survive"),
+        }
+    })
+}
+
+/// Runs one program with the library and without: the outcome must be what the program's table says.
+fn survives(name: &str) {
+    let built = built();
+    let run = Command::new(&built.survive)
+        .args(["run", "--preload"])
+        .arg(&built.library)
+        .arg(name)
+        .output()
+        .expect("the program starts");
+    let out = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{out}{}", String::from_utf8_lossy(&run.stderr));
+}
+
+macro_rules! programs {
+    ($($test:ident: $name:literal;)*) => {$(
+        #[test]
+        fn $test() {
+            survives($name);
+        }
+    )*};
+}
+
+programs! {
+    fork_while_streams_are_read: "fork-stdio";
+    allocation_in_a_child: "fork-child";
+    a_fork_handler_that_allocates: "fork-handler";
+    a_fork_in_a_signal_handler: "fork-in-signal";
+    an_exit_in_a_signal_handler: "exit-in-signal";
+    refused_madvise: "no-madvise";
+    refused_mremap: "no-mremap";
+    refused_sched_getaffinity: "no-affinity";
+    refused_getrandom: "no-getrandom";
+    refused_prlimit: "no-prlimit";
+    refused_mprotect: "no-mprotect";
+    refused_munmap: "no-munmap";
+    refused_futex: "no-futex";
+    huge_requests_that_fail: "huge-requests";
+    a_thousand_keys_and_threads_that_end: "keys-many";
+    threads_that_end: "threads";
+}
