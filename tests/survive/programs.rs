@@ -45,6 +45,8 @@ fn survives(name: &str) {
         .args(["run", "--preload"])
         .arg(&built.library)
         .arg(name)
+        // Other tests run meanwhile.
+        .env("SURVIVE_PATIENCE", "4")
         .output()
         .expect("the program starts");
     let out = String::from_utf8_lossy(&run.stdout);

@@ -23,6 +23,13 @@ pub(crate) enum Expected {
     },
 }
 
+impl Expected {
+    /// Whether it is compared with glibc's figure.
+    pub(crate) const fn is_relative(self) -> bool {
+        matches!(self, Self::AtMost { .. } | Self::AtLeast { .. })
+    }
+}
+
 pub(crate) struct Program {
     pub(crate) name: &'static str,
     /// The line of the list of faults that it stands for.

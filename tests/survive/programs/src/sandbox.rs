@@ -99,7 +99,7 @@ fn each_error(call: c_long, run: impl Fn(c_int)) -> Outcome {
         let status = unsafe {
             let child = libc::fork();
             if child == 0 {
-                libc::alarm(25);
+                libc::alarm(60);
                 run(error);
                 libc::_exit(1);
             }
