@@ -76,6 +76,9 @@ programs! {
     refused_mprotect: "no-mprotect";
     refused_munmap: "no-munmap";
     refused_futex: "no-futex";
+    one_sparse_block: "sparse-one";
+    many_sparse_blocks: "sparse-many";
+    zeroed_blocks_that_stay_untouched: "calloc";
     huge_requests_that_fail: "huge-requests";
     a_thousand_keys_and_threads_that_end: "keys-many";
     threads_that_end: "threads";
