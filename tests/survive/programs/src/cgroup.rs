@@ -5,13 +5,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) struct Cgroup(PathBuf);
 
 impl Cgroup {
     /// A group of at most so many mebibytes of memory, none of it swapped out.
     pub(crate) fn new(mebibytes: u64) -> Result<Self, String> {
-        let name = format!("survive-{}", process::id());
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("survive-{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let bytes = (mebibytes << 20).to_string();
         let (folder, limit, swap) = if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
             ("/sys/fs/cgroup", "memory.max", "memory.swap.max")

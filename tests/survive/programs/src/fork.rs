@@ -167,7 +167,7 @@ pub(crate) fn signal_handler() -> Outcome {
         let mut random = Random(1);
         let mut objects = [ptr::null_mut(); 1009];
         let mut none = false;
-        while TAKEN.load(Ordering::Relaxed) < 1000 && !none {
+        while TAKEN.load(Ordering::Relaxed) < 200 && !none {
             let object = &mut objects[random.below(1009)];
             let size = 1 + random.below(70_000);
             libc::kill(sender, libc::SIGCONT);

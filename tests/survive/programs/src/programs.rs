@@ -86,7 +86,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
     program(2, "fork-handler", fork::handler)
         .about("a fork handler older than the allocator's allocates, among threads"),
     program(3, "fork-in-signal", fork::signal_handler)
-        .about("1,000 signals within `malloc` or `free`, whose handler forks"),
+        .about("200 signals within `malloc` or `free`, whose handler forks"),
     program(3, "exit-in-signal", fork::signal_exit)
         .about("100 signals whose handler forks a child that calls `exit`"),
 
