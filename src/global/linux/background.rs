@@ -32,8 +32,10 @@ const AWAKE: u32 = 3;
 const AGAIN: u32 = 4;
 /// It waits for something to be due.
 const ASLEEP: u32 = 5;
-/// It has ended for good, or is about to.
+/// It is to end for good, or there will be none.
 const STOPPED: u32 = 6;
+/// It has ended.
+const ENDED: u32 = 7;
 
 static STATE: AtomicU32 = AtomicU32::new(OFF);
 
@@ -84,13 +86,18 @@ fn start_wanted() {
     }
 }
 
-/// Stops the thread, for ever, and waits for its end: its code may be unloaded.
+/// Stops the thread, for ever, and waits for its end: its code may be unloaded. But not for ever: a
+/// program may exit in a signal's handler that interrupted who holds a lock the thread waits for.
 extern "C" fn stop() {
+    const PATIENCE: u64 = 1000;
     let state = STATE.swap(STOPPED, AcqRel);
     let thread = THREAD.swap(0, Acquire);
     if matches!(state, AWAKE | AGAIN | ASLEEP) && thread != 0 {
         os::wake(&STATE);
-        os::join_thread(thread);
+        os::wait_for(&STATE, STOPPED, PATIENCE);
+        if STATE.load(Acquire) == ENDED {
+            os::join_thread(thread);
+        }
     }
 }
 
@@ -116,7 +123,8 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
             None => {}
         }
         let _ = STATE.compare_exchange(AGAIN, AWAKE, AcqRel, Relaxed);
-        if STATE.load(Acquire) == STOPPED {
+        if STATE.compare_exchange(STOPPED, ENDED, AcqRel, Relaxed).is_ok() {
+            os::wake(&STATE);
             return ptr::null_mut();
         }
     }

@@ -497,9 +497,11 @@ impl State {
     unsafe fn resize_in_place(&mut self, block: NonNull<u8>, new_size: usize) -> Option<bool> {
         let len = self.len_of(block)?;
         let more = new_size.saturating_sub(len);
-        if more >= HUGE / 2 && huge::is_dense(block.as_ptr(), len) {
+        let huge = self.engine.source().huge();
+        let concerned =
+            more >= HUGE / 2 && huge.concerns(block.addr().get().wrapping_add(new_size));
+        if concerned && huge::is_dense(block.as_ptr(), len) {
             // What is added to a block that was written will be written, too.
-            let huge = self.engine.source().huge();
             huge.allow(huge.advised() + more);
         }
         // SAFETY: the caller's promise; blocks are far smaller than `isize::MAX`, and one in use could
