@@ -68,6 +68,11 @@ programs! {
     a_fork_handler_that_allocates: "fork-handler";
     a_fork_in_a_signal_handler: "fork-in-signal";
     an_exit_in_a_signal_handler: "exit-in-signal";
+    a_limit_the_program_sets: "rlimit-as";
+    small_blocks_under_a_limit_of_100_000_kib: "ulimit-100";
+    small_blocks_under_a_limit_of_300_000_kib: "ulimit-300";
+    small_blocks_under_a_limit_of_1_000_000_kib: "ulimit-1000";
+    refused_mincore: "no-mincore";
     refused_madvise: "no-madvise";
     refused_mremap: "no-mremap";
     refused_sched_getaffinity: "no-affinity";
@@ -76,6 +81,11 @@ programs! {
     refused_mprotect: "no-mprotect";
     refused_munmap: "no-munmap";
     refused_futex: "no-futex";
+    locked_memory: "mlockall";
+    two_threads_by_turns_with_small_blocks: "turns-small";
+    two_threads_by_turns_with_large_blocks: "turns-large";
+    two_threads_by_turns_in_a_cgroup: "turns-cgroup";
+    a_hot_program_after_a_peak: "hot";
     one_sparse_block: "sparse-one";
     many_sparse_blocks: "sparse-many";
     zeroed_blocks_that_stay_untouched: "calloc";
