@@ -11,9 +11,9 @@
 //! that has all it needs returns nothing, and what is faulted in again is never more than what was
 //! taken from the system.
 //!
-//! When blocks that are not small are freed, and then more is free than in use, and [`AT_ONCE`], twice
-//! as much goes back at once as was freed, so that a program which stands still behind its peak does not
-//! keep it. But only while what is in use declines, and [`AT_ONCE_RATE`] on average.
+//! When blocks that are not small are freed, and were in one [decline](Decline) to more bytes than are in
+//! use, and [`AT_ONCE`], twice as much goes back at once as is freed, so that a program which stands still
+//! behind its peak does not keep it; [`AT_ONCE_RATE`] on average.
 //!
 //! When a heap grows, and the free memory of all heaps together is more than a [share](super::relief) of
 //! what is in use, twice as much of it goes back as the heap has grown by.
@@ -76,7 +76,7 @@ const SURPLUS: usize = 1 << 20;
 /// The least free block, and the least request, that large blocks are returned for, bytes.
 pub(super) const LARGE: usize = 1 << 20;
 
-/// The least free memory, bytes, of which some goes back when larger blocks are freed and less is in use.
+/// Bytes of larger blocks that are freed in a decline before memory goes back at once.
 const AT_ONCE: usize = 64 << 20;
 
 /// Bytes for each millisecond that go back so, on average: a thirtieth, or so, of what the system can
@@ -113,7 +113,7 @@ impl Purge {
             countdown: LOOK,
             unsettled: 0,
             walk: None,
-            decline: Decline { freed: 0, low: 0, bytes: 0, again: 0 },
+            decline: Decline::NONE,
             delay,
         }
     }
@@ -136,6 +136,7 @@ impl Purge {
             self.growth += used - self.most;
             self.most = used;
         }
+        self.decline.note(used);
     }
 
     /// Bytes that the heap has grown by since that was last told, if they are enough to tell.
@@ -174,18 +175,10 @@ impl Purge {
 
     /// After `bytes` of larger blocks were freed: how many bytes of free memory go back at once.
     pub(super) fn freed(&mut self, engine: &PageHeap<Slot>, bytes: usize) -> usize {
-        self.decline.freed += bytes;
-        if self.decline.freed < LARGE || self.delay == u32::MAX {
+        if self.delay == u32::MAX {
             return 0;
         }
-        let freed = core::mem::take(&mut self.decline.freed);
-        let used = engine.usage().block;
-        let much = self.most - used >= AT_ONCE.max(used);
-        if much && self.decline.goes_on(used, self.delay) {
-            self.decline.bytes += 2 * freed;
-            return 2 * freed;
-        }
-        0
+        self.decline.freed(engine.usage().block, bytes, self.delay)
     }
 
     /// Whether a walk is under way that goes on now; it begins here if its time has come.
@@ -311,34 +304,52 @@ impl Purge {
     }
 }
 
-/// A decline in what is in use, in which memory goes back at once. One that follows another within the
-/// purge delay, or sooner than the other's bytes allow, is none: a program may free and allocate in
-/// turns.
+/// A decline in what is in use, in which memory goes back at once. It ends when a mebibyte more is in use
+/// than at its lowest. The next in which memory goes back begins after the purge delay, or later if much
+/// went back: a program may free and allocate in turns.
 #[derive(Debug)]
 struct Decline {
-    /// Bytes of larger blocks freed since they were last looked at.
-    freed: usize,
-    /// Bytes in use when memory last went back so.
+    /// The fewest bytes in use since it began.
     low: usize,
-    /// Bytes that were to go back in this decline.
+    /// Bytes of larger blocks freed since then; of those, bytes that are to be looked at.
+    freed: usize,
+    fresh: usize,
+    /// Whether memory goes back in it, and how many bytes were to.
+    goes_back: bool,
     bytes: usize,
-    /// When the next may begin. Milliseconds.
+    /// When the next may give memory back. Milliseconds.
     again: u64,
 }
 
 impl Decline {
-    /// Whether this decline goes on, or another may begin, now that so many bytes are in use.
-    fn goes_on(&mut self, used: usize, delay: u32) -> bool {
-        let now = os::now();
-        if used > self.low {
-            if now < self.again {
-                return false;
-            }
-            self.bytes = 0;
+    const NONE: Self = Self { low: 0, freed: 0, fresh: 0, goes_back: false, bytes: 0, again: 0 };
+
+    /// Notes what is in use.
+    #[inline]
+    fn note(&mut self, used: usize) {
+        if used < self.low {
+            self.low = used;
+        } else if used > self.low + LARGE {
+            *self = Self { low: used, again: self.again, ..Self::NONE };
         }
-        self.low = used;
+    }
+
+    /// Larger blocks were freed: the bytes that go back.
+    fn freed(&mut self, used: usize, bytes: usize, delay: u32) -> usize {
+        self.freed += bytes;
+        self.fresh += bytes;
+        if self.fresh < LARGE || self.freed < AT_ONCE.max(used) {
+            return 0;
+        }
+        let wanted = 2 * core::mem::take(&mut self.fresh);
+        let now = os::now();
+        if !self.goes_back && now < self.again {
+            return 0;
+        }
+        self.goes_back = true;
+        self.bytes += wanted;
         self.again = now + u64::from(delay).max((self.bytes / AT_ONCE_RATE) as u64);
-        true
+        wanted
     }
 }
 
