@@ -11,6 +11,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod gnu;
 mod new;
 
 use core::ffi::{c_char, c_int, c_long, c_void};
@@ -29,6 +30,17 @@ static PAGEWISE: Pagewise = Pagewise::with(TUNING);
 /// The Rust part of this library, too, must not use the allocator it stands in for.
 #[global_allocator]
 static OURS: Pagewise = Pagewise::with(TUNING);
+
+/// Opens the allocator when the library is loaded, before the program's own code: it may use up the keys by
+/// which the allocator learns that a thread ends.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static OPEN: extern "C" fn() = open;
+
+extern "C" fn open() {
+    // SAFETY: the block was just allocated.
+    unsafe { PAGEWISE.free(PAGEWISE.allocate(1)) };
+}
 
 /// Passes a block on; if there is none, says so in `errno`.
 #[inline(always)]
@@ -218,42 +230,10 @@ pub extern "C" fn pagewise_maintain() -> c_long {
         .map_or(-1, |pause| c_long::try_from(pause.as_millis()).unwrap_or(c_long::MAX))
 }
 
-/// GNU's `mallopt`: accepts everything, and changes nothing.
+/// GNU's `mallopt`: nothing can be changed once the allocator is open, which 0 says.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallopt(_parameter: c_int, _value: c_int) -> c_int {
-    1
-}
-
-/// GNU's `struct mallinfo2`.
-#[repr(C)]
-#[derive(Debug, Default)]
-pub struct Mallinfo2 {
-    arena: usize,
-    ordblks: usize,
-    smblks: usize,
-    hblks: usize,
-    hblkhd: usize,
-    usmblks: usize,
-    fsmblks: usize,
-    uordblks: usize,
-    fordblks: usize,
-    keepcost: usize,
-}
-
-/// GNU's `mallinfo2`: bytes held by heaps, number and bytes of mappings, bytes on quick lists, in use
-/// and free. Free blocks are not counted.
-#[unsafe(no_mangle)]
-pub extern "C" fn mallinfo2() -> Mallinfo2 {
-    let stats = PAGEWISE.stats();
-    Mallinfo2 {
-        arena: stats.held.saturating_sub(stats.mapped),
-        hblks: stats.mappings,
-        hblkhd: stats.mapped,
-        fsmblks: stats.quick,
-        uordblks: stats.live.saturating_sub(stats.mapped),
-        fordblks: stats.held.saturating_sub(stats.live),
-        ..Mallinfo2::default()
-    }
+    0
 }
 
 /// GNU's `malloc_stats`: writes the statistics to standard error.

@@ -3,7 +3,9 @@
 //!
 //! Where there is no memory, `new` calls the program's `new_handler` again and again, and throws
 //! `std::bad_alloc` if there is none, as the standard has it; both through C++'s run-time library,
-//! which a program that knows `new` has. The forms with `std::nothrow` give null.
+//! which a program that knows `new` has. The forms with `std::nothrow` give null; what a handler throws
+//! there only C++ can catch, so where there is no memory they leave all of it to that library's own, which
+//! calls the forms that throw.
 
 use core::ffi::{CStr, c_void};
 use core::mem;
@@ -12,14 +14,14 @@ use crate::{PAGEWISE, free, stop};
 
 type Handler = unsafe extern "C-unwind" fn();
 
-/// A function of the program's C++ library.
+/// A function of the program's C++ library, sought in all objects or in those after this library.
 ///
 /// # Safety
 /// `F` is the type of a pointer to that function.
-unsafe fn find<F>(name: &CStr) -> Option<F> {
+unsafe fn find<F>(within: *mut c_void, name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
     // SAFETY: the name is a C string.
-    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    let symbol = unsafe { libc::dlsym(within, name.as_ptr()) };
     // SAFETY: the symbol is the function, of type `F`, by the caller's promise.
     (!symbol.is_null()).then(|| unsafe { mem::transmute_copy(&symbol) })
 }
@@ -27,7 +29,10 @@ unsafe fn find<F>(name: &CStr) -> Option<F> {
 /// `std::get_new_handler()`.
 fn handler() -> Option<Handler> {
     // SAFETY: a function of this name has this type, and may be called at any time.
-    unsafe { find::<unsafe extern "C" fn() -> Option<Handler>>(c"_ZSt15get_new_handlerv")?() }
+    unsafe {
+        let name = c"_ZSt15get_new_handlerv";
+        find::<unsafe extern "C" fn() -> Option<Handler>>(libc::RTLD_DEFAULT, name)?()
+    }
 }
 
 /// `std::__throw_bad_alloc()`.
@@ -36,8 +41,8 @@ fn throw() -> ! {
     // SAFETY: a function of this name has this type; what it throws passes through frames that own
     // nothing, under ABIs that let it.
     unsafe {
-        if let Some(throw) = find::<unsafe extern "C-unwind" fn() -> !>(c"_ZSt17__throw_bad_allocv")
-        {
+        let name = c"_ZSt17__throw_bad_allocv";
+        if let Some(throw) = find::<unsafe extern "C-unwind" fn() -> !>(libc::RTLD_DEFAULT, name) {
             throw();
         }
     }
@@ -47,7 +52,8 @@ fn throw() -> ! {
 /// Tries again as long as there is a handler that may find memory.
 #[cold]
 fn again(size: usize, align: usize) -> *mut u8 {
-    while let Some(handler) = handler() {
+    // No handler finds memory at an alignment that is none.
+    while let Some(handler) = align.is_power_of_two().then(handler).flatten() {
         // SAFETY: the handler is the program's. It may throw through this frame, too.
         unsafe { handler() };
         let block = PAGEWISE.allocate_aligned(size, align);
@@ -59,16 +65,43 @@ fn again(size: usize, align: usize) -> *mut u8 {
 }
 
 #[inline(always)]
-fn try_new(size: usize, align: usize) -> *mut c_void {
-    let block =
-        if align <= 16 { PAGEWISE.allocate(size) } else { PAGEWISE.allocate_aligned(size, align) };
-    if block.is_null() { again(size, align).cast() } else { block.cast() }
+fn try_new(size: usize, align: usize) -> *mut u8 {
+    if align == 16 { PAGEWISE.allocate(size) } else { PAGEWISE.allocate_aligned(size, align) }
 }
 
 #[inline(always)]
 fn new(size: usize, align: usize) -> *mut c_void {
     let block = try_new(size, align);
-    if block.is_null() { throw() } else { block }
+    if block.is_null() { new_again(size, align) } else { block.cast() }
+}
+
+#[cold]
+fn new_again(size: usize, align: usize) -> *mut c_void {
+    let block = again(size, align);
+    if block.is_null() { throw() } else { block.cast() }
+}
+
+#[inline(always)]
+fn new_nothrow(size: usize, align: usize, tag: *const c_void) -> *mut c_void {
+    let block = try_new(size, align);
+    if block.is_null() { catching(size, align, tag) } else { block.cast() }
+}
+
+/// What the C++ library's own `new(std::nothrow)` gives, which catches what a handler throws.
+#[cold]
+fn catching(size: usize, align: usize, tag: *const c_void) -> *mut c_void {
+    type Plain = unsafe extern "C" fn(usize, *const c_void) -> *mut c_void;
+    type Aligned = unsafe extern "C" fn(usize, usize, *const c_void) -> *mut c_void;
+    // SAFETY: functions of these names have these types.
+    let block = unsafe {
+        if align == 16 {
+            find::<Plain>(libc::RTLD_NEXT, c"_ZnwmRKSt9nothrow_t").map(|new| new(size, tag))
+        } else {
+            find::<Aligned>(libc::RTLD_NEXT, c"_ZnwmSt11align_val_tRKSt9nothrow_t")
+                .map(|new| new(size, align, tag))
+        }
+    };
+    block.unwrap_or(core::ptr::null_mut())
 }
 
 /// Functions of one shape under several names.
@@ -89,20 +122,20 @@ operators! {
     /// `new[]`
     _Znam(size: usize) -> *mut c_void { new(size, 16) }
     /// `new(std::nothrow)`
-    _ZnwmRKSt9nothrow_t(size: usize, _tag: *const c_void) -> *mut c_void { try_new(size, 16) }
+    _ZnwmRKSt9nothrow_t(size: usize, tag: *const c_void) -> *mut c_void { new_nothrow(size, 16, tag) }
     /// `new[](std::nothrow)`
-    _ZnamRKSt9nothrow_t(size: usize, _tag: *const c_void) -> *mut c_void { try_new(size, 16) }
+    _ZnamRKSt9nothrow_t(size: usize, tag: *const c_void) -> *mut c_void { new_nothrow(size, 16, tag) }
     /// `new(std::align_val_t)`
     _ZnwmSt11align_val_t(size: usize, align: usize) -> *mut c_void { new(size, align) }
     /// `new[](std::align_val_t)`
     _ZnamSt11align_val_t(size: usize, align: usize) -> *mut c_void { new(size, align) }
     /// `new(std::align_val_t, std::nothrow)`
-    _ZnwmSt11align_val_tRKSt9nothrow_t(size: usize, align: usize, _tag: *const c_void) -> *mut c_void {
-        try_new(size, align)
+    _ZnwmSt11align_val_tRKSt9nothrow_t(size: usize, align: usize, tag: *const c_void) -> *mut c_void {
+        new_nothrow(size, align, tag)
     }
     /// `new[](std::align_val_t, std::nothrow)`
-    _ZnamSt11align_val_tRKSt9nothrow_t(size: usize, align: usize, _tag: *const c_void) -> *mut c_void {
-        try_new(size, align)
+    _ZnamSt11align_val_tRKSt9nothrow_t(size: usize, align: usize, tag: *const c_void) -> *mut c_void {
+        new_nothrow(size, align, tag)
     }
 }
 

@@ -130,6 +130,49 @@ redis-cli -s r.sock bgsave
 while redis-cli -s r.sock info persistence | grep -q 'bgsave_in_progress:1'; do sleep 0.05; done
 redis-cli -s r.sock info persistence | grep 'last_bgsave_status'
 redis-cli -s r.sock shutdown nosave; wait $server";
+    names_of_gnu: "gcc", r#"cat >a.c <<'END'
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
+void *__libc_memalign(size_t, size_t), *__libc_valloc(size_t), __libc_free(void *);
+int main() {
+    free(__libc_malloc(100)), free(__libc_calloc(100, 3));
+    free(__libc_memalign(64, 100)), free(__libc_valloc(9));
+    free(__libc_realloc(malloc(10), 9000));
+    __libc_free(malloc(100)), __libc_free(realloc(__libc_malloc(70), 7));
+    char *p = malloc(50000000), *text;
+    memset(p, 1, 50000000);
+    struct mallinfo info = mallinfo();
+    size_t length;
+    FILE *file = open_memstream(&text, &length);
+    int done = malloc_info(0, file);
+    fclose(file);
+    printf("%d %d %d", info.hblks, info.hblkhd >= 50000000, done);
+    printf("%d %d\n", malloc_info(1, stdout) != 0, strstr(text, "</malloc>") != 0);
+    char *mapped = strstr(text, "<total type=\"mmap\" count=\"1\" size=\"50");
+    printf("%d\n", mapped != 0);
+    return 0;
+}
+END
+gcc -w a.c -o a && ./a"#;
+    handler_that_throws: "g++", r#"cat >a.cpp <<'END'
+#include <cstdio>
+#include <new>
+int calls;
+void handler() { if (++calls % 3 == 0) throw std::bad_alloc(); }
+int main() {
+    std::set_new_handler(handler);
+    volatile size_t n = (size_t)1 << 55;
+    char *p = new (std::nothrow) char[n];
+    void *q = operator new(n, std::align_val_t(64), std::nothrow);
+    printf("%d %d %d\n", p == nullptr, q == nullptr, calls);
+    try { delete[] new char[n]; } catch (std::bad_alloc &) { printf("caught\n"); }
+    delete[] new (std::nothrow) char[100];
+}
+END
+g++ -std=c++17 -w -O0 a.cpp -o a && ./a"#;
     cplusplus: "g++", "printf '#include <iostream>\n#include <new>\n#include <string>\n#include <thread>\n#include <vector>\nstruct alignas(256) wide { char c; };\nint main() { std::vector<std::thread> threads; long sum[4]; for (int t = 0; t < 4; t++) threads.emplace_back([&sum, t] { std::vector<std::string> v; for (int i = 0; i < 50000; i++) v.push_back(std::string(i %% 90, 120)); sum[t] = v[77].size(); }); for (auto &t : threads) t.join(); wide *w = new wide[3]; std::cout << sum[3] << (size_t)w %% 256; delete[] w; try { volatile size_t n = (size_t)1 << 55; delete[] new char[n]; } catch (std::bad_alloc &) { std::cout << \"caught\"; } std::cout << (new (std::nothrow) char[(size_t)1 << 55] == nullptr); }' > a.cpp && g++ -std=c++17 -w -O0 a.cpp -o a -lpthread && ./a";
 }
 
@@ -233,6 +276,7 @@ fn rules() {
         assert!((0..1_000_000).all(|index| *zeros.add(index) == 0));
         libc::free(zeros.cast());
         libc::malloc_trim(0);
+        assert_eq!(libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20), 0, "nothing is changed");
     }
 }
 

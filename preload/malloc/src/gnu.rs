@@ -1,0 +1,121 @@
+//! What GNU's library has beyond C's: the figures of `mallinfo` and `malloc_info`, and the names that
+//! programs call its allocator by when they stand in for `malloc` themselves.
+
+use core::ffi::{c_int, c_void};
+use core::fmt::{self, Write};
+
+use crate::PAGEWISE;
+
+/// The fields of GNU's `struct mallinfo`, in numbers of one type.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(crate) struct Info<T> {
+    arena: T,
+    ordblks: T,
+    smblks: T,
+    hblks: T,
+    hblkhd: T,
+    usmblks: T,
+    fsmblks: T,
+    uordblks: T,
+    fordblks: T,
+    keepcost: T,
+}
+
+/// Bytes held by heaps, number and bytes of mappings, bytes on quick lists, in use and free. Free blocks
+/// are not counted.
+fn info<T: Default>(number: impl Fn(usize) -> T) -> Info<T> {
+    let stats = PAGEWISE.stats();
+    Info {
+        arena: number(stats.held.saturating_sub(stats.mapped)),
+        hblks: number(stats.mappings),
+        hblkhd: number(stats.mapped),
+        fsmblks: number(stats.quick),
+        uordblks: number(stats.live.saturating_sub(stats.mapped)),
+        fordblks: number(stats.held.saturating_sub(stats.live)),
+        ..Info::default()
+    }
+}
+
+/// GNU's `mallinfo2`.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn mallinfo2() -> Info<usize> {
+    info(|number| number)
+}
+
+/// GNU's `mallinfo`: what an `int` cannot hold is the largest one.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn mallinfo() -> Info<c_int> {
+    info(|number| c_int::try_from(number).unwrap_or(c_int::MAX))
+}
+
+/// A stream of C's library.
+struct Stream(*mut libc::FILE);
+
+impl Write for Stream {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        // SAFETY: the text is valid for reads of its length, the stream by the caller's promise.
+        let written = unsafe { libc::fwrite(text.as_ptr().cast(), 1, text.len(), self.0) };
+        if written == text.len() { Ok(()) } else { Err(fmt::Error) }
+    }
+}
+
+/// GNU's `malloc_info`: the statistics, in as much of its XML as they are.
+///
+/// # Safety
+/// `stream` is an open stream.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::FILE) -> c_int {
+    if options != 0 {
+        return libc::EINVAL;
+    }
+    let stats = PAGEWISE.stats();
+    let free = stats.held.saturating_sub(stats.live);
+    let written = write!(
+        Stream(stream),
+        "<malloc version=\"1\">\n\
+         <total type=\"fast\" count=\"0\" size=\"{}\"/>\n\
+         <total type=\"rest\" count=\"0\" size=\"{free}\"/>\n\
+         <total type=\"mmap\" count=\"{}\" size=\"{}\"/>\n\
+         <system type=\"current\" size=\"{}\"/>\n\
+         <system type=\"max\" size=\"{}\"/>\n\
+         </malloc>\n",
+        stats.quick,
+        stats.mappings,
+        stats.mapped,
+        stats.held,
+        stats.peak_held
+    );
+    if written.is_ok() { 0 } else { -1 }
+}
+
+/// A function of C's under the name that GNU's library has for it itself.
+macro_rules! names {
+    ($($name:ident = $function:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
+        /// As the function without the prefix.
+        ///
+        /// # Safety
+        /// As for that.
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
+            #[allow(unused_unsafe, reason = "some of them are safe")]
+            // SAFETY: the caller's promise.
+            unsafe {
+                crate::$function($($argument),*)
+            }
+        }
+    )*};
+}
+
+names! {
+    __libc_malloc = malloc(size: usize) -> *mut c_void;
+    __libc_calloc = calloc(count: usize, size: usize) -> *mut c_void;
+    __libc_realloc = realloc(block: *mut c_void, size: usize) -> *mut c_void;
+    __libc_reallocarray = reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void;
+    __libc_free = free(block: *mut c_void);
+    __libc_cfree = cfree(block: *mut c_void);
+    __libc_memalign = memalign(align: usize, size: usize) -> *mut c_void;
+    __libc_valloc = valloc(size: usize) -> *mut c_void;
+    __libc_pvalloc = pvalloc(size: usize) -> *mut c_void;
+    __posix_memalign = posix_memalign(out: *mut *mut c_void, align: usize, size: usize) -> c_int;
+}
