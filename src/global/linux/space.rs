@@ -250,8 +250,9 @@ fn reservation() -> Option<(*mut u8, usize)> {
 
 /// A slot's memory behind its heap: a region that becomes accessible as it is used, from both ends.
 ///
-/// Its last part is for bookkeeping alone: blocks that fill the slot must not leave other blocks
-/// without headers later, when they have been freed.
+/// Its last part is for bookkeeping alone, and becomes accessible in step with the extent: blocks that
+/// fill the slot, or reach a limit, must not leave other blocks without headers later, when they have
+/// been freed.
 ///
 /// Where the kernel may be told to use huge pages (`huge`), the extent becomes accessible by whole huge
 /// pages: the kernel chooses when a page is first touched, and only if all of a huge page is
@@ -340,6 +341,7 @@ impl Slot {
                 to = to.next_multiple_of(HUGE).min(self.most);
             }
             self.cover(end)?;
+            self.set_aside(end)?;
             let commit = |slot: &mut Self, to: usize| {
                 let to = to.min(slot.high);
                 slot.commit(slot.low..to)?;
@@ -351,6 +353,28 @@ impl Slot {
             }
         }
         self.huge.reach(SPACE.slot(0).with_addr(end));
+        Ok(())
+    }
+
+    /// Makes as much accessible for bookkeeping as an extent up to `end` needs: where a limit is reached,
+    /// blocks that were freed must still serve other sizes.
+    fn set_aside(&mut self, end: usize) -> Result<(), AllocError> {
+        let slot = self.region.addresses();
+        self.open_down_to(slot.end - (end - slot.start) / BOOKKEEPING)
+    }
+
+    /// Makes the upper end accessible from `wanted` on, and some more unless memory ends.
+    fn open_down_to(&mut self, wanted: usize) -> Result<(), AllocError> {
+        if wanted < self.high {
+            let page = os::page_size();
+            let extent = self.region.extent().end.max(self.low);
+            let bound = |from: usize| (from & !(page - 1)).max(extent).min(self.high);
+            let (most, least) = (bound(wanted.min(self.high.saturating_sub(STEP))), bound(wanted));
+            self.high = match self.commit(most..self.high) {
+                Ok(()) => most,
+                Err(_) => self.commit(least..self.high).map(|()| least)?,
+            };
+        }
         Ok(())
     }
 
@@ -398,21 +422,7 @@ unsafe impl Source for Slot {
 
     fn dedicate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
         let top = self.region.dedicated().start;
-        let wanted = top.saturating_sub(layout.size() + layout.align());
-        if wanted < self.high {
-            let page = os::page_size();
-            let extent = self.region.extent().end.max(self.low);
-            let most = self.high.saturating_sub(STEP).min(wanted) & !(page - 1);
-            // Where memory ends, no more than is wanted.
-            let least = (wanted & !(page - 1)).max(extent).min(self.high);
-            let to = most.max(extent).min(self.high);
-            if self.commit(to..self.high).is_ok() {
-                self.high = to;
-            } else {
-                self.commit(least..self.high)?;
-                self.high = least;
-            }
-        }
+        self.open_down_to(top.saturating_sub(layout.size() + layout.align()))?;
         self.region.dedicate(layout)
     }
 

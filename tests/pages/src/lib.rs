@@ -61,9 +61,10 @@ pub unsafe extern "C" fn mmap(
             let call = libc::SYS_mmap;
             libc::syscall(call, address, len, protection, flags, file, offset) as *mut c_void
         };
-        if flags & libc::MAP_FIXED != 0 || len == 0 {
+        let fixed = libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE;
+        if flags & fixed != 0 || len == 0 {
             demand_aligned("mmap", address);
-            return map(address, len, flags, file, offset);
+            return map(address, whole_pages(len), flags, file, offset);
         }
         let len = whole_pages(len);
         let Some(more) = len.checked_add(PAGE) else {

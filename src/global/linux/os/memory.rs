@@ -47,13 +47,16 @@ pub(in super::super) unsafe fn map_at(start: *mut u8, len: usize) -> bool {
     map_exactly(start, len, libc::PROT_READ | libc::PROT_WRITE).is_ok()
 }
 
-/// Whether nothing is mapped at these addresses, as far as the system says: where a limit is in the
-/// way, it does not.
+/// Whether nothing is mapped at these addresses. Where a limit is in the way, the first page speaks for
+/// all.
 pub(in super::super) fn is_free(start: *mut u8, len: usize) -> bool {
-    match map_exactly(start, len, libc::PROT_NONE) {
+    let try_to_map = |len| {
         // SAFETY: these pages were mapped just now.
-        Ok(()) => unsafe { release(start, len) },
-        Err(error) => error == libc::ENOMEM,
+        map_exactly(start, len, libc::PROT_NONE).map(|()| unsafe { release(start, len) })
+    };
+    match try_to_map(len) {
+        Err(libc::ENOMEM) => try_to_map(page_size()).is_ok(),
+        answer => answer.is_ok(),
     }
 }
 
