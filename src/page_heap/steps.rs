@@ -181,18 +181,19 @@ mod tests {
 
     type Live = Vec<(NonNull<u8>, Layout)>;
 
-    /// A heap with blocks of many sizes, and those in use.
-    fn used(random: &mut impl FnMut(usize) -> usize) -> (PageHeap<Region>, Live) {
-        let mut memory: Vec<MaybeUninit<u8>> = Vec::with_capacity(4 << 20);
-        // SAFETY: there is room, and such bytes need no value.
-        unsafe { memory.set_len(4 << 20) };
-        let memory = memory.leak();
-        let mut heap = PageHeap::new(PageHeap::<Region>::CONFIG, Region::from_static(memory), ());
+    /// A heap with blocks of many sizes, those in use, and the memory, which must outlive both.
+    fn used(
+        random: &mut impl FnMut(usize) -> usize,
+    ) -> (Vec<MaybeUninit<u8>>, PageHeap<Region>, Live) {
+        let mut memory = Box::<[u8]>::new_uninit_slice(4 << 20).into_vec();
+        // SAFETY: nobody else uses the memory, and the callers drop it last.
+        let region = unsafe { Region::new(memory.as_mut_ptr().cast(), memory.len()) };
+        let mut heap = PageHeap::new(PageHeap::<Region>::CONFIG, region, ());
         let mut live = Live::new();
         for _ in 0..CHANGES {
             change(&mut heap, &mut live, random);
         }
-        (heap, live)
+        (memory, heap, live)
     }
 
     fn change(
@@ -236,7 +237,7 @@ mod tests {
     #[test]
     fn steps_meet_what_the_walk_does() {
         let mut random = random();
-        let (mut heap, _live) = used(&mut random);
+        let (_memory, mut heap, _live) = used(&mut random);
         let mut met: Vec<Range<usize>> = Vec::new();
         while heap.walk_free(LEAST, 3, &mut |free, _| {
             let goes_on = random(10) > 0;
@@ -263,7 +264,7 @@ mod tests {
     #[test]
     fn steps_never_meet_blocks_in_use() {
         let mut random = random();
-        let (mut heap, mut live) = used(&mut random);
+        let (_memory, mut heap, mut live) = used(&mut random);
         let mut passes = 0;
         for _ in 0..CHANGES {
             let more = heap.walk_free(LEAST, 1 + random(8), &mut |free, _| {
