@@ -75,7 +75,7 @@ fn reader(from: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String
     })
 }
 
-fn wait(child: &mut Child, name: &str) -> std::process::ExitStatus {
+pub(crate) fn wait(child: &mut Child, name: &str) -> std::process::ExitStatus {
     let end = Instant::now() + LIMIT;
     loop {
         if let Some(status) = child.try_wait().expect("the child can be waited for") {

@@ -23,7 +23,9 @@ mod a_source_used_before;
 mod an_alignment_ignored;
 mod failing_requests_that_opened_heaps;
 mod more_than_1024_cpus;
+mod settings_ignored_silently;
 mod settings_that_calloc_ignored;
+mod statistics_in_a_file_of_the_program;
 mod zeroed_mappings_that_are_resized;
 
 use std::alloc::Layout;

@@ -91,5 +91,6 @@ programs! {
     zeroed_blocks_that_stay_untouched: "calloc";
     huge_requests_that_fail: "huge-requests";
     a_thousand_keys_and_threads_that_end: "keys-many";
+    all_keys_and_threads_that_end: "keys-all";
     threads_that_end: "threads";
 }

@@ -10,6 +10,8 @@
 //! As everywhere in the lab, what is metered is not timed: see [`resident`](super::resident).
 
 use std::alloc::{GlobalAlloc, Layout};
+use std::env;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::ptr::NonNull;
@@ -29,9 +31,11 @@ use crate::system::child;
 use crate::system::library::{Library, malloc_file};
 use crate::workload::{Observer, Stop, System, Target, Workload};
 
-/// Variables of the environment that would change what is measured.
-const MEDDLING: [&str; 4] =
-    ["LD_PRELOAD", "PAGEWISE_PURGE_DELAY", "PAGEWISE_HUGE_PAGES", "PAGEWISE_SHOW_STATS"];
+/// Whether a variable of the environment would change what is measured: another library, or a setting of
+/// the allocator.
+fn meddles(name: &OsStr) -> bool {
+    name == "LD_PRELOAD" || name.as_encoded_bytes().starts_with(b"PAGEWISE_")
+}
 
 /// Replays a trace in a process of its own, for `tune`.
 #[derive(Debug, clap::Args)]
@@ -202,7 +206,7 @@ fn spawn(
     metered: bool,
 ) -> anyhow::Result<Option<Found>> {
     let mut command = child::again("serve-alone")?;
-    MEDDLING.iter().for_each(|name| {
+    env::vars_os().map(|(name, _)| name).filter(|name| meddles(name)).for_each(|name| {
         command.env_remove(name);
     });
     command.arg("--server").arg(serde_json::to_string(server)?);

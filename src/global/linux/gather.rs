@@ -1,8 +1,11 @@
 //! Gathers the statistics, and writes the summary that `PAGEWISE_SHOW_STATS=1` asks for. None of it
 //! allocates.
 
-use core::fmt::{self, Write};
+use core::fmt::Write;
+use std::sync::OnceLock;
 
+use super::settings::Settings;
+use super::text::Text;
 use super::{ClassStats, Stats, mapping, os, quick, registry};
 
 /// Gathers the figures.
@@ -40,11 +43,25 @@ pub(super) fn stats() -> Stats {
     stats
 }
 
-/// Has the statistics written when the process exits, if the environment asks for it.
-pub(super) fn opened() {
-    if os::variable(c"PAGEWISE_SHOW_STATS").is_some_and(|shown| shown > 0) {
+/// What standard error was at the start, if the statistics are to be written there at exit.
+static STANDARD_ERROR: OnceLock<os::FileIdentity> = OnceLock::new();
+
+/// Has the statistics written when the process exits, if that is set.
+pub(super) fn opened(settings: &Settings) {
+    if settings.show_stats
+        && let Some(file) = os::standard_error()
+        && STANDARD_ERROR.set(file).is_ok()
+    {
         // SAFETY: the function may run at any time.
-        unsafe { libc::atexit(show) };
+        unsafe { libc::atexit(show_at_exit) };
+    }
+}
+
+/// Writes nothing if number 2 is another file by now: a program may have closed standard error, and opened
+/// a file of its own, which got the number.
+extern "C" fn show_at_exit() {
+    if os::standard_error().as_ref() == STANDARD_ERROR.get() {
+        show();
     }
 }
 
@@ -88,38 +105,12 @@ pub(super) fn for_each_class(visit: &mut dyn FnMut(ClassStats)) {
 const HEADER: &str = "pagewise:   block size       in use     on lists        pages     held KiB";
 
 /// Writes the statistics to standard error.
-pub(super) extern "C" fn show() {
-    let mut text = Text { bytes: [0; 1024], len: 0 };
+pub(super) fn show() {
+    let mut text = Text::new();
     // The text is longer than its buffer, but a line is not.
     let _ = writeln!(text, "{}\n{}", stats(), HEADER);
     for_each_class(&mut |class| {
         let _ = writeln!(text, "{class}");
     });
     text.write();
-}
-
-/// Text on its way to standard error, on the stack.
-struct Text {
-    bytes: [u8; 1024],
-    len: usize,
-}
-
-impl Text {
-    /// Writes what there is.
-    fn write(&mut self) {
-        os::write(&self.bytes[..self.len]);
-        self.len = 0;
-    }
-}
-
-impl Write for Text {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        if text.len() > self.bytes.len() - self.len {
-            self.write();
-        }
-        let room = self.bytes.get_mut(self.len..self.len + text.len()).ok_or(fmt::Error)?;
-        room.copy_from_slice(text.as_bytes());
-        self.len += text.len();
-        Ok(())
-    }
 }

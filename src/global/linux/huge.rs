@@ -131,6 +131,23 @@ impl Huge {
     }
 }
 
+impl HugePages {
+    /// What the kernel is told of a heap or a mapping before its first touch: nothing, or whether huge
+    /// pages are wanted.
+    pub(super) fn advice(self) -> Option<bool> {
+        match self {
+            Self::Default | Self::Beyond(_) => None,
+            Self::Never => Some(false),
+            Self::Always => Some(true),
+        }
+    }
+
+    /// Whether the kernel is told more once memory was written.
+    pub(super) fn follows(self) -> bool {
+        matches!(self, Self::Beyond(_))
+    }
+}
+
 /// Whether memory is written all over, as far as a few of its OS pages show.
 pub(super) fn is_dense(start: *mut u8, len: usize) -> bool {
     /// OS pages asked about.

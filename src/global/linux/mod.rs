@@ -5,7 +5,8 @@
 //! | files | |
 //! |---|---|
 //! | `os`, `sync`, `lock` | the kernel's calls; the lock over them |
-//! | `settings` | the tuning, as the environment overrides it |
+//! | `text` | text for standard error |
+//! | `settings` | what the environment sets, and what of it is ignored |
 //! | `huge` | which memory is to be of huge pages |
 //! | `space` | the reservation of addresses, cut into slots |
 //! | `zero` | which free memory is zeros |
@@ -39,6 +40,7 @@ mod relief;
 mod settings;
 mod space;
 mod sync;
+mod text;
 mod thread;
 mod zero;
 

@@ -14,6 +14,7 @@ use super::heap::Heap;
 use super::lock::Locked;
 use super::os;
 use super::quick::{self, Lists};
+use super::settings::{self, Settings};
 use super::space::SPACE;
 use super::thread;
 use super::tuning::Tuning;
@@ -90,7 +91,7 @@ fn decide(asked: &Tuning) -> &'static Tuning {
     static DEFAULT: Tuning = Tuning::new();
     // Under the lock, so that no child of a fork finds this half done. Where the lock cannot be waited
     // for, nothing is decided.
-    REGISTRY.with(|_| TUNING.get_or_init(|| asked.with_environment())).unwrap_or(&DEFAULT)
+    REGISTRY.with(|_| TUNING.get_or_init(|| Settings::read(*asked).tuning)).unwrap_or(&DEFAULT)
 }
 
 /// Quick lists for the calling thread, and a heap for them; the first call in the process opens the
@@ -139,14 +140,17 @@ pub(super) fn open_another() -> Option<&'static Heap> {
     })?
 }
 
-/// Does what may allocate, once the first thread has its lists.
-pub(super) fn opened() {
+/// Does what may allocate, and says what of the environment is ignored, once the first thread has its
+/// lists. No lock is held.
+pub(super) fn opened(tuning: &Tuning) {
     static DONE: AtomicBool = AtomicBool::new(false);
     if DONE.swap(true, Relaxed) {
         return;
     }
     fork::opened();
-    gather::opened();
+    let settings = Settings::read(*tuning);
+    gather::opened(&settings);
+    settings::complain(&settings);
 }
 
 impl Registry {

@@ -1,45 +1,147 @@
-//! The tuning as it holds on Linux: what the environment overrides of it, and what the kernel is told
-//! of huge pages.
+//! What the environment sets: one table, [`SETTINGS`].
+//!
+//! Nothing else reads the environment, so whatever it sets is in the table: its values are checked, a
+//! misspelt name is noticed ([`complain`]), and a test compares the table with that of `docs/global.md`.
 
-use super::os;
+use core::ffi::CStr;
+use core::ops::RangeInclusive;
+
 use super::tuning::{HugePages, Tuning};
 
-impl Tuning {
-    /// As the environment overrides it.
-    pub(super) fn with_environment(mut self) -> Self {
-        if let Some(delay) = os::variable(c"PAGEWISE_PURGE_DELAY") {
-            self.purge_delay = u32::try_from(delay).unwrap_or(u32::MAX);
-        }
-        if let Some(wanted) = os::variable(c"PAGEWISE_BACKGROUND") {
-            self.background = wanted > 0;
-        }
-        match os::variable(c"PAGEWISE_HUGE_PAGES") {
-            Some(0) => self.huge_pages = HugePages::Never,
-            Some(1) => self.huge_pages = HugePages::Always,
-            Some(mebibytes) => {
-                let bytes =
-                    usize::try_from(mebibytes).unwrap_or(usize::MAX).saturating_mul(1 << 20);
-                self.huge_pages = HugePages::Beyond(bytes);
+mod complaints;
+mod environment;
+#[cfg(test)]
+mod tests;
+
+pub(super) use complaints::complain;
+
+/// A variable of the environment, which holds a number.
+struct Setting {
+    name: &'static CStr,
+    range: RangeInclusive<u64>,
+    /// What it takes, in words: range and unit.
+    takes: &'static str,
+    set: fn(&mut Settings, u64),
+    #[cfg_attr(not(test), expect(dead_code, reason = "a test compares it with the document"))]
+    documented: Documented,
+}
+
+/// A setting's row in `docs/global.md`.
+#[cfg_attr(not(test), expect(dead_code, reason = "a test compares it with the document"))]
+struct Documented {
+    /// The field of [`Tuning`] that it overrides; empty if there is none.
+    field: &'static str,
+    /// What stands for the value.
+    value: &'static str,
+    default: &'static str,
+    about: &'static str,
+}
+
+/// All variables that the allocator reads.
+const SETTINGS: &[Setting] = &[
+    Setting {
+        name: c"PAGEWISE_PURGE_DELAY",
+        range: 0..=u64::MAX,
+        takes: "a number of milliseconds",
+        set: |settings, delay| {
+            settings.tuning.purge_delay = u32::try_from(delay).unwrap_or(u32::MAX);
+        },
+        documented: Documented {
+            field: "purge_delay",
+            value: "ms",
+            default: "1000",
+            about: "milliseconds; 4294967295 or more: never",
+        },
+    },
+    Setting {
+        name: c"PAGEWISE_HUGE_PAGES",
+        range: 0..=u64::MAX,
+        takes: "0, 1 or a number of mebibytes",
+        set: |settings, wanted| {
+            settings.tuning.huge_pages = match wanted {
+                0 => HugePages::Never,
+                1 => HugePages::Always,
+                mebibytes => {
+                    let bytes = usize::try_from(mebibytes).unwrap_or(usize::MAX);
+                    HugePages::Beyond(bytes.saturating_mul(1 << 20))
+                }
+            };
+        },
+        documented: Documented {
+            field: "huge_pages",
+            value: "n",
+            default: "beyond 8 MiB (`libpagewise.so`: 32)",
+            about: "0: never, 1: wherever the kernel can, n: beyond a heap's first n MiB, where memory \
+                    is known to be written densely",
+        },
+    },
+    Setting {
+        name: c"PAGEWISE_BACKGROUND",
+        range: 0..=1,
+        takes: "0 or 1",
+        set: |settings, wanted| settings.tuning.background = wanted == 1,
+        documented: Documented {
+            field: "background",
+            value: "1",
+            default: "no",
+            about: "a thread gives memory back while the program stands still",
+        },
+    },
+    Setting {
+        name: c"PAGEWISE_SHOW_STATS",
+        range: 0..=1,
+        takes: "0 or 1",
+        set: |settings, wanted| settings.show_stats = wanted == 1,
+        documented: Documented {
+            field: "",
+            value: "1",
+            default: "no",
+            about: "writes the statistics to standard error when the process exits, if file 2 is still \
+                    the one it was at the start",
+        },
+    },
+    Setting {
+        name: c"PAGEWISE_VERBOSE",
+        range: 0..=1,
+        takes: "0 or 1",
+        set: |settings, wanted| settings.verbose = Some(wanted == 1),
+        documented: Documented {
+            field: "",
+            value: "1",
+            default: "if standard error is a terminal",
+            about: "says at the start, a line each, which `PAGEWISE_` variables are unknown or have no \
+                    valid value; both are ignored",
+        },
+    },
+];
+
+/// What is set.
+pub(super) struct Settings {
+    pub(super) tuning: Tuning,
+    /// Whether the statistics are written at exit.
+    pub(super) show_stats: bool,
+    /// Whether faults of the environment are named; `None`: if somebody sits there to read it.
+    verbose: Option<bool>,
+}
+
+impl Settings {
+    /// A tuning as the environment overrides it, and what else the environment sets.
+    pub(super) fn read(tuning: Tuning) -> Self {
+        let mut settings = Self { tuning, show_stats: false, verbose: None };
+        for setting in SETTINGS {
+            let value = environment::variable(setting.name, |value| setting.number(value));
+            if let Some(Some(number)) = value {
+                (setting.set)(&mut settings, number);
             }
-            None => {}
         }
-        self
+        settings
     }
 }
 
-impl HugePages {
-    /// What the kernel is told of a heap or a mapping before it is touched: nothing, or whether huge
-    /// pages are wanted.
-    pub(super) fn advice(self) -> Option<bool> {
-        match self {
-            Self::Default | Self::Beyond(_) => None,
-            Self::Never => Some(false),
-            Self::Always => Some(true),
-        }
-    }
-
-    /// Whether it is told more once memory was written.
-    pub(super) fn follows(self) -> bool {
-        matches!(self, Self::Beyond(_))
+impl Setting {
+    /// The number that a value stands for, if it is one that the setting takes.
+    fn number(&self, value: &[u8]) -> Option<u64> {
+        let number = core::str::from_utf8(value).ok()?.trim().parse().ok()?;
+        self.range.contains(&number).then_some(number)
     }
 }

@@ -179,7 +179,7 @@ fn first(tuning: &Tuning) -> Option<NonNull<Lists>> {
     let lists = registry::enter(tuning)?;
     place::set(lists.as_ptr());
     // From here on this thread can allocate, which the following may do.
-    registry::opened();
+    registry::opened(tuning);
     let key = KEY.load(Relaxed);
     // SAFETY: the key was made.
     let set = || unsafe { libc::pthread_setspecific(key, lists.as_ptr().cast()) == 0 };

@@ -3,7 +3,7 @@
 //! Those for memory are in `memory`. Miri, which interprets the allocator's tests, knows few of
 //! them: `interpreted` fulfils the same contracts there.
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicUsize;
@@ -68,18 +68,6 @@ fn affine_cpus(set: &mut [usize]) -> Option<usize> {
     };
     let cpus = set.iter().map(|word| word.count_ones() as usize).sum();
     (got == 0 && cpus > 0).then_some(cpus)
-}
-
-/// The number an environment variable holds, if it holds one. Reads `environ` itself: `std` would
-/// allocate.
-pub(super) fn variable(name: &CStr) -> Option<u64> {
-    // SAFETY: the environment is read before the program can change it from another thread: at the
-    // first allocation. `getenv` returns null or a C string.
-    let value = unsafe {
-        let value = libc::getenv(name.as_ptr());
-        (!value.is_null()).then(|| CStr::from_ptr(value))?
-    };
-    value.to_str().ok()?.trim().parse().ok()
 }
 
 /// Sleeps while `word` has this value, until woken, or for no reason. Where a sandbox refuses to let it
@@ -207,6 +195,27 @@ pub(super) fn write(mut message: &[u8]) {
             Err(_) => return,
         }
     }
+}
+
+/// What tells a file from all others that are there: device, number and type.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct FileIdentity(libc::dev_t, libc::ino_t, libc::mode_t);
+
+/// Which file has the number of standard error; `None` if none has.
+pub(super) fn standard_error() -> Option<FileIdentity> {
+    // SAFETY: zeros are a valid value of the type, and the call writes no more than that.
+    let (answer, file) = unsafe {
+        let mut file: libc::stat = core::mem::zeroed();
+        (libc::fstat(libc::STDERR_FILENO, &raw mut file), file)
+    };
+    let identity = FileIdentity(file.st_dev, file.st_ino, file.st_mode & libc::S_IFMT);
+    (answer == 0).then_some(identity)
+}
+
+/// Whether standard error is a terminal.
+pub(super) fn has_terminal() -> bool {
+    // SAFETY: the call touches no memory of ours.
+    unsafe { libc::isatty(libc::STDERR_FILENO) == 1 }
 }
 
 /// Has these called before each fork, and after it in the parent and in the child.

@@ -1,0 +1,112 @@
+//! Says on standard error which `PAGEWISE_` variables are ignored: those with an unknown name, and those
+//! without a valid value. Allocates nothing.
+
+use core::ffi::CStr;
+use core::fmt::{self, Write};
+
+use super::super::os;
+use super::super::text::Text;
+use super::{SETTINGS, Settings, environment};
+
+/// What the names begin with.
+const PREFIX: &[u8] = b"PAGEWISE_";
+
+/// What the names begin with that others read: the recorder, the workbench, tests.
+const OTHERS: [&[u8]; 3] = [b"PAGEWISE_RECORD", b"PAGEWISE_BROWSER", b"PAGEWISE_TEST_"];
+
+/// The most bytes of a setting's name.
+const LONGEST: usize = 31;
+
+/// Writes a line for each variable that is ignored, where that is wanted.
+pub(in super::super) fn complain(settings: &Settings) {
+    let _errno = os::KeepErrno::new();
+    if !settings.verbose.unwrap_or_else(os::has_terminal) {
+        return;
+    }
+    for setting in SETTINGS {
+        environment::variable(setting.name, |value| {
+            if setting.number(value).is_none() {
+                let (name, value) = (Shown(setting.name.to_bytes()), Shown(value));
+                let takes = setting.takes;
+                say(format_args!("{name}={value} is ignored: {takes} is expected"));
+            }
+        });
+    }
+    environment::for_each_name(|name| {
+        if is_unknown(name) {
+            let unknown = Shown(name);
+            match nearest(name) {
+                Some(meant) => {
+                    let meant = Shown(meant.to_bytes());
+                    say(format_args!("{unknown} is unknown and ignored: is {meant} meant?"));
+                }
+                None => say(format_args!("{unknown} is unknown and ignored")),
+            }
+        }
+    });
+}
+
+fn say(message: fmt::Arguments<'_>) {
+    let mut text = Text::new();
+    // Names and values are cut, so a line has room.
+    let _ = writeln!(text, "pagewise: {message}");
+    text.write();
+}
+
+/// Whether it looks like a setting, but nobody knows it.
+fn is_unknown(name: &[u8]) -> bool {
+    name.starts_with(PREFIX)
+        && !OTHERS.iter().any(|other| name.starts_with(other))
+        && !SETTINGS.iter().any(|setting| setting.name.to_bytes() == name)
+}
+
+/// The setting that a misspelt name is for, if one is near.
+pub(super) fn nearest(name: &[u8]) -> Option<&'static CStr> {
+    /// The most letters that are taken for a slip.
+    const SLIP: usize = 3;
+    if name.len() > LONGEST {
+        return None;
+    }
+    let names = SETTINGS.iter().map(|setting| setting.name);
+    let distances = names.map(|known| (distance(name, known.to_bytes()), known));
+    let (distance, known) = distances.min_by_key(|&(distance, _)| distance)?;
+    (distance <= SLIP).then_some(known)
+}
+
+/// The least number of bytes to insert, delete or change that makes one name of the other (Wagner and
+/// Fischer 1974, row by row). O(product of their lengths). `known` has at most [`LONGEST`] bytes.
+fn distance(name: &[u8], known: &[u8]) -> usize {
+    // Entry n: the distance of what was read of `name` to the first n bytes of `known`.
+    let mut row: [usize; LONGEST + 1] = core::array::from_fn(|at| at);
+    for (read, byte) in name.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = read + 1;
+        for (at, other) in known.iter().enumerate() {
+            let changed = diagonal + usize::from(byte != other);
+            diagonal = row[at + 1];
+            row[at + 1] = changed.min(row[at] + 1).min(diagonal + 1);
+        }
+    }
+    row[known.len()]
+}
+
+const _: () = {
+    let mut at = 0;
+    while at < SETTINGS.len() {
+        assert!(SETTINGS[at].name.count_bytes() <= LONGEST);
+        at += 1;
+    }
+};
+
+/// Bytes from outside, fit for a terminal: cut, and all but printable ASCII escaped.
+struct Shown<'a>(&'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// The most bytes that are shown.
+        const MOST: usize = 64;
+        let shown = self.0.get(..MOST).unwrap_or(self.0);
+        write!(f, "{}", shown.escape_ascii())?;
+        f.write_str(if shown.len() < self.0.len() { "..." } else { "" })
+    }
+}

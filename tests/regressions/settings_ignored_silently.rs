@@ -1,0 +1,99 @@
+//! A setting with a misspelt name, or a value that was none, was ignored without a word.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::FromRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::{env, ptr};
+
+use crate::child::{self, Ended};
+
+const INVALID: &str =
+    "pagewise: PAGEWISE_PURGE_DELAY=abc is ignored: a number of milliseconds is expected";
+const MISSPELT: &str =
+    "pagewise: PAGEWISE_HUGE_PAGE is unknown and ignored: is PAGEWISE_HUGE_PAGES meant?";
+const STRANGE: &str = "pagewise: PAGEWISE_\\x1b[31m\\xff is unknown and ignored";
+
+/// Faults and, of the recorder, a variable that the allocator does not read.
+fn prepare(command: &mut Command) {
+    let strange = OsStr::from_bytes(b"PAGEWISE_\x1b[31m\xff");
+    command
+        .env("PAGEWISE_PURGE_DELAY", "abc")
+        .env("PAGEWISE_HUGE_PAGE", "0")
+        .env(strange, "1")
+        .env("PAGEWISE_BACKGROUND", "")
+        .env("PAGEWISE_RECORD_DIR", "/nowhere")
+        .env_remove("PAGEWISE_SHOW_STATS")
+        .env_remove("PAGEWISE_VERBOSE");
+}
+
+/// What is said of these faults, sorted: the environment has no order.
+fn complaints(err: &str) -> Vec<&str> {
+    let mut lines: Vec<_> = err.lines().filter(|line| line.starts_with("pagewise:")).collect();
+    lines.sort_unstable();
+    lines
+}
+
+fn run(verbose: Option<&str>) -> Ended {
+    child::run("settings_ignored_silently::nothing", |command| {
+        prepare(command);
+        command.envs(verbose.map(|value| ("PAGEWISE_VERBOSE", value)));
+    })
+}
+
+#[test]
+fn who_asks_is_told() {
+    let Ended { code, err, .. } = run(Some("1"));
+    assert_eq!((code, complaints(&err)), (Some(0), vec![MISSPELT, INVALID, STRANGE]));
+}
+
+#[test]
+fn a_log_is_spared() {
+    let Ended { code, err, .. } = run(None);
+    assert_eq!((code, complaints(&err)), (Some(0), vec![]));
+}
+
+/// Runs a child whose standard error is a terminal; what it writes there.
+fn on_terminal(verbose: Option<&str>) -> String {
+    let (mut ours, mut theirs) = (-1, -1);
+    // SAFETY: the call writes two descriptors, which are nobody else's.
+    let (mut ours, theirs) = unsafe {
+        let none = ptr::null_mut();
+        let opened = libc::openpty(&mut ours, &mut theirs, none, ptr::null(), ptr::null());
+        assert_eq!(opened, 0, "there are terminals");
+        for end in [ours, theirs] {
+            // Children of other tests must not keep it open.
+            assert_eq!(libc::fcntl(end, libc::F_SETFD, libc::FD_CLOEXEC), 0);
+        }
+        (File::from_raw_fd(ours), File::from_raw_fd(theirs))
+    };
+    let mut command = Command::new(env::current_exe().expect("this program has a path"));
+    command.args(["settings_ignored_silently::nothing", "--exact", "--ignored"]);
+    prepare(&mut command);
+    command.envs(verbose.map(|value| ("PAGEWISE_VERBOSE", value)));
+    command.process_group(0);
+    let mut child =
+        command.stdout(Stdio::null()).stderr(Stdio::from(theirs)).spawn().expect("it starts");
+    let status = child::wait(&mut child, "a child at a terminal");
+    assert!(status.success(), "{status}");
+    // Once nobody has the other end, reading what was written ends with an error.
+    drop(command);
+    let mut written = Vec::new();
+    let _ = ours.read_to_end(&mut written);
+    String::from_utf8(written).expect("text")
+}
+
+#[test]
+fn who_sits_at_a_terminal_is_told() {
+    assert_eq!(complaints(&on_terminal(None)), [MISSPELT, INVALID, STRANGE]);
+    assert_eq!(complaints(&on_terminal(Some("0"))), [""; 0]);
+}
+
+#[test]
+#[ignore = "in a process of its own, with such an environment"]
+fn nothing() {
+    drop(std::hint::black_box(vec![1; 100]));
+}
