@@ -15,7 +15,7 @@
 //!  ┌──▼────────┐       ┌──▼────▼───┐     heaps, each behind a lock: LEAST-FREE pages with
 //!  │ heap      │       │ heap      │     headers out of them (Brent §2.10, §4), larger blocks
 //!  └───────────┘       └───────────┘     beside them
-//!    slot 0              slot 1          one reservation of address space
+//!    slot 0              slot 1          one window of addresses
 //! ```
 //! A block's heap and class follow from its address. Blocks are freed into the freeing thread's
 //! quick lists, whoever allocated them, and go back to their heaps by the batch. No thread owns a

@@ -8,7 +8,7 @@
 //! | `text` | text for standard error |
 //! | `settings` | what the environment sets, and what of it is ignored |
 //! | `huge` | which memory is to be of huge pages |
-//! | `space` | the reservation of addresses, cut into slots |
+//! | `space` | the addresses of all heaps, cut into slots |
 //! | `zero` | which free memory is zeros |
 //! | `purge` | what goes back to the system, and when |
 //! | `heap`, `deferred` | what stands behind a lock; blocks freed while that could not be waited for |

@@ -38,7 +38,7 @@ unsafe impl Send for Registry {}
 static REGISTRY: Locked<Registry> =
     Locked::new(Registry { spare: ptr::null_mut(), refused: false });
 
-/// Whether the allocator is open: the space is reserved, the first heap is made.
+/// Whether the allocator is open: the space is found, the first heap is made.
 static OPEN: AtomicBool = AtomicBool::new(false);
 
 /// Slots there are; of them opened; and heaps that threads are spread over.
