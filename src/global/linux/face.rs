@@ -35,7 +35,7 @@ impl Pagewise {
     /// Without this call memory goes back by itself once much less of it is in use than before:
     /// after the purge delay, when threads next take or free batches of blocks, go on for a while, or
     /// end. For a program that stands still there are [`maintain`](Self::maintain) and
-    /// [`Tuning::background`](super::Tuning::background).
+    /// [`Tuning::background`](crate::global::Tuning::background).
     pub fn purge(&self) -> u64 {
         front::purge()
     }

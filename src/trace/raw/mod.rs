@@ -32,7 +32,7 @@
 //!         7  │ address, its 61 low bits                       their high bits stand in the first
 //!         7  │ size, its 61 low bits
 //! ```
-//! `align` of the first form is an index of [`Form::aligns`]. On a machine with pointers of 32 bits
+//! `align` of the first form is an index of `Form::aligns`. On a machine with pointers of 32 bits
 //! addresses are divided by 8, not by 16.
 
 mod convert;
