@@ -146,7 +146,8 @@ fn statistics_of_running_threads() {
         threads = stats.threads;
         PAGEWISE.for_each_class(|class| assert!(class.blocks * class.size <= class.held));
     });
-    assert!(PAGEWISE.stats().threads >= 2);
+    // A thread may have had the lists of the one that ended before it began.
+    assert!(PAGEWISE.stats().threads >= 1);
 }
 
 /// A thread ends with blocks on its lists, and a later one has those lists.
