@@ -194,6 +194,7 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
 
     /// Where the first block below the pages may begin; 0 before there is any memory.
     #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for the global allocator"))]
+    #[cfg(all(feature = "std", target_os = "linux", not(pagewise_elsewhere)))]
     pub(crate) fn first_block(&self) -> usize {
         self.pages.heap.contents(self.pages.heap.first()).addr()
     }
