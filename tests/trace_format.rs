@@ -119,6 +119,13 @@ proptest! {
     }
 }
 
+/// The first thread needs no event, so there may be one thread more than events.
+#[test]
+fn a_trace_of_a_second_thread_alone_is_read_back() {
+    let events = [Event::Thread { thread: 1 }];
+    assert_eq!(read(&write(&events)).unwrap(), events);
+}
+
 /// A file of one frame with that content, whose header claims `claimed` events, one thread, and as
 /// many live blocks of 0 bytes as the events could make.
 fn forge(content: &[u8], claimed: u64) -> Vec<u8> {
@@ -233,7 +240,7 @@ fn a_header_that_cannot_be_true_is_refused() {
         ([huge, huge, (1 << 28) + 1, 0], 1),
         ([9, 9, 9, u64::MAX], 1),
         ([9, 9, 0, 1], 1),
-        ([9, 9, 9, 9], 10),
+        ([9, 9, 9, 9], 11),
         ([9, 8, 9, 9], 1),
     ] {
         let error = read(&forge_claiming(&[2], figures, threads)).unwrap_err();

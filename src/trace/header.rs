@@ -183,7 +183,8 @@ impl Header {
         if header.peak_blocks > header.events.min(MOST_LIVE.into()) {
             return Err(Reason::Header("it claims more live blocks than its events can make"));
         }
-        if u64::from(header.threads) > header.events.max(1) {
+        // The first thread needs no event, each other one.
+        if u64::from(header.threads) > header.events.saturating_add(1) {
             return Err(Reason::Header("it claims more threads than events"));
         }
         if header.peak_bytes > LARGEST || (header.peak_blocks == 0 && header.peak_bytes > 0) {
