@@ -51,6 +51,22 @@ fn one_large_block_alone() {
     unsafe { ALLOCATOR.free(block) };
 }
 
+/// So many blocks of `size` bytes, one byte written in each `step`, take little memory together.
+fn hold_sparse_blocks(count: usize, size: usize, step: usize) {
+    let before = resident();
+    let blocks: Vec<_> = (0..count)
+        .map(|_| {
+            let block = ALLOCATOR.allocate(size);
+            touch(block, size, step);
+            block
+        })
+        .collect();
+    let taken = resident() - before;
+    assert!(taken < 32 * MIB, "{} MiB", taken / MIB);
+    // SAFETY: each block is in use.
+    blocks.into_iter().for_each(|block| unsafe { ALLOCATOR.free(block) });
+}
+
 #[test]
 fn many_large_blocks() {
     passes("memory::sparse::many_large_blocks_alone");
@@ -62,18 +78,7 @@ fn many_large_blocks_alone() {
     if is_not_asked() {
         return;
     }
-    let before = resident();
-    let blocks: Vec<_> = (0..if usize::BITS == 64 { 200 } else { 10 })
-        .map(|_| {
-            let block = ALLOCATOR.allocate(16 * MIB);
-            touch(block, 16 * MIB, 8 * MIB);
-            block
-        })
-        .collect();
-    let taken = resident() - before;
-    assert!(taken < 32 * MIB, "{} MiB", taken / MIB);
-    // SAFETY: each block is in use.
-    blocks.into_iter().for_each(|block| unsafe { ALLOCATOR.free(block) });
+    hold_sparse_blocks(if usize::BITS == 64 { 200 } else { 10 }, 16 * MIB, 8 * MIB);
 }
 
 #[test]
@@ -94,18 +99,7 @@ fn large_blocks_where_small_ones_were_alone() {
     assert!(taken > 100 * MIB, "{} MiB of 160 are huge pages", taken / MIB);
     drop(small);
     ALLOCATOR.purge();
-    let before = resident();
-    let blocks: Vec<_> = (0..15)
-        .map(|_| {
-            let block = ALLOCATOR.allocate(10 * MIB);
-            touch(block, 10 * MIB, 2 * MIB);
-            block
-        })
-        .collect();
-    let taken = resident() - before;
-    assert!(taken < 32 * MIB, "{} MiB", taken / MIB);
-    // SAFETY: each block is in use.
-    blocks.into_iter().for_each(|block| unsafe { ALLOCATOR.free(block) });
+    hold_sparse_blocks(15, 10 * MIB, 2 * MIB);
 }
 
 #[test]
