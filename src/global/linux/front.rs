@@ -149,6 +149,7 @@ fn small(caller: thread::Caller, list: u16) -> Option<NonNull<u8>> {
     let lists = lists.as_ptr();
     // SAFETY: the lists are this thread's, the offset is from the tables.
     unsafe {
+        (*lists).look();
         if let Some(block) = quick::pop(lists, list) {
             return Some(block);
         }
@@ -230,12 +231,6 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8) {
     let list = SPACE.list_of(block);
     // SAFETY: the caller's promise; what the block is, its address tells.
     unsafe {
-        if let Some(small @ 1..) = list
-            && quick::renew(thread::lists(), small)
-        {
-            quick::push(thread::lists(), small, address);
-            return;
-        }
         let _errno = KeepErrno::new();
         match list {
             None => {

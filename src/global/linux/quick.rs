@@ -64,65 +64,46 @@ pub(super) fn gone() -> *mut Lists {
 /// written before it is counted, and uncounted before it is used. What is forked is what the thread
 /// had written up to some point of its program, so it is enough that the compiler keeps that order.
 ///
-/// A list is full when it has `limit` blocks. Every pop lowers the limit by one, so that a thread which
-/// does no more than pop and push comes to the slow path now and then, where it [renews](renew) the
-/// limit and has a look at the clock. Invariant: `count` ≤ `limit` ≤ the room there is, as long as the
-/// list is not being changed.
+/// Invariant: `count` ≤ `capacity` ≤ `most`, as long as the list is not being changed.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct List {
     count: AtomicU32,
-    limit: Cell<u32>,
+    /// Blocks it takes at present.
+    capacity: Cell<u32>,
     /// Size of its blocks, bytes.
     size: u16,
     /// Their class.
     class: u16,
-    /// Blocks it takes at most, but for the [excess](excess).
+    /// Blocks there is room for.
     most: u16,
-    /// Batches taken or put back, and renewals, since the list began, or was last widened.
-    uses: Cell<u8>,
-    /// How often it was widened.
-    widened: Cell<u8>,
+    /// Batches taken or put back since the list began, or was last widened.
+    batches: Cell<u16>,
 }
 
 /// Blocks a list takes at first: threads that do little keep little.
 const FIRST: u32 = 64;
 
-/// Uses after which a list takes twice as many blocks, up to its room: blocks cost less by larger
+/// Batches after which a list takes twice as many blocks, up to its room: blocks cost less by larger
 /// batches.
-const WIDEN: u8 = 8;
-
-/// Blocks that a list of some capacity may have more: so many blocks at least are pushed between two
-/// renewals, if it has not as many as its capacity then. Even.
-const fn excess(capacity: u32) -> u32 {
-    let quarter = capacity / 8 * 2;
-    if quarter > 2 { quarter } else { 2 }
-}
+const WIDEN: u16 = 8;
 
 impl List {
-    /// Blocks it takes at present, but for the excess.
-    fn capacity(&self) -> u32 {
-        (FIRST << self.widened.get()).min(self.most.into())
-    }
-
-    /// Counts a use; whether the list was widened for it.
+    /// Counts a batch; whether the list was widened for it.
     fn widen(&self) -> bool {
-        let uses = self.uses.get().saturating_add(1);
-        let wider = uses >= WIDEN && self.capacity() < u32::from(self.most);
-        self.widened.set(self.widened.get() + u8::from(wider));
-        self.uses.set(if wider { 0 } else { uses });
+        self.batches.set(self.batches.get().saturating_add(1));
+        let wider = self.batches.get() >= WIDEN && self.capacity.get() < self.most.into();
+        if wider {
+            self.capacity.set((2 * self.capacity.get()).min(self.most.into()));
+            self.batches.set(0);
+        }
         wider
     }
 
     /// Has the list take no more blocks than at first.
     fn narrow(&self) {
-        self.widened.set(0);
-        self.uses.set(0);
-    }
-
-    /// Has the list take as many blocks as its capacity allows for.
-    fn renew_limit(&self) {
-        self.limit.set(self.capacity() + excess(self.capacity()));
+        self.capacity.set(FIRST.min(self.most.into()));
+        self.batches.set(0);
     }
 }
 
@@ -138,8 +119,10 @@ pub(super) struct Lists {
     pub(super) next_spare: AtomicPtr<Lists>,
     /// The lists made before these.
     pub(super) next: AtomicPtr<Lists>,
-    /// Limits renewed since the thread last looked at the clock; what it said then, milliseconds.
-    renewals: Cell<u32>,
+    /// Pops until the thread looks at the clock, at 0 or below: one that only pops and pushes gives
+    /// memory back, too.
+    pops: Cell<i32>,
+    /// When it looked last, milliseconds.
     looked: Cell<u32>,
 }
 
@@ -157,9 +140,8 @@ pub(super) fn open(tuning: &Tuning, sizes: impl ExactSizeIterator<Item = usize>)
             OFFSETS[index].store(words as u16, Relaxed);
             index += 1;
         }
-        let capacity = (tuning.quick_bytes / size as u32).min(tuning.quick_blocks);
-        let capacity = capacity.min(room * 3 / 4).max(2) & !1;
-        words += size_of::<List>() / WORD + (capacity + excess(capacity)) as usize;
+        let capacity = (tuning.quick_bytes / size as u32).min(tuning.quick_blocks).min(room);
+        words += size_of::<List>() / WORD + (capacity.max(2) & !1) as usize;
     }
     debug_assert!(words <= MAX_WORDS, "every class has a list");
     WORDS.store(words, Relaxed);
@@ -199,20 +181,17 @@ pub(super) fn make() -> Option<NonNull<Lists>> {
     let lists = os::allocate((words * WORD).next_multiple_of(os::page_size()))?.cast::<Lists>();
     let mut class = 0;
     let mut make = |from: u16, to: usize| {
-        let room = (to - from as usize - size_of::<List>() / WORD) as u32;
-        let most = (0..room).rev().find(|&most| most % 2 == 0 && most + excess(most) <= room);
-        let most = most.unwrap_or(0) as u16;
+        let most = (to - from as usize - size_of::<List>() / WORD) as u16;
         let size = class_size(from) as u16;
         let list = List {
             count: AtomicU32::new(0),
-            limit: Cell::new(0),
+            capacity: Cell::new(0),
             size,
             class,
             most,
-            uses: Cell::new(0),
-            widened: Cell::new(0),
+            batches: Cell::new(0),
         };
-        list.renew_limit();
+        list.narrow();
         // SAFETY: the memory has room for a list at every offset of the table, and is fresh.
         unsafe { at(lists, from).write(list) };
         class += 1;
@@ -240,7 +219,7 @@ fn blocks(list: *mut List) -> *mut MaybeUninit<NonNull<u8>> {
     list.wrapping_add(1).cast()
 }
 
-/// Takes the block put on a list last; `None` if it is empty.
+/// Takes the block put on a list last; `None` if it is empty, or a [look](Lists::look) is due.
 ///
 /// # Safety
 /// `lists` are the calling thread's, and `offset` was got from the tables.
@@ -251,9 +230,13 @@ pub(super) unsafe fn pop(lists: *mut Lists, offset: u16) -> Option<NonNull<u8>> 
     // entries are blocks.
     unsafe {
         let left = (*list).count.load(Relaxed).checked_sub(1)?;
+        // The lists of a thread without lists are not written: they are empty.
+        let pops = (*lists).pops.get() - 1;
+        (*lists).pops.set(pops);
+        if pops < 0 {
+            return None;
+        }
         (*list).count.store(left, Relaxed);
-        // `count` ≤ `limit`, so this is above 0.
-        (*list).limit.set((*list).limit.get().wrapping_sub(1));
         compiler_fence(Release);
         Some(blocks(list).add(left as usize).read().assume_init())
     }
@@ -269,7 +252,7 @@ pub(super) unsafe fn push(lists: *mut Lists, offset: u16, block: NonNull<u8>) ->
     // SAFETY: as in `pop`.
     unsafe {
         let count = (*list).count.load(Relaxed);
-        if count == (*list).limit.get() {
+        if count == (*list).capacity.get() {
             return false;
         }
         blocks(list).add(count as usize).write(MaybeUninit::new(block));
@@ -299,23 +282,16 @@ impl Lists {
         unsafe { &*self.heap.load(Relaxed) }
     }
 
-    /// Counts a renewal, and looks whether memory goes back if the last look was a while ago.
-    #[inline]
-    fn renewed(&self) {
-        /// Renewals between two looks at the clock.
-        const RENEWALS: u32 = 16;
-        self.renewals.set(self.renewals.get() + 1);
-        if self.renewals.get() >= RENEWALS {
-            self.renewals.set(0);
-            self.look();
-        }
-    }
-
-    #[cold]
-    fn look(&self) {
+    /// Looks at the clock if it is time to, and gives memory back if that is due.
+    pub(super) fn look(&self) {
+        /// Pops between two looks.
+        const POPS: i32 = 1 << 11;
         /// Milliseconds between two looks at the heap.
         const PAUSE: u32 = 64;
-        let _errno = os::KeepErrno::new();
+        if self.pops.get() > 0 {
+            return;
+        }
+        self.pops.set(POPS);
         let now = os::now() as u32;
         if now.wrapping_sub(self.looked.get()) >= PAUSE {
             self.looked.set(now);
@@ -339,38 +315,16 @@ pub(super) unsafe fn refill(lists: *mut Lists, offset: u16, heap: &Heap) -> bool
     unsafe {
         debug_assert!((*list).count.load(Relaxed) == 0, "only an empty list is filled");
         (*list).widen();
-        let half = (*list).capacity() as usize / 2;
+        let half = (*list).capacity.get() as usize / 2;
         let room = core::slice::from_raw_parts_mut(blocks(list), half);
         let count = heap.take((*list).class.into(), offset, room);
-        (*list).renew_limit();
         compiler_fence(Release);
         (*list).count.store(count as u32, Relaxed);
         count > 0
     }
 }
 
-/// Renews the limit of a list that has fewer blocks than its capacity, and has a look whether memory goes
-/// back, now and then; whether it was renewed.
-///
-/// # Safety
-/// As for [`pop`].
-#[inline]
-pub(super) unsafe fn renew(lists: *mut Lists, offset: u16) -> bool {
-    let list = at(lists, offset);
-    // SAFETY: as in `pop`.
-    unsafe {
-        if (*list).count.load(Relaxed) >= (*list).capacity() {
-            return false;
-        }
-        (*list).widen();
-        (*list).renew_limit();
-        (*lists).renewed();
-        true
-    }
-}
-
-/// Makes room on a list that has no fewer blocks than its capacity: widens it, or puts the older half of
-/// its blocks back to their heaps.
+/// Makes room on a full list: widens it, or puts the older half of its blocks back to their heaps.
 ///
 /// # Safety
 /// As for [`pop`].
@@ -382,7 +336,6 @@ pub(super) unsafe fn make_room(lists: *mut Lists, offset: u16) {
             let count = (*list).count.load(Relaxed) as usize;
             put_back(list, count.div_ceil(2));
         }
-        (*list).renew_limit();
     }
 }
 
@@ -398,7 +351,6 @@ pub(super) unsafe fn flush(lists: *mut Lists, offset: u16) {
         // Of the static lists nothing is written that others read.
         if (*list).most > 0 {
             (*list).narrow();
-            (*list).renew_limit();
         }
     }
 }
