@@ -20,10 +20,11 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use crate::block::tag::{self, Block, CELL, Cells, Link, MAX_CELLS, NONE, TAG};
+use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::{Owned, Source};
-use crate::strategy::{AllocError, Fault, Strategy, Tally, Usage, empty_block};
-use crate::walk::{self, Span, SpanKind};
+use crate::strategy::{Span, SpanKind, Strategy, Tally, Usage, empty_block};
+use crate::walk;
 
 /// Classes there are: blocks of 2^k cells.
 const CLASSES: usize = MAX_CELLS.ilog2() as usize;

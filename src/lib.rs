@@ -42,7 +42,8 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`Strategy`], [`Usage`], [`Fault`] | the contract of every strategy |
+//! | `error` | [`AllocError`], [`Freed`], [`Fault`] |
+//! | `strategy` | the contract of every strategy: [`Strategy`], [`Usage`] |
 //! | [`meter`] | items visited, addresses looked at: nothing when not asked for |
 //! | [`source`] | where memory comes from |
 //! | [`walk`] | a heap as spans in address order, and what must hold of them |
@@ -82,6 +83,7 @@ pub mod arena;
 mod block;
 pub mod buddy;
 pub mod catalogue;
+mod error;
 pub mod first_fit;
 pub mod fit;
 #[cfg(feature = "std")]
@@ -100,7 +102,8 @@ mod strategy;
 pub mod trace;
 pub mod walk;
 
-pub use strategy::{AllocError, Fault, Freed, Strategy, Usage};
+pub use error::{AllocError, Fault, Freed};
+pub use strategy::{Strategy, Usage};
 
 /// The README's snippets are run with the documentation tests.
 #[cfg(all(doctest, feature = "trace"))]

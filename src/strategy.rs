@@ -1,15 +1,14 @@
-//! The contract every allocation strategy fulfils: [`Strategy`], its errors, and what it reports
-//! about itself.
+//! The contract every allocation strategy fulfils: [`Strategy`], and what it reports about itself:
+//! [`Usage`] and [`Span`]s.
 //!
 //! A strategy is single-threaded and knows nothing of threads, traces or the operating system; it
 //! takes its memory from a [`Source`](crate::source::Source). An arena adds a lock, the global
 //! allocator adds threads.
 
 use core::alloc::Layout;
-use core::fmt;
 use core::ptr::NonNull;
 
-use crate::walk::Span;
+use crate::error::{AllocError, Fault, Freed};
 
 /// A dynamic storage allocation strategy over some source of memory.
 ///
@@ -232,40 +231,37 @@ pub(crate) fn empty_block(layout: Layout) -> NonNull<[u8]> {
     NonNull::slice_from_raw_parts(unsafe { NonNull::new_unchecked(address) }, 0)
 }
 
-/// Why a request could not be served. Nothing was changed.
+/// A stretch of memory that a strategy holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AllocError {
-    /// The source has no more memory that would do.
-    Exhausted,
-    /// The strategy's source had handed out memory before the strategy got it. A strategy lays out
-    /// its memory from the source's first byte on and takes no source that others have used.
-    UsedSource,
+pub struct Span {
+    /// Address of its first byte.
+    pub start: usize,
+    /// Length in bytes, not 0.
+    pub len: usize,
+    /// What it is used for.
+    pub kind: SpanKind,
 }
 
-impl fmt::Display for AllocError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exhausted => f.write_str("memory exhausted"),
-            Self::UsedSource => f.write_str("the strategy's source was used before"),
-        }
+impl Span {
+    /// Address behind its last byte.
+    #[must_use]
+    pub fn end(&self) -> usize {
+        self.start + self.len
     }
 }
 
-impl core::error::Error for AllocError {}
-
-/// The answer of a checked free ([`Strategy::try_free`]).
+/// What a span is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a free that was refused has freed nothing"]
-pub enum Freed {
-    /// The block was in use and is now free.
-    Freed,
-    /// No block in use starts there, or not one of that layout: a double free, an interior or a
-    /// foreign pointer. Nothing was changed.
-    Unallocated,
-    /// The block is in use, but another's ([`HeadFirst`](crate::catalogue::HeadFirst) knows whose
-    /// its blocks are). Nothing was changed.
-    NotOwner,
+pub enum SpanKind {
+    /// A block in use.
+    Block,
+    /// Memory that can serve a request.
+    Free,
+    /// Bookkeeping: page headers, left headers, size-class tables, tags.
+    Header,
+    /// Memory that can serve no request as things are: the rest of a page behind its last block,
+    /// alignment gaps.
+    Slack,
 }
 
 /// What a strategy has in use and holds, in bytes and blocks.
@@ -396,31 +392,3 @@ impl Tally {
         }
     }
 }
-
-/// A violated invariant: what should hold, and the address of the structure in which it does not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// The invariant, as a sentence that should be true.
-    pub invariant: &'static str,
-    /// Address of the structure (page, block, header) concerned.
-    pub address: usize,
-}
-
-impl Fault {
-    /// `Ok` if `holds`, else the fault.
-    pub(crate) fn unless(
-        holds: bool,
-        invariant: &'static str,
-        address: usize,
-    ) -> Result<(), Fault> {
-        if holds { Ok(()) } else { Err(Fault { invariant, address }) }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "invariant violated at {:#x}: {}", self.address, self.invariant)
-    }
-}
-
-impl core::error::Error for Fault {}

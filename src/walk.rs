@@ -1,43 +1,12 @@
-//! A heap as a sequence of spans in address order, and the one checker that consumes it.
+//! A heap as a sequence of [`Span`]s in address order, and the one checker that consumes it.
 //!
 //! Every strategy describes the memory it holds by [`Strategy::walk`]. What
 //! must be true of any such description is checked here, once, by [`check`].
 
+use crate::error::Fault;
 use crate::source::Source;
-use crate::strategy::{Fault, Strategy, Usage};
-
-/// A stretch of memory that a strategy holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// Address of its first byte.
-    pub start: usize,
-    /// Length in bytes, not 0.
-    pub len: usize,
-    /// What it is used for.
-    pub kind: SpanKind,
-}
-
-impl Span {
-    /// Address behind its last byte.
-    #[must_use]
-    pub fn end(&self) -> usize {
-        self.start + self.len
-    }
-}
-
-/// What a span is used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpanKind {
-    /// A block in use.
-    Block,
-    /// Memory that can serve a request.
-    Free,
-    /// Bookkeeping: page headers, left headers, size-class tables, tags.
-    Header,
-    /// Memory that can serve no request as things are: the rest of a page behind its last block,
-    /// alignment gaps.
-    Slack,
-}
+pub use crate::strategy::{Span, SpanKind};
+use crate::strategy::{Strategy, Usage};
 
 /// Walks a strategy's heap and checks what must hold of every heap: spans are not empty, in
 /// address order and disjoint; blocks and their bytes are as many as [`Usage`] says; all lengths

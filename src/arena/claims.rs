@@ -15,8 +15,9 @@ use core::alloc::Layout;
 use core::fmt;
 use core::ptr::NonNull;
 
-use crate::strategy::{AllocError, Fault, Freed, Strategy, Usage, empty_block, move_to_another};
-use crate::walk::{self, Span};
+use crate::error::{AllocError, Fault, Freed};
+use crate::strategy::{Span, Strategy, Usage, empty_block, move_to_another};
+use crate::walk;
 
 /// Up to `N` strategies of one type as one strategy.
 ///

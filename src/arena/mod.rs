@@ -35,13 +35,13 @@ use core::ptr::{NonNull, null_mut};
 
 pub use self::claims::{ClaimError, Claims};
 use self::lock::{Lock, NewLock};
+use crate::error::{AllocError, Fault, Freed};
 use crate::page_heap::PageHeap;
 use crate::paged::Config;
 use crate::source::Region;
 #[cfg(all(feature = "std", unix))]
 use crate::source::Reserved;
-use crate::strategy::{AllocError, Fault, Freed, Strategy, Usage};
-use crate::walk::Span;
+use crate::strategy::{Span, Strategy, Usage};
 
 /// The lock an arena has unless another is named: with `std` one for threads, else none.
 #[cfg(feature = "std")]

@@ -1,8 +1,8 @@
 //! How the cells of a heap come from its source.
 
 use super::tag::{CELL, Cells, MAX_CELLS};
+use crate::error::AllocError;
 use crate::source::Source;
-use crate::strategy::AllocError;
 
 impl Cells {
     /// Takes memory from the source so that there are `end` cells, no fewer than there were. The

@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::tag::{CELL, TAG};
-use crate::walk::Span;
+use crate::strategy::Span;
 use crate::{Freed, Strategy};
 
 /// Bytes of each block.

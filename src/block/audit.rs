@@ -1,7 +1,7 @@
 //! What must hold of the tags of adjoining blocks, checked.
 
 use super::tag::{Block, Cells};
-use crate::strategy::Fault;
+use crate::error::Fault;
 
 impl Cells {
     /// Checks the tags of the blocks that tile the cells, behind which an empty one in use is the

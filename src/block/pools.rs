@@ -4,8 +4,8 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::table::{Plain, Table};
+use crate::error::AllocError;
 use crate::source::Source;
-use crate::strategy::AllocError;
 
 /// One class's array. The table itself lies in dedicated memory too: most classes never need one.
 #[derive(Debug)]

@@ -15,8 +15,8 @@
 use core::alloc::Layout;
 use core::marker::PhantomData;
 
+use crate::error::AllocError;
 use crate::source::Source;
-use crate::strategy::AllocError;
 
 /// A type for which all bits zero is a value. Records are born zeroed.
 ///

@@ -1,9 +1,9 @@
 //! The blocks in address order, and the invariants checked.
 
 use super::{Buddy, NIL, ORDERS};
+use crate::error::Fault;
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::strategy::Fault;
 
 impl<S: Source, M: Meter> Buddy<S, M> {
     /// Every block in address order: start, order and whether it is free.

@@ -26,10 +26,11 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use crate::block::table::{Plain, Table};
+use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::{Owned, Source};
-use crate::strategy::{AllocError, Fault, Strategy, Tally, Usage, empty_block};
-use crate::walk::{self, Span, SpanKind};
+use crate::strategy::{Span, SpanKind, Strategy, Tally, Usage, empty_block};
+use crate::walk;
 
 /// No block: the end of a list.
 const NIL: u32 = u32::MAX;

@@ -10,10 +10,11 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use self::heap::SegmentHeap;
+use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::{Owned, Source};
-use crate::strategy::{AllocError, Fault, Strategy, Tally, Usage, empty_block, keep_aligned};
-use crate::walk::{self, Span, SpanKind};
+use crate::strategy::{Span, SpanKind, Strategy, Tally, Usage, empty_block, keep_aligned};
+use crate::walk;
 
 /// FIRST-FIT over a source.
 ///

@@ -14,9 +14,9 @@
 //! power of two, nodes on the right edge may be missing; their left child then stands in for them.
 
 use crate::block::table::Table;
+use crate::error::AllocError;
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::strategy::AllocError;
 
 /// Invariant: every node present holds the maximum of the leaves below it, sizes in granules.
 #[derive(Debug)]

@@ -38,8 +38,8 @@ use super::policy::Policy;
 use super::reclaim::Reclaim;
 use super::sealed;
 use crate::block::tag::{Block, CELL};
+use crate::error::Fault;
 use crate::meter::Meter;
-use crate::strategy::Fault;
 
 /// Whether a heap has a free-space area, and what is joined with it.
 pub trait Area: sealed::Sealed {

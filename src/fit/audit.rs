@@ -5,8 +5,8 @@ use super::heap::Heap;
 use super::policy::Policy;
 use super::reclaim::Reclaim;
 use crate::block::tag::{Block, CELL, TAG};
-use crate::strategy::Fault;
-use crate::walk::{Span, SpanKind};
+use crate::error::Fault;
+use crate::strategy::{Span, SpanKind};
 
 impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
     /// Every block in address order, as far as the tags make sense.

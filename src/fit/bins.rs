@@ -22,8 +22,8 @@ use super::policy::{Policy, certain, fit};
 use super::sealed;
 use crate::block::bits;
 use crate::block::tag::{Block, Cells, Link, NONE};
+use crate::error::Fault;
 use crate::meter::Meter;
-use crate::strategy::Fault;
 
 /// Sizes in cells below which each has a bin.
 const EXACT: u32 = 64;

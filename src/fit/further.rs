@@ -6,9 +6,9 @@ use super::heap::Heap;
 use super::policy::{Policy, fit};
 use super::reclaim::Reclaim;
 use crate::block::tag::Block;
+use crate::error::AllocError;
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::strategy::AllocError;
 
 impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
     /// The block for a request that nothing in the index serves: in this order the wilderness as

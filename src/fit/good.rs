@@ -19,8 +19,8 @@ use super::heap::Heap;
 use super::policy::{Policy, certain, fit};
 use super::sealed;
 use crate::block::tag::{Block, CELL, Cells, MAX_CELLS, WORDS};
+use crate::error::Fault;
 use crate::meter::Meter;
-use crate::strategy::Fault;
 
 /// log₂ of the lists for each doubling.
 const STEPS: u32 = 5;

@@ -29,9 +29,9 @@ use super::area::{Area, Beside, NoArea};
 use super::policy::Policy;
 use super::reclaim::{Immediate, Reclaim};
 use crate::block::tag::{Block, CELL, Cells, MAX_CELLS, TAG};
+use crate::error::AllocError;
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::strategy::AllocError;
 
 /// The heap.
 #[derive(Debug)]

@@ -7,8 +7,8 @@
 
 use super::policy::fit;
 use crate::block::tag::{Block, Cells, Link, NONE};
+use crate::error::Fault;
 use crate::meter::Meter;
-use crate::strategy::Fault;
 
 /// The link to the block before, and to the one behind.
 const BEFORE: Link = Link::First;

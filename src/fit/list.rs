@@ -16,8 +16,8 @@ use super::links::Links;
 use super::policy::Policy;
 use super::sealed;
 use crate::block::tag::{Block, Cells, NONE};
+use crate::error::Fault;
 use crate::meter::Meter;
-use crate::strategy::Fault;
 
 /// Where a search of the list starts.
 pub trait Start: sealed::Sealed {

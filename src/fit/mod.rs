@@ -64,12 +64,11 @@ pub use self::policy::Policy;
 pub use self::reclaim::{Collected, Deferred, Immediate, Reclaim};
 pub use self::segregated::Segregated;
 pub use self::unsorted::{Back, End, Fifo, Front, Lifo, Unsorted};
+use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::{Owned, Source};
-use crate::strategy::{
-    AllocError, Fault, Strategy, Tally, Usage, empty_block, keep_aligned, move_to_another,
-};
-use crate::walk::{self, Span};
+use crate::strategy::{Span, Strategy, Tally, Usage, empty_block, keep_aligned, move_to_another};
+use crate::walk;
 
 pub(crate) mod sealed {
     pub trait Sealed {}

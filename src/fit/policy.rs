@@ -3,8 +3,8 @@
 
 use super::sealed;
 use crate::block::tag::{Block, Cells};
+use crate::error::Fault;
 use crate::meter::Meter;
-use crate::strategy::Fault;
 
 /// The search and order of a [`BoundaryTagHeap`](super::BoundaryTagHeap): an index of its free
 /// blocks, but for the wilderness, which the heap looks after.

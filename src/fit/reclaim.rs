@@ -24,8 +24,8 @@ use super::heap::Heap;
 use super::policy::Policy;
 use super::sealed;
 use crate::block::tag::{Block, Cells, Link, NONE};
+use crate::error::Fault;
 use crate::meter::Meter;
-use crate::strategy::Fault;
 
 /// When a freed block becomes free memory.
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]

@@ -15,8 +15,8 @@ use super::sealed;
 use super::unsorted::{Back, End, Unsorted};
 use crate::block::bits;
 use crate::block::tag::{Block, Cells, MAX_CELLS};
+use crate::error::Fault;
 use crate::meter::Meter;
-use crate::strategy::Fault;
 
 /// A list for each bit of a size.
 const LISTS: usize = MAX_CELLS.ilog2() as usize;

@@ -15,8 +15,8 @@ use super::links::Links;
 use super::policy::Policy;
 use super::sealed;
 use crate::block::tag::{Block, Cells, NONE};
+use crate::error::Fault;
 use crate::meter::Meter;
-use crate::strategy::Fault;
 
 /// Where on the list a block is put.
 pub trait End: sealed::Sealed {

@@ -57,13 +57,12 @@ use core::ptr::NonNull;
 use self::heap::Heap;
 pub use self::policy::{ChunkUp, Halving, HeadFirst, NoChunkUp, NonHeadFirst, Order};
 pub use self::traverse::Traverse;
+use crate::error::{AllocError, Fault, Freed};
 use crate::fit::Policy;
 use crate::meter::{Meter, Part};
 use crate::source::{Owned, Source};
-use crate::strategy::{
-    AllocError, Fault, Freed, Strategy, Tally, Usage, empty_block, keep_aligned,
-};
-use crate::walk::{self, Span};
+use crate::strategy::{Span, Strategy, Tally, Usage, empty_block, keep_aligned};
+use crate::walk;
 
 /// Whose a block is: a process, a thread, a module; what it stands for is the program's business.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -9,7 +9,7 @@ use crate::block::attack::{attack, try_free};
 use crate::catalogue;
 use crate::fit::{Best, First, Worst};
 use crate::source::Reserved;
-use crate::walk::SpanKind;
+use crate::strategy::SpanKind;
 
 type Heap<O, H, P> = SpaceFitting<O, H, P, Reserved>;
 

@@ -8,10 +8,10 @@
 //! blocks in O(log n).
 
 use crate::block::tag::{Block, Cells};
+use crate::error::Fault;
 use crate::fit::policy::{Policy, fit};
 use crate::fit::sealed;
 use crate::meter::Meter;
-use crate::strategy::Fault;
 
 /// BEST-FIT by traversing all blocks: the lowest of the smallest that fit.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use super::heap::{Heap, bytes};
 use super::lists::LISTS;
 use crate::block::tag::{Block, CELL, TAG};
-use crate::strategy::Fault;
-use crate::walk::{Span, SpanKind};
+use crate::error::Fault;
+use crate::strategy::{Span, SpanKind};
 
 impl Heap {
     /// Every block in address order, as far as the tags make sense.

@@ -22,9 +22,9 @@ use super::lists::{Lists, State, Taken};
 use super::monitor::Monitor;
 use super::quick::Quick;
 use crate::block::tag::{Block, CELL, Cells, MAX_CELLS, TAG};
+use crate::error::AllocError;
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::strategy::AllocError;
 
 /// The heap.
 #[derive(Debug)]

@@ -14,9 +14,9 @@
 //! finds the same size in O(log n), the lowest block of that size instead of the latest.
 
 use crate::block::tag::{Block, CELL, Cells, Link, NONE};
+use crate::error::Fault;
 use crate::fit::{Best, Policy};
 use crate::meter::Meter;
-use crate::strategy::Fault;
 
 /// Lists by size in cells; list 0 stays empty. Blocks of so many cells and more are large.
 pub(super) const LISTS: usize = 128;

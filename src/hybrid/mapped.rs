@@ -13,9 +13,9 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use crate::block::tag;
+use crate::error::AllocError;
 use crate::source::{OWNERS, Source};
-use crate::strategy::AllocError;
-use crate::walk::{Span, SpanKind};
+use crate::strategy::{Span, SpanKind};
 
 /// Maps a block; returns it with all its length.
 pub(super) fn map<S: Source>(source: &mut S, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {

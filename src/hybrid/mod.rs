@@ -61,12 +61,11 @@ pub use self::config::{
 use self::heap::{Context, Heap, bytes, cells_for};
 pub use self::monitor::Monitor;
 use crate::block::tag::{self, Block, CELL, TAG};
+use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::{Owned, Source};
-use crate::strategy::{
-    AllocError, Fault, Strategy, Tally, Usage, empty_block, keep_aligned, move_to_another,
-};
-use crate::walk::{self, Span};
+use crate::strategy::{Span, Strategy, Tally, Usage, empty_block, keep_aligned, move_to_another};
+use crate::walk;
 
 mod sealed {
     pub trait Sealed {}

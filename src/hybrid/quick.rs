@@ -12,8 +12,8 @@
 
 use super::lists::LISTS;
 use crate::block::tag::{Cells, Link, NONE};
+use crate::error::Fault;
 use crate::meter::Meter;
-use crate::strategy::Fault;
 
 /// The heads, by size in cells. Invariant: a list has withheld blocks of its size only.
 #[derive(Debug)]

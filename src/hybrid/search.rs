@@ -12,9 +12,9 @@
 use super::heap::{Context, Heap};
 use super::lists::{LISTS, State, Taken};
 use crate::block::tag::{Block, CELL};
+use crate::error::AllocError;
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::strategy::AllocError;
 
 impl Heap {
     /// Puts a block of `len` cells, or one more, to use.

@@ -7,7 +7,7 @@ use super::*;
 use crate::Freed;
 use crate::block::attack::{attack, try_free};
 use crate::source::{Region, Reserved};
-use crate::walk::SpanKind;
+use crate::strategy::SpanKind;
 
 type Heap = Hybrid<Config, Reserved>;
 

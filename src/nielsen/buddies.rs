@@ -24,8 +24,8 @@ use super::fields::Fields;
 use super::list::{List, Order};
 use super::sealed::Sealed;
 use super::words::{ALIGN, Block, MAX_WORDS, NIL, Request, WORD, Words};
+use crate::error::Fault;
 use crate::meter::Meter;
-use crate::strategy::Fault;
 
 /// Lengths there are: no memory has 2³¹ words.
 const ORDERS: usize = 31;

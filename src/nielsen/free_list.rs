@@ -12,8 +12,8 @@ use super::list::{List, Order};
 use super::sealed::Sealed;
 use super::search::{Choice, Found, Search};
 use super::words::{Block, NIL, Request, Words};
+use crate::error::Fault;
 use crate::meter::Meter;
-use crate::strategy::Fault;
 
 /// The free blocks on one list.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use super::heap::{Index, absorb};
 use super::sealed::Sealed;
 use super::search::{Choice, Found, Search};
 use super::words::{Block, NIL, Request, Words};
+use crate::error::Fault;
 use crate::meter::Meter;
-use crate::strategy::Fault;
 
 /// All blocks, in memory order.
 #[derive(Debug)]

@@ -71,10 +71,11 @@ pub use self::list::{Fifo, Lifo, List, MemoryOrder, Order, SizeOrder};
 pub use self::search::{ExactOrBest, FirstFit, Rotating, Search};
 pub use self::size_lists::{Actual, LISTED, ManyLists, RoundUp, Sizes};
 use self::words::{ALIGN, Block, MAX_WORDS, Request, WORD, Words};
+use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::{Owned, Source};
-use crate::strategy::{AllocError, Fault, Strategy, Tally, Usage, empty_block};
-use crate::walk::{self, Span, SpanKind};
+use crate::strategy::{Span, SpanKind, Strategy, Tally, Usage, empty_block};
+use crate::walk;
 
 mod sealed {
     pub trait Sealed {}

@@ -27,8 +27,8 @@ use super::list::{Lifo, List, Order};
 use super::sealed::Sealed;
 use super::search::{FirstFit, Found};
 use super::words::{Block, NIL, Request, Words};
+use crate::error::Fault;
 use crate::meter::Meter;
-use crate::strategy::Fault;
 
 /// Words of the largest block that has a list of its size.
 pub const LISTED: u32 = 128;

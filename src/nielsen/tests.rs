@@ -8,7 +8,7 @@ use super::{Algorithm, WORD, WordHeap};
 use crate::Strategy;
 use crate::meter::{Counter, Meter};
 use crate::source::Reserved;
-use crate::walk::SpanKind;
+use crate::strategy::SpanKind;
 
 /// An algorithm over a memory of so many words, as the paper tries it.
 struct Fixed<A, M: Meter = ()>(WordHeap<A, Reserved, M>);

@@ -14,8 +14,8 @@
 //! block at the end of memory is kept in `last`.
 
 use super::fields::Fields;
+use crate::error::Fault;
 use crate::meter::Meter;
-use crate::strategy::Fault;
 
 /// Bytes of a word.
 pub(super) const WORD: usize = size_of::<u32>();

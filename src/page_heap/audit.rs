@@ -4,10 +4,11 @@ use super::page::{NO_LIST, Page, WORD};
 use super::pages::Pages;
 use super::supply::LISTS;
 use super::usable;
+use crate::error::Fault;
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::strategy::Fault;
-use crate::walk::{self, Span, SpanKind};
+use crate::strategy::{Span, SpanKind};
+use crate::walk;
 
 impl<S: Source, M: Meter> Pages<S, M> {
     /// Calls `visit` for every span in address order.

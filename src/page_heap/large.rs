@@ -9,9 +9,9 @@ use core::ptr::NonNull;
 use super::Large;
 use super::pages::Pages;
 use crate::block::tag::{Block, CELL};
+use crate::error::AllocError;
 use crate::meter::{Meter, Part};
 use crate::source::Source;
-use crate::strategy::AllocError;
 
 impl<S: Source, M: Meter> Pages<S, M> {
     /// A block of the heap below, and its length in bytes, for a request that is

@@ -7,8 +7,8 @@
 use core::alloc::Layout;
 
 use super::page::{Headers, Page};
+use crate::error::AllocError;
 use crate::source::Source;
-use crate::strategy::AllocError;
 
 /// Slots the first map has.
 const FIRST: usize = 16;

@@ -56,13 +56,13 @@ use self::page::Page;
 use self::pages::Pages;
 pub use self::steps::FreeKind;
 use crate::block::tag::TAG;
+use crate::error::{AllocError, Fault};
 use crate::fit::Good;
 use crate::fit::heap::Heap;
 use crate::meter::{Meter, Part};
 use crate::paged::Config;
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault, Strategy, Usage, empty_block, move_to_another};
-use crate::walk::{Span, SpanKind};
+use crate::strategy::{Span, SpanKind, Strategy, Usage, empty_block, move_to_another};
 
 /// The heap below the pages.
 type Large = Heap<Good>;

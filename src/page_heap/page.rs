@@ -13,8 +13,8 @@ use core::cell::Cell;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
+use crate::error::AllocError;
 use crate::source::Source;
-use crate::strategy::AllocError;
 
 /// Bits of a word.
 pub(super) const WORD: u32 = u64::BITS;

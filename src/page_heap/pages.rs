@@ -8,11 +8,12 @@ use super::page::{Headers, MOST_BLOCKS, NO_LIST, Page};
 use super::supply::Supplies;
 use super::{Large, usable};
 use crate::block::tag::{Block, CELL, NONE};
+use crate::error::AllocError;
 use crate::meter::{Meter, Part};
 use crate::paged::Config;
 use crate::paged::class::{Class, Classes};
 use crate::source::{Owned, Source};
-use crate::strategy::{AllocError, Tally};
+use crate::strategy::Tally;
 
 /// Pages without blocks in use that are kept for the next class that needs one.
 const SPARE: u32 = 4;

@@ -171,8 +171,7 @@ mod tests {
 
     use crate::page_heap::PageHeap;
     use crate::source::Region;
-    use crate::strategy::Strategy;
-    use crate::walk::SpanKind;
+    use crate::strategy::{SpanKind, Strategy};
 
     const LEAST: usize = 256;
 

@@ -15,10 +15,10 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 use super::page::{NEVER, NO_LIST, Page, WORD};
+use crate::error::AllocError;
 use crate::meter::Meter;
 use crate::paged::class::{Class, Classes};
 use crate::source::Source;
-use crate::strategy::AllocError;
 
 /// Every 2ⁱ-th bit of a word; none where no word begins with an aligned block for certain.
 const EVERY: [u64; 64] = {

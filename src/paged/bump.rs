@@ -6,10 +6,10 @@ use super::in_page::Bitmap;
 use super::pages::Pages;
 use super::placement::Placement;
 use crate::block::table::Table;
+use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault};
-use crate::walk::SpanKind;
+use crate::strategy::SpanKind;
 
 /// NOFREE: a freed block is never used again (Brent §2.4).
 pub type NoFree = Bump<false>;

@@ -4,8 +4,8 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::config::Config;
+use crate::error::AllocError;
 use crate::source::Source;
-use crate::strategy::AllocError;
 
 /// What is known of a size class.
 #[derive(Clone, Copy, Debug)]

@@ -7,10 +7,10 @@ use core::ptr::NonNull;
 use super::in_page::{Bitmap, InPage};
 use super::pages::{Pages, Put};
 use super::placement::Placement;
+use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault};
-use crate::walk::SpanKind;
+use crate::strategy::SpanKind;
 
 /// How a new current page is chosen from S3, the pages with both free blocks and blocks in use.
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]

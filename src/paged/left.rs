@@ -27,9 +27,9 @@ use super::current::Selection;
 use super::in_page::InPage;
 use super::pages::{NIL, Pages, Put};
 use crate::block::table::{Plain, Table};
+use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault};
 
 /// LHφ.
 #[derive(Clone, Copy, Debug)]

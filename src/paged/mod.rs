@@ -41,10 +41,11 @@ use self::pages::Pages;
 pub use self::placement::Placement;
 pub use self::pool::{AtRandom, Chain, ChainOrder, Fifo, Lifo, Queue, Stack};
 pub use self::random_b::RandomB;
+use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault, Strategy, Usage, empty_block};
-use crate::walk::{self, Span};
+use crate::strategy::{Span, Strategy, Usage, empty_block};
+use crate::walk;
 
 mod sealed {
     pub trait Sealed {}

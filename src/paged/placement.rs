@@ -4,10 +4,10 @@ use core::ptr::NonNull;
 
 use super::in_page::InPage;
 use super::pages::Pages;
+use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault};
-use crate::walk::SpanKind;
+use crate::strategy::SpanKind;
 
 /// Chooses the block that serves a request, and keeps what it needs to choose.
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]

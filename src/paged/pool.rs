@@ -15,10 +15,10 @@ use super::placement::Placement;
 use super::random::Random;
 use crate::block::pools::Pools;
 use crate::block::table::{Plain, Table};
+use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault};
-use crate::walk::SpanKind;
+use crate::strategy::SpanKind;
 
 /// STACK: last in, first out (Brent §2.1).
 pub type Stack = Chain<Lifo>;

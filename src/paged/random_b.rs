@@ -6,9 +6,9 @@ use super::pages::{NIL, Pages, Put};
 use super::random::Random;
 use crate::block::pools::Pools;
 use crate::block::table::Table;
+use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::strategy::{AllocError, Fault};
 
 /// Any page of S3, each with probability 1/|S3|. The benchmark for the strategies that choose.
 ///

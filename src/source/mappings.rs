@@ -13,7 +13,7 @@ use core::ops::Range;
 use core::ptr::{self, NonNull};
 
 use super::{OWNERS, map_anonymous};
-use crate::strategy::AllocError;
+use crate::error::AllocError;
 
 /// What is kept of a mapping, right below the strategy's bytes.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::NonNull;
 
-use crate::strategy::AllocError;
+use crate::error::AllocError;
 
 #[cfg(all(feature = "std", unix))]
 mod mappings;

@@ -10,7 +10,7 @@ use core::ops::Range;
 use core::ptr::NonNull;
 
 use super::Source;
-use crate::strategy::AllocError;
+use crate::error::AllocError;
 
 /// A source that answers [`AllocError::UsedSource`] if it was used before, and then tells of nothing
 /// that was handed out. Invariant: `taken` only if all that the source ever handed out went through

@@ -2,7 +2,7 @@
 
 use super::{Kind, SegmentHeap};
 use crate::block::bits;
-use crate::strategy::Fault;
+use crate::error::Fault;
 
 impl SegmentHeap {
     /// Checks the invariants. O(n).

@@ -31,10 +31,10 @@ use core::ptr::NonNull;
 
 use super::tree::Tree;
 use crate::block::table::{Plain, Table};
+use crate::error::AllocError;
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::strategy::AllocError;
-use crate::walk::{Span, SpanKind};
+use crate::strategy::{Span, SpanKind};
 
 #[derive(Clone, Copy, Debug)]
 struct Segment {

@@ -12,7 +12,7 @@ use super::*;
 use crate::Freed;
 use crate::block::attack::{attack, try_free};
 use crate::source::Reserved;
-use crate::walk::SpanKind;
+use crate::strategy::SpanKind;
 
 type Heap<P, R = Immediate, A = NoArea> = BoundaryTagHeap<P, Reserved, (), R, A>;
 

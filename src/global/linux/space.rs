@@ -26,8 +26,8 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicUsiz
 use super::huge::{HUGE, Huge};
 use super::os;
 use super::tuning::{GRANULE, HugePages, LARGEST_SLOT, UNIT};
+use crate::error::AllocError;
 use crate::source::{Region, Source};
-use crate::strategy::AllocError;
 
 /// The most, bytes; a reservation of as much is asked for first.
 const LARGEST: usize = 1 << if usize::BITS == 64 { 42 } else { 30 };

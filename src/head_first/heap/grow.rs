@@ -1,7 +1,7 @@
 //! How the heap takes memory from its source: all of it, as the paper does, or by and by.
 
 use super::{Block, Halving, Heap, Meter, Order, Policy, Source};
-use crate::strategy::AllocError;
+use crate::error::AllocError;
 
 impl<O: Order, H: Halving, P: Policy> Heap<O, H, P> {
     /// Takes the cell of the first header: what an alignment asks for is known only once the origin

@@ -1,8 +1,8 @@
 //! The heap as spans, and the audit of its invariants.
 
 use super::{Block, CELL, Halving, Heap, NONE, OVERHEAD, Order, Policy, TAG, chain};
-use crate::strategy::Fault;
-use crate::walk::{Span, SpanKind};
+use crate::error::Fault;
+use crate::strategy::{Span, SpanKind};
 
 impl<O: Order, H: Halving, P: Policy> Heap<O, H, P> {
     /// Calls `visit` for every span of the heap in address order. What lies between two blocks'

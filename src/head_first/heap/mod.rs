@@ -23,10 +23,10 @@ use core::marker::PhantomData;
 use super::policy::{Halving, Order};
 use super::traverse::chain;
 use crate::block::tag::{Block, CELL, Cells, MAX_CELLS, NONE, TAG};
+use crate::error::AllocError;
 use crate::fit::policy::{Policy, fit};
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::strategy::AllocError;
 
 /// Bytes a block has beside its contents: header and owner.
 pub(super) const OVERHEAD: usize = 2 * TAG;

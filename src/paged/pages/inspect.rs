@@ -1,12 +1,12 @@
 //! The pages and what lies between them as spans, and the invariants checked.
 
 use super::{NIL, Pages};
+use crate::error::Fault;
 use crate::first_fit::heap::Extent;
 use crate::meter::Meter;
 use crate::paged::in_page::{InPage, WINDOW};
 use crate::source::Source;
-use crate::strategy::Fault;
-use crate::walk::{Span, SpanKind};
+use crate::strategy::{Span, SpanKind};
 
 impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
     /// The page a block of the heap in use is, if it is one.

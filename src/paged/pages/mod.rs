@@ -24,10 +24,11 @@ use super::class::{Class, Classes};
 use super::config::Config;
 use super::in_page::{Bitmap, InPage, Page};
 use crate::block::table::{Plain, Table};
+use crate::error::AllocError;
 use crate::first_fit::heap::{Extent, SegmentHeap};
 use crate::meter::Meter;
 use crate::source::{Owned, Source};
-use crate::strategy::{AllocError, Tally};
+use crate::strategy::Tally;
 
 /// No page, no left header: the end of a list.
 pub(super) const NIL: u32 = u32::MAX;

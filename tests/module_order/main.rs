@@ -1,0 +1,207 @@
+//! Holds the order of the modules, and that files do not import in circles.
+//!
+//! **Order.** `src/lib.rs` lists its modules in a table; a module uses only those above it.
+//!
+//! **Circles.** A file *imports* another if it names, in a `use` or in a path, something that the other
+//! defines. Of all files of a crate, none may reach itself by imports. In particular:
+//! - Re-exports are followed to the file that defines the name, so a `mod.rs` that defines nothing is
+//!   in nobody's way.
+//! - `mod x;` is not an import. Neither is the re-export of what a module's own submodules define,
+//!   unless the file uses the name itself.
+//! - A file that imports from its parent, whose parent imports from it, is a circle: what both need
+//!   belongs in a file of its own.
+//! - Methods need no import: a child may implement some of its parent's methods.
+//! - Tests and documentation do not count.
+
+mod graph;
+mod source;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use graph::Graph;
+use source::Crate;
+
+/// The crates whose files must not import in circles.
+const CRATES: &[&str] =
+    &["src/lib.rs", "lab/src/main.rs", "preload/malloc/src/lib.rs", "preload/record/src/lib.rs"];
+
+/// Files that are still in circles. The list must be exact, and may only become shorter.
+const PENDING: &[&str] = &[
+    "lab/src/compare/metered.rs",
+    "lab/src/compare/mod.rs",
+    "lab/src/compare/plot.rs",
+    "lab/src/compare/system.rs",
+    "lab/src/compare/table.rs",
+    "lab/src/compare/timed.rs",
+    "lab/src/compare/verdict.rs",
+    "lab/src/error.rs",
+    "lab/src/info/markdown.rs",
+    "lab/src/info/mod.rs",
+    "lab/src/info/print.rs",
+    "lab/src/output.rs",
+    "lab/src/record/logs.rs",
+    "lab/src/record/session.rs",
+    "lab/src/record/watch.rs",
+    "lab/src/report/page/mod.rs",
+    "lab/src/report/tuned.rs",
+    "lab/src/tables/brent/mod.rs",
+    "lab/src/tables/brent/pqsim.rs",
+    "lab/src/tables/hasan/mod.rs",
+    "lab/src/tables/hasan/profile.rs",
+    "lab/src/tables/hasan/results.rs",
+    "lab/src/tables/hasan/tuning.rs",
+    "lab/src/tables/head_first/mod.rs",
+    "lab/src/tables/head_first/random.rs",
+    "lab/src/tables/lazy/algorithms.rs",
+    "lab/src/tables/lazy/make.rs",
+    "lab/src/tables/lazy/mod.rs",
+    "lab/src/tables/lazy/simulate.rs",
+    "lab/src/tables/lazy/time.rs",
+    "lab/src/tables/nielsen/base.rs",
+    "lab/src/tables/nielsen/demands.rs",
+    "lab/src/tables/nielsen/every.rs",
+    "lab/src/tables/nielsen/measure.rs",
+    "lab/src/tables/nielsen/mod.rs",
+    "lab/src/tune/alone.rs",
+    "lab/src/tune/resident.rs",
+    "lab/src/workload/decode.rs",
+    "lab/src/workload/drive.rs",
+    "lab/src/workload/mod.rs",
+    "src/arena/lock.rs",
+    "src/arena/yielding.rs",
+    "src/fit/area.rs",
+    "src/fit/heap.rs",
+    "src/fit/mod.rs",
+    "src/fit/reclaim.rs",
+    "src/global/linux/background.rs",
+    "src/global/linux/fork.rs",
+    "src/global/linux/gather.rs",
+    "src/global/linux/heap.rs",
+    "src/global/linux/quick.rs",
+    "src/global/linux/registry.rs",
+    "src/global/linux/relief.rs",
+    "src/global/linux/thread.rs",
+    "src/hybrid/config.rs",
+    "src/hybrid/heap.rs",
+    "src/hybrid/mod.rs",
+    "src/nielsen/compaction.rs",
+    "src/nielsen/fields.rs",
+    "src/nielsen/free_list.rs",
+    "src/nielsen/heap.rs",
+    "src/nielsen/in_memory_order.rs",
+    "src/nielsen/list.rs",
+    "src/nielsen/mod.rs",
+    "src/nielsen/search.rs",
+    "src/nielsen/size_lists.rs",
+    "src/nielsen/words.rs",
+    "src/page_heap/mod.rs",
+    "src/page_heap/pages.rs",
+    "src/paged/in_page.rs",
+    "src/paged/mod.rs",
+    "src/paged/pages/mod.rs",
+    "src/trace/error.rs",
+    "src/trace/header.rs",
+    "src/trace/ledger.rs",
+    "src/trace/raw/recorder/log.rs",
+    "src/trace/raw/recorder/session.rs",
+];
+
+#[test]
+fn files_do_not_import_in_circles() {
+    let mut found = BTreeSet::new();
+    for root in CRATES {
+        let source = Crate::read(&repository().join(root));
+        let graph = Graph::of(&source);
+        for circle in graph.circles() {
+            println!("{}", graph.explain(&circle, repository()));
+            found.extend(circle.into_iter().map(within_repository));
+        }
+    }
+    println!("files in circles: {}", found.len());
+    let pending: BTreeSet<_> = PENDING.iter().map(|&file| file.to_owned()).collect();
+    let new: Vec<_> = found.difference(&pending).collect();
+    assert!(new.is_empty(), "files in circles that are not in PENDING: {new:#?}");
+    let gone: Vec<_> = pending.difference(&found).collect();
+    assert!(gone.is_empty(), "files in PENDING that are in no circle any more: {gone:#?}");
+}
+
+#[test]
+fn a_module_uses_only_those_above_it() {
+    let root = repository().join("src/lib.rs");
+    let library = Crate::read(&root);
+    let order = listed_modules(&std::fs::read_to_string(root).expect("the library has a root"));
+    let mut listed = order.clone();
+    listed.sort();
+    assert_eq!(listed, library.top_modules(), "the table lists every module once");
+
+    let rank = |module: &str| order.iter().position(|listed| listed == module);
+    let upwards: Vec<_> = (library.imports())
+        .filter(|import| {
+            !import.from.is_empty() && import.from[0..1] != import.to[..1.min(import.to.len())]
+        })
+        // The root stands above all: it may use every module, and none may use it.
+        .filter(|import| import.to.is_empty() || rank(&import.from[0]) < rank(&import.to[0]))
+        .map(|import| format!("{} imports {}", import.from.join("::"), import.name.join("::")))
+        .collect();
+    assert!(upwards.is_empty(), "imports against the order of src/lib.rs: {upwards:#?}");
+}
+
+/// The modules in the first column of the table in the root's documentation, from top to bottom.
+fn listed_modules(root: &str) -> Vec<String> {
+    let rows = root.lines().filter_map(|line| line.strip_prefix("//! | "));
+    let first_cells = rows.filter_map(|row| row.split(" | ").next());
+    let names = first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    names.map(str::to_owned).collect()
+}
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn within_repository(file: &Path) -> String {
+    let file = file.strip_prefix(repository()).expect("a crate lies in the repository");
+    file.to_str().expect("a path in ASCII").replace('\\', "/")
+}
+
+#[test]
+fn circles_are_seen_whatever_the_form_of_the_import() {
+    let circles = |sources: &[(&str, &str)]| {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in sources {
+            std::fs::write(folder.path().join(name), text).expect("the folder takes files");
+        }
+        let source = Crate::read(&folder.path().join("lib.rs"));
+        Graph::of(&source).circles().iter().map(Vec::len).collect::<Vec<_>>()
+    };
+    let root = ("lib.rs", "mod a; mod b;");
+    let b = ("b.rs", "use crate::a::A; pub struct B(A);");
+
+    assert_eq!(circles(&[root, ("a.rs", "pub struct A;"), b]), []);
+    for import in [
+        "use crate::b::B;",
+        "use {core::fmt, crate::{b::{self, B}}};",
+        "fn f() -> super::b::B;",
+        "use crate::b; fn f() -> b::B;",
+        "use crate::b::*;",
+        "macro_rules! m { () => { $crate::b::B } }",
+    ] {
+        assert_eq!(circles(&[root, ("a.rs", &format!("{import} struct A;")), b]), [2], "{import}");
+    }
+    for no_import in [
+        "#[cfg(test)] mod tests { use crate::b::B; }",
+        "/// As [`B`](crate::b::B).",
+        "use b::B;",
+        "use crate::b;",
+    ] {
+        assert_eq!(circles(&[root, ("a.rs", &format!("{no_import} struct A;")), b]), []);
+    }
+
+    // A re-export leads to the file that defines the name, and counts where the name is used.
+    let c = ("c.rs", "use crate::A; pub struct C(A);");
+    let a = ("a.rs", "pub struct A;");
+    assert_eq!(circles(&[("lib.rs", "mod a; mod c; pub use a::A; pub use c::C;"), a, c]), []);
+    let c = ("c.rs", "pub struct C(crate::Root);");
+    assert_eq!(circles(&[("lib.rs", "mod c; pub use c::C; struct Root;"), c]), []);
+    assert_eq!(circles(&[("lib.rs", "mod c; pub use c::C; struct Root(Option<C>);"), c]), [2]);
+}
