@@ -18,7 +18,7 @@ use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 
-use super::{os, registry};
+use super::{heaps, os};
 
 /// The program does not ask for a thread, or the system does not give one.
 const OFF: u32 = 0;
@@ -133,7 +133,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
 /// Does a part of what is due in each heap; milliseconds until there is something to do, `None` if nothing
 /// is to come as the heaps are.
 pub(super) fn tend() -> Option<u64> {
-    registry::heaps()
+    heaps::all()
         .filter_map(|heap| {
             heap.purge_some();
             heap.next_due()

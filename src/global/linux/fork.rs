@@ -28,7 +28,7 @@ const PATIENCE: u32 = 15_000;
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// Has the handlers called.
-pub(super) fn opened() {
+pub(super) fn register() {
     os::at_fork(before, in_parent, in_child);
 }
 

@@ -11,34 +11,41 @@
 //! | `space` | the addresses of all heaps, cut into slots |
 //! | `zero` | which free memory is zeros |
 //! | `purge` | what goes back to the system, and when |
-//! | `heap`, `deferred` | what stands behind a lock; blocks freed while that could not be waited for |
-//! | `quick` | the lists of free blocks that each thread has |
-//! | `thread`, `registry` | which thread has which lists and heap |
-//! | `fork` | a fork at any moment |
-//! | `relief` | what goes back before the process grows |
+//! | `state`, `deferred`, `heap` | what a heap is; blocks freed while its lock could not be waited for |
+//! | `heaps` | which heaps there are |
 //! | `mapping` | the largest blocks, each a mapping of its own |
+//! | `relief` | what goes back before the process grows |
 //! | `background` | the thread that gives memory back while the program stands still |
-//! | `front` | the paths of a request through all of these |
-//! | `gather` | the statistics |
-//! | `face` | what a program sees |
+//! | `exchange` | blocks that cross a heap's lock |
+//! | `quick`, `current` | the lists of free blocks that each thread has, and where they are found |
+//! | `registry` | the tuning in force, the lists of all threads |
+//! | `fork` | a fork at any moment |
+//! | `statistics` | what is in use and held |
+//! | `thread` | how a thread begins and ends |
+//! | `paths` | the paths of a request through all of these |
+//! | `api` | what a program sees |
 
+mod api;
 mod background;
+mod current;
 mod deferred;
-mod face;
+mod exchange;
 mod fork;
-mod front;
-mod gather;
 mod heap;
+mod heaps;
 mod huge;
 mod lock;
 mod mapping;
 mod os;
+mod paths;
 mod purge;
 mod quick;
 mod registry;
 mod relief;
 mod settings;
 mod space;
+mod state;
+mod statistics;
 mod sync;
 mod text;
 mod thread;

@@ -355,6 +355,14 @@ pub(super) unsafe fn flush(lists: *mut Lists, offset: u16) {
     }
 }
 
+/// Puts back what is on lists, which may be those of a thread without lists.
+pub(super) fn flush_all(lists: *mut Lists) {
+    for_each(|offset| {
+        // SAFETY: nobody else uses the lists, which hold free blocks of their class.
+        unsafe { flush(lists, offset) };
+    });
+}
+
 /// Puts the oldest blocks of a list back to their heaps. The list is empty meanwhile: the child of a
 /// fork must not find blocks on it that are in their heaps already.
 ///

@@ -1,27 +1,22 @@
-//! What a process has one of: which heaps are open, which threads have quick lists, and how it all
-//! begins.
-//!
-//! Nothing is done before the first allocation, and nothing of what is done then allocates, but for
-//! the very last steps, when the calling thread has its lists already.
+//! What a process has one of: the tuning in force, the lists of all threads, and the lock under which
+//! the allocator opens. Nothing here allocates.
 
-use core::ffi::c_void;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
+use core::sync::atomic::{AtomicBool, AtomicPtr};
 use std::sync::OnceLock;
 
 use super::heap::Heap;
+use super::heaps::{self, Opener};
 use super::lock::Locked;
-use super::os;
 use super::quick::{self, Lists};
-use super::settings::{self, Settings};
-use super::space::SPACE;
-use super::thread;
+use super::settings::Settings;
 use super::tuning::Tuning;
-use super::{background, fork, gather};
+use super::{background, current};
 
 /// What the registry's lock protects.
 struct Registry {
+    heaps: Opener,
     /// Lists whose threads have ended, linked through `next_spare`.
     spare: *mut Lists,
     /// There was no memory to open the allocator with. Then it stays closed: small blocks are
@@ -36,19 +31,10 @@ static TUNING: OnceLock<Tuning> = OnceLock::new();
 unsafe impl Send for Registry {}
 
 static REGISTRY: Locked<Registry> =
-    Locked::new(Registry { spare: ptr::null_mut(), refused: false });
+    Locked::new(Registry { heaps: Opener::new(), spare: ptr::null_mut(), refused: false });
 
 /// Whether the allocator is open: the space is found, the first heap is made.
 static OPEN: AtomicBool = AtomicBool::new(false);
-
-/// Slots there are; of them opened; and heaps that threads are spread over.
-static SLOTS: AtomicUsize = AtomicUsize::new(0);
-static OPENED: AtomicUsize = AtomicUsize::new(0);
-static HEAPS: AtomicUsize = AtomicUsize::new(0);
-
-/// The slot of the heap that no fork locks; [`NO_SLOT`]: there is none.
-static SPARE_HEAP: AtomicUsize = AtomicUsize::new(NO_SLOT);
-const NO_SLOT: usize = usize::MAX;
 
 /// All lists ever made, linked through `next`.
 static ALL: AtomicPtr<Lists> = AtomicPtr::new(ptr::null_mut());
@@ -56,17 +42,6 @@ static ALL: AtomicPtr<Lists> = AtomicPtr::new(ptr::null_mut());
 /// Lists whose threads have ended since the registry last took them, linked through `next_spare`: a
 /// thread ends without the registry's lock.
 static LEFT: AtomicPtr<Lists> = AtomicPtr::new(ptr::null_mut());
-
-/// Opened heaps, in address order.
-pub(super) fn heaps() -> impl Iterator<Item = &'static Heap> {
-    (0..OPENED.load(Acquire)).map(Heap::of_slot)
-}
-
-/// Each opened heap in its turn; to be asked for when there is one.
-pub(super) fn next_heap() -> &'static Heap {
-    static TURN: AtomicUsize = AtomicUsize::new(0);
-    Heap::of_slot(TURN.fetch_add(1, Relaxed) % OPENED.load(Acquire).max(1))
-}
 
 /// Lists of all threads, those that have ended among them.
 pub(super) fn all_lists() -> impl Iterator<Item = *mut Lists> {
@@ -95,10 +70,11 @@ fn decide(asked: &Tuning) -> &'static Tuning {
 }
 
 /// Quick lists for the calling thread, and a heap for them; the first call in the process opens the
-/// allocator. `None` if there is no memory, or the registry's lock cannot be waited for.
-pub(super) fn enter(asked: &Tuning) -> Option<NonNull<Lists>> {
+/// allocator, and then calls `opened`, which must not allocate. `None` if there is no memory, or the
+/// registry's lock cannot be waited for.
+pub(super) fn enter(asked: &Tuning, opened: fn()) -> Option<NonNull<Lists>> {
     let tuning = tuning(asked);
-    REGISTRY.with(|registry| registry.enter(tuning)).flatten()
+    REGISTRY.with(|registry| registry.enter(tuning, opened)).flatten()
 }
 
 /// Takes the lists of a thread that ends; they are empty. By their pointer: a reference would reach
@@ -121,7 +97,7 @@ pub(super) fn leave(lists: NonNull<Lists>) {
 /// the spare heap.
 pub(super) fn move_to(lists: &Lists, heap: &'static Heap) {
     let before = lists.heap();
-    if ptr::eq(before, heap) || is_spare(heap) {
+    if ptr::eq(before, heap) || heaps::is_spare(heap) {
         return;
     }
     before.threads.fetch_sub(1, Relaxed);
@@ -129,89 +105,41 @@ pub(super) fn move_to(lists: &Lists, heap: &'static Heap) {
     lists.set_heap(heap);
 }
 
-/// One more heap, if there is a slot for it and an empty heap could serve a request: while the newest
-/// is empty, another would not either.
+/// One more heap, if an empty one could serve a request that no heap could.
 pub(super) fn open_another() -> Option<&'static Heap> {
     let tuning = TUNING.get()?;
-    REGISTRY.with(|registry| {
-        let newest = heaps().last()?;
-        let empty = newest.with(|state| state.usage().blocks == 0);
-        if empty == Some(true) { None } else { registry.open_heap(tuning) }
-    })?
-}
-
-/// Does what may allocate, and says what of the environment is ignored, once the first thread has its
-/// lists. No lock is held.
-pub(super) fn opened(tuning: &Tuning) {
-    static DONE: AtomicBool = AtomicBool::new(false);
-    if DONE.swap(true, Relaxed) {
-        return;
-    }
-    fork::opened();
-    let settings = Settings::read(*tuning);
-    gather::opened(&settings);
-    settings::complain(&settings);
+    REGISTRY.with(|registry| registry.heaps.open_unless_empty(tuning))?
 }
 
 impl Registry {
     /// Opens the allocator, with the tuning in force.
     #[cold]
     fn open(&mut self, tuning: &Tuning) -> Option<()> {
-        let wanted = (os::cpus() * tuning.heaps_per_cpu as usize).min(256);
-        if SLOTS.load(Relaxed) == 0 {
-            // One more is the spare heap.
-            let slots = SPACE.open(wanted + 1)?;
-            HEAPS.store(wanted.min(slots), Relaxed);
-            SLOTS.store(slots, Relaxed);
-        }
+        self.heaps.open_space(tuning)?;
         if tuning.background {
             background::enable();
         }
-        let heap = self.open_heap(tuning)?;
+        let heap = self.heaps.open(tuning)?;
         let sizes = (0..heap.classes() as usize).map(|class| heap.class_size(class as u32));
         quick::open(tuning, sizes);
-        thread::open();
         OPEN.store(true, Release);
         Some(())
     }
 
-    fn open_heap(&mut self, tuning: &Tuning) -> Option<&'static Heap> {
-        let slot = OPENED.load(Relaxed);
-        if slot == SLOTS.load(Relaxed) {
-            return None;
-        }
-        let heap = Heap::open(slot, tuning)?;
-        OPENED.store(slot + 1, Release);
-        Some(heap)
-    }
-
     /// As the function of this name.
-    fn enter(&mut self, tuning: &Tuning) -> Option<NonNull<Lists>> {
+    fn enter(&mut self, tuning: &Tuning, opened: fn()) -> Option<NonNull<Lists>> {
         if !OPEN.load(Relaxed) {
-            self.refused = self.refused || self.open(tuning).is_none();
+            self.refused = self.refused || self.open(tuning).map(|()| opened()).is_none();
         }
         if self.refused {
             return None;
         }
         let lists = self.lists()?;
-        let heap = self.heap_for_thread(tuning)?;
+        let heap = self.heaps.heap_for_thread(tuning)?;
         heap.threads.fetch_add(1, Relaxed);
         // SAFETY: lists are never given up.
         unsafe { lists.as_ref() }.set_heap(heap);
         Some(lists)
-    }
-
-    /// The heap with the fewest threads, the lowest of those; a new one while all have some and there
-    /// may be more.
-    fn heap_for_thread(&mut self, tuning: &Tuning) -> Option<&'static Heap> {
-        let shared = || heaps().filter(|heap| !is_spare(heap));
-        let least = shared().min_by_key(|heap| heap.threads.load(Relaxed));
-        let busy = least.is_none_or(|heap| heap.threads.load(Relaxed) > 0);
-        if busy && shared().count() < HEAPS.load(Relaxed) {
-            self.open_heap(tuning).or(least)
-        } else {
-            least
-        }
     }
 
     /// Lists for a thread: empty, but for those of a thread that a fork left behind.
@@ -233,11 +161,8 @@ impl Registry {
 
     /// Opens the spare heap, where there is none.
     fn open_spare(&mut self) {
-        if SPARE_HEAP.load(Relaxed) == NO_SLOT
-            && let Some(tuning) = TUNING.get()
-            && let Some(heap) = self.open_heap(tuning)
-        {
-            SPARE_HEAP.store(heap.slot(), Relaxed);
+        if let Some(tuning) = TUNING.get() {
+            self.heaps.open_spare(tuning);
         }
     }
 
@@ -245,24 +170,19 @@ impl Registry {
     fn adopt(&mut self, own: *mut Lists) {
         self.spare = ptr::null_mut();
         LEFT.store(ptr::null_mut(), Relaxed);
-        heaps().for_each(|heap| heap.threads.store(0, Relaxed));
+        heaps::all().for_each(|heap| heap.threads.store(0, Relaxed));
         for lists in all_lists() {
             // SAFETY: lists are never given up.
             let known = unsafe { &*lists };
             if lists == own {
                 known.heap().threads.store(1, Relaxed);
             } else {
-                thread::give_back(lists);
+                quick::flush_all(lists);
                 known.next_spare.store(self.spare, Relaxed);
                 self.spare = lists;
             }
         }
     }
-}
-
-/// Whether this is the heap that no fork locks.
-fn is_spare(heap: &Heap) -> bool {
-    heap.slot() == SPARE_HEAP.load(Relaxed)
 }
 
 /// Before a fork: takes all locks, so that what they protect is whole in the child, but for the spare
@@ -274,12 +194,14 @@ pub(super) fn take_for_fork(mut pause: impl FnMut() -> bool) {
         let _ = REGISTRY.with(Registry::open_spare);
     }
     REGISTRY.take_for_fork(&mut pause);
-    heaps().filter(|heap| !is_spare(heap)).for_each(|heap| heap.take_for_fork(&mut pause));
+    heaps::all()
+        .filter(|heap| !heaps::is_spare(heap))
+        .for_each(|heap| heap.take_for_fork(&mut pause));
 }
 
 /// After a fork, in the parent.
 pub(super) fn after_fork() {
-    heaps().for_each(Heap::after_fork);
+    heaps::all().for_each(Heap::after_fork);
     REGISTRY.after_fork();
 }
 
@@ -298,13 +220,13 @@ static ORPHANS: AtomicBool = AtomicBool::new(false);
 /// written before it is counted, and uncounted before it is used or put back, so whatever is counted
 /// is free; what was on its way at that moment, a few blocks, stays in use in the child.
 pub(super) fn after_fork_in_child() {
-    for heap in heaps() {
-        if heap.after_fork_in_child() && is_spare(heap) {
-            SPARE_HEAP.store(NO_SLOT, Relaxed);
+    for heap in heaps::all() {
+        if heap.after_fork_in_child() && heaps::is_spare(heap) {
+            heaps::lose_spare();
         }
     }
     REGISTRY.after_fork_in_child();
-    FORKED.store(thread::lists(), Relaxed);
+    FORKED.store(current::lists(), Relaxed);
     ORPHANS.store(true, Relaxed);
 }
 
@@ -326,11 +248,6 @@ fn adopt_now() {
     let _ = REGISTRY.with(adopt);
 }
 
-/// Called with its lists when a thread ends.
-pub(super) extern "C" fn thread_ended(lists: *mut c_void) {
-    thread::ended(lists.cast());
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -345,10 +262,10 @@ mod tests {
             // SAFETY: the block is freed once. Now the thread has lists.
             unsafe { PAGEWISE.free(PAGEWISE.allocate(1)) };
             let tuning = TUNING.get().expect("the allocator is open");
-            let other = REGISTRY.with(|registry| registry.open_heap(tuning)).flatten();
+            let other = REGISTRY.with(|registry| registry.heaps.open(tuning)).flatten();
             let other = other.expect("there is a slot");
             // SAFETY: the lists are the thread's, and never given up.
-            let lists = unsafe { &*thread::lists() };
+            let lists = unsafe { &*current::lists() };
             let own = lists.heap();
             let before = own.threads.load(Relaxed);
             move_to(lists, other);

@@ -4,7 +4,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::{mapping, registry};
+use super::{heaps, mapping};
 
 /// Free memory that may stay beside what is in use: an eighth of that, and so many bytes at least.
 const SHARE: usize = 8;
@@ -16,7 +16,7 @@ const LEAST: usize = 4 << 20;
 #[cold]
 pub(super) fn grown(bytes: usize) {
     let (mut used, mut most) = (0_usize, 0_usize);
-    for heap in registry::heaps() {
+    for heap in heaps::all() {
         // A heap whose figures are being changed may seem to have less than nothing free.
         let in_use = heap.used.load(Relaxed);
         used += in_use;
@@ -26,11 +26,11 @@ pub(super) fn grown(bytes: usize) {
     let (_, mapped, _) = mapping::usage();
     let kept = LEAST.max((used + mapped) / SHARE);
     let mut wanted = free.saturating_sub(kept).min(2 * bytes);
-    for _ in registry::heaps() {
+    for _ in heaps::all() {
         if wanted == 0 {
             break;
         }
-        let heap = registry::next_heap();
+        let heap = heaps::next();
         if heap.most.load(Relaxed) > heap.used.load(Relaxed) {
             wanted = wanted.saturating_sub(heap.give_back(wanted));
         }

@@ -1,4 +1,4 @@
-//! The calling thread's quick lists: where the pointer to them is kept, and when it is set.
+//! How a thread begins and ends to use the allocator, and how the first one begins for the process.
 //!
 //! ```text
 //! first slow path              thread's end (a pthread key's destructor)
@@ -6,90 +6,24 @@
 //! ```
 //! Other destructors may run after ours, and may allocate: a thread whose lists are `gone` takes
 //! every block straight from a heap.
+//!
+//! Nothing is done before the first allocation, and nothing of what is done then allocates, but for
+//! the very last steps, when the calling thread has its lists already.
 
+use core::ffi::c_void;
 use core::ptr::NonNull;
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU32};
 
+use super::current;
+use super::fork;
 use super::heap::Heap;
+use super::heaps;
 use super::quick::{self, Lists};
 use super::registry;
+use super::settings::{self, Settings};
+use super::statistics;
 use super::tuning::Tuning;
-
-#[cfg(not(all(feature = "initial-exec", target_arch = "x86_64")))]
-mod place {
-    use core::cell::Cell;
-
-    use super::{Lists, quick};
-
-    std::thread_local! {
-        // Without a destructor, and initialised by a constant: using it never allocates.
-        static LISTS: Cell<*mut Lists> = const { Cell::new(quick::empty()) };
-    }
-
-    #[inline(always)]
-    pub(in super::super) fn lists() -> *mut Lists {
-        LISTS.with(Cell::get)
-    }
-
-    pub(super) fn set(lists: *mut Lists) {
-        LISTS.with(|cell| cell.set(lists));
-    }
-}
-
-/// A shared library reaches a `thread_local!` through `__tls_get_addr`, at a cost, and at the risk
-/// of its allocating. So there the variable is defined and reached by hand, in the initial-exec
-/// model: at a fixed distance from the thread pointer, in the memory every thread is created with.
-/// The library must then be loaded with the program, not later.
-#[cfg(all(feature = "initial-exec", target_arch = "x86_64"))]
-mod place {
-    use core::arch::{asm, global_asm};
-
-    use super::super::quick::{self, Lists};
-
-    global_asm!(
-        ".pushsection .tdata.pagewise_lists,\"awT\",@progbits",
-        ".globl pagewise_lists",
-        ".hidden pagewise_lists",
-        ".type pagewise_lists,@object",
-        ".size pagewise_lists,8",
-        ".p2align 3",
-        "pagewise_lists:",
-        ".quad {empty}",
-        ".popsection",
-        empty = sym quick::EMPTY,
-    );
-
-    #[inline(always)]
-    pub(in super::super) fn lists() -> *mut Lists {
-        let lists;
-        // SAFETY: reads the eight bytes of this thread's own variable.
-        unsafe {
-            asm!(
-                "mov {lists}, qword ptr [rip + pagewise_lists@GOTTPOFF]",
-                "mov {lists}, qword ptr fs:[{lists}]",
-                lists = out(reg) lists,
-                options(nostack, readonly, preserves_flags),
-            );
-        }
-        lists
-    }
-
-    pub(super) fn set(lists: *mut Lists) {
-        // SAFETY: writes the eight bytes of this thread's own variable.
-        unsafe {
-            asm!(
-                "mov {offset}, qword ptr [rip + pagewise_lists@GOTTPOFF]",
-                "mov qword ptr fs:[{offset}], {lists}",
-                offset = out(reg) _,
-                lists = in(reg) lists,
-                options(nostack, preserves_flags),
-            );
-        }
-    }
-}
-
-pub(super) use place::lists;
 
 /// The key whose destructor tells of a thread's end; above the largest number, none.
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
@@ -111,12 +45,12 @@ extern "C" fn close() {
     }
 }
 
-/// Has [`registry::thread_ended`] called where there was no key to be had: by what GNU's library calls
+/// Has [`thread_ended`] called where there was no key to be had: by what GNU's library calls
 /// for C++, which keeps the library that has this code loaded until then.
 #[cfg(all(target_env = "gnu", not(miri)))]
 #[cold]
 fn end_without_key(lists: NonNull<Lists>) {
-    use core::ffi::{c_int, c_void};
+    use core::ffi::c_int;
     unsafe extern "C" {
         static __dso_handle: u8;
     }
@@ -128,7 +62,7 @@ fn end_without_key(lists: NonNull<Lists>) {
         let register = libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_thread_atexit_impl".as_ptr());
         if !register.is_null() {
             let register = core::mem::transmute::<*mut c_void, Register>(register);
-            register(registry::thread_ended, lists.as_ptr().cast(), &raw const __dso_handle);
+            register(thread_ended, lists.as_ptr().cast(), &raw const __dso_handle);
         }
     }
 }
@@ -138,10 +72,10 @@ fn end_without_key(lists: NonNull<Lists>) {
 fn end_without_key(_: NonNull<Lists>) {}
 
 /// Makes the key.
-pub(super) fn open() {
+fn make_key() {
     let mut key = 0;
     // SAFETY: the destructor takes what `enter` sets.
-    if unsafe { libc::pthread_key_create(&raw mut key, Some(registry::thread_ended)) } == 0 {
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ended)) } == 0 {
         KEY.store(key, Relaxed);
     }
 }
@@ -158,7 +92,7 @@ pub(super) struct Caller {
 /// memory for them. `None` if there are no heaps.
 pub(super) fn enter(tuning: &Tuning) -> Option<Caller> {
     registry::adopt_orphans();
-    let current = lists();
+    let current = current::lists();
     let lists = if current == quick::gone() {
         None
     } else if current == quick::empty() {
@@ -169,17 +103,17 @@ pub(super) fn enter(tuning: &Tuning) -> Option<Caller> {
     let heap = match lists {
         // SAFETY: a thread's lists are never given up.
         Some(lists) => unsafe { lists.as_ref() }.heap(),
-        None => registry::heaps().next()?,
+        None => heaps::all().next()?,
     };
     Some(Caller { lists, heap })
 }
 
 #[cold]
 fn first(tuning: &Tuning) -> Option<NonNull<Lists>> {
-    let lists = registry::enter(tuning)?;
-    place::set(lists.as_ptr());
+    let lists = registry::enter(tuning, make_key)?;
+    current::set(lists.as_ptr());
     // From here on this thread can allocate, which the following may do.
-    registry::opened(tuning);
+    opened(tuning);
     let key = KEY.load(Relaxed);
     // SAFETY: the key was made.
     let set = || unsafe { libc::pthread_setspecific(key, lists.as_ptr().cast()) == 0 };
@@ -189,11 +123,25 @@ fn first(tuning: &Tuning) -> Option<NonNull<Lists>> {
     Some(lists)
 }
 
-/// The calling thread ends: what is on its lists goes back.
-pub(super) fn ended(lists: *mut Lists) {
+/// Does what may allocate, and says what of the environment is ignored, once the first thread has its
+/// lists. No lock is held.
+fn opened(tuning: &Tuning) {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    if DONE.swap(true, Relaxed) {
+        return;
+    }
+    fork::register();
+    let settings = Settings::read(*tuning);
+    statistics::opened(&settings);
+    settings::complain(&settings);
+}
+
+/// Called with its lists when a thread ends: what is on them goes back.
+extern "C" fn thread_ended(lists: *mut c_void) {
+    let lists = lists.cast::<Lists>();
     registry::adopt_orphans();
-    place::set(quick::gone());
-    give_back(lists);
+    current::set(quick::gone());
+    quick::flush_all(lists);
     let Some(lists) = NonNull::new(lists) else { return };
     // SAFETY: lists are never given up.
     let heap = unsafe { lists.as_ref() }.heap();
@@ -204,13 +152,5 @@ pub(super) fn ended(lists: *mut Lists) {
 
 /// Puts back what is on the calling thread's lists, if it has some.
 pub(super) fn empty_lists() {
-    give_back(lists());
-}
-
-/// Puts back what is on lists that are the calling thread's, or nobody's.
-pub(super) fn give_back(lists: *mut Lists) {
-    quick::for_each(|offset| {
-        // SAFETY: nobody else uses the lists, which hold free blocks of their class.
-        unsafe { quick::flush(lists, offset) };
-    });
+    quick::flush_all(current::lists());
 }

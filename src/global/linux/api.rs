@@ -4,14 +4,14 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::time::Duration;
 
 use super::tuning::{SMALL_MAX, UNIT};
-use super::{ClassStats, Pagewise, Stats, front, gather};
+use super::{ClassStats, Pagewise, Stats, paths, statistics};
 
 impl Pagewise {
     /// What is in use and held, by all threads. O(OS pages held): the system is asked which of them
     /// take memory, some milliseconds for each GiB, for which no lock is held. Allocates nothing.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        gather::stats()
+        statistics::stats()
     }
 
     /// Calls `visit` with what there is of each size class that is in use, from the smallest on.
@@ -25,7 +25,7 @@ impl Pagewise {
     /// assert!(held <= ALLOCATOR.stats().held);
     /// ```
     pub fn for_each_class(&self, mut visit: impl FnMut(ClassStats)) {
-        gather::for_each_class(&mut visit);
+        statistics::for_each_class(&mut visit);
     }
 
     /// Gives all free memory back to the system that is not on other threads' quick lists, down to
@@ -37,7 +37,7 @@ impl Pagewise {
     /// end. For a program that stands still there are [`maintain`](Self::maintain) and
     /// [`Tuning::background`](crate::global::Tuning::background).
     pub fn purge(&self) -> u64 {
-        front::purge()
+        paths::purge()
     }
 
     /// For a program's own event loop: gives back what is due, 16 MiB of each heap at most, and returns how
@@ -52,12 +52,12 @@ impl Pagewise {
     /// }
     /// ```
     pub fn maintain(&self) -> Option<Duration> {
-        front::maintain()
+        paths::maintain()
     }
 
     /// Writes the statistics to standard error, those of each class, too, without allocating.
     pub fn show_stats(&self) {
-        gather::show();
+        statistics::show();
     }
 
     /// A block of `size` bytes aligned to 16, for an interface like C's; null if there is no
@@ -65,7 +65,7 @@ impl Pagewise {
     #[inline]
     #[must_use]
     pub fn allocate(&self, size: usize) -> *mut u8 {
-        front::allocate(&self.tuning, size, UNIT)
+        paths::allocate(&self.tuning, size, UNIT)
     }
 
     /// As [`allocate`](Self::allocate), at a multiple of `align` bytes.
@@ -78,14 +78,14 @@ impl Pagewise {
         if !align.is_power_of_two() {
             return core::ptr::null_mut();
         }
-        front::allocate(&self.tuning, size, align)
+        paths::allocate(&self.tuning, size, align)
     }
 
     /// As [`allocate`](Self::allocate), zeros.
     #[inline]
     #[must_use]
     pub fn allocate_zeroed(&self, size: usize) -> *mut u8 {
-        front::allocate_zeroed(&self.tuning, size, UNIT)
+        paths::allocate_zeroed(&self.tuning, size, UNIT)
     }
 
     /// Frees a block whose size the caller does not remember. Null is no block.
@@ -95,7 +95,7 @@ impl Pagewise {
     #[inline]
     pub unsafe fn free(&self, block: *mut u8) {
         // SAFETY: passed on.
-        unsafe { front::free(&self.tuning, block) };
+        unsafe { paths::free(&self.tuning, block) };
     }
 
     /// Changes the size of a block whose size the caller does not remember; null, and nothing
@@ -108,11 +108,11 @@ impl Pagewise {
     pub unsafe fn reallocate(&self, block: *mut u8, new_size: usize) -> *mut u8 {
         // SAFETY: the caller's promise; all of the block matters.
         unsafe {
-            let size = front::usable_size(block);
+            let size = paths::usable_size(block);
             if new_size <= size && new_size >= size - size / 4 {
                 return block;
             }
-            let moved = front::reallocate(&self.tuning, block, size, UNIT, new_size);
+            let moved = paths::reallocate(&self.tuning, block, size, UNIT, new_size);
             // Where there is no memory, a block that shrinks stays: it is freed by its address.
             if moved.is_null() && new_size <= size { block } else { moved }
         }
@@ -125,7 +125,7 @@ impl Pagewise {
     #[must_use]
     pub unsafe fn usable_size(&self, block: *mut u8) -> usize {
         // SAFETY: passed on.
-        unsafe { front::usable_size(block) }
+        unsafe { paths::usable_size(block) }
     }
 }
 
@@ -134,12 +134,12 @@ impl Pagewise {
 unsafe impl GlobalAlloc for Pagewise {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        front::allocate(&self.tuning, layout.size(), layout.align())
+        paths::allocate(&self.tuning, layout.size(), layout.align())
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        front::allocate_zeroed(&self.tuning, layout.size(), layout.align())
+        paths::allocate_zeroed(&self.tuning, layout.size(), layout.align())
     }
 
     #[inline]
@@ -147,9 +147,9 @@ unsafe impl GlobalAlloc for Pagewise {
         // SAFETY: the caller's promise.
         unsafe {
             if layout.size() <= SMALL_MAX && layout.align() <= UNIT {
-                front::free_sized(&self.tuning, block, layout.size());
+                paths::free_sized(&self.tuning, block, layout.size());
             } else {
-                front::free(&self.tuning, block);
+                paths::free(&self.tuning, block);
             }
         }
     }
@@ -158,6 +158,6 @@ unsafe impl GlobalAlloc for Pagewise {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         let (size, align) = (layout.size(), layout.align());
         // SAFETY: the caller's promise.
-        unsafe { front::reallocate_sized(&self.tuning, block, size, align, new_size) }
+        unsafe { paths::reallocate_sized(&self.tuning, block, size, align, new_size) }
     }
 }

@@ -22,14 +22,14 @@ use super::os::KeepErrno;
 use super::purge::LARGE;
 use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
-use super::{background, fork, mapping, quick, registry, relief, thread};
+use super::{background, current, fork, heaps, mapping, quick, registry, relief, thread};
 
 /// A block of `size` bytes at a multiple of `align`; null if there is no memory.
 #[inline(always)]
 pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     if size <= SMALL_MAX && align <= UNIT {
         // SAFETY: the lists are this thread's, the offset is from the tables.
-        if let Some(block) = unsafe { quick::pop(thread::lists(), quick::offset(size)) } {
+        if let Some(block) = unsafe { quick::pop(current::lists(), quick::offset(size)) } {
             return block.as_ptr();
         }
     }
@@ -180,7 +180,7 @@ fn from_others<R>(
     refused: &'static Heap,
     mut take: impl FnMut(&'static Heap) -> Option<R>,
 ) -> Option<R> {
-    let mut others = registry::heaps().filter(|heap| !ptr::eq(*heap, refused));
+    let mut others = heaps::all().filter(|heap| !ptr::eq(*heap, refused));
     if let Some(taken) = others.find_map(&mut take) {
         return Some(taken);
     }
@@ -201,7 +201,7 @@ pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize) {
     // SAFETY: the caller's promise; the lists are this thread's.
     unsafe {
         let address = NonNull::new_unchecked(block);
-        if !quick::push(thread::lists(), quick::offset(size), address) {
+        if !quick::push(current::lists(), quick::offset(size), address) {
             free_slowly(asked, block);
         }
     }
@@ -216,7 +216,7 @@ pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
     // SAFETY: the caller's promise; the lists are this thread's.
     unsafe {
         if let Some(list) = SPACE.list_of(block)
-            && quick::push(thread::lists(), list, NonNull::new_unchecked(block))
+            && quick::push(current::lists(), list, NonNull::new_unchecked(block))
         {
             return;
         }
@@ -388,7 +388,7 @@ pub(super) fn purge() -> u64 {
     let _errno = KeepErrno::new();
     registry::adopt_orphans();
     thread::empty_lists();
-    registry::heaps().map(Heap::purge).sum()
+    heaps::all().map(Heap::purge).sum()
 }
 
 /// Does a part of what is due; how long until more is, `None` if nothing is to come as things are.

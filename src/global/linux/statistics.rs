@@ -6,12 +6,12 @@ use std::sync::OnceLock;
 
 use super::settings::Settings;
 use super::text::Text;
-use super::{ClassStats, Stats, mapping, os, quick, registry};
+use super::{ClassStats, Stats, heaps, mapping, os, quick, registry};
 
 /// Gathers the figures.
 pub(super) fn stats() -> Stats {
     let mut stats = Stats::default();
-    for heap in registry::heaps() {
+    for heap in heaps::all() {
         // A heap that cannot be waited for is left out.
         let Some((usage, purged)) = heap.with(|state| (state.usage(), state.purged())) else {
             continue;
@@ -69,11 +69,11 @@ extern "C" fn show_at_exit() {
 pub(super) fn for_each_class(visit: &mut dyn FnMut(ClassStats)) {
     /// Classes gathered in one pass, on the stack.
     const AT_ONCE: usize = 64;
-    let Some(first) = registry::heaps().next() else { return };
+    let Some(first) = heaps::all().next() else { return };
     let classes = first.classes() as usize;
     for from in (0..classes).step_by(AT_ONCE) {
         let mut gathered = [ClassStats::default(); AT_ONCE];
-        for heap in registry::heaps() {
+        for heap in heaps::all() {
             heap.for_each_page(&mut |class, size, bytes, in_use| {
                 let at = (class as usize).checked_sub(from);
                 if let Some(stats) = at.and_then(|at| gathered.get_mut(at)) {

@@ -1,0 +1,102 @@
+//! The heaps of a process: which slots have one, and which of them serves whom.
+
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::heap::Heap;
+use super::os;
+use super::space::SPACE;
+use super::tuning::Tuning;
+
+/// Slots there are; of them opened; and heaps that threads are spread over.
+static SLOTS: AtomicUsize = AtomicUsize::new(0);
+static OPENED: AtomicUsize = AtomicUsize::new(0);
+static SHARED: AtomicUsize = AtomicUsize::new(0);
+
+/// The slot of the heap that no fork locks; [`NO_SLOT`]: there is none.
+static SPARE: AtomicUsize = AtomicUsize::new(NO_SLOT);
+const NO_SLOT: usize = usize::MAX;
+
+/// Opened heaps, in address order.
+pub(super) fn all() -> impl Iterator<Item = &'static Heap> {
+    (0..OPENED.load(Acquire)).map(Heap::of_slot)
+}
+
+/// Each opened heap in its turn; to be asked for when there is one.
+pub(super) fn next() -> &'static Heap {
+    static TURN: AtomicUsize = AtomicUsize::new(0);
+    Heap::of_slot(TURN.fetch_add(1, Relaxed) % OPENED.load(Acquire).max(1))
+}
+
+/// Whether this is the heap that no fork locks.
+pub(super) fn is_spare(heap: &Heap) -> bool {
+    heap.slot() == SPARE.load(Relaxed)
+}
+
+/// That heap is lost.
+pub(super) fn lose_spare() {
+    SPARE.store(NO_SLOT, Relaxed);
+}
+
+/// The right to open heaps: the registry has it, behind its lock.
+#[derive(Debug)]
+pub(super) struct Opener(());
+
+impl Opener {
+    /// To be made once.
+    pub(super) const fn new() -> Self {
+        Self(())
+    }
+
+    /// Finds the space for the heaps, as many as the CPUs ask for. `None` if there is none.
+    pub(super) fn open_space(&mut self, tuning: &Tuning) -> Option<()> {
+        if SLOTS.load(Relaxed) == 0 {
+            let wanted = (os::cpus() * tuning.heaps_per_cpu as usize).min(256);
+            // One more is the spare heap.
+            let slots = SPACE.open(wanted + 1)?;
+            SHARED.store(wanted.min(slots), Relaxed);
+            SLOTS.store(slots, Relaxed);
+        }
+        Some(())
+    }
+
+    /// One more heap, if there is a slot and memory for it.
+    pub(super) fn open(&mut self, tuning: &Tuning) -> Option<&'static Heap> {
+        let slot = OPENED.load(Relaxed);
+        if slot == SLOTS.load(Relaxed) {
+            return None;
+        }
+        let heap = Heap::open(slot, tuning)?;
+        OPENED.store(slot + 1, Release);
+        Some(heap)
+    }
+
+    /// One more heap, if an empty one could serve a request: while the newest is empty, another would
+    /// not either.
+    pub(super) fn open_unless_empty(&mut self, tuning: &Tuning) -> Option<&'static Heap> {
+        let empty = all().last()?.with(|state| state.usage().blocks == 0);
+        if empty == Some(true) { None } else { self.open(tuning) }
+    }
+
+    /// Opens the spare heap, where there is none.
+    pub(super) fn open_spare(&mut self, tuning: &Tuning) {
+        if SPARE.load(Relaxed) == NO_SLOT
+            && let Some(heap) = self.open(tuning)
+        {
+            SPARE.store(heap.slot(), Relaxed);
+        }
+    }
+
+    /// The heap with the fewest threads, the lowest of those; a new one while all have some and there
+    /// may be more.
+    pub(super) fn heap_for_thread(&mut self, tuning: &Tuning) -> Option<&'static Heap> {
+        let shared = || all().filter(|heap| !is_spare(heap));
+        let least = shared().min_by_key(|heap| heap.threads.load(Relaxed));
+        let busy = least.is_none_or(|heap| heap.threads.load(Relaxed) > 0);
+        if busy && shared().count() < SHARED.load(Relaxed) {
+            self.open(tuning).or(least)
+        } else {
+            least
+        }
+    }
+}

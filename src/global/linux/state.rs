@@ -1,0 +1,292 @@
+//! What a heap's lock protects: the engine, what goes back of its free memory, and what is known of
+//! that. Each call leaves the three in agreement.
+
+use core::alloc::Layout;
+use core::mem::MaybeUninit;
+use core::ops::Range;
+use core::ptr::NonNull;
+
+use super::huge::{self, HUGE};
+use super::purge::{self, Purge};
+use super::space::{SPACE, Slot};
+use super::tuning::{Tuning, UNIT};
+use super::zero::{Known, Zeros};
+use crate::Usage;
+use crate::page_heap::PageHeap;
+use crate::source::Source;
+use crate::strategy::Strategy;
+
+/// The state of a heap.
+#[derive(Debug)]
+pub(super) struct State {
+    engine: PageHeap<Slot>,
+    purge: Purge,
+    zeros: Zeros,
+}
+
+impl State {
+    /// An engine in this memory; `None`, and the memory is given up, if there is not enough for its
+    /// bookkeeping.
+    pub(super) fn open(memory: Slot, tuning: &Tuning) -> Option<Self> {
+        let mut state = Self {
+            zeros: Zeros::new(memory.extent().start),
+            engine: PageHeap::new(tuning.pages, memory, ()),
+            purge: Purge::new(tuning.purge_delay),
+        };
+        if state.engine.open().is_err() {
+            // SAFETY: nothing of it is used.
+            unsafe { state.engine.source().give_up() };
+            return None;
+        }
+        Some(state)
+    }
+
+    /// A block that is not small.
+    pub(super) fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
+        self.allocate_with(layout, |_, _| ()).map(|(block, ())| block)
+    }
+
+    /// A block that is not small, with what is known of its memory.
+    pub(super) fn allocate_known(&mut self, layout: Layout) -> Option<(NonNull<u8>, Known)> {
+        self.allocate_with(layout, |zeros, block| {
+            zeros.known(block.addr().get()..block.addr().get() + layout.size())
+        })
+    }
+
+    /// A block that is not small, and what `ask` says of it before it is in use.
+    #[inline(always)]
+    fn allocate_with<R>(
+        &mut self,
+        layout: Layout,
+        ask: impl FnOnce(&Zeros, NonNull<u8>) -> R,
+    ) -> Option<(NonNull<u8>, R)> {
+        let allocated = self.growing(layout.size(), |state| state.engine.allocate(layout));
+        let end = self.engine.source().extent().end;
+        let Ok(allocated) = allocated else {
+            self.zeros.forget(end);
+            return None;
+        };
+        let block = allocated.cast::<u8>();
+        self.zeros.extended(self.engine.first_block(), end);
+        let answer = ask(&self.zeros, block);
+        let start = block.addr().get();
+        self.zeros.used(start..start + allocated.len());
+        SPACE.set_list(block.as_ptr(), 0);
+        if layout.size() >= purge::LARGE {
+            self.engine.source().huge().take_back(block.as_ptr(), layout.size());
+        }
+        Some((block, answer))
+    }
+
+    /// Frees a block that is not small; its bytes, and how many bytes of free memory go back at once.
+    /// `None` if it is not in use.
+    ///
+    /// # Safety
+    /// It was [allocated](Self::allocate) here, and is freed once.
+    pub(super) unsafe fn deallocate(&mut self, block: NonNull<u8>) -> Option<(usize, usize)> {
+        let before = self.engine.usage().block;
+        // SAFETY: the caller's promise.
+        unsafe { self.engine.free_tagged(block) }.ok()?;
+        let bytes = before - self.engine.usage().block;
+        Some((bytes, self.purge.freed(&self.engine, bytes)))
+    }
+
+    /// Takes blocks of a class for a quick list, and says how many there were. The lowest are to be
+    /// used first, and come last.
+    #[inline]
+    pub(super) fn take(
+        &mut self,
+        class: u32,
+        list: u16,
+        blocks: &mut [MaybeUninit<NonNull<u8>>],
+    ) -> usize {
+        let Self { engine, zeros, .. } = self;
+        let page_size = engine.config().page_size;
+        // Pages of small blocks are written densely.
+        engine.source().huge().allow(engine.page_bytes());
+        let taken = engine.take_batch(class, blocks, |page| {
+            SPACE.set_list_of_page(page, page_size, list);
+            zeros.used(page.addr()..page.addr() + page_size);
+        });
+        engine.source().huge().allow(0);
+        if taken == blocks.len() {
+            zeros.extended_unknown(engine.source().extent().end);
+        } else {
+            // A page may have been made and given up.
+            zeros.forget(engine.source().extent().end);
+        }
+        taken
+    }
+
+    /// Puts back small blocks of this heap; `false` if one of them is free.
+    ///
+    /// # Safety
+    /// They were [taken](Self::take), and are put back once.
+    #[inline]
+    pub(super) unsafe fn put(&mut self, blocks: &[NonNull<u8>]) -> bool {
+        // SAFETY: passed on.
+        unsafe { self.engine.free_batch(blocks) }.is_ok()
+    }
+
+    /// Puts back a block of any size; `false` if it is not in use.
+    ///
+    /// # Safety
+    /// It was allocated here, and is freed once.
+    pub(super) unsafe fn put_back(&mut self, block: NonNull<u8>) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match SPACE.list_of(block.as_ptr()) {
+                Some(0) => self.deallocate(block).is_some(),
+                _ => self.put(&[block]),
+            }
+        }
+    }
+
+    /// Makes a block that is not small longer or shorter, if it can stay where it is; `None` if it is
+    /// not in use.
+    ///
+    /// # Safety
+    /// It was [allocated](Self::allocate) here, and not freed.
+    pub(super) unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        new_size: usize,
+    ) -> Option<bool> {
+        let len = self.len_of(block)?;
+        let more = new_size.saturating_sub(len);
+        let huge = self.engine.source().huge();
+        let concerned =
+            more >= HUGE / 2 && huge.concerns(block.addr().get().wrapping_add(new_size));
+        if concerned && huge::is_dense(block.as_ptr(), len) {
+            // What is added to a block that was written will be written, too.
+            huge.allow(huge.advised() + more);
+        }
+        // SAFETY: the caller's promise; blocks are far smaller than `isize::MAX`, and one in use could
+        // have been allocated for all of its length.
+        let resized = self.growing(new_size, |state| unsafe {
+            let layout = Layout::from_size_align_unchecked(len, UNIT);
+            state.engine.resize_in_place(block, layout, new_size).is_some()
+        });
+        self.engine.source().huge().allow(0);
+        self.zeros.extended(self.engine.first_block(), self.engine.source().extent().end);
+        let start = block.addr().get();
+        // SAFETY: the block is in use.
+        let new_len = unsafe { self.engine.block_size(block) };
+        self.zeros.used(start..start + len.max(new_len));
+        Some(resized)
+    }
+
+    /// Bytes of a block that is not small; `None` if it is not in use.
+    pub(super) fn len_of(&self, block: NonNull<u8>) -> Option<usize> {
+        // SAFETY: the block was allocated here; its size is asked for if it is in use.
+        unsafe { self.engine.is_tagged_in_use(block).then(|| self.engine.block_size(block)) }
+    }
+
+    #[inline]
+    pub(super) fn usage(&self) -> Usage {
+        self.engine.usage()
+    }
+
+    /// The number of size classes.
+    pub(super) fn classes(&self) -> u32 {
+        self.engine.classes()
+    }
+
+    /// Block size of a class, bytes.
+    pub(super) fn class_size(&self, class: u32) -> usize {
+        self.engine.class_size(class)
+    }
+
+    /// Calls `visit` for each page with its class, the size of its blocks, its bytes and its blocks
+    /// that are not free. O(pages).
+    pub(super) fn for_each_page(&self, visit: &mut dyn FnMut(u32, usize, usize, usize)) {
+        let bytes = self.engine.config().page_size;
+        self.engine.for_each_page(&mut |class, in_use| {
+            visit(class, self.engine.class_size(class), bytes, in_use as usize);
+        });
+    }
+
+    /// Where the heap's memory lies: its extent, and what is dedicated to its bookkeeping.
+    pub(super) fn memory(&self) -> (Range<usize>, Range<usize>) {
+        let source = self.engine.source();
+        (source.extent(), source.dedicated())
+    }
+
+    /// Bytes of free memory given back to the system since the beginning.
+    pub(super) fn purged(&self) -> u64 {
+        self.purge.purged()
+    }
+
+    /// Bytes that may take memory.
+    #[inline]
+    pub(super) fn most(&self) -> usize {
+        self.purge.most()
+    }
+
+    /// Notes what is in use; bytes that the heap has grown by since that was last told, if they are
+    /// enough to tell.
+    #[inline]
+    pub(super) fn grown(&mut self) -> Option<usize> {
+        self.purge.grown(&self.engine);
+        self.purge.growth()
+    }
+
+    /// Counts a use; whether it is time to look if memory goes back.
+    #[inline]
+    pub(super) fn tick(&mut self) -> bool {
+        self.purge.tick(&self.engine)
+    }
+
+    /// Whether a purge goes on now, and whether memory is to go back now or later.
+    pub(super) fn look(&mut self) -> (bool, bool) {
+        (self.purge.look(&mut self.engine), self.purge.is_due())
+    }
+
+    /// Milliseconds until memory is to go back; `None` if none is as things are.
+    pub(super) fn purge_due_in(&self) -> Option<u64> {
+        self.purge.next()
+    }
+
+    /// Begins a purge of all there is; returns the bytes given back before.
+    pub(super) fn begin_purge(&mut self) -> u64 {
+        self.purge.begin(&mut self.engine);
+        self.purge.purged()
+    }
+
+    /// A step of the purge under way; whether there are more.
+    pub(super) fn purge_step(&mut self) -> bool {
+        self.purge.step(&mut self.engine, &mut self.zeros)
+    }
+
+    /// A step of a purge of some free memory; its bytes, and whether there is more.
+    pub(super) fn purge_some(&mut self) -> (usize, bool) {
+        self.purge.some(&mut self.engine, &mut self.zeros)
+    }
+
+    /// Whether what threads keep is to be put back, after which [`gather`](Self::gather) is called.
+    pub(super) fn settles(&mut self) -> bool {
+        self.purge.settles()
+    }
+
+    /// Makes pages without blocks free memory.
+    pub(super) fn gather(&mut self) {
+        self.engine.gather();
+    }
+
+    /// Returns about so many bytes of large free blocks: as many were mapped beside the heap.
+    pub(super) fn purge_large(&mut self, wanted: usize) {
+        self.purge.large(&self.engine, &mut self.zeros, wanted);
+    }
+
+    /// Runs `action`, which needs `size` bytes; as many go back as the heap has grown by for them.
+    #[inline]
+    fn growing<R>(&mut self, size: usize, action: impl FnOnce(&mut Self) -> R) -> R {
+        let held = self.engine.usage().held;
+        let result = action(self);
+        self.purge.grown(&self.engine);
+        if size >= purge::LARGE && self.engine.usage().held > held {
+            self.purge_large(self.engine.usage().held - held);
+        }
+        result
+    }
+}
