@@ -78,8 +78,13 @@ pub enum Reason {
     NotATrace,
     /// The file does not begin as a raw log does.
     NotALog,
-    /// The format version is not one this library knows.
-    Version(u16),
+    /// The format version is not the one this library knows.
+    Version {
+        /// The file's.
+        found: u16,
+        /// The library's.
+        known: u16,
+    },
     /// The file ends too early.
     Truncated,
     /// The checksum does not match: the bytes were changed after they were written.
@@ -159,11 +164,10 @@ impl fmt::Display for ReadError {
             Reason::Io(error) => return write!(f, "{error}"),
             Reason::NotATrace => return f.write_str("not a pagewise trace"),
             Reason::NotALog => return f.write_str("not a raw log of this kind of machine"),
-            Reason::Version(version) => {
+            Reason::Version { found, known } => {
                 return write!(
                     f,
-                    "trace format version {version} is not known to this pagewise (it knows {})",
-                    super::header::VERSION
+                    "trace format version {found} is not known to this pagewise (it knows {known})",
                 );
             }
             Reason::Truncated => f.write_str("the file ends too early")?,

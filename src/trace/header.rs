@@ -133,7 +133,7 @@ impl Header {
         }
         let version = u16::from_le_bytes([bytes[8], bytes[9]]);
         if version != VERSION {
-            return Err(Reason::Version(version));
+            return Err(Reason::Version { found: version, known: VERSION });
         }
         let length = u32_at(&bytes, 12) as usize;
         if !(FIXED + CHECKSUM..=LONGEST).contains(&length) {

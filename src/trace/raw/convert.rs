@@ -3,7 +3,7 @@
 use core::fmt;
 use std::collections::HashMap;
 
-use super::Record;
+use super::record::Record;
 use crate::trace::event::Event;
 use crate::trace::slots::Slots;
 

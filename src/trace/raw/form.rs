@@ -1,6 +1,6 @@
 //! Records to words and back; the forms are drawn in the module above.
 
-use super::Record;
+use super::record::Record;
 
 /// Words of a record that one word cannot tell: `words[..len]`.
 #[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]

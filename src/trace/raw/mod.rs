@@ -37,150 +37,17 @@
 
 mod convert;
 mod form;
+mod head;
+mod names;
 mod read;
+mod record;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod recorder;
 
-use core::sync::atomic::AtomicU32;
-
 pub use convert::{Converter, Dropped};
+pub use head::Stopped;
+pub use names::{DIRECTORY, EXTENSION, FAILED, MAX_LOG};
 pub use read::{LogOrigin, LogReader, open, stop, written};
+pub use record::Record;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub use recorder::{new_thread, record};
-
-/// The environment variable that arms a recorder: the absolute path of the directory, which must
-/// exist, that takes the logs. Without it nothing is recorded.
-pub const DIRECTORY: &str = "PAGEWISE_RECORD_DIR";
-
-/// The environment variable that limits the length of each log, in bytes; without it there is no
-/// limit.
-pub const MAX_LOG: &str = "PAGEWISE_RECORD_MAX_LOG";
-
-/// Extension of a raw log's file name.
-pub const EXTENSION: &str = "pwlog";
-
-/// Extension of what is left of a log that could not be begun: `PID.SERIAL.ERROR.pwfail`, where
-/// `ERROR` is the system's error number.
-pub const FAILED: &str = "pwfail";
-
-/// One record of a raw log. Addresses are those of the recorded program; 0 is C's null pointer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Record {
-    /// A block was allocated.
-    Allocated {
-        /// Where.
-        address: u64,
-        /// Bytes requested.
-        size: u64,
-        /// Alignment requested, as the exponent of a power of two.
-        align_log2: u8,
-    },
-    /// A block is about to be freed.
-    Freeing {
-        /// Where it is.
-        address: u64,
-    },
-    /// A block is about to be reallocated.
-    Reallocating {
-        /// Where it is; 0 if it is to be allocated.
-        address: u64,
-        /// Bytes requested; any number, since the request may fail.
-        size: u64,
-        /// Its alignment, as the exponent of a power of two; needed if the block is new or was
-        /// allocated before the log began.
-        align_log2: u8,
-    },
-    /// The reallocation this thread began last is over.
-    Reallocated {
-        /// Where the block is now; 0 if the reallocation failed and the block stays as it was, or
-        /// was to 0 bytes and freed it.
-        address: u64,
-    },
-}
-
-/// A recorder's first word, which it writes atomically. Targets without atomics of 64 bits have no
-/// recorder; they read logs.
-#[cfg(target_has_atomic = "64")]
-type Magic = core::sync::atomic::AtomicU64;
-#[cfg(not(target_has_atomic = "64"))]
-type Magic = u64;
-
-/// The head of a raw log. It is written in place, by the recorder, and read field by field.
-#[repr(C)]
-struct Head {
-    /// Written last: a head with its magic is complete.
-    magic: Magic,
-    version: u32,
-    /// Bits of a pointer.
-    pointer_width: u32,
-    process: u32,
-    parent: u32,
-    /// Distinguishes the process images of one process.
-    serial: u32,
-    /// Not 0 once the log has stopped, and what follows is missing: see [`Stopped`].
-    stopped: AtomicU32,
-    /// Nanoseconds since 1970.
-    started: u64,
-    /// Bytes of `text` that hold the path of the executable; the arguments, the program itself
-    /// first, each with a 0 byte after it, follow.
-    path: u32,
-    arguments: u32,
-    text: [u8; TEXT],
-}
-
-const HEAD: usize = 1 << 16;
-const TEXT: usize = HEAD - 48;
-/// Bytes of a word.
-const WORD: usize = 8;
-const MAGIC: u64 = u64::from_be_bytes(*b"PWLOG\r\n\x1a");
-const VERSION: u32 = 2;
-
-const _: () = assert!(size_of::<Head>() == HEAD);
-
-/// Why a log ends before its process did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stopped {
-    /// It could not grow: the system's error number.
-    Failed(i32),
-    /// It reached the length that [`MAX_LOG`] allows.
-    Limit,
-    /// Somebody asked for it: [`stop`].
-    Asked,
-}
-
-impl Stopped {
-    const LIMIT: u32 = u32::MAX;
-    const ASKED: u32 = u32::MAX - 1;
-
-    /// As it stands in the head; never 0.
-    fn code(self) -> u32 {
-        match self {
-            Self::Failed(error) => u32::try_from(error).unwrap_or(0).clamp(1, Self::ASKED - 1),
-            Self::Limit => Self::LIMIT,
-            Self::Asked => Self::ASKED,
-        }
-    }
-
-    /// What stands in the head; `None` if the log has not stopped.
-    fn of_code(code: u32) -> Option<Self> {
-        match code {
-            0 => None,
-            Self::LIMIT => Some(Self::Limit),
-            Self::ASKED => Some(Self::Asked),
-            error => Some(Self::Failed(i32::try_from(error).unwrap_or(i32::MAX))),
-        }
-    }
-}
-
-impl core::fmt::Display for Stopped {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match *self {
-            Self::Failed(error) => {
-                let error = std::io::Error::from_raw_os_error(error);
-                write!(f, "the log could not grow: {error}")
-            }
-            Self::Limit => f.write_str("the log reached its limit"),
-            Self::Asked => f.write_str("the recording was stopped"),
-        }
-    }
-}

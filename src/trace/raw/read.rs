@@ -6,7 +6,8 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::form::{Form, Role, role};
-use super::{HEAD, Head, MAGIC, Record, Stopped, TEXT, VERSION, WORD};
+use super::head::{HEAD, Head, MAGIC, Stopped, TEXT, VERSION, WORD};
+use super::record::Record;
 use crate::trace::error::{ReadError, Reason};
 use crate::trace::header::{Origin, fill};
 

@@ -31,35 +31,20 @@
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicPtr, AtomicU64};
 
-use super::session::{self, Session, off};
+use super::settings::Settings;
 use super::system::{self, Errno, File};
 use crate::trace::raw::form::{Form, Words};
-use crate::trace::raw::{HEAD, Head, MAGIC, Record, Stopped, TEXT, VERSION, WORD};
+use crate::trace::raw::head::{HEAD, Head, MAGIC, Stopped, TEXT, VERSION, WORD};
+use crate::trace::raw::record::Record;
 
 /// How this machine's records are written.
 const FORM: Form = Form::new(usize::BITS);
 
-/// Appends a record made by `thread` (see [`new_thread`]) to the log of this process, if the
-/// environment armed recording. Never fails visibly; keeps `errno`. O(1), but for the log's
-/// growth.
-#[inline]
-pub fn record(thread: u32, record: Record) {
-    if let Some((session, log)) = current() {
-        match FORM.short(thread, record) {
-            0 => log.append_long(session, FORM.long(thread, record)),
-            word => log.append(session, word),
-        }
-    }
-}
-
-/// A number for a thread that has none yet, unique in this process and its ancestors (a forked
-/// child's first thread keeps the number it had); to be kept in a thread-local variable. Never 0.
-pub fn new_thread() -> u32 {
-    // Lies outside the wiped memory, so a child goes on counting.
-    static THREADS: AtomicU32 = AtomicU32::new(1);
-    THREADS.fetch_add(1, Relaxed)
+/// The pointer that says: do not record.
+pub(super) const fn off<T>() -> *mut T {
+    ptr::without_provenance_mut(1)
 }
 
 /// The state of this process's log; all zeros at first, and again after `fork`.
@@ -90,65 +75,76 @@ fn chunk_of(index: u64) -> (usize, u64, u64) {
     (DOUBLINGS as usize + 1 + further as usize, doubled + further * size, size)
 }
 
-/// The session and the log to record to, opened if need be.
-#[inline]
-fn current() -> Option<(&'static Session, &'static Log)> {
-    let session = session::current()?;
-    let log = session.log();
-    let mut head = log.head.load(Acquire);
-    if head.is_null() {
-        head = log.attach(session);
-    }
-    if head == off() {
-        return None;
-    }
-    // SAFETY: a published head is mapped and never unmapped.
-    if unsafe { &*head }.stopped.load(Relaxed) != 0 {
-        log.head.store(off(), Release);
-        return None;
-    }
-    Some((session, log))
-}
-
 impl Log {
+    /// Appends a record made by `thread`, unless the log has stopped or cannot grow. Opens the log if
+    /// need be.
+    #[inline]
+    pub(super) fn record(&self, settings: &Settings, thread: u32, record: Record) {
+        if !self.is_open(settings) {
+            return;
+        }
+        match FORM.short(thread, record) {
+            0 => self.append_long(settings, FORM.long(thread, record)),
+            word => self.append(settings, word),
+        }
+    }
+
+    /// Whether the log takes records; opens it if need be.
+    #[inline]
+    fn is_open(&self, settings: &Settings) -> bool {
+        let mut head = self.head.load(Acquire);
+        if head.is_null() {
+            head = self.attach(settings);
+        }
+        if head == off() {
+            return false;
+        }
+        // SAFETY: a published head is mapped and never unmapped.
+        let stopped = unsafe { &*head }.stopped.load(Relaxed) != 0;
+        if stopped {
+            self.head.store(off(), Release);
+        }
+        !stopped
+    }
+
     /// Appends a record of one word, unless the log has stopped or cannot grow.
     #[inline]
-    fn append(&self, session: &Session, word: u64) {
+    fn append(&self, settings: &Settings, word: u64) {
         let index = self.cursor.fetch_add(1, Relaxed);
-        if index >= session.most_words() {
+        if index >= settings.most_words() {
             return self.end(Stopped::Limit);
         }
-        if let Some(place) = self.place(session, index) {
+        if let Some(place) = self.place(settings, index) {
             place.store(word, Release);
         }
     }
 
     /// Appends a longer record, unless the log has stopped or cannot grow.
     #[cold]
-    fn append_long(&self, session: &Session, record: Words) {
+    fn append_long(&self, settings: &Settings, record: Words) {
         let len = record.len as u64;
         let first = self.cursor.fetch_add(len, Relaxed);
-        if first + len > session.most_words() {
+        if first + len > settings.most_words() {
             return self.end(Stopped::Limit);
         }
         // The first word is written last: a record whose first word is there is complete.
         for further in (1..len).rev() {
-            if let Some(place) = self.place(session, first + further) {
+            if let Some(place) = self.place(settings, first + further) {
                 place.store(record.words[further as usize], Relaxed);
             }
         }
-        if let Some(place) = self.place(session, first) {
+        if let Some(place) = self.place(settings, first) {
             place.store(record.words[0], Release);
         }
     }
 
     /// A place that was claimed; `None` if the log has stopped or cannot grow.
     #[inline]
-    fn place(&self, session: &Session, index: u64) -> Option<&AtomicU64> {
+    fn place(&self, settings: &Settings, index: u64) -> Option<&AtomicU64> {
         let (chunk, first, len) = chunk_of(index);
         let mut words = self.chunks.get(chunk).map_or(ptr::null_mut(), |c| c.load(Acquire));
         if words.is_null() {
-            words = self.grow(session, chunk, first, len)?.as_ptr();
+            words = self.grow(settings, chunk, first, len)?.as_ptr();
         }
         // SAFETY: a published chunk is `len` words long, valid and never unmapped; that the file
         // has room up to the limit was seen to when it was mapped, and whoever claims keeps it.
@@ -169,9 +165,9 @@ impl Log {
 
     /// Makes a log for this process and publishes its head, or `off()`.
     #[cold]
-    fn attach(&self, session: &Session) -> *mut Head {
+    fn attach(&self, settings: &Settings) -> *mut Head {
         let _errno = Errno::keep();
-        let ours = create(session);
+        let ours = create(settings);
         let new = ours.map_or(off(), NonNull::as_ptr);
         match self.head.compare_exchange(ptr::null_mut(), new, AcqRel, Acquire) {
             Ok(_) => new,
@@ -190,7 +186,7 @@ impl Log {
     #[cold]
     fn grow(
         &self,
-        session: &Session,
+        settings: &Settings,
         chunk: usize,
         first: u64,
         len: u64,
@@ -205,10 +201,10 @@ impl Log {
         let bytes = len as usize * WORD;
         let from = HEAD as u64 + first * WORD as u64;
         // No more room than may be used is claimed.
-        let used = session.most_words().saturating_sub(first).min(len) as usize * WORD;
+        let used = settings.most_words().saturating_sub(first).min(len) as usize * WORD;
         let map = || {
             let slot = self.chunks.get(chunk).ok_or(libc::EFBIG)?;
-            let file = File::open(session.path(head.process, head.serial).c_str(), libc::O_RDWR)?;
+            let file = File::open(settings.path(head.process, head.serial).c_str(), libc::O_RDWR)?;
             file.allocate(from, used)?;
             Ok((slot, file.map(from, bytes)?))
         };
@@ -245,12 +241,12 @@ impl Log {
 
 /// Creates the file of a log and maps and fills its head. If there is no room for it the file's name
 /// tells so.
-fn create(session: &Session) -> Option<NonNull<Head>> {
+fn create(settings: &Settings) -> Option<NonNull<Head>> {
     let (process, parent) = system::processes();
     let mut serial = 0;
     let file = loop {
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
-        match File::open(session.path(process, serial).c_str(), flags) {
+        match File::open(settings.path(process, serial).c_str(), flags) {
             Ok(file) => break file,
             Err(libc::EEXIST) => serial = u32::checked_add(serial, 1)?,
             Err(_) => return None,
@@ -263,8 +259,8 @@ fn create(session: &Session) -> Option<NonNull<Head>> {
     let head = match map() {
         Ok(head) => head.cast::<Head>(),
         Err(error) => {
-            let failed = session.failed_path(process, serial, error.unsigned_abs());
-            system::rename(session.path(process, serial).c_str(), failed.c_str());
+            let failed = settings.failed_path(process, serial, error.unsigned_abs());
+            system::rename(settings.path(process, serial).c_str(), failed.c_str());
             return None;
         }
     };

@@ -1,0 +1,90 @@
+//! The head of a raw log, and why a log may end early: [`Stopped`].
+
+use core::sync::atomic::AtomicU32;
+
+/// A recorder's first word, which it writes atomically. Targets without atomics of 64 bits have no
+/// recorder; they read logs.
+#[cfg(target_has_atomic = "64")]
+pub(super) type Magic = core::sync::atomic::AtomicU64;
+#[cfg(not(target_has_atomic = "64"))]
+pub(super) type Magic = u64;
+
+/// The head of a raw log. It is written in place, by the recorder, and read field by field.
+#[repr(C)]
+pub(super) struct Head {
+    /// Written last: a head with its magic is complete.
+    pub(super) magic: Magic,
+    pub(super) version: u32,
+    /// Bits of a pointer.
+    pub(super) pointer_width: u32,
+    pub(super) process: u32,
+    pub(super) parent: u32,
+    /// Distinguishes the process images of one process.
+    pub(super) serial: u32,
+    /// Not 0 once the log has stopped, and what follows is missing: see [`Stopped`].
+    pub(super) stopped: AtomicU32,
+    /// Nanoseconds since 1970.
+    pub(super) started: u64,
+    /// Bytes of `text` that hold the path of the executable; the arguments, the program itself
+    /// first, each with a 0 byte after it, follow.
+    pub(super) path: u32,
+    pub(super) arguments: u32,
+    pub(super) text: [u8; TEXT],
+}
+
+pub(super) const HEAD: usize = 1 << 16;
+pub(super) const TEXT: usize = HEAD - 48;
+/// Bytes of a word.
+pub(super) const WORD: usize = 8;
+pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"PWLOG\r\n\x1a");
+pub(super) const VERSION: u32 = 2;
+
+const _: () = assert!(size_of::<Head>() == HEAD);
+
+/// Why a log ends before its process did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// It could not grow: the system's error number.
+    Failed(i32),
+    /// It reached the length that [`MAX_LOG`](super::MAX_LOG) allows.
+    Limit,
+    /// Somebody asked for it: [`stop`](super::stop).
+    Asked,
+}
+
+impl Stopped {
+    const LIMIT: u32 = u32::MAX;
+    const ASKED: u32 = u32::MAX - 1;
+
+    /// As it stands in the head; never 0.
+    pub(super) fn code(self) -> u32 {
+        match self {
+            Self::Failed(error) => u32::try_from(error).unwrap_or(0).clamp(1, Self::ASKED - 1),
+            Self::Limit => Self::LIMIT,
+            Self::Asked => Self::ASKED,
+        }
+    }
+
+    /// What stands in the head; `None` if the log has not stopped.
+    pub(super) fn of_code(code: u32) -> Option<Self> {
+        match code {
+            0 => None,
+            Self::LIMIT => Some(Self::Limit),
+            Self::ASKED => Some(Self::Asked),
+            error => Some(Self::Failed(i32::try_from(error).unwrap_or(i32::MAX))),
+        }
+    }
+}
+
+impl core::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match *self {
+            Self::Failed(error) => {
+                let error = std::io::Error::from_raw_os_error(error);
+                write!(f, "the log could not grow: {error}")
+            }
+            Self::Limit => f.write_str("the log reached its limit"),
+            Self::Asked => f.write_str("the recording was stopped"),
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The names that a recorder and whoever starts it agree on.
+
+/// The environment variable that arms a recorder: the absolute path of the directory, which must
+/// exist, that takes the logs. Without it nothing is recorded.
+pub const DIRECTORY: &str = "PAGEWISE_RECORD_DIR";
+
+/// The environment variable that limits the length of each log, in bytes; without it there is no
+/// limit.
+pub const MAX_LOG: &str = "PAGEWISE_RECORD_MAX_LOG";
+
+/// Extension of a raw log's file name.
+pub const EXTENSION: &str = "pwlog";
+
+/// Extension of what is left of a log that could not be begun: `PID.SERIAL.ERROR.pwfail`, where
+/// `ERROR` is the system's error number.
+pub const FAILED: &str = "pwfail";

@@ -1,0 +1,36 @@
+//! What a recorder tells: [`Record`].
+
+/// One record of a raw log. Addresses are those of the recorded program; 0 is C's null pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A block was allocated.
+    Allocated {
+        /// Where.
+        address: u64,
+        /// Bytes requested.
+        size: u64,
+        /// Alignment requested, as the exponent of a power of two.
+        align_log2: u8,
+    },
+    /// A block is about to be freed.
+    Freeing {
+        /// Where it is.
+        address: u64,
+    },
+    /// A block is about to be reallocated.
+    Reallocating {
+        /// Where it is; 0 if it is to be allocated.
+        address: u64,
+        /// Bytes requested; any number, since the request may fail.
+        size: u64,
+        /// Its alignment, as the exponent of a power of two; needed if the block is new or was
+        /// allocated before the log began.
+        align_log2: u8,
+    },
+    /// The reallocation this thread began last is over.
+    Reallocated {
+        /// Where the block is now; 0 if the reallocation failed and the block stays as it was, or
+        /// was to 0 bytes and freed it.
+        address: u64,
+    },
+}

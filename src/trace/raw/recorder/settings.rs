@@ -1,0 +1,140 @@
+//! What the environment asks of a recorder: where logs go, and how long they may be.
+
+use core::ffi::CStr;
+
+use super::system;
+use crate::trace::raw::head::{HEAD, WORD};
+use crate::trace::raw::names::{DIRECTORY, EXTENSION, FAILED, MAX_LOG};
+
+/// The longest directory that will do.
+const LONGEST_DIRECTORY: usize = 1024;
+
+/// What the environment asked for; constant once it is known.
+pub(super) struct Settings {
+    /// Words that a log may have.
+    most_words: u64,
+    directory: [u8; LONGEST_DIRECTORY],
+    directory_len: usize,
+}
+
+/// The directory that the environment names. `Err`: it is too early to tell. `Ok(None)`: recording
+/// is not armed, or the directory will not do.
+pub(super) fn directory() -> Result<Option<&'static [u8]>, ()> {
+    let directory = system::environment(DIRECTORY)?.map(CStr::to_bytes);
+    Ok(directory.filter(|path| path.len() <= LONGEST_DIRECTORY && path.first() == Some(&b'/')))
+}
+
+impl Settings {
+    /// Fills settings in place.
+    ///
+    /// # Safety
+    /// `place` is valid for writes, and all its bytes are 0. The directory is one that [`directory`]
+    /// gave.
+    pub(super) unsafe fn write(place: *mut Self, directory: &[u8]) {
+        // SAFETY: the caller's promise: zeros are a valid value of every field, and the directory is
+        // no longer than its field.
+        unsafe {
+            (&raw mut (*place).most_words).write(most_words());
+            (&raw mut (*place).directory_len).write(directory.len());
+            (&raw mut (*place).directory)
+                .cast::<u8>()
+                .copy_from_nonoverlapping(directory.as_ptr(), directory.len());
+        }
+    }
+
+    /// Words that a log may have.
+    #[inline]
+    pub(super) fn most_words(&self) -> u64 {
+        self.most_words
+    }
+
+    /// The path of a log.
+    pub(super) fn path(&self, process: u32, serial: u32) -> Path {
+        let mut path = self.beginning(process, serial);
+        path.push(EXTENSION.as_bytes());
+        path
+    }
+
+    /// The path of a log that could not be begun, for the system's error number `error`.
+    pub(super) fn failed_path(&self, process: u32, serial: u32, error: u32) -> Path {
+        let mut path = self.beginning(process, serial);
+        path.push_number(error);
+        path.push(b".");
+        path.push(FAILED.as_bytes());
+        path
+    }
+
+    /// The path of a log, up to the extension.
+    fn beginning(&self, process: u32, serial: u32) -> Path {
+        let mut path = Path::new();
+        path.push(&self.directory[..self.directory_len]);
+        path.push(b"/");
+        path.push_number(process);
+        path.push(b".");
+        path.push_number(serial);
+        path.push(b".");
+        path
+    }
+}
+
+/// Words that the environment lets a log have: all, if it does not say.
+fn most_words() -> u64 {
+    let value = system::environment(MAX_LOG).ok().flatten();
+    let bytes = value.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    bytes.map_or(u64::MAX >> 8, |bytes| bytes.saturating_sub(HEAD as u64) / WORD as u64)
+}
+
+/// The path of a log, built on the stack.
+pub(super) struct Path {
+    bytes: [u8; LONGEST_DIRECTORY + 64],
+    len: usize,
+}
+
+impl Path {
+    const fn new() -> Self {
+        Self { bytes: [0; LONGEST_DIRECTORY + 64], len: 0 }
+    }
+
+    fn push(&mut self, text: &[u8]) {
+        // The room suffices for the longest directory and name; the last byte stays 0.
+        let end = self.len + text.len();
+        if let Some(room) = self.bytes.get_mut(self.len..end) {
+            room.copy_from_slice(text);
+            self.len = end;
+        }
+    }
+
+    fn push_number(&mut self, number: u32) {
+        let mut digits = [0; 10];
+        let mut at = digits.len();
+        let mut rest = number;
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.push(&digits[at..]);
+    }
+
+    pub(super) fn c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_built() {
+        let mut path = Path::new();
+        path.push(b"/tmp/");
+        path.push_number(0);
+        path.push(b".");
+        path.push_number(u32::MAX);
+        assert_eq!(path.c_str(), c"/tmp/0.4294967295");
+    }
+}
