@@ -7,8 +7,8 @@ use pagewise::paged::Config;
 use pagewise::sizemap::{SizeMap, optimise};
 
 use crate::demand;
-use crate::error::Usage;
 use crate::units::parse_bytes;
+use crate::usage::Usage;
 
 /// Address space a strategy may use, in bytes. It is reserved, and only what is touched takes
 /// memory.

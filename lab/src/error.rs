@@ -1,6 +1,5 @@
 //! How errors reach the user: one line on stderr, and the exit status.
 
-use std::fmt;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -8,21 +7,10 @@ use pagewise::trace::{ReadError, Reason};
 
 use crate::output;
 use crate::printable::printable;
+use crate::usage::Usage;
 
 /// Exit status when the command line is at fault; clap's own.
 const USAGE: u8 = 2;
-
-/// An error of the command line that only a subcommand can see, such as an unknown strategy.
-#[derive(Debug)]
-pub(crate) struct Usage(pub(crate) String);
-
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
 
 /// Prints an error with its causes on one line, and gives the exit status it deserves.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {

@@ -19,7 +19,7 @@
 //! |---|---|
 //! | `system` | what is asked of the operating system |
 //! | `units`, `printable`, `input` | numbers and names for people; traces, within limits |
-//! | `error`, `output`, `progress`, `sheet` | what people see: errors, files, charts |
+//! | `usage`, `output`, `error`, `progress`, `sheet` | what people see: errors, files, charts |
 //! | `workload`, `timeline` | a trace as it is replayed, and usage over its time |
 //! | `demand`, `competitor`, `lea` | who is measured, and with which parameters |
 //! | `touched`, `paging`, `pareto` | OS pages touched, page faults simulated, what nothing beats |
@@ -56,6 +56,7 @@ mod touched;
 mod tune;
 mod units;
 mod unwinding;
+mod usage;
 mod workload;
 
 use std::process::ExitCode;

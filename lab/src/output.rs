@@ -12,9 +12,9 @@ use anyhow::Context;
 use pagewise::trace::WriteError;
 use serde::Serialize;
 
-use crate::error::Usage;
 use crate::input::STANDARD;
 use crate::printable::{printable_json, printable_lines};
+use crate::usage::Usage;
 
 /// Standard output has been claimed by a file (`-`), so that what is printed goes to stderr.
 static CLAIMED: AtomicBool = AtomicBool::new(false);

@@ -6,6 +6,7 @@
 //! The system's allocator cannot be metered from within, nor started afresh in a process that has
 //! used it; each of its runs has a process of its own ([`system`]).
 
+mod compared;
 mod metered;
 mod plot;
 mod row;
@@ -24,6 +25,7 @@ use crate::progress::Progress;
 use crate::workload::Workload;
 use crate::{bundled, input, output, units};
 
+pub(crate) use compared::Compared;
 pub(crate) use row::Row;
 pub(crate) use system::{Args as SystemArgs, peak_held as peak_held_by_system, run as run_system};
 pub(crate) use table::{Grid, Mean, grid, mean_of_each, means};
@@ -156,17 +158,6 @@ pub(crate) fn once(
     let metered = metered::one(workload, path, competitor, config)?;
     let times = timed::one(workload, path, competitor, config)?;
     Ok(Row::new(competitor.name(), workload, metered, times))
-}
-
-/// One trace, and how each competitor did on it.
-#[derive(Debug)]
-pub(crate) struct Compared {
-    trace: String,
-    /// What the trace asks for, in a few words.
-    about: String,
-    pub(crate) rows: Vec<Row>,
-    /// How much slower the slower of two identical competitors was, as a fraction.
-    noise: f64,
 }
 
 /// Measures every competitor over one trace, in two steps of `progress` each.

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use plotters::prelude::*;
 
-use super::{Compared, mean_of_each, reference};
+use super::compared::Compared;
+use super::table::mean_of_each;
+use super::verdict::reference;
 use crate::competitor::{LEA, SYSTEM};
 use crate::pareto;
 use crate::sheet::{self, Area};

@@ -3,8 +3,9 @@
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use serde::Serialize;
 
+use super::compared::Compared;
+use super::row::Row;
 use super::verdict::{self, MEASURES};
-use super::{Compared, Row};
 use crate::units;
 
 /// A column of a trace's table: its head, the value that is the better the smaller it is, and how

@@ -4,7 +4,8 @@
 //! finished; a trace is won by whoever is best on it or within the noise of the best. Times are
 //! noisy, by what two identical competitors differed; bytes and pages are exact.
 
-use super::{Compared, Row};
+use super::compared::Compared;
+use super::row::Row;
 use crate::competitor::SYSTEM;
 use crate::units;
 

@@ -12,7 +12,7 @@ use pagewise::trace::{Origin, Writer};
 
 pub(crate) use self::distribution::{Distribution, fall_off};
 pub(crate) use self::process::Process;
-use crate::error::Usage;
+use crate::usage::Usage;
 use crate::{output, units};
 
 /// Make a trace from a distribution of sizes, arrival rates and live counts

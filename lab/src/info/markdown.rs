@@ -1,6 +1,6 @@
 //! The three tables of Hasan & Chang in Markdown, one row per trace.
 
-use super::Info;
+use super::content::Info;
 use crate::printable::printable_markdown;
 use crate::units::thousands;
 

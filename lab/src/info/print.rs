@@ -1,6 +1,6 @@
 //! What is in one trace, for the terminal.
 
-use super::Info;
+use super::content::Info;
 use super::histogram::Histogram;
 use super::statistics::{Split, Statistics};
 use crate::printable::printable;

@@ -9,8 +9,8 @@
 //! comes in is marked, and the hand goes on behind it. Unlike LRU, memory of n pages does not hold
 //! what memory of n − 1 pages holds, so that every working set is simulated by itself.
 
-use super::Paging;
 use super::page_map::PageMap;
+use super::strategy::Paging;
 
 /// CLOCK memory of chosen sizes. A reference takes O(sizes), amortised over what comes in.
 #[derive(Debug)]

@@ -9,9 +9,9 @@
 //!  faults(n) = first references + references at positions n + 1, n + 2, …
 //! ```
 
-use super::Paging;
 use super::page_map::PageMap;
 use super::recency::Recency;
+use super::strategy::Paging;
 
 /// LRU memory of every size. A reference takes O(log pages), one to the page referred to last O(1).
 #[derive(Debug)]

@@ -19,15 +19,8 @@ mod lru;
 mod naive;
 mod page_map;
 mod recency;
+mod strategy;
 
 pub(crate) use clock::Clock;
 pub(crate) use lru::Lru;
-
-/// A simulated memory that takes a reference string.
-pub(crate) trait Paging {
-    /// Refers to a page.
-    fn reference(&mut self, page: u64);
-
-    /// Forgets what was counted, not what memory holds: faults count from here on.
-    fn start_counting(&mut self);
-}
+pub(crate) use strategy::Paging;

@@ -10,7 +10,7 @@ use pagewise::trace::raw::{self, Converter, Dropped, LogOrigin, LogReader, Stopp
 use pagewise::trace::{Counts, Event, Header, Ledger, Origin, ReadError, Writer};
 use rayon::prelude::*;
 
-use super::session::interrupted;
+use super::signals::interrupted;
 use crate::printable::printable;
 use crate::progress::Progress;
 use crate::{input, output, units};

@@ -12,6 +12,7 @@
 pub(crate) mod logs;
 mod recorder;
 mod session;
+mod signals;
 mod watch;
 
 use std::ffi::OsString;
@@ -20,11 +21,12 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use crate::error::Usage;
+use crate::usage::Usage;
 use crate::{output, units};
 use logs::{Limits, Log};
 use pagewise::trace::raw;
-use session::{End, Session, interrupted};
+use session::{End, Session};
+use signals::interrupted;
 use watch::Watch;
 
 /// Run a command and record what it allocates.

@@ -5,7 +5,6 @@ use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
@@ -13,8 +12,8 @@ use anyhow::Context;
 use pagewise::trace::raw::{DIRECTORY, MAX_LOG};
 use tempfile::TempDir;
 
-use super::recorder;
 use super::watch::Watch;
+use super::{recorder, signals};
 
 /// A temporary directory for the logs, removed with the session.
 pub(super) struct Session {
@@ -103,71 +102,6 @@ impl fmt::Display for End {
         match (self.0.code(), self.0.signal()) {
             (Some(code), _) => write!(f, "exited with status {code}"),
             (None, signal) => write!(f, "was ended by signal {}", signal.unwrap_or(0)),
-        }
-    }
-}
-
-pub(super) use signals::interrupted;
-
-/// What happens to signals while the command runs, and after.
-mod signals {
-    use super::{AtomicBool, AtomicI32, Ordering};
-
-    /// The running command; `STARTING`, or `OVER`.
-    static COMMAND: AtomicI32 = AtomicI32::new(OVER);
-    const STARTING: i32 = -1;
-    const OVER: i32 = 0;
-    /// A signal that came while the command was starting.
-    static EARLY: AtomicI32 = AtomicI32::new(0);
-    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
-    /// Whether a signal asked to end after the command had ended.
-    pub(in super::super) fn interrupted() -> bool {
-        INTERRUPTED.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn pass_to(process: u32) {
-        COMMAND.store(process as i32, Ordering::Relaxed);
-        match EARLY.swap(0, Ordering::Relaxed) {
-            0 => {}
-            signal => on_signal(signal),
-        }
-    }
-
-    pub(super) fn pass_to_nobody() {
-        COMMAND.store(OVER, Ordering::Relaxed);
-    }
-
-    extern "C" fn on_signal(signal: libc::c_int) {
-        match COMMAND.load(Ordering::Relaxed) {
-            OVER => INTERRUPTED.store(true, Ordering::Relaxed),
-            STARTING => EARLY.store(signal, Ordering::Relaxed),
-            // The terminal sends these to the command, too.
-            _ if signal == libc::SIGINT || signal == libc::SIGQUIT => {}
-            // SAFETY: sends a signal to our child, which was not waited for yet.
-            command => unsafe {
-                libc::kill(command, signal);
-            },
-        }
-    }
-
-    /// Catches the signals that would end this process; one that is ignored stays so. The command
-    /// gets their default actions back, since handlers do not outlive an `exec`.
-    pub(super) fn stand_back() {
-        COMMAND.store(STARTING, Ordering::Relaxed);
-        for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
-            // SAFETY: the handler only touches atomics and sends a signal, both of which are
-            // allowed in one; an all-zero `sigaction` is a valid value.
-            unsafe {
-                let mut action: libc::sigaction = std::mem::zeroed();
-                if libc::sigaction(signal, std::ptr::null(), &mut action) == 0
-                    && action.sa_sigaction != libc::SIG_IGN
-                {
-                    action.sa_sigaction = on_signal as *const () as libc::sighandler_t;
-                    action.sa_flags = libc::SA_RESTART;
-                    libc::sigaction(signal, &action, std::ptr::null_mut());
-                }
-            }
         }
     }
 }

@@ -13,8 +13,8 @@ use serde::Serialize;
 use self::audit::Audit;
 use crate::compare::{self, Row};
 use crate::competitor::{CAPACITY, Competitor, ConfigArgs};
-use crate::error::Usage;
 use crate::timeline::{self, Timeline, sparkline};
+use crate::usage::Usage;
 use crate::workload::{Stop, Workload};
 use crate::{input, output, units};
 

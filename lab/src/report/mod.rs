@@ -15,6 +15,7 @@
 mod gather;
 mod heap_map;
 mod page;
+mod parts;
 mod system;
 mod tuned;
 mod watch;
@@ -25,10 +26,10 @@ use std::process::ExitCode;
 
 use self::gather::Gathered;
 use crate::competitor::{Competitor, ConfigArgs};
-use crate::error::Usage;
 use crate::printable::printable_json;
 use crate::progress::Progress;
 use crate::tune::{self, Tuned};
+use crate::usage::Usage;
 use crate::{bundled, input, output};
 
 pub(crate) use self::system::{Args as SystemArgs, run as run_system};

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use serde::Serialize;
 
-use super::page::{figure, verdict};
+use super::parts::{figure, verdict};
 use crate::tune::{Family, Found, OnFront, Relative, Standing, Tuned};
 use crate::units::count;
 

@@ -28,11 +28,11 @@ use rayon::prelude::*;
 use self::memory::{Found, Memory, Program};
 use self::setup::{Touch, parse_page_size};
 use crate::competitor::{CAPACITY, Competitor, ConfigArgs};
-use crate::error::Usage;
 use crate::lea::Lea;
 use crate::progress::Progress;
 use crate::system::library::Library;
 use crate::touched::os_page_size;
+use crate::usage::Usage;
 use crate::workload::{Stop, Target, Workload};
 use crate::{bundled, input, output};
 

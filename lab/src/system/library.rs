@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::bail;
 
-use crate::error::Usage;
+use crate::usage::Usage;
 
 /// Allocators known by name, and the packages of Debian that have them.
 const KNOWN: [(&str, &str); 3] = [

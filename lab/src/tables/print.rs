@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use super::table::Table;
-use crate::error::Usage;
 use crate::output;
+use crate::usage::Usage;
 
 /// The table of this number among those there are.
 ///

@@ -31,9 +31,9 @@ use anyhow::Context;
 
 use self::goal::{Cap, Goal};
 use self::search::Search;
-use crate::error::Usage;
 use crate::system::library::Library;
 use crate::units::parse_bytes;
+use crate::usage::Usage;
 use crate::{input, output};
 
 pub(crate) use self::alone::{Args as AloneArgs, run as run_alone};

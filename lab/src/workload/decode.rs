@@ -8,8 +8,7 @@ use std::alloc::Layout;
 use anyhow::{Result, anyhow};
 use pagewise::trace::{Event, Invalid};
 
-use super::drive::Batch;
-use super::{Kind, Op};
+use super::op::{Batch, Kind, Op};
 
 /// What a trace amounts to, whoever serves it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::fmt;
 use std::ptr::{self, NonNull};
 use std::time::Duration;
 
+use super::op::{Batch, Kind, Op};
 use super::target::Target;
-use super::{Kind, Op};
 use crate::system::charged::processor_time;
 
 /// Watches a replay, and uses the blocks as a program would. Hooks left out compile to nothing.
@@ -76,36 +76,6 @@ impl fmt::Display for Stop {
 
 impl std::error::Error for Stop {}
 
-/// Operations in the order in which a [`Decoder`](super::decode::Decoder) made them.
-#[derive(Debug, Default)]
-pub(super) struct Batch {
-    ops: Vec<Op>,
-    /// One more than the greatest slot in `ops`.
-    slots: usize,
-}
-
-impl Batch {
-    pub(super) fn push(&mut self, op: Op) {
-        self.slots = self.slots.max(op.slot as usize + 1);
-        self.ops.push(op);
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.ops.clear();
-        self.slots = 0;
-    }
-
-    /// One more than the greatest slot of these operations; 0 if there are none.
-    pub(super) fn slots(&self) -> usize {
-        self.slots
-    }
-
-    /// How many operations these are.
-    pub(super) fn len(&self) -> usize {
-        self.ops.len()
-    }
-}
-
 /// Where the live blocks are, by slot, and how far the replay has come.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -128,11 +98,11 @@ impl Table {
         target: &mut T,
         observer: &mut O,
     ) -> Result<(), Stop> {
-        assert!(batch.slots <= self.blocks.len(), "the table is too short for the batch");
+        assert!(batch.slots() <= self.blocks.len(), "the table is too short for the batch");
         let start = processor_time();
         let mut done = 0;
         let mut ended = Ok(());
-        for op in &batch.ops {
+        for op in batch.ops() {
             done += 1;
             let step = self.step(op, target, observer);
             if step.is_err() {
@@ -145,7 +115,7 @@ impl Table {
         ended.map_err(|halt| match halt {
             Halt::Exhausted => Stop::Exhausted {
                 operation: self.operations,
-                bytes: batch.ops[done as usize - 1].new,
+                bytes: batch.ops()[done as usize - 1].new,
             },
             Halt::Fault(fault) => Stop::Fault { operation: self.operations, fault },
         })

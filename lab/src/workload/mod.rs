@@ -4,7 +4,7 @@
 //!  trace file ──Reader──► Event ──Decoder──► Op ──replay──► Target (a strategy, or the system)
 //!                                                   └─────► Observer (writes, marks, audits)
 //! ```
-//! An [`Op`] says everything a call needs, sizes before and after included, so that the loop keeps
+//! An [`Op`](op::Op) says everything a call needs, sizes before and after included, so that the loop keeps
 //! nothing but a table of block addresses by slot. Blocks live at the end of the trace are freed by
 //! operations the decoder appends: every allocation has its free, and every pair is whole.
 //!
@@ -14,6 +14,7 @@
 
 mod decode;
 mod drive;
+mod op;
 mod target;
 
 use std::path::{Path, PathBuf};
@@ -22,9 +23,9 @@ use anyhow::anyhow;
 
 use crate::input::{self, Stamp};
 use decode::Decoder;
+use op::Batch;
 
 pub(crate) use decode::Facts;
-use drive::Batch;
 pub(crate) use drive::{Observer, Outcome, Stop};
 pub(crate) use target::{System, Target};
 
@@ -32,30 +33,6 @@ pub(crate) use target::{System, Target};
 const HELD_OPS: usize = 4 << 20;
 /// Operations decoded at a time from longer traces.
 const BATCH_OPS: usize = 1 << 16;
-
-/// What to do to which block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Allocate,
-    Reallocate,
-    Free,
-}
-
-/// One operation on a block. Made by a [`Decoder`] only, which sees to it that
-/// - the block of `slot` is live for `Reallocate` and `Free`, and not for `Allocate`;
-/// - `old` is the live block's size, at least 1;
-/// - `new` and `old` with the alignment make valid layouts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Op {
-    /// Size before, in bytes (`Reallocate`, `Free`).
-    old: usize,
-    /// Size after, in bytes (`Allocate`, `Reallocate`).
-    new: usize,
-    slot: u32,
-    /// Binary logarithm of the alignment in bytes.
-    align: u8,
-    kind: Kind,
-}
 
 /// A trace ready for replaying.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
 
 use super::gather::{Charts, Gathered};
+use super::parts::{figure, verdict};
 use super::tuned::{self, Front};
 use crate::compare::{self, Compared, Grid, Mean};
 use crate::printable::{printable_json, printable_lines};
@@ -168,20 +169,6 @@ fn section(one: &Gathered, index: usize, is_one_of_several: bool) -> Markup {
     }
 }
 
-/// Sentences, each with what it is about in front.
-pub(super) fn verdict(sentences: impl IntoIterator<Item = String>) -> Markup {
-    html! {
-        div.verdict {
-            @for sentence in sentences {
-                @match sentence.split_once(": ") {
-                    Some((about, rest)) => p { b { (about) ": " } (rest) },
-                    None => p { (sentence) },
-                }
-            }
-        }
-    }
-}
-
 /// Which program the trace is of.
 fn origin(one: &Gathered) -> Markup {
     let info = &one.info;
@@ -263,16 +250,6 @@ fn table(caption: &str, grid: &Grid) -> Markup {
                     }
                 }
             }
-        }
-    }
-}
-
-/// A figure that the script fills.
-pub(super) fn figure(kind: &str, trace: usize, title: &str, about: &str) -> Markup {
-    html! {
-        figure data-kind=(kind) data-trace=(trace) {
-            figcaption { (title) small { (about) } }
-            div.plot {}
         }
     }
 }

@@ -10,7 +10,7 @@ use pagewise::source::Reserved;
 use pagewise::{Strategy, Usage, catalogue};
 use rayon::prelude::*;
 
-use super::{Made, Options};
+use super::options::{Made, Options};
 use crate::experiments::brent::mixed::{self, Efficiency, Watch};
 use crate::generate::{Distribution, Process};
 use crate::progress::Progress;

@@ -3,6 +3,7 @@
 
 mod equal;
 mod mixed;
+mod options;
 mod paging;
 mod pqsim;
 mod tridiag;
@@ -15,11 +16,11 @@ use std::sync::OnceLock;
 
 use anyhow::Context;
 
+use self::options::{Made, Options};
 use super::print::{Printer, numbered};
-use super::table::Table;
-use crate::error::Usage;
 use crate::output;
 use crate::progress::Progress;
+use crate::usage::Usage;
 
 /// Brent 1984: page faults of allocation strategies, simulated and real
 #[derive(Debug, clap::Args)]
@@ -48,15 +49,6 @@ Examples:
   pagewise tables brent --table 3.2 --table 3.3
   pagewise tables brent --table 3.4 --plot .       draws table-3.4.svg";
 
-/// How the experiments are run.
-#[derive(Clone, Copy, Debug)]
-struct Options<'r> {
-    quick: bool,
-    seed: u64,
-    /// PQSIM at its usual load, once a table has needed it.
-    usual: &'r OnceLock<Vec<pqsim::Measured>>,
-}
-
 /// A table's experiment.
 #[derive(Debug)]
 struct Experiment {
@@ -64,18 +56,6 @@ struct Experiment {
     /// Runs of a program it makes: steps of the progress bar.
     steps: u64,
     run: fn(Options<'_>, &Progress) -> anyhow::Result<Made>,
-}
-
-/// A table, and its picture if it has one.
-struct Made {
-    table: Table,
-    svg: Option<String>,
-}
-
-impl From<Table> for Made {
-    fn from(table: Table) -> Self {
-        Self { table, svg: None }
-    }
 }
 
 const EXPERIMENTS: &[Experiment] = &[

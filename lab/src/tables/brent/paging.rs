@@ -13,7 +13,7 @@ use pagewise::{Strategy, Usage};
 use rayon::prelude::*;
 
 use super::mixed::{CAPACITY, UNIT, config, yktvmv};
-use super::{Made, Options};
+use super::options::{Made, Options};
 use crate::experiments::brent::mixed::{self, Efficiency, Watch};
 use crate::experiments::brent::resident::Resident;
 use crate::generate::{Distribution, Process};

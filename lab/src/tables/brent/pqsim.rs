@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::equal::Choice;
-use super::{Made, Options};
+use super::options::{Made, Measured, Options};
 use crate::experiments::brent::leftist::NODE;
 use crate::experiments::brent::pqsim::{self, FITTED, Load, PAGE};
 use crate::paging::Lru;
@@ -86,15 +86,6 @@ const PUBLISHED_3_4: [[f64; 6]; CAPACITY] = [
 
 /// Runs that a row of Tables 3.2 and 3.3 is the mean of.
 const RUNS: u64 = 4;
-
-/// What the runs over a strategy gave.
-#[derive(Clone, Debug)]
-pub(super) struct Measured {
-    /// Mean of the runs, pages.
-    virtual_size: f64,
-    /// Of each run.
-    faults: Vec<f64>,
-}
 
 impl Measured {
     fn faults(&self) -> f64 {

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::equal::Choice;
-use super::{Made, Options};
+use super::options::{Made, Options};
 use crate::experiments::brent::memory::Counts;
 use crate::experiments::brent::tridiag::{self, NODE, PAGE, PAPER, Problem};
 use crate::paging::Lru;

@@ -5,7 +5,7 @@ use pagewise::paged::Config;
 use pagewise::sizemap::SizeMap;
 use rayon::prelude::*;
 
-use super::{Made, Options};
+use super::options::{Made, Options};
 use crate::experiments::brent::adversary::{self, Game, Step};
 use crate::progress::Progress;
 use crate::tables::plot::{self, Line};

@@ -2,23 +2,23 @@
 //! bundled traces. What was found is told in `docs/hybrid.md`.
 
 mod profile;
+mod program;
 mod published;
 mod results;
 mod tuning;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use rayon::prelude::*;
 
-use self::published::{PROGRAMS, Published};
+use self::program::{Options, Program};
+use self::published::PROGRAMS;
 use super::print::{Printer, numbered};
 use super::table::Table;
-use crate::compare::Writes;
-use crate::error::Usage;
 use crate::progress::Progress;
-use crate::workload::{Outcome, Stop, Target, Workload};
+use crate::usage::Usage;
+use crate::workload::Workload;
 use crate::{bundled, info};
 
 /// Hasan & Chang 2006: the tunable hybrid allocator beside Lea's and Kingsley's
@@ -53,33 +53,6 @@ noise is in it). Programs the paper does not have follow without published figur
 const TABLES: [&str; 8] = ["1", "3", "4", "7", "8", "9", "10", "5.8"];
 /// Those that need no more than the traces.
 const PROFILES: usize = 3;
-
-/// How the experiments are run.
-#[derive(Clone, Copy, Debug)]
-struct Options {
-    quick: bool,
-}
-
-/// A program of which there is a trace.
-#[derive(Clone, Debug)]
-struct Program {
-    trace: String,
-    path: PathBuf,
-}
-
-impl Program {
-    fn published(&self) -> Option<&'static Published> {
-        published::of(&self.trace)
-    }
-
-    /// What its rows are called.
-    fn row(&self) -> String {
-        match self.published().and_then(|published| published.stands_for) {
-            Some(theirs) => format!("{}, for {theirs}", self.trace),
-            None => self.trace.clone(),
-        }
-    }
-}
 
 fn parse_number(text: &str) -> Result<&'static str, Usage> {
     numbered(text, TABLES.map(|number| (number, number)))
@@ -149,9 +122,4 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     progress.finish();
     printer.finish()
-}
-
-/// Replays a workload, writing each block's first and last byte.
-fn replayed<T: Target + ?Sized>(workload: &Workload, target: &mut T) -> Result<Outcome, Stop> {
-    workload.replay(target, &mut Writes)
 }

@@ -1,6 +1,6 @@
 //! Tables 1, 3 and 4: what the programs ask for.
 
-use super::Program;
+use super::program::Program;
 use super::published::profile;
 use crate::info::{Split, Statistics};
 use crate::tables::table::{self, Pair, Table};

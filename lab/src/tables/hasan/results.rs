@@ -6,8 +6,8 @@ use pagewise::hybrid::Config;
 use pagewise::kingsley::Kingsley;
 use pagewise::source::Reserved;
 
+use super::program::{Options, Program, replayed};
 use super::tuning::{self, Tuned, heap};
-use super::{Options, Program, replayed};
 use crate::compare::in_turns;
 use crate::competitor::CAPACITY;
 use crate::lea::Lea;

@@ -16,7 +16,7 @@ use pagewise::hybrid::{Config, Hybrid};
 use pagewise::source::Reserved;
 use rayon::prelude::*;
 
-use super::replayed;
+use super::program::replayed;
 use crate::compare::in_turns;
 use crate::competitor::CAPACITY;
 use crate::workload::{Observer, Stop, Workload};

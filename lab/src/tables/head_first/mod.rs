@@ -2,6 +2,7 @@
 //! Space-Fitting". How the experiments were rebuilt is told in `docs/head-first.md`.
 
 mod contenders;
+mod options;
 mod random;
 mod script;
 mod walks;
@@ -10,9 +11,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
+use self::options::Options;
 use super::print::{Printer, numbered};
 use super::table::Table;
-use crate::error::Usage;
+use crate::usage::Usage;
 
 /// Hakarsa 2024: best fit with space-fitting, head-first and not
 #[derive(Debug, clap::Args)]
@@ -46,15 +48,6 @@ Examples:
   pagewise tables head-first
   pagewise tables head-first --table 2 --table 5
   pagewise tables head-first --table 9.1 --threads 2";
-
-/// How the experiments are run.
-#[derive(Clone, Copy, Debug)]
-struct Options {
-    /// What the numbers of requests, and the bytes of memory, are divided by.
-    scale: usize,
-    seed: u64,
-    threads: usize,
-}
 
 /// A table's experiment.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use rayon::prelude::*;
 
-use super::Options;
 use super::contenders::{CONTENDERS, Contender, Memory, TABLE_8, TABLE_9, Visited};
+use super::options::Options;
 use super::script::{Order, Outcome, Script, perform};
 use crate::progress::Progress;
 use crate::system::affinity::Pinned;

@@ -1,8 +1,9 @@
 //! The tables, made of what was found.
 
 use super::algorithms::{ALGORITHMS, Algorithm};
-use super::simulate::{Figures, Setting};
-use super::{Program, TIME, published};
+use super::program::Program;
+use super::published;
+use super::simulate::{Figures, Setting, TIME};
 use crate::tables::table::{self, Pair, Table};
 
 /// The conventional fits: Tables 2 and 3 are made for each of them.

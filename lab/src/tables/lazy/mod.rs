@@ -3,6 +3,7 @@
 
 mod algorithms;
 mod make;
+mod program;
 mod published;
 mod simulate;
 mod time;
@@ -15,11 +16,12 @@ use pagewise::trace;
 use rayon::prelude::*;
 
 use self::algorithms::ALGORITHMS;
-use self::simulate::{Figures, Setting};
+use self::program::Program;
+use self::simulate::{Setting, TIME};
 use super::print::{Printer, numbered};
 use crate::bundled;
-use crate::error::Usage;
 use crate::progress::Progress;
+use crate::usage::Usage;
 use crate::workload::Workload;
 
 /// Chung & Moon 2000: fragmentation and fit frequency of lazy fits, over traces
@@ -53,31 +55,9 @@ The tables:
 
 /// The tables there are.
 const NUMBERS: [&str; 6] = ["2", "3", "4", "5", "6", TIME];
-const TIME: &str = "time";
 
 fn parse_number(text: &str) -> Result<&'static str, Usage> {
     numbered(text, NUMBERS.map(|number| (number, number)))
-}
-
-/// What was found for one trace.
-#[derive(Debug)]
-struct Program {
-    name: String,
-    /// By setting and algorithm.
-    figures: Vec<((Setting, &'static str), Figures)>,
-    /// Time by algorithm; empty if it was not asked for.
-    times: Vec<(&'static str, f64)>,
-}
-
-impl Program {
-    fn figures(&self, setting: Setting, algorithm: &str) -> Option<Figures> {
-        let found = self.figures.iter().find(|(key, _)| *key == (setting, algorithm));
-        found.map(|&(_, figures)| figures)
-    }
-
-    fn time(&self, algorithm: &str) -> Option<f64> {
-        self.times.iter().find(|(name, _)| *name == algorithm).map(|&(_, time)| time)
-    }
 }
 
 /// Runs the subcommand.

@@ -7,13 +7,11 @@
 //! of less than one per cent must be.
 
 use std::alloc::Layout;
-use std::cell::Cell;
 use std::ptr::NonNull;
 
 use pagewise::Strategy;
-use pagewise::meter::{Meter, Part};
 
-use super::algorithms::Algorithm;
+use super::algorithms::{Algorithm, Shares};
 use crate::workload::{Observer, Target, Workload};
 
 /// Growth of the heap in bytes: as little as will do, and as programs let it grow.
@@ -22,6 +20,9 @@ pub(super) const USUAL_GROWTH: usize = 64 << 10;
 
 /// Blocks of this many bytes and more are left out of Table 5.
 const LARGE: usize = 4 << 10;
+
+/// The table of times.
+pub(super) const TIME: &str = "time";
 
 /// How an algorithm is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +47,7 @@ impl Setting {
             Self::Explicit => &["2", "3"],
             Self::Collected => &["4", "6"],
             Self::CollectedSmall => &["5"],
-            Self::Usual => &[super::TIME],
+            Self::Usual => &[TIME],
         }
     }
 
@@ -65,20 +66,6 @@ pub(super) struct Figures {
     pub(super) fragmentation: f64,
     /// Allocations that needed the fit, of all.
     pub(super) fits: f64,
-}
-
-/// A meter that counts what a free-space area served.
-#[derive(Debug, Default)]
-pub(super) struct Shares {
-    bumps: Cell<u64>,
-}
-
-// SAFETY: it counts, without a check for overflow.
-unsafe impl Meter for Shares {
-    fn item(&self, _: usize, _: u32) {}
-    fn served(&self, part: Part) {
-        self.bumps.set(self.bumps.get().wrapping_add(u64::from(part == Part::Area)));
-    }
 }
 
 /// Runs an algorithm over a trace.
@@ -103,7 +90,7 @@ pub(super) fn run(
         Simulated { strategy: build(growth, &shares), largest, extent: Extent::default() };
     workload.replay(&mut heap, &mut Untouched)?;
     let allocations = heap.strategy.usage().allocations;
-    let bumps = shares.bumps.get();
+    let bumps = shares.bumps();
     Ok(Figures {
         fragmentation: heap.extent.fragmentation(),
         fits: 1.0 - bumps as f64 / allocations.max(1) as f64,

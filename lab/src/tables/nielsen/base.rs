@@ -1,8 +1,8 @@
 //! Table IV: all 35 algorithms on the base load.
 
+use super::levels::{LEVEL_NAMES, LEVELS};
 use super::measure::{self, Shown, mean};
 use super::published::TABLE_IV;
-use super::{LEVEL_NAMES, LEVELS};
 use crate::experiments::nielsen::{ALGORITHMS, Cost, Demand, LOADS, Trial};
 use crate::progress::Progress;
 use crate::tables::table::{Pair, Table, columns};

@@ -1,8 +1,8 @@
 //! Tables V and VI: seven algorithms on all loads.
 
+use super::levels::{LEVEL_NAMES, LEVELS};
 use super::measure::{self, Shown, mean, median};
 use super::published::{TABLE_V, TABLE_VI};
-use super::{LEVEL_NAMES, LEVELS};
 use crate::experiments::nielsen::{ALGORITHMS, Algorithm, Cost, Demand, LOADS};
 use crate::progress::Progress;
 use crate::tables::table::{Pair, Table, columns};

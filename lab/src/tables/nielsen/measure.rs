@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::LEVELS;
+use super::levels::LEVELS;
 use crate::experiments::nielsen::{Algorithm, Cost, Demand, Trial, clock};
 use crate::progress::Progress;
 use crate::system::affinity::Pinned;

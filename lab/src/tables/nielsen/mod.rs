@@ -4,6 +4,7 @@
 mod base;
 mod demands;
 mod every;
+mod levels;
 mod measure;
 mod published;
 
@@ -11,8 +12,8 @@ use std::process::ExitCode;
 
 use super::print::{Printer, numbered};
 use super::table::Table;
-use crate::error::Usage;
 use crate::progress::Progress;
+use crate::usage::Usage;
 
 /// Nielsen 1977: 35 algorithms in a fixed memory, over 18 loads
 #[derive(Debug, clap::Args)]
@@ -42,12 +43,6 @@ Costs of allocating and deallocating are relative to those of IV-1 at 50 %: publ
 microseconds of an IBM 360/65, ours in items visited and pointers written, and in nanoseconds.
 Memory is such that at most 50, 66.7 or 80 % of it is asked for at one time; an algorithm fails when
 it cannot serve a request.";
-
-/// Shares of its memory that a load asks for at most.
-const LEVELS: [f64; 3] = [0.5, 2.0 / 3.0, 0.8];
-
-/// Names of those shares in tables.
-const LEVEL_NAMES: [&str; 3] = ["50 %", "66.7 %", "80 %"];
 
 /// The tables there are.
 const NUMBERS: [&str; 5] = ["I", "II", "IV", "V", "VI"];
