@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    compare, generate, import, info, input, record, replay, report, simulate, strategies, tables,
-    tune,
+    child, compare, generate, import, info, input, record, replay, report, simulate, strategies,
+    tables, tune,
 };
 
 /// Record a program's allocations, replay them under every strategy, and compare.
@@ -35,13 +35,7 @@ pub(crate) enum Command {
     Tune(tune::Args),
     Tables(tables::Args),
     #[command(hide = true)]
-    ServeAlone(tune::AloneArgs),
-    #[command(hide = true)]
-    System(compare::SystemArgs),
-    #[command(hide = true)]
-    SimulateSystem(simulate::SystemArgs),
-    #[command(hide = true)]
-    WatchSystem(report::SystemArgs),
+    Alone(child::Args),
 }
 
 const EXAMPLES: &str = "\

@@ -17,16 +17,18 @@
 //!
 //! | modules | what |
 //! |---|---|
+//! | `usage`, `units`, `printable`, `unwinding` | errors of the command line; numbers and names for people |
 //! | `system` | what is asked of the operating system |
-//! | `units`, `printable`, `input` | numbers and names for people; traces, within limits |
-//! | `usage`, `output`, `error`, `progress`, `sheet` | what people see: errors, files, charts |
-//! | `workload`, `timeline` | a trace as it is replayed, and usage over its time |
+//! | `input`, `output`, `error`, `progress`, `sheet` | traces, within limits; what people see: files, errors, charts |
+//! | `workload`, `timing`, `timeline` | a trace as it is replayed; runs in turns; usage over a trace's time |
 //! | `demand`, `competitor`, `lea` | who is measured, and with which parameters |
 //! | `touched`, `paging`, `pareto` | OS pages touched, page faults simulated, what nothing beats |
+//! | `child`, `served` | replays in processes of their own; who serves them |
 //! | `bundled` | the traces that come with the project |
 //! | `experiments` | what the papers experimented on, for `tables` |
 
 mod bundled;
+mod child;
 mod cli;
 mod compare;
 mod competitor;
@@ -46,12 +48,14 @@ mod progress;
 mod record;
 mod replay;
 mod report;
+mod served;
 mod sheet;
 mod simulate;
 mod strategies;
 mod system;
 mod tables;
 mod timeline;
+mod timing;
 mod touched;
 mod tune;
 mod units;
@@ -78,6 +82,15 @@ fn main() -> ExitCode {
     }
 }
 
+/// What a process of our own may be asked for.
+const JOBS: [child::Served; 5] = [
+    child::served::<served::Timed>(),
+    child::served::<served::Metered>(),
+    child::served::<served::Held>(),
+    child::served::<simulate::Paged>(),
+    child::served::<report::SystemWatched>(),
+];
+
 /// Runs the chosen subcommand; without one, `compare` over the bundled traces.
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     cli.limits.set();
@@ -94,10 +107,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Simulate(args)) => simulate::run(&args),
         Some(Command::Report(args)) => report::run(&args),
         Some(Command::Tune(args)) => tune::run(&args),
-        Some(Command::ServeAlone(args)) => tune::run_alone(&args),
-        Some(Command::System(args)) => compare::run_system(&args),
-        Some(Command::SimulateSystem(args)) => simulate::run_system(&args),
-        Some(Command::WatchSystem(args)) => report::run_system(&args),
+        Some(Command::Alone(args)) => child::run(&args, &JOBS),
     }
 }
 

@@ -8,10 +8,10 @@ use pagewise::Strategy;
 use pagewise::paged::Config;
 use rayon::prelude::*;
 
-use super::system;
 use crate::competitor::{CAPACITY, Competitor};
 use crate::lea::Lea;
 use crate::progress::Progress;
+use crate::served;
 use crate::touched::{PageMeter, os_page_size};
 use crate::workload::{Observer, Stop, Workload};
 
@@ -66,7 +66,12 @@ pub(super) fn one(
     config: Config,
 ) -> anyhow::Result<Result<Metered, Stop>> {
     let metered = match competitor {
-        Competitor::System => system::metered(path)?,
+        Competitor::System => served::holding(path)?.map(|holding| Metered {
+            items: None,
+            paged: None,
+            peak_held: holding.peak_held,
+            pages_touched: holding.pages_touched,
+        }),
         Competitor::Lea => lea_over(workload),
         Competitor::Strategy(entry) => {
             let meter = PageMeter::new(os_page_size());

@@ -4,13 +4,12 @@
 //! - *timed*, alone on one CPU, the strategies taking turns, round after round.
 //!
 //! The system's allocator cannot be metered from within, nor started afresh in a process that has
-//! used it; each of its runs has a process of its own ([`system`]).
+//! used it; each of its runs has a process of its own (`served`).
 
 mod compared;
 mod metered;
 mod plot;
 mod row;
-mod system;
 mod table;
 mod timed;
 mod verdict;
@@ -27,9 +26,8 @@ use crate::{bundled, input, output, units};
 
 pub(crate) use compared::Compared;
 pub(crate) use row::Row;
-pub(crate) use system::{Args as SystemArgs, peak_held as peak_held_by_system, run as run_system};
 pub(crate) use table::{Grid, Mean, grid, mean_of_each, means};
-pub(crate) use timed::{Rounds, Writes, in_turns};
+pub(crate) use timed::Rounds;
 pub(crate) use verdict::{of as verdict, reference};
 
 /// Measure every strategy over traces, and say which is fastest and leanest

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::metered::Metered;
-use super::timed::Times;
+use crate::timing::Times;
 use crate::units;
 use crate::workload::{Stop, Workload};
 

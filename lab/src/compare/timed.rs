@@ -4,19 +4,18 @@
 //! each round begins with another, so that none always follows the same. Every run starts with a
 //! fresh strategy: what it costs to touch memory for the first time is part of its time.
 
-use std::alloc::Layout;
 use std::path::Path;
-use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use pagewise::paged::Config;
 
-use super::system;
 use crate::competitor::{CAPACITY, Competitor};
 use crate::lea::Lea;
 use crate::progress::Progress;
+use crate::served::{self, Server};
 use crate::system::affinity::Pinned;
-use crate::workload::{Observer, Outcome, Stop, Target, Workload};
+use crate::timing::{Times, Writes};
+use crate::workload::{Stop, Target, Workload};
 
 /// Time for the timed rounds of all traces together, unless a number of rounds is asked for. With
 /// the metered pass and the tables the whole comparison stays below two minutes on two cores.
@@ -61,40 +60,6 @@ impl Rounds {
                 }
             }
         }
-    }
-}
-
-/// The times of one competitor's rounds, in nanoseconds, ascending.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Times(Vec<f64>);
-
-impl Times {
-    /// The times of at least one round.
-    fn new(rounds: &[Duration]) -> Self {
-        let mut times: Vec<_> = rounds.iter().map(|time| time.as_nanos() as f64).collect();
-        times.sort_by(f64::total_cmp);
-        Self(times)
-    }
-
-    pub(crate) fn least(&self) -> f64 {
-        self.0[0]
-    }
-
-    pub(crate) fn median(&self) -> f64 {
-        self.quantile(0.5)
-    }
-
-    /// Half the distance between the quartiles, as a fraction of the median; nothing can be said of
-    /// a single round.
-    pub(super) fn spread(&self) -> Option<f64> {
-        let quartiles = self.quantile(0.75) - self.quantile(0.25);
-        (self.0.len() > 1).then(|| quartiles / 2.0 / self.median().max(1.0))
-    }
-
-    fn quantile(&self, q: f64) -> f64 {
-        let place = q * (self.0.len() - 1) as f64;
-        let (below, above) = (self.0[place.floor() as usize], self.0[place.ceil() as usize]);
-        below + (above - below) * place.fract()
     }
 }
 
@@ -162,27 +127,6 @@ pub(super) fn all(
     Ok(Timed { times, noise })
 }
 
-/// Times so many runs in turns, alone on one CPU: `rounds` rounds, each beginning with another. A
-/// run that stops ends it all.
-///
-/// # Errors
-/// Why a run stopped.
-pub(crate) fn in_turns(
-    runs: usize,
-    rounds: usize,
-    mut run: impl FnMut(usize) -> Result<Outcome, Stop>,
-) -> Result<Vec<Times>, Stop> {
-    let _pinned = Pinned::to_one_cpu();
-    let mut elapsed = vec![Vec::with_capacity(rounds); runs];
-    for round in 0..rounds {
-        for place in 0..runs {
-            let index = (round + place) % runs;
-            elapsed[index].push(run(index)?.elapsed);
-        }
-    }
-    Ok(elapsed.iter().map(|rounds| Times::new(rounds)).collect())
-}
-
 /// Times one competitor, once.
 ///
 /// # Errors
@@ -231,7 +175,7 @@ impl Lane {
     fn run(&mut self, workload: &Workload, path: &Path, config: Config) -> anyhow::Result<()> {
         let start = Instant::now();
         let elapsed = match self.competitor {
-            Competitor::System => system::timed(path)?,
+            Competitor::System => served::time(path, &Server::Malloc, None)?,
             Competitor::Lea => {
                 // Called as the strategies are: through a table of functions.
                 let lea: &mut dyn Target = &mut Lea::new(CAPACITY);
@@ -259,36 +203,9 @@ impl Lane {
     }
 }
 
-/// Writes the first and the last byte of every block, as the least a program would do.
-pub(crate) struct Writes;
-
-impl<T: ?Sized> Observer<T> for Writes {
-    #[inline(always)]
-    fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the block is live and at least one byte long; the writes are volatile so that
-        // the compiler keeps them although nobody reads them.
-        unsafe {
-            block.write_volatile(1);
-            block.add(layout.size() - 1).write_volatile(1);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn times(nanoseconds: &[u64]) -> Times {
-        Times::new(&nanoseconds.iter().map(|&ns| Duration::from_nanos(ns)).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn the_median_is_of_sorted_times() {
-        assert_eq!(times(&[30, 10, 20]).median(), 20.0);
-        assert_eq!(times(&[40, 10, 20, 30]).median(), 25.0);
-        assert_eq!(times(&[10]).spread(), None);
-        assert_eq!(times(&[10, 20, 30]).spread(), Some(0.25));
-    }
 
     /// Rounds of one of 10 competitors when each takes `seconds`.
     fn rounds(rule: Rounds, seconds: f64) -> usize {

@@ -9,8 +9,9 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::heap_map::HeapMap;
-use super::system;
+use super::system::SystemWatched;
 use super::watch::{Usage, Watch, Watched};
+use crate::child;
 use crate::compare::{self, Compared, Rounds};
 use crate::competitor::{CAPACITY, Competitor, ConfigArgs};
 use crate::info::Info;
@@ -69,7 +70,7 @@ fn watch(
 ) -> anyhow::Result<Option<Watched>> {
     let mut watch = Watch::new(workload.facts, Usage);
     let replayed = match competitor {
-        Competitor::System => return system::watch(path),
+        Competitor::System => return Ok(child::ask(&SystemWatched, path, None)?.ok()),
         Competitor::Lea => workload.replay(&mut Lea::new(CAPACITY), &mut watch),
         Competitor::Strategy(entry) => {
             workload.replay(&mut *entry.build(config, CAPACITY)?, &mut watch)

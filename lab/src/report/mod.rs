@@ -32,7 +32,7 @@ use crate::tune::{self, Tuned};
 use crate::usage::Usage;
 use crate::{bundled, input, output};
 
-pub(crate) use self::system::{Args as SystemArgs, run as run_system};
+pub(crate) use self::system::SystemWatched;
 
 /// What is shown unless other strategies are asked for: one or two of each family. A page on which
 /// all are drawn shows nothing.

@@ -18,7 +18,7 @@ const PARTS: u64 = 400;
 
 /// What was seen of one replay.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Watched {
+pub(crate) struct Watched {
     pub(super) timeline: Timeline,
     /// Whether `timeline.held` is known.
     pub(super) knows_held: bool,

@@ -96,7 +96,7 @@ fn steps(last: usize) -> impl Iterator<Item = usize> {
 
 /// How a reference string fared in memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Found {
+pub(crate) struct Found {
     pub(super) references: u64,
     /// Different pages referred to.
     pub(super) pages_touched: u64,

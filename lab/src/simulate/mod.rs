@@ -34,11 +34,11 @@ use crate::system::library::Library;
 use crate::touched::os_page_size;
 use crate::usage::Usage;
 use crate::workload::{Stop, Target, Workload};
-use crate::{bundled, input, output};
+use crate::{bundled, child, input, output};
 
 pub(crate) use self::row::{Row, Simulated};
 pub(crate) use self::setup::WorkingSet;
-pub(crate) use self::system::{Args as SystemArgs, run as run_system};
+pub(crate) use self::system::Paged;
 
 /// Simulate paging, and count each strategy's page faults
 #[derive(Debug, clap::Args)]
@@ -212,7 +212,9 @@ pub(crate) fn faults_of_system_at_half(
     workload: &Workload,
 ) -> anyhow::Result<Result<u64, Stop>> {
     let (page_size, pages) = half(workload);
-    let found = system::simulate(path, None, page_size, &[pages], false, Touch::Written)?;
+    let (working_sets, touch) = (vec![pages], Touch::Written);
+    let job = Paged { page_size, working_sets, clock: false, touch };
+    let found = child::ask(&job, path, None)?;
     Ok(found.map(|found| found.faults.first().map_or(0, |faults| faults.lru)))
 }
 
@@ -344,6 +346,8 @@ impl Run<'_> {
 
     fn system(&self, library: Option<&Library>) -> anyhow::Result<Result<Found, Stop>> {
         let Args { clock, touch, .. } = *self.args;
-        system::simulate(self.path, library, self.page_size, self.pages, clock, touch)
+        let working_sets = self.pages.to_vec();
+        let job = Paged { page_size: self.page_size, working_sets, clock, touch };
+        child::ask(&job, self.path, library)
     }
 }

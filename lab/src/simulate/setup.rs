@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::units::parse_bytes;
 
@@ -13,7 +13,7 @@ use crate::units::parse_bytes;
 const PAGE_SIZES: std::ops::RangeInclusive<usize> = 512..=2 << 20;
 
 /// Which of a block's pages a program refers to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Touch {
     /// The first, when the block is allocated or resized and just before it is freed

@@ -6,20 +6,16 @@
 
 use std::fmt;
 
-use anyhow::bail;
-use pagewise::Strategy;
-use pagewise::catalogue::{self, Entry};
-use pagewise::hybrid::{self, Hybrid};
+use pagewise::hybrid;
 use pagewise::paged::Config;
 use pagewise::sizemap::Demand;
-use pagewise::source::Reserved;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::global::Global;
 use super::pages::{Limits, Pages, size};
-use crate::competitor::CAPACITY;
+use crate::served::Server;
 
 /// Strategies of pages: their page size, SIZEMAP, FREETOL and FFCROSSOVER are searched.
 const PAGED: [&str; 5] = ["PAGEWISE", "MRU", "LEAST-FREE", "MOST-FREE", "STACK"];
@@ -62,52 +58,20 @@ impl Family {
 type Name = &'static str;
 
 /// An allocator with its parameters.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Candidate {
     Global(Global),
     Paged(Paged),
-    Growing {
-        #[serde(deserialize_with = "name_in_catalogue")]
-        name: Name,
-        growth: usize,
-    },
-    Fixed {
-        #[serde(deserialize_with = "name_in_catalogue")]
-        name: Name,
-    },
-    Hybrid(#[serde(with = "HybridJson")] hybrid::Config),
+    Growing { name: Name, growth: usize },
+    Fixed { name: Name },
+    Hybrid(hybrid::Config),
 }
 
 /// A strategy of pages.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Paged {
-    #[serde(deserialize_with = "name_in_catalogue")]
     pub(super) name: Name,
     pub(super) pages: Pages,
-}
-
-/// The hybrid's parameters as JSON has them.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "hybrid::Config")]
-struct HybridJson {
-    ql_high: usize,
-    coalesce: bool,
-    coalesce_ql: bool,
-    threshold: u32,
-    coalesce_in_free: bool,
-    few_blocks: usize,
-    much_held: usize,
-    split: bool,
-    monitor: bool,
-    preallocate: u32,
-    mmap_threshold: usize,
-    growth: usize,
-}
-
-fn name_in_catalogue<'de, D: Deserializer<'de>>(from: D) -> Result<Name, D::Error> {
-    let name = String::deserialize(from)?;
-    let entry = catalogue::find(&name).ok_or_else(|| serde::de::Error::custom(name))?;
-    Ok(entry.name)
 }
 
 impl Candidate {
@@ -192,30 +156,17 @@ impl Candidate {
         }
     }
 
-    /// The strategy, ready to serve.
-    ///
-    /// # Errors
-    /// If the parameters make no sense, or it is the global allocator, which serves a process.
-    pub(super) fn build(&self) -> anyhow::Result<Box<dyn Strategy + Send>> {
-        Ok(match self {
-            Self::Global(_) => bail!("the global allocator is no strategy"),
-            Self::Paged(paged) => {
-                entry(paged.name).build(paged.pages.config(Config::new()), CAPACITY)?
-            }
-            Self::Growing { name, growth } => {
-                entry(name).build(Config::with_page_size(*growth), CAPACITY)?
-            }
-            Self::Fixed { name } => entry(name).build(Config::new(), CAPACITY)?,
-            Self::Hybrid(config) => {
-                config.check()?;
-                Box::new(Hybrid::new(*config, Reserved::new(CAPACITY), ()))
-            }
-        })
+    /// Whoever serves with these parameters.
+    pub(super) fn server(&self) -> Server {
+        let strategy = |name: &str, config| Server::Strategy { name: name.to_owned(), config };
+        match self {
+            Self::Global(global) => Server::Global(global.tuning()),
+            Self::Paged(paged) => strategy(paged.name, paged.pages.config(Config::new())),
+            Self::Growing { name, growth } => strategy(name, Config::with_page_size(*growth)),
+            Self::Fixed { name } => strategy(name, Config::new()),
+            Self::Hybrid(config) => Server::Hybrid(*config),
+        }
     }
-}
-
-fn entry(name: &str) -> &'static Entry {
-    catalogue::find(name).expect("every candidate is in the catalogue")
 }
 
 fn growth(rng: &mut ChaCha8Rng) -> usize {
@@ -253,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_candidate_can_be_built_and_named_and_sent() {
+    fn every_candidate_can_be_built_and_named() {
         let demand =
             [(24, 100.0), (100, 50.0), (5000, 2.0)].map(|(size, live)| Demand { size, live });
         let mut rng = ChaCha8Rng::seed_from_u64(1);
@@ -261,9 +212,8 @@ mod tests {
         let usual = Candidate::usual(Family::Arena, &demand);
         let all: Vec<_> = usual.into_iter().chain(random).collect();
         for candidate in &all {
-            candidate.build().unwrap_or_else(|error| panic!("{candidate}: {error}"));
-            let json = serde_json::to_string(candidate).expect("JSON");
-            assert_eq!(&serde_json::from_str::<Candidate>(&json).expect("a candidate"), candidate);
+            let built = candidate.server().strategy();
+            built.unwrap_or_else(|error| panic!("{candidate}: {error}"));
         }
         let names: std::collections::BTreeSet<_> = all.iter().map(ToString::to_string).collect();
         assert!(names.len() > 200, "{}", names.len());

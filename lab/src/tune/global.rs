@@ -10,7 +10,6 @@ use pagewise::global::{HugePages, Tuning};
 use pagewise::sizemap::Demand;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use serde::{Deserialize, Serialize};
 
 use super::pages::{Limits, Pages, size};
 
@@ -23,24 +22,13 @@ const MAPPING_FROM: RangeInclusive<u32> = 16..=26;
 const BEYOND: RangeInclusive<u32> = 20..=26;
 
 /// The global allocator with its parameters; sizes in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Global {
     pub(super) pages: Pages,
     pub(super) quick_blocks: u32,
     pub(super) quick_bytes: u32,
     pub(super) mapping_from: usize,
-    #[serde(with = "HugePagesJson")]
     pub(super) huge_pages: HugePages,
-}
-
-/// [`HugePages`] as JSON has them.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "HugePages")]
-enum HugePagesJson {
-    Default,
-    Never,
-    Always,
-    Beyond(usize),
 }
 
 impl Global {
@@ -139,8 +127,6 @@ mod tests {
         for _ in 0..2000 {
             one = one.changed(&mut rng, &demand);
             one.tuning().check().unwrap_or_else(|error| panic!("{one}: {error}"));
-            let json = serde_json::to_string(&one).expect("JSON");
-            assert_eq!(serde_json::from_str::<Global>(&json).expect("the same"), one);
         }
     }
 }

@@ -6,14 +6,13 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::alone::{self, Server};
 use super::candidate::{Candidate, Family};
 use super::goal::{Cap, Goal};
 use super::measure::{Course, Measured, Relative, finished, mean_ratio, median};
-use crate::compare;
 use crate::competitor::{CAPACITY, LEA, SYSTEM};
 use crate::lea::Lea;
 use crate::progress::Progress;
+use crate::served::{self, Server};
 use crate::simulate;
 use crate::system::affinity::Pinned;
 use crate::system::library::Library;
@@ -79,7 +78,6 @@ impl<'c> Lane<'c> {
     /// known.
     fn of_arena(&self, course: &Course) -> anyhow::Result<Option<(u64, u64)>> {
         match &self.server {
-            Server::Candidate(candidate) => course.exact(candidate),
             Server::Lea => {
                 let mut lea = Lea::new(CAPACITY);
                 let faults = finished(simulate::faults_at_half(&course.workload, &mut lea))?;
@@ -89,9 +87,10 @@ impl<'c> Lane<'c> {
             Server::Malloc if self.library.is_some() => Ok(None),
             Server::Malloc => {
                 let faults = simulate::faults_of_system_at_half(&course.path, &course.workload)?;
-                let held = compare::peak_held_by_system(&course.path)?;
-                Ok(finished(held)?.flatten().zip(finished(faults)?))
+                let held = finished(served::holding(&course.path)?)?;
+                Ok(held.and_then(|held| held.peak_held).zip(finished(faults)?))
             }
+            ours => course.exact(ours),
         }
     }
 }
@@ -126,9 +125,9 @@ pub(super) fn judge(
     libraries: &[Library],
 ) -> anyhow::Result<HeldOut> {
     let courses = Course::load_all(traces)?;
-    let default = Server::Candidate(Candidate::default_of(family));
+    let default = Candidate::default_of(family).server();
     let mut lanes = vec![
-        Lane::new("chosen", Server::Candidate(chosen.clone())),
+        Lane::new("chosen", chosen.server()),
         Lane::new("default", default.clone()),
         Lane::new("default again", default),
         Lane::new(LEA, Server::Lea),
@@ -171,9 +170,8 @@ fn measure(
     let mut runs: Vec<Option<Vec<Run>>> = Vec::new();
     for lane in lanes {
         let run = |course: &Course| {
-            let Some(memory) = alone::memory(&course.path, &lane.server, lane.library)? else {
-                return Ok(None);
-            };
+            let memory = served::memory(&course.path, &lane.server, lane.library)?;
+            let Some(memory) = finished(memory)? else { return Ok(None) };
             let exact = match family {
                 Family::Global => Some((memory.resident, memory.faults)),
                 Family::Arena => lane.of_arena(course)?,
@@ -189,7 +187,8 @@ fn measure(
             let index = (round + place) % lanes.len();
             let lane = &lanes[index];
             for (course, run) in courses.iter().zip(runs[index].iter_mut().flatten()) {
-                run.times.extend(alone::time(&course.path, &lane.server, lane.library)?);
+                let time = served::time(&course.path, &lane.server, lane.library)?;
+                run.times.extend(finished(time)?.map(|time| time.as_nanos() as f64));
             }
             progress.step(1, || format!("held out: timing, round {}", round + 1));
         }

@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::alone::{self, Server};
-use super::candidate::Candidate;
-use crate::compare::Writes;
+use crate::served::{self, Server};
 use crate::simulate;
+use crate::timing::Writes;
 use crate::workload::{Stop, Workload};
 
 /// A trace, or a part of one, that candidates are measured on.
@@ -38,12 +37,12 @@ impl Course {
     ///
     /// # Errors
     /// If the trace cannot be read any more, or a process not be run.
-    pub(super) fn exact(&self, candidate: &Candidate) -> anyhow::Result<Option<(u64, u64)>> {
-        if let Candidate::Global(_) = candidate {
-            let memory = alone::memory(&self.path, &Server::Candidate(candidate.clone()), None)?;
-            return Ok(memory.map(|memory| (memory.resident, memory.faults)));
+    pub(super) fn exact(&self, server: &Server) -> anyhow::Result<Option<(u64, u64)>> {
+        if let Server::Global(_) = server {
+            let memory = served::memory(&self.path, server, None)?;
+            return Ok(finished(memory)?.map(|memory| (memory.resident, memory.faults)));
         }
-        let mut strategy = candidate.build()?;
+        let mut strategy = server.strategy()?;
         let faults = simulate::faults_at_half(&self.workload, &mut *strategy);
         let held = strategy.usage().peak_held as u64;
         Ok(finished(faults)?.map(|faults| (held, faults)))
@@ -53,11 +52,12 @@ impl Course {
     ///
     /// # Errors
     /// As [`exact`](Self::exact).
-    pub(super) fn time(&self, candidate: &Candidate) -> anyhow::Result<Option<f64>> {
-        if let Candidate::Global(_) = candidate {
-            return alone::time(&self.path, &Server::Candidate(candidate.clone()), None);
+    pub(super) fn time(&self, server: &Server) -> anyhow::Result<Option<f64>> {
+        if let Server::Global(_) = server {
+            let time = served::time(&self.path, server, None)?;
+            return Ok(finished(time)?.map(|time| time.as_nanos() as f64));
         }
-        let mut strategy = candidate.build()?;
+        let mut strategy = server.strategy()?;
         let outcome = finished(self.workload.replay(&mut *strategy, &mut Writes))?;
         Ok(outcome.map(|outcome| outcome.elapsed.as_nanos() as f64))
     }

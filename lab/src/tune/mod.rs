@@ -9,7 +9,6 @@
 //! What was chosen for its figures has good figures; that is no evidence. So a part of every trace
 //! is held out ([`split`]), and gains are claimed from it alone, and only beyond the noise.
 
-mod alone;
 mod candidate;
 mod emit;
 mod found;
@@ -20,7 +19,6 @@ mod measure;
 mod pages;
 mod plot;
 mod print;
-mod resident;
 mod search;
 mod split;
 
@@ -36,7 +34,6 @@ use crate::units::parse_bytes;
 use crate::usage::Usage;
 use crate::{input, output};
 
-pub(crate) use self::alone::{Args as AloneArgs, run as run_alone};
 pub(crate) use self::candidate::Family;
 pub(crate) use self::found::{Found, OnFront, Tuned};
 pub(crate) use self::held_out::Standing;

@@ -9,7 +9,6 @@ use pagewise::paged::Config;
 use pagewise::sizemap::{Demand, SizeMap, optimise};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::units::bytes;
 
@@ -23,7 +22,7 @@ pub(super) struct Limits {
 }
 
 /// Pages of a strategy, or of the global allocator.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pages {
     /// Bytes.
     pub(super) page_size: usize,
@@ -31,33 +30,17 @@ pub(super) struct Pages {
     pub(super) freetol: usize,
     pub(super) ffcrossover: usize,
     /// The SIZEMAP, made of `map` and the demand.
-    #[serde(with = "SizeMapJson")]
     pub(super) sizemap: SizeMap,
 }
 
 /// How a SIZEMAP is made.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Map {
     PageFitting,
     Geometric(f64),
     Optimal,
     /// Four classes for each doubling: the global allocator's own.
     Doublings,
-}
-
-/// A [`SizeMap`] as JSON has it.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "SizeMap")]
-enum SizeMapJson {
-    Linear,
-    PageFitting,
-    Geometric { ratio: f64 },
-    Classes(#[serde(deserialize_with = "leaked")] &'static [u32]),
-}
-
-/// Classes that outlive the program, as a `SizeMap` wants them; a few hundred bytes.
-fn leaked<'de, D: Deserializer<'de>>(from: D) -> Result<&'static [u32], D::Error> {
-    Ok(Vec::<u32>::deserialize(from)?.leak())
 }
 
 impl Map {
@@ -205,15 +188,5 @@ mod tests {
         assert!(small.expected_bytes(&demand) < wasteful.expected_bytes(&demand));
         let large = [Demand { size: 1 << 20, live: 3.0 }];
         assert_eq!(small.expected_bytes(&large), f64::from(3 << 20));
-    }
-
-    #[test]
-    fn pages_are_the_same_after_a_journey_as_json() {
-        let demand = [Demand { size: 24, live: 100.0 }, Demand { size: 700, live: 9.0 }];
-        let mut pages = Pages::of_global();
-        pages.map = Map::Optimal;
-        let pages = pages.resized(1 << 14, &demand);
-        let json = serde_json::to_string(&pages).expect("JSON");
-        assert_eq!(serde_json::from_str::<Pages>(&json).expect("pages"), pages);
     }
 }

@@ -202,10 +202,10 @@ impl Search {
     /// Measures these candidates on all cores.
     fn measure(&mut self, candidates: Vec<Candidate>) -> anyhow::Result<()> {
         let one = |candidate: Candidate| {
-            let mut measured = Vec::new();
+            let (server, mut measured) = (candidate.server(), Vec::new());
             for course in &self.courses {
-                let exact = course.exact(&candidate)?;
-                let time = course.time(&candidate)?;
+                let exact = course.exact(&server)?;
+                let time = course.time(&server)?;
                 measured.push(exact.zip(time).map(|((memory, faults), time)| Measured {
                     times: vec![time],
                     memory,
@@ -259,8 +259,9 @@ impl Search {
             for place in 0..indices.len() {
                 let Trial { candidate, measured } =
                     &mut self.trials[indices[(round + place) % indices.len()]];
+                let server = candidate.server();
                 for (course, measured) in self.courses.iter().zip(measured.iter_mut().flatten()) {
-                    measured.times.extend(course.time(candidate)?);
+                    measured.times.extend(course.time(&server)?);
                 }
             }
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::published::{self, Published};
-use crate::compare::Writes;
+use crate::timing::Writes;
 use crate::workload::{Outcome, Stop, Target, Workload};
 
 /// How the experiments are run.

@@ -8,10 +8,10 @@ use pagewise::source::Reserved;
 
 use super::program::{Options, Program, replayed};
 use super::tuning::{self, Tuned, heap};
-use crate::compare::in_turns;
 use crate::competitor::CAPACITY;
 use crate::lea::Lea;
 use crate::tables::table::{Pair, Table, columns};
+use crate::timing::in_turns;
 use crate::workload::{Stop, Target, Workload};
 
 /// The allocators of Tables 8 and 9, in their order.

@@ -17,8 +17,8 @@ use pagewise::source::Reserved;
 use rayon::prelude::*;
 
 use super::program::replayed;
-use crate::compare::in_turns;
 use crate::competitor::CAPACITY;
+use crate::timing::in_turns;
 use crate::workload::{Observer, Stop, Workload};
 
 /// What counts as equal, as a fraction.

@@ -2,8 +2,8 @@
 
 use super::algorithms::ALGORITHMS;
 use super::simulate::USUAL_GROWTH;
-use crate::compare::{Writes, in_turns};
 use crate::progress::Progress;
+use crate::timing::{Writes, in_turns};
 use crate::workload::{Stop, Workload};
 
 /// Rounds; the median counts.

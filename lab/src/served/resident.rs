@@ -13,8 +13,8 @@ use std::io::Read;
 use std::ptr::NonNull;
 
 use anyhow::Context;
+use serde::{Deserialize, Serialize};
 
-use super::alone::Memory;
 use crate::system::charged::Faults;
 use crate::touched::os_page_size;
 use crate::workload::Target;
@@ -23,6 +23,15 @@ use crate::workload::Target;
 const PARTS: u64 = 256;
 /// How much more must be requested than when it was asked last: one of so many parts.
 const STEP: usize = 64;
+
+/// What a replay takes of the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Memory {
+    /// The most bytes that were resident at one time, beyond those that were before.
+    pub(crate) resident: u64,
+    /// Minor page faults.
+    pub(crate) faults: u64,
+}
 
 /// A target whose blocks are written and whose memory is watched.
 pub(super) struct Watched<'t, T: ?Sized> {

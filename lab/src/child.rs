@@ -1,0 +1,162 @@
+//! Replays in processes of their own: this program, run again with the hidden subcommand `alone`. Each
+//! has a heap as new as a program's at its start, and whose `malloc` may be another library's.
+//!
+//! ```text
+//!  command ──spawns──► [LD_PRELOAD=LIB] pagewise alone --job NAME --parameters JSON TRACE
+//!          ◄──────────────────────── one line of JSON ──────────────────────────────┘
+//! ```
+//! The lab's own data come from another allocator than the C library's (see `main.rs`), so what grows
+//! in the child is what serves the replay. The loader only warns of a library it cannot load, so the
+//! child tells in which file its `malloc` lies.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, bail};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::system::library::{Library, malloc_file};
+use crate::workload::{Stop, Workload};
+use crate::{input, output};
+
+/// What a child does with the trace.
+pub(crate) trait Job: Serialize + DeserializeOwned {
+    /// Tells it from other jobs.
+    const NAME: &'static str;
+    /// What it finds.
+    type Found: Serialize + DeserializeOwned;
+
+    /// Does it, in the child.
+    ///
+    /// # Errors
+    /// A [`Stop`] of the replay; parameters that make no sense.
+    fn run(&self, workload: &Workload) -> anyhow::Result<Self::Found>;
+}
+
+/// Does a job of a trace, for the process that asked.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    trace: PathBuf,
+    #[arg(long)]
+    job: String,
+    /// The job's, as JSON.
+    #[arg(long)]
+    parameters: String,
+}
+
+/// A job's name, and how a child does it.
+pub(crate) type Served = (&'static str, fn(&Args) -> anyhow::Result<ExitCode>);
+
+/// A row of the table of jobs.
+pub(crate) const fn served<J: Job>() -> Served {
+    (J::NAME, serve::<J>)
+}
+
+/// Runs the hidden subcommand: the one of these jobs that is asked for.
+///
+/// # Errors
+/// If there is no such job; what it fails with.
+pub(crate) fn run(args: &Args, jobs: &[Served]) -> anyhow::Result<ExitCode> {
+    let job = jobs.iter().find(|(name, _)| *name == args.job);
+    let (_, serve) = job.with_context(|| format!("there is no job '{}'", args.job))?;
+    serve(args)
+}
+
+/// What a child says.
+#[derive(Debug, Serialize, Deserialize)]
+struct Answer<F> {
+    /// File that `malloc` lies in, if that can be told.
+    malloc: Option<PathBuf>,
+    outcome: Outcome<F>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome<F> {
+    Found(F),
+    Exhausted { operation: u64, bytes: usize },
+}
+
+fn serve<J: Job>(args: &Args) -> anyhow::Result<ExitCode> {
+    let job: J = serde_json::from_str(&args.parameters)?;
+    let workload = Workload::load(&args.trace)?;
+    let outcome = match job.run(&workload) {
+        Ok(found) => Outcome::Found(found),
+        Err(error) => match error.downcast()? {
+            Stop::Exhausted { operation, bytes } => Outcome::Exhausted { operation, bytes },
+            stop => bail!(stop),
+        },
+    };
+    output::print_line(&serde_json::to_string(&Answer { malloc: malloc_file(), outcome })?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Has a fresh process do a job of a trace, with this library's `malloc` in the place of the C
+/// library's.
+///
+/// # Errors
+/// If the process cannot be run or fails; if the library was not loaded.
+pub(crate) fn ask<J: Job>(
+    job: &J,
+    trace: &Path,
+    library: Option<&Library>,
+) -> anyhow::Result<Result<J::Found, Stop>> {
+    let myself = env::current_exe().context("this program's own file is not known")?;
+    let mut command = Command::new(myself);
+    command.arg("alone").args(input::Limits::options());
+    command.args(["--job", J::NAME, "--parameters"]).arg(serde_json::to_string(job)?);
+    command.arg("--").arg(trace);
+    env::vars_os().map(|(name, _)| name).filter(|name| meddles(name)).for_each(|name| {
+        command.env_remove(name);
+    });
+    if let Some(library) = library {
+        library.preload(&mut command);
+    }
+    fix_layout(&mut command);
+
+    let output = command.output().context("a replay in a process of its own could not be run")?;
+    if !output.status.success() {
+        let message = String::from_utf8_lossy(&output.stderr);
+        let message = message.trim().trim_start_matches("pagewise: ");
+        bail!("a replay in a process of its own failed ({}): {message}", output.status);
+    }
+    let answer: Answer<J::Found> = serde_json::from_slice(&output.stdout)
+        .context("what a replay in a process of its own said is unreadable")?;
+    if let Some(library) = library {
+        library.check_loaded(answer.malloc.as_deref())?;
+    }
+    Ok(match answer.outcome {
+        Outcome::Found(found) => Ok(found),
+        Outcome::Exhausted { operation, bytes } => Err(Stop::Exhausted { operation, bytes }),
+    })
+}
+
+/// Whether a variable of the environment would change what is measured: another library, or a setting
+/// of the allocator.
+fn meddles(name: &OsStr) -> bool {
+    name == "LD_PRELOAD" || name.as_encoded_bytes().starts_with(b"PAGEWISE_")
+}
+
+/// Has the kernel lay out the process's memory always alike, not at random, so that a heap lies the
+/// same way in its pages and a run can be repeated.
+fn fix_layout(command: &mut Command) {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::process::CommandExt;
+
+        let fix = || {
+            // SAFETY: the call changes how the next program of this process is laid out, no more.
+            // Where it is forbidden the layout stays random.
+            unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) };
+            Ok(())
+        };
+        // SAFETY: between fork and exec the closure makes one system call; it takes no lock and no
+        // memory.
+        unsafe { command.pre_exec(fix) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = command;
+}

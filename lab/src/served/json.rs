@@ -1,0 +1,79 @@
+//! Parameters of the library as JSON has them.
+
+use pagewise::global::{HugePages, Tuning};
+use pagewise::hybrid;
+use pagewise::paged::Config;
+use pagewise::sizemap::SizeMap;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// [`Config`] as JSON has it.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Config")]
+pub(super) struct ConfigJson {
+    page_size: usize,
+    unit: usize,
+    #[serde(with = "SizeMapJson")]
+    sizemap: SizeMap,
+    freetol: usize,
+    ffcrossover: usize,
+    seed: u64,
+}
+
+/// [`SizeMap`] as JSON has it.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "SizeMap")]
+enum SizeMapJson {
+    Linear,
+    PageFitting,
+    Geometric { ratio: f64 },
+    Classes(#[serde(deserialize_with = "leaked")] &'static [u32]),
+}
+
+/// Classes that outlive the program, as a `SizeMap` wants them; a few hundred bytes.
+fn leaked<'de, D: Deserializer<'de>>(from: D) -> Result<&'static [u32], D::Error> {
+    Ok(Vec::<u32>::deserialize(from)?.leak())
+}
+
+/// [`hybrid::Config`] as JSON has it.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "hybrid::Config")]
+pub(super) struct HybridJson {
+    ql_high: usize,
+    coalesce: bool,
+    coalesce_ql: bool,
+    threshold: u32,
+    coalesce_in_free: bool,
+    few_blocks: usize,
+    much_held: usize,
+    split: bool,
+    monitor: bool,
+    preallocate: u32,
+    mmap_threshold: usize,
+    growth: usize,
+}
+
+/// [`Tuning`] as JSON has it.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Tuning")]
+pub(super) struct TuningJson {
+    #[serde(with = "ConfigJson")]
+    pages: Config,
+    quick_blocks: u32,
+    quick_bytes: u32,
+    heaps_per_cpu: u32,
+    mapping_from: usize,
+    purge_delay: u32,
+    #[serde(with = "HugePagesJson")]
+    huge_pages: HugePages,
+    background: bool,
+}
+
+/// [`HugePages`] as JSON has them.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "HugePages")]
+enum HugePagesJson {
+    Default,
+    Never,
+    Always,
+    Beyond(usize),
+}
