@@ -45,6 +45,7 @@
 //! | `error` | [`AllocError`], [`Freed`], [`Fault`] |
 //! | `strategy` | the contract of every strategy: [`Strategy`], [`Usage`] |
 //! | [`meter`] | items visited, addresses looked at: nothing when not asked for |
+//! | `os` | the operating system: one contract, one file for each |
 //! | [`source`] | where memory comes from |
 //! | [`walk`] | a heap as spans in address order, and what must hold of them |
 //! | [`sizemap`] | size classes, four ways, one of them optimal |
@@ -93,6 +94,8 @@ pub mod hybrid;
 pub mod kingsley;
 pub mod meter;
 pub mod nielsen;
+#[cfg(all(feature = "std", unix))]
+mod os;
 pub mod page_heap;
 pub mod paged;
 pub mod sizemap;

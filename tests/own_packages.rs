@@ -39,9 +39,9 @@ fn collections_of_the_standard_library_live_in_an_arena() {
 }
 
 #[test]
-fn elsewhere_everything_is_passed_on() {
-    let as_if = [("RUSTFLAGS", "--cfg pagewise_elsewhere -D warnings")];
-    assert_eq!(builds_and_runs("tests/elsewhere", &as_if), "passed on\n");
+fn where_it_is_not_supported_everything_is_passed_on() {
+    let as_if = [("RUSTFLAGS", "--cfg pagewise_forwarding -D warnings")];
+    assert_eq!(builds_and_runs("tests/forwarding", &as_if), "passed on\n");
 }
 
 #[test]

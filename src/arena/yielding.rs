@@ -79,12 +79,10 @@ impl NewLock for Yielding {
 #[cold]
 fn stop() -> ! {
     #[cfg(unix)]
-    {
-        const MESSAGE: &[u8] =
-            b"pagewise: an arena was in use by another thread during a fork; the child cannot use it\n";
-        // SAFETY: the message is valid for reads of its length.
-        unsafe { libc::write(2, MESSAGE.as_ptr().cast(), MESSAGE.len()) };
-    }
+    crate::os::stop(
+        b"pagewise: an arena was in use by another thread during a fork; the child cannot use it\n",
+    );
+    #[cfg(not(unix))]
     std::process::abort();
 }
 
@@ -110,7 +108,7 @@ mod fork {
     fn first() -> u32 {
         if GENERATION.compare_exchange(0, 1, Relaxed, Relaxed).is_ok() {
             // SAFETY: the handler only adds to a number. Without memory for it forks are not noticed.
-            unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+            unsafe { crate::os::at_fork(None, None, Some(forked)) };
         }
         generation()
     }

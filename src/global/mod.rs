@@ -22,13 +22,13 @@
 //! heap, so a thread's end, or a block freed by another thread, is nothing special.
 //!
 //! On Linux. Elsewhere `Pagewise` compiles, and passes everything on to the system's allocator; so it
-//! does on Linux with `--cfg pagewise_elsewhere`, for a test of just that.
+//! does on Linux with `--cfg pagewise_forwarding`, for a test of just that.
 //!
-//! `linux` has the allocator proper, and `elsewhere` what passes on; `tuning` and `stats` are for both.
+//! `linux` has the allocator proper, and `forwarding` what passes on; `tuning` and `stats` are for both.
 
-#[cfg(not(all(target_os = "linux", not(pagewise_elsewhere))))]
-mod elsewhere;
-#[cfg(all(target_os = "linux", not(pagewise_elsewhere)))]
+#[cfg(not(all(target_os = "linux", not(pagewise_forwarding))))]
+mod forwarding;
+#[cfg(all(target_os = "linux", not(pagewise_forwarding)))]
 mod linux;
 mod stats;
 mod tuning;

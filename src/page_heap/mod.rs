@@ -139,7 +139,7 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     ///
     /// # Safety
     /// The block is in use, lies in no page, and nobody resizes it meanwhile.
-    #[cfg(all(feature = "std", target_os = "linux", not(pagewise_elsewhere)))]
+    #[cfg(all(feature = "std", target_os = "linux", not(pagewise_forwarding)))]
     pub(crate) unsafe fn tagged_size(block: NonNull<u8>) -> usize {
         // SAFETY: the caller's promise.
         Large::bytes(unsafe { crate::block::tag::len_at(block) })
@@ -194,7 +194,7 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
 
     /// Where the first block below the pages may begin; 0 before there is any memory.
     #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for the global allocator"))]
-    #[cfg(all(feature = "std", target_os = "linux", not(pagewise_elsewhere)))]
+    #[cfg(all(feature = "std", target_os = "linux", not(pagewise_forwarding)))]
     pub(crate) fn first_block(&self) -> usize {
         self.pages.heap.contents(self.pages.heap.first()).addr()
     }

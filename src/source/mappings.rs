@@ -12,8 +12,9 @@ use core::alloc::Layout;
 use core::ops::Range;
 use core::ptr::{self, NonNull};
 
-use super::{OWNERS, map_anonymous};
+use super::OWNERS;
 use crate::error::AllocError;
+use crate::os;
 
 /// What is kept of a mapping, right below the strategy's bytes.
 #[derive(Debug)]
@@ -49,14 +50,14 @@ impl Mappings {
 
     /// As [`Source::map`](super::Source::map).
     pub(super) fn map(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        let page = page_size();
+        let page = os::page_size();
         let align = layout.align().max(OWNERS);
         // The system aligns to pages; further gaps lie below the head.
         let head = if align <= page { OFFSET.next_multiple_of(align) } else { OFFSET + align };
         let len =
             layout.size().checked_add(head).and_then(|len| len.checked_next_multiple_of(page));
         let len = len.filter(|&len| len <= isize::MAX as usize).ok_or(AllocError::Exhausted)?;
-        let base = map_anonymous(len)?;
+        let base = os::map_lazily(len).ok_or(AllocError::Exhausted)?;
         let first = base.addr().get() + OFFSET;
         let offset = first.next_multiple_of(align) - base.addr().get();
         // SAFETY: `OFFSET` ≤ `offset` ≤ `head` ≤ `len`: head and block lie in the fresh mapping.
@@ -105,7 +106,7 @@ impl Mappings {
                 (*next).prev = prev;
             }
             self.held -= len;
-            libc::munmap(base.as_ptr().cast(), len);
+            os::unmap(base, len);
         }
     }
 
@@ -130,11 +131,4 @@ impl Drop for Mappings {
             unsafe { self.unmap(NonNull::new_unchecked(self.first.cast::<u8>().add(OFFSET))) };
         }
     }
-}
-
-/// Size of the system's pages, bytes.
-fn page_size() -> usize {
-    // SAFETY: a plain query.
-    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096)
 }

@@ -16,6 +16,8 @@ use core::ops::Range;
 use core::ptr::NonNull;
 
 use crate::error::AllocError;
+#[cfg(all(feature = "std", unix))]
+use crate::os;
 
 #[cfg(all(feature = "std", unix))]
 mod mappings;
@@ -232,7 +234,7 @@ impl Reserved {
     /// Makes the reservation if it was not made yet.
     fn reserve(&mut self) -> Result<&mut Region, AllocError> {
         if self.region.base.is_null() {
-            let base = map_anonymous(self.capacity)?;
+            let base = os::map_lazily(self.capacity).ok_or(AllocError::Exhausted)?;
             // SAFETY: the mapping is ours alone until `drop` unmaps it.
             self.region = unsafe { Region::zeroed(base.as_ptr(), self.capacity) };
         }
@@ -282,40 +284,13 @@ unsafe impl Source for Reserved {
     }
 }
 
-/// A fresh mapping of so many zeroed bytes at an address of the kernel's choice, of which only what
-/// is touched takes memory.
-#[cfg(all(feature = "std", unix))]
-fn map_anonymous(bytes: usize) -> Result<NonNull<u8>, AllocError> {
-    // Memory that is not touched must not count; the BSDs without the flag never count it, and Miri
-    // knows no flag.
-    #[cfg(not(any(target_os = "freebsd", target_os = "dragonfly", miri)))]
-    const UNCOUNTED: libc::c_int = libc::MAP_NORESERVE;
-    #[cfg(any(target_os = "freebsd", target_os = "dragonfly", miri))]
-    const UNCOUNTED: libc::c_int = 0;
-    // SAFETY: a fresh anonymous mapping touches no memory in use.
-    let base = unsafe {
-        libc::mmap(
-            core::ptr::null_mut(),
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | UNCOUNTED,
-            -1,
-            0,
-        )
-    };
-    if base == libc::MAP_FAILED {
-        return Err(AllocError::Exhausted);
-    }
-    NonNull::new(base.cast()).ok_or(AllocError::Exhausted)
-}
-
 #[cfg(all(feature = "std", unix))]
 impl Drop for Reserved {
     fn drop(&mut self) {
-        if !self.region.base.is_null() {
+        if let Some(base) = NonNull::new(self.region.base) {
             // SAFETY: `reserve` mapped exactly this; whoever still uses a block broke the
             // contract of the strategy that owns the source.
-            unsafe { libc::munmap(self.region.base.cast(), self.capacity) };
+            unsafe { os::unmap(base, self.capacity) };
         }
     }
 }

@@ -18,7 +18,8 @@ use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 
-use super::{heaps, os};
+use super::heaps;
+use crate::os;
 
 /// The program does not ask for a thread, or the system does not give one.
 const OFF: u32 = 0;

@@ -8,7 +8,8 @@ use super::heap::{FREED_TWICE, Heap, NOT_IN_USE};
 use super::purge;
 use super::space::SPACE;
 use super::state::State;
-use super::{background, heaps, os, relief};
+use super::{background, heaps, relief};
+use crate::os;
 
 impl Heap {
     /// Runs `action` as [`with`](Self::with); if the heap has grown, free memory of all heaps goes back.

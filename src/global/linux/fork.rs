@@ -18,7 +18,8 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::{background, os, registry};
+use super::{background, registry};
+use crate::os;
 
 /// Moments that are waited at most: for all locks together, before a fork; for a fork, by a thread
 /// that finds no memory meanwhile. A moment is some 70 microseconds.
@@ -29,7 +30,8 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// Has the handlers called.
 pub(super) fn register() {
-    os::at_fork(before, in_parent, in_child);
+    // SAFETY: the handlers may run at any time.
+    unsafe { os::at_fork(Some(before), Some(in_parent), Some(in_child)) };
 }
 
 extern "C" fn before() {

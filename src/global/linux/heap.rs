@@ -17,11 +17,11 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::deferred::Deferred;
 use super::lock::Locked;
-use super::os;
 use super::purge;
 use super::space::{SPACE, Slot};
 use super::state::State;
 use super::tuning::Tuning;
+use crate::os;
 use crate::page_heap::PageHeap;
 
 /// A heap, at the start of its slot.

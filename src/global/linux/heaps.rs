@@ -4,9 +4,9 @@ use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::heap::Heap;
-use super::os;
 use super::space::SPACE;
 use super::tuning::Tuning;
+use crate::os;
 
 /// Slots there are; of them opened; and heaps that threads are spread over.
 static SLOTS: AtomicUsize = AtomicUsize::new(0);

@@ -22,8 +22,8 @@
 use core::cell::Cell;
 use core::ops::Range;
 
-use super::os;
 use super::tuning::{HugePages, LARGEST_SLOT};
+use crate::os;
 
 /// Bytes of a huge page. Where they are larger, the kernel uses fewer.
 pub(super) const HUGE: usize = 2 << 20;

@@ -20,8 +20,8 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::os;
 use super::sync::{self, AtomicBool, AtomicU32, Place, SPINS, spin_loop};
+use crate::os;
 
 const FREE: u32 = 0;
 const AWAITED: u32 = 1;

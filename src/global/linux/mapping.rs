@@ -12,8 +12,9 @@ use core::ptr::NonNull;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::huge;
 use super::space::SPACE;
-use super::{huge, os};
+use crate::os;
 
 /// What stands before the contents.
 #[repr(C, align(64))]

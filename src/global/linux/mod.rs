@@ -4,7 +4,7 @@
 //!
 //! | files | |
 //! |---|---|
-//! | `os`, `sync`, `lock` | the kernel's calls; the lock over them |
+//! | `sync`, `lock` | the lock |
 //! | `text` | text for standard error |
 //! | `settings` | what the environment sets, and what of it is ignored |
 //! | `huge` | which memory is to be of huge pages |
@@ -36,7 +36,6 @@ mod heaps;
 mod huge;
 mod lock;
 mod mapping;
-mod os;
 mod paths;
 mod purge;
 mod quick;

@@ -18,11 +18,11 @@ use core::ptr::{self, NonNull};
 use core::time::Duration;
 
 use super::heap::Heap;
-use super::os::KeepErrno;
 use super::purge::LARGE;
 use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
 use super::{background, current, fork, heaps, mapping, quick, registry, relief, thread};
+use crate::os::KeepErrno;
 
 /// A block of `size` bytes at a multiple of `align`; null if there is no memory.
 #[inline(always)]

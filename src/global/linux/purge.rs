@@ -29,9 +29,9 @@
 
 use core::ops::Range;
 
-use super::os;
 use super::space::{SPACE, Slot};
 use super::zero::Zeros;
+use crate::os;
 use crate::page_heap::{FreeKind, PageHeap};
 use crate::strategy::Strategy;
 

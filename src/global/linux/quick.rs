@@ -19,8 +19,8 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicUsize, compiler_fence};
 
 use super::heap::Heap;
-use super::os;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
+use crate::os;
 
 /// Table entries: one for each multiple of the unit.
 const ENTRIES: usize = SMALL_MAX / UNIT + 1;

@@ -24,9 +24,9 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicUsize};
 
 use super::huge::{HUGE, Huge};
-use super::os;
 use super::tuning::{GRANULE, HugePages, LARGEST_SLOT, UNIT};
 use crate::error::AllocError;
+use crate::os;
 use crate::source::{Region, Source};
 
 /// The most, bytes; a reservation of as much is asked for first.

@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 
 use super::settings::Settings;
 use super::text::Text;
-use super::{ClassStats, Stats, heaps, mapping, os, quick, registry};
+use super::{ClassStats, Stats, heaps, mapping, quick, registry};
+use crate::os;
 
 /// Gathers the figures.
 pub(super) fn stats() -> Stats {

@@ -5,7 +5,7 @@ use core::cell::UnsafeCell;
 pub(super) use core::hint::spin_loop;
 pub(super) use core::sync::atomic::{AtomicBool, AtomicU32};
 
-use super::os;
+use crate::os;
 
 /// Looks at a held lock before sleeping. What a lock protects here takes less than a microsecond,
 /// mostly.

@@ -2,7 +2,7 @@
 
 use core::fmt::{self, Write};
 
-use super::os;
+use crate::os;
 
 /// Text on its way to standard error, on the stack. A piece that is longer than the buffer is an error.
 pub(super) struct Text {

@@ -23,7 +23,7 @@
 use core::ops::Range;
 use core::ptr;
 
-use super::os;
+use crate::os;
 
 /// Bytes on either side of where a block begins or ends that may hold words of the heap.
 const EDGE: usize = 16;

@@ -4,9 +4,9 @@
 use core::ffi::CStr;
 use core::fmt::{self, Write};
 
-use super::super::os;
 use super::super::text::Text;
 use super::{SETTINGS, Settings, environment};
+use crate::os;
 
 /// What the names begin with.
 const PREFIX: &[u8] = b"PAGEWISE_";

@@ -4,7 +4,7 @@
 use core::ffi::c_int;
 use core::ptr;
 
-use super::page_size;
+use crate::os::page_size;
 
 fn map(len: usize, protection: c_int, flags: c_int) -> Option<*mut u8> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
@@ -15,12 +15,12 @@ fn map(len: usize, protection: c_int, flags: c_int) -> Option<*mut u8> {
 }
 
 /// Reserves `len` bytes of address space, inaccessible until [committed](commit).
-pub(in super::super) fn reserve(len: usize) -> Option<*mut u8> {
+pub(crate) fn reserve(len: usize) -> Option<*mut u8> {
     map(len, libc::PROT_NONE, libc::MAP_NORESERVE)
 }
 
 /// Maps `len` bytes of fresh memory, zeros.
-pub(in super::super) fn allocate(len: usize) -> Option<*mut u8> {
+pub(crate) fn allocate(len: usize) -> Option<*mut u8> {
     map(len, libc::PROT_READ | libc::PROT_WRITE, 0)
 }
 
@@ -29,7 +29,7 @@ pub(in super::super) fn allocate(len: usize) -> Option<*mut u8> {
 ///
 /// # Safety
 /// The pages lie in a reservation.
-pub(in super::super) unsafe fn commit(start: *mut u8, len: usize) -> bool {
+pub(crate) unsafe fn commit(start: *mut u8, len: usize) -> bool {
     let page = page_size();
     let gap = start.addr() & (page - 1);
     let len = (len + gap).next_multiple_of(page);
@@ -43,13 +43,13 @@ pub(in super::super) unsafe fn commit(start: *mut u8, len: usize) -> bool {
 ///
 /// # Safety
 /// Whoever uses the pages knows of this.
-pub(in super::super) unsafe fn map_at(start: *mut u8, len: usize) -> bool {
+pub(crate) unsafe fn map_at(start: *mut u8, len: usize) -> bool {
     map_exactly(start, len, libc::PROT_READ | libc::PROT_WRITE).is_ok()
 }
 
 /// Whether nothing is mapped at these addresses. Where a limit is in the way, the first page speaks for
 /// all.
-pub(in super::super) fn is_free(start: *mut u8, len: usize) -> bool {
+pub(crate) fn is_free(start: *mut u8, len: usize) -> bool {
     let try_to_map = |len| {
         // SAFETY: these pages were mapped just now.
         map_exactly(start, len, libc::PROT_NONE).map(|()| unsafe { release(start, len) })
@@ -81,7 +81,7 @@ fn map_exactly(start: *mut u8, len: usize, protection: c_int) -> Result<(), c_in
 
 /// Bytes of all addresses that a process may use, as far as those of its own memory show: a power of
 /// two. `None` where there are too few of them for a window.
-pub(in super::super) fn addresses() -> Option<usize> {
+pub(crate) fn addresses() -> Option<usize> {
     let here = 0_u8;
     // A stack lies at the upper end.
     let all = 1_usize.checked_shl(usize::BITS - (&raw const here).addr().leading_zeros())?;
@@ -93,7 +93,7 @@ pub(in super::super) fn addresses() -> Option<usize> {
 ///
 /// # Safety
 /// The pages were mapped here and are not used any more.
-pub(in super::super) unsafe fn release(start: *mut u8, len: usize) -> bool {
+pub(crate) unsafe fn release(start: *mut u8, len: usize) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
         if len == 0 || libc::munmap(start.cast(), len) == 0 {
@@ -108,7 +108,7 @@ pub(in super::super) unsafe fn release(start: *mut u8, len: usize) -> bool {
 ///
 /// # Safety
 /// The mapping is one of [`allocate`], `len` bytes long, and known by nobody else if it moves.
-pub(in super::super) unsafe fn remap(
+pub(crate) unsafe fn remap(
     start: *mut u8,
     len: usize,
     new_len: usize,
@@ -125,7 +125,7 @@ pub(in super::super) unsafe fn remap(
 ///
 /// # Safety
 /// Nothing in the pages is used any more.
-pub(in super::super) unsafe fn discard(start: *mut u8, len: usize) -> bool {
+pub(crate) unsafe fn discard(start: *mut u8, len: usize) -> bool {
     /// As `MADV_DONTNEED`, of locked memory too, which stays locked: what is touched again is.
     const MADV_DONTNEED_LOCKED: c_int = 24;
     let advice = [libc::MADV_DONTNEED, MADV_DONTNEED_LOCKED];
@@ -137,7 +137,7 @@ pub(in super::super) unsafe fn discard(start: *mut u8, len: usize) -> bool {
 ///
 /// # Safety
 /// The pages were mapped here.
-pub(in super::super) unsafe fn advise_huge_pages(start: *mut u8, len: usize, wanted: bool) {
+pub(crate) unsafe fn advise_huge_pages(start: *mut u8, len: usize, wanted: bool) {
     let advice = if wanted { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
     // SAFETY: the advice changes no contents.
     unsafe { libc::madvise(start.cast(), len, advice) };
@@ -148,11 +148,7 @@ const RESIDENT_WINDOW: usize = 1024;
 
 /// Calls `visit` for the runs of OS pages between two page boundaries that take memory; for all of them
 /// where the system does not tell.
-pub(in super::super) fn for_each_resident(
-    start: *mut u8,
-    len: usize,
-    visit: &mut dyn FnMut(*mut u8, usize),
-) {
+pub(crate) fn for_each_resident(start: *mut u8, len: usize, visit: &mut dyn FnMut(*mut u8, usize)) {
     let page = page_size();
     let mut states = [0u8; RESIDENT_WINDOW];
     let (mut run_start, mut run) = (0, 0);
@@ -183,7 +179,7 @@ pub(in super::super) fn for_each_resident(
 
 /// Whether there may be memory at an address, be it of this allocator or not. Both calls answer ENOMEM
 /// where there is none. Any other error, or one of them alone, is that of a sandbox, and tells nothing.
-pub(in super::super) fn is_mapped(address: *mut u8) -> bool {
+pub(crate) fn is_mapped(address: *mut u8) -> bool {
     let page = page_size();
     let mut state = 0u8;
     let start = address.with_addr(address.addr() & !(page - 1)).cast();
@@ -196,7 +192,7 @@ pub(in super::super) fn is_mapped(address: *mut u8) -> bool {
 }
 
 /// Whether the OS page at an address is known to take memory.
-pub(in super::super) fn is_resident(address: *mut u8) -> bool {
+pub(crate) fn is_resident(address: *mut u8) -> bool {
     let page = page_size();
     let mut state = 0u8;
     let start = address.with_addr(address.addr() & !(page - 1));
@@ -206,7 +202,7 @@ pub(in super::super) fn is_resident(address: *mut u8) -> bool {
 }
 
 /// The least that may limit this process's address space, bytes.
-pub(in super::super) fn address_space_limit() -> usize {
+pub(crate) fn address_space_limit() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the call writes the limit.
     let known = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) == 0 };

@@ -7,7 +7,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::page_size;
+use crate::os::page_size;
 
 /// A mapping that has not been released; none if `left` is 0.
 #[derive(Clone, Copy)]
@@ -34,12 +34,12 @@ fn mappings() -> MutexGuard<'static, [Mapping; 256]> {
 }
 
 /// See `memory`.
-pub(in super::super) fn reserve(len: usize) -> Option<*mut u8> {
+pub(crate) fn reserve(len: usize) -> Option<*mut u8> {
     allocate(len)
 }
 
 /// See `memory`.
-pub(in super::super) fn allocate(len: usize) -> Option<*mut u8> {
+pub(crate) fn allocate(len: usize) -> Option<*mut u8> {
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     let mut mappings = mappings();
@@ -58,7 +58,7 @@ pub(in super::super) fn allocate(len: usize) -> Option<*mut u8> {
 ///
 /// # Safety
 /// As there.
-pub(in super::super) unsafe fn commit(start: *mut u8, len: usize) -> bool {
+pub(crate) unsafe fn commit(start: *mut u8, len: usize) -> bool {
     is_mapped(start) && is_mapped(start.wrapping_add(len - 1))
 }
 
@@ -66,17 +66,17 @@ pub(in super::super) unsafe fn commit(start: *mut u8, len: usize) -> bool {
 ///
 /// # Safety
 /// As there.
-pub(in super::super) unsafe fn map_at(_: *mut u8, _: usize) -> bool {
+pub(crate) unsafe fn map_at(_: *mut u8, _: usize) -> bool {
     false
 }
 
 /// See `memory`.
-pub(in super::super) fn is_free(_: *mut u8, _: usize) -> bool {
+pub(crate) fn is_free(_: *mut u8, _: usize) -> bool {
     false
 }
 
 /// See `memory`. None for a window.
-pub(in super::super) fn addresses() -> Option<usize> {
+pub(crate) fn addresses() -> Option<usize> {
     None
 }
 
@@ -84,7 +84,7 @@ pub(in super::super) fn addresses() -> Option<usize> {
 ///
 /// # Safety
 /// As there.
-pub(in super::super) unsafe fn release(start: *mut u8, len: usize) -> bool {
+pub(crate) unsafe fn release(start: *mut u8, len: usize) -> bool {
     if len == 0 {
         return true;
     }
@@ -105,7 +105,7 @@ pub(in super::super) unsafe fn release(start: *mut u8, len: usize) -> bool {
 ///
 /// # Safety
 /// As there.
-pub(in super::super) unsafe fn remap(
+pub(crate) unsafe fn remap(
     start: *mut u8,
     len: usize,
     new_len: usize,
@@ -131,7 +131,7 @@ pub(in super::super) unsafe fn remap(
 ///
 /// # Safety
 /// As there.
-pub(in super::super) unsafe fn discard(start: *mut u8, len: usize) -> bool {
+pub(crate) unsafe fn discard(start: *mut u8, len: usize) -> bool {
     // SAFETY: nothing in the pages is used any more; they are accessible.
     unsafe { start.write_bytes(0, len) };
     true
@@ -141,30 +141,26 @@ pub(in super::super) unsafe fn discard(start: *mut u8, len: usize) -> bool {
 ///
 /// # Safety
 /// As there.
-pub(in super::super) unsafe fn advise_huge_pages(_: *mut u8, _: usize, _: bool) {}
+pub(crate) unsafe fn advise_huge_pages(_: *mut u8, _: usize, _: bool) {}
 
 /// See `memory`.
-pub(in super::super) fn for_each_resident(
-    start: *mut u8,
-    len: usize,
-    visit: &mut dyn FnMut(*mut u8, usize),
-) {
+pub(crate) fn for_each_resident(start: *mut u8, len: usize, visit: &mut dyn FnMut(*mut u8, usize)) {
     if len > 0 {
         visit(start, len);
     }
 }
 
 /// See `memory`.
-pub(in super::super) fn is_mapped(address: *mut u8) -> bool {
+pub(crate) fn is_mapped(address: *mut u8) -> bool {
     mappings().iter().any(|mapping| mapping.has(address.addr()))
 }
 
 /// See `memory`.
-pub(in super::super) fn is_resident(address: *mut u8) -> bool {
+pub(crate) fn is_resident(address: *mut u8) -> bool {
     is_mapped(address)
 }
 
 /// Enough for two heaps: what is reserved takes memory here.
-pub(in super::super) fn address_space_limit() -> usize {
+pub(crate) fn address_space_limit() -> usize {
     1 << 28
 }

@@ -1,0 +1,87 @@
+//! The calling thread, threads of our own, and the processors they run on.
+
+use core::ffi::{c_int, c_void};
+use core::ptr;
+
+/// An address that is the calling thread's alone.
+#[inline]
+pub(crate) fn thread_address() -> usize {
+    // SAFETY: the call may be made at any time.
+    unsafe { libc::__errno_location() }.addr()
+}
+
+/// Keeps the calling thread's `errno` as it is while this lives: `free` must not change it.
+pub(crate) struct KeepErrno(c_int);
+
+impl KeepErrno {
+    pub(crate) fn new() -> Self {
+        // SAFETY: the location is the calling thread's own and always valid.
+        Self(unsafe { *libc::__errno_location() })
+    }
+}
+
+impl Drop for KeepErrno {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = self.0 };
+    }
+}
+
+/// Bytes of stack that a thread of ours has at least.
+const STACK: usize = 128 << 10;
+
+/// Starts a thread with every signal blocked and a small stack; `None` if the system does not.
+pub(crate) fn start_thread(run: extern "C" fn(*mut c_void) -> *mut c_void) -> Option<usize> {
+    // SAFETY: what is written to is initialised by the calls, and lives as long as they do; the calling
+    // thread's signals are blocked only while the other is made, which inherits that.
+    unsafe {
+        let mut all = core::mem::zeroed();
+        let mut before = core::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        let mut attributes = core::mem::zeroed();
+        let mut thread: libc::pthread_t = core::mem::zeroed();
+        let mut made = false;
+        if libc::pthread_attr_init(&raw mut attributes) == 0 {
+            // Where so little is not enough, for a program with much thread-local memory, it is refused.
+            libc::pthread_attr_setstacksize(&raw mut attributes, STACK);
+            made =
+                libc::pthread_create(&raw mut thread, &raw const attributes, run, ptr::null_mut())
+                    == 0;
+            libc::pthread_attr_destroy(&raw mut attributes);
+        }
+        if !made {
+            let none = ptr::null();
+            made = libc::pthread_create(&raw mut thread, none, run, ptr::null_mut()) == 0;
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut());
+        made.then_some(thread as usize)
+    }
+}
+
+/// Waits for the end of a thread that was [started](start_thread).
+pub(crate) fn join_thread(thread: usize) {
+    // SAFETY: the thread was started here, and nobody else waits for it.
+    unsafe { libc::pthread_join(thread as libc::pthread_t, ptr::null_mut()) };
+}
+
+/// CPUs this process may run on, at least 1.
+pub(crate) fn cpus() -> usize {
+    /// The kernel refuses a set smaller than its own, whose size nothing tells.
+    const WORDS: [usize; 3] = [16, 128, 1024];
+    WORDS.into_iter().find_map(|words| affine_cpus(&mut [0; 1024][..words])).unwrap_or_else(|| {
+        // SAFETY: the call touches no memory of ours.
+        usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) })
+            .map_or(1, |n| n.max(1))
+    })
+}
+
+/// The number of CPUs in the set of those this process may run on, if the set has room for it.
+fn affine_cpus(set: &mut [usize]) -> Option<usize> {
+    // SAFETY: the call writes no more than the set's bytes.
+    let got = unsafe {
+        libc::sched_getaffinity(0, size_of_val(set), set.as_mut_ptr().cast::<libc::cpu_set_t>())
+    };
+    let cpus = set.iter().map(|word| word.count_ones() as usize).sum();
+    (got == 0 && cpus > 0).then_some(cpus)
+}

@@ -1,0 +1,40 @@
+//! The operating system: the only place where the library calls it, but for what a recorder does with
+//! files. None of it allocates, but where that is said.
+//!
+//! **Every system with `std`** that has [`Reserved`](crate::source::Reserved) memory and locks for threads
+//! fulfils this:
+//!
+//! | | |
+//! |---|---|
+//! | `page_size` | bytes of an OS page, a power of two |
+//! | `map_lazily`, `unmap` | zeros, of which only what is touched takes memory |
+//! | `write`, `stop` | a line on standard error, and with it the end of the process |
+//! | `at_fork` | handlers before and after a fork |
+//!
+//! **A system on which [`Pagewise`](crate::global::Pagewise) is an allocator of its own** fulfils this
+//! besides; any of it may be refused, and no refusal may lose memory or decide what is a block:
+//!
+//! | | |
+//! |---|---|
+//! | `reserve`, `commit`, `release` | addresses without memory; memory for a part of them; neither any more |
+//! | `addresses`, `is_free`, `map_at` | where a window of addresses may lie; memory at an address and no other |
+//! | `allocate`, `remap` | mappings of their own, longer or shorter |
+//! | `discard` | memory goes back, its addresses stay and read as zeros |
+//! | `advise_huge_pages` | a wish |
+//! | `for_each_resident`, `is_resident`, `is_mapped` | which OS pages take memory, or are there at all |
+//! | `address_space_limit`, `cpus` | bytes and processors that this process may use |
+//! | `wait`, `wait_for`, `wake`, `wake_all` | sleep while a word has a value; the lock is made of it |
+//! | `now`, `pause` | a clock that never goes back; a moment for others |
+//! | `thread_address`, `KeepErrno` | a number that is the thread's alone; its `errno`, kept |
+//! | `start_thread`, `join_thread` | a thread of our own, deaf to signals; allocates |
+//! | `standard_error`, `has_terminal` | which file it is |
+
+#[cfg(all(target_os = "linux", not(pagewise_forwarding)))]
+mod linux;
+#[cfg(unix)]
+mod unix;
+
+#[cfg(all(target_os = "linux", not(pagewise_forwarding)))]
+pub(crate) use linux::*;
+#[cfg(unix)]
+pub(crate) use unix::*;
