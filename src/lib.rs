@@ -43,6 +43,7 @@
 //! | module | what |
 //! |---|---|
 //! | `error` | [`AllocError`], [`Freed`], [`Fault`] |
+//! | `sealed` | what keeps policy traits to this crate |
 //! | `strategy` | the contract of every strategy: [`Strategy`], [`Usage`] |
 //! | [`meter`] | items visited, addresses looked at: nothing when not asked for |
 //! | `os` | the operating system: one contract, one file for each |
@@ -98,6 +99,7 @@ pub mod nielsen;
 mod os;
 pub mod page_heap;
 pub mod paged;
+mod sealed;
 pub mod sizemap;
 pub mod source;
 mod strategy;

@@ -19,15 +19,13 @@
 //! named strategies it alone keeps small blocks free of headers *and* takes constant time for large
 //! ones.
 //!
-//! Files: `lock` and `yielding` (what keeps users apart), `claims` (an arena over several regions), `allocator`
+//! Files: `lock` (what keeps users apart), `claims` (an arena over several regions), `allocator`
 //! (the allocator-api2 face).
 
 #[cfg(feature = "allocator-api2")]
 mod allocator;
 mod claims;
 pub mod lock;
-#[cfg(feature = "std")]
-mod yielding;
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;

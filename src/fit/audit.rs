@@ -1,14 +1,14 @@
 //! The heap as spans, and its invariants checked.
 
 use super::area::Area;
-use super::heap::Heap;
+use super::heap::TagHeap;
 use super::policy::Policy;
 use super::reclaim::Reclaim;
 use crate::block::tag::{Block, CELL, TAG};
 use crate::error::Fault;
 use crate::strategy::{Span, SpanKind};
 
-impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
+impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// Every block in address order, as far as the tags make sense.
     pub(super) fn blocks(&self) -> impl Iterator<Item = Block> {
         self.cells.blocks(self.cells.end())

@@ -19,11 +19,11 @@
 use core::marker::PhantomData;
 
 use super::policy::{Policy, certain, fit};
-use super::sealed;
 use crate::block::bits;
 use crate::block::tag::{Block, Cells, Link, NONE};
 use crate::error::Fault;
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 
 /// Sizes in cells below which each has a bin.
 const EXACT: u32 = 64;
@@ -55,7 +55,7 @@ fn priority(start: u32) -> u32 {
 }
 
 /// Which of the blocks that fit is taken.
-pub trait Choice: sealed::Sealed {
+pub trait Choice: Sealed {
     /// The block for `len` cells.
     #[doc(hidden)]
     #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
@@ -201,7 +201,7 @@ impl<C> Bins<C> {
     }
 }
 
-impl<C> sealed::Sealed for Bins<C> {}
+impl<C> Sealed for Bins<C> {}
 
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl<C: Choice> Policy for Bins<C> {
@@ -311,8 +311,8 @@ impl<C: Choice> Policy for Bins<C> {
     }
 }
 
-impl sealed::Sealed for Smallest {}
-impl sealed::Sealed for Largest {}
+impl Sealed for Smallest {}
+impl Sealed for Largest {}
 
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl Choice for Smallest {

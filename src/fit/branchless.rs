@@ -12,7 +12,7 @@
 use core::ptr::NonNull;
 
 use super::good::{Good, LOOKING, NOBODY, list_for};
-use super::heap::Heap;
+use super::heap::TagHeap;
 use crate::block::tag::{CELL, Cells, TAG, WORDS};
 use crate::meter::Meter;
 
@@ -34,7 +34,7 @@ fn header(cells: &Cells, word: usize) -> *const u32 {
     cells.header((word / WORDS) as u32)
 }
 
-impl Heap<Good> {
+impl TagHeap<Good> {
     /// Bytes up to which a request that asks for no alignment is *plain*: it takes the first block of
     /// a list, without a look at any other.
     pub(crate) const PLAIN: usize = Self::bytes(LOOKING - 1);

@@ -2,7 +2,7 @@
 //! yet, and the source (Hasan & Chang 2006, §3.9).
 
 use super::area::Area;
-use super::heap::Heap;
+use super::heap::TagHeap;
 use super::policy::{Policy, fit};
 use super::reclaim::Reclaim;
 use crate::block::tag::Block;
@@ -10,7 +10,7 @@ use crate::error::AllocError;
 use crate::meter::Meter;
 use crate::source::Source;
 
-impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
+impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// The block for a request that nothing in the index serves: in this order the wilderness as
     /// it is, what was freed and is no free memory yet, and the source.
     pub(super) fn search_further<S: Source, M: Meter>(
@@ -23,13 +23,13 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
         if let Some(found) = self.fit_wilderness(len, align, meter) {
             return Ok(found);
         }
-        if R::reclaim(self, false, meter)
+        if self.reclaim(false, meter)
             && let Some(found) = self.search_again(len, align, meter)
         {
             return Ok(found);
         }
         self.grow(len, align, source).or_else(|exhausted| {
-            let reclaimed = R::reclaim(self, true, meter);
+            let reclaimed = self.reclaim(true, meter);
             let found = reclaimed.then(|| self.search_again(len, align, meter)).flatten();
             let found = found.or_else(|| self.index.take_last(len, align, &mut self.cells, meter));
             found.ok_or(exhausted)

@@ -15,12 +15,12 @@
 //! Compared with [`Best`](super::Best), it gives up the lowest address among equals for about half
 //! the instructions.
 
-use super::heap::Heap;
+use super::heap::TagHeap;
 use super::policy::{Policy, certain, fit};
-use super::sealed;
 use crate::block::tag::{Block, CELL, Cells, MAX_CELLS, WORDS};
 use crate::error::Fault;
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 
 /// log₂ of the lists for each doubling.
 const STEPS: u32 = 5;
@@ -235,7 +235,7 @@ impl Good {
     }
 }
 
-impl Heap<Good> {
+impl TagHeap<Good> {
     /// Calls `visit` for every free block of so many cells or more, and perhaps for some that are
     /// a little smaller. O(blocks visited).
     pub(crate) fn for_each_free(&self, len: u32, mut visit: impl FnMut(Block)) {
@@ -251,7 +251,7 @@ impl Heap<Good> {
     }
 }
 
-impl sealed::Sealed for Good {}
+impl Sealed for Good {}
 
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl Policy for Good {

@@ -12,8 +12,9 @@
 //! the source is asked for more. All other free blocks are in the policy's index.
 //!
 //! Three policies make a fit of the heap: which free block serves a request (`policy.rs`), when a
-//! freed block becomes free memory (`reclaim.rs`), and whether requests are served from a
-//! free-space area first (`area.rs`). Growing in place is in `resize.rs`, the walk in `audit.rs`.
+//! freed block becomes free memory (`reclaim.rs`,
+//! `collect.rs`), and whether requests are served from a
+//! free-space area first (`area.rs`, `lazy.rs`). Growing in place is in `resize.rs`, the walk in `audit.rs`.
 //!
 //! Invariants:
 //! - blocks tile the cells from 1 to `end`; the last header is at `end`;
@@ -35,7 +36,7 @@ use crate::source::Source;
 
 /// The heap.
 #[derive(Debug)]
-pub(crate) struct Heap<P, R = Immediate, A = NoArea> {
+pub(crate) struct TagHeap<P, R = Immediate, A = NoArea> {
     pub(super) cells: Cells,
     /// Cells the heap grows by.
     pub(super) growth: u32,
@@ -46,7 +47,7 @@ pub(crate) struct Heap<P, R = Immediate, A = NoArea> {
     kind: PhantomData<A>,
 }
 
-impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
+impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// An empty heap that grows by multiples of `growth` bytes.
     pub(crate) const fn new(growth: usize) -> Self {
         assert!(growth > 0 && growth.is_multiple_of(CELL) && growth / CELL < MAX_CELLS as usize);
@@ -228,14 +229,6 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
         (sound && in_use(block)).then_some(block)
     }
 
-    /// As [`release`](Self::release); its header, which may lie within free memory then, says that
-    /// the block is not in use.
-    #[inline]
-    pub(crate) fn release_known<M: Meter>(&mut self, block: Block, meter: &M) {
-        self.cells.set_in_use(block.start, false);
-        R::release(self, block, meter);
-    }
-
     /// The block that starts at `start`; one does.
     pub(crate) fn block(&self, start: u32) -> Block {
         self.cells.block(start)
@@ -251,12 +244,6 @@ impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
         let start = self.cells.free_below(block.start).map_or(block.start, |below| below.start);
         let end = self.free_above(block.end()).map_or(block.end(), Block::end);
         Block { start, len: end - start }
-    }
-
-    /// Frees a block in use: a change of the index, now or when memory is scarce.
-    #[inline(always)]
-    pub(crate) fn release<M: Meter>(&mut self, block: Block, meter: &M) {
-        R::release(self, block, meter);
     }
 
     /// Makes a block in use free memory: joins it with its free neighbours, and perhaps with the

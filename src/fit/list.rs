@@ -14,13 +14,13 @@ use core::marker::PhantomData;
 
 use super::links::Links;
 use super::policy::Policy;
-use super::sealed;
 use crate::block::tag::{Block, Cells, NONE};
 use crate::error::Fault;
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 
 /// Where a search of the list starts.
-pub trait Start: sealed::Sealed {
+pub trait Start: Sealed {
     /// Whether it starts where the last one ended, and goes on from the list's end to its start.
     #[doc(hidden)]
     const ROVES: bool;
@@ -51,7 +51,7 @@ pub type First = List<Lowest>;
 /// NEXT-FIT: the next block that fits, from where the last search ended.
 pub type Next = List<Rover>;
 
-impl<T> sealed::Sealed for List<T> {}
+impl<T> Sealed for List<T> {}
 
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl<T: Start> Policy for List<T> {
@@ -141,8 +141,8 @@ impl<T: Start> Policy for List<T> {
     }
 }
 
-impl sealed::Sealed for Lowest {}
-impl sealed::Sealed for Rover {}
+impl Sealed for Lowest {}
+impl Sealed for Rover {}
 
 impl Start for Lowest {
     const ROVES: bool = false;

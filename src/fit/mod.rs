@@ -30,8 +30,8 @@
 //! and more within free ones. A program that writes outside its blocks can destroy it.
 //!
 //! Files, in the order they build on each other: `policy`, `reclaim` and `area` (the traits, and
-//! what of the last two there is), `heap` (the engine), `further` (more memory), `resize` (growing in
-//! place) and `audit`; then the policies: `bins` (best and worst fit), `good` (good fit) and on it
+//! what of the last two there is), `heap` (the engine), `lazy` (its free-space area), `collect`
+//! (freeing), `further` (more memory), `resize` (growing in place) and `audit`; then the policies: `bins` (best and worst fit), `good` (good fit) and on it
 //! `branchless` (what its heap does most often), `links` and on it `list` (address order), `unsorted`
 //! (LIFO, FIFO) and `segregated`. The tags are in `block/tag.rs` and `block/words.rs`.
 
@@ -39,9 +39,11 @@ mod area;
 mod audit;
 mod bins;
 mod branchless;
+mod collect;
 mod further;
 mod good;
 pub(crate) mod heap;
+mod lazy;
 mod links;
 mod list;
 pub(crate) mod policy;
@@ -58,7 +60,7 @@ use core::ptr::NonNull;
 pub use self::area::{Apart, Area, Bounded, Joining, NoArea, Releasing, Sparing};
 pub use self::bins::{Best, Bins, Choice, Largest, Smallest, Worst};
 pub use self::good::Good;
-use self::heap::Heap;
+use self::heap::TagHeap;
 pub use self::list::{First, List, Lowest, Next, Rover, Start};
 pub use self::policy::Policy;
 pub use self::reclaim::{Collected, Deferred, Immediate, Reclaim};
@@ -69,10 +71,6 @@ use crate::meter::{Meter, Part};
 use crate::source::{Owned, Source};
 use crate::strategy::{Span, Strategy, Tally, Usage, empty_block, keep_aligned, move_to_another};
 use crate::walk;
-
-pub(crate) mod sealed {
-    pub trait Sealed {}
-}
 
 /// A heap of blocks with boundary tags over a source, whose policy `P` says which free block
 /// serves a request, `R` when freed blocks are free memory, and `A` whether it is lazy.
@@ -104,7 +102,7 @@ pub(crate) mod sealed {
 /// ```
 #[derive(Debug)]
 pub struct BoundaryTagHeap<P, S, M = (), R = Immediate, A = NoArea> {
-    heap: Heap<P, R, A>,
+    heap: TagHeap<P, R, A>,
     source: Owned<S>,
     meter: M,
     tally: Tally,
@@ -118,7 +116,7 @@ impl<P: Policy, S: Source, M: Meter, R: Reclaim, A: Area> BoundaryTagHeap<P, S, 
     /// Unless `growth` is a multiple of 16, not 0 and below 16 GiB; in a `const`, at compile time.
     #[must_use]
     pub const fn new(growth: usize, source: S, meter: M) -> Self {
-        Self { heap: Heap::new(growth), source: Owned::new(source), meter, tally: Tally::new() }
+        Self { heap: TagHeap::new(growth), source: Owned::new(source), meter, tally: Tally::new() }
     }
 
     /// The contents of a block.
@@ -139,7 +137,7 @@ unsafe impl<P: Policy, S: Source, M: Meter, R: Reclaim, A: Area> Strategy
         if layout.size() == 0 {
             return Ok(empty_block(layout));
         }
-        let len = Heap::<P>::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
+        let len = TagHeap::<P>::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
         let (start, part) = match self.heap.bump(len, layout.align(), &self.meter) {
             Some(start) => (start, Part::Area),
             None => {
@@ -149,7 +147,7 @@ unsafe impl<P: Policy, S: Source, M: Meter, R: Reclaim, A: Area> Strategy
             }
         };
         self.meter.served(part);
-        let bytes = Heap::<P>::bytes(len);
+        let bytes = TagHeap::<P>::bytes(len);
         self.tally.allocated(layout.size(), bytes);
         Ok(self.contents(start, bytes))
     }
@@ -161,7 +159,7 @@ unsafe impl<P: Policy, S: Source, M: Meter, R: Reclaim, A: Area> Strategy
         let found = self.heap.block_of(block.addr().get(), layout.size());
         self.heap.release(found, &self.meter);
         self.meter.served(Part::Fit);
-        self.tally.freed(layout.size(), Heap::<P>::bytes(found.len));
+        self.tally.freed(layout.size(), TagHeap::<P>::bytes(found.len));
     }
 
     unsafe fn resize_in_place(
@@ -174,12 +172,12 @@ unsafe impl<P: Policy, S: Source, M: Meter, R: Reclaim, A: Area> Strategy
             return None;
         }
         let found = self.heap.block_at(block.addr().get());
-        let len = Heap::<P>::cells_for(new_size)?;
+        let len = TagHeap::<P>::cells_for(new_size)?;
         if !self.heap.resize(found, len, &mut self.source, &self.meter) {
             return None;
         }
         self.tally.held(self.source.held());
-        let (old_bytes, bytes) = (Heap::<P>::bytes(found.len), Heap::<P>::bytes(len));
+        let (old_bytes, bytes) = (TagHeap::<P>::bytes(found.len), TagHeap::<P>::bytes(len));
         self.tally.resized((layout.size(), new_size), (old_bytes, bytes));
         Some(NonNull::slice_from_raw_parts(block, bytes))
     }
@@ -194,10 +192,10 @@ unsafe impl<P: Policy, S: Source, M: Meter, R: Reclaim, A: Area> Strategy
     ) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() > 0 && new_size > layout.size() {
             let found = self.heap.block_at(block.addr().get());
-            let len = Heap::<P>::cells_for(new_size).ok_or(AllocError::Exhausted)?;
+            let len = TagHeap::<P>::cells_for(new_size).ok_or(AllocError::Exhausted)?;
             let wanted = (len, layout.align());
             if let Some(start) = self.heap.grow_down(found, wanted, layout.size(), &self.meter) {
-                let (old_bytes, bytes) = (Heap::<P>::bytes(found.len), Heap::<P>::bytes(len));
+                let (old_bytes, bytes) = (TagHeap::<P>::bytes(found.len), TagHeap::<P>::bytes(len));
                 self.tally.resized((layout.size(), new_size), (old_bytes, bytes));
                 return Ok(self.contents(start, bytes));
             }
@@ -217,7 +215,7 @@ unsafe impl<P: Policy, S: Source, M: Meter, R: Reclaim, A: Area> Strategy
     }
 
     fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
-        let cells = Heap::<P>::cells_for(layout.size());
+        let cells = TagHeap::<P>::cells_for(layout.size());
         self.heap.find_in_use(block.addr().get()).is_some_and(|found| cells == Some(found.len))
     }
 

@@ -1,10 +1,10 @@
 //! What tells one fit from another: which free blocks it knows in which order, and which of them it
 //! takes.
 
-use super::sealed;
 use crate::block::tag::{Block, Cells};
 use crate::error::Fault;
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 
 /// The search and order of a [`BoundaryTagHeap`](super::BoundaryTagHeap): an index of its free
 /// blocks, but for the wilderness, which the heap looks after.
@@ -12,7 +12,7 @@ use crate::meter::Meter;
 /// The links of free blocks are the index's own; tags are the heap's. When a block is put in or
 /// taken out, the tags of all other blocks in the index are right; its own may be gone.
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
-pub trait Policy: sealed::Sealed {
+pub trait Policy: Sealed {
     /// The index of no blocks.
     #[doc(hidden)]
     const EMPTY: Self;

@@ -19,17 +19,14 @@
 //! sixteenth of the heap was freed since the last one, or the source is exhausted. So a pass costs
 //! O(1) for each cell freed, where otherwise a growing heap would be walked at every step.
 
-use super::area::Area;
-use super::heap::Heap;
-use super::policy::Policy;
-use super::sealed;
 use crate::block::tag::{Block, Cells, Link, NONE};
 use crate::error::Fault;
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 
 /// When a freed block becomes free memory.
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
-pub trait Reclaim: sealed::Sealed + Sized {
+pub trait Reclaim: Sealed + Sized {
     /// Nothing was freed.
     #[doc(hidden)]
     const EMPTY: Self;
@@ -42,21 +39,28 @@ pub trait Reclaim: sealed::Sealed + Sized {
     #[doc(hidden)]
     const WITHHOLDS: bool;
 
-    /// Frees a block in use.
+    /// Takes note of a block in use that is freed; says whether it is free memory at once.
     #[doc(hidden)]
-    fn release<P: Policy, A: Area, M: Meter>(heap: &mut Heap<P, Self, A>, block: Block, meter: &M);
+    fn free<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) -> bool;
 
-    /// Makes more of what was freed; says whether it did. `exhausted`: there is nothing else left.
+    /// Whether free neighbours are to be joined now, in a heap of so many cells in which a search has
+    /// failed. `exhausted`: there is nothing else left.
     #[doc(hidden)]
-    fn reclaim<P: Policy, A: Area, M: Meter>(
-        heap: &mut Heap<P, Self, A>,
-        exhausted: bool,
-        meter: &M,
-    ) -> bool;
+    fn join_now(&mut self, _cells: u32, _exhausted: bool) -> bool {
+        false
+    }
+
+    /// Takes the oldest withheld block off the list.
+    #[doc(hidden)]
+    fn take_withheld<M: Meter>(&mut self, _cells: &Cells, _meter: &M) -> Option<Block> {
+        None
+    }
 
     /// Checks the list of withheld blocks, and counts them.
     #[doc(hidden)]
-    fn withheld(&self, cells: &Cells) -> Result<u32, Fault>;
+    fn withheld(&self, _cells: &Cells) -> Result<u32, Fault> {
+        Ok(0)
+    }
 }
 
 /// Freed blocks join their free neighbours at once.
@@ -84,9 +88,9 @@ const NEXT: Link = Link::First;
 /// A deferred heap joins free neighbours once this part of it was freed.
 const LOOSE_PART: u32 = 16;
 
-impl sealed::Sealed for Immediate {}
-impl sealed::Sealed for Deferred {}
-impl sealed::Sealed for Collected {}
+impl Sealed for Immediate {}
+impl Sealed for Deferred {}
+impl Sealed for Collected {}
 
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl Reclaim for Immediate {
@@ -95,17 +99,8 @@ impl Reclaim for Immediate {
     const WITHHOLDS: bool = false;
 
     #[inline(always)]
-    fn release<P: Policy, A: Area, M: Meter>(heap: &mut Heap<P, Self, A>, block: Block, meter: &M) {
-        heap.make_free(block, meter);
-    }
-
-    #[inline(always)]
-    fn reclaim<P: Policy, A: Area, M: Meter>(_: &mut Heap<P, Self, A>, _: bool, _: &M) -> bool {
-        false
-    }
-
-    fn withheld(&self, _: &Cells) -> Result<u32, Fault> {
-        Ok(0)
+    fn free<M: Meter>(&mut self, _: Block, _: &mut Cells, _: &M) -> bool {
+        true
     }
 }
 
@@ -115,52 +110,17 @@ impl Reclaim for Deferred {
     const JOINS: bool = false;
     const WITHHOLDS: bool = false;
 
-    fn release<P: Policy, A: Area, M: Meter>(heap: &mut Heap<P, Self, A>, block: Block, meter: &M) {
-        heap.reclaim.loose = heap.reclaim.loose.saturating_add(block.len);
-        heap.make_free(block, meter);
+    fn free<M: Meter>(&mut self, block: Block, _: &mut Cells, _: &M) -> bool {
+        self.loose = self.loose.saturating_add(block.len);
+        true
     }
 
-    fn reclaim<P: Policy, A: Area, M: Meter>(
-        heap: &mut Heap<P, Self, A>,
-        exhausted: bool,
-        meter: &M,
-    ) -> bool {
-        let loose = core::mem::take(&mut heap.reclaim.loose);
-        if loose < heap.cells.end() / LOOSE_PART && !exhausted {
-            heap.reclaim.loose = loose;
+    fn join_now(&mut self, cells: u32, exhausted: bool) -> bool {
+        if self.loose < cells / LOOSE_PART && !exhausted {
             return false;
         }
-        loose > 0 && join_all(heap, meter)
+        core::mem::take(&mut self.loose) > 0
     }
-
-    fn withheld(&self, _: &Cells) -> Result<u32, Fault> {
-        Ok(0)
-    }
-}
-
-/// Joins all free neighbours; says whether there were any. O(n).
-fn join_all<P: Policy, A: Area, M: Meter>(heap: &mut Heap<P, Deferred, A>, meter: &M) -> bool {
-    let mut joined_any = false;
-    let mut start = heap.cells.first();
-    while start < heap.cells.end() {
-        let mut joined = heap.cells.block(start);
-        meter.visit(heap.cells.header(start));
-        if let Some(mut free) = heap.cells.free_above(start) {
-            while let Some(above) = heap.cells.free_above(joined.end()) {
-                heap.exchange(heap.indexed(free), None, meter);
-                joined.len += above.len;
-                free = above;
-            }
-            if free != joined {
-                heap.exchange(heap.indexed(free), None, meter);
-                heap.cells.put_free(joined, true);
-                heap.exchange(None, heap.indexed(joined), meter);
-                joined_any = true;
-            }
-        }
-        start = joined.end();
-    }
-    joined_any
 }
 
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
@@ -169,31 +129,29 @@ impl Reclaim for Collected {
     const JOINS: bool = true;
     const WITHHOLDS: bool = true;
 
-    fn release<P: Policy, A: Area, M: Meter>(heap: &mut Heap<P, Self, A>, block: Block, meter: &M) {
-        meter.link(heap.cells.header(block.start));
-        heap.cells.set_in_use(block.start, false);
-        heap.cells.set_link(block.start, NEXT, NONE);
-        match heap.reclaim.last {
-            NONE => heap.reclaim.first = block.start,
-            last => heap.cells.set_link(last, NEXT, block.start),
+    fn free<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) -> bool {
+        meter.link(cells.header(block.start));
+        cells.set_in_use(block.start, false);
+        cells.set_link(block.start, NEXT, NONE);
+        match self.last {
+            NONE => self.first = block.start,
+            last => cells.set_link(last, NEXT, block.start),
         }
-        heap.reclaim.last = block.start;
+        self.last = block.start;
+        false
     }
 
-    fn reclaim<P: Policy, A: Area, M: Meter>(
-        heap: &mut Heap<P, Self, A>,
-        _: bool,
-        meter: &M,
-    ) -> bool {
-        let mut next = core::mem::replace(&mut heap.reclaim, Self::EMPTY).first;
-        let any = next != NONE;
-        while next != NONE {
-            meter.visit(heap.cells.header(next));
-            let block = heap.cells.block(next);
-            next = heap.cells.link(next, NEXT);
-            heap.make_free(block, meter);
+    fn take_withheld<M: Meter>(&mut self, cells: &Cells, meter: &M) -> Option<Block> {
+        if self.first == NONE {
+            return None;
         }
-        any
+        meter.visit(cells.header(self.first));
+        let block = cells.block(self.first);
+        self.first = cells.link(block.start, NEXT);
+        if self.first == NONE {
+            self.last = NONE;
+        }
+        Some(block)
     }
 
     fn withheld(&self, cells: &Cells) -> Result<u32, Fault> {

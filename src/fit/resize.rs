@@ -7,14 +7,14 @@
 //! ```
 
 use super::area::Area;
-use super::heap::Heap;
+use super::heap::TagHeap;
 use super::policy::{Policy, fit};
 use super::reclaim::Reclaim;
 use crate::block::tag::Block;
 use crate::meter::Meter;
 use crate::source::Source;
 
-impl<P: Policy, R: Reclaim, A: Area> Heap<P, R, A> {
+impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// Makes a block in use `len` cells long without moving it, if it is that long, free memory
     /// above it is, or the source has more. A change of the index.
     pub(crate) fn resize<S: Source, M: Meter>(

@@ -11,12 +11,12 @@
 //! search of the one list. The lists may be of any kind; Chung & Moon's are FIFO.
 
 use super::policy::Policy;
-use super::sealed;
 use super::unsorted::{Back, End, Unsorted};
 use crate::block::bits;
 use crate::block::tag::{Block, Cells, MAX_CELLS};
 use crate::error::Fault;
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 
 /// A list for each bit of a size.
 const LISTS: usize = MAX_CELLS.ilog2() as usize;
@@ -35,7 +35,7 @@ fn list_of(len: u32) -> usize {
     len.ilog2() as usize
 }
 
-impl<E> sealed::Sealed for Segregated<E> {}
+impl<E> Sealed for Segregated<E> {}
 
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl<E: End> Policy for Segregated<E> {

@@ -13,13 +13,13 @@ use core::marker::PhantomData;
 
 use super::links::Links;
 use super::policy::Policy;
-use super::sealed;
 use crate::block::tag::{Block, Cells, NONE};
 use crate::error::Fault;
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 
 /// Where on the list a block is put.
-pub trait End: sealed::Sealed {
+pub trait End: Sealed {
     /// Whether at its start, where searches start, too.
     #[doc(hidden)]
     const FIRST: bool;
@@ -53,7 +53,7 @@ impl<E> Unsorted<E> {
     }
 }
 
-impl<E> sealed::Sealed for Unsorted<E> {}
+impl<E> Sealed for Unsorted<E> {}
 
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl<E: End> Policy for Unsorted<E> {
@@ -86,8 +86,8 @@ impl<E: End> Policy for Unsorted<E> {
     }
 }
 
-impl sealed::Sealed for Front {}
-impl sealed::Sealed for Back {}
+impl Sealed for Front {}
+impl Sealed for Back {}
 
 impl End for Front {
     const FIRST: bool = true;

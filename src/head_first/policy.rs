@@ -1,12 +1,10 @@
 //! What the heap's four compositions differ in: whether the unallocated region is asked first
 //! ([`Order`]), and whether the block that was found is halved first ([`Halving`]).
 
-mod sealed {
-    pub trait Sealed {}
-}
+use crate::sealed::Sealed;
 
 /// Which free block is asked first.
-pub trait Order: sealed::Sealed {
+pub trait Order: Sealed {
     /// Whether the unallocated region serves what it can, before anything is searched.
     #[doc(hidden)]
     const REGION_FIRST: bool;
@@ -21,7 +19,7 @@ pub struct HeadFirst;
 pub struct NonHeadFirst;
 
 /// Whether a block that was found is halved before the request is fitted into it.
-pub trait Halving: sealed::Sealed {
+pub trait Halving: Sealed {
     /// Whether it is, if the lower half holds the request.
     #[doc(hidden)]
     const CHUNKS_UP: bool;
@@ -35,10 +33,10 @@ pub struct ChunkUp;
 #[derive(Debug)]
 pub struct NoChunkUp;
 
-impl sealed::Sealed for HeadFirst {}
-impl sealed::Sealed for NonHeadFirst {}
-impl sealed::Sealed for ChunkUp {}
-impl sealed::Sealed for NoChunkUp {}
+impl Sealed for HeadFirst {}
+impl Sealed for NonHeadFirst {}
+impl Sealed for ChunkUp {}
+impl Sealed for NoChunkUp {}
 
 impl Order for HeadFirst {
     const REGION_FIRST: bool = true;

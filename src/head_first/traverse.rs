@@ -10,8 +10,8 @@
 use crate::block::tag::{Block, Cells};
 use crate::error::Fault;
 use crate::fit::policy::{Policy, fit};
-use crate::fit::sealed;
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 
 /// BEST-FIT by traversing all blocks: the lowest of the smallest that fit.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) fn chain(cells: &Cells) -> impl Iterator<Item = Block> {
     cells.blocks(cells.end())
 }
 
-impl sealed::Sealed for Traverse {}
+impl Sealed for Traverse {}
 
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl Policy for Traverse {

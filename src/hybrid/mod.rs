@@ -67,10 +67,6 @@ use crate::source::{Owned, Source};
 use crate::strategy::{Span, Strategy, Tally, Usage, empty_block, keep_aligned, move_to_another};
 use crate::walk;
 
-mod sealed {
-    pub trait Sealed {}
-}
-
 /// The hybrid allocator over a source, with its parameters from `T`: a [`Config`] that may change
 /// at run time, or a [`Constant`].
 ///

@@ -18,14 +18,14 @@
 use core::alloc::Layout;
 use core::marker::PhantomData;
 
-use super::Algorithm;
+use super::algorithm::Algorithm;
 use super::compaction::{Collection, Compaction};
 use super::fields::Fields;
 use super::list::{List, Order};
-use super::sealed::Sealed;
 use super::words::{ALIGN, Block, MAX_WORDS, NIL, Request, WORD, Words};
 use crate::error::Fault;
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 
 /// Lengths there are: no memory has 2³¹ words.
 const ORDERS: usize = 31;

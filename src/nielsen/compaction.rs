@@ -1,6 +1,6 @@
 //! Memory compaction (Nielsen 1977, Table III): when free neighbours are joined.
 
-use super::sealed::Sealed;
+use crate::sealed::Sealed;
 
 /// A way of compacting.
 pub trait Compaction: Sealed {

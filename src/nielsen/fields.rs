@@ -1,7 +1,7 @@
 //! Overhead fields: what a block keeps beside its contents (Nielsen 1977, Table III, "Overhead
 //! space"), written as the table writes it: `(Size, Double, Preceding)` is S + DP + B.
 
-use super::sealed::Sealed;
+use crate::sealed::Sealed;
 
 /// S: the block's length, and whether it is available. Every block has it.
 #[derive(Debug)]

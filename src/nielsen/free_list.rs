@@ -9,11 +9,11 @@ use core::marker::PhantomData;
 use super::fields::Fields;
 use super::heap::{Index, absorb};
 use super::list::{List, Order};
-use super::sealed::Sealed;
 use super::search::{Choice, Found, Search};
 use super::words::{Block, NIL, Request, Words};
 use crate::error::Fault;
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 
 /// The free blocks on one list.
 #[derive(Debug)]

@@ -13,14 +13,14 @@
 use core::alloc::Layout;
 use core::marker::PhantomData;
 
-use super::Algorithm;
+use super::algorithm::Algorithm;
 use super::compaction::{Collection, Compaction};
 use super::fields::Fields;
-use super::sealed::Sealed;
 use super::search::Found;
 use super::words::{ALIGN, Block, MAX_WORDS, Request, WORD, Words};
 use crate::error::Fault;
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 
 /// How an algorithm knows its free blocks, and in which order it looks at them.
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]

@@ -11,11 +11,11 @@ use core::marker::PhantomData;
 
 use super::fields::Fields;
 use super::heap::{Index, absorb};
-use super::sealed::Sealed;
 use super::search::{Choice, Found, Search};
 use super::words::{Block, NIL, Request, Words};
 use crate::error::Fault;
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 
 /// All blocks, in memory order.
 #[derive(Debug)]

@@ -10,10 +10,10 @@
 use core::marker::PhantomData;
 
 use super::fields::Fields;
-use super::sealed::Sealed;
 use super::words::{Block, Link, NIL, Words};
 use crate::error::Fault;
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 
 /// The order of a free list.
 pub trait Order: Sealed + Sized {

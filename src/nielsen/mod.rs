@@ -38,9 +38,10 @@
 //! that is written (1).
 //!
 //! Files, in the order they build on each other: `fields`, `words` (a memory tiled by blocks),
-//! `search`, `compaction`, `list`, `heap` (the engine), its indexes `in_memory_order`, `free_list`
+//! `algorithm` (the trait), `search`, `compaction`, `list`, `heap` (the engine), its indexes `in_memory_order`, `free_list`
 //! and `size_lists`, and `buddies`, an engine of its own.
 
+mod algorithm;
 pub mod algorithms;
 mod buddies;
 mod compaction;
@@ -58,6 +59,7 @@ mod words;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
+pub use self::algorithm::Algorithm;
 pub use self::buddies::Buddies;
 pub use self::compaction::{
     Collection, Compaction, CompactionAndCollection, GarbageCollection, Limbo, OnAllocation,
@@ -77,10 +79,6 @@ use crate::source::{Owned, Source};
 use crate::strategy::{Span, SpanKind, Strategy, Tally, Usage, empty_block};
 use crate::walk;
 
-mod sealed {
-    pub trait Sealed {}
-}
-
 /// Category I: search `Q` over all blocks in memory order, which have the fields `F`.
 pub type InMemoryOrder<Q, F, C> = Heap<AllBlocks<Q, F>, C>;
 
@@ -89,61 +87,6 @@ pub type FreeList<O, Q, F, C> = Heap<OneList<O, Q, F>, C>;
 
 /// Category IV: a free list for each of the sizes `Z`, and a residual queue in the order `R`.
 pub type SizeLists<Z, R, F, C> = Heap<ManyLists<Z, R, F>, C>;
-
-/// What a [`WordHeap`] does with its words.
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
-pub trait Algorithm: sealed::Sealed {
-    /// The overhead fields of its blocks.
-    type Fields: Fields;
-    /// The algorithm before there is any memory.
-    #[doc(hidden)]
-    const EMPTY: Self;
-    /// Memory ends at a multiple of so many words.
-    #[doc(hidden)]
-    const UNIT: u32;
-
-    /// What to ask for to serve a layout; `None` if no memory is long enough.
-    #[doc(hidden)]
-    fn request(layout: Layout) -> Option<Request>;
-
-    /// Whether this block may have come of this request.
-    #[doc(hidden)]
-    fn serves(block: Block, request: Request) -> bool;
-
-    /// Start of the block in which a request was served whose contents start at this word.
-    #[doc(hidden)]
-    fn start_of(contents: u32, request: Request) -> Option<u32>;
-
-    /// Where memory must end for words added now to serve a request.
-    #[doc(hidden)]
-    fn reach(request: Request, words: &Words) -> Option<u32>;
-
-    /// Takes a block for a request: search, compaction.
-    #[doc(hidden)]
-    fn take<M: Meter>(&mut self, request: Request, words: &mut Words, meter: &M) -> Option<Block>;
-
-    /// Makes added words, one block in use, free.
-    #[doc(hidden)]
-    fn add<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M);
-
-    /// Frees a block in use.
-    #[doc(hidden)]
-    fn release<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M);
-
-    /// Makes a block in use serve another request without moving it, if that can be.
-    #[doc(hidden)]
-    fn resize<M: Meter>(
-        &mut self,
-        block: Block,
-        request: Request,
-        words: &mut Words,
-        meter: &M,
-    ) -> Option<Block>;
-
-    /// Checks the algorithm's own invariants.
-    #[doc(hidden)]
-    fn audit(&self, words: &Words) -> Result<(), Fault>;
-}
 
 /// A heap of words over a source, served by the algorithm `A`.
 ///

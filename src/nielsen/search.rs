@@ -4,8 +4,8 @@
 use core::marker::PhantomData;
 
 use super::fields::Fields;
-use super::sealed::Sealed;
 use super::words::{Block, Request, Words};
+use crate::sealed::Sealed;
 
 /// A search strategy.
 pub trait Search: Sealed {

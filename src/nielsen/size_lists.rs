@@ -24,11 +24,11 @@ use super::fields::Fields;
 use super::free_list::OneList;
 use super::heap::Index;
 use super::list::{Lifo, List, Order};
-use super::sealed::Sealed;
 use super::search::{FirstFit, Found};
 use super::words::{Block, NIL, Request, Words};
 use crate::error::Fault;
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 
 /// Words of the largest block that has a list of its size.
 pub const LISTED: u32 = 128;

@@ -1,9 +1,8 @@
 //! The heap as spans, and its invariants.
 
-use super::page::{NO_LIST, Page, WORD};
+use super::page::{NO_LIST, Page, WORD, usable};
 use super::pages::Pages;
 use super::supply::LISTS;
-use super::usable;
 use crate::error::Fault;
 use crate::meter::Meter;
 use crate::source::Source;

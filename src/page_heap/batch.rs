@@ -8,8 +8,8 @@ use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-use super::page::{Page, WORD};
-use super::{PageHeap, usable};
+use super::PageHeap;
+use super::page::{Page, WORD, usable};
 use crate::meter::{Meter, Part};
 use crate::paged::class::Class;
 use crate::source::Source;

@@ -6,8 +6,7 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use super::Large;
-use super::pages::Pages;
+use super::pages::{Large, Pages};
 use crate::block::tag::{Block, CELL};
 use crate::error::AllocError;
 use crate::meter::{Meter, Part};

@@ -32,7 +32,7 @@
 //!   block that grows moves down over the free memory below it (Hasan & Chang §3.12).
 //!
 //! Time: O(1) for small blocks, amortised over the blocks of a page; larger ones and new pages
-//! take constant time ([`Good`]). [`try_free`](Strategy::try_free) is O(1) for small blocks,
+//! take constant time ([`Good`](crate::fit::Good)). [`try_free`](Strategy::try_free) is O(1) for small blocks,
 //! O(n) for larger ones, whose neighbours below it walks.
 //!
 //! Files, in the order they build on each other: `page` (headers and bits), `map` (from address to
@@ -53,19 +53,13 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use self::page::Page;
-use self::pages::Pages;
+use self::pages::{Large, Pages};
 pub use self::steps::FreeKind;
-use crate::block::tag::TAG;
 use crate::error::{AllocError, Fault};
-use crate::fit::Good;
-use crate::fit::heap::Heap;
 use crate::meter::{Meter, Part};
 use crate::paged::Config;
 use crate::source::Source;
 use crate::strategy::{Span, SpanKind, Strategy, Usage, empty_block, move_to_another};
-
-/// The heap below the pages.
-type Large = Heap<Good>;
 
 /// PAGEWISE over a source: pages for sizes up to FFCROSSOVER, a good fit for larger ones and for the
 /// pages, in one region.
@@ -416,9 +410,4 @@ unsafe impl<S: Source, M: Meter> Strategy for PageHeap<S, M> {
         self.pages.audit()?;
         crate::walk::check(self)
     }
-}
-
-/// Bytes of a page that its blocks can use: the heap below keeps a tag at its end.
-const fn usable(page_size: usize) -> usize {
-    page_size - TAG
 }

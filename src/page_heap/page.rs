@@ -13,6 +13,7 @@ use core::cell::Cell;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
+use crate::block::tag::TAG;
 use crate::error::AllocError;
 use crate::source::Source;
 
@@ -27,6 +28,11 @@ pub(super) const NEVER: u32 = u16::MAX as u32;
 
 /// Blocks a page may have.
 pub(super) const MOST_BLOCKS: u32 = NEVER - 1;
+
+/// Bytes of a page that its blocks can use: the heap below keeps a tag at its end.
+pub(super) const fn usable(page_size: usize) -> usize {
+    page_size - TAG
+}
 
 /// A page, known by its header. Headers stay where they are as long as the heap's source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

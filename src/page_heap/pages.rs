@@ -4,16 +4,20 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::map::Map;
-use super::page::{Headers, MOST_BLOCKS, NO_LIST, Page};
+use super::page::{Headers, MOST_BLOCKS, NO_LIST, Page, usable};
 use super::supply::Supplies;
-use super::{Large, usable};
 use crate::block::tag::{Block, CELL, NONE};
 use crate::error::AllocError;
+use crate::fit::Good;
+use crate::fit::heap::TagHeap;
 use crate::meter::{Meter, Part};
 use crate::paged::Config;
 use crate::paged::class::{Class, Classes};
 use crate::source::{Owned, Source};
 use crate::strategy::Tally;
+
+/// The heap below the pages.
+pub(super) type Large = TagHeap<Good>;
 
 /// Pages without blocks in use that are kept for the next class that needs one.
 const SPARE: u32 = 4;

@@ -13,9 +13,8 @@
 use core::ops::Range;
 
 use super::PageHeap;
-use super::page::{Page, WORD};
+use super::page::{Page, WORD, usable};
 use super::pages::Pages;
-use super::usable;
 use crate::block::tag::{Block, CELL, NONE};
 use crate::meter::Meter;
 use crate::source::Source;

@@ -8,6 +8,7 @@ use super::placement::Placement;
 use crate::block::table::Table;
 use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 use crate::source::Source;
 use crate::strategy::SpanKind;
 
@@ -29,7 +30,7 @@ pub struct Bump<const REUSE: bool> {
     current: Table<u32>,
 }
 
-impl<const REUSE: bool> super::sealed::Sealed for Bump<REUSE> {}
+impl<const REUSE: bool> Sealed for Bump<REUSE> {}
 
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl<const REUSE: bool> Placement for Bump<REUSE> {

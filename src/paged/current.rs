@@ -9,12 +9,13 @@ use super::pages::{Pages, Put};
 use super::placement::Placement;
 use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 use crate::source::Source;
 use crate::strategy::SpanKind;
 
 /// How a new current page is chosen from S3, the pages with both free blocks and blocks in use.
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
-pub trait Selection: super::sealed::Sealed {
+pub trait Selection: Sealed {
     /// No class, no page.
     #[doc(hidden)]
     const INITIAL: Self;
@@ -102,7 +103,7 @@ impl<C: Selection, F: InPage> CurrentPage<C, F> {
     }
 }
 
-impl<C, F> super::sealed::Sealed for CurrentPage<C, F> {}
+impl<C, F> Sealed for CurrentPage<C, F> {}
 
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl<C: Selection, F: InPage> Placement for CurrentPage<C, F> {

@@ -8,8 +8,9 @@
 //!
 //! Neither influences which pages are chosen.
 
-use super::pages::PageHeader;
+use super::header::PageHeader;
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 
 /// Blocks looked at in one go when a page is walked.
 pub(super) const WINDOW: usize = 4096;
@@ -25,7 +26,7 @@ pub(super) struct Page<'a> {
 
 /// Keeps the free blocks of a page.
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
-pub trait InPage: super::sealed::Sealed {
+pub trait InPage: Sealed {
     /// The least block size in bytes that can be kept.
     #[doc(hidden)]
     const LEAST_BLOCK: usize;
@@ -74,7 +75,7 @@ pub trait InPage: super::sealed::Sealed {
 #[derive(Debug)]
 pub struct InBand;
 
-impl super::sealed::Sealed for InBand {}
+impl Sealed for InBand {}
 
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl InPage for InBand {
@@ -196,7 +197,7 @@ impl Bitmap {
     }
 }
 
-impl super::sealed::Sealed for Bitmap {}
+impl Sealed for Bitmap {}
 
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl InPage for Bitmap {

@@ -29,6 +29,7 @@ use super::pages::{NIL, Pages, Put};
 use crate::block::table::{Plain, Table};
 use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 use crate::source::Source;
 
 /// LHφ.
@@ -48,7 +49,7 @@ struct LeftHeader {
 unsafe impl Plain for LeftHeader {}
 
 /// Which left header a new current page comes from, and which lists there are.
-pub trait Order: super::sealed::Sealed {
+pub trait Order: Sealed {
     /// Whether the page with the most free blocks is chosen, rather than the least.
     #[doc(hidden)]
     const MOST: bool;
@@ -69,9 +70,9 @@ pub struct LeastFree;
 #[derive(Debug)]
 pub struct Mru;
 
-impl super::sealed::Sealed for MostFree {}
-impl super::sealed::Sealed for LeastFree {}
-impl super::sealed::Sealed for Mru {}
+impl Sealed for MostFree {}
+impl Sealed for LeastFree {}
+impl Sealed for Mru {}
 
 impl Order for MostFree {
     const MOST: bool = true;
@@ -270,7 +271,7 @@ impl<O: Order> LeftHeaders<O> {
     }
 }
 
-impl<O: Order> super::sealed::Sealed for LeftHeaders<O> {}
+impl<O: Order> Sealed for LeftHeaders<O> {}
 
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl<O: Order> Selection for LeftHeaders<O> {

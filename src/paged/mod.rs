@@ -13,7 +13,7 @@
 //! | MOST-FREE, LEAST-FREE, MRU | [`CurrentPage`]`<`[`LeftHeaders`]`<…>>` | §2.9–2.11, §4 |
 //!
 //! Files, in the order they build on each other: `config` (parameters), `class` (SIZEMAP as an
-//! array), `in_page` (free blocks within a page), `pages` (pages and their headers), `placement`
+//! array), `header` and `in_page` (a page's header, and its free blocks), `pages`, `placement`
 //! (the trait), then the placements `current` with its selections `left` and `random_b`, `bump`
 //! and `pool`.
 
@@ -21,6 +21,7 @@ mod bump;
 pub(crate) mod class;
 mod config;
 mod current;
+mod header;
 mod in_page;
 mod left;
 mod pages;
@@ -46,10 +47,6 @@ use crate::meter::{Meter, Part};
 use crate::source::Source;
 use crate::strategy::{Span, Strategy, Usage, empty_block};
 use crate::walk;
-
-mod sealed {
-    pub trait Sealed {}
-}
 
 /// A paged strategy over a source: placement `P` for sizes up to FFCROSSOVER, FIRST-FIT above.
 ///

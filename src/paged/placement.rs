@@ -6,12 +6,13 @@ use super::in_page::InPage;
 use super::pages::Pages;
 use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 use crate::source::Source;
 use crate::strategy::SpanKind;
 
 /// Chooses the block that serves a request, and keeps what it needs to choose.
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
-pub trait Placement: super::sealed::Sealed {
+pub trait Placement: Sealed {
     /// How the free blocks within a page are kept.
     #[doc(hidden)]
     type InPage: InPage;

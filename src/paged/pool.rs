@@ -17,6 +17,7 @@ use crate::block::pools::Pools;
 use crate::block::table::{Plain, Table};
 use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 use crate::source::Source;
 use crate::strategy::SpanKind;
 
@@ -27,7 +28,7 @@ pub type Stack = Chain<Lifo>;
 pub type Queue = Chain<Fifo>;
 
 /// The order of a chain.
-pub trait ChainOrder: super::sealed::Sealed {
+pub trait ChainOrder: Sealed {
     /// Whether a freed block goes to the chain's end rather than its beginning.
     #[doc(hidden)]
     const AT_END: bool;
@@ -41,8 +42,8 @@ pub struct Lifo;
 #[derive(Debug)]
 pub struct Fifo;
 
-impl super::sealed::Sealed for Lifo {}
-impl super::sealed::Sealed for Fifo {}
+impl Sealed for Lifo {}
+impl Sealed for Fifo {}
 
 impl ChainOrder for Lifo {
     const AT_END: bool = false;
@@ -112,7 +113,7 @@ impl<O: ChainOrder> Chain<O> {
     }
 }
 
-impl<O: ChainOrder> super::sealed::Sealed for Chain<O> {}
+impl<O: ChainOrder> Sealed for Chain<O> {}
 
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl<O: ChainOrder> Placement for Chain<O> {
@@ -224,7 +225,7 @@ impl AtRandom {
     }
 }
 
-impl super::sealed::Sealed for AtRandom {}
+impl Sealed for AtRandom {}
 
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl Placement for AtRandom {

@@ -8,6 +8,7 @@ use crate::block::pools::Pools;
 use crate::block::table::Table;
 use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
+use crate::sealed::Sealed;
 use crate::source::Source;
 
 /// Any page of S3, each with probability 1/|S3|. The benchmark for the strategies that choose.
@@ -38,7 +39,7 @@ impl RandomB {
     }
 }
 
-impl super::sealed::Sealed for RandomB {}
+impl Sealed for RandomB {}
 
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl Selection for RandomB {

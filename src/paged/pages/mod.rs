@@ -22,8 +22,9 @@ use core::ptr::NonNull;
 
 use super::class::{Class, Classes};
 use super::config::Config;
+use super::header::PageHeader;
 use super::in_page::{Bitmap, InPage, Page};
-use crate::block::table::{Plain, Table};
+use crate::block::table::Table;
 use crate::error::AllocError;
 use crate::first_fit::heap::{Extent, SegmentHeap};
 use crate::meter::Meter;
@@ -32,30 +33,6 @@ use crate::strategy::Tally;
 
 /// No page, no left header: the end of a list.
 pub(super) const NIL: u32 = u32::MAX;
-
-/// H(P): the header of a page (Brent §4). Headers are named by their number in the table.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(super) struct PageHeader {
-    /// Neighbours on the list the page is on.
-    pub(super) next: u32,
-    pub(super) prev: u32,
-    /// "leftmost": the left header of that list, or the page's place in a pool.
-    pub(super) left: u32,
-    /// Top of the stack of free blocks within the page ([`InBand`](super::InBand)).
-    pub(super) free_list: u32,
-    /// Blocks from this one on were never used since the page was put to use.
-    pub(super) fresh: u32,
-    /// φ(P), "freekt": the number of free blocks.
-    pub(super) free_count: u32,
-    /// The size class.
-    pub(super) class: u32,
-    /// Which slot of the extent the page is, or `NIL` for a spare header.
-    slot: u32,
-}
-
-// SAFETY: every bit pattern is a value of its integers.
-unsafe impl Plain for PageHeader {}
 
 /// A block that was put back, and its page: what the placement needs to know.
 #[derive(Clone, Copy)]

@@ -10,9 +10,12 @@
 use core::cell::Cell;
 
 #[cfg(feature = "std")]
-pub use super::yielding::Yielding;
+mod yielding;
 
-/// A lock without a value, as an [`Arena`](super::Arena) has one.
+#[cfg(feature = "std")]
+pub use self::yielding::Yielding;
+
+/// A lock without a value, as an [`Arena`](crate::arena::Arena) has one.
 ///
 /// # Safety
 /// Between a return of [`lock`](Self::lock) and the next [`unlock`](Self::unlock) no other call of

@@ -11,7 +11,7 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::lock::{Lock, NewLock};
+use super::{Lock, NewLock};
 
 /// Nobody holds the lock.
 const FREE: u32 = 0;

@@ -1,0 +1,63 @@
+//! Freeing, and making more of what was freed where memory is scarce: as the heap's [`Reclaim`] says.
+
+use super::area::Area;
+use super::heap::TagHeap;
+use super::policy::Policy;
+use super::reclaim::Reclaim;
+use crate::block::tag::Block;
+use crate::meter::Meter;
+
+impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
+    /// Frees a block in use: a change of the index, now or when memory is scarce.
+    #[inline(always)]
+    pub(crate) fn release<M: Meter>(&mut self, block: Block, meter: &M) {
+        if self.reclaim.free(block, &mut self.cells, meter) {
+            self.make_free(block, meter);
+        }
+    }
+
+    /// As [`release`](Self::release); its header, which may lie within free memory then, says that
+    /// the block is not in use.
+    #[inline]
+    pub(crate) fn release_known<M: Meter>(&mut self, block: Block, meter: &M) {
+        self.cells.set_in_use(block.start, false);
+        self.release(block, meter);
+    }
+
+    /// Makes more of what was freed; says whether it did. `exhausted`: there is nothing else left.
+    pub(super) fn reclaim<M: Meter>(&mut self, exhausted: bool, meter: &M) -> bool {
+        let mut any = false;
+        while R::WITHHOLDS
+            && let Some(block) = self.reclaim.take_withheld(&self.cells, meter)
+        {
+            self.make_free(block, meter);
+            any = true;
+        }
+        any || (self.reclaim.join_now(self.cells.end(), exhausted) && self.join_all(meter))
+    }
+
+    /// Joins all free neighbours; says whether there were any. O(n).
+    fn join_all<M: Meter>(&mut self, meter: &M) -> bool {
+        let mut joined_any = false;
+        let mut start = self.cells.first();
+        while start < self.cells.end() {
+            let mut joined = self.cells.block(start);
+            meter.visit(self.cells.header(start));
+            if let Some(mut free) = self.cells.free_above(start) {
+                while let Some(above) = self.cells.free_above(joined.end()) {
+                    self.exchange(self.indexed(free), None, meter);
+                    joined.len += above.len;
+                    free = above;
+                }
+                if free != joined {
+                    self.exchange(self.indexed(free), None, meter);
+                    self.cells.put_free(joined, true);
+                    self.exchange(None, self.indexed(joined), meter);
+                    joined_any = true;
+                }
+            }
+            start = joined.end();
+        }
+        joined_any
+    }
+}
