@@ -228,12 +228,13 @@ unsafe impl<S: Source, M: Meter> Strategy for Kingsley<S, M> {
         }
         let new_layout = Layout::from_size_align(new_size, layout.align()).ok()?;
         let (start, class) = self.block_of(block);
-        if class_of(room(new_layout)?)? != class {
+        // A kept block may lie behind a gap that its alignment does not ask for.
+        let len = bytes(class) - (block.addr().get() - self.contents(start).addr().get());
+        if class_of(room(new_layout)?)? != class || new_size > len {
             return None;
         }
         self.tally.resized((layout.size(), new_size), (bytes(class), bytes(class)));
-        let gap = block.addr().get() - self.contents(start).addr().get();
-        Some(NonNull::slice_from_raw_parts(block, bytes(class) - gap))
+        Some(NonNull::slice_from_raw_parts(block, len))
     }
 
     unsafe fn keep(
