@@ -40,7 +40,7 @@ pub(crate) enum Command {
 
 const EXAMPLES: &str = "\
 Examples:
-  pagewise                                      every strategy over the bundled traces
+  pagewise                                      the allocators that users choose among, compared
   pagewise record -o gawk.pwt -- gawk '{ n[$1]++ } END { print length(n) }' words.txt
   pagewise info gawk.pwt                        what the program asked for
   pagewise compare gawk.pwt                     every strategy over that trace

@@ -1,18 +1,18 @@
 //! Who is to be measured, and with which parameters: the options that `compare` and `replay` share.
 
+use std::iter;
 use std::path::Path;
 
 use pagewise::catalogue::{self, Entry};
+use pagewise::global::Tuning;
 use pagewise::paged::Config;
 use pagewise::sizemap::{SizeMap, optimise};
 
 use crate::demand;
+use crate::served::Server;
+use crate::system::library::Library;
 use crate::units::parse_bytes;
 use crate::usage::Usage;
-
-/// Address space a strategy may use, in bytes. It is reserved, and only what is touched takes
-/// memory.
-pub(crate) const CAPACITY: usize = 64 << 30;
 
 /// Name under which the C library's allocator is listed.
 pub(crate) const SYSTEM: &str = "SYSTEM";
@@ -20,39 +20,64 @@ pub(crate) const SYSTEM: &str = "SYSTEM";
 /// Name under which Doug Lea's allocator is listed.
 pub(crate) const LEA: &str = "LEA";
 
+/// Name under which pagewise's global allocator is listed.
+pub(crate) const GLOBAL: &str = "GLOBAL";
+
+/// The strategies that a user would choose among.
+const CHOICES: [&str; 5] = ["PAGEWISE", "HCPERF", "KINGSLEY", "BEST-FIT", "BUDDY"];
+/// The libraries that are compared unless others are asked for.
+const RIVALS: [&str; 2] = ["MIMALLOC", "JEMALLOC"];
+
 /// A strategy of the catalogue, or an allocator that is none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Competitor {
+    /// pagewise's global allocator, in a process of its own.
+    Global,
     Strategy(&'static Entry),
     /// Doug Lea's allocator, over memory of its own ([`Lea`](crate::lea::Lea)).
     Lea,
     /// The C library's allocator, in a process of its own.
     System,
+    /// A library's `malloc` in the place of the C library's, in a process of its own.
+    Library(&'static Library),
 }
 
 impl Competitor {
-    /// Every strategy of the catalogue, Lea's and the system's allocator.
+    /// Everybody there is.
     fn all() -> impl Iterator<Item = Self> {
-        catalogue::all().map(Self::Strategy).chain([Self::Lea, Self::System])
+        catalogue::all().map(Self::Strategy).chain([Self::Global]).chain(Self::beside())
     }
 
-    /// Those that are compared unless others are asked for: the best known of each family, Lea's
-    /// and the system's allocator.
-    fn usual() -> impl Iterator<Item = Self> {
+    /// Those beside the strategies of this project.
+    fn beside() -> impl Iterator<Item = Self> {
+        [Self::Lea, Self::System]
+            .into_iter()
+            .chain(Library::all_installed().iter().map(Self::Library))
+    }
+
+    /// What a user would choose among: the global allocator, strategies for an arena, and rivals.
+    pub(crate) fn choices() -> Vec<Self> {
+        let strategies = CHOICES.iter().filter_map(|name| catalogue::find(name));
+        let beside = Self::beside().filter(|one| match one {
+            Self::Library(library) => RIVALS.contains(&library.short_name()),
+            _ => true,
+        });
+        iter::once(Self::Global).chain(strategies.map(Self::Strategy)).chain(beside).collect()
+    }
+
+    /// The best known of each family, Lea's and the system's allocator.
+    pub(crate) fn usual() -> Vec<Self> {
         let usual = catalogue::all().filter(|entry| entry.compared);
-        usual.map(Self::Strategy).chain([Self::Lea, Self::System])
+        usual.map(Self::Strategy).chain([Self::Lea, Self::System]).collect()
     }
 
-    /// The competitors that a list of names asks for: of strategies, of families, or `all`; the
-    /// usual ones if it is empty. Each comes once, where it is first named.
+    /// The competitors that a list of names asks for: of strategies, of families, or `all`. Each comes
+    /// once, where it is first named.
     ///
     /// # Errors
     /// As [`find`](Self::find).
     pub(crate) fn choose(names: &[String]) -> Result<Vec<Self>, Usage> {
         let mut chosen: Vec<Self> = Vec::new();
-        if names.is_empty() {
-            chosen.extend(Self::usual());
-        }
         for name in names {
             let family = catalogue::families().iter().find(|one| one.name == name.as_str());
             let named = match family {
@@ -85,8 +110,30 @@ impl Competitor {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Strategy(entry) => entry.name,
+            Self::Global => GLOBAL,
             Self::Lea => LEA,
             Self::System => SYSTEM,
+            Self::Library(library) => library.short_name(),
+        }
+    }
+
+    /// What serves a replay in a process of its own.
+    pub(crate) fn server(&self, parameters: &Parameters) -> Server {
+        match self {
+            Self::Strategy(entry) => {
+                Server::Strategy { name: entry.name.to_owned(), config: parameters.of(entry) }
+            }
+            Self::Global => Server::Global(Tuning::new()),
+            Self::Lea => Server::Lea,
+            Self::System | Self::Library(_) => Server::Malloc,
+        }
+    }
+
+    /// The library to be loaded into that process.
+    pub(crate) fn library(&self) -> Option<&'static Library> {
+        match self {
+            Self::Library(library) => Some(library),
+            _ => None,
         }
     }
 }
@@ -116,25 +163,27 @@ fn nearest(asked: &str, names: impl Iterator<Item = &'static str>) -> Vec<&'stat
     near.map(|(_, name)| name).collect()
 }
 
-/// Parameters of the paged strategies.
+/// Parameters of the paged strategies. If none is given each strategy has those that it ships with.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Parameters of the strategies")]
 pub(crate) struct ConfigArgs {
-    /// p: size of a page, a power of two from 512 bytes to 1 MiB
-    #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = parse_bytes)]
-    page_size: usize,
+    /// p: size of a page, a power of two from 512 bytes to 1 MiB. If neither this nor one of the next
+    /// three is given PAGEWISE has what an arena ships with: pages of 16 KiB, FFCROSSOVER 1 KiB
+    /// [default: 64K]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    page_size: Option<usize>,
     /// FFCROSSOVER: largest size served by pages; larger ones by FIRST-FIT [default: a quarter of
     /// the page size]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     ffcrossover: Option<usize>,
     /// FREETOL: bytes free in a page before it can become the current one; 1: any free block will
-    /// do
-    #[arg(long, value_name = "BYTES", default_value = "1", value_parser = parse_bytes)]
-    freetol: usize,
+    /// do [default: 1]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    freetol: Option<usize>,
     /// SIZEMAP: how sizes are rounded up to classes: linear, page-fitting, geometric[=RATIO], or
-    /// optimal (for the trace, found by dynamic programming)
-    #[arg(long, value_name = "MAP", default_value = "page-fitting", value_parser = parse_sizemap)]
-    sizemap: Choice,
+    /// optimal (for the trace, found by dynamic programming) [default: page-fitting]
+    #[arg(long, value_name = "MAP", value_parser = parse_sizemap)]
+    sizemap: Option<Choice>,
     /// Seed of the strategies that choose at random
     #[arg(long, value_name = "N", default_value_t = Config::new().seed)]
     seed: u64,
@@ -148,6 +197,24 @@ enum Choice {
     Optimal,
 }
 
+/// The parameters of the strategies for one trace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parameters {
+    /// The same for all; none if each has those that it ships with.
+    given: Option<Config>,
+    seed: u64,
+}
+
+impl Parameters {
+    /// Those of one strategy.
+    pub(crate) fn of(&self, entry: &Entry) -> Config {
+        self.given.unwrap_or_else(|| {
+            let ships = if entry.name == "PAGEWISE" { Config::arena() } else { Config::new() };
+            Config { seed: self.seed, ..ships }
+        })
+    }
+}
+
 impl ConfigArgs {
     /// Checks the parameters, and gives them on one line, as they head a report.
     ///
@@ -156,12 +223,15 @@ impl ConfigArgs {
     pub(crate) fn check(&self) -> Result<String, Usage> {
         let config = self.config(SizeMap::PageFitting);
         config.check().map_err(|error| Usage(error.to_string()))?;
+        if !self.is_given() {
+            return Ok(format!("each strategy as it ships, seed {}", self.seed));
+        }
         let sizemap = match self.sizemap {
-            Choice::Given(SizeMap::Linear) => "linear".to_owned(),
-            Choice::Given(SizeMap::PageFitting) => "page-fitting".to_owned(),
-            Choice::Given(SizeMap::Geometric { ratio }) => format!("geometric={ratio:.3}"),
-            Choice::Given(SizeMap::Classes(classes)) => format!("{} classes", classes.len()),
-            Choice::Optimal => "optimal for each trace".to_owned(),
+            Some(Choice::Given(SizeMap::Linear)) => "linear".to_owned(),
+            None | Some(Choice::Given(SizeMap::PageFitting)) => "page-fitting".to_owned(),
+            Some(Choice::Given(SizeMap::Geometric { ratio })) => format!("geometric={ratio:.3}"),
+            Some(Choice::Given(SizeMap::Classes(classes))) => format!("{} classes", classes.len()),
+            Some(Choice::Optimal) => "optimal for each trace".to_owned(),
         };
         Ok(format!(
             "page size {}, FFCROSSOVER {}, FREETOL {}, SIZEMAP {sizemap}, seed {}",
@@ -171,17 +241,18 @@ impl ConfigArgs {
 
     /// These parameters with pages of so many bytes.
     pub(crate) fn with_page_size(&self, page_size: usize) -> Self {
-        Self { page_size, ..self.clone() }
+        Self { page_size: Some(page_size), ..self.clone() }
     }
 
     /// The parameters for one trace.
     ///
     /// # Errors
     /// If the trace has to be read and cannot be.
-    pub(crate) fn for_trace(&self, path: &Path) -> anyhow::Result<Config> {
+    pub(crate) fn for_trace(&self, path: &Path) -> anyhow::Result<Parameters> {
         let sizemap = match self.sizemap {
-            Choice::Given(sizemap) => sizemap,
-            Choice::Optimal => {
+            None => SizeMap::PageFitting,
+            Some(Choice::Given(sizemap)) => sizemap,
+            Some(Choice::Optimal) => {
                 let config = self.config(SizeMap::PageFitting);
                 let demand = demand::of_trace(path)?;
                 let classes = optimise(&demand, config.unit, config.ffcrossover, config.page_size);
@@ -190,14 +261,21 @@ impl ConfigArgs {
                 SizeMap::Classes(classes.leak())
             }
         };
-        Ok(self.config(sizemap))
+        let given = self.is_given().then(|| self.config(sizemap));
+        Ok(Parameters { given, seed: self.seed })
+    }
+
+    /// Whether a parameter but the seed was given.
+    fn is_given(&self) -> bool {
+        let sizes = [self.page_size, self.ffcrossover, self.freetol];
+        sizes.iter().any(Option::is_some) || self.sizemap.is_some()
     }
 
     fn config(&self, sizemap: SizeMap) -> Config {
-        let paged = Config::with_page_size(self.page_size);
+        let paged = self.page_size.map_or_else(Config::new, Config::with_page_size);
         Config {
             ffcrossover: self.ffcrossover.unwrap_or(paged.ffcrossover),
-            freetol: self.freetol,
+            freetol: self.freetol.unwrap_or(paged.freetol),
             sizemap,
             seed: self.seed,
             ..paged
@@ -250,8 +328,32 @@ mod tests {
         assert_eq!(brent[0], "LEAST-FREE");
         assert_eq!(brent.iter().filter(|&&name| name == "LEAST-FREE").count(), 1);
         assert!(brent.contains(&"FIRST-FIT") && !brent.contains(&"BUDDY"));
-        let (usual, all) = (names(&[]), names(&["all"]));
-        assert!(usual.contains(&SYSTEM) && usual.iter().all(|name| all.contains(name)));
+        let all = names(&["all"]);
+        for default in [Competitor::choices(), Competitor::usual()] {
+            let default: Vec<_> = default.iter().map(Competitor::name).collect();
+            assert!(default.contains(&SYSTEM) && default.contains(&"PAGEWISE"), "{default:?}");
+            assert!(default.iter().all(|name| all.contains(name)), "{default:?}");
+        }
+    }
+
+    #[test]
+    fn a_strategy_has_what_it_ships_with_unless_a_parameter_is_given() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            config: ConfigArgs,
+        }
+        let of = |line: &[&str], name: &str| {
+            let line = <Line as clap::Parser>::parse_from([&["pagewise"], line].concat());
+            let parameters = line.config.for_trace(Path::new("none")).expect("not read");
+            parameters.of(catalogue::find(name).expect("in the catalogue"))
+        };
+        let seeded = |config| Config { seed: 7, ..config };
+        assert_eq!(of(&["--seed=7"], "PAGEWISE"), seeded(Config::arena()));
+        assert_eq!(of(&["--seed=7"], "MRU"), seeded(Config::new()));
+        let small = Config::with_page_size(8192);
+        assert_eq!(of(&["--page-size=8K"], "PAGEWISE"), small);
+        assert_eq!(of(&["--page-size=8K"], "MRU"), small);
     }
 
     #[test]

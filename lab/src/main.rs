@@ -88,7 +88,7 @@ const JOBS: [child::Served; 5] = [
     child::served::<served::Metered>(),
     child::served::<served::Held>(),
     child::served::<simulate::Paged>(),
-    child::served::<report::SystemWatched>(),
+    child::served::<report::WatchedAlone>(),
 ];
 
 /// Runs the chosen subcommand; without one, `compare` over the bundled traces.

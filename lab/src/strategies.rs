@@ -54,7 +54,7 @@ impl Row {
             family: None,
             source,
             about,
-            compared: true,
+            compared: false,
             linear: None,
             in_band: None,
         };
@@ -64,10 +64,16 @@ impl Row {
                 family: family_of(entry.name).map(|family| family.name),
                 source: entry.source,
                 about: entry.about,
-                compared: entry.compared,
+                compared: false,
                 linear: Some(entry.linear),
                 in_band: Some(entry.in_band),
             },
+            Competitor::Global => {
+                beside("docs/global.md", "pagewise's global allocator, a process's")
+            }
+            Competitor::Library(library) => {
+                beside(library.file(), "malloc of this library, in a process of its own")
+            }
             Competitor::Lea => beside("crate dlmalloc", "Doug Lea's allocator"),
             Competitor::System => beside("the C library", "malloc, in a process of its own"),
         }
@@ -93,7 +99,9 @@ fn family_of(name: &str) -> Option<&'static Family> {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let all = ["all".to_owned()];
     let names = if args.names.is_empty() { &all[..] } else { &args.names };
-    let rows: Vec<_> = Competitor::choose(names)?.iter().map(Row::of).collect();
+    let compared: Vec<_> = Competitor::choices().iter().map(Competitor::name).collect();
+    let row = |one: &Competitor| Row { compared: compared.contains(&one.name()), ..Row::of(one) };
+    let rows: Vec<_> = Competitor::choose(names)?.iter().map(row).collect();
     if args.json {
         output::print_json(&rows)?;
         return Ok(ExitCode::SUCCESS);

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::fs::File;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
@@ -44,7 +45,8 @@ fn strategies_are_listed_by_family() {
     let list = pagewise(&["strategies"]).succeeds();
     let lines: Vec<_> = list.lines().collect();
     assert!(lines.contains(&"brent: Brent 1984"), "{list}");
-    assert!(lines.iter().any(|line| line.starts_with("* LEAST-FREE  ")), "{list}");
+    assert!(lines.iter().any(|line| line.starts_with("  LEAST-FREE  ")), "{list}");
+    assert!(lines.iter().any(|line| line.starts_with("* PAGEWISE  ")), "{list}");
     assert!(lines.iter().any(|line| line.starts_with("* SYSTEM  ")), "{list}");
     let json = pagewise(&["strategies", "lazy", "--json"]).succeeds();
     let rows: Vec<serde_json::Value> = serde_json::from_str(&json).expect("JSON");
@@ -86,6 +88,34 @@ fn a_closed_pipe_ends_the_run_quietly() {
     child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
     assert!(!child.wait().unwrap().success());
     assert_eq!(stderr, "");
+}
+
+#[test]
+fn a_full_device_is_told_in_one_line() {
+    let bench = Workbench::new();
+    let trace = bench.trace();
+    let commands: [&[&str]; 8] = [
+        &["--help"],
+        &["compare", "--help"],
+        &["strategies"],
+        &["info", &trace],
+        &["compare", &trace, "--strategy", "MRU", "--repeat", "1"],
+        &["replay", &trace, "--strategy", "MRU", "--json"],
+        &["tables", "head-first", "--table", "2"],
+        &["simulate", &trace, "--strategy", "MRU", "--plot", "-"],
+    ];
+    for command in commands {
+        let full = File::options().write(true).open("/dev/full").expect("the device");
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_pagewise")).args(command).stdout(full).output();
+        let output = output.expect("the binary runs");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let told = "pagewise: standard output cannot be written: No space left on device";
+        let lines: Vec<_> = stderr.lines().filter(|line| line.starts_with("pagewise: ")).collect();
+        assert!(matches!(lines[..], [line] if line.starts_with(told)), "{command:?}: {stderr}");
+        assert_eq!(output.status.code(), Some(1), "{command:?}");
+        assert!(!stderr.contains("panicked"), "{command:?}: {stderr}");
+    }
 }
 
 #[test]

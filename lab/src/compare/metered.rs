@@ -5,15 +5,14 @@ use std::path::Path;
 use std::ptr::NonNull;
 
 use pagewise::Strategy;
-use pagewise::paged::Config;
 use rayon::prelude::*;
 
-use crate::competitor::{CAPACITY, Competitor};
+use crate::competitor::{Competitor, Parameters};
 use crate::lea::Lea;
 use crate::progress::Progress;
 use crate::served;
 use crate::touched::{PageMeter, os_page_size};
-use crate::workload::{Observer, Stop, Workload};
+use crate::workload::{CAPACITY, Observer, Stop, Workload};
 
 /// What the metered pass found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +20,10 @@ pub(super) struct Metered {
     /// Items visited in all; not known of SYSTEM.
     pub(super) items: Option<u64>,
     pub(super) paged: Option<Paged>,
-    /// The most bytes held at one time; not known of every system's allocator.
+    /// The most bytes held at one time; only some allocators tell.
     pub(super) peak_held: Option<u64>,
+    /// The most bytes resident at one time, in a process of its own.
+    pub(super) peak_resident: u64,
     /// Distinct OS pages in which a block or a visited item lies.
     pub(super) pages_touched: u64,
 }
@@ -44,11 +45,11 @@ pub(super) fn all(
     workload: &Workload,
     path: &Path,
     competitors: &[Competitor],
-    config: Config,
+    parameters: &Parameters,
     progress: &Progress,
 ) -> anyhow::Result<Vec<Result<Metered, Stop>>> {
     let one = |competitor: &Competitor| {
-        let metered = one(workload, path, *competitor, config)?;
+        let metered = one(workload, path, *competitor, parameters)?;
         progress.step(1, || format!("{}: {}", workload.name, competitor.name()));
         Ok(metered)
     };
@@ -63,26 +64,33 @@ pub(super) fn one(
     workload: &Workload,
     path: &Path,
     competitor: Competitor,
-    config: Config,
+    parameters: &Parameters,
 ) -> anyhow::Result<Result<Metered, Stop>> {
-    let metered = match competitor {
-        Competitor::System => served::holding(path)?.map(|holding| Metered {
-            items: None,
-            paged: None,
-            peak_held: holding.peak_held,
-            pages_touched: holding.pages_touched,
-        }),
+    let (server, library) = (competitor.server(parameters), competitor.library());
+    let found = match competitor {
         Competitor::Lea => lea_over(workload),
         Competitor::Strategy(entry) => {
             let meter = PageMeter::new(os_page_size());
-            let mut strategy = entry.build_metered(config, CAPACITY, &meter)?;
+            let mut strategy = entry.build_metered(parameters.of(entry), CAPACITY, &meter)?;
             strategy_over(workload, &mut *strategy, &meter)
         }
+        Competitor::Global | Competitor::System | Competitor::Library(_) => {
+            served::holding(path, &server, library)?.map(|holding| Metered {
+                items: None,
+                paged: None,
+                peak_held: holding.peak_held,
+                peak_resident: 0,
+                pages_touched: holding.pages_touched,
+            })
+        }
     };
-    match metered {
-        Err(Stop::Trace(error)) => Err(error),
-        result => Ok(result),
-    }
+    let found = match found {
+        Err(Stop::Trace(error)) => return Err(error),
+        Err(stop) => return Ok(Err(stop)),
+        Ok(found) => found,
+    };
+    let memory = served::memory(path, &server, library)?;
+    Ok(memory.map(|memory| Metered { peak_resident: memory.resident, ..found }))
 }
 
 /// Meters one strategy, which reports to `meter`.
@@ -97,6 +105,7 @@ fn strategy_over(
         items: Some(counter.items()),
         paged: Some(Paged { items: counter.paged_items(), operations: counter.paged_operations() }),
         peak_held: Some(strategy.usage().peak_held as u64),
+        peak_resident: 0,
         pages_touched: meter.pages_touched(),
     })
 }
@@ -110,6 +119,7 @@ fn lea_over(workload: &Workload) -> Result<Metered, Stop> {
         items: None,
         paged: None,
         peak_held: Some(lea.peak_held() as u64),
+        peak_resident: 0,
         pages_touched: meter.pages_touched(),
     })
 }

@@ -10,6 +10,7 @@ mod compared;
 mod metered;
 mod plot;
 mod row;
+mod screen;
 mod table;
 mod timed;
 mod verdict;
@@ -17,15 +18,14 @@ mod verdict;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use pagewise::paged::Config;
-
-use crate::competitor::{Competitor, ConfigArgs};
+use crate::competitor::{Competitor, ConfigArgs, Parameters};
 use crate::progress::Progress;
 use crate::workload::Workload;
 use crate::{bundled, input, output, units};
 
 pub(crate) use compared::Compared;
 pub(crate) use row::Row;
+use screen::Screen;
 pub(crate) use table::{Grid, Mean, grid, mean_of_each, means};
 pub(crate) use timed::Rounds;
 pub(crate) use verdict::{of as verdict, reference};
@@ -49,9 +49,13 @@ pub(crate) struct Options {
     #[arg(long = "trace", value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// A strategy, a family of them or `all` (`pagewise strategies` lists them); may be given more
-    /// than once [default: the best of each family, LEA and SYSTEM]
+    /// than once [default: what a user would choose among, and SYSTEM, MIMALLOC and JEMALLOC where
+    /// installed]
     #[arg(long = "strategy", value_name = "NAME", value_delimiter = ',')]
     strategy: Vec<String>,
+    /// Show a table of each trace, too, if there are several
+    #[arg(long, conflicts_with = "json")]
+    each: bool,
     /// Print one JSON row per trace and strategy instead of tables
     #[arg(long)]
     json: bool,
@@ -68,28 +72,32 @@ pub(crate) struct Options {
 
 const HELP: &str = "\
 Examples:
-  pagewise compare                                   the bundled traces, the usual strategies
+  pagewise compare                                   the bundled traces, under the usual allocators
   pagewise compare gawk.pwt --strategy MRU,SYSTEM    two strategies over one trace
   pagewise compare --strategy fits,SYSTEM            a family of strategies
   pagewise compare --page-size 4K --sizemap geometric=1.25
   pagewise compare --plot compared.svg               time against memory, to look at
   pagewise compare --json > rows.json
 
-What is measured:
+What is measured, each in a fresh heap:
   ns/pair      processor time per allocation or reallocation with the free that matches it; median
                of the rounds. Each block's first and last byte are written. Blocks live at the end
                of the trace are freed inside the measurement. +/- is half the distance between the
                quartiles.
-  items/pair   list items visited by the strategy's bookkeeping; \"paged\" counts only the pairs
-               that pages served. Not known of LEA and SYSTEM.
-  peak held    most bytes taken from the operating system at one time, bookkeeping included.
+  resident     most anonymous memory of a process of its own at one time, beyond what there was
+               before the first block. Each OS page of each block is written.
+  held         most bytes taken from the operating system at one time, bookkeeping included.
                Of SYSTEM, as its own mallinfo2 counts them (arena + hblkhd), in a fresh process
-               whose other data lie elsewhere.
+               whose other data lie elsewhere. Not known of GLOBAL and of libraries.
   frag         1 - (most bytes requested at one time / most bytes held)
   OS pages     distinct pages of the operating system in which a block or a visited item lies.
-               Of SYSTEM: in which a block or its tag lies.
+               Of SYSTEM: in which a block or its tag lies; of GLOBAL and libraries: a block.
+  items        list items visited by the strategy's bookkeeping, per pair; in --json those of the
+               pairs that pages served, too. Not known of allocators that are no strategies.
 
-LEA is Doug Lea's allocator, as the crate dlmalloc has it, over memory of its own.
+GLOBAL is pagewise's global allocator, PAGEWISE the strategy of its arenas. LEA is Doug Lea's
+allocator, as the crate dlmalloc has it, over memory of its own. Unless a parameter is given all are
+as they ship.
 SYSTEM is timed twice. What its two results differ by is the noise, and no lead below it counts.";
 
 /// Runs the subcommand.
@@ -99,7 +107,10 @@ SYSTEM is timed twice. What its two results differ by is the noise, and no lead 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = &args.options;
     let parameters = options.config.check()?;
-    let competitors = Competitor::choose(&options.strategy)?;
+    let competitors = match &options.strategy[..] {
+        [] => Competitor::choices(),
+        names => Competitor::choose(names)?,
+    };
     output::claim(options.plot.as_deref())?;
     let traces: Vec<_> = args.traces.iter().chain(&options.trace).cloned().collect();
     let mut traces = input::settle(&traces)?;
@@ -111,20 +122,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         input::open(path)?;
     }
 
-    if !options.json {
-        output::print_line(&parameters)?;
-    }
     let rounds = timed::Rounds::new(options.repeat, traces.len());
     let progress = Progress::new((traces.len() * competitors.len() * 2) as u64);
     let mut compared = Vec::new();
     for trace in &traces {
-        let config = options.config.for_trace(trace)?;
+        let of_trace = options.config.for_trace(trace)?;
         let workload = Workload::load(trace)?;
-        let compared_trace = over_trace(&workload, trace, &competitors, config, rounds, &progress)?;
-        if !options.json {
-            progress.above(|| output::print(&format!("\n{}", table::of_trace(&compared_trace))))?;
-        }
-        compared.push(compared_trace);
+        compared.push(over_trace(&workload, trace, &competitors, &of_trace, rounds, &progress)?);
     }
     progress.finish();
     let compared: Vec<&Compared> = compared.iter().collect();
@@ -135,10 +139,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let rows: Vec<&Row> = compared.iter().flat_map(|trace| &trace.rows).collect();
         output::print_json(&rows)?;
     } else {
-        output::print(&format!("\n{}", table::summary(&compared)))?;
-        for sentence in verdict(&compared) {
-            output::print_line(&sentence)?;
-        }
+        let (all, parameters) = (&compared[..], &*parameters);
+        let screen = Screen { all, competitors: &competitors, parameters, each: options.each };
+        output::print(&screen.text())?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -151,10 +154,10 @@ pub(crate) fn once(
     workload: &Workload,
     path: &Path,
     competitor: Competitor,
-    config: Config,
+    parameters: &Parameters,
 ) -> anyhow::Result<Row> {
-    let metered = metered::one(workload, path, competitor, config)?;
-    let times = timed::one(workload, path, competitor, config)?;
+    let metered = metered::one(workload, path, competitor, parameters)?;
+    let times = timed::one(workload, path, competitor, parameters)?;
     Ok(Row::new(competitor.name(), workload, metered, times))
 }
 
@@ -166,12 +169,12 @@ pub(crate) fn over_trace(
     workload: &Workload,
     path: &Path,
     competitors: &[Competitor],
-    config: Config,
+    parameters: &Parameters,
     rounds: timed::Rounds,
     progress: &Progress,
 ) -> anyhow::Result<Compared> {
-    let metered = metered::all(workload, path, competitors, config, progress)?;
-    let timed = timed::all(workload, path, competitors, config, rounds, progress)?;
+    let metered = metered::all(workload, path, competitors, parameters, progress)?;
+    let timed = timed::all(workload, path, competitors, parameters, rounds, progress)?;
     let rows = competitors
         .iter()
         .zip(metered)

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use pagewise::catalogue;
 use plotters::prelude::*;
 
 use super::compared::Compared;
 use super::table::mean_of_each;
 use super::verdict::reference;
-use crate::competitor::{LEA, SYSTEM};
+use crate::competitor::GLOBAL;
 use crate::pareto;
 use crate::sheet::{self, Area};
 use crate::units::bytes;
@@ -26,7 +27,7 @@ const RIVAL: RGBColor = RGBColor(20, 20, 20);
 struct Place {
     name: &'static str,
     time: f64,
-    held: f64,
+    resident: f64,
 }
 
 /// A chart: what stands above it and at its axes, how values at the upward axis are written.
@@ -48,29 +49,32 @@ pub(super) fn write(path: &Path, all: &[&Compared]) -> anyhow::Result<()> {
 
 /// What is to be drawn.
 fn clouds(all: &[&Compared]) -> Vec<Cloud> {
-    let place = |(name, time, held): (_, Option<f64>, Option<f64>)| {
-        Some(Place { name, time: time?, held: held? })
+    let place = |(name, time, resident): (_, Option<f64>, Option<f64>)| {
+        Some(Place { name, time: time?, resident: resident? })
     };
     let of_trace = |compared: &&Compared| Cloud {
         caption: compared.trace.clone(),
         across: "time (ns per pair of allocation and free)".into(),
-        up: "most bytes held".into(),
-        write: |held| bytes(held as u64).replace(".0 ", " "),
+        up: "most bytes resident".into(),
+        write: |resident| bytes(resident as u64).replace(".0 ", " "),
         places: compared
             .rows
             .iter()
-            .map(|row| (row.strategy, row.ns_per_pair, row.peak_held_bytes.map(|held| held as f64)))
+            .map(|row| {
+                let resident = row.peak_resident_bytes.map(|bytes| bytes as f64);
+                (row.strategy, row.ns_per_pair, resident)
+            })
             .filter_map(place)
             .collect(),
     };
     let means = reference(all).filter(|_| all.len() > 1).map(|reference| Cloud {
         caption: format!("geometric means over {} traces", all.len()),
         across: format!("time ({reference} = 1)"),
-        up: format!("most bytes held ({reference} = 1)"),
+        up: format!("most bytes resident ({reference} = 1)"),
         write: |ratio| format!("{ratio:.1}"),
         places: mean_of_each(all)
             .into_iter()
-            .map(|mean| (mean.name, mean.time, mean.held))
+            .map(|mean| (mean.name, mean.time, mean.resident))
             .filter_map(place)
             .collect(),
     });
@@ -82,7 +86,7 @@ fn chart(area: &Area<'_>, cloud: &Cloud) -> anyhow::Result<()> {
     let most =
         |value: fn(&Place) -> f64| places.iter().map(value).fold(f64::MIN_POSITIVE, f64::max);
     // From 0, so that lengths may be compared; with room for a name.
-    let (right, top) = (most(|place| place.time) * 1.12, most(|place| place.held) * 1.08);
+    let (right, top) = (most(|place| place.time) * 1.12, most(|place| place.resident) * 1.08);
     let mut chart = ChartBuilder::on(area)
         .caption(&cloud.caption, ("sans-serif", 18))
         .margin(12)
@@ -100,13 +104,16 @@ fn chart(area: &Area<'_>, cloud: &Cloud) -> anyhow::Result<()> {
         .draw()?;
     chart.draw_series(LineSeries::new(stairs(places), BLACK.mix(0.35)))?;
     let mut names = Names::new(chart.plotting_area().get_pixel_range());
-    let pixel = |place: &Place| chart.backend_coord(&(place.time, place.held));
+    let pixel = |place: &Place| chart.backend_coord(&(place.time, place.resident));
     places.iter().for_each(|place| names.occupy(pixel(place)));
     let name_places: Vec<_> =
         places.iter().map(|place| names.find(pixel(place), place.name)).collect();
-    let colour = |place: &Place| if [SYSTEM, LEA].contains(&place.name) { RIVAL } else { OURS };
+    let ours = |place: &Place| place.name == GLOBAL || catalogue::find(place.name).is_some();
+    let colour = |place: &Place| if ours(place) { OURS } else { RIVAL };
     chart.draw_series(
-        places.iter().map(|place| Circle::new((place.time, place.held), 5, colour(place).filled())),
+        places
+            .iter()
+            .map(|place| Circle::new((place.time, place.resident), 5, colour(place).filled())),
     )?;
     for (place, (x, y)) in places.iter().zip(name_places).filter_map(|(p, at)| Some((p, at?))) {
         let style = LABEL.into_font().color(&colour(place));
@@ -119,7 +126,7 @@ fn chart(area: &Area<'_>, cloud: &Cloud) -> anyhow::Result<()> {
 
 /// The border of what is reached: from point to point of the front, along the axes.
 fn stairs(places: &[Place]) -> Vec<(f64, f64)> {
-    let costs: Vec<_> = places.iter().map(|place| [place.time, place.held]).collect();
+    let costs: Vec<_> = places.iter().map(|place| [place.time, place.resident]).collect();
     let mut front: Vec<_> = pareto::front(&costs).into_iter().map(|index| costs[index]).collect();
     front.sort_by(|a, b| a[0].total_cmp(&b[0]));
     let corners = front.windows(2).map(|pair| (pair[1][0], pair[0][1]));
@@ -182,8 +189,8 @@ impl Names {
 mod tests {
     use super::*;
 
-    fn place(name: &'static str, time: f64, held: f64) -> Place {
-        Place { name, time, held }
+    fn place(name: &'static str, time: f64, resident: f64) -> Place {
+        Place { name, time, resident }
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub(crate) struct Row {
     pub(super) items_per_pair: Option<f64>,
     pub(super) items_per_paged_pair: Option<f64>,
     pub(super) peak_requested_bytes: u64,
+    pub(crate) peak_resident_bytes: Option<u64>,
     pub(crate) peak_held_bytes: Option<u64>,
     pub(super) fragmentation: Option<f64>,
     pub(crate) pages_touched: Option<u64>,
@@ -60,6 +61,7 @@ impl Row {
                 // A pair is two operations.
                 ratio(paged.items as f64 * 2.0, paged.operations as f64)
             }),
+            peak_resident_bytes: Some(metered.peak_resident),
             peak_held_bytes: metered.peak_held,
             fragmentation: metered.peak_held.map(fragmentation),
             pages_touched: Some(metered.pages_touched),
@@ -86,6 +88,7 @@ impl Row {
             ("items visited", self.items_per_pair.map(|items| format!("{items:.2} per pair"))),
             ("  by pages", self.items_per_paged_pair.map(|items| format!("{items:.2} per pair"))),
             ("peak requested", Some(units::bytes(self.peak_requested_bytes))),
+            ("peak resident", self.peak_resident_bytes.map(units::bytes)),
             ("peak held", self.peak_held_bytes.map(units::bytes)),
             ("fragmentation", self.fragmentation.map(|share| format!("{:.1} %", share * 100.0))),
             ("OS pages", self.pages_touched.map(units::thousands)),

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::compared::Compared;
 use super::row::Row;
-use super::verdict::{self, MEASURES};
+use super::verdict::{self, HELD, MEASURES, RESIDENT, TIME};
 use crate::units;
 
 /// A column of a trace's table: its head, the value that is the better the smaller it is, and how
@@ -16,12 +16,18 @@ struct Column {
     text: fn(f64) -> String,
 }
 
+/// The head of the last column.
+const SPREAD: &str = "+/-";
+
 const COLUMNS: [Column; 6] = [
     Column { head: "ns/pair", value: |row| row.ns_per_pair, text: |v| format!("{v:.1}") },
-    Column { head: "items/pair", value: |row| row.items_per_pair, text: |v| format!("{v:.2}") },
-    Column { head: "paged", value: |row| row.items_per_paged_pair, text: |v| format!("{v:.2}") },
     Column {
-        head: "peak held",
+        head: "resident",
+        value: |row| row.peak_resident_bytes.map(|bytes| bytes as f64),
+        text: |v| units::bytes(v as u64),
+    },
+    Column {
+        head: "held",
         value: |row| row.peak_held_bytes.map(|bytes| bytes as f64),
         text: |v| units::bytes(v as u64),
     },
@@ -35,6 +41,7 @@ const COLUMNS: [Column; 6] = [
         value: |row| row.pages_touched.map(|pages| pages as f64),
         text: |v| units::thousands(v as u64),
     },
+    Column { head: "items", value: |row| row.items_per_pair, text: |v| format!("{v:.2}") },
 ];
 
 /// A table whatever it is written as.
@@ -68,7 +75,7 @@ pub(crate) fn grid(compared: &Compared) -> Grid {
         (row.strategy, figures.chain([Figure { text: last, best: false }]).collect())
     });
     let heads = COLUMNS.iter().map(|column| column.head);
-    Grid { heads: heads.chain(["+/-"]).collect(), lines: lines.collect() }
+    Grid { heads: heads.chain([SPREAD]).collect(), lines: lines.collect() }
 }
 
 /// The column's values as they are written.
@@ -83,29 +90,38 @@ fn figures(column: &Column, rows: &[Row]) -> Vec<Figure> {
     rows.iter().map(figure).collect()
 }
 
-/// The table of one trace; the best of each column bears a star.
+/// The table of one trace, the fastest first; the best of each column bears a star. Below it stands
+/// who has no figures, and why.
 pub(super) fn of_trace(compared: &Compared) -> String {
     let Grid { heads, lines } = grid(compared);
-    let mut table = plain(["strategy"].into_iter().chain(heads));
-    for (strategy, mut figures) in lines {
+    let mut lines: Vec<_> = compared.rows.iter().zip(lines).collect();
+    let time = |row: &Row| row.ns_per_pair.unwrap_or(f64::INFINITY);
+    lines.sort_by(|a, b| time(a.0).total_cmp(&time(b.0)));
+    let mut table = plain(["strategy"].into_iter().chain(heads), " ");
+    let mut notes = String::new();
+    for (row, (strategy, mut figures)) in lines {
+        if let Some(reason) = &row.stopped {
+            notes += &format!("{strategy}: {reason}\n");
+            continue;
+        }
         let last = figures.pop().unwrap_or_default().text;
         let mut cells = vec![Cell::new(strategy)];
         cells.extend(figures.into_iter().map(|figure| match figure {
-            Figure { text, .. } if text.is_empty() => right("-  ".to_owned()),
-            Figure { text, best: true } => right(text + " *"),
-            Figure { text, best: false } => right(text + "  "),
+            Figure { text, .. } if text.is_empty() => right("- ".to_owned()),
+            Figure { text, best: true } => right(text + "*"),
+            Figure { text, best: false } => right(text + " "),
         }));
-        cells.push(right(if last.is_empty() { "-  ".to_owned() } else { last }));
+        cells.push(right(if last.is_empty() { "-".to_owned() } else { last }));
         table.add_row(cells);
     }
-    format!("{}: {}\n{}\n", compared.trace, compared.about, trimmed(&table))
+    format!("{}\n{notes}", trimmed(&table))
 }
 
 /// Over all traces: each strategy's geometric means relative to the reference's, and a caption;
 /// none if no strategy finished every trace.
 pub(crate) fn means(all: &[&Compared]) -> Option<(String, Grid)> {
     let reference = verdict::reference(all)?;
-    let heads = MEASURES.iter().map(|measure| measure.noun).chain(["traces"]).collect();
+    let heads = MEASURES.iter().map(|measure| measure.head).chain(["traces"]).collect();
     let line = |strategy| {
         let means = MEASURES.iter().map(|measure| {
             let mean = verdict::relative(all, measure, strategy, reference);
@@ -116,7 +132,7 @@ pub(crate) fn means(all: &[&Compared]) -> Option<(String, Grid)> {
         (strategy, means.chain([finished]).map(figure).collect())
     };
     let over = units::count(all.len() as u64, "trace");
-    let caption = format!("over {over}: geometric means, {reference} = 1");
+    let caption = format!("Over {over}: geometric means, {reference} = 1");
     let lines = verdict::strategies(all).into_iter().map(line).collect();
     Some((caption, Grid { heads, lines }))
 }
@@ -126,41 +142,59 @@ pub(crate) fn means(all: &[&Compared]) -> Option<(String, Grid)> {
 pub(crate) struct Mean {
     pub(crate) name: &'static str,
     pub(crate) time: Option<f64>,
+    pub(crate) resident: Option<f64>,
     pub(crate) held: Option<f64>,
 }
 
-/// Every strategy's means of time and of the most bytes held; none without a reference.
+/// Every strategy's means of time and memory; none without a reference.
 pub(crate) fn mean_of_each(all: &[&Compared]) -> Vec<Mean> {
     let Some(reference) = verdict::reference(all) else { return Vec::new() };
     let mean = |name| {
-        let [time, held] = [&MEASURES[0], &MEASURES[1]]
+        let [time, resident, held] = [&TIME, &RESIDENT, &HELD]
             .map(|measure| verdict::relative(all, measure, name, reference));
-        Mean { name, time, held }
+        Mean { name, time, resident, held }
     };
     verdict::strategies(all).into_iter().map(mean).collect()
 }
 
-/// The table over all traces.
+/// The table over all traces, the fastest first.
 pub(super) fn summary(all: &[&Compared]) -> String {
-    let Some((caption, Grid { heads, lines })) = means(all) else { return String::new() };
-    let mut table = plain(["strategy"].into_iter().chain(heads));
-    for (strategy, figures) in lines {
+    let Some((caption, Grid { mut heads, lines })) = means(all) else { return String::new() };
+    let time = |name| {
+        let mean = mean_of_each(all).into_iter().find(|mean| mean.name == name);
+        mean.and_then(|mean| mean.time).unwrap_or(f64::INFINITY)
+    };
+    let mut lines: Vec<_> = lines.into_iter().map(|line| (time(line.0), line)).collect();
+    lines.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let complete = lines.iter().all(|(_, (name, _))| verdict::finished(all, name) == all.len());
+    if complete {
+        heads.pop();
+    }
+    let columns = heads.len();
+    let mut table = plain(["strategy"].into_iter().chain(heads), "");
+    for (_, (strategy, figures)) in lines {
         let text = |figure: Figure| if figure.text.is_empty() { "-".into() } else { figure.text };
-        let figures = figures.into_iter().map(|figure| right(text(figure)));
+        let figures = figures.into_iter().take(columns).map(|figure| right(text(figure)));
         table.add_row([Cell::new(strategy)].into_iter().chain(figures));
     }
-    format!("{caption}\n{}\n\n", trimmed(&table))
+    format!("{caption}\n{}\n", trimmed(&table))
 }
 
-fn plain<'h>(heads: impl Iterator<Item = &'h str>) -> Table {
+/// A table without lines; behind each head but the first stand blanks as behind a figure without a
+/// star.
+fn plain<'h>(heads: impl Iterator<Item = &'h str>, behind: &str) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let heads = heads.enumerate().map(|(index, head)| match index {
         0 => Cell::new(head),
-        // The two columns of the star.
-        _ => right(format!("{head}  ")),
+        // The spread bears no star.
+        _ if head == SPREAD => right(head.to_owned()),
+        _ => right(format!("{head}{behind}")),
     });
     table.set_header(heads);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
     table
 }
 

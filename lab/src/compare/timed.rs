@@ -7,15 +7,13 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pagewise::paged::Config;
-
-use crate::competitor::{CAPACITY, Competitor};
+use crate::competitor::{Competitor, Parameters};
 use crate::lea::Lea;
 use crate::progress::Progress;
-use crate::served::{self, Server};
+use crate::served;
 use crate::system::affinity::Pinned;
 use crate::timing::{Times, Writes};
-use crate::workload::{Stop, Target, Workload};
+use crate::workload::{CAPACITY, Stop, Target, Workload};
 
 /// Time for the timed rounds of all traces together, unless a number of rounds is asked for. With
 /// the metered pass and the tables the whole comparison stays below two minutes on two cores.
@@ -80,7 +78,7 @@ pub(super) fn all(
     workload: &Workload,
     path: &Path,
     competitors: &[Competitor],
-    config: Config,
+    parameters: &Parameters,
     rounds: Rounds,
     progress: &Progress,
 ) -> anyhow::Result<Timed> {
@@ -98,7 +96,7 @@ pub(super) fn all(
         for place in 0..count {
             let lane = &mut lanes[(round + place) % count];
             if lane.progress(rounds, count) < 1.0 {
-                lane.run(workload, path, config)?;
+                lane.run(workload, path, parameters)?;
             }
         }
         let progresses = lanes.iter().map(|lane| lane.progress(rounds, count));
@@ -135,11 +133,11 @@ pub(super) fn one(
     workload: &Workload,
     path: &Path,
     competitor: Competitor,
-    config: Config,
+    parameters: &Parameters,
 ) -> anyhow::Result<Result<Times, Stop>> {
     let _pinned = Pinned::to_one_cpu();
     let mut lane = Lane::new(&competitor);
-    lane.run(workload, path, config)?;
+    lane.run(workload, path, parameters)?;
     Ok(lane.times())
 }
 
@@ -172,17 +170,25 @@ impl Lane {
     }
 
     /// One more round.
-    fn run(&mut self, workload: &Workload, path: &Path, config: Config) -> anyhow::Result<()> {
+    fn run(
+        &mut self,
+        workload: &Workload,
+        path: &Path,
+        parameters: &Parameters,
+    ) -> anyhow::Result<()> {
         let start = Instant::now();
         let elapsed = match self.competitor {
-            Competitor::System => served::time(path, &Server::Malloc, None)?,
+            Competitor::Global | Competitor::System | Competitor::Library(_) => {
+                let server = self.competitor.server(parameters);
+                served::time(path, &server, self.competitor.library())?
+            }
             Competitor::Lea => {
                 // Called as the strategies are: through a table of functions.
                 let lea: &mut dyn Target = &mut Lea::new(CAPACITY);
                 workload.replay(lea, &mut Writes).map(|outcome| outcome.elapsed)
             }
             Competitor::Strategy(entry) => {
-                let mut strategy = entry.build(config, CAPACITY)?;
+                let mut strategy = entry.build(parameters.of(entry), CAPACITY)?;
                 workload.replay(&mut *strategy, &mut Writes).map(|outcome| outcome.elapsed)
             }
         };

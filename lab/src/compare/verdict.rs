@@ -12,28 +12,40 @@ use crate::units;
 /// Something the fewer the better.
 pub(super) struct Measure {
     /// What is measured, as it heads a column.
-    pub(super) noun: &'static str,
-    /// What the best of it is called.
-    best: &'static str,
+    pub(super) head: &'static str,
+    /// What the best of it is called, and what it is best in; none if the verdict is silent on it.
+    best: Option<(&'static str, &'static str)>,
     value: fn(&Row) -> Option<f64>,
     is_noisy: bool,
 }
 
-pub(super) const MEASURES: [Measure; 3] = [
-    Measure { noun: "time", best: "Fastest", value: |row| row.ns_per_pair, is_noisy: true },
-    Measure {
-        noun: "peak held",
-        best: "Leanest",
-        value: |row| row.peak_held_bytes.map(|bytes| bytes as f64),
-        is_noisy: false,
-    },
-    Measure {
-        noun: "OS pages",
-        best: "Fewest OS pages",
-        value: |row| row.pages_touched.map(|pages| pages as f64),
-        is_noisy: false,
-    },
-];
+pub(super) const TIME: Measure = Measure {
+    head: "time",
+    best: Some(("Fastest", "time")),
+    value: |row| row.ns_per_pair,
+    is_noisy: true,
+};
+pub(super) const RESIDENT: Measure = Measure {
+    head: "resident",
+    best: Some(("Leanest", "peak memory")),
+    value: |row| row.peak_resident_bytes.map(|bytes| bytes as f64),
+    is_noisy: false,
+};
+/// Not every allocator tells.
+pub(super) const HELD: Measure = Measure {
+    head: "held",
+    best: None,
+    value: |row| row.peak_held_bytes.map(|bytes| bytes as f64),
+    is_noisy: false,
+};
+const OS_PAGES: Measure = Measure {
+    head: "OS pages",
+    best: Some(("Fewest OS pages", "OS pages")),
+    value: |row| row.pages_touched.map(|pages| pages as f64),
+    is_noisy: false,
+};
+
+pub(super) const MEASURES: [Measure; 4] = [TIME, RESIDENT, HELD, OS_PAGES];
 
 /// The verdict, a sentence or two per measure, and what the noise was.
 pub(crate) fn of(all: &[&Compared]) -> Vec<String> {
@@ -53,8 +65,12 @@ pub(crate) fn of(all: &[&Compared]) -> Vec<String> {
     judged.chain(stopped).chain([noise]).collect()
 }
 
+/// Winners that are named.
+const NAMED: usize = 3;
+
 /// The sentence about one measure.
 fn judge(all: &[&Compared], measure: &Measure, reference: &str, noise: f64) -> Option<String> {
+    let (title, amount) = measure.best?;
     let mut ranked: Vec<(&str, f64)> = strategies(all)
         .into_iter()
         .filter(|&strategy| finished(all, strategy) == all.len())
@@ -78,19 +94,22 @@ fn judge(all: &[&Compared], measure: &Measure, reference: &str, noise: f64) -> O
         _ => ranked.get(1 + ties.len()),
     };
     let against = other.map(|(strategy, its)| {
-        format!(", with {:.2} times the {} of {strategy}", mean / its, measure.noun)
+        format!(", with {:.2} times the {amount} of {strategy}", mean / its)
     });
+    let sentence = format!("{title}: {best}{tied}{}.", against.unwrap_or_default());
+    Some(if all.len() > 1 { format!("{sentence} {}", most_often(all, measure)) } else { sentence })
+}
+
+/// Who is best on most traces.
+fn most_often(all: &[&Compared], measure: &Measure) -> String {
     let wins = wins(all, measure);
-    let wins: Vec<_> = wins.iter().map(|(strategy, won)| format!("{strategy} on {won}")).collect();
-    let wins: Vec<_> = wins.iter().map(String::as_str).collect();
+    let named: Vec<_> =
+        wins.iter().take(NAMED).map(|(strategy, won)| format!("{strategy} on {won}")).collect();
+    let named: Vec<_> = named.iter().map(String::as_str).collect();
     let or_tied = if measure.is_noisy { " or tied with it" } else { "" };
-    Some(format!(
-        "{}: {best}{tied}{}. Best{or_tied}, of {}: {}.",
-        measure.best,
-        against.unwrap_or_default(),
-        units::count(all.len() as u64, "trace"),
-        list(&wins)
-    ))
+    let most_often = if wins.len() > NAMED { " most often" } else { "" };
+    let traces = units::count(all.len() as u64, "trace");
+    format!("Best{or_tied}{most_often}, of {traces}: {}.", list(&named))
 }
 
 /// Who is best, or within the noise of the best, on how many traces; the most first.
@@ -175,7 +194,7 @@ mod tests {
         Row {
             strategy,
             ns_per_pair: Some(ns),
-            peak_held_bytes: Some(held),
+            peak_resident_bytes: Some(held),
             pages_touched: Some(held / 4096),
             ..Row::default()
         }
@@ -188,14 +207,16 @@ mod tests {
     #[test]
     fn a_lead_within_the_noise_is_a_tie() {
         let rows = vec![row("MRU", 10.0, 8192), row("QUICK", 10.2, 9000), row(SYSTEM, 20.0, 9000)];
-        let verdict = of(&[&compared(0.05, rows)]);
+        let one = compared(0.05, rows);
+        let verdict = of(&[&one, &one]);
+        assert!(verdict[0].ends_with("of 2 traces: MRU on 2 and QUICK on 2."), "{}", verdict[0]);
+        let verdict = of(&[&one]);
         assert!(
             verdict[0]
                 .starts_with("Fastest: MRU, tied with QUICK, with 0.50 times the time of SYSTEM.")
         );
-        assert!(verdict[0].ends_with("of 1 trace: MRU on 1 and QUICK on 1."), "{}", verdict[0]);
         assert!(
-            verdict[1].starts_with("Leanest: MRU, with 0.91 times the peak held of SYSTEM."),
+            verdict[1].starts_with("Leanest: MRU, with 0.91 times the peak memory of SYSTEM."),
             "{}",
             verdict[1]
         );
@@ -228,6 +249,6 @@ mod tests {
     fn means_are_geometric() {
         let one = compared(0.0, vec![row("A", 10.0, 1), row(SYSTEM, 20.0, 1)]);
         let two = compared(0.0, vec![row("A", 40.0, 1), row(SYSTEM, 20.0, 1)]);
-        assert_eq!(relative(&[&one, &two], &MEASURES[0], "A", SYSTEM), Some(1.0));
+        assert_eq!(relative(&[&one, &two], &TIME, "A", SYSTEM), Some(1.0));
     }
 }

@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use self::audit::Audit;
 use crate::compare::{self, Row};
-use crate::competitor::{CAPACITY, Competitor, ConfigArgs};
+use crate::competitor::{Competitor, ConfigArgs};
 use crate::timeline::{self, Timeline, sparkline};
 use crate::usage::Usage;
-use crate::workload::{Stop, Workload};
+use crate::workload::{CAPACITY, Stop, Workload};
 use crate::{input, output, units};
 
 /// Replay a trace under one strategy, and tell how it fared
@@ -68,23 +68,23 @@ struct Replayed {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let parameters = args.config.check()?;
     let competitor = Competitor::find(&args.strategy)?;
-    if let (Competitor::System | Competitor::Lea, Some(_)) = (competitor, args.audit) {
+    if !matches!(competitor, Competitor::Strategy(_)) && args.audit.is_some() {
         let name = competitor.name();
         return Err(Usage(format!("{name} cannot be audited: its heap is its own affair")).into());
     }
     let trace = input::settle_one(&args.trace)?;
     let workload = Workload::load(&trace)?;
     let config = args.config.for_trace(&trace)?;
-    let row = compare::once(&workload, &trace, competitor, config)?;
+    let row = compare::once(&workload, &trace, competitor, &config)?;
     if let Some(reason) = row.stopped() {
         bail!("{}: {} {reason}", workload.name, row.strategy());
     }
     let mut replayed = Replayed { row, audits: None, timeline: None };
     if let Competitor::Strategy(entry) = competitor {
-        let mut strategy = entry.build(config, CAPACITY)?;
+        let mut strategy = entry.build(config.of(entry), CAPACITY)?;
         replayed.timeline = Some(watch(&workload, &mut *strategy)?);
         if let Some(every) = args.audit {
-            let mut strategy = entry.build(config, CAPACITY)?;
+            let mut strategy = entry.build(config.of(entry), CAPACITY)?;
             let audits = audit(&workload, &mut *strategy, every)
                 .map_err(|stop| anyhow!("{}: {} {stop}", workload.name, entry.name))?;
             replayed.audits = Some(audits);

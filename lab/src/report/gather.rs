@@ -4,21 +4,20 @@
 use std::path::Path;
 use std::time::Duration;
 
-use pagewise::paged::Config;
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::alone::WatchedAlone;
 use super::heap_map::HeapMap;
-use super::system::SystemWatched;
 use super::watch::{Usage, Watch, Watched};
 use crate::child;
 use crate::compare::{self, Compared, Rounds};
-use crate::competitor::{CAPACITY, Competitor, ConfigArgs};
+use crate::competitor::{Competitor, ConfigArgs, Parameters};
 use crate::info::Info;
 use crate::lea::Lea;
 use crate::progress::Progress;
 use crate::simulate::{self, Simulated};
-use crate::workload::{Facts, Stop, Workload};
+use crate::workload::{CAPACITY, Facts, Stop, Workload};
 
 /// Time for the timed rounds of one trace.
 const TIMED: Duration = Duration::from_millis(2500);
@@ -43,17 +42,18 @@ pub(super) struct Gathered {
 pub(super) fn over_trace(
     path: &Path,
     competitors: &[Competitor],
-    parameters: &ConfigArgs,
+    config: &ConfigArgs,
     progress: &Progress,
 ) -> anyhow::Result<Gathered> {
     let workload = Workload::load(path)?;
-    let config = parameters.for_trace(path)?;
+    let parameters = config.for_trace(path)?;
     let info = Info::of(path)?;
     let rounds = Rounds::Within(TIMED);
-    let compared = compare::over_trace(&workload, path, competitors, config, rounds, progress)?;
-    let simulated = simulate::usual(path, &workload, competitors, parameters, progress)?;
+    let compared =
+        compare::over_trace(&workload, path, competitors, &parameters, rounds, progress)?;
+    let simulated = simulate::usual(path, &workload, competitors, config, progress)?;
     let watch = |competitor: &Competitor| {
-        let watched = watch(&workload, path, *competitor, config)?;
+        let watched = watch(&workload, path, *competitor, &parameters)?;
         progress.step(1, || format!("{}: watching {}", workload.name, competitor.name()));
         anyhow::Ok(watched)
     };
@@ -66,14 +66,19 @@ fn watch(
     workload: &Workload,
     path: &Path,
     competitor: Competitor,
-    config: Config,
+    parameters: &Parameters,
 ) -> anyhow::Result<Option<Watched>> {
     let mut watch = Watch::new(workload.facts, Usage);
     let replayed = match competitor {
-        Competitor::System => return Ok(child::ask(&SystemWatched, path, None)?.ok()),
         Competitor::Lea => workload.replay(&mut Lea::new(CAPACITY), &mut watch),
         Competitor::Strategy(entry) => {
-            workload.replay(&mut *entry.build(config, CAPACITY)?, &mut watch)
+            workload.replay(&mut *entry.build(parameters.of(entry), CAPACITY)?, &mut watch)
+        }
+        Competitor::Global | Competitor::System | Competitor::Library(_) => {
+            let server = competitor.server(parameters);
+            let is_c_library = matches!(competitor, Competitor::System);
+            let job = WatchedAlone { server, is_c_library };
+            return Ok(child::ask(&job, path, competitor.library())?.ok());
         }
     };
     match replayed {

@@ -12,11 +12,11 @@
 //! every text, the JSON has no `<`, and the page's policy lets no script run but its own, which
 //! bears a random number of one use.
 
+mod alone;
 mod gather;
 mod heap_map;
 mod page;
 mod parts;
-mod system;
 mod tuned;
 mod watch;
 
@@ -32,7 +32,7 @@ use crate::tune::{self, Tuned};
 use crate::usage::Usage;
 use crate::{bundled, input, output};
 
-pub(crate) use self::system::SystemWatched;
+pub(crate) use self::alone::WatchedAlone;
 
 /// What is shown unless other strategies are asked for: one or two of each family. A page on which
 /// all are drawn shows nothing.

@@ -11,7 +11,7 @@ use super::heap_map::{Block, HeapMap, Painter};
 use crate::lea::Lea;
 use crate::system::gauge::Gauge;
 use crate::timeline::Timeline;
-use crate::workload::{Facts, Observer, System};
+use crate::workload::{Facts, Observer};
 
 /// Parts of a curve over time, at most.
 const PARTS: u64 = 400;
@@ -47,11 +47,14 @@ impl Holds<Lea> for Usage {
     }
 }
 
-/// The system's allocator has to be asked.
-impl Holds<System> for Gauge {
-    fn held(&mut self, _: &System, size: usize) -> Option<u64> {
-        self.read_after(size);
-        Gauge::held(self)
+/// The C library has to be asked; others do not tell.
+pub(super) struct Asked(pub(super) Option<Gauge>);
+
+impl<T: ?Sized> Holds<T> for Asked {
+    fn held(&mut self, _: &T, size: usize) -> Option<u64> {
+        let gauge = self.0.as_mut()?;
+        gauge.read_after(size);
+        gauge.held()
     }
 }
 

@@ -1,28 +1,34 @@
-//! What the C library's allocator says that it holds, and the OS pages that its blocks touch.
+//! What an allocator that is the process's own holds, if it tells, and the OS pages that its blocks
+//! touch.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
 use serde::{Deserialize, Serialize};
 
+use super::server::{Replay, Server};
 use crate::child::Job;
 use crate::system::gauge::Gauge;
 use crate::touched::{PageSet, os_page_size};
-use crate::workload::{Observer, System, Workload};
+use crate::workload::{Observer, Stop, Target, Workload};
 
 /// Bytes of the C library's tag before a block.
 const TAG: usize = if cfg!(target_env = "gnu") { size_of::<usize>() } else { 0 };
 
-/// Asks the C library what it holds.
+/// Asks what is held.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Held;
+pub(crate) struct Held {
+    pub(super) server: Server,
+    /// Only the C library's own allocator tells, and has a tag of known length.
+    pub(super) is_c_library: bool,
+}
 
-/// What it said.
+/// What was found.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Holding {
-    /// The most bytes held at one time, if the C library tells.
+    /// The most bytes held at one time, if the allocator tells.
     pub(crate) peak_held: Option<u64>,
-    /// Distinct OS pages in which a block or its tag lies.
+    /// Distinct OS pages in which a block, or the C library's tag of one, lies.
     pub(crate) pages_touched: u64,
 }
 
@@ -31,21 +37,43 @@ impl Job for Held {
     type Found = Holding;
 
     fn run(&self, workload: &Workload) -> anyhow::Result<Holding> {
-        let mut watch = Watch { pages: PageSet::new(os_page_size()), gauge: Gauge::new() };
-        workload.replay(&mut System, &mut watch)?;
-        Ok(Holding { peak_held: watch.gauge.peak(), pages_touched: watch.pages.count() })
+        let pages = PageSet::new(os_page_size());
+        let gauge = self.is_c_library.then(Gauge::new);
+        let mut watching = Watching { workload, watch: Watch { pages, gauge } };
+        self.server.serve(&mut watching)?;
+        let Watch { pages, gauge } = watching.watch;
+        let peak_held = gauge.and_then(|gauge| gauge.peak());
+        Ok(Holding { peak_held, pages_touched: pages.count() })
+    }
+}
+
+/// The replay of the process.
+struct Watching<'w> {
+    workload: &'w Workload,
+    watch: Watch,
+}
+
+impl Replay for Watching<'_> {
+    fn of<T: Target + ?Sized>(&mut self, target: &mut T) -> Result<(), Stop> {
+        self.workload.replay(target, &mut self.watch).map(drop)
     }
 }
 
 /// Marks the OS pages of blocks and tags, and follows what the C library holds.
 struct Watch {
     pages: PageSet,
-    gauge: Gauge,
+    gauge: Option<Gauge>,
 }
 
 impl<T: ?Sized> Observer<T> for Watch {
     fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
-        self.pages.mark_range(block.addr().get() - TAG, layout.size() + TAG);
-        self.gauge.read_after(layout.size());
+        let (address, size) = (block.addr().get(), layout.size());
+        match &mut self.gauge {
+            Some(gauge) => {
+                self.pages.mark_range(address - TAG, size + TAG);
+                gauge.read_after(size);
+            }
+            None => self.pages.mark_range(address, size),
+        }
     }
 }

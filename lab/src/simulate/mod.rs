@@ -22,18 +22,19 @@ mod table;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use pagewise::paged::Config;
+use pagewise::catalogue::Entry;
 use rayon::prelude::*;
 
 use self::memory::{Found, Memory, Program};
 use self::setup::{Touch, parse_page_size};
-use crate::competitor::{CAPACITY, Competitor, ConfigArgs};
+use crate::competitor::{Competitor, ConfigArgs, Parameters};
 use crate::lea::Lea;
 use crate::progress::Progress;
+use crate::served::Server;
 use crate::system::library::Library;
 use crate::touched::os_page_size;
 use crate::usage::Usage;
-use crate::workload::{Stop, Target, Workload};
+use crate::workload::{CAPACITY, Stop, Target, Workload};
 use crate::{bundled, child, input, output};
 
 pub(crate) use self::row::{Row, Simulated};
@@ -213,7 +214,7 @@ pub(crate) fn faults_of_system_at_half(
 ) -> anyhow::Result<Result<u64, Stop>> {
     let (page_size, pages) = half(workload);
     let (working_sets, touch) = (vec![pages], Touch::Written);
-    let job = Paged { page_size, working_sets, clock: false, touch };
+    let job = Paged { server: Server::Malloc, page_size, working_sets, clock: false, touch };
     let found = child::ask(&job, path, None)?;
     Ok(found.map(|found| found.faults.first().map_or(0, |faults| faults.lru)))
 }
@@ -233,9 +234,12 @@ impl Subject {
         }
     }
 
-    /// Whether it is one of the catalogue's strategies.
-    fn is_strategy(&self) -> bool {
-        matches!(self, Self::Competitor(Competitor::Strategy(_)))
+    /// The strategy of the catalogue that it is, if it is one.
+    fn strategy(&self) -> Option<&'static Entry> {
+        match self {
+            Self::Competitor(Competitor::Strategy(entry)) => Some(entry),
+            _ => None,
+        }
     }
 }
 
@@ -251,7 +255,10 @@ impl Args {
     }
 
     fn subjects(&self) -> anyhow::Result<Vec<Subject>> {
-        let competitors = Competitor::choose(&self.strategies)?;
+        let competitors = match &self.strategies[..] {
+            [] => Competitor::usual(),
+            names => Competitor::choose(names)?,
+        };
         let libraries = self.preload.iter().map(|path| Library::find(path));
         let libraries = libraries.collect::<Result<Vec<_>, _>>()?;
         let competitors = competitors.into_iter().map(Subject::Competitor);
@@ -267,7 +274,7 @@ impl Args {
         subjects: &[Subject],
         progress: &Progress,
     ) -> anyhow::Result<Simulated> {
-        let config = match self.same_page {
+        let parameters = match self.same_page {
             true => self.config.with_page_size(page_size).for_trace(path)?,
             false => self.config.for_trace(path)?,
         };
@@ -278,11 +285,11 @@ impl Args {
             asked => asked,
         };
         let pages: Vec<_> = asked.iter().map(|set| set.pages(peak)).collect();
-        let run = Run { args: self, path, workload, page_size, pages: &pages, config };
+        let run = Run { args: self, path, workload, page_size, pages: &pages, parameters };
         let one = |subject: &Subject| {
             let found = run.subject(subject)?;
             progress.step(1, || format!("{}: {}", workload.name, subject.name()));
-            let strategy_page = subject.is_strategy().then_some(config.page_size);
+            let strategy_page = subject.strategy().map(|entry| parameters.of(entry).page_size);
             anyhow::Ok((subject.name().to_owned(), strategy_page, found))
         };
         let found = subjects.par_iter().map(one).collect::<Result<Vec<_>, _>>()?;
@@ -309,14 +316,13 @@ struct Run<'a> {
     page_size: usize,
     /// The working sets, in pages.
     pages: &'a [usize],
-    config: Config,
+    parameters: Parameters,
 }
 
 impl Run<'_> {
     fn subject(&self, subject: &Subject) -> anyhow::Result<Result<Found, Stop>> {
         let found = match subject {
-            Subject::Competitor(Competitor::System) => self.system(None)?,
-            Subject::Preloaded(library) => self.system(Some(library))?,
+            Subject::Preloaded(library) => self.alone(Server::Malloc, Some(library))?,
             Subject::Competitor(Competitor::Lea) => {
                 let memory = Memory::new(self.page_size, self.args.clock.then_some(self.pages));
                 self.target(&mut Lea::new(CAPACITY), &memory)
@@ -324,12 +330,16 @@ impl Run<'_> {
             Subject::Competitor(Competitor::Strategy(entry)) => {
                 let memory = Memory::new(self.page_size, self.args.clock.then_some(self.pages));
                 if self.args.bookkeeping {
-                    let mut strategy = entry.build_metered(self.config, CAPACITY, &memory)?;
+                    let mut strategy =
+                        entry.build_metered(self.parameters.of(entry), CAPACITY, &memory)?;
                     self.target(&mut *strategy, &memory)
                 } else {
-                    let mut strategy = entry.build(self.config, CAPACITY)?;
+                    let mut strategy = entry.build(self.parameters.of(entry), CAPACITY)?;
                     self.target(&mut *strategy, &memory)
                 }
+            }
+            Subject::Competitor(other) => {
+                self.alone(other.server(&self.parameters), other.library())?
             }
         };
         match found {
@@ -344,10 +354,14 @@ impl Run<'_> {
         Ok(memory.found(self.pages))
     }
 
-    fn system(&self, library: Option<&Library>) -> anyhow::Result<Result<Found, Stop>> {
+    fn alone(
+        &self,
+        server: Server,
+        library: Option<&Library>,
+    ) -> anyhow::Result<Result<Found, Stop>> {
         let Args { clock, touch, .. } = *self.args;
         let working_sets = self.pages.to_vec();
-        let job = Paged { page_size: self.page_size, working_sets, clock, touch };
+        let job = Paged { server, page_size: self.page_size, working_sets, clock, touch };
         child::ask(&job, self.path, library)
     }
 }

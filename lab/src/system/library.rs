@@ -5,6 +5,7 @@ use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use anyhow::bail;
 
@@ -76,6 +77,23 @@ impl Library {
             Some(path) => Ok(Self::find(&path)?),
             None => Err(format!("{name} is not installed: no {prefix}{}", hint(&prefix))),
         })
+    }
+
+    /// The allocators known by name that are installed.
+    pub(crate) fn all_installed() -> &'static [Self] {
+        static INSTALLED: OnceLock<Vec<Library>> = OnceLock::new();
+        let known = KNOWN.iter().filter_map(|&(name, _)| Self::installed(name).ok()?.ok());
+        INSTALLED.get_or_init(|| known.collect())
+    }
+
+    /// `MIMALLOC`.
+    pub(crate) fn short_name(&self) -> &str {
+        self.name.split(' ').next().unwrap_or_default()
+    }
+
+    /// `libmimalloc.so.2`, its file without a folder.
+    pub(crate) fn file(&self) -> &str {
+        self.path.file_name().and_then(OsStr::to_str).unwrap_or_default()
     }
 
     /// Has the loader load it first in the process.

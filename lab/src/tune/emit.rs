@@ -13,8 +13,8 @@ use super::candidate::{Candidate, Family};
 use super::global::Global;
 use super::goal::Goal;
 use super::pages::Pages;
-use crate::competitor::CAPACITY;
 use crate::input;
+use crate::workload::CAPACITY;
 
 /// Where this pagewise lies, which the code is compiled against.
 const PAGEWISE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");

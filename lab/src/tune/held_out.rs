@@ -9,13 +9,14 @@ use serde::{Deserialize, Serialize};
 use super::candidate::{Candidate, Family};
 use super::goal::{Cap, Goal};
 use super::measure::{Course, Measured, Relative, finished, mean_ratio, median};
-use crate::competitor::{CAPACITY, LEA, SYSTEM};
+use crate::competitor::{LEA, SYSTEM};
 use crate::lea::Lea;
 use crate::progress::Progress;
 use crate::served::{self, Server};
 use crate::simulate;
 use crate::system::affinity::Pinned;
 use crate::system::library::Library;
+use crate::workload::CAPACITY;
 
 /// Timed rounds.
 const ROUNDS: usize = 9;
@@ -87,7 +88,7 @@ impl<'c> Lane<'c> {
             Server::Malloc if self.library.is_some() => Ok(None),
             Server::Malloc => {
                 let faults = simulate::faults_of_system_at_half(&course.path, &course.workload)?;
-                let held = finished(served::holding(&course.path)?)?;
+                let held = finished(served::holding(&course.path, &self.server, None)?)?;
                 Ok(held.and_then(|held| held.peak_held).zip(finished(faults)?))
             }
             ours => course.exact(ours),

@@ -29,6 +29,10 @@ pub(crate) use decode::Facts;
 pub(crate) use drive::{Observer, Outcome, Stop};
 pub(crate) use target::{System, Target};
 
+/// Address space a strategy may use, in bytes. It is reserved, and only what is touched takes
+/// memory.
+pub(crate) const CAPACITY: usize = 64 << 30;
+
 /// Operations kept in memory (24 bytes each) rather than decoded for every replay.
 const HELD_OPS: usize = 4 << 20;
 /// Operations decoded at a time from longer traces.

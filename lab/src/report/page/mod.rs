@@ -286,20 +286,25 @@ fn terms() -> Markup {
                      median of several rounds, +/- half the distance between the quartiles.",
         ),
         (
-            "items/pair",
-            "List items visited by the strategy's bookkeeping; paged: of the pairs that \
-                        pages served. Not known of SYSTEM.",
+            "resident",
+            "Most memory in use at one time, in a process of its own: anonymous memory beyond what \
+             there was before the first block.",
         ),
         (
-            "peak held",
-            "Most bytes taken from the operating system at one time, bookkeeping \
-                       included.",
+            "held",
+            "Most bytes taken from the operating system at one time, bookkeeping included; not \
+             every allocator tells.",
         ),
         ("frag", "1 − most bytes requested at one time ÷ most bytes held."),
         (
             "OS pages",
             "Distinct pages of the operating system in which a block or a visited item \
                       lies.",
+        ),
+        (
+            "items",
+            "List items visited by the strategy's bookkeeping, per allocation or reallocation with \
+             the free that matches it; only strategies tell.",
         ),
         ("SYSTEM", "The C library's allocator, each time in a fresh process."),
     ];

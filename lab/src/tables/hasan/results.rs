@@ -8,11 +8,10 @@ use pagewise::source::Reserved;
 
 use super::program::{Options, Program, replayed};
 use super::tuning::{self, Tuned, heap};
-use crate::competitor::CAPACITY;
 use crate::lea::Lea;
 use crate::tables::table::{Pair, Table, columns};
 use crate::timing::in_turns;
-use crate::workload::{Stop, Target, Workload};
+use crate::workload::{CAPACITY, Stop, Target, Workload};
 
 /// The allocators of Tables 8 and 9, in their order.
 const LEA: usize = 0;

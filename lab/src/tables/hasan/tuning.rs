@@ -17,9 +17,8 @@ use pagewise::source::Reserved;
 use rayon::prelude::*;
 
 use super::program::replayed;
-use crate::competitor::CAPACITY;
 use crate::timing::in_turns;
-use crate::workload::{Observer, Stop, Workload};
+use crate::workload::{CAPACITY, Observer, Stop, Workload};
 
 /// What counts as equal, as a fraction.
 const NEAR: f64 = 0.01;

@@ -9,7 +9,7 @@ use pagewise::fit::{Apart, Bounded, Collected, Immediate, Joining, NoArea, Relea
 use pagewise::meter::{Meter, Part};
 use pagewise::source::Reserved;
 
-use crate::competitor::CAPACITY;
+use crate::workload::CAPACITY;
 
 /// A meter that counts what a free-space area served.
 #[derive(Debug, Default)]

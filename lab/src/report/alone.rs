@@ -1,0 +1,42 @@
+//! An allocator that is a process's own, watched in a fresh one: the C library's, one loaded in its
+//! place, pagewise's global one.
+
+use serde::{Deserialize, Serialize};
+
+use super::watch::{Asked, Watch, Watched};
+use crate::child::Job;
+use crate::served::{Replay, Server};
+use crate::system::gauge::Gauge;
+use crate::workload::{Stop, Target, Workload};
+
+/// Watches a replay.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct WatchedAlone {
+    pub(super) server: Server,
+    /// Only the C library's own allocator tells what it holds.
+    pub(super) is_c_library: bool,
+}
+
+impl Job for WatchedAlone {
+    const NAME: &'static str = "watched";
+    type Found = Watched;
+
+    fn run(&self, workload: &Workload) -> anyhow::Result<Watched> {
+        let asked = Asked(self.is_c_library.then(Gauge::new));
+        let mut watching = Watching { workload, watch: Watch::new(workload.facts, asked) };
+        self.server.serve(&mut watching)?;
+        Ok(watching.watch.finish())
+    }
+}
+
+/// The replay of the process.
+struct Watching<'w> {
+    workload: &'w Workload,
+    watch: Watch<Asked>,
+}
+
+impl Replay for Watching<'_> {
+    fn of<T: Target + ?Sized>(&mut self, target: &mut T) -> Result<(), Stop> {
+        self.workload.replay(target, &mut self.watch).map(drop)
+    }
+}

@@ -1,0 +1,139 @@
+//! Who serves: [`Server`].
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::ptr::NonNull;
+
+use anyhow::{Context, bail};
+use pagewise::global::{Pagewise, Tuning};
+use pagewise::hybrid::{self, Hybrid};
+use pagewise::paged::Config;
+use pagewise::source::Reserved;
+use pagewise::{Strategy, catalogue};
+use serde::{Deserialize, Serialize};
+
+use super::json::{ConfigJson, HybridJson, TuningJson};
+use crate::lea::Lea;
+use crate::workload::{CAPACITY, Stop, System, Target};
+
+/// Who serves, with all parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Server {
+    /// A strategy of the catalogue.
+    Strategy {
+        name: String,
+        #[serde(with = "ConfigJson")]
+        config: Config,
+    },
+    /// The tunable hybrid.
+    Hybrid(#[serde(with = "HybridJson")] hybrid::Config),
+    /// The global allocator.
+    Global(#[serde(with = "TuningJson")] Tuning),
+    /// Doug Lea's allocator.
+    Lea,
+    /// What the process's `malloc` is.
+    Malloc,
+}
+
+impl Server {
+    /// The strategy, ready to serve.
+    ///
+    /// # Errors
+    /// If the parameters make no sense, or it is no strategy.
+    pub(crate) fn strategy(&self) -> anyhow::Result<Box<dyn Strategy + Send>> {
+        match self {
+            Self::Strategy { name, config } => {
+                let entry = catalogue::find(name);
+                let entry = entry.with_context(|| format!("there is no strategy '{name}'"))?;
+                Ok(entry.build(*config, CAPACITY)?)
+            }
+            Self::Hybrid(config) => {
+                config.check()?;
+                Ok(Box::new(Hybrid::new(*config, Reserved::new(CAPACITY), ())))
+            }
+            Self::Global(_) | Self::Lea | Self::Malloc => bail!("that is no strategy"),
+        }
+    }
+
+    /// Serves a replay.
+    ///
+    /// # Errors
+    /// A [`Stop`] of the replay; parameters that make no sense.
+    pub(crate) fn serve(&self, replay: &mut impl Replay) -> anyhow::Result<()> {
+        match self {
+            Self::Strategy { .. } | Self::Hybrid(_) => replay.of(&mut *self.strategy()?)?,
+            Self::Global(tuning) => {
+                tuning.check()?;
+                replay.of(&mut Direct(Pagewise::with(*tuning)))?;
+            }
+            // Called as the strategies are: through a table of functions.
+            Self::Lea => replay.of::<dyn Target>(&mut Lea::new(CAPACITY))?,
+            Self::Malloc => replay.of(&mut System)?,
+        }
+        Ok(())
+    }
+}
+
+/// A replay that whoever serves is measured by.
+pub(crate) trait Replay {
+    /// Replays.
+    ///
+    /// # Errors
+    /// Why it stopped.
+    fn of<T: Target + ?Sized>(&mut self, target: &mut T) -> Result<(), Stop>;
+}
+
+/// The global allocator, called as a program calls it.
+struct Direct(Pagewise);
+
+// SAFETY: the contract is `GlobalAlloc`'s own; sizes are not 0.
+unsafe impl Target for Direct {
+    #[inline(always)]
+    fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
+        // SAFETY: the layout's size is not 0.
+        NonNull::new(unsafe { self.0.alloc(layout) })
+    }
+
+    #[inline(always)]
+    unsafe fn reallocate(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<NonNull<u8>> {
+        // SAFETY: passed on; the new size is not 0.
+        NonNull::new(unsafe { self.0.realloc(block.as_ptr(), layout, new_size) })
+    }
+
+    #[inline(always)]
+    unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: passed on.
+        unsafe { self.0.dealloc(block.as_ptr(), layout) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pagewise::sizemap::SizeMap;
+
+    use super::*;
+
+    #[test]
+    fn whoever_serves_is_the_same_after_a_journey_as_json() {
+        let classes = SizeMap::Classes(&[16, 48, 1024]);
+        let config = Config { sizemap: classes, freetol: 99, ..Config::arena() };
+        let servers = [
+            Server::Strategy { name: "MRU".into(), config },
+            Server::Hybrid(hybrid::Config::memory()),
+            Server::Global(Tuning {
+                pages: Config { freetol: 7, ..Tuning::new().pages },
+                ..Tuning::new()
+            }),
+            Server::Lea,
+            Server::Malloc,
+        ];
+        for server in servers {
+            let json = serde_json::to_string(&server).expect("JSON");
+            assert_eq!(serde_json::from_str::<Server>(&json).expect("a server"), server);
+        }
+    }
+}
