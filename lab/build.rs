@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for input in ["src", "Cargo.toml"] {
         println!("cargo::rerun-if-changed={}", recorder.join(input).display());
     }
-    println!("cargo::rerun-if-changed={}", lab.join("../src/trace").display());
+    println!("cargo::rerun-if-changed={}", lab.join("../trace/src").display());
     println!("cargo::rerun-if-changed=build.rs");
 
     let out = PathBuf::from(env::var("OUT_DIR")?);

@@ -63,7 +63,9 @@
 //! | [`catalogue`] | every strategy as a type, and (`std`, Unix) by name |
 //! | [`arena`] | a strategy behind a lock: for collections, or as `#[global_allocator]` |
 //! | [`global`] | the multi-threaded global allocator (feature `std`) |
-//! | [`trace`] | traces of real programs, and recording them (feature `trace`) |
+//!
+//! [`trace`] (feature `trace`) is a package of its own, `pagewise-trace`: traces of real programs, and
+//! recording them. It uses nothing of this one.
 //!
 //! # Features
 //! - `std` (default): [`global`], [`source::Reserved`], [`catalogue::find`], [`sizemap::optimise`].
@@ -71,7 +73,7 @@
 //! - `allocator-api2`: collections in an [`Arena`](arena::Arena), on stable Rust.
 //! - `allocator_api`: the standard library's own collections in one; needs a nightly compiler.
 //! - `lock_api`: any `lock_api::RawMutex` as an arena's lock.
-//! - `trace`: [`trace`].
+//! - `trace`: [`trace`], from the package `pagewise-trace`.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(feature = "allocator_api", feature(allocator_api))]
@@ -103,11 +105,11 @@ mod sealed;
 pub mod sizemap;
 pub mod source;
 mod strategy;
-#[cfg(feature = "trace")]
-pub mod trace;
 pub mod walk;
 
 pub use error::{AllocError, Fault, Freed};
+#[cfg(feature = "trace")]
+pub use pagewise_trace as trace;
 pub use strategy::{Strategy, Usage};
 
 /// The README's snippets are run with the documentation tests.

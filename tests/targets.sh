@@ -18,13 +18,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 all=(--lib --test arena --test arena_collections --test arena_global --test bundled_traces
-  --test examples --test global --test misuse --test properties --test theorem_6_1
-  --test trace_format --test trace_recording)
+  --test examples --test global --test misuse --test properties --test theorem_6_1)
 
 on() {
   target=$1
   shift
   cargo test --target "$target" -p pagewise --features trace,allocator-api2,lock_api "${all[@]}" -- "$@"
+  cargo test --target "$target" -p pagewise-trace -- "$@"
 }
 
 case ${1-} in

@@ -1,6 +1,6 @@
 //! Scenarios: small programs for the recorder, played by the test program started again.
 
-#[path = "../../../tests/harness/storm.rs"]
+#[path = "../../../trace/tests/storm/mod.rs"]
 mod storm;
 
 use std::ffi::c_void;

@@ -2,7 +2,7 @@
 //!
 //! Preloaded (`LD_PRELOAD`), it stands between the program and its allocator: each function of
 //! C's `malloc` family is passed on to the next one of that name, which need not be the C
-//! library's, and recorded in the raw log of [`pagewise::trace::raw`]. `pagewise record` sets the
+//! library's, and recorded in the raw log of [`pagewise_trace::raw`]. `pagewise record` sets the
 //! environment and converts the logs.
 //!
 //! This package is glue: `real` finds the functions passed on to, `thread` numbers threads
@@ -17,7 +17,7 @@ mod thread;
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
-use pagewise::trace::raw::{self, Record};
+use pagewise_trace::raw::{self, Record};
 use real::real;
 
 /// Alignment of what `malloc` returns: that of the largest fundamental type.

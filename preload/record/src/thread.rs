@@ -6,7 +6,7 @@
 //! thread pointer, in the memory every thread is created with. That model needs the library to be
 //! loaded with the program, which a preloaded one is.
 
-use pagewise::trace::raw::new_thread;
+use pagewise_trace::raw::new_thread;
 
 /// The number of the calling thread.
 #[inline]

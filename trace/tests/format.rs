@@ -1,10 +1,9 @@
 //! The trace file format: what is written is read back, and a damaged file is refused whatever the
 //! damage.
-#![cfg(feature = "trace")]
 
 use std::io::Cursor;
 
-use pagewise::trace::{Event, Ledger, Origin, ReadError, Reader, Reason, Slots, Writer};
+use pagewise_trace::{Event, Ledger, Origin, ReadError, Reader, Reason, Slots, Writer};
 use proptest::prelude::*;
 
 /// A step of a random program; turned into a valid event by what is live.
@@ -249,7 +248,7 @@ fn a_header_that_cannot_be_true_is_refused() {
     // Its bytes cannot expand to as many events.
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), forge_claiming(&[2], [huge, huge, 1, 0], 1)).unwrap();
-    let error = pagewise::trace::open(file.path()).err().unwrap();
+    let error = pagewise_trace::open(file.path()).err().unwrap();
     assert!(error.to_string().contains("more events than the file can hold"), "{error}");
 }
 
@@ -262,7 +261,7 @@ fn errors_say_what_and_where() {
         "{error}"
     );
     assert_eq!(read(b"hello").unwrap_err().to_string(), "not a pagewise trace");
-    let missing = pagewise::trace::open("/no/such.pwt").err().unwrap();
+    let missing = pagewise_trace::open("/no/such.pwt").err().unwrap();
     assert!(missing.to_string().starts_with("/no/such.pwt: No such file"), "{missing}");
     let mut future = sample();
     future[8] = 9;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use super::form::{Form, Role, role};
 use super::head::{HEAD, Head, MAGIC, Stopped, TEXT, VERSION, WORD};
 use super::record::Record;
-use crate::trace::error::{ReadError, Reason};
-use crate::trace::header::{Origin, fill};
+use crate::error::{ReadError, Reason};
+use crate::header::{Origin, fill};
 
 /// Who wrote a raw log.
 #[derive(Clone, Debug, PartialEq, Eq)]

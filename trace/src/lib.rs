@@ -14,6 +14,9 @@
 //! * [`raw`]: what a recorder writes while the program runs, and its conversion to events.
 //! * [`Recording`]: records a Rust program from inside, as a wrapper of its global allocator.
 //!
+//! Package `pagewise` re-exports this crate as `pagewise::trace` under its feature `trace`; nothing here
+//! depends on an allocator of ours.
+//!
 //! The format is described byte by byte in `docs/trace-format.md`; each of its layers is one
 //! module here: [`header`](Header), `frame`, `codec`, `varint`.
 

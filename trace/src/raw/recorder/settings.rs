@@ -3,8 +3,8 @@
 use core::ffi::CStr;
 
 use super::system;
-use crate::trace::raw::head::{HEAD, WORD};
-use crate::trace::raw::names::{DIRECTORY, EXTENSION, FAILED, MAX_LOG};
+use crate::raw::head::{HEAD, WORD};
+use crate::raw::names::{DIRECTORY, EXTENSION, FAILED, MAX_LOG};
 
 /// The longest directory that will do.
 const LONGEST_DIRECTORY: usize = 1024;

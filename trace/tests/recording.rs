@@ -1,8 +1,7 @@
 //! `Recording<A>`: this program's own allocator. Each test starts the program again, armed, with a
 //! scenario to play, and examines the logs it leaves.
-#![cfg(all(feature = "trace", target_os = "linux"))]
+#![cfg(target_os = "linux")]
 
-#[path = "harness/storm.rs"]
 mod storm;
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -10,8 +9,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 
-use pagewise::trace::raw::{self, Converter, DIRECTORY, Dropped, LogOrigin, Record};
-use pagewise::trace::{Event, Ledger, Recording};
+use pagewise_trace::raw::{self, Converter, DIRECTORY, Dropped, LogOrigin, Record};
+use pagewise_trace::{Event, Ledger, Recording};
 use storm::{ROUNDS, THREADS, storm};
 
 #[global_allocator]
@@ -110,7 +109,7 @@ fn every_call_is_recorded() {
     assert_eq!(logs.len(), 1);
     let log = &logs[0];
     assert!(log.dropped.is_nothing() && log.holes == 0, "{:?}", log.dropped);
-    assert!(log.origin.origin.program.starts_with("trace_recording"));
+    assert!(log.origin.origin.program.starts_with("recording"));
     assert_eq!(log.origin.origin.arguments[..2], ["--exact", "scenarios"]);
 
     let odd = ODD as u64..ODD as u64 + 9;

@@ -35,9 +35,9 @@ use core::sync::atomic::{AtomicPtr, AtomicU64};
 
 use super::settings::Settings;
 use super::system::{self, Errno, File};
-use crate::trace::raw::form::{Form, Words};
-use crate::trace::raw::head::{HEAD, Head, MAGIC, Stopped, TEXT, VERSION, WORD};
-use crate::trace::raw::record::Record;
+use crate::raw::form::{Form, Words};
+use crate::raw::head::{HEAD, Head, MAGIC, Stopped, TEXT, VERSION, WORD};
+use crate::raw::record::Record;
 
 /// How this machine's records are written.
 const FORM: Form = Form::new(usize::BITS);

@@ -4,8 +4,8 @@ use core::fmt;
 use std::collections::HashMap;
 
 use super::record::Record;
-use crate::trace::event::Event;
-use crate::trace::slots::Slots;
+use crate::event::Event;
+use crate::slots::Slots;
 
 /// Converts records to events, one by one. Memory is bounded by the most blocks live at one time
 /// and the number of threads.

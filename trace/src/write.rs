@@ -22,7 +22,7 @@ const FRAME: usize = frame::LARGEST - 256;
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::io::Cursor;
-/// use pagewise::trace::{Event, Origin, Reader, Writer};
+/// use pagewise_trace::{Event, Origin, Reader, Writer};
 ///
 /// let mut file = Cursor::new(Vec::new());
 /// let mut writer = Writer::new(&mut file, Origin::default())?;

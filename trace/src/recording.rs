@@ -15,7 +15,7 @@ use super::raw::{self, Record};
 /// # Examples
 /// ```
 /// use std::alloc::System;
-/// use pagewise::trace::Recording;
+/// use pagewise_trace::Recording;
 ///
 /// #[global_allocator]
 /// static ALLOCATOR: Recording<System> = Recording::new(System);
