@@ -6,10 +6,10 @@
 //! pages, and choose the page the next blocks come from so that few pages are touched.
 //!
 //! # Use
-//! An [`Arena`](arena::Arena) is a strategy behind a lock: usable as `#[global_allocator]`, for
-//! collections, or directly, over a fixed [`Region`](source::Region) in a program without `std`, or
-//! address space [`Reserved`](source::Reserved) from the operating system. A [`Strategy`] over a
-//! [`Source`](source::Source) can also be used as it is, through `&mut`.
+//! An [`Arena`] is a strategy behind a lock: usable as `#[global_allocator]`, for
+//! collections, or directly, over a fixed [`Region`] in a program without `std`, or
+//! address space [`Reserved`] from the operating system. A [`Strategy`] over a
+//! [`Source`] can also be used as it is, through `&mut`.
 //!
 //! ```
 //! use core::alloc::Layout;
@@ -70,32 +70,42 @@
 //! # Features
 //! - `std` (default): [`global`], [`source::Reserved`], [`catalogue::find`], [`sizemap::optimise`].
 //!   Without it the crate is `no_std`, depends on `bitflags` alone and needs no allocator.
-//! - `allocator-api2`: collections in an [`Arena`](arena::Arena), on stable Rust.
+//! - `strategies`: the strategies of the papers. Without it there is what [`global`] and the default
+//!   [`Arena`] need, which compiles in a few seconds.
+//! - `allocator-api2`: collections in an [`Arena`], on stable Rust.
 //! - `allocator_api`: the standard library's own collections in one; needs a nightly compiler.
 //! - `lock_api`: any `lock_api::RawMutex` as an arena's lock.
 //! - `trace`: [`trace`], from the package `pagewise-trace`.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(feature = "allocator_api", feature(allocator_api))]
+// The mechanisms serve all strategies; without the feature some of what they can do is not used.
+#![cfg_attr(not(feature = "strategies"), allow(dead_code))]
 // The module links above lead nowhere in a build without the feature they need.
 #![cfg_attr(
-    not(all(feature = "std", feature = "trace", unix)),
+    not(all(feature = "std", feature = "strategies", feature = "trace", unix)),
     allow(rustdoc::broken_intra_doc_links)
 )]
 
 pub mod arena;
 mod block;
+#[cfg(feature = "strategies")]
 pub mod buddy;
+#[cfg(feature = "strategies")]
 pub mod catalogue;
 mod error;
 pub mod first_fit;
 pub mod fit;
 #[cfg(feature = "std")]
 pub mod global;
+#[cfg(feature = "strategies")]
 pub mod head_first;
+#[cfg(feature = "strategies")]
 pub mod hybrid;
+#[cfg(feature = "strategies")]
 pub mod kingsley;
 pub mod meter;
+#[cfg(feature = "strategies")]
 pub mod nielsen;
 #[cfg(all(feature = "std", unix))]
 mod os;
@@ -107,9 +117,15 @@ pub mod source;
 mod strategy;
 pub mod walk;
 
+pub use arena::Arena;
 pub use error::{AllocError, Fault, Freed};
+#[cfg(feature = "std")]
+pub use global::Pagewise;
 #[cfg(feature = "trace")]
 pub use pagewise_trace as trace;
+#[cfg(all(feature = "std", unix))]
+pub use source::Reserved;
+pub use source::{Region, Source};
 pub use strategy::{Strategy, Usage};
 
 /// The README's snippets are run with the documentation tests.
