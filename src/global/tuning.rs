@@ -90,7 +90,7 @@ const CLASSES: &[u32] = &[
 ];
 
 impl Tuning {
-    /// What was best on our benchmarks (`docs/global.md` has the figures).
+    /// What was best on our benchmarks (`docs/peers.md` has the figures).
     #[must_use]
     pub const fn new() -> Self {
         Self {

@@ -391,7 +391,7 @@ mod tests {
 
     /// How long a purge holds the lock at one time: of a heap of 1 GiB, blocks of 48 to 143 bytes,
     /// of which one in 50 stays; then of all of it. `cargo test --release --lib steps_of_a_purge --
-    /// --ignored --nocapture` prints the figures that `docs/global.md` quotes.
+    /// --ignored --nocapture` prints the figures that `benches/records/2026-11-21-global.md` quotes.
     #[test]
     #[ignore = "a measurement"]
     fn steps_of_a_purge() {
