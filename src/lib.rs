@@ -1,41 +1,99 @@
-//! Memory allocation strategies that choose their pages well.
+//! Memory allocators that choose their pages well: a global allocator, arenas, and the strategies of
+//! five papers to make more of.
 //!
-//! Five papers of 1977 to 2024 describe strategies that today's allocators forgot or only half
-//! re-invented. This crate builds them for real. The first of them, and the name of the crate, is
-//! Brent's (1984): serve small blocks from pages of equal blocks, keep the bookkeeping out of the
-//! pages, and choose the page the next blocks come from so that few pages are touched.
+//! # As the global allocator
+//! ```
+//! use pagewise::Pagewise;
 //!
-//! # Use
-//! An [`Arena`] is a strategy behind a lock: usable as `#[global_allocator]`, for
-//! collections, or directly, over a fixed [`Region`] in a program without `std`, or
-//! address space [`Reserved`] from the operating system. A [`Strategy`] over a
-//! [`Source`] can also be used as it is, through `&mut`.
+//! #[global_allocator]
+//! static ALLOCATOR: Pagewise = Pagewise::new();
+//! # fn main() { drop(vec![1, 2, 3]); }
+//! ```
+//! Each thread has bounded lists of free blocks, in front of heaps that all threads share. Small blocks
+//! lie in pages of equal blocks, whose bookkeeping lies elsewhere (Brent 1984). Memory goes back to the
+//! system by itself. [`global`] tells how it works, [`Tuning`](global::Tuning) what can be set.
 //!
+//! # As an arena
+//! An [`Arena`] is a strategy behind a lock, over memory that you give it: here 64 KiB, with `std` or
+//! without.
 //! ```
 //! use core::alloc::Layout;
-//! use pagewise::Strategy;
-//! use pagewise::catalogue::LeastFree;
-//! use pagewise::paged::Config;
-//! use pagewise::source::Reserved;
+//! use pagewise::{Arena, Freed, Region};
 //!
-//! // LEAST-FREE over at most 1 GiB of address space, of which only what is touched takes memory.
-//! let mut heap = LeastFree::new(Config::new(), Reserved::new(1 << 30), ());
+//! static mut MEMORY: [u8; 1 << 16] = [0; 1 << 16];
+//! // SAFETY: nobody else uses the memory.
+//! let arena: Arena = Arena::fixed(unsafe { Region::new((&raw mut MEMORY).cast(), 1 << 16) });
 //!
 //! let layout = Layout::new::<[u64; 5]>();
-//! let block = heap.allocate(layout)?;
-//! assert!(block.len() >= 40);
-//! // SAFETY: the block was allocated for this layout and is freed once.
-//! unsafe { heap.deallocate(block.cast(), layout) };
+//! let block = arena.allocate(layout)?.cast::<u8>();
+//! assert_eq!(arena.usage().requested, 40);
+//! assert_eq!(arena.audit(), Ok(()));
 //!
-//! // Every heap can be walked, and can prove that it is intact.
-//! heap.walk(&mut |span| println!("{:#x} {:>8} {:?}", span.start, span.len, span.kind));
-//! assert_eq!(heap.audit(), Ok(()));
+//! // A checked free refuses what is not a block in use, and changes nothing.
+//! // SAFETY: nobody uses the block any more.
+//! unsafe {
+//!     assert_eq!(arena.try_free(block, layout), Freed::Freed);
+//!     assert_eq!(arena.try_free(block, layout), Freed::Unallocated);
+//! }
 //! # Ok::<(), pagewise::AllocError>(())
 //! ```
 //!
-//! Which strategy suits a program is a question to measure: record what the program allocates and
-//! compare, with the `pagewise` workbench (package `pagewise-lab`) or through [`trace`]. The
-//! [`catalogue`] has every strategy, as a type and by name.
+//! # Which one do I want?
+//! | you have | take |
+//! |---|---|
+//! | a program | [`Pagewise`], for all of it |
+//! | a fixed piece of memory, perhaps no operating system | [`Arena::fixed`] |
+//! | a part of a program that shall have a heap, a limit and statistics of its own | [`Arena::growing`] |
+//! | collections that shall live in an arena | `&Arena`, with the feature `allocator-api2` |
+//! | several pieces of memory | an arena of [`Claims`](arena::Claims) |
+//! | one thread, or a lock of your own | a [`Strategy`] through `&mut`, over a [`Source`]; [`PageHeap`](page_heap::PageHeap) is the default one |
+//! | memory that is written after it was freed | a strategy whose bookkeeping lies apart: [`LeastFree`](catalogue::LeastFree), [`FirstFit`](catalogue::FirstFit) |
+//! | little memory, for many pages | [`Mru`](catalogue::Mru), which touches few; [`BestFit`](catalogue::BestFit), which holds little |
+//! | blocks of several owners in one heap | [`HeadFirst`](catalogue::HeadFirst) |
+//! | a program that you can record | `pagewise tune` of the workbench, package `pagewise-lab`: it measures |
+//!
+//! ```
+//! use core::alloc::Layout;
+//! use pagewise::catalogue::LeastFree;
+//! use pagewise::paged::Config;
+//! use pagewise::{Reserved, Strategy};
+//!
+//! // LEAST-FREE over at most 1 GiB of address space, of which only what is touched takes memory.
+//! let mut heap = LeastFree::new(Config::new(), Reserved::new(1 << 30), ());
+//! let block = heap.allocate(Layout::new::<u32>())?;
+//!
+//! // Every heap can be walked.
+//! heap.walk(&mut |span| println!("{:#x} {:>8} {:?}", span.start, span.len, span.kind));
+//! # Ok::<(), pagewise::AllocError>(())
+//! ```
+//!
+//! # Platforms
+//! | | |
+//! |---|---|
+//! | [`Pagewise`] | Linux, glibc and musl; elsewhere it passes everything on to the system's allocator |
+//! | [`Reserved`], growing arenas | Linux and other Unixes, with `std` |
+//! | all else | anywhere, without `std`; pointers of 32 and 64 bits |
+//!
+//! Rust 1.88 or later, stable. The repository's `docs/testing.md` says what is checked where.
+//!
+//! # Features
+//! - `std` (default): [`Pagewise`], [`Reserved`], [`sizemap::optimise`]. Without it the crate is `no_std`,
+//!   depends on `bitflags` alone and needs no allocator.
+//! - `strategies`: the strategies of the papers, and the [`catalogue`] of them, by type and by name.
+//! - `allocator-api2`: collections in an [`Arena`], on stable Rust.
+//! - `allocator_api`: the standard library's own collections in one; needs a nightly compiler.
+//! - `lock_api`: any `lock_api::RawMutex` as an arena's lock.
+//! - `trace`: [`trace`], the package `pagewise-trace`: traces of real programs, and recording them.
+//! - `initial-exec`: for a shared library that has the global allocator and is loaded with the program:
+//!   a quicker way to a thread's lists.
+//!
+//! # Safety
+//! A safe function cannot be misused into undefined behaviour; what only the caller can know is asked for
+//! by `unsafe`. A free is always `unsafe`, a checked one, too: whether a block in use is still needed, no
+//! check can tell. A heap that runs out of memory answers with an error, and nothing changes. A broken
+//! invariant, where one is noticed, stops the process with one line. The global allocator notices some
+//! double frees and foreign pointers, and is not a hardened one: `SECURITY.md` in the repository says
+//! what is promised.
 //!
 //! # The modules, in dependency order
 //! A module uses only those above it.
@@ -66,19 +124,11 @@
 //!
 //! [`trace`] (feature `trace`) is a package of its own, `pagewise-trace`: traces of real programs, and
 //! recording them. It uses nothing of this one.
-//!
-//! # Features
-//! - `std` (default): [`global`], [`source::Reserved`], [`catalogue::find`], [`sizemap::optimise`].
-//!   Without it the crate is `no_std`, depends on `bitflags` alone and needs no allocator.
-//! - `strategies`: the strategies of the papers. Without it there is what [`global`] and the default
-//!   [`Arena`] need, which compiles in a few seconds.
-//! - `allocator-api2`: collections in an [`Arena`], on stable Rust.
-//! - `allocator_api`: the standard library's own collections in one; needs a nightly compiler.
-//! - `lock_api`: any `lock_api::RawMutex` as an arena's lock.
-//! - `trace`: [`trace`], from the package `pagewise-trace`.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(feature = "allocator_api", feature(allocator_api))]
+// docs.rs says of each item what feature it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // The mechanisms serve all strategies; without the feature some of what they can do is not used.
 #![cfg_attr(not(feature = "strategies"), allow(dead_code))]
 // The module links above lead nowhere in a build without the feature they need.
@@ -132,3 +182,8 @@ pub use strategy::{Strategy, Usage};
 #[cfg(all(doctest, feature = "trace"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// And those on recording.
+#[cfg(all(doctest, feature = "trace"))]
+#[doc = include_str!("../docs/recording.md")]
+struct Recording;

@@ -1,7 +1,8 @@
 //! Programs that must be packages of their own build and run: one without `std`, whose linking is the
-//! proof that the library needs none; one for a nightly compiler; one built as if it were where the
-//! global allocator is not supported, which passes everything on to the system's there; and the
-//! models of that allocator's lock and of what it publishes without one, whose checker is a dependency.
+//! proof that the library needs none, and one with the README's arena; one for a nightly compiler; one
+//! built as if it were where the global allocator is not supported, which passes everything on to the
+//! system's there; and the models of that allocator's lock and of what it publishes without one, whose
+//! checker is a dependency.
 
 use std::path::Path;
 use std::process::Command;
@@ -30,6 +31,11 @@ fn builds_and_runs(folder: &str, environment: &[(&str, &str)]) -> String {
 #[test]
 fn a_program_without_std_links_and_runs() {
     builds_and_runs("examples/no_std", &[]);
+}
+
+#[test]
+fn the_readmes_arena_needs_no_std() {
+    builds_and_runs("tests/snippets", &[]);
 }
 
 #[test]

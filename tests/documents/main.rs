@@ -1,0 +1,109 @@
+//! What the documents say of the repository holds: links lead somewhere, and snippets of Rust are
+//! compiled.
+
+mod markdown;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use markdown::Document;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All documents of the repository, by their paths in it.
+fn documents() -> BTreeMap<PathBuf, Document> {
+    let mut documents = BTreeMap::new();
+    for folder in ["", "docs", "benches/records", "traces"] {
+        for entry in fs::read_dir(root().join(folder)).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                let text = fs::read_to_string(&path).expect("text");
+                let path = path.strip_prefix(root()).expect("it lies below").to_owned();
+                documents.insert(path, Document::parse(&text));
+            }
+        }
+    }
+    documents
+}
+
+/// Why a link of the document with this path leads nowhere, if so.
+fn broken(documents: &BTreeMap<PathBuf, Document>, from: &Path, link: &str) -> Option<String> {
+    if link.contains("://") {
+        return None;
+    }
+    let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let mut to = if path.is_empty() { from.to_owned() } else { PathBuf::new() };
+    if !path.is_empty() {
+        for part in from.parent().expect("a file").join(path).iter() {
+            match part.to_str() {
+                Some("..") if !to.pop() => return Some("it leads out of the repository".into()),
+                Some("..") => {}
+                _ => to.push(part),
+            }
+        }
+    }
+    if path.starts_with('/') || !root().join(&to).exists() {
+        return Some("there is no such file".into());
+    }
+    let headings = |document: &Document| document.anchors.iter().any(|known| known == anchor);
+    match documents.get(&to) {
+        _ if anchor.is_empty() => None,
+        Some(document) if headings(document) => None,
+        Some(_) => Some("there is no such heading".into()),
+        None => Some("an anchor, but not into a document".into()),
+    }
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let documents = documents();
+    for document in ["README.md", "CONTRIBUTING.md", "docs/global.md"] {
+        let links = &documents[Path::new(document)].links;
+        assert!(links.len() > 5, "{document} has links");
+    }
+    let mut faults = String::new();
+    for (from, document) in &documents {
+        for link in &document.links {
+            if let Some(fault) = broken(&documents, from, link) {
+                faults += &format!("{}: {link}: {fault}\n", from.display());
+            }
+        }
+    }
+    assert!(faults.is_empty(), "\n{faults}");
+}
+
+#[test]
+fn what_is_broken_is_noticed() {
+    let documents = documents();
+    let of_readme = |link| broken(&documents, Path::new("README.md"), link).is_some();
+    let of_arena = |link| broken(&documents, Path::new("docs/arena.md"), link).is_some();
+    assert!(!of_readme("docs/arena.md") && !of_readme("#an-arena") && !of_readme("src"));
+    assert!(of_readme("arena.md") && of_readme("#no-arena") && of_readme("../README.md"));
+    assert!(of_readme("/docs/arena.md") && of_readme("src/lib.rs#L1"));
+    assert!(!of_arena("global.md#what-can-be-set") && !of_arena("../README.md#two-commands"));
+    assert!(of_arena("docs/global.md") && of_arena("global.md#what-cannot-be-set"));
+}
+
+/// A snippet of Rust is a documentation test: its document is included in `src/lib.rs`. It says what
+/// it needs in view of the reader: a line that rustdoc hides is shown wherever else it is rendered.
+#[test]
+fn every_snippet_is_compiled() {
+    let library = fs::read_to_string(root().join("src/lib.rs")).expect("the library");
+    let mut snippets = 0;
+    for (path, document) in documents() {
+        let included = format!("include_str!(\"../{}\")", path.display());
+        for (language, code) in &document.code {
+            if language.split(',').next() == Some("rust") {
+                assert_eq!(language, "rust", "{}: a snippet that is not run", path.display());
+                assert!(library.contains(&included), "{} is not tested", path.display());
+                let hidden = code.lines().any(|line| line.starts_with("# "));
+                assert!(!hidden, "{}: a hidden line\n{code}", path.display());
+                snippets += 1;
+            }
+        }
+    }
+    assert!(snippets >= 3, "{snippets} snippets");
+}

@@ -1,0 +1,63 @@
+//! Links, headings and code of a Markdown document.
+
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    /// Where links and images lead.
+    pub(super) links: Vec<String>,
+    /// The names of its headings in links.
+    pub(super) anchors: Vec<String>,
+    /// Fenced code: the language, with what follows it, and the text.
+    pub(super) code: Vec<(String, String)>,
+}
+
+impl Document {
+    pub(super) fn parse(text: &str) -> Self {
+        let mut document = Self::default();
+        let (mut heading, mut code) = (None::<String>, None::<(String, String)>);
+        for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
+            match event {
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    document.links.push(dest_url.into_string());
+                }
+                Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+                Event::End(TagEnd::Heading(_)) => {
+                    let name = anchor(&heading.take().expect("it began"));
+                    document.anchors.push(name);
+                }
+                Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) => {
+                    code = Some((language.into_string(), String::new()));
+                }
+                Event::End(TagEnd::CodeBlock) => document.code.extend(code.take()),
+                Event::Text(text) | Event::Code(text) => {
+                    if let Some((_, code)) = &mut code {
+                        code.push_str(&text);
+                    } else if let Some(heading) = &mut heading {
+                        heading.push_str(&text);
+                    }
+                }
+                _ => {}
+            }
+        }
+        document
+    }
+}
+
+/// A heading's name in links, as the usual hosts of repositories make it: in small letters, blanks
+/// as hyphens, without other signs.
+fn anchor(heading: &str) -> String {
+    let small = heading.to_lowercase();
+    let kept = small.chars().filter(|&c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn parts_of_a_document_are_found() {
+    let document = Document::parse(
+        "# A `title`, once\n[a](b.md#c) and [d][e]\n```rust\nfn f() {}\n```\n|x|\n|-|\n|[y](z)|\n\n[e]: g.md\n",
+    );
+    assert_eq!(document.anchors, ["a-title-once"]);
+    assert_eq!(document.links, ["b.md#c", "g.md", "z"]);
+    assert_eq!(document.code, [("rust".to_owned(), "fn f() {}\n".to_owned())]);
+}

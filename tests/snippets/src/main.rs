@@ -1,0 +1,5 @@
+//! Runs it.
+
+fn main() {
+    snippets::run().expect("64 KiB are enough");
+}
