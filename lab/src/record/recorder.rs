@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// `libpagewise_record.so`, built by `build.rs`; empty where recording is not supported.
+/// `libpagewise_record.so`, built by `build.rs`; empty where recording is not supported, or the
+/// recorder's sources were not there.
 const LIBRARY: &[u8] = include_bytes!(env!("PAGEWISE_RECORDER"));
 
 /// Puts the library into the user's cache directory, or else into `fallback`, and gives its path.
@@ -15,7 +16,7 @@ const LIBRARY: &[u8] = include_bytes!(env!("PAGEWISE_RECORDER"));
 /// The cache is better: processes that outlive the recording can still load it.
 pub(super) fn place(fallback: &Path) -> anyhow::Result<PathBuf> {
     if LIBRARY.is_empty() {
-        anyhow::bail!("recording needs Linux");
+        anyhow::bail!("recording needs Linux, and a pagewise that was built from a checkout");
     }
     let cached = cache_directory().filter(|path| preloadable(path)).and_then(|directory| {
         fs::create_dir_all(&directory).ok()?;
