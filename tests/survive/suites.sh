@@ -159,8 +159,10 @@ ruby() { # The core classes, threads, garbage collection.
 
 git() { # The basics, plumbing, the index, packs: t0000 to t1509 and t5300.
   source_of git || return 1
-  [ -x t/helper/test-tool ] || make -s NO_GETTEXT=1 NO_TCLTK=1 t/helper/test-tool GIT-BUILD-OPTIONS \
-    >"$work/git.build.log" 2>&1
+  [ -d templates/blt ] || {
+    make -s NO_GETTEXT=1 NO_TCLTK=1 t/helper/test-tool GIT-BUILD-OPTIONS &&
+      make -s -C templates SHELL_PATH=/bin/sh PERL_PATH=/usr/bin/perl
+  } >"$work/git.build.log" 2>&1 || return 1
   cd t && : >"$log"
   for test in t000[0-9]*.sh t002*.sh t10*.sh t13*.sh t14*.sh t15*.sh t5300*.sh; do
     echo "== $test" >>"$log"
