@@ -3,7 +3,7 @@
 //! LF of Chung & Moon bumps blocks off a free-space area, and looks for a new area only when that is
 //! spent. The arena's `usage` tells afterwards what the program needed.
 //!
-//! `cargo run --example arena_global`
+//! `cargo run --features strategies --example arena_global`
 
 use std::collections::BTreeMap;
 
