@@ -16,7 +16,7 @@ fn root() -> &'static Path {
 /// All documents of the repository, by their paths in it.
 fn documents() -> BTreeMap<PathBuf, Document> {
     let mut documents = BTreeMap::new();
-    for folder in ["", "docs", "benches/records", "traces"] {
+    for folder in ["", "docs", "benches/records", "trace", "traces"] {
         for entry in fs::read_dir(root().join(folder)).expect("a folder") {
             let path = entry.expect("an entry").path();
             if path.extension().is_some_and(|extension| extension == "md") {
@@ -87,14 +87,19 @@ fn what_is_broken_is_noticed() {
     assert!(of_arena("docs/global.md") && of_arena("global.md#what-cannot-be-set"));
 }
 
-/// A snippet of Rust is a documentation test: its document is included in `src/lib.rs`. It says what
-/// it needs in view of the reader: a line that rustdoc hides is shown wherever else it is rendered.
+/// A snippet of Rust is a documentation test: its document is included in a library. It says what it
+/// needs in view of the reader: a line that rustdoc hides is shown wherever else it is rendered.
 #[test]
 fn every_snippet_is_compiled() {
-    let library = fs::read_to_string(root().join("src/lib.rs")).expect("the library");
+    let source = |path| fs::read_to_string(root().join(path)).expect("a library");
+    let (library, traces) = (source("src/lib.rs"), source("trace/src/lib.rs"));
     let mut snippets = 0;
     for (path, document) in documents() {
-        let included = format!("include_str!(\"../{}\")", path.display());
+        let (library, path_there) = match path.strip_prefix("trace") {
+            Ok(below) => (&traces, below),
+            Err(_) => (&library, &*path),
+        };
+        let included = format!("include_str!(\"../{}\")", path_there.display());
         for (language, code) in &document.code {
             if language.split(',').next() == Some("rust") {
                 assert_eq!(language, "rust", "{}: a snippet that is not run", path.display());

@@ -43,3 +43,8 @@ pub use read::{Reader, open};
 pub use recording::Recording;
 pub use slots::Slots;
 pub use write::Writer;
+
+/// The README's snippet is run with the documentation tests.
+#[cfg(all(doctest, target_os = "linux", target_has_atomic = "64"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
