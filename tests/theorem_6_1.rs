@@ -3,7 +3,7 @@
 //! at most n; FIRST-FIT about M log₂ n (Robson 1977) and BUDDY 2 M log₂ n (Knuth). Tried with
 //! adversaries and at random.
 
-#[path = "../lab/src/experiments/brent/adversary.rs"]
+#[path = "../papers/src/experiments/brent/adversary.rs"]
 mod adversary;
 
 use adversary::{Game, Step, classes};

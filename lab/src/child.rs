@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
+use pagewise_replay::workload::{Stop, Workload};
+use pagewise_replay::{input, output};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::system::library::{Library, malloc_file};
-use crate::workload::{Stop, Workload};
-use crate::{input, output};
 
 /// What a child does with the trace.
 pub(crate) trait Job: Serialize + DeserializeOwned {

@@ -1,10 +1,10 @@
 //! The command line: which subcommands there are. Each subcommand's arguments stand in its module.
 
 use clap::{Parser, Subcommand};
+use pagewise_replay::input;
 
 use crate::{
-    child, compare, generate, import, info, input, record, replay, report, simulate, strategies,
-    tables, tune,
+    child, compare, generate, import, info, record, replay, report, simulate, strategies, tune,
 };
 
 /// Record a program's allocations, replay them under every strategy, and compare.
@@ -33,7 +33,7 @@ pub(crate) enum Command {
     Strategies(strategies::Args),
     Report(report::Args),
     Tune(tune::Args),
-    Tables(tables::Args),
+    Tables(pagewise_papers::Args),
     #[command(hide = true)]
     Alone(child::Args),
 }

@@ -7,12 +7,12 @@ use pagewise::catalogue::{self, Entry};
 use pagewise::global::Tuning;
 use pagewise::paged::Config;
 use pagewise::sizemap::{SizeMap, optimise};
+use pagewise_replay::units::parse_bytes;
+use pagewise_replay::usage::Usage;
 
 use crate::demand;
 use crate::served::Server;
 use crate::system::library::Library;
-use crate::units::parse_bytes;
-use crate::usage::Usage;
 
 /// Name under which the C library's allocator is listed.
 pub(crate) const SYSTEM: &str = "SYSTEM";
@@ -34,7 +34,7 @@ pub(crate) enum Competitor {
     /// pagewise's global allocator, in a process of its own.
     Global,
     Strategy(&'static Entry),
-    /// Doug Lea's allocator, over memory of its own ([`Lea`](crate::lea::Lea)).
+    /// Doug Lea's allocator, over memory of its own ([`Lea`](pagewise_replay::lea::Lea)).
     Lea,
     /// The C library's allocator, in a process of its own.
     System,

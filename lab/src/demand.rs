@@ -5,8 +5,7 @@ use std::path::Path;
 
 use pagewise::sizemap::Demand;
 use pagewise::trace::Event;
-
-use crate::input;
+use pagewise_replay::input;
 
 /// Blocks of one size: how many are live, and at most were.
 #[derive(Clone, Copy, Debug, Default)]

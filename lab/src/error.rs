@@ -4,10 +4,9 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use pagewise::trace::{ReadError, Reason};
-
-use crate::output;
-use crate::printable::printable;
-use crate::usage::Usage;
+use pagewise_replay::output;
+use pagewise_replay::printable::printable;
+use pagewise_replay::usage::Usage;
 
 /// Exit status when the command line is at fault; clap's own.
 const USAGE: u8 = 2;

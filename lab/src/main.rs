@@ -13,55 +13,39 @@
 //! Every subcommand is a module with its arguments (`Args`) and a function `run`. Errors end here,
 //! as one line on stderr: exit status 2 if the command line is at fault, 1 otherwise.
 //!
-//! Beside the subcommands, in the order they build on each other:
+//! What other packages have: `pagewise_replay` reads and replays traces, simulates paging and prints;
+//! `pagewise_papers` makes the papers' tables. Here, beside the subcommands, in the order they build on
+//! each other:
 //!
 //! | modules | what |
 //! |---|---|
-//! | `usage`, `units`, `printable`, `unwinding` | errors of the command line; numbers and names for people |
+//! | `error` | how errors reach the user |
 //! | `system` | what is asked of the operating system |
-//! | `input`, `output`, `error`, `progress`, `sheet` | traces, within limits; what people see: files, errors, charts |
-//! | `workload`, `timing`, `timeline` | a trace as it is replayed; runs in turns; usage over a trace's time |
-//! | `demand`, `competitor`, `lea` | who is measured, and with which parameters |
-//! | `touched`, `paging`, `pareto` | OS pages touched, page faults simulated, what nothing beats |
+//! | `timeline`, `demand` | usage over a trace's time; what a trace asks for, as the models take it |
+//! | `touched`, `pareto` | OS pages touched, what nothing beats |
 //! | `child`, `served` | replays in processes of their own; who serves them |
-//! | `bundled` | the traces that come with the project |
-//! | `experiments` | what the papers experimented on, for `tables` |
+//! | `competitor` | who is measured, and with which parameters |
 
-mod bundled;
 mod child;
 mod cli;
 mod compare;
 mod competitor;
 mod demand;
 mod error;
-mod experiments;
 mod generate;
 mod import;
 mod info;
-mod input;
-mod lea;
-mod output;
-mod paging;
 mod pareto;
-mod printable;
-mod progress;
 mod record;
 mod replay;
 mod report;
 mod served;
-mod sheet;
 mod simulate;
 mod strategies;
 mod system;
-mod tables;
 mod timeline;
-mod timing;
 mod touched;
 mod tune;
-mod units;
-mod unwinding;
-mod usage;
-mod workload;
 
 use std::process::ExitCode;
 
@@ -102,7 +86,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Record(args)) => record::run(&args),
         Some(Command::Import(args)) => import::run(&args),
         Some(Command::Generate(args)) => generate::run(&args),
-        Some(Command::Tables(args)) => tables::run(&args),
+        Some(Command::Tables(args)) => pagewise_papers::run(&args),
         Some(Command::Strategies(args)) => strategies::run(&args),
         Some(Command::Simulate(args)) => simulate::run(&args),
         Some(Command::Report(args)) => report::run(&args),

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use pagewise::catalogue::{self, Family};
+use pagewise_replay::output;
 use serde::Serialize;
 
 use crate::competitor::Competitor;
-use crate::output;
 
 /// List the strategies, family by family, with what they do and where they come from
 #[derive(Debug, clap::Args)]

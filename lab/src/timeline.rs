@@ -1,9 +1,8 @@
 //! Usage over time: the most bytes requested and held in each of equal parts of a trace.
 
 use pagewise::Strategy;
+use pagewise_replay::workload::Observer;
 use serde::{Deserialize, Serialize};
-
-use crate::workload::Observer;
 
 /// Parts that fit a line of the terminal.
 pub(crate) const LINE: u64 = 60;

@@ -10,8 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use pagewise::meter::{Counter, Meter, Part};
-
-use crate::unwinding::end_on_panic;
+use pagewise_replay::unwinding::end_on_panic;
 
 /// Pages per chunk; a chunk's map fills one cache line.
 const CHUNK: usize = 512;

@@ -26,6 +26,8 @@ use source::Crate;
 const CRATES: &[&str] = &[
     "trace/src/lib.rs",
     "src/lib.rs",
+    "replay/src/lib.rs",
+    "papers/src/lib.rs",
     "lab/src/main.rs",
     "preload/malloc/src/lib.rs",
     "preload/record/src/lib.rs",

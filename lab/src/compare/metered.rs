@@ -5,14 +5,14 @@ use std::path::Path;
 use std::ptr::NonNull;
 
 use pagewise::Strategy;
+use pagewise_replay::lea::Lea;
+use pagewise_replay::progress::Progress;
+use pagewise_replay::workload::{CAPACITY, Observer, Stop, Workload};
 use rayon::prelude::*;
 
 use crate::competitor::{Competitor, Parameters};
-use crate::lea::Lea;
-use crate::progress::Progress;
 use crate::served;
 use crate::touched::{PageMeter, os_page_size};
-use crate::workload::{CAPACITY, Observer, Stop, Workload};
 
 /// What the metered pass found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

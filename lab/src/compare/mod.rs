@@ -18,10 +18,11 @@ mod verdict;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use pagewise_replay::progress::Progress;
+use pagewise_replay::workload::Workload;
+use pagewise_replay::{bundled, input, output, units};
+
 use crate::competitor::{Competitor, ConfigArgs, Parameters};
-use crate::progress::Progress;
-use crate::workload::Workload;
-use crate::{bundled, input, output, units};
 
 pub(crate) use compared::Compared;
 pub(crate) use row::Row;

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use pagewise::catalogue;
+use pagewise_replay::sheet::{self, Area};
+use pagewise_replay::units::bytes;
 use plotters::prelude::*;
 
 use super::compared::Compared;
@@ -10,8 +12,6 @@ use super::table::mean_of_each;
 use super::verdict::reference;
 use crate::competitor::GLOBAL;
 use crate::pareto;
-use crate::sheet::{self, Area};
-use crate::units::bytes;
 
 /// Size of one chart, in pixels.
 const SIZE: (u32, u32) = (620, 460);

@@ -1,11 +1,11 @@
 //! One strategy over one trace: the row of every report.
 
+use pagewise_replay::timing::Times;
+use pagewise_replay::units;
+use pagewise_replay::workload::{Stop, Workload};
 use serde::Serialize;
 
 use super::metered::Metered;
-use crate::timing::Times;
-use crate::units;
-use crate::workload::{Stop, Workload};
 
 /// What was measured of one strategy over one trace. The fields named here are those of `--json`;
 /// one that could not be measured is null.

@@ -1,11 +1,12 @@
 //! What a comparison prints: the verdict first, the table, and what its columns mean. All of it fits 80
 //! columns.
 
+use pagewise_replay::units;
+
 use super::compared::Compared;
 use super::table;
 use super::verdict;
 use crate::competitor::Competitor;
-use crate::units;
 
 /// Columns of a terminal.
 const WIDTH: usize = 80;

@@ -1,12 +1,12 @@
 //! The tables of a comparison: one per trace, and one over all traces.
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
+use pagewise_replay::units;
 use serde::Serialize;
 
 use super::compared::Compared;
 use super::row::Row;
 use super::verdict::{self, HELD, MEASURES, RESIDENT, TIME};
-use crate::units;
 
 /// A column of a trace's table: its head, the value that is the better the smaller it is, and how
 /// it is written.

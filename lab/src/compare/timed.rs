@@ -7,13 +7,14 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use pagewise_replay::lea::Lea;
+use pagewise_replay::progress::Progress;
+use pagewise_replay::system::affinity::Pinned;
+use pagewise_replay::timing::{Times, Writes};
+use pagewise_replay::workload::{CAPACITY, Stop, Target, Workload};
+
 use crate::competitor::{Competitor, Parameters};
-use crate::lea::Lea;
-use crate::progress::Progress;
 use crate::served;
-use crate::system::affinity::Pinned;
-use crate::timing::{Times, Writes};
-use crate::workload::{CAPACITY, Stop, Target, Workload};
 
 /// Time for the timed rounds of all traces together, unless a number of rounds is asked for. With
 /// the metered pass and the tables the whole comparison stays below two minutes on two cores.

@@ -4,10 +4,11 @@
 //! finished; a trace is won by whoever is best on it or within the noise of the best. Times are
 //! noisy, by what two identical competitors differed; bytes and pages are exact.
 
+use pagewise_replay::units;
+
 use super::compared::Compared;
 use super::row::Row;
 use crate::competitor::SYSTEM;
-use crate::units;
 
 /// Something the fewer the better.
 pub(super) struct Measure {

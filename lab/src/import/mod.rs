@@ -10,10 +10,10 @@ use std::process::ExitCode;
 use anyhow::Context;
 use pagewise::trace::raw;
 use pagewise::trace::{Header, Origin, Writer};
+use pagewise_replay::progress::Progress;
+use pagewise_replay::{input, output, units};
 
-use crate::progress::Progress;
 use crate::record::logs::{Limits, Log};
-use crate::{input, output, units};
 
 /// Make a trace of a malloc lab file (.rep), or of the raw log of a program with `Recording`.
 #[derive(Debug, clap::Args)]

@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use pagewise::trace::Header;
+use pagewise_replay::input;
+use pagewise_replay::statistics::{self, Statistics};
+use pagewise_replay::units::thousands;
 use serde::Serialize;
-
-use super::statistics::{Collector, Statistics};
-use crate::input;
-use crate::units::thousands;
 
 /// A trace and what is in it.
 #[derive(Debug, Serialize)]
@@ -43,15 +42,8 @@ impl Info {
     /// # Errors
     /// If it cannot be read.
     pub(crate) fn of(path: &Path) -> anyhow::Result<Self> {
-        let mut reader = input::open(path)?.with_progress();
-        let mut collector = Collector::new(reader.header().events);
-        let blocks = reader.header().peak_blocks;
-        for event in &mut reader {
-            if collector.enter(event?) {
-                input::within_memory_of(path, blocks, collector.sizes())?;
-            }
-        }
-        let Header { origin, events, recorded_events, threads, .. } = reader.header().clone();
+        let (header, statistics) = statistics::of(path)?;
+        let Header { origin, events, recorded_events, threads, .. } = header;
         Ok(Self {
             trace: input::trace_name(path),
             program: origin.program,
@@ -62,7 +54,7 @@ impl Info {
             threads,
             events,
             recorded_events,
-            statistics: collector.finish(),
+            statistics,
         })
     }
 }

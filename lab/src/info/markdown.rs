@@ -1,8 +1,9 @@
 //! The three tables of Hasan & Chang in Markdown, one row per trace.
 
+use pagewise_replay::printable::printable_markdown;
+use pagewise_replay::units::thousands;
+
 use super::content::Info;
-use crate::printable::printable_markdown;
-use crate::units::thousands;
 
 /// A column: its head and its text for a trace.
 type Column = (&'static str, fn(&Info) -> String);

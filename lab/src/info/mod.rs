@@ -1,17 +1,14 @@
 //! Tells what is in a trace: where it comes from, and what the program asked for.
 
 mod content;
-mod histogram;
 mod markdown;
 mod print;
-mod statistics;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub(crate) use self::content::Info;
-pub(crate) use self::statistics::{Split, Statistics};
-use crate::{input, output};
+use pagewise_replay::{input, output};
 
 /// Tell what is in a trace: program, statistics, histograms
 #[derive(Debug, clap::Args)]
@@ -41,14 +38,6 @@ allocated at one time. A reallocation counts in bytes and sizes as a request of 
 not counted among the allocations.
 Lifetimes are counted in events of the trace. The lines of bars follow the program from beginning to
 end, in equal parts of the trace; the highest bar is for the figure beside it.";
-
-/// What the program asked for whose trace this is.
-///
-/// # Errors
-/// A trace that cannot be read.
-pub(crate) fn statistics(path: &Path) -> anyhow::Result<Statistics> {
-    Ok(Info::of(path)?.statistics)
-}
 
 /// Runs the subcommand.
 ///

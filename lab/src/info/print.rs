@@ -1,11 +1,11 @@
 //! What is in one trace, for the terminal.
 
+use pagewise_replay::printable::printable;
+use pagewise_replay::statistics::{Histogram, Split, Statistics};
+use pagewise_replay::units::{self, bytes, count, thousands};
+
 use super::content::Info;
-use super::histogram::Histogram;
-use super::statistics::{Split, Statistics};
-use crate::printable::printable;
 use crate::timeline::sparkline;
-use crate::units::{self, bytes, count, thousands};
 
 /// Length of the longest bar of a histogram.
 const BAR: u64 = 40;

@@ -8,12 +8,12 @@ use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
 use pagewise::trace::raw::{self, Converter, Dropped, LogOrigin, LogReader, Stopped};
 use pagewise::trace::{Counts, Event, Header, Ledger, Origin, ReadError, Writer};
+use pagewise_replay::printable::printable;
+use pagewise_replay::progress::Progress;
+use pagewise_replay::{input, output, units};
 use rayon::prelude::*;
 
 use super::signals::interrupted;
-use crate::printable::printable;
-use crate::progress::Progress;
-use crate::{input, output, units};
 
 /// The raw log of one process image, and what is in it.
 pub(crate) struct Log {

@@ -20,11 +20,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-
-use crate::usage::Usage;
-use crate::{output, units};
 use logs::{Limits, Log};
 use pagewise::trace::raw;
+use pagewise_replay::usage::Usage;
+use pagewise_replay::{output, units};
+
 use session::{End, Session};
 use signals::interrupted;
 use watch::Watch;

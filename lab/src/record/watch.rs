@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use pagewise::trace::raw;
+use pagewise_replay::units;
 
 use super::logs;
-use crate::units;
 
 /// Between two looks.
 const TICK: Duration = Duration::from_millis(200);

@@ -9,8 +9,7 @@ use std::collections::HashMap;
 use std::ptr::NonNull;
 
 use pagewise::{Strategy, walk};
-
-use crate::workload::Observer;
+use pagewise_replay::workload::Observer;
 
 /// Blocks up to this many bytes are filled whole; of larger ones, half of it at each end.
 const WHOLE: usize = 128 << 10;
@@ -180,7 +179,8 @@ mod tests {
     fn blocks_that_overlap_are_found() {
         use pagewise::trace::Event;
         let allocate = |slot| Event::Allocate { slot, size: 16, align: 1 };
-        let workload = crate::workload::Workload::of(&[allocate(0), allocate(1)]);
+        let workload =
+            pagewise_replay::workload::Workload::of(&[allocate(0), allocate(1)]).unwrap();
         let mut strategy = Overlapping { memory: Box::new([0; 64]), given: 0 };
         let stop = super::super::audit(&workload, &mut strategy, 1).unwrap_err();
         let message = stop.to_string();

@@ -8,15 +8,15 @@ use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
 use pagewise::Strategy;
+use pagewise_replay::usage::Usage;
+use pagewise_replay::workload::{CAPACITY, Stop, Workload};
+use pagewise_replay::{input, output, units};
 use serde::Serialize;
 
 use self::audit::Audit;
 use crate::compare::{self, Row};
 use crate::competitor::{Competitor, ConfigArgs};
 use crate::timeline::{self, Timeline, sparkline};
-use crate::usage::Usage;
-use crate::workload::{CAPACITY, Stop, Workload};
-use crate::{input, output, units};
 
 /// Replay a trace under one strategy, and tell how it fared
 #[derive(Debug, clap::Args)]

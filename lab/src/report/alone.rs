@@ -1,13 +1,13 @@
 //! An allocator that is a process's own, watched in a fresh one: the C library's, one loaded in its
 //! place, pagewise's global one.
 
+use pagewise_replay::workload::{Stop, Target, Workload};
 use serde::{Deserialize, Serialize};
 
 use super::watch::{Asked, Watch, Watched};
 use crate::child::Job;
 use crate::served::{Replay, Server};
 use crate::system::gauge::Gauge;
-use crate::workload::{Stop, Target, Workload};
 
 /// Watches a replay.
 #[derive(Debug, Serialize, Deserialize)]

@@ -4,20 +4,20 @@
 use std::path::Path;
 use std::time::Duration;
 
+use pagewise_replay::lea::Lea;
+use pagewise_replay::progress::Progress;
+use pagewise_replay::workload::{CAPACITY, Facts, Stop, Workload};
 use rayon::prelude::*;
 use serde::Serialize;
 
 use super::alone::WatchedAlone;
 use super::heap_map::HeapMap;
-use super::watch::{Usage, Watch, Watched};
+use super::watch::{LeaUsage, Usage, Watch, Watched};
 use crate::child;
 use crate::compare::{self, Compared, Rounds};
 use crate::competitor::{Competitor, ConfigArgs, Parameters};
 use crate::info::Info;
-use crate::lea::Lea;
-use crate::progress::Progress;
 use crate::simulate::{self, Simulated};
-use crate::workload::{CAPACITY, Facts, Stop, Workload};
 
 /// Time for the timed rounds of one trace.
 const TIMED: Duration = Duration::from_millis(2500);
@@ -68,21 +68,24 @@ fn watch(
     competitor: Competitor,
     parameters: &Parameters,
 ) -> anyhow::Result<Option<Watched>> {
-    let mut watch = Watch::new(workload.facts, Usage);
-    let replayed = match competitor {
-        Competitor::Lea => workload.replay(&mut Lea::new(CAPACITY), &mut watch),
+    let watched = match competitor {
+        Competitor::Lea => {
+            let mut watch = Watch::new(workload.facts, LeaUsage);
+            workload.replay(&mut Lea::new(CAPACITY), &mut watch).map(|_| watch.finish())
+        }
         Competitor::Strategy(entry) => {
-            workload.replay(&mut *entry.build(parameters.of(entry), CAPACITY)?, &mut watch)
+            let mut watch = Watch::new(workload.facts, Usage);
+            let mut strategy = entry.build(parameters.of(entry), CAPACITY)?;
+            workload.replay(&mut *strategy, &mut watch).map(|_| watch.finish())
         }
         Competitor::Global | Competitor::System | Competitor::Library(_) => {
             let server = competitor.server(parameters);
             let is_c_library = matches!(competitor, Competitor::System);
-            let job = WatchedAlone { server, is_c_library };
-            return Ok(child::ask(&job, path, competitor.library())?.ok());
+            child::ask(&WatchedAlone { server, is_c_library }, path, competitor.library())?
         }
     };
-    match replayed {
-        Ok(_) => Ok(Some(watch.finish())),
+    match watched {
+        Ok(watched) => Ok(Some(watched)),
         Err(Stop::Trace(error)) => Err(error),
         Err(_) => Ok(None),
     }

@@ -24,13 +24,14 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use pagewise_replay::printable::printable_json;
+use pagewise_replay::progress::Progress;
+use pagewise_replay::usage::Usage;
+use pagewise_replay::{bundled, input, output};
+
 use self::gather::Gathered;
 use crate::competitor::{Competitor, ConfigArgs};
-use crate::printable::printable_json;
-use crate::progress::Progress;
 use crate::tune::{self, Tuned};
-use crate::usage::Usage;
-use crate::{bundled, input, output};
 
 pub(crate) use self::alone::WatchedAlone;
 

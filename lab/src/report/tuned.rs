@@ -1,11 +1,11 @@
 //! What tuning gains: the Pareto front of each family, the choice beside others, the code to paste.
 
 use maud::{Markup, html};
+use pagewise_replay::units::count;
 use serde::Serialize;
 
 use super::parts::{figure, verdict};
 use crate::tune::{Family, Found, OnFront, Relative, Standing, Tuned};
-use crate::units::count;
 
 /// What the page's script draws of one family. Measures are multiples of the default's.
 #[derive(Debug, Serialize)]

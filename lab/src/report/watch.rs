@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::ptr::NonNull;
 
 use pagewise::Strategy;
+use pagewise_replay::lea::Lea;
+use pagewise_replay::workload::{Facts, Observer};
 use serde::{Deserialize, Serialize};
 
 use super::heap_map::{Block, HeapMap, Painter};
-use crate::lea::Lea;
 use crate::system::gauge::Gauge;
 use crate::timeline::Timeline;
-use crate::workload::{Facts, Observer};
 
 /// Parts of a curve over time, at most.
 const PARTS: u64 = 400;
@@ -31,7 +31,7 @@ pub(super) trait Holds<T: ?Sized> {
     fn held(&mut self, target: &T, size: usize) -> Option<u64>;
 }
 
-/// A strategy says so itself, and so does Lea's allocator.
+/// A strategy says so itself.
 #[derive(Debug)]
 pub(super) struct Usage;
 
@@ -41,7 +41,11 @@ impl<T: Strategy + ?Sized> Holds<T> for Usage {
     }
 }
 
-impl Holds<Lea> for Usage {
+/// So does Lea's allocator.
+#[derive(Debug)]
+pub(super) struct LeaUsage;
+
+impl Holds<Lea> for LeaUsage {
     fn held(&mut self, lea: &Lea, _: usize) -> Option<u64> {
         Some(lea.held() as u64)
     }
@@ -155,7 +159,7 @@ mod tests {
     use pagewise::trace::Event;
 
     use super::*;
-    use crate::workload::Workload;
+    use pagewise_replay::workload::Workload;
 
     #[test]
     fn what_is_freed_behind_the_trace_is_not_watched() {
@@ -165,7 +169,7 @@ mod tests {
             Event::Allocate { slot: 1, size: 1, align: 16 },
             Event::Free { slot: 1 },
         ];
-        let workload = Workload::of(&events);
+        let workload = Workload::of(&events).expect("sound events");
         let entry = catalogue::find("MRU").expect("in the catalogue");
         let mut strategy = entry.build(Config::new(), 1 << 30).expect("sound parameters");
         let mut watch = Watch::new(workload.facts, Usage);

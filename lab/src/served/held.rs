@@ -4,13 +4,13 @@
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
+use pagewise_replay::workload::{Observer, Stop, Target, Workload};
 use serde::{Deserialize, Serialize};
 
 use super::server::{Replay, Server};
 use crate::child::Job;
 use crate::system::gauge::Gauge;
 use crate::touched::{PageSet, os_page_size};
-use crate::workload::{Observer, Stop, Target, Workload};
 
 /// Bytes of the C library's tag before a block.
 const TAG: usize = if cfg!(target_env = "gnu") { size_of::<usize>() } else { 0 };

@@ -13,13 +13,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use pagewise_replay::timing::Writes;
+use pagewise_replay::workload::{Observer, Outcome, Stop, Target, Workload};
 use serde::{Deserialize, Serialize};
 
 use self::resident::Watched;
 use crate::child::{self, Job};
 use crate::system::library::Library;
-use crate::timing::Writes;
-use crate::workload::{Observer, Outcome, Stop, Target, Workload};
 
 pub(crate) use self::held::{Held, Holding};
 pub(crate) use self::resident::Memory;

@@ -13,11 +13,11 @@ use std::io::Read;
 use std::ptr::NonNull;
 
 use anyhow::Context;
+use pagewise_replay::system::charged::Faults;
+use pagewise_replay::workload::Target;
 use serde::{Deserialize, Serialize};
 
-use crate::system::charged::Faults;
 use crate::touched::os_page_size;
-use crate::workload::Target;
 
 /// Parts of a run at the end of which the kernel is asked.
 const PARTS: u64 = 256;

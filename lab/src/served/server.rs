@@ -9,11 +9,11 @@ use pagewise::hybrid::{self, Hybrid};
 use pagewise::paged::Config;
 use pagewise::source::Reserved;
 use pagewise::{Strategy, catalogue};
+use pagewise_replay::lea::Lea;
+use pagewise_replay::workload::{CAPACITY, Stop, System, Target};
 use serde::{Deserialize, Serialize};
 
 use super::json::{ConfigJson, HybridJson, TuningJson};
-use crate::lea::Lea;
-use crate::workload::{CAPACITY, Stop, System, Target};
 
 /// Who serves, with all parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

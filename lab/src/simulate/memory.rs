@@ -11,12 +11,12 @@ use std::cell::RefCell;
 use std::ptr::NonNull;
 
 use pagewise::meter::{Meter, Part};
+use pagewise_replay::paging::{Clock, Lru, Paging};
+use pagewise_replay::unwinding::end_on_panic;
+use pagewise_replay::workload::Observer;
 use serde::{Deserialize, Serialize};
 
 use super::setup::Touch;
-use crate::paging::{Clock, Lru, Paging};
-use crate::unwinding::end_on_panic;
-use crate::workload::Observer;
 
 /// Working sets of a curve between one and its double.
 const STEPS: usize = 8;

@@ -4,7 +4,7 @@
 //! Brent §7.3 assumes "that each block was referenced twice, once when allocated and once just
 //! before being freed". So the reference string is made of the blocks' own pages, and on request of
 //! the records the bookkeeping looks at. Strict LRU answers for all working sets in one pass
-//! ([`paging`](crate::paging)).
+//! ([`paging`](pagewise_replay::paging)).
 //!
 //! The working sets of a trace are the same number of pages for every strategy, so that a strategy
 //! that spreads its blocks pays for it: percentages are of the *peak*, the most bytes the program
@@ -23,19 +23,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use pagewise::catalogue::Entry;
+use pagewise_replay::lea::Lea;
+use pagewise_replay::progress::Progress;
+use pagewise_replay::usage::Usage;
+use pagewise_replay::workload::{CAPACITY, Stop, Target, Workload};
+use pagewise_replay::{bundled, input, output};
 use rayon::prelude::*;
 
 use self::memory::{Found, Memory, Program};
 use self::setup::{Touch, parse_page_size};
+use crate::child;
 use crate::competitor::{Competitor, ConfigArgs, Parameters};
-use crate::lea::Lea;
-use crate::progress::Progress;
 use crate::served::Server;
 use crate::system::library::Library;
 use crate::touched::os_page_size;
-use crate::usage::Usage;
-use crate::workload::{CAPACITY, Stop, Target, Workload};
-use crate::{bundled, child, input, output};
 
 pub(crate) use self::row::{Row, Simulated};
 pub(crate) use self::setup::WorkingSet;

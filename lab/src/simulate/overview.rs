@@ -1,9 +1,10 @@
 //! Over all traces: which strategy faults least on each, and how each does on the whole.
 
+use pagewise_replay::units::{bytes, count, thousands};
+
 use super::row::{Row, Simulated};
 use super::sheet::Sheet;
 use crate::competitor::SYSTEM;
-use crate::units::{bytes, count, thousands};
 
 /// The tables for every page size, plain or as Markdown.
 pub(super) fn of(all: &[Simulated], markdown: bool) -> String {

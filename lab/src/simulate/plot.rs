@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use pagewise_replay::sheet::{self, Area};
+use pagewise_replay::units::bytes;
 use plotters::prelude::*;
 
 use super::row::{Row, Simulated};
 use crate::competitor::SYSTEM;
-use crate::sheet::{self, Area};
-use crate::units::bytes;
 
 /// Width of one chart, in pixels.
 const WIDTH: u32 = 720;

@@ -1,10 +1,10 @@
 //! One strategy over one trace at one page size: the row of every report.
 
+use pagewise_replay::workload::Stop;
 use serde::Serialize;
 
 use super::memory::{Faults, Found};
 use super::setup::WorkingSet;
-use crate::workload::Stop;
 
 /// What was simulated of one trace at one page size.
 #[derive(Debug)]

@@ -5,9 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use pagewise_replay::units::parse_bytes;
 use serde::{Deserialize, Serialize};
-
-use crate::units::parse_bytes;
 
 /// Sizes a simulated page may have, in bytes.
 const PAGE_SIZES: std::ops::RangeInclusive<usize> = 512..=2 << 20;

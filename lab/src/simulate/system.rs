@@ -5,13 +5,13 @@
 //! data, the simulation's included, come from another allocator (see `main.rs`) that takes memory from
 //! the kernel in mappings of its own: no block of the replay shares a page with them.
 
+use pagewise_replay::workload::{Stop, Target, Workload};
 use serde::{Deserialize, Serialize};
 
 use super::memory::{Found, Memory, Program};
 use super::setup::Touch;
 use crate::child::Job;
 use crate::served::{Replay, Server};
-use crate::workload::{Stop, Target, Workload};
 
 /// Simulates paging under an allocator that is the process's own.
 #[derive(Debug, Serialize, Deserialize)]

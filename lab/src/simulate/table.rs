@@ -1,9 +1,10 @@
 //! The tables of one trace at one page size: faults at the working sets asked for, and the curve.
 
+use pagewise_replay::units::{bytes, count, thousands};
+
 use super::row::{Row, Simulated};
 use super::setup::WorkingSet;
 use super::sheet::Sheet;
-use crate::units::{bytes, count, thousands};
 
 /// Both tables, with a line above that says what they are about.
 pub(super) fn of(simulated: &Simulated) -> String {

@@ -8,8 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use anyhow::bail;
-
-use crate::usage::Usage;
+use pagewise_replay::usage::Usage;
 
 /// Allocators known by name, and the packages of Debian that have them.
 const KNOWN: [(&str, &str); 3] = [

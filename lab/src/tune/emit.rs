@@ -8,13 +8,13 @@ use anyhow::{Context, bail};
 use pagewise::global::Tuning;
 use pagewise::hybrid;
 use pagewise::sizemap::SizeMap;
+use pagewise_replay::input;
+use pagewise_replay::workload::CAPACITY;
 
 use super::candidate::{Candidate, Family};
 use super::global::Global;
 use super::goal::Goal;
 use super::pages::Pages;
-use crate::input;
-use crate::workload::CAPACITY;
 
 /// Where this pagewise lies, which the code is compiled against.
 const PAGEWISE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");

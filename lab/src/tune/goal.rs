@@ -3,11 +3,11 @@
 use std::fmt;
 
 use clap::ValueEnum;
+use pagewise_replay::units::bytes;
 use serde::{Deserialize, Serialize};
 
 use super::candidate::Family;
 use super::measure::Relative;
-use crate::units::bytes;
 
 /// How much the measures that are not asked for count: enough to tell apart what is equal, and that
 /// twice the time must save 7 % of memory.

@@ -4,19 +4,19 @@
 
 use std::path::PathBuf;
 
+use pagewise_replay::lea::Lea;
+use pagewise_replay::progress::Progress;
+use pagewise_replay::system::affinity::Pinned;
+use pagewise_replay::workload::CAPACITY;
 use serde::{Deserialize, Serialize};
 
 use super::candidate::{Candidate, Family};
 use super::goal::{Cap, Goal};
 use super::measure::{Course, Measured, Relative, finished, mean_ratio, median};
 use crate::competitor::{LEA, SYSTEM};
-use crate::lea::Lea;
-use crate::progress::Progress;
 use crate::served::{self, Server};
 use crate::simulate;
-use crate::system::affinity::Pinned;
 use crate::system::library::Library;
-use crate::workload::CAPACITY;
 
 /// Timed rounds.
 const ROUNDS: usize = 9;

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use pagewise_replay::timing::Writes;
+use pagewise_replay::workload::{Stop, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::served::{self, Server};
 use crate::simulate;
-use crate::timing::Writes;
-use crate::workload::{Stop, Workload};
 
 /// A trace, or a part of one, that candidates are measured on.
 #[derive(Debug)]

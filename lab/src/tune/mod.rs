@@ -26,13 +26,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use pagewise_replay::units::parse_bytes;
+use pagewise_replay::usage::Usage;
+use pagewise_replay::{input, output};
 
 use self::goal::{Cap, Goal};
 use self::search::Search;
 use crate::system::library::Library;
-use crate::units::parse_bytes;
-use crate::usage::Usage;
-use crate::{input, output};
 
 pub(crate) use self::candidate::Family;
 pub(crate) use self::found::{Found, OnFront, Tuned};

@@ -7,10 +7,9 @@ use std::ops::RangeInclusive;
 use pagewise::global::Tuning;
 use pagewise::paged::Config;
 use pagewise::sizemap::{Demand, SizeMap, optimise};
+use pagewise_replay::units::bytes;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-
-use crate::units::bytes;
 
 /// What pages may be like.
 #[derive(Clone, Debug)]

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use pagewise_replay::sheet::{self, Area};
 use plotters::prelude::*;
 
 use super::found::{Found, Tuned};
-use crate::sheet::{self, Area};
 
 /// Size of one chart, in pixels.
 const SIZE: (u32, u32) = (620, 460);

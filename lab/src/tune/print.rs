@@ -1,11 +1,11 @@
 //! What a search found, for the terminal.
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
+use pagewise_replay::units;
 
 use super::candidate::Family;
 use super::found::{Found, Tuned};
 use super::held_out::Standing;
-use crate::units;
 
 /// Of each family the front, the measures held out, the verdict in words; the code.
 pub(super) fn text(tuned: &Tuned, verified: bool) -> String {

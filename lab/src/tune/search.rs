@@ -12,6 +12,10 @@
 //! times.
 
 use pagewise::sizemap::Demand;
+use pagewise_replay::output;
+use pagewise_replay::progress::Progress;
+use pagewise_replay::system::affinity::Pinned;
+use pagewise_replay::units;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -20,10 +24,7 @@ use super::candidate::{Candidate, Family};
 use super::found::OnFront;
 use super::goal::{Cap, Goal};
 use super::measure::{Course, Measured, Relative};
-use crate::output;
-use crate::progress::Progress;
-use crate::system::affinity::Pinned;
-use crate::{demand, pareto, units};
+use crate::{demand, pareto};
 
 /// Generations, the first included.
 const GENERATIONS: usize = 4;

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use pagewise::trace::{Event, Origin, Slots, Writer};
-
-use crate::input;
+use pagewise_replay::input;
 
 /// The halves must have at least so many events.
 const LEAST: u64 = 64;
@@ -136,7 +135,7 @@ impl Half {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Workload;
+    use pagewise_replay::workload::Workload;
 
     #[test]
     fn the_halves_stand_alone_and_make_up_the_whole() {

@@ -4,16 +4,16 @@
 //! the script, are files of ours (`page/`), and the JSON has every `<` replaced.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use pagewise_replay::printable::{printable_json, printable_lines};
+use pagewise_replay::units::{bytes, count, thousands};
 use serde::Serialize;
 
 use super::gather::{Charts, Gathered};
 use super::parts::{figure, verdict};
 use super::tuned::{self, Front};
 use crate::compare::{self, Compared, Grid, Mean};
-use crate::printable::{printable_json, printable_lines};
 use crate::simulate::{Row, Simulated};
 use crate::tune::Tuned;
-use crate::units::{bytes, count, thousands};
 
 const STYLE: &str = include_str!("style.css");
 /// In the order in which they use each other.

@@ -1,0 +1,102 @@
+//! `pagewise tables brent`: Brent (1984), "Dynamic storage allocation on a computer with virtual
+//! memory". How each experiment was rebuilt is told in `docs/brent.md`.
+
+mod equal;
+mod mixed;
+mod options;
+mod paging;
+mod pqsim;
+mod tridiag;
+mod worst_case;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::OnceLock;
+
+use anyhow::Context;
+use pagewise_replay::output;
+use pagewise_replay::progress::Progress;
+use pagewise_replay::usage::Usage;
+
+use self::options::{Made, Options};
+use crate::print::{Printer, numbered};
+
+/// Brent 1984: page faults of allocation strategies, simulated and real
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Only this table; may be given more than once
+    #[arg(long = "table", value_name = "NUMBER", value_parser = parse_number)]
+    tables: Vec<&'static Experiment>,
+    /// Figures as JSON: an array of objects with table, row, column, published, ours
+    #[arg(long)]
+    json: bool,
+    /// Short runs, for a quick look; figures are off
+    #[arg(long)]
+    quick: bool,
+    /// Seed of the simulations: the same seed gives the same figures
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Draw the tables that have a plot to this directory, as SVG
+    #[arg(long, value_name = "DIR")]
+    plot: Option<PathBuf>,
+}
+
+const HELP: &str = "\
+Examples:
+  pagewise tables brent
+  pagewise tables brent --table 3.2 --table 3.3
+  pagewise tables brent --table 3.4 --plot .       draws table-3.4.svg";
+
+/// A table's experiment.
+#[derive(Debug)]
+struct Experiment {
+    number: &'static str,
+    /// Runs of a program it makes: steps of the progress bar.
+    steps: u64,
+    run: fn(Options<'_>, &Progress) -> anyhow::Result<Made>,
+}
+
+const EXPERIMENTS: &[Experiment] = &[
+    Experiment { number: "3.1", steps: tridiag::ROWS, run: tridiag::table_3_1 },
+    Experiment { number: "3.2", steps: pqsim::ROWS, run: pqsim::table_3_2 },
+    Experiment { number: "3.3", steps: 2 * pqsim::ROWS, run: pqsim::table_3_3 },
+    Experiment { number: "3.4", steps: pqsim::TOLERANCES, run: pqsim::table_3_4 },
+    Experiment { number: "6.1", steps: worst_case::RUNS, run: worst_case::table_6_1 },
+    Experiment { number: "7.1", steps: 1, run: mixed::table_7_1 },
+    Experiment { number: "7.2", steps: mixed::RUNS, run: mixed::table_7_2 },
+    Experiment { number: "7.3", steps: paging::RUNS, run: paging::table_7_3 },
+];
+
+fn parse_number(text: &str) -> Result<&'static Experiment, Usage> {
+    numbered(text, EXPERIMENTS.iter().map(|experiment| (experiment.number, experiment)))
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// If a strategy has no memory, or a plot cannot be written.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let chosen: Vec<_> =
+        if args.tables.is_empty() { EXPERIMENTS.iter().collect() } else { args.tables.clone() };
+    let usual = OnceLock::new();
+    let options = Options { quick: args.quick, seed: args.seed, usual: &usual };
+    let progress = Progress::new(chosen.iter().map(|experiment| experiment.steps).sum());
+    let mut printer = Printer::new(args.json);
+    printer.say(&format!("Brent 1984, published beside ours; seed {}", args.seed))?;
+    if args.quick {
+        printer.say("--quick: short runs, figures are off")?;
+    }
+    for experiment in chosen {
+        let made = (experiment.run)(options, &progress)
+            .with_context(|| format!("table {}", experiment.number))?;
+        if let (Some(directory), Some(svg)) = (&args.plot, &made.svg) {
+            let path = directory.join(format!("table-{}.svg", experiment.number));
+            output::create(&path, |out| Ok(out.write_all(svg.as_bytes())?))?;
+        }
+        progress.above(|| printer.table(&made.table))?;
+    }
+    progress.finish();
+    printer.finish()
+}

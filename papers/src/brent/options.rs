@@ -1,0 +1,35 @@
+//! How the experiments are run, and what they make.
+
+use std::sync::OnceLock;
+
+use crate::table::Table;
+
+/// How the experiments are run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Options<'r> {
+    pub(super) quick: bool,
+    pub(super) seed: u64,
+    /// PQSIM at its usual load, once a table has needed it.
+    pub(super) usual: &'r OnceLock<Vec<Measured>>,
+}
+
+/// What the runs over a strategy gave.
+#[derive(Clone, Debug)]
+pub(super) struct Measured {
+    /// Mean of the runs, pages.
+    pub(super) virtual_size: f64,
+    /// Of each run.
+    pub(super) faults: Vec<f64>,
+}
+
+/// A table, and its picture if it has one.
+pub(super) struct Made {
+    pub(super) table: Table,
+    pub(super) svg: Option<String>,
+}
+
+impl From<Table> for Made {
+    fn from(table: Table) -> Self {
+        Self { table, svg: None }
+    }
+}

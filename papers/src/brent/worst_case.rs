@@ -1,0 +1,174 @@
+//! Theorem 6.1: how near adversaries bring each strategy to its bound.
+
+use pagewise::catalogue;
+use pagewise::paged::Config;
+use pagewise::sizemap::SizeMap;
+use pagewise_replay::progress::Progress;
+use rayon::prelude::*;
+
+use super::options::{Made, Options};
+use crate::experiments::brent::adversary::{self, Game, Step};
+use crate::plot::{self, Line};
+use crate::table::{Pair, Table, columns};
+
+/// p, bytes.
+const PAGE: usize = 4096;
+/// n, bytes.
+const LARGEST: [usize; 4] = [64, 256, 1024, 4096];
+/// M, pages.
+const BUDGETS: [usize; 2] = [16, 64];
+/// Strategies, the bytes in a unit of size, and the constant of their bound in M log₂ n: Theorem
+/// 6.1 for the first three, Robson (1977), Knuth; BEST-FIT's bound is M n (Robson 1977). BUDDY has
+/// no blocks below 16 bytes; with units of 256, BEST-FIT's tags can be neglected.
+const STRATEGIES: [(&str, usize, Option<f64>); 6] = [
+    ("MOST-FREE", 1, Some(1.8842)),
+    ("LEAST-FREE", 1, Some(1.8842)),
+    ("MRU", 1, Some(1.8842)),
+    ("FIRST-FIT", 1, Some(1.0)),
+    ("BUDDY", 16, Some(2.0)),
+    ("BEST-FIT", 256, None),
+];
+
+/// Attacks to be made.
+pub(super) const RUNS: u64 = (STRATEGIES.len() * LARGEST.len() * BUDGETS.len()) as u64;
+
+/// A strategy, n and M.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    strategy: &'static str,
+    unit: usize,
+    constant: Option<f64>,
+    /// n and M, units.
+    largest: usize,
+    budget: usize,
+}
+
+impl Case {
+    /// S after an attack, units.
+    fn storage(&self, attack: impl FnOnce(&mut Game<'_>)) -> anyhow::Result<usize> {
+        let classes: Vec<u32> =
+            adversary::classes(self.largest).into_iter().map(|class| class as u32).collect();
+        let config = Config {
+            page_size: PAGE,
+            unit: 1,
+            // A configuration lives as long as the program.
+            sizemap: SizeMap::Classes(classes.leak()),
+            freetol: 1,
+            ffcrossover: self.largest,
+            seed: 0,
+        };
+        // Only the page strategies have classes; the others round to their unit.
+        let config = if self.in_pages() {
+            config
+        } else {
+            Config { unit: self.unit.min(16), ..Config::with_page_size(PAGE) }
+        };
+        let entry = catalogue::find(self.strategy)
+            .ok_or_else(|| anyhow::anyhow!("no strategy {}", self.strategy))?;
+        let mut strategy = entry.build(config, 1 << 34)?;
+        let mut game = Game::new(&mut *strategy, self.unit, self.budget);
+        attack(&mut game);
+        Ok(game.storage())
+    }
+
+    /// S ÷ (M log₂ n).
+    fn share(&self, storage: usize) -> f64 {
+        storage as f64 / (self.budget as f64 * (self.largest as f64).log2())
+    }
+
+    /// Whether it is one of the strategies of Theorem 6.1.
+    fn in_pages(&self) -> bool {
+        self.constant == STRATEGIES[0].2
+    }
+
+    /// The bound of S, as a share, for these n and M.
+    fn bound(&self, classes: &[usize]) -> f64 {
+        match self.constant {
+            Some(_) if self.in_pages() => self.share(adversary::bound(classes, self.budget, PAGE)),
+            Some(constant) => constant,
+            None => self.largest as f64 / (self.largest as f64).log2(),
+        }
+    }
+
+    /// What Robson's adversary, Knuth's and the search reach, and the bound for these n and M.
+    fn attack(&self, options: Options) -> anyhow::Result<[f64; 4]> {
+        let classes = adversary::classes(self.largest);
+        let steps = match self.strategy {
+            "BUDDY" => adversary::buddy_steps(self.largest),
+            _ if self.in_pages() => adversary::class_steps(&classes, PAGE),
+            _ => adversary::doubling_steps(self.largest),
+        };
+        let robson = self.storage(|game| adversary::robson(game, self.largest))?;
+        let knuth = self.storage(|game| adversary::pins(game, &steps))?;
+        let tries = if options.quick { 2 } else { 30 };
+        let storage = |steps: &[Step]| {
+            // A strategy that cannot be had was met above.
+            self.storage(|game| adversary::pins(game, steps)).unwrap_or_default()
+        };
+        let found =
+            adversary::search(steps.clone(), self.largest, PAGE, tries, options.seed, storage);
+        let bound = self.bound(&classes);
+        Ok([self.share(robson), self.share(knuth), self.share(found), bound])
+    }
+}
+
+/// Table 6.1: not a table of the paper, but its theorem tried.
+pub(super) fn table_6_1(options: Options, progress: &Progress) -> anyhow::Result<Made> {
+    let budgets = if options.quick { &BUDGETS[..1] } else { &BUDGETS };
+    let cases: Vec<Case> = STRATEGIES
+        .iter()
+        .flat_map(|&(strategy, unit, constant)| {
+            budgets.iter().flat_map(move |pages| {
+                let budget = pages * PAGE;
+                let case = move |largest| Case { strategy, unit, constant, largest, budget };
+                LARGEST.map(case)
+            })
+        })
+        .collect();
+    let reached = cases
+        .par_iter()
+        .map(|case| {
+            let reached = case.attack(options)?;
+            progress.step(1, || format!("Theorem 6.1: {}", case.strategy));
+            Ok(reached)
+        })
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let rows = cases.iter().zip(&reached).map(|(case, &[robson, knuth, search, bound])| {
+        let name = format!("{}, n = {}, M = {} Ki", case.strategy, case.largest, case.budget >> 10);
+        let ours = |figure| Pair::new(None, figure);
+        (name, vec![Pair::new(case.constant, bound), ours(robson), ours(knuth), ours(search)])
+    });
+    let table = Table {
+        number: "6.1",
+        title: format!("Theorem 6.1: S ÷ (M log₂ n) under attack, pages of {PAGE} bytes"),
+        columns: columns(["bound", "Robson", "Knuth", "search"].map(|name| (name, 3))),
+        rows: rows.collect(),
+        notes: vec![
+            "published: the constant of M log₂ n; our bound has the terms O(M + p log n) in it"
+                .into(),
+            "sizes in bytes; for BUDDY in units of 16, for BEST-FIT, whose bound is M n, of 256"
+                .into(),
+            "Robson, Knuth, search: what adversaries reach; see docs/brent.md".into(),
+        ],
+    };
+    let svg = plot_6_1(&cases, &reached)?;
+    Ok(Made { table, svg: Some(svg) })
+}
+
+/// The most that was reached, over log₂ n, for the largest M; the bounds pale.
+fn plot_6_1(cases: &[Case], reached: &[[f64; 4]]) -> anyhow::Result<String> {
+    let most = cases.iter().map(|case| case.budget).max().unwrap_or_default();
+    let lines = STRATEGIES.iter().flat_map(|&(strategy, ..)| {
+        let line = |name: String, figure: fn(&[f64; 4]) -> f64, pale| {
+            let here = cases.iter().zip(reached);
+            let here = here.filter(|(case, _)| case.strategy == strategy && case.budget == most);
+            let points =
+                here.map(|(case, reached)| (f64::from(case.largest.ilog2()), figure(reached)));
+            Line { name, points: points.collect(), pale }
+        };
+        let best = |reached: &[f64; 4]| reached[0].max(reached[1]).max(reached[2]);
+        [line(strategy.to_owned(), best, false), line("its bound".to_owned(), |r| r[3], true)]
+    });
+    let lines: Vec<_> = lines.collect();
+    plot::svg("How near adversaries come to the bound", "log₂ n", "S / (M log₂ n)", &lines)
+}

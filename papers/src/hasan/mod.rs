@@ -1,0 +1,125 @@
+//! `pagewise tables hasan`: Hasan & Chang (2006), "A tunable hybrid memory allocator", over the
+//! bundled traces. What was found is told in `docs/hybrid.md`.
+
+mod profile;
+mod program;
+mod published;
+mod results;
+mod tuning;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use pagewise_replay::progress::Progress;
+use pagewise_replay::usage::Usage;
+use pagewise_replay::workload::Workload;
+use pagewise_replay::{bundled, statistics};
+use rayon::prelude::*;
+
+use self::program::{Options, Program};
+use self::published::PROGRAMS;
+use crate::print::{Printer, numbered};
+use crate::table::Table;
+
+/// Hasan & Chang 2006: the tunable hybrid allocator beside Lea's and Kingsley's
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Only this table; may be given more than once
+    #[arg(long = "table", value_name = "NUMBER", value_parser = parse_number)]
+    tables: Vec<&'static str>,
+    /// Only this program, by the name of its trace; may be given more than once
+    #[arg(long = "program", value_name = "TRACE", value_delimiter = ',')]
+    programs: Vec<String>,
+    /// Figures as JSON: an array of objects with table, row, column, published, ours
+    #[arg(long)]
+    json: bool,
+    /// A short search and few rounds, for a quick look
+    #[arg(long)]
+    quick: bool,
+}
+
+const HELP: &str = "\
+Examples:
+  pagewise tables hasan                              all tables, a few minutes
+  pagewise tables hasan --table 1 --table 3 --table 4
+  pagewise tables hasan --table 9 --program espresso,gawk
+
+Tables 7 to 10 rest on a search: 256 settings of the allocator are tried on each program, for the
+memory they hold (the same in every run) and for time (in turns, alone on one CPU; the machine's
+noise is in it). Programs the paper does not have follow without published figures.";
+
+/// The tables there are; 5.8 has the figures of that section's prose.
+const TABLES: [&str; 8] = ["1", "3", "4", "7", "8", "9", "10", "5.8"];
+/// Those that need no more than the traces.
+const PROFILES: usize = 3;
+
+fn parse_number(text: &str) -> Result<&'static str, Usage> {
+    numbered(text, TABLES.map(|number| (number, number)))
+}
+
+/// The programs asked for: the paper's in its order, then the others.
+fn programs(asked: &[String]) -> anyhow::Result<Vec<Program>> {
+    let mut programs: Vec<_> = bundled::traces()?
+        .into_iter()
+        .map(|path| {
+            let trace = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            Program { trace, path }
+        })
+        .collect();
+    for name in asked {
+        if !programs.iter().any(|program| program.trace == *name) {
+            let names: Vec<_> = programs.iter().map(|program| &program.trace[..]).collect();
+            let names = names.join(", ");
+            return Err(Usage(format!("no bundled trace '{name}'. There are: {names}")).into());
+        }
+    }
+    programs.retain(|program| asked.is_empty() || asked.contains(&program.trace));
+    let place = |program: &Program| PROGRAMS.iter().position(|one| one.trace == program.trace);
+    programs.sort_by_key(|program| place(program).unwrap_or(PROGRAMS.len()));
+    Ok(programs)
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// An unknown program, a trace that cannot be read.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let chosen = if args.tables.is_empty() { TABLES.to_vec() } else { args.tables.clone() };
+    let (profiled, measured) = (&TABLES[..PROFILES], &TABLES[PROFILES..]);
+    let programs = programs(&args.programs)?;
+    let options = Options { quick: args.quick };
+    let wanted = |tables: &[&str]| chosen.iter().any(|number| tables.contains(number));
+    let passes = u64::from(wanted(profiled)) + u64::from(wanted(measured));
+    let progress = Progress::new(passes * programs.len() as u64);
+    let mut printer = Printer::new(args.json);
+    printer.say("Hasan & Chang 2006, published beside ours")?;
+    if args.quick {
+        printer.say("--quick: a short search, few rounds")?;
+    }
+    let mut show = |table: Table| progress.above(|| printer.table(&table));
+    if wanted(profiled) {
+        let profile = |program: &Program| {
+            let statistics = statistics::of(&program.path)?.1;
+            progress.step(1, || format!("{}: statistics", program.trace));
+            anyhow::Ok((program.clone(), statistics))
+        };
+        let profiles = programs.par_iter().map(profile).collect::<Result<Vec<_>, _>>()?;
+        let mut tables = chosen.iter().filter_map(|number| profile::table(number, &profiles));
+        tables.try_for_each(&mut show)?;
+    }
+    if wanted(measured) {
+        let measure = |program: &Program| {
+            let workload = Workload::load(&program.path)?;
+            let measured = results::measure(&workload, options)
+                .with_context(|| format!("the replay of {}", program.trace))?;
+            progress.step(1, || format!("{}: settings tried", program.trace));
+            anyhow::Ok((program.clone(), measured))
+        };
+        let measured = programs.iter().map(measure).collect::<Result<Vec<_>, _>>()?;
+        let mut tables = chosen.iter().filter_map(|number| results::table(number, &measured));
+        tables.try_for_each(&mut show)?;
+    }
+    progress.finish();
+    printer.finish()
+}

@@ -1,0 +1,251 @@
+//! Tables 7 to 10, and §5.8's share of quick lists: the settings found, memory and time beside
+//! Lea's and Kingsley's allocators.
+
+use pagewise::Strategy;
+use pagewise::hybrid::Config;
+use pagewise::kingsley::Kingsley;
+use pagewise::source::Reserved;
+use pagewise_replay::lea::Lea;
+use pagewise_replay::timing::in_turns;
+use pagewise_replay::workload::{CAPACITY, Stop, Target, Workload};
+
+use super::program::{Options, Program, replayed};
+use super::tuning::{self, Tuned, heap};
+use crate::table::{Pair, Table, columns};
+
+/// The allocators of Tables 8 and 9, in their order.
+const LEA: usize = 0;
+const HC_GEN: usize = 2;
+const ALLOCATORS: usize = 5;
+/// Rounds in which the five are timed.
+const ROUNDS: usize = 15;
+/// Kingsley's page, bytes.
+const PAGE: usize = 4096;
+
+/// What was measured of one program.
+#[derive(Debug)]
+pub(super) struct Measured {
+    tuned: Tuned,
+    /// Most bytes held: LEA, KINGSLEY, HCgen, HCmem, HCperf.
+    held: [f64; ALLOCATORS],
+    /// Nanoseconds per allocation or reallocation with its free, in the same order.
+    time: [f64; ALLOCATORS],
+    /// Nanoseconds of processor time for all of it, the least of the rounds, in the same order.
+    least: [f64; ALLOCATORS],
+    /// Percent of the allocations that HCgen's quick lists served.
+    quick: f64,
+}
+
+/// Tunes the hybrid for a program, and measures it beside the others.
+///
+/// # Errors
+/// If a replay stops.
+pub(super) fn measure(workload: &Workload, options: Options) -> Result<Measured, Stop> {
+    let tuned = tuning::tune(workload, options.quick)?;
+    let settings = [Config::generic(), tuned.memory, tuned.performance];
+
+    let mut held = [0.0; ALLOCATORS];
+    let mut lea = Lea::new(CAPACITY);
+    replayed(workload, &mut lea)?;
+    held[LEA] = lea.peak_held() as f64;
+    let mut kingsley = Kingsley::new(PAGE, Reserved::new(CAPACITY), ());
+    replayed(workload, &mut kingsley)?;
+    held[1] = kingsley.usage().peak_held as f64;
+    for (place, config) in (HC_GEN..).zip(settings) {
+        let mut heap = heap(config);
+        replayed(workload, &mut heap)?;
+        held[place] = heap.usage().peak_held as f64;
+    }
+    let mut generic = heap(settings[0]);
+    replayed(workload, &mut generic)?;
+    let quick = generic.monitor().map_or(0, |monitor| monitor.quick);
+    let quick = 100.0 * quick as f64 / generic.usage().allocations.max(1) as f64;
+
+    let rounds = if options.quick { 3 } else { ROUNDS };
+    let times = in_turns(ALLOCATORS, rounds, |which| {
+        // All are called alike, through a table of functions.
+        let mut allocator: Box<dyn Target> = match which {
+            LEA => Box::new(Lea::new(CAPACITY)),
+            1 => Box::new(Kingsley::new(PAGE, Reserved::new(CAPACITY), ())),
+            _ => Box::new(heap(Config { monitor: false, ..settings[which - HC_GEN] })),
+        };
+        replayed(workload, &mut *allocator)
+    })?;
+    let pairs = workload.facts.pairs().max(1) as f64;
+    Ok(Measured {
+        tuned,
+        held,
+        time: std::array::from_fn(|which| times[which].median() / pairs),
+        least: std::array::from_fn(|which| times[which].least()),
+        quick,
+    })
+}
+
+/// Table 7, 8, 9, 10 or 5.8; none if the number is another.
+pub(super) fn table(number: &str, measured: &[(Program, Measured)]) -> Option<Table> {
+    match number {
+        "5.8" => Some(quick(measured)),
+        "7" => Some(settings(measured)),
+        "8" => Some(memory(measured)),
+        "9" => Some(time(measured)),
+        "10" => Some(clock(measured)),
+        _ => None,
+    }
+}
+
+fn quick(measured: &[(Program, Measured)]) -> Table {
+    let row = |(program, measured): &(Program, Measured)| {
+        let published = program.published().and_then(|published| published.quick);
+        (program.row(), vec![Pair::new(published, measured.quick)])
+    };
+    Table {
+        number: "5.8",
+        title: "allocations that quick lists served, percent (HCgen)".into(),
+        columns: columns([("%", 0)]),
+        rows: measured.iter().map(row).collect(),
+        notes: vec![
+            "published in prose: over 90 in five of seven programs, 60 in ghostscript".into(),
+        ],
+    }
+}
+
+fn settings(measured: &[(Program, Measured)]) -> Table {
+    let rows = measured.iter().flat_map(|(program, measured)| {
+        let settings = [("mem", measured.tuned.memory), ("perf", measured.tuned.performance)];
+        settings.into_iter().enumerate().map(|(which, (name, ours))| {
+            let published = program.published().map(|published| published.settings[which]);
+            let switches = [ours.coalesce, ours.coalesce_ql, ours.coalesce_in_free, ours.split];
+            let mut figures: Vec<_> =
+                switches.into_iter().map(|on| f64::from(u8::from(on))).collect();
+            figures.push(ours.ql_high as f64);
+            let figure = |index: usize| published.map(|setting| f64::from(setting[index]));
+            let pairs = figures.into_iter().enumerate();
+            let mut pairs: Vec<_> =
+                pairs.map(|(index, ours)| Pair::new(figure(index), ours)).collect();
+            pairs.push(Pair::new(None, f64::from(u8::from(ours.mmap_threshold != usize::MAX))));
+            pairs.push(Pair::new(None, f64::from(ours.preallocate)));
+            (format!("{} ({name})", program.row()), pairs)
+        })
+    });
+    Table {
+        number: "7",
+        title: "settings found for least memory and for most speed".into(),
+        columns: columns([
+            ("COALESCE", 0),
+            ("_QL", 0),
+            ("_IN_FREE", 0),
+            ("SPLIT", 0),
+            ("QL_HIGH", 0),
+            ("mmap", 0),
+            ("prealloc.", 0),
+        ]),
+        rows: rows.collect(),
+        notes: vec![
+            "MONITOR is off; QL_HIGH in bytes, ours counts words twice as wide: 144 is the paper's 72".into(),
+            "mmap: blocks of 100 KiB and more get mappings (1) or not (0); prealloc.: most blocks".into(),
+            "ours from a grid of 256 settings, each tried; where a switch makes no difference the clock chose".into(),
+        ],
+    }
+}
+
+fn memory(measured: &[(Program, Measured)]) -> Table {
+    let row = |(program, measured): &(Program, Measured)| {
+        let published = program.published().map(|published| published.memory);
+        let held = measured.held.map(|bytes| bytes / 1024.0);
+        (program.row(), relative(published, held))
+    };
+    let mut rows: Vec<_> = measured.iter().map(row).collect();
+    rows.push(means(&rows));
+    Table {
+        number: "8",
+        title: "most memory held: Lea's allocator in KB, the others relative to it".into(),
+        columns: columns([("DL", 0), ("CK", 2), ("HCgen", 2), ("HCmem", 2), ("HCperf", 2)]),
+        rows,
+        notes: vec![
+            "DL: published 2.7.2, ours the crate dlmalloc (2.8); both it and HC grow by 8 KiB"
+                .into(),
+            "ours in KiB; the last line: geometric means".into(),
+        ],
+    }
+}
+
+fn time(measured: &[(Program, Measured)]) -> Table {
+    let row = |(program, measured): &(Program, Measured)| {
+        let published = program.published().map(|published| {
+            published.time.map(|milliseconds| milliseconds * 1e6 / published.allocations)
+        });
+        (program.row(), relative(published, measured.time))
+    };
+    let mut rows: Vec<_> = measured.iter().map(row).collect();
+    rows.push(means(&rows));
+    Table {
+        number: "9",
+        title: "time: Lea's allocator in ns per allocation with its free, the others relative to it"
+            .into(),
+        columns: columns([("DL", 1), ("CK", 2), ("HCgen", 2), ("HCmem", 2), ("HCperf", 2)]),
+        rows,
+        notes: vec![
+            "published: Table 9 (ms, Pentium II, 400 MHz) ÷ Table 5; ours: processor time, medians of rounds in turns".into(),
+            "each block's first and last byte are written; the last line: geometric means".into(),
+        ],
+    }
+}
+
+fn clock(measured: &[(Program, Measured)]) -> Table {
+    let row = |(program, measured): &(Program, Measured)| {
+        let published = program.published();
+        let ticks = published.and_then(|published| published.ticks);
+        let ours = [measured.least[LEA], measured.least[HC_GEN]].map(|time| time / 1e6);
+        let pair = |which: usize| Pair::new(ticks.map(|ticks| ticks[which]), ours[which]);
+        let published = published.map(|published| published.ticks_ratio);
+        let ratio = Pair::new(published, ours[1] / ours[0]);
+        (program.row(), vec![pair(0), pair(1), ratio])
+    };
+    Table {
+        number: "10",
+        title: "time in millions of clock ticks; ours in millions of nanoseconds".into(),
+        columns: columns([("DL", 2), ("HCgen", 2), ("HCgen ÷ DL", 2)]),
+        rows: measured.iter().map(row).collect(),
+        notes: vec![
+            "DL: published 2.7.0, ours the crate dlmalloc (2.8); ours the processor time of a run, the least of the rounds".into(),
+            "ghostscript's published ratio is the prose's; its line of the table is lost".into(),
+        ],
+    }
+}
+
+/// The first figure as it is, the others relative to it.
+fn relative(published: Option<[f64; ALLOCATORS]>, ours: [f64; ALLOCATORS]) -> Vec<Pair> {
+    let of = |figures: [f64; ALLOCATORS], which: usize| match which {
+        LEA => figures[LEA],
+        _ => figures[which] / figures[LEA],
+    };
+    let pair = |which| Pair::new(published.map(|figures| of(figures, which)), of(ours, which));
+    (0..ALLOCATORS).map(pair).collect()
+}
+
+/// A row of geometric means, of all but Lea's column.
+fn means(rows: &[(String, Vec<Pair>)]) -> (String, Vec<Pair>) {
+    let mean = |which: usize, side: fn(&Pair) -> Option<f64>| {
+        let logs: Vec<_> =
+            rows.iter().filter_map(|(_, pairs)| side(&pairs[which])).map(f64::ln).collect();
+        (which != LEA && !logs.is_empty())
+            .then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+    };
+    let pairs = (0..ALLOCATORS)
+        .map(|which| Pair::new(mean(which, |pair| pair.published), mean(which, |pair| pair.ours)));
+    ("mean".to_owned(), pairs.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_are_geometric_and_leave_the_base_out() {
+        let row = |ours| ("x".to_owned(), relative(None, [10.0, ours, 1.0, 1.0, 1.0]));
+        let (_, pairs) = means(&[row(20.0), row(80.0)]);
+        assert_eq!(pairs[LEA].ours, None);
+        assert!((pairs[1].ours.unwrap() - 4.0).abs() < 1e-12);
+        assert_eq!(pairs[1].published, None);
+    }
+}

@@ -1,0 +1,128 @@
+//! The search for each program's settings: a grid over the parameters of Table 7 and three more of
+//! §3, every point of which is tried.
+//!
+//! 1. Every setting is replayed for the bytes it holds at most, on all cores: exact, and the same
+//!    in every run.
+//! 2. Every setting is timed once, alone on one CPU.
+//! 3. The finalists are timed again, in turns: for least memory the fastest of those that hold
+//!    within [`NEAR`] of the least, for most speed the fastest of all.
+//! 4. HCmem is the fastest of the first; HCperf the leanest of the second whose times are within
+//!    [`NEAR`] of the fastest's.
+//!
+//! Nothing is random but the clock. What is reported is measured again after the choice.
+
+use pagewise::Strategy;
+use pagewise::hybrid::{Config, Hybrid};
+use pagewise::source::Reserved;
+use pagewise_replay::timing::in_turns;
+use pagewise_replay::workload::{CAPACITY, Observer, Stop, Workload};
+use rayon::prelude::*;
+
+use super::program::replayed;
+
+/// What counts as equal, as a fraction.
+const NEAR: f64 = 0.01;
+/// Finalists of either kind, and the rounds in which they are timed.
+const FINALISTS: usize = 6;
+const ROUNDS: usize = 7;
+
+/// Values of QL_HIGH, ours: the paper's 72 and 264, twice; and more.
+const QL_HIGHS: [usize; 4] = [2 * 72, 2 * 264, 1024, 2032];
+
+/// A program's settings.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tuned {
+    pub(super) memory: Config,
+    pub(super) performance: Config,
+}
+
+/// The heap with a setting, over memory of its own.
+pub(super) fn heap(config: Config) -> Hybrid<Config, Reserved> {
+    Hybrid::new(config, Reserved::new(CAPACITY), ())
+}
+
+/// The points of the grid; of a short search every other QL_HIGH, and no more than Table 7 has.
+fn grid(quick: bool) -> Vec<Config> {
+    let mut grid = Vec::new();
+    let further = if quick { 1 } else { 1 << 2 };
+    for ql_high in QL_HIGHS.into_iter().take(if quick { 2 } else { 4 }) {
+        for switches in 0..(1_u32 << 4) * further {
+            let on = |switch: u32| switches >> switch & 1 == 1;
+            let generic = Config::generic();
+            grid.push(Config {
+                monitor: false,
+                coalesce: on(0),
+                coalesce_ql: on(1),
+                coalesce_in_free: on(2),
+                split: on(3),
+                mmap_threshold: if on(4) { usize::MAX } else { generic.mmap_threshold },
+                preallocate: if on(5) { 0 } else { generic.preallocate },
+                ql_high,
+                ..generic
+            });
+        }
+    }
+    grid
+}
+
+/// Finds a program's settings.
+///
+/// # Errors
+/// If a replay stops, which no setting makes it.
+pub(super) fn tune(workload: &Workload, quick: bool) -> Result<Tuned, Stop> {
+    let grid = grid(quick);
+    let held = grid
+        .par_iter()
+        .map(|&config| {
+            let mut heap = heap(config);
+            workload.replay(&mut heap, &mut Nothing)?;
+            Ok(heap.usage().peak_held as f64)
+        })
+        .collect::<Result<Vec<_>, Stop>>()?;
+    let time = |settings: &[usize], rounds| {
+        let times = in_turns(settings.len(), rounds, |index| {
+            replayed(workload, &mut heap(grid[settings[index]]))
+        })?;
+        Ok(times.iter().map(|times| times.median()).collect::<Vec<f64>>())
+    };
+    let all: Vec<_> = (0..grid.len()).collect();
+    let once = time(&all, 1)?;
+
+    let fastest_of = |mut settings: Vec<usize>| {
+        settings.sort_by(|&a, &b| once[a].total_cmp(&once[b]));
+        settings.truncate(FINALISTS);
+        settings
+    };
+    let least = held.iter().copied().fold(f64::INFINITY, f64::min);
+    let lean = all.iter().copied().filter(|&one| held[one] <= least * (1.0 + NEAR));
+    let (lean, fast) = (fastest_of(lean.collect()), fastest_of(all.clone()));
+    let finalists = [lean.clone(), fast].concat();
+    let times = time(&finalists, if quick { 1 } else { ROUNDS })?;
+    let (lean_times, fast_times) = times.split_at(lean.len());
+
+    let best = fast_times.iter().copied().fold(f64::INFINITY, f64::min);
+    let near = |&(_, &time): &(&usize, &f64)| time <= best * (1.0 + NEAR);
+    let memory = lean.iter().zip(lean_times).min_by(|a, b| a.1.total_cmp(b.1));
+    let performance = finalists[lean.len()..].iter().zip(fast_times).filter(near);
+    let performance = performance.min_by(|a, b| held[*a.0].total_cmp(&held[*b.0]));
+    let chosen = |found: Option<(&usize, &f64)>| found.map_or(grid[0], |(&index, _)| grid[index]);
+    Ok(Tuned { memory: chosen(memory), performance: chosen(performance) })
+}
+
+/// Watches nothing.
+struct Nothing;
+
+impl<T: ?Sized> Observer<T> for Nothing {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grid_has_the_papers_settings_and_makes_sense() {
+        let grid = grid(false);
+        assert_eq!(grid.len(), 256);
+        assert!(grid.iter().all(|config| config.check().is_ok()));
+        assert!(grid.contains(&Config::memory()) && grid.contains(&Config::performance()));
+    }
+}

@@ -1,0 +1,123 @@
+//! `pagewise tables head-first`: Hakarsa (2024), "Head-First Memory Allocation on Best-Fit with
+//! Space-Fitting". How the experiments were rebuilt is told in `docs/head-first.md`.
+
+mod contenders;
+mod options;
+mod random;
+mod script;
+mod walks;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use pagewise_replay::usage::Usage;
+
+use self::options::Options;
+use crate::print::{Printer, numbered};
+use crate::table::Table;
+
+/// Hakarsa 2024: best fit with space-fitting, head-first and not
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Only this table; may be given more than once
+    #[arg(long = "table", value_name = "NUMBER", value_parser = parse_number)]
+    tables: Vec<&'static Experiment>,
+    /// Figures as JSON: an array of objects with table, row, column, published, ours
+    #[arg(long)]
+    json: bool,
+    /// An eighth of the requests and of the memory, for a quick look; figures are off
+    #[arg(long)]
+    quick: bool,
+    /// Seed of the random requests: the same seed gives the same requests
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Threads that share the heap in the many-threaded runs
+    #[arg(long, value_name = "N", default_value_t = 8,
+          value_parser = clap::value_parser!(u32).range(2..=1024))]
+    threads: u32,
+}
+
+const HELP: &str = "\
+Tables 1 to 7 are heaps block by block, 8 and 9 the paper's benchmark on many threads. Ours beside
+it, from the same runs: 9.1 the time of all four compositions, on one thread and on many, with the
+paper's search and with ours; 9.2 items visited; 9.3 successes and fragmentation; 9.4 the same
+requests, each deallocation done when its turn comes.
+
+Examples:
+  pagewise tables head-first
+  pagewise tables head-first --table 2 --table 5
+  pagewise tables head-first --table 9.1 --threads 2";
+
+/// A table's experiment.
+#[derive(Debug)]
+struct Experiment {
+    number: &'static str,
+    make: Make,
+}
+
+/// How a table is made.
+#[derive(Clone, Copy, Debug)]
+enum Make {
+    /// By a few requests.
+    Walk(fn() -> anyhow::Result<Table>),
+    /// From the runs that all such tables share.
+    FromRuns(fn(&random::Runs) -> Table),
+    /// By counting items visited.
+    Metered(fn(Options) -> anyhow::Result<Table>),
+    /// From runs in which deallocations are not held back.
+    InOrder(fn(&random::Runs) -> Table),
+}
+
+const EXPERIMENTS: &[Experiment] = &[
+    Experiment { number: "1", make: Make::Walk(walks::table_1) },
+    Experiment { number: "2", make: Make::Walk(walks::table_2) },
+    Experiment { number: "3", make: Make::Walk(walks::table_3) },
+    Experiment { number: "4", make: Make::Walk(walks::table_4) },
+    Experiment { number: "5", make: Make::Walk(walks::table_5) },
+    Experiment { number: "6", make: Make::Walk(walks::table_6) },
+    Experiment { number: "7", make: Make::Walk(walks::table_7) },
+    Experiment { number: "8", make: Make::FromRuns(random::table_8) },
+    Experiment { number: "9", make: Make::FromRuns(random::table_9) },
+    Experiment { number: "9.1", make: Make::FromRuns(random::table_9_1) },
+    Experiment { number: "9.2", make: Make::Metered(random::table_9_2) },
+    Experiment { number: "9.3", make: Make::FromRuns(random::table_9_3) },
+    Experiment { number: "9.4", make: Make::InOrder(random::table_9_4) },
+];
+
+fn parse_number(text: &str) -> Result<&'static Experiment, Usage> {
+    numbered(text, EXPERIMENTS.iter().map(|experiment| (experiment.number, experiment)))
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// If a heap has no memory.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let chosen: Vec<_> =
+        if args.tables.is_empty() { EXPERIMENTS.iter().collect() } else { args.tables.clone() };
+    let scale = if args.quick { 8 } else { 1 };
+    let options = Options { scale, seed: args.seed, threads: args.threads as usize };
+    let mut printer = Printer::new(args.json);
+    let Options { seed, threads, .. } = options;
+    printer.say(&format!("Hakarsa 2024, published beside ours; seed {seed}, {threads} threads"))?;
+    if args.quick {
+        printer.say("--quick: an eighth of requests and memory, figures are off")?;
+    }
+    let (mut held_back, mut in_order) = (None, None);
+    for experiment in chosen {
+        let table = match experiment.make {
+            Make::Walk(make) => make(),
+            Make::FromRuns(make) => Ok(make(
+                held_back
+                    .get_or_insert_with(|| random::Runs::new(script::Order::HeldBack, options)),
+            )),
+            Make::InOrder(make) => Ok(make(
+                in_order.get_or_insert_with(|| random::Runs::new(script::Order::AsDrawn, options)),
+            )),
+            Make::Metered(make) => make(options),
+        };
+        printer.table(&table.with_context(|| format!("table {}", experiment.number))?)?;
+    }
+    printer.finish()
+}

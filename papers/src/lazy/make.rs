@@ -1,0 +1,156 @@
+//! The tables, made of what was found.
+
+use super::algorithms::{ALGORITHMS, Algorithm};
+use super::program::Program;
+use super::published;
+use super::simulate::{Figures, Setting, TIME};
+use crate::table::{self, Pair, Table};
+
+/// The conventional fits: Tables 2 and 3 are made for each of them.
+const FITS: [(&str, &str); 3] = [("F", "first fit"), ("W", "worst fit"), ("B", "best fit")];
+
+/// The tables of this number.
+pub(super) fn tables(number: &'static str, programs: &[Program]) -> Vec<Table> {
+    let lazy = Algorithm::is_lazy;
+    let of = |title: &str, setting, figure: fn(Figures) -> f64, columns: &[&Algorithm]| {
+        let value = |program: &Program, algorithm: &Algorithm| {
+            let found = program.figures(setting, algorithm.name)?;
+            let published = published::figure(number, algorithm.name, &program.name);
+            Some(Pair::new(published, 100.0 * figure(found)))
+        };
+        table(number, title.into(), programs, columns, 2, value)
+    };
+    let fragmentation = |figures: Figures| figures.fragmentation;
+    let fits = |figures: Figures| figures.fits;
+    let collected = |one: &&Algorithm| one.collected.is_some();
+    let by_fit = |make: &dyn Fn(&str, &str) -> Table| {
+        FITS.map(|(letter, name)| make(letter, name)).into_iter().collect()
+    };
+    match number {
+        "2" => by_fit(&|letter, name| {
+            let columns: Vec<_> = of_fit(letter).collect();
+            let title = format!("fragmentation in the explicit case, {name}");
+            let mut made = of(&title, Setting::Explicit, fragmentation, &columns);
+            made.notes = (3..columns.len()).map(|column| near(&made, column)).collect();
+            made
+        }),
+        "3" => by_fit(&|letter, name| {
+            let columns: Vec<_> = of_fit(letter).filter(|one| lazy(one)).collect();
+            let title = format!("fit frequencies in the explicit case, {name}");
+            of(&title, Setting::Explicit, fits, &columns)
+        }),
+        "4" | "5" => {
+            let columns: Vec<_> = ALGORITHMS.iter().filter(collected).collect();
+            let (setting, which) = match number {
+                "4" => (Setting::Collected, "in the garbage-collected case"),
+                _ => (Setting::CollectedSmall, "of blocks below 4 KiB, garbage-collected"),
+            };
+            vec![of(&format!("fragmentation {which}"), setting, fragmentation, &columns)]
+        }
+        "6" => {
+            let columns: Vec<_> =
+                ALGORITHMS.iter().filter(collected).filter(|one| lazy(one)).collect();
+            let title = "fit frequencies in the garbage-collected case";
+            vec![of(title, Setting::Collected, fits, &columns)]
+        }
+        _ => by_fit(&|letter, name| times(letter, name, programs)),
+    }
+}
+
+/// The algorithms of a fit, the conventional one first.
+fn of_fit(letter: &str) -> impl Iterator<Item = &'static Algorithm> {
+    ALGORITHMS.iter().filter(move |one| one.conventional == letter)
+}
+
+/// The table of times of one fit.
+fn times(letter: &str, name: &str, programs: &[Program]) -> Table {
+    let columns: Vec<_> = of_fit(letter).filter(|one| one.is_lazy()).collect();
+    let value = |program: &Program, algorithm: &Algorithm| {
+        let ours = program.time(algorithm.name)? / program.time(algorithm.conventional)?;
+        let share = program.figures(Setting::Usual, algorithm.name)?.fits;
+        Some(Pair::new(published::relative_time(share), ours))
+    };
+    let title = format!("time of lazy {name} relative to {letter}");
+    let mut table = table(TIME, title, programs, &columns, 3, value);
+    table.notes = vec![
+        "left: what the model of §3 expects of allocations at our fit frequency, in cycles; right: \
+         measured over allocations and frees"
+            .into(),
+        "the heap grows by 64 KiB; medians of interleaved rounds, each block written at both ends"
+            .into(),
+    ];
+    table
+}
+
+/// A table with a row for each program, the paper's four first, and rows of means.
+fn table(
+    number: &'static str,
+    title: String,
+    programs: &[Program],
+    columns: &[&Algorithm],
+    decimals: usize,
+    value: impl Fn(&Program, &Algorithm) -> Option<Pair>,
+) -> Table {
+    let row = |program: &Program| -> Vec<_> {
+        columns.iter().map(|algorithm| value(program, algorithm).unwrap_or_default()).collect()
+    };
+    let papers = published::PROGRAMS.iter().filter_map(|(theirs, ours)| {
+        let program = programs.iter().find(|program| program.name == *ours)?;
+        Some((format!("{ours} ({theirs})"), row(program)))
+    });
+    let papers: Vec<_> = papers.collect();
+    let others = programs
+        .iter()
+        .filter(|program| published::PROGRAMS.iter().all(|(_, ours)| program.name != *ours))
+        .map(|program| (program.name.clone(), row(program)));
+    let mut rows = papers.clone();
+    rows.extend(others);
+    let all = mean("mean of all", &rows);
+    if papers.len() == published::PROGRAMS.len() {
+        rows.push(mean("mean of the paper's four", &papers));
+    }
+    rows.push(all);
+    Table {
+        number,
+        title,
+        columns: table::columns(columns.iter().map(|one| (one.name, decimals))),
+        rows,
+        notes: Vec::new(),
+    }
+}
+
+/// The means of rows, of what all of them have.
+fn mean(name: &str, rows: &[(String, Vec<Pair>)]) -> (String, Vec<Pair>) {
+    let columns = rows.first().map_or(0, |(_, pairs)| pairs.len());
+    let pairs = (0..columns).map(|column| {
+        let of = |figure: fn(&Pair) -> Option<f64>| -> Option<f64> {
+            let figures: Option<Vec<f64>> =
+                rows.iter().map(|(_, pairs)| figure(&pairs[column])).collect();
+            figures.map(|figures| figures.iter().sum::<f64>() / figures.len() as f64)
+        };
+        Pair::new(of(|pair| pair.published), of(|pair| pair.ours))
+    });
+    (name.to_owned(), pairs.collect())
+}
+
+/// On how many programs the algorithm of a column is within a point of the first one's.
+fn near(table: &Table, column: usize) -> String {
+    let programs = table.rows.iter().filter(|(name, _)| !name.starts_with("mean"));
+    let differences: Vec<f64> =
+        programs.filter_map(|(_, pairs)| Some(pairs[column].ours? - pairs[0].ours?)).collect();
+    let near = differences.iter().filter(|difference| difference.abs() <= 1.0).count();
+    let (lazy, conventional) = (table.columns[column].name, table.columns[0].name);
+    format!("{lazy} is within 1 point of {conventional} on {near} of {}", differences.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_is_of_figures_that_every_row_has() {
+        let row = |published: Option<f64>, ours| (String::new(), vec![Pair::new(published, ours)]);
+        let (_, pairs) = mean("", &[row(Some(2.0), 1.0), row(None, 4.0)]);
+        assert_eq!((pairs[0].published, pairs[0].ours), (None, Some(2.5)));
+    }
+}

@@ -1,0 +1,182 @@
+//! One algorithm over one trace, as Chung & Moon simulate it (§4).
+//!
+//! A trace of theirs has allocations and frees only: what grows is allocated anew, then freed.
+//! Nothing is written to the blocks. The heap grows by the least that will do, which with us is a
+//! cell of 16 bytes. Fragmentation is 1 − (most memory allocated while the heap has its greatest
+//! size) ÷ (that size); what is allocated is counted with its header and rounding, as their figures
+//! of less than one per cent must be.
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+use pagewise::Strategy;
+use pagewise_replay::workload::{Observer, Target, Workload};
+
+use super::algorithms::{Algorithm, Shares};
+
+/// Growth of the heap in bytes: as little as will do, and as programs let it grow.
+const LEAST_GROWTH: usize = 16;
+pub(super) const USUAL_GROWTH: usize = 64 << 10;
+
+/// Blocks of this many bytes and more are left out of Table 5.
+const LARGE: usize = 4 << 10;
+
+/// The table of times.
+pub(super) const TIME: &str = "time";
+
+/// How an algorithm is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Setting {
+    /// Frees at once: Tables 2 and 3.
+    Explicit,
+    /// Frees wait until an allocation fails: Tables 4 and 6.
+    Collected,
+    /// The same for small blocks alone: Table 5.
+    CollectedSmall,
+    /// Frees at once in a heap that grows as programs let it: the table of times.
+    Usual,
+}
+
+impl Setting {
+    pub(super) const ALL: [Self; 4] =
+        [Self::Explicit, Self::Collected, Self::CollectedSmall, Self::Usual];
+
+    /// The tables that need it.
+    pub(super) fn tables(self) -> &'static [&'static str] {
+        match self {
+            Self::Explicit => &["2", "3"],
+            Self::Collected => &["4", "6"],
+            Self::CollectedSmall => &["5"],
+            Self::Usual => &[TIME],
+        }
+    }
+
+    /// Whether an algorithm is run so.
+    pub(super) fn has(self, algorithm: &Algorithm) -> bool {
+        match self {
+            Self::Explicit | Self::Usual => true,
+            Self::Collected | Self::CollectedSmall => algorithm.collected.is_some(),
+        }
+    }
+}
+
+/// What a run found, as fractions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Figures {
+    pub(super) fragmentation: f64,
+    /// Allocations that needed the fit, of all.
+    pub(super) fits: f64,
+}
+
+/// Runs an algorithm over a trace.
+///
+/// # Errors
+/// If it runs out of memory.
+pub(super) fn run(
+    workload: &Workload,
+    setting: Setting,
+    algorithm: &Algorithm,
+) -> anyhow::Result<Figures> {
+    let shares = Shares::default();
+    let growth = if setting == Setting::Usual { USUAL_GROWTH } else { LEAST_GROWTH };
+    let build = match setting {
+        Setting::Explicit | Setting::Usual => algorithm.explicit,
+        Setting::Collected | Setting::CollectedSmall => {
+            algorithm.collected.unwrap_or(algorithm.explicit)
+        }
+    };
+    let largest = if setting == Setting::CollectedSmall { LARGE - 1 } else { usize::MAX };
+    let mut heap =
+        Simulated { strategy: build(growth, &shares), largest, extent: Extent::default() };
+    workload.replay(&mut heap, &mut Untouched)?;
+    let allocations = heap.strategy.usage().allocations;
+    let bumps = shares.bumps();
+    Ok(Figures {
+        fragmentation: heap.extent.fragmentation(),
+        fits: 1.0 - bumps as f64 / allocations.max(1) as f64,
+    })
+}
+
+/// The size of a heap, and the most memory that was allocated while it had the greatest.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Extent {
+    held: usize,
+    allocated: usize,
+}
+
+impl Extent {
+    fn note(&mut self, held: usize, allocated: usize) {
+        if held > self.held {
+            *self = Self { held, allocated };
+        } else if held == self.held {
+            self.allocated = self.allocated.max(allocated);
+        }
+    }
+
+    fn fragmentation(self) -> f64 {
+        1.0 - self.allocated as f64 / self.held.max(1) as f64
+    }
+}
+
+/// A strategy as the paper's simulator drives it.
+struct Simulated<'m> {
+    strategy: Box<dyn Strategy + 'm>,
+    /// Larger requests are left out.
+    largest: usize,
+    extent: Extent,
+}
+
+/// Bytes of the header of a block in use.
+const HEADER: usize = 4;
+
+// SAFETY: blocks are the strategy's; those left out are dangling, and nobody writes to any.
+unsafe impl Target for Simulated<'_> {
+    fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
+        if layout.size() > self.largest {
+            return Some(NonNull::dangling());
+        }
+        let block = self.strategy.allocate(layout).ok()?;
+        let usage = self.strategy.usage();
+        self.extent.note(usage.held, usage.block + HEADER * usage.blocks);
+        Some(block.cast())
+    }
+
+    unsafe fn reallocate(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<NonNull<u8>> {
+        let resized = Layout::from_size_align(new_size, layout.align()).ok()?;
+        let moved = self.allocate(resized)?;
+        // SAFETY: passed on.
+        unsafe { self.free(block, layout) };
+        Some(moved)
+    }
+
+    unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
+        if layout.size() <= self.largest {
+            // SAFETY: passed on; the strategy served it.
+            unsafe { self.strategy.deallocate(block, layout) };
+        }
+    }
+}
+
+/// Nobody looks at the blocks.
+struct Untouched;
+
+impl<T: ?Sized> Observer<T> for Untouched {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragmentation_is_of_the_time_when_the_heap_is_largest() {
+        let mut extent = Extent::default();
+        for (held, allocated) in [(100, 90), (200, 150), (200, 180), (150, 150), (200, 100)] {
+            extent.note(held, allocated);
+        }
+        assert!((extent.fragmentation() - 0.1).abs() < 1e-12);
+    }
+}

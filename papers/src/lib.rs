@@ -1,0 +1,50 @@
+//! The tables of the papers made again, published beside ours: what `pagewise tables` prints.
+//!
+//! | modules, in the order they build on each other | what |
+//! |---|---|
+//! | `experiments` | what the papers experimented on: programs, loads, memories |
+//! | `table`, `print`, `plot` | a table with published figures beside ours, as text, JSON and a plot |
+//! | `brent`, `nielsen`, `hasan`, `head_first`, `lazy` | the tables of each paper |
+
+mod brent;
+mod experiments;
+mod hasan;
+mod head_first;
+mod lazy;
+mod nielsen;
+mod plot;
+mod print;
+mod table;
+
+use std::process::ExitCode;
+
+/// Make the papers' tables again, with the published figures beside ours
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    paper: Paper,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Paper {
+    Brent(brent::Args),
+    Nielsen(nielsen::Args),
+    Hasan(hasan::Args),
+    HeadFirst(head_first::Args),
+    Lazy(lazy::Args),
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// Of the paper's tables: an unknown table, a strategy without memory, a plot that cannot be
+/// written.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match &args.paper {
+        Paper::Brent(args) => brent::run(args),
+        Paper::Nielsen(args) => nielsen::run(args),
+        Paper::Hasan(args) => hasan::run(args),
+        Paper::HeadFirst(args) => head_first::run(args),
+        Paper::Lazy(args) => lazy::run(args),
+    }
+}

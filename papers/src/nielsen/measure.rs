@@ -1,0 +1,93 @@
+//! Algorithms tried on demands: metered on all cores, timed on one.
+
+use pagewise_replay::progress::Progress;
+use pagewise_replay::system::affinity::Pinned;
+use rayon::prelude::*;
+
+use super::levels::LEVELS;
+use crate::experiments::nielsen::{Algorithm, Cost, Demand, Trial, clock};
+
+/// How often a trial is timed.
+pub(super) const ROUNDS: usize = 5;
+
+/// What an algorithm showed on a demand, by level; `None` where it failed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shown {
+    pub(super) trials: [Option<Trial>; 3],
+    /// Nanoseconds, in the best of some rounds. Not every demand is timed.
+    pub(super) times: [Option<Cost>; 3],
+}
+
+/// Steps of progress that so many algorithms on so many demands take, of which so many are timed.
+pub(super) fn steps(algorithms: usize, demands: usize, timed: usize) -> u64 {
+    (algorithms * (demands + timed * ROUNDS)) as u64
+}
+
+/// Tries every algorithm on every demand, and times it on the first `timed` of them.
+pub(super) fn all(
+    algorithms: &[Algorithm],
+    demands: &[Demand],
+    timed: usize,
+    progress: &Progress,
+) -> Vec<Vec<Shown>> {
+    let mut shown: Vec<Vec<Shown>> = algorithms
+        .par_iter()
+        .map(|algorithm| {
+            let one = |demand| {
+                let trials = LEVELS.map(|level| algorithm.tried(demand, level));
+                progress.step(1, || format!("{}: metered", algorithm.name));
+                Shown { trials, times: [None; 3] }
+            };
+            demands.par_iter().map(one).collect()
+        })
+        .collect();
+    let _pinned = Pinned::to_one_cpu();
+    let clock = clock();
+    for (place, demand) in demands.iter().enumerate().take(timed) {
+        let mut fastest = vec![[const { None }; 3]; algorithms.len()];
+        // Algorithms take turns, so that whatever slows the machine for a while slows them all.
+        for _ in 0..ROUNDS {
+            for (algorithm, fastest) in algorithms.iter().zip(&mut fastest) {
+                for (level, fastest) in LEVELS.into_iter().zip(fastest) {
+                    *fastest = least(fastest.take(), algorithm.timed(demand, level));
+                }
+                progress.step(1, || format!("{}: timed", algorithm.name));
+            }
+        }
+        for (shown, fastest) in shown.iter_mut().zip(fastest) {
+            shown[place].times = fastest.map(|times: Option<Vec<u64>>| {
+                times.map(|times| Cost::average(demand, &times, clock))
+            });
+        }
+    }
+    shown
+}
+
+/// The lesser of what each request took in two rounds: a round of the same requests does the same,
+/// and what it takes longer is the machine's doing.
+fn least(one: Option<Vec<u64>>, other: Option<Vec<u64>>) -> Option<Vec<u64>> {
+    match (one, other) {
+        (Some(one), Some(other)) => {
+            Some(one.into_iter().zip(other).map(|(one, other)| one.min(other)).collect())
+        }
+        (one, other) => one.or(other),
+    }
+}
+
+/// The median; of an even number of figures, the mean of the two in the middle.
+pub(super) fn median(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut figures: Vec<f64> = figures.into_iter().collect();
+    figures.sort_by(f64::total_cmp);
+    let upper = *figures.get(figures.len() / 2)?;
+    Some(f64::midpoint(figures[(figures.len() - 1) / 2], upper))
+}
+
+/// The mean, if there is any figure.
+pub(super) fn mean(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let (mut sum, mut count) = (0.0, 0.0);
+    for figure in figures {
+        sum += figure;
+        count += 1.0;
+    }
+    (count > 0.0).then(|| sum / count)
+}

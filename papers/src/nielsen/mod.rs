@@ -1,0 +1,97 @@
+//! `pagewise tables nielsen`: Nielsen (1977), "Dynamic memory allocation in computer simulation".
+//! How the experiment was rebuilt is told in `docs/nielsen.md`.
+
+mod base;
+mod demands;
+mod every;
+mod levels;
+mod measure;
+mod published;
+
+use std::process::ExitCode;
+
+use pagewise_replay::progress::Progress;
+use pagewise_replay::usage::Usage;
+
+use crate::print::{Printer, numbered};
+use crate::table::Table;
+
+/// Nielsen 1977: 35 algorithms in a fixed memory, over 18 loads
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Only this table; may be given more than once
+    #[arg(long = "table", value_name = "NUMBER", value_parser = parse_number)]
+    tables: Vec<&'static str>,
+    /// Figures as JSON: an array of objects with table, row, column, published, ours
+    #[arg(long)]
+    json: bool,
+    /// Each load is made with so many seeds, from the seed on
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    samples: u64,
+    /// The first seed of the loads: the same seed gives the same loads
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 32))]
+    seed: u64,
+}
+
+const HELP: &str = "\
+Examples:
+  pagewise tables nielsen
+  pagewise tables nielsen --table IV --samples 25
+  pagewise tables nielsen --table VI --json
+
+Costs of allocating and deallocating are relative to those of IV-1 at 50 %: published in
+microseconds of an IBM 360/65, ours in items visited and pointers written, and in nanoseconds.
+Memory is such that at most 50, 66.7 or 80 % of it is asked for at one time; an algorithm fails when
+it cannot serve a request.";
+
+/// The tables there are.
+const NUMBERS: [&str; 5] = ["I", "II", "IV", "V", "VI"];
+
+fn parse_number(text: &str) -> Result<&'static str, Usage> {
+    numbered(text, NUMBERS.map(|number| (number, number)))
+        .map_err(|Usage(message)| Usage(format!("{message}; III is in docs/nielsen.md")))
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// If the figures cannot be written.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let wanted = |number| args.tables.is_empty() || args.tables.contains(&number);
+    let seeds: Vec<u64> = (args.seed..).take(args.samples as usize).collect();
+    let mut steps = 0;
+    if wanted("IV") {
+        steps += base::steps(&seeds);
+    }
+    if wanted("V") || wanted("VI") {
+        steps += every::steps(&seeds);
+    }
+    let progress = Progress::new(steps);
+    let mut printer = Printer::new(args.json);
+    let last = seeds.last().copied().unwrap_or(args.seed);
+    printer.say(&format!("Nielsen 1977, published beside ours; seeds {} to {last}", args.seed))?;
+    let mut show = |tables: Vec<Table>| {
+        progress.above(|| tables.iter().try_for_each(|table| printer.table(table)))
+    };
+    if wanted("I") {
+        show(vec![demands::table_i(&seeds)])?;
+    }
+    if wanted("II") {
+        show(vec![demands::table_ii(&seeds)])?;
+    }
+    if wanted("IV") {
+        show(base::table_iv(&seeds, &progress))?;
+    }
+    if wanted("V") || wanted("VI") {
+        let (fifth, sixth) = every::tables_v_and_vi(&seeds, &progress);
+        if wanted("V") {
+            show(fifth)?;
+        }
+        if wanted("VI") {
+            show(vec![sixth])?;
+        }
+    }
+    progress.finish();
+    printer.finish()
+}

@@ -1,0 +1,8 @@
+//! Traces made from a distribution of sizes, as Brent (§7.1, after Bozman et al.) does: requests for
+//! each size arrive, and blocks are held, for exponentially distributed times.
+
+mod distribution;
+mod process;
+
+pub use distribution::{Distribution, SizeClass, fall_off};
+pub use process::Process;

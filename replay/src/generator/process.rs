@@ -1,0 +1,214 @@
+//! The simulated process: an event queue of arrivals, one per size, and of departures, one per live
+//! block. Memory is bounded by the sizes and the live blocks.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use pagewise::trace::{Event, Slots};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution as _, Exp1};
+
+use super::distribution::{Distribution, SizeClass};
+
+/// Alignment of every request, in bytes; what C's `malloc` gives.
+const ALIGN: u32 = 16;
+
+/// Generates the events of a simulated process. It is an iterator.
+pub struct Process<'d> {
+    classes: &'d [SizeClass],
+    /// When it ends, in seconds.
+    until: f64,
+    random: ChaCha8Rng,
+    queue: BinaryHeap<Due>,
+    /// How many were ever put on the queue; breaks ties in its order.
+    entered: u64,
+    slots: Slots,
+    /// The trace's clock, in microseconds.
+    clock: u64,
+    /// The event behind a tick.
+    held_back: Option<Event>,
+}
+
+/// Something that happens at a time.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    /// Seconds from the start.
+    time: f64,
+    number: u64,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// A block of this class is asked for.
+    Arrival(usize),
+    /// The block of this slot is freed.
+    Departure(u32),
+}
+
+/// The earlier is the greater, for `BinaryHeap` gives the greatest first.
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.time.total_cmp(&self.time).then(other.number.cmp(&self.number))
+    }
+}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Due {}
+
+impl<'d> Process<'d> {
+    /// The process from 0 to `seconds`, beginning with nothing live.
+    pub fn new(distribution: &'d Distribution, seconds: f64, seed: u64) -> Self {
+        let mut process = Self {
+            classes: &distribution.classes,
+            until: seconds,
+            random: ChaCha8Rng::seed_from_u64(seed),
+            queue: BinaryHeap::new(),
+            entered: 0,
+            slots: Slots::new(),
+            clock: 0,
+            held_back: None,
+        };
+        for class in 0..process.classes.len() {
+            process.enter(0.0, 1.0 / process.classes[class].rate, What::Arrival(class));
+        }
+        process
+    }
+
+    /// Lets something happen after an exponentially distributed time of this mean.
+    fn enter(&mut self, now: f64, mean: f64, what: What) {
+        let wait: f64 = Exp1.sample(&mut self.random);
+        let time = now + mean * wait;
+        // What comes too late need not be remembered.
+        if time < self.until {
+            self.queue.push(Due { time, number: self.entered, what });
+            self.entered += 1;
+        }
+    }
+
+    /// What is next due, made to happen; `None` at the end.
+    fn happen(&mut self) -> Option<(f64, Event)> {
+        let due = self.queue.pop()?;
+        let event = match due.what {
+            What::Arrival(index) => {
+                let class = self.classes[index];
+                self.enter(due.time, 1.0 / class.rate, due.what);
+                // With more blocks live than a trace can name, the process ends.
+                let slot = self.slots.take()?;
+                self.enter(due.time, class.holding(), What::Departure(slot));
+                Event::Allocate { slot, size: class.size, align: ALIGN }
+            }
+            What::Departure(slot) => {
+                self.slots.free(slot);
+                Event::Free { slot }
+            }
+        };
+        Some((due.time, event))
+    }
+}
+
+impl Iterator for Process<'_> {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        if let Some(event) = self.held_back.take() {
+            return Some(event);
+        }
+        let (time, event) = self.happen()?;
+        let now = (time * 1e6) as u64;
+        let ticks = now - self.clock;
+        if ticks == 0 {
+            return Some(event);
+        }
+        self.clock = now;
+        self.held_back = Some(event);
+        Some(Event::Tick { ticks })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    fn distribution() -> Distribution {
+        Distribution {
+            classes: vec![
+                SizeClass { size: 16, rate: 1000.0, live: 500.0 },
+                SizeClass { size: 4096, rate: 50.0, live: 200.0 },
+            ],
+        }
+    }
+
+    /// What was measured of one size, after the first `warm` seconds.
+    #[derive(Default)]
+    struct Measured {
+        allocations: f64,
+        live: f64,
+        /// Integral of the number live over time.
+        live_seconds: f64,
+    }
+
+    #[test]
+    fn rates_and_live_counts_are_those_of_the_distribution() {
+        const WARM: f64 = 40.0;
+        const SECONDS: f64 = 440.0;
+        let mut time = 0.0;
+        let mut sizes: HashMap<u32, u64> = HashMap::new();
+        let mut measured: HashMap<u64, Measured> = HashMap::new();
+        for event in Process::new(&distribution(), SECONDS, 7) {
+            match event {
+                Event::Tick { ticks } => {
+                    let step = ticks as f64 / 1e6;
+                    time += step;
+                    if time > WARM {
+                        measured.values_mut().for_each(|one| one.live_seconds += one.live * step);
+                    }
+                }
+                Event::Allocate { slot, size, .. } => {
+                    assert_eq!(sizes.insert(slot, size), None);
+                    let one = measured.entry(size).or_default();
+                    one.live += 1.0;
+                    one.allocations += f64::from(u8::from(time > WARM));
+                }
+                Event::Free { slot } => {
+                    let size = sizes.remove(&slot).expect("a live block is freed");
+                    measured.entry(size).or_default().live -= 1.0;
+                }
+                _ => panic!("{event:?}"),
+            }
+        }
+        let span = SECONDS - WARM;
+        for class in distribution().classes {
+            let one = &measured[&class.size];
+            let near = |found: f64, wanted: f64, tolerance: f64| {
+                assert!((found / wanted - 1.0).abs() < tolerance, "{class:?}: {found}");
+            };
+            // Three standard deviations of the rarer size: √(50 · 400) of 20,000 arrivals.
+            near(one.allocations / span, class.rate, 0.022);
+            // The live count varies by √live and forgets within a holding time: 100 independent
+            // looks at the rarer size.
+            near(one.live_seconds / span, class.live, 0.03);
+        }
+    }
+
+    #[test]
+    fn the_seed_decides() {
+        let events = |seed| Process::new(&distribution(), 1.0, seed).collect::<Vec<_>>();
+        assert_eq!(events(1), events(1));
+        assert_ne!(events(1), events(2));
+    }
+}

@@ -1,0 +1,352 @@
+//! Traces as every command reads them: within limits, from a file or from standard input, with
+//! progress if it takes long.
+//!
+//! A trace may come from anywhere, and a few hundred kilobytes of it can hold hundreds of millions
+//! of events. So its header is asked first: the reader lets no event pass that exceeds the header's
+//! figures, which therefore bound what the trace can take, and a trace whose figures exceed the
+//! limits is refused before any event is read.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use pagewise::trace::{Event, Header, ReadError, Reader};
+
+use crate::printable::printable;
+use crate::units;
+
+/// The name of standard input, and of standard output, on the command line.
+pub const STANDARD: &str = "-";
+
+/// What reading traces may take.
+#[derive(Clone, Copy, Debug, clap::Args)]
+#[command(next_help_heading = "Limits on traces")]
+pub struct Limits {
+    /// Refuse a trace that takes more memory than this to follow or to replay [default: half of
+    /// the machine's memory, at most 4G]
+    #[arg(long, global = true, value_name = "BYTES", value_parser = units::parse_bytes)]
+    memory: Option<usize>,
+    /// Refuse a trace of more events than this; a request counts once more for each MiB it asks for
+    #[arg(long, global = true, value_name = "N", default_value_t = MOST_EVENTS)]
+    most_events: u64,
+}
+
+/// A thousand million events, and some: a few minutes.
+const MOST_EVENTS: u64 = 1 << 30;
+/// Most memory that a trace may take by default, bytes.
+const MOST_MEMORY: u64 = 4 << 30;
+/// Mebibytes that a request counts for at most: nobody serves more, and then the replay ends.
+const MOST_SERVED: u64 = 1 << 20;
+/// Bytes that each live block takes at most, in any command: the reader's books and the command's,
+/// while their tables are copied to larger ones.
+const PER_BLOCK: u64 = 160;
+/// Bytes that each distinct size takes at most, in any command.
+const PER_SIZE: u64 = 96;
+
+static LIMITS: OnceLock<Limits> = OnceLock::new();
+
+impl Limits {
+    /// Makes these the limits of this process.
+    pub fn set(self) {
+        // They are set once, at the start.
+        let _ = LIMITS.set(self);
+    }
+
+    /// The limits of this process.
+    fn get() -> Self {
+        let usual = || Self { memory: None, most_events: MOST_EVENTS };
+        LIMITS.get().copied().unwrap_or_else(usual)
+    }
+
+    /// The options that give another process of ours the same limits.
+    pub fn options() -> Vec<String> {
+        let limits = Self::get();
+        let memory = format!("--memory={}", limits.memory());
+        vec![memory, format!("--most-events={}", limits.most_events)]
+    }
+
+    /// Most memory a trace may take, bytes.
+    fn memory(self) -> u64 {
+        self.memory.map_or_else(|| (machine_memory() / 2).min(MOST_MEMORY), |bytes| bytes as u64)
+    }
+}
+
+/// Memory of this machine, bytes.
+fn machine_memory() -> u64 {
+    // SAFETY: plain queries.
+    let (pages, size) =
+        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    u64::try_from(pages).ok().zip(u64::try_from(size).ok()).map_or(u64::MAX, |(n, size)| n * size)
+}
+
+/// Refuses what takes more than `--memory`: `bytes` bytes for `what`, which is in `path`.
+///
+/// # Errors
+/// If it is more.
+pub fn within_memory(path: &Path, bytes: u64, what: &str) -> anyhow::Result<()> {
+    let most = Limits::get().memory();
+    if bytes > most {
+        bail!(
+            "{}: {what} would take {}, and --memory allows {}",
+            shown(path),
+            units::bytes(bytes),
+            units::bytes(most)
+        );
+    }
+    Ok(())
+}
+
+/// The most blocks that `--memory` allows to remember.
+pub fn most_blocks() -> u64 {
+    Limits::get().memory() / PER_BLOCK
+}
+
+/// Refuses more live blocks and distinct sizes than `--memory` allows to follow.
+///
+/// # Errors
+/// If they are too many.
+pub fn within_memory_of(path: &Path, blocks: u64, sizes: u64) -> anyhow::Result<()> {
+    let bytes = blocks.saturating_mul(PER_BLOCK).saturating_add(sizes.saturating_mul(PER_SIZE));
+    let what = || {
+        let blocks = units::count(blocks, "live block");
+        let sizes = units::count(sizes, "distinct size");
+        if sizes.starts_with("0 ") { blocks } else { format!("{blocks} and {sizes}") }
+    };
+    if bytes > Limits::get().memory() { within_memory(path, bytes, &what()) } else { Ok(()) }
+}
+
+/// Opens a trace, reads its header and holds the header's figures against the limits.
+///
+/// # Errors
+/// A file that cannot be read or is no trace; a trace that exceeds the limits.
+pub fn open(path: &Path) -> anyhow::Result<Events> {
+    let named = |error: ReadError| error.in_file(Path::new(&shown(path)));
+    let failed = |error| named(ReadError::from(error));
+    let file = File::open(path).map_err(failed)?;
+    let about = file.metadata().map_err(failed)?;
+    if about.is_dir() {
+        return Err(failed(io::ErrorKind::IsADirectory.into()).into());
+    }
+    let reader = Reader::of_file(file).map_err(named)?.in_file(Path::new(&shown(path)));
+    let events = reader.header().events;
+    let most = Limits::get().most_events;
+    if events > most {
+        bail!(
+            "{}: the header claims {}, and --most-events allows {}",
+            shown(path),
+            units::count(events, "event"),
+            units::thousands(most)
+        );
+    }
+    within_memory_of(path, reader.header().peak_blocks, 0)?;
+    Ok(Events {
+        reader,
+        path: path.to_owned(),
+        stamp: Stamp(about.dev(), about.ino(), about.len(), about.mtime(), about.mtime_nsec()),
+        work: 0,
+        most,
+        count: 0,
+        shown: Shown { began: Instant::now(), length: about.len(), bar: None, quiet: true },
+    })
+}
+
+/// Tells one state of a file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp(u64, u64, u64, i64, i64);
+
+/// The events of a trace, in order. After an error they end.
+pub struct Events {
+    reader: Reader<BufReader<File>>,
+    path: PathBuf,
+    stamp: Stamp,
+    /// Events so far, and the mebibytes they asked for.
+    work: u64,
+    /// The limit of `work`.
+    most: u64,
+    count: u64,
+    shown: Shown,
+}
+
+/// Events between two looks at the clock.
+const STRIDE: u64 = 1 << 16;
+
+impl Events {
+    /// The same events, with progress on stderr if that is a terminal and reading takes long.
+    pub fn with_progress(mut self) -> Self {
+        self.shown.quiet = false;
+        self
+    }
+
+    /// The trace's header.
+    pub fn header(&self) -> &Header {
+        self.reader.header()
+    }
+
+    /// The state of the file that is read.
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// Counts an event against the limit.
+    #[inline]
+    fn weigh(&mut self, event: Event) -> anyhow::Result<()> {
+        let size = match event {
+            Event::Allocate { size, .. } | Event::Reallocate { size, .. } => size,
+            _ => 0,
+        };
+        self.work += 1 + (size >> 20).min(MOST_SERVED);
+        self.count += 1;
+        if self.count.is_multiple_of(STRIDE) {
+            self.shown.at(self.reader.bytes_read(), &self.path);
+        }
+        if self.work > self.most {
+            bail!(
+                "{}: what the first {} ask for is too much work to follow: --most-events allows {}",
+                shown(&self.path),
+                units::count(self.count, "event"),
+                units::thousands(self.most)
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Iterator for Events {
+    type Item = anyhow::Result<Event>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let event = match self.reader.next()? {
+            Ok(event) => event,
+            Err(error) => return Some(Err(error.into())),
+        };
+        Some(match self.weigh(event) {
+            Ok(()) => Ok(event),
+            Err(error) => Err(error),
+        })
+    }
+}
+
+/// A bar that appears when reading has taken a while.
+struct Shown {
+    began: Instant,
+    /// Of the file, bytes.
+    length: u64,
+    bar: Option<ProgressBar>,
+    quiet: bool,
+}
+
+impl Shown {
+    /// Reading has come to this byte.
+    fn at(&mut self, byte: u64, path: &Path) {
+        const LONG: Duration = Duration::from_secs(1);
+        if self.quiet || self.began.elapsed() < LONG {
+            return;
+        }
+        let length = self.length;
+        let bar = self.bar.get_or_insert_with(|| {
+            let bar = ProgressBar::new(length);
+            let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {eta}  {msg}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar.set_message(format!("reading {}", shown(path)));
+            bar
+        });
+        bar.set_position(byte);
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A copy of what could be read only once, under a name that the processes we start can open, too.
+struct Copy {
+    path: PathBuf,
+    name: String,
+    /// Keeps the name valid: the copy has no other one, so it cannot be left behind.
+    _file: File,
+}
+
+static COPIES: Mutex<Vec<Copy>> = Mutex::new(Vec::new());
+
+/// These files, under names that can be read again and again: standard input (`-`) and pipes are
+/// copied first.
+///
+/// # Errors
+/// If a copy cannot be made.
+pub fn settle(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    paths.iter().map(|path| settle_one(path)).collect()
+}
+
+/// As [`settle`], of one file.
+///
+/// # Errors
+/// If a copy cannot be made.
+pub fn settle_one(path: &Path) -> anyhow::Result<PathBuf> {
+    if path == Path::new(STANDARD) {
+        return copy(io::stdin().lock(), "standard input");
+    }
+    let once = path.metadata().is_ok_and(|about| !about.is_file() && !about.is_dir());
+    if !once {
+        return Ok(path.to_owned());
+    }
+    let name = path.display().to_string();
+    let file = File::open(path).with_context(|| name.clone())?;
+    copy(file, &name)
+}
+
+fn copy(input: impl Read, name: &str) -> anyhow::Result<PathBuf> {
+    let mut copies = COPIES.lock().unwrap_or_else(PoisonError::into_inner);
+    if copies.iter().any(|copy| copy.name == name) {
+        bail!("{name} can be read only once");
+    }
+    let most = Limits::get().memory();
+    let unwritable = || format!("a copy of {name} cannot be written");
+    let mut file = tempfile::tempfile().with_context(unwritable)?;
+    let (mut input, mut buffer, mut length) = (input, vec![0; 1 << 16], 0);
+    loop {
+        let count = match input.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error).with_context(|| name.to_owned()),
+        };
+        file.write_all(&buffer[..count]).with_context(unwritable)?;
+        length += count as u64;
+        if length > most {
+            bail!("{name}: longer than the {} that --memory allows", units::bytes(most));
+        }
+    }
+    let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
+    copies.push(Copy { path: path.clone(), name: name.to_owned(), _file: file });
+    Ok(path)
+}
+
+/// The name of a file for people: that of the original, if it is a copy.
+pub fn shown(path: &Path) -> String {
+    let copies = COPIES.lock().unwrap_or_else(PoisonError::into_inner);
+    let copy = copies.iter().find(|copy| copy.path == path);
+    copy.map_or_else(|| path.display().to_string(), |copy| copy.name.clone())
+}
+
+/// The name of a trace's file for people and for comments: one line, whatever it is called.
+pub fn file_name(path: &Path) -> String {
+    let shown = PathBuf::from(shown(path));
+    printable(&shown.file_name().unwrap_or(shown.as_os_str()).to_string_lossy()).into_owned()
+}
+
+/// The name of a trace for people: its file's without the extension.
+pub fn trace_name(path: &Path) -> String {
+    let shown = PathBuf::from(shown(path));
+    printable(&shown.file_stem().unwrap_or(shown.as_os_str()).to_string_lossy()).into_owned()
+}

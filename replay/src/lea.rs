@@ -1,0 +1,147 @@
+//! LEA: Doug Lea's allocator, as the crate `dlmalloc` has it, over memory of its own.
+//!
+//! Hasan & Chang's rival is version 2.7; the crate is a port of 2.8: one bitmap of bins for small
+//! blocks, tries for large ones, no caching of freed blocks but for a *designated victim*, no
+//! mappings of their own for large requests. What it takes from the system it takes from one
+//! reservation that grows upwards, as from `sbrk`, in multiples of the growth unit that the hybrid
+//! has, and gives the end of it back when that is more than 2 MiB.
+
+use std::alloc::Layout;
+use std::cell::RefCell;
+use std::ptr::{NonNull, null_mut};
+
+use dlmalloc::{Allocator, Dlmalloc};
+use pagewise::hybrid;
+use pagewise::source::{Reserved, Source};
+
+use crate::workload::Target;
+
+/// The unit in which it takes memory, bytes: the hybrid's.
+const GROWTH: usize = hybrid::Config::generic().growth;
+
+/// Doug Lea's allocator.
+pub struct Lea(Dlmalloc<Memory>);
+
+/// A [`Source`] as the crate wants it, and the most that was held.
+struct Memory(RefCell<Held>);
+
+struct Held {
+    source: Reserved,
+    peak: usize,
+}
+
+impl Lea {
+    /// Over at most `capacity` bytes of address space.
+    pub fn new(capacity: usize) -> Self {
+        let held = Held { source: Reserved::new(capacity), peak: 0 };
+        let mut lea = Dlmalloc::new_with_allocator(Memory(RefCell::new(held)));
+        let accepted = lea.set_granularity(GROWTH);
+        debug_assert!(accepted, "a power of two");
+        Self(lea)
+    }
+
+    /// Bytes held.
+    pub fn held(&self) -> usize {
+        self.0.allocator().0.borrow().source.held()
+    }
+
+    /// The most bytes held at one time.
+    pub fn peak_held(&self) -> usize {
+        self.0.allocator().0.borrow().peak
+    }
+}
+
+// SAFETY: memory is the source's, whose contract asks for more; nothing is handed out twice, since
+// what is retracted was given back.
+unsafe impl Allocator for Memory {
+    fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
+        let Held { source, peak } = &mut *self.0.borrow_mut();
+        let Ok(memory) = source.extend(size, self.page_size()) else { return (null_mut(), 0, 0) };
+        *peak = source.held().max(*peak);
+        (memory.as_ptr(), size, 0)
+    }
+
+    fn remap(&self, _: *mut u8, _: usize, _: usize, _: bool) -> *mut u8 {
+        null_mut()
+    }
+
+    fn free_part(&self, base: *mut u8, old: usize, new: usize) -> bool {
+        let source = &mut self.0.borrow_mut().source;
+        let is_last = source.extent().end == base.addr() + old;
+        if is_last {
+            // SAFETY: the extent ends with this memory, whose end the caller gives back.
+            unsafe { source.retract(old - new) };
+        }
+        is_last
+    }
+
+    fn free(&self, _: *mut u8, _: usize) -> bool {
+        false
+    }
+
+    fn can_release_part(&self, _: u32) -> bool {
+        true
+    }
+
+    fn allocates_zeros(&self) -> bool {
+        // What was given back may come again.
+        false
+    }
+
+    fn page_size(&self) -> usize {
+        4096
+    }
+}
+
+// SAFETY: the allocator keeps the contract of `malloc`.
+unsafe impl Target for Lea {
+    #[inline]
+    fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
+        // SAFETY: the layout is valid, and its size not 0.
+        NonNull::new(unsafe { self.0.malloc(layout.size(), layout.align()) })
+    }
+
+    #[inline]
+    unsafe fn reallocate(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<NonNull<u8>> {
+        let (size, align) = (layout.size(), layout.align());
+        // SAFETY: passed on.
+        NonNull::new(unsafe { self.0.realloc(block.as_ptr(), size, align, new_size) })
+    }
+
+    #[inline]
+    unsafe fn free(&mut self, block: NonNull<u8>, _: Layout) {
+        // As C calls it: the other form would check the size.
+        // SAFETY: passed on.
+        unsafe { self.0.c_free(block.as_ptr()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_holds_what_it_needs_and_gives_the_end_back() {
+        let mut lea = Lea::new(1 << 30);
+        let layout = Layout::from_size_align(16 << 20, 64).unwrap();
+        for _ in 0..3 {
+            let block = lea.allocate(layout).unwrap();
+            assert!(block.addr().get().is_multiple_of(64));
+            // SAFETY: the block is live, and of this layout.
+            unsafe {
+                block.write_bytes(1, layout.size());
+                let grown = lea.reallocate(block, layout, 17 << 20).unwrap();
+                assert_eq!(grown.read(), 1);
+                lea.free(grown, Layout::from_size_align(17 << 20, 64).unwrap());
+            }
+        }
+        let peak = lea.peak_held();
+        assert!((33 << 20..51 << 20).contains(&peak), "{peak}");
+        assert!(lea.0.allocator().0.borrow().source.held() < 1 << 20);
+    }
+}

@@ -1,0 +1,98 @@
+//! Timing: runs that take turns, alone on one CPU, and the least that a program would do with its
+//! blocks.
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use crate::system::affinity::Pinned;
+use crate::workload::{Observer, Outcome, Stop};
+
+/// The times of one competitor's rounds, in nanoseconds, ascending.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Times(Vec<f64>);
+
+impl Times {
+    /// The times of at least one round.
+    pub fn new(rounds: &[Duration]) -> Self {
+        let mut times: Vec<_> = rounds.iter().map(|time| time.as_nanos() as f64).collect();
+        times.sort_by(f64::total_cmp);
+        Self(times)
+    }
+
+    /// The least.
+    pub fn least(&self) -> f64 {
+        self.0[0]
+    }
+
+    /// The median.
+    pub fn median(&self) -> f64 {
+        self.quantile(0.5)
+    }
+
+    /// Half the distance between the quartiles, as a fraction of the median; nothing can be said of
+    /// a single round.
+    pub fn spread(&self) -> Option<f64> {
+        let quartiles = self.quantile(0.75) - self.quantile(0.25);
+        (self.0.len() > 1).then(|| quartiles / 2.0 / self.median().max(1.0))
+    }
+
+    fn quantile(&self, q: f64) -> f64 {
+        let place = q * (self.0.len() - 1) as f64;
+        let (below, above) = (self.0[place.floor() as usize], self.0[place.ceil() as usize]);
+        below + (above - below) * place.fract()
+    }
+}
+
+/// Times so many runs in turns, alone on one CPU: `rounds` rounds, each beginning with another. A
+/// run that stops ends it all.
+///
+/// # Errors
+/// Why a run stopped.
+pub fn in_turns(
+    runs: usize,
+    rounds: usize,
+    mut run: impl FnMut(usize) -> Result<Outcome, Stop>,
+) -> Result<Vec<Times>, Stop> {
+    let _pinned = Pinned::to_one_cpu();
+    let mut elapsed = vec![Vec::with_capacity(rounds); runs];
+    for round in 0..rounds {
+        for place in 0..runs {
+            let index = (round + place) % runs;
+            elapsed[index].push(run(index)?.elapsed);
+        }
+    }
+    Ok(elapsed.iter().map(|rounds| Times::new(rounds)).collect())
+}
+
+/// Writes the first and the last byte of every block, as the least a program would do.
+pub struct Writes;
+
+impl<T: ?Sized> Observer<T> for Writes {
+    #[inline(always)]
+    fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the block is live and at least one byte long; the writes are volatile so that
+        // the compiler keeps them although nobody reads them.
+        unsafe {
+            block.write_volatile(1);
+            block.add(layout.size() - 1).write_volatile(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(nanoseconds: &[u64]) -> Times {
+        Times::new(&nanoseconds.iter().map(|&ns| Duration::from_nanos(ns)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_median_is_of_sorted_times() {
+        assert_eq!(times(&[30, 10, 20]).median(), 20.0);
+        assert_eq!(times(&[40, 10, 20, 30]).median(), 25.0);
+        assert_eq!(times(&[10]).spread(), None);
+        assert_eq!(times(&[10, 20, 30]).spread(), Some(0.25));
+    }
+}

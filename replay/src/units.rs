@@ -1,0 +1,75 @@
+//! Numbers as people write them: bytes with binary suffixes, thousands apart.
+
+/// Reads a number of bytes: `4096`, `64K`, `64KiB`, `1M`, `2G`.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_bytes(text: &str) -> Result<usize, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits);
+    let shift = match suffix.trim_start().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        _ => return Err(format!("'{suffix}' is none of the suffixes K, M, G")),
+    };
+    let number: usize = number.parse().map_err(|_| "not a number of bytes".to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "too many bytes".to_owned())
+}
+
+/// A number of bytes in the largest binary unit that leaves it at least 1: `64.0 KiB`.
+pub fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = count as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{count} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+/// A number with a comma between thousands: `1,234,567`.
+pub fn thousands(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number and its noun: `1 trace`, `2 traces`.
+pub fn count(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_with_and_without_suffix() {
+        assert_eq!(parse_bytes("4096"), Ok(4096));
+        assert_eq!(parse_bytes("64K"), Ok(65_536));
+        assert_eq!(parse_bytes("1 MiB"), Ok(1 << 20));
+        for wrong in ["", "K", "12Q", "-1", "99999999999G", "1.5K"] {
+            assert!(parse_bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_readably() {
+        assert_eq!(bytes(1023), "1023 B");
+        assert_eq!(bytes(65_536), "64.0 KiB");
+        assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
+        assert_eq!(thousands(7), "7");
+        assert_eq!(thousands(1_234_567), "1,234,567");
+        assert_eq!(count(1, "trace"), "1 trace");
+        assert_eq!(count(1000, "pair"), "1,000 pairs");
+    }
+}

@@ -1,0 +1,187 @@
+//! The replay loop: every replay of the lab, timed, metered or audited, is this one.
+
+use std::alloc::Layout;
+use std::fmt;
+use std::ptr::{self, NonNull};
+use std::time::Duration;
+
+use super::op::{Batch, Kind, Op};
+use super::target::Target;
+use crate::system::charged::processor_time;
+
+/// Watches a replay, and uses the blocks as a program would. Hooks left out compile to nothing.
+pub trait Observer<T: ?Sized> {
+    /// A block was allocated.
+    #[inline(always)]
+    fn allocated(&mut self, _block: NonNull<u8>, _layout: Layout) {}
+
+    /// A block is about to be resized or freed.
+    ///
+    /// # Errors
+    /// What is wrong with the block; ends the replay.
+    #[inline(always)]
+    fn leaving(&mut self, _block: NonNull<u8>, _layout: Layout) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// A block of the size `old` bytes was resized to `layout`, and perhaps moved.
+    ///
+    /// # Errors
+    /// As [`leaving`](Self::leaving).
+    #[inline(always)]
+    fn resized(&mut self, block: NonNull<u8>, _old: usize, layout: Layout) -> Result<(), String> {
+        self.allocated(block, layout);
+        Ok(())
+    }
+
+    /// An operation is done.
+    ///
+    /// # Errors
+    /// What is wrong with the target; ends the replay.
+    #[inline(always)]
+    fn done(&mut self, _target: &T) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// What a whole replay took.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// Processor time spent in the loop, decoding excluded.
+    pub elapsed: Duration,
+}
+
+/// Why a replay ended early.
+#[derive(Debug)]
+pub enum Stop {
+    /// The target had no memory.
+    Exhausted {
+        /// For which operation, counted from 1.
+        operation: u64,
+        /// How much that asked for.
+        bytes: usize,
+    },
+    /// The observer found a fault.
+    Fault {
+        /// After which operation, counted from 1.
+        operation: u64,
+        /// What is wrong.
+        fault: String,
+    },
+    /// The trace could not be read.
+    Trace(anyhow::Error),
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exhausted { operation, bytes } => {
+                write!(f, "out of memory at operation {operation} (a block of {bytes} bytes)")
+            }
+            Self::Fault { operation, fault } => write!(f, "operation {operation}: {fault}"),
+            Self::Trace(error) => write!(f, "{error:#}"),
+        }
+    }
+}
+
+impl std::error::Error for Stop {}
+
+/// Where the live blocks are, by slot, and how far the replay has come.
+#[derive(Debug)]
+pub(super) struct Table {
+    blocks: Vec<*mut u8>,
+    operations: u64,
+    elapsed: Duration,
+}
+
+impl Table {
+    /// A table for blocks named by the slots below `slots`.
+    pub(super) fn new(slots: usize) -> Self {
+        // Not null, so that the entries are written and their OS pages there before the clock starts.
+        Self { blocks: vec![ptr::dangling_mut(); slots], operations: 0, elapsed: Duration::ZERO }
+    }
+
+    /// Replays the next operations of the trace this table was made for.
+    pub(super) fn drive<T: Target + ?Sized, O: Observer<T>>(
+        &mut self,
+        batch: &Batch,
+        target: &mut T,
+        observer: &mut O,
+    ) -> Result<(), Stop> {
+        assert!(batch.slots() <= self.blocks.len(), "the table is too short for the batch");
+        let start = processor_time();
+        let mut done = 0;
+        let mut ended = Ok(());
+        for op in batch.ops() {
+            done += 1;
+            let step = self.step(op, target, observer);
+            if step.is_err() {
+                ended = step;
+                break;
+            }
+        }
+        self.elapsed += processor_time().saturating_sub(start);
+        self.operations += done;
+        ended.map_err(|halt| match halt {
+            Halt::Exhausted => Stop::Exhausted {
+                operation: self.operations,
+                bytes: batch.ops()[done as usize - 1].new,
+            },
+            Halt::Fault(fault) => Stop::Fault { operation: self.operations, fault },
+        })
+    }
+
+    #[inline(always)]
+    fn step<T: Target + ?Sized, O: Observer<T>>(
+        &mut self,
+        op: &Op,
+        target: &mut T,
+        observer: &mut O,
+    ) -> Result<(), Halt> {
+        let align = 1_usize << op.align;
+        // SAFETY: `drive` saw that every slot of the batch is below the length of the table.
+        let entry = unsafe { self.blocks.get_unchecked_mut(op.slot as usize) };
+        // SAFETY: the decoder made sure that both sizes make valid layouts.
+        let (old, new) = unsafe {
+            (
+                Layout::from_size_align_unchecked(op.old, align),
+                Layout::from_size_align_unchecked(op.new, align),
+            )
+        };
+        match op.kind {
+            Kind::Allocate => {
+                let block = target.allocate(new).ok_or(Halt::Exhausted)?;
+                observer.allocated(block, new);
+                *entry = block.as_ptr();
+            }
+            Kind::Reallocate => {
+                // SAFETY: the decoder made sure that the slot's block is live.
+                let block = unsafe { NonNull::new_unchecked(*entry) };
+                observer.leaving(block, old).map_err(Halt::Fault)?;
+                // SAFETY: `block` is live, of the layout `old`, and not used after.
+                let moved = unsafe { target.reallocate(block, old, new.size()) };
+                let block = moved.ok_or(Halt::Exhausted)?;
+                observer.resized(block, old.size(), new).map_err(Halt::Fault)?;
+                *entry = block.as_ptr();
+            }
+            Kind::Free => {
+                // SAFETY: as above.
+                let block = unsafe { NonNull::new_unchecked(*entry) };
+                observer.leaving(block, old).map_err(Halt::Fault)?;
+                // SAFETY: as above; the decoder lets no later operation use the block.
+                unsafe { target.free(block, old) };
+            }
+        }
+        observer.done(target).map_err(Halt::Fault)
+    }
+
+    pub(super) fn outcome(&self) -> Outcome {
+        Outcome { elapsed: self.elapsed }
+    }
+}
+
+/// Why a step was the last.
+enum Halt {
+    Exhausted,
+    Fault(String),
+}

@@ -1,0 +1,116 @@
+//! What a replay drives: a strategy, or the system's allocator.
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+use pagewise::Strategy;
+
+/// Something that allocates, as the replay loop sees it.
+///
+/// # Safety
+/// As for [`Strategy`]: a block returned is valid for reads and writes of the layout asked for, and
+/// disjoint from everything else, until it is freed.
+pub unsafe trait Target {
+    /// Allocates a block; `None` if there is no memory. The layout's size is not 0.
+    fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>>;
+
+    /// Changes a block's size to `new_size` bytes, not 0, perhaps by moving it; `None` if there is
+    /// no memory, and then the block is as it was.
+    ///
+    /// # Safety
+    /// `block` is live and of this layout; `new_size` makes a valid layout.
+    unsafe fn reallocate(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<NonNull<u8>>;
+
+    /// Frees a block.
+    ///
+    /// # Safety
+    /// `block` is live and of this layout.
+    unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout);
+}
+
+// SAFETY: the contract is the strategy's own.
+unsafe impl<S: Strategy + ?Sized> Target for S {
+    #[inline(always)]
+    fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
+        Strategy::allocate(self, layout).ok().map(NonNull::cast)
+    }
+
+    #[inline(always)]
+    unsafe fn reallocate(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<NonNull<u8>> {
+        // SAFETY: passed on.
+        unsafe { Strategy::reallocate(self, block, layout, new_size) }.ok().map(NonNull::cast)
+    }
+
+    #[inline(always)]
+    unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: passed on.
+        unsafe { self.deallocate(block, layout) };
+    }
+}
+
+/// The allocator of the C library: `malloc`, `aligned_alloc`, `realloc`, `free`.
+#[derive(Debug)]
+pub struct System;
+
+impl System {
+    /// Whether `malloc` aligns well enough by itself.
+    fn is_plain(layout: Layout) -> bool {
+        layout.align() <= align_of::<libc::max_align_t>()
+    }
+}
+
+// SAFETY: the C library keeps the same promises. Blocks of a stricter alignment than `malloc` keeps
+// come from `posix_memalign`, and `free` takes both kinds.
+unsafe impl Target for System {
+    #[inline(always)]
+    fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
+        if Self::is_plain(layout) {
+            // SAFETY: a plain call.
+            return NonNull::new(unsafe { libc::malloc(layout.size()) }.cast());
+        }
+        let mut block = std::ptr::null_mut();
+        // SAFETY: the alignment is a power of two and a multiple of a pointer's size; `block` is
+        // written on success.
+        let failed = unsafe { libc::posix_memalign(&mut block, layout.align(), layout.size()) };
+        if failed == 0 { NonNull::new(block.cast()) } else { None }
+    }
+
+    #[inline(always)]
+    unsafe fn reallocate(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<NonNull<u8>> {
+        if Self::is_plain(layout) {
+            // SAFETY: the block came from `malloc` or `realloc`; the size is not 0.
+            return NonNull::new(unsafe { libc::realloc(block.as_ptr().cast(), new_size) }.cast());
+        }
+        // SAFETY: the caller promises a valid layout.
+        let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
+        let moved = self.allocate(new_layout)?;
+        // SAFETY: two live blocks are disjoint, and both have the bytes that are copied; the old
+        // one is freed once and not used after.
+        unsafe {
+            moved.copy_from_nonoverlapping(block, layout.size().min(new_size));
+            self.free(block, layout);
+        }
+        Some(moved)
+    }
+
+    #[inline(always)]
+    unsafe fn free(&mut self, block: NonNull<u8>, _: Layout) {
+        // SAFETY: the block is live and came from the C library.
+        unsafe { libc::free(block.as_ptr().cast()) };
+    }
+}
