@@ -1,6 +1,6 @@
 //! A line plot as SVG.
 
-use pagewise_replay::sheet;
+use pagewise_replay::charts;
 use plotters::prelude::*;
 
 /// A line: its name, and its points from left to right.
@@ -24,7 +24,7 @@ pub(super) fn svg(title: &str, across: &str, up: &str, lines: &[Line]) -> anyhow
     let points = || lines.iter().flat_map(|line| &line.points);
     let right = points().map(|point| point.0).fold(f64::MIN_POSITIVE, f64::max);
     let top = points().map(|point| point.1).fold(f64::MIN_POSITIVE, f64::max);
-    sheet::draw(&[()], (760, 460), |area, ()| {
+    charts::draw(&[()], (760, 460), |area, ()| {
         let mut chart = ChartBuilder::on(area)
             .caption(title, ("sans-serif", 17))
             .margin(12)

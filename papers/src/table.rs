@@ -1,6 +1,6 @@
 //! A table with published figures beside ours, as text and as JSON.
 
-use comfy_table::{Cell, CellAlignment, presets};
+use pagewise_replay::sheet::Sheet;
 use pagewise_replay::units;
 use serde_json::{Value, json};
 
@@ -46,8 +46,6 @@ impl Table {
     /// The table as text: under each column the published figure, then ours; ours alone where the
     /// paper has none at all.
     pub(super) fn text(&self) -> String {
-        let mut table = comfy_table::Table::new();
-        table.load_style(presets::NOTHING);
         let published: Vec<bool> = (0..self.columns.len())
             .map(|column| self.rows.iter().any(|(_, pairs)| pairs[column].published.is_some()))
             .collect();
@@ -55,18 +53,16 @@ impl Table {
         let heads = columns().flat_map(|(column, &published)| {
             [Some(column.name), published.then_some("ours")].into_iter().flatten()
         });
-        table.set_header([Cell::new("")].into_iter().chain(heads.map(right)));
-        for (name, pairs) in &self.rows {
+        let rows = self.rows.iter().map(|(name, pairs)| {
             let figures = columns().zip(pairs).flat_map(|((column, &published), pair)| {
-                let ours = Some(right(&column.text(pair.ours)));
-                let paper = published.then(|| right(&column.text(pair.published)));
-                [paper, ours].into_iter().flatten()
+                let paper = published.then(|| column.text(pair.published));
+                [paper, Some(column.text(pair.ours))].into_iter().flatten()
             });
-            table.add_row([Cell::new(name)].into_iter().chain(figures));
-        }
-        let body: Vec<_> = table.to_string().lines().map(|l| l.trim_end().to_owned()).collect();
+            [name.clone()].into_iter().chain(figures).collect::<Vec<_>>()
+        });
+        let sheet = Sheet::new([""].into_iter().chain(heads)).with_rows(rows);
         let notes: String = self.notes.iter().map(|note| format!("  {note}\n")).collect();
-        format!("Table {}: {}\n{}\n{notes}", self.number, self.title, body.join("\n"))
+        format!("Table {}: {}\n{}{notes}", self.number, self.title, sheet.plain())
     }
 
     /// Its figures as JSON objects: `table row column published ours`.
@@ -90,10 +86,6 @@ impl Column {
             Some(figure) => format!("{figure:.*}", self.decimals),
         }
     }
-}
-
-fn right(text: &str) -> Cell {
-    Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use pagewise_replay::paging::{Clock, Lru, Paging};
-use rand::{RngExt, SeedableRng, rngs::SmallRng};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 
 /// References per measured pass.
 const REFERENCES: u64 = 1_000_000;
@@ -25,7 +26,7 @@ enum Kind {
 }
 
 fn string(kind: Kind, pages: u64) -> Vec<u64> {
-    let mut random = SmallRng::seed_from_u64(1984);
+    let mut random = ChaCha8Rng::seed_from_u64(1984);
     let mut run = 0;
     let reference = |index| {
         let unit: f64 = random.random();

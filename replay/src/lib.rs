@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`usage`], [`units`], [`printable`], [`unwinding`] | errors of the command line; numbers and names for people |
 //! | [`system`] | what is asked of the operating system |
-//! | [`input`], [`output`], [`progress`], [`sheet`] | traces, within limits; what people see: files, charts |
+//! | [`input`], [`output`], [`progress`], [`sheet`], [`charts`] | traces, within limits; what people see: files, tables, charts |
 //! | [`workload`], [`timing`], [`lea`] | a trace as it is replayed; runs in turns; a rival |
 //! | [`paging`] | page faults simulated |
 //! | [`statistics`], [`generator`], [`bundled`] | what a trace asks for; traces made; those that come with the project |
@@ -13,6 +13,7 @@
 //! Not for other programs: it changes with its two users.
 
 pub mod bundled;
+pub mod charts;
 pub mod generator;
 pub mod input;
 pub mod lea;

@@ -1,49 +1,108 @@
-//! A sheet of charts, side by side and below one another, as an SVG.
+//! A table of texts: [`Sheet`], printed plainly or as Markdown.
 
-use std::io::Write;
-use std::path::Path;
+use comfy_table::{Cell, CellAlignment, Table, presets};
 
-use anyhow::Context;
-use plotters::coord::Shift;
-use plotters::prelude::*;
-
-use crate::output;
-
-/// Charts side by side, at most.
-const ABREAST: usize = 3;
-
-/// Where a chart is drawn.
-pub type Area<'s> = DrawingArea<SVGBackend<'s>, Shift>;
-
-/// A chart of each of these, all of a size in pixels.
-///
-/// # Errors
-/// What `chart` fails with.
-pub fn draw<T>(
-    all: &[T],
-    (width, height): (u32, u32),
-    chart: impl Fn(&Area<'_>, &T) -> anyhow::Result<()>,
-) -> anyhow::Result<String> {
-    let columns = all.len().clamp(1, ABREAST);
-    let lines = all.len().div_ceil(columns).max(1);
-    let mut svg = String::new();
-    {
-        let size = (width * columns as u32, height * lines as u32);
-        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-        root.fill(&WHITE)?;
-        for (area, one) in root.split_evenly((lines, columns)).iter().zip(all) {
-            chart(area, one)?;
-        }
-        root.present()?;
-    }
-    Ok(svg)
+/// Heads and rows of the same length. One column has names and stands to the left, the others have
+/// figures and stand to the right.
+#[derive(Clone, Debug)]
+pub struct Sheet {
+    heads: Vec<String>,
+    rows: Vec<Vec<String>>,
+    names: usize,
 }
 
-/// Writes a sheet to a file.
-///
-/// # Errors
-/// If it could not be drawn, or cannot be written.
-pub fn write(path: &Path, drawn: anyhow::Result<String>) -> anyhow::Result<()> {
-    let svg = drawn.with_context(|| format!("{} cannot be drawn", path.display()))?;
-    output::create(path, |out| Ok(out.write_all(svg.as_bytes())?))
+impl Sheet {
+    /// An empty sheet with these heads. The first column has the names.
+    pub fn new(heads: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { heads: heads.into_iter().map(Into::into).collect(), rows: Vec::new(), names: 0 }
+    }
+
+    /// The same sheet with the names in another column.
+    #[must_use]
+    pub fn with_names_in(self, column: usize) -> Self {
+        Self { names: column, ..self }
+    }
+
+    /// Adds a row.
+    pub fn push(&mut self, row: impl IntoIterator<Item = impl Into<String>>) {
+        self.rows.push(row.into_iter().map(Into::into).collect());
+    }
+
+    /// The same sheet with these rows, too.
+    #[must_use]
+    pub fn with_rows(
+        mut self,
+        rows: impl IntoIterator<Item = impl IntoIterator<Item = impl Into<String>>>,
+    ) -> Self {
+        rows.into_iter().for_each(|row| self.push(row));
+        self
+    }
+
+    /// Columns side by side, without blanks at the ends of the lines.
+    #[must_use]
+    pub fn plain(&self) -> String {
+        self.lines(self.table())
+    }
+
+    /// As [`plain`](Self::plain), two blanks apart and none before the first column.
+    #[must_use]
+    pub fn packed(&self) -> String {
+        let mut table = self.table();
+        table.column_iter_mut().for_each(|column| {
+            column.set_padding((0, 2));
+        });
+        self.lines(table)
+    }
+
+    fn table(&self) -> Table {
+        let aligned = |texts: &[String]| {
+            let cells = texts.iter().enumerate().map(|(index, text)| {
+                let right = index != self.names;
+                let side = if right { CellAlignment::Right } else { CellAlignment::Left };
+                Cell::new(text).set_alignment(side)
+            });
+            cells.collect::<Vec<_>>()
+        };
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_header(aligned(&self.heads));
+        self.rows.iter().for_each(|row| {
+            table.add_row(aligned(row));
+        });
+        table
+    }
+
+    fn lines(&self, table: Table) -> String {
+        table.to_string().lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    }
+
+    /// As Markdown.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let line = |texts: &[String]| {
+            let texts: Vec<_> = texts.iter().map(|text| text.trim()).collect();
+            format!("| {} |\n", texts.join(" | "))
+        };
+        let side = |column| if column == self.names { "---|" } else { "---:|" };
+        let rule: String = (0..self.heads.len()).map(side).collect();
+        line(&self.heads)
+            + &format!("|{rule}\n")
+            + &self.rows.iter().map(|row| line(row)).collect::<String>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sheet_has_three_faces() {
+        let sheet = Sheet::new(["strategy", "faults"]).with_rows([["MRU", "7 *"]]);
+        assert_eq!(sheet.markdown(), "| strategy | faults |\n|---|---:|\n| MRU | 7 * |\n");
+        assert_eq!(sheet.plain(), " strategy  faults\n MRU          7 *\n");
+        assert_eq!(sheet.packed(), "strategy  faults\nMRU          7 *\n");
+        let named = sheet.with_names_in(1);
+        assert_eq!(named.packed(), "strategy  faults\n     MRU  7 *\n");
+        assert!(named.markdown().contains("|---:|---|"));
+    }
 }

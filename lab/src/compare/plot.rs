@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pagewise::catalogue;
-use pagewise_replay::sheet::{self, Area};
+use pagewise_replay::charts::{self, Area};
 use pagewise_replay::units::bytes;
 use plotters::prelude::*;
 
@@ -44,7 +44,7 @@ struct Cloud {
 /// # Errors
 /// If it cannot be written.
 pub(super) fn write(path: &Path, all: &[&Compared]) -> anyhow::Result<()> {
-    sheet::write(path, sheet::draw(&clouds(all), SIZE, chart))
+    charts::write(path, charts::draw(&clouds(all), SIZE, chart))
 }
 
 /// What is to be drawn.
@@ -220,7 +220,7 @@ mod tests {
             places,
         };
         let clouds = [cloud(vec![place("MRU", 1.0, 2.0)]), cloud(Vec::new())];
-        let svg = sheet::draw(&clouds, SIZE, chart).expect("drawn");
+        let svg = charts::draw(&clouds, SIZE, chart).expect("drawn");
         assert!(svg.contains("MRU") && svg.trim_end().ends_with("</svg>"));
         assert_eq!(svg.matches("<circle").count(), 1);
     }

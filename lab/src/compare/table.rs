@@ -1,6 +1,6 @@
 //! The tables of a comparison: one per trace, and one over all traces.
 
-use comfy_table::{Cell, CellAlignment, Table, presets};
+use pagewise_replay::sheet::Sheet;
 use pagewise_replay::units;
 use serde::Serialize;
 
@@ -97,7 +97,10 @@ pub(super) fn of_trace(compared: &Compared) -> String {
     let mut lines: Vec<_> = compared.rows.iter().zip(lines).collect();
     let time = |row: &Row| row.ns_per_pair.unwrap_or(f64::INFINITY);
     lines.sort_by(|a, b| time(a.0).total_cmp(&time(b.0)));
-    let mut table = plain(["strategy"].into_iter().chain(heads), " ");
+    // Behind a head stands a blank as behind a figure without a star; the spread bears none.
+    let starred = |head: &str| if head == SPREAD { head.to_owned() } else { format!("{head} ") };
+    let heads = heads.into_iter().map(starred);
+    let mut sheet = Sheet::new(["strategy".to_owned()].into_iter().chain(heads));
     let mut notes = String::new();
     for (row, (strategy, mut figures)) in lines {
         if let Some(reason) = &row.stopped {
@@ -105,16 +108,16 @@ pub(super) fn of_trace(compared: &Compared) -> String {
             continue;
         }
         let last = figures.pop().unwrap_or_default().text;
-        let mut cells = vec![Cell::new(strategy)];
+        let mut cells = vec![strategy.to_owned()];
         cells.extend(figures.into_iter().map(|figure| match figure {
-            Figure { text, .. } if text.is_empty() => right("- ".to_owned()),
-            Figure { text, best: true } => right(text + "*"),
-            Figure { text, best: false } => right(text + " "),
+            Figure { text, .. } if text.is_empty() => "- ".to_owned(),
+            Figure { text, best: true } => text + "*",
+            Figure { text, best: false } => text + " ",
         }));
-        cells.push(right(if last.is_empty() { "-".to_owned() } else { last }));
-        table.add_row(cells);
+        cells.push(if last.is_empty() { "-".to_owned() } else { last });
+        sheet.push(cells);
     }
-    format!("{}\n{notes}", trimmed(&table))
+    sheet.packed() + &notes
 }
 
 /// Over all traces: each strategy's geometric means relative to the reference's, and a caption;
@@ -171,40 +174,13 @@ pub(super) fn summary(all: &[&Compared]) -> String {
         heads.pop();
     }
     let columns = heads.len();
-    let mut table = plain(["strategy"].into_iter().chain(heads), "");
+    let mut sheet = Sheet::new(["strategy"].into_iter().chain(heads));
     for (_, (strategy, figures)) in lines {
         let text = |figure: Figure| if figure.text.is_empty() { "-".into() } else { figure.text };
-        let figures = figures.into_iter().take(columns).map(|figure| right(text(figure)));
-        table.add_row([Cell::new(strategy)].into_iter().chain(figures));
+        let figures = figures.into_iter().take(columns).map(text);
+        sheet.push([strategy.to_owned()].into_iter().chain(figures));
     }
-    format!("{caption}\n{}\n", trimmed(&table))
-}
-
-/// A table without lines; behind each head but the first stand blanks as behind a figure without a
-/// star.
-fn plain<'h>(heads: impl Iterator<Item = &'h str>, behind: &str) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    let heads = heads.enumerate().map(|(index, head)| match index {
-        0 => Cell::new(head),
-        // The spread bears no star.
-        _ if head == SPREAD => right(head.to_owned()),
-        _ => right(format!("{head}{behind}")),
-    });
-    table.set_header(heads);
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    table
-}
-
-fn right(text: String) -> Cell {
-    Cell::new(text).set_alignment(CellAlignment::Right)
-}
-
-/// The table without the blanks at the ends of its lines.
-fn trimmed(table: &Table) -> String {
-    table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+    format!("{caption}\n{}", sheet.packed())
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use comfy_table::{CellAlignment, Table, presets};
 use pagewise::trace::raw::{self, Converter, Dropped, LogOrigin, LogReader, Stopped};
 use pagewise::trace::{Counts, Event, Header, Ledger, Origin, ReadError, Writer};
 use pagewise_replay::printable::printable;
 use pagewise_replay::progress::Progress;
+use pagewise_replay::sheet::Sheet;
 use pagewise_replay::{input, output, units};
 use rayon::prelude::*;
 
@@ -253,26 +253,17 @@ pub(super) fn table(logs: &[Log]) -> String {
     shown.sort_by_key(|log| std::cmp::Reverse(log.events()));
     shown.truncate(MOST);
     let least = shown.last().map_or(0, |log| log.events());
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header([
-        "process",
-        "program",
-        "events",
-        "live bytes at most",
-    ]);
+    let heads = ["process", "program", "events", "live bytes at most"];
+    let mut sheet = Sheet::new(heads).with_names_in(1);
     for log in logs.iter().filter(|log| log.events() >= least).take(MOST) {
-        table.add_row([
+        sheet.push([
             log.origin.process.to_string(),
             printable(log.program()).into_owned(),
             units::thousands(log.events()),
             units::bytes(log.counts.peak_bytes),
         ]);
     }
-    for column in [0, 2, 3] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    let text = sheet.plain();
     let rest = logs.len() - shown.len();
-    if rest > 0 { format!("{table}\nand {rest} smaller ones") } else { table.to_string() }
+    if rest > 0 { format!("{text}and {rest} smaller ones") } else { text.trim_end().to_owned() }
 }

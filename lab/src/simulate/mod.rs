@@ -15,7 +15,6 @@ mod overview;
 mod plot;
 mod row;
 mod setup;
-mod sheet;
 mod system;
 mod table;
 

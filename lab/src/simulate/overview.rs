@@ -1,9 +1,9 @@
 //! Over all traces: which strategy faults least on each, and how each does on the whole.
 
+use pagewise_replay::sheet::Sheet;
 use pagewise_replay::units::{bytes, count, thousands};
 
 use super::row::{Row, Simulated};
-use super::sheet::Sheet;
 use crate::competitor::SYSTEM;
 
 /// The tables for every page size, plain or as Markdown.
@@ -55,7 +55,7 @@ fn fewest(traces: &[&Simulated]) -> Sheet {
         }
         cells
     };
-    Sheet { heads, rows: traces.iter().map(row).collect() }
+    Sheet::new(heads).with_rows(traces.iter().map(row))
 }
 
 /// Each strategy's faults and pages touched relative to SYSTEM's; none without SYSTEM.
@@ -79,7 +79,7 @@ fn means(traces: &[&Simulated]) -> Option<Sheet> {
         cells.extend(all.map(|mean| mean.map_or("-".to_owned(), |mean| format!("{mean:.2}"))));
         cells
     };
-    Some(Sheet { heads, rows: first(traces).enumerate().map(line).collect() })
+    Some(Sheet::new(heads).with_rows(first(traces).enumerate().map(line)))
 }
 
 /// The rows of the first trace: every trace has the same, in the same order.

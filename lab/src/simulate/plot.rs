@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pagewise_replay::sheet::{self, Area};
+use pagewise_replay::charts::{self, Area};
 use pagewise_replay::units::bytes;
 use plotters::prelude::*;
 
@@ -25,7 +25,7 @@ const RIVAL: RGBColor = RGBColor(130, 130, 130);
 pub(super) fn write(path: &Path, all: &[Simulated]) -> anyhow::Result<()> {
     let entries = all.iter().map(|one| one.rows.len() as u32).max().unwrap_or(0);
     let height = HEIGHT.0.max(HEIGHT.1 * entries);
-    sheet::write(path, sheet::draw(all, (WIDTH, height), chart))
+    charts::write(path, charts::draw(all, (WIDTH, height), chart))
 }
 
 fn chart(area: &Area<'_>, simulated: &Simulated) -> anyhow::Result<()> {

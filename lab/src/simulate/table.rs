@@ -1,10 +1,10 @@
 //! The tables of one trace at one page size: faults at the working sets asked for, and the curve.
 
+use pagewise_replay::sheet::Sheet;
 use pagewise_replay::units::{bytes, count, thousands};
 
 use super::row::{Row, Simulated};
 use super::setup::WorkingSet;
-use super::sheet::Sheet;
 
 /// Both tables, with a line above that says what they are about.
 pub(super) fn of(simulated: &Simulated) -> String {
@@ -57,13 +57,11 @@ fn faults(simulated: &Simulated) -> Sheet {
     let texts: Vec<_> = columns.iter().map(texts).collect();
     let row = |(index, row): (usize, &Row)| {
         let cells = texts.iter().map(|column| column[index].clone());
-        [row.strategy.clone()].into_iter().chain(cells).collect()
+        [row.strategy.clone()].into_iter().chain(cells).collect::<Vec<_>>()
     };
     let heads = columns.iter().map(|column| column.head.clone() + "  ");
-    Sheet {
-        heads: ["strategy".to_owned()].into_iter().chain(heads).collect(),
-        rows: rows.iter().enumerate().map(row).collect(),
-    }
+    Sheet::new(["strategy".to_owned()].into_iter().chain(heads))
+        .with_rows(rows.iter().enumerate().map(row))
 }
 
 /// `10 % = 31` or `50 pages`.
@@ -92,13 +90,10 @@ fn curve(simulated: &Simulated) -> Sheet {
     let powers = || (0..=most.ilog2()).map(|power| 1 << power);
     let row = |row: &&Row| {
         let faults = powers().map(|pages| row.on_curve(pages).map_or("-".to_owned(), thousands));
-        [row.strategy.clone()].into_iter().chain(faults).collect()
+        [row.strategy.clone()].into_iter().chain(faults).collect::<Vec<_>>()
     };
     let heads = powers().map(|pages: usize| thousands(pages as u64));
-    Sheet {
-        heads: ["pages".to_owned()].into_iter().chain(heads).collect(),
-        rows: rows.iter().map(row).collect(),
-    }
+    Sheet::new(["pages".to_owned()].into_iter().chain(heads)).with_rows(rows.iter().map(row))
 }
 
 #[cfg(test)]

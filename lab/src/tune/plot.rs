@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pagewise_replay::sheet::{self, Area};
+use pagewise_replay::charts::{self, Area};
 use plotters::prelude::*;
 
 use super::found::{Found, Tuned};
@@ -22,8 +22,8 @@ const RIVAL: RGBColor = RGBColor(20, 20, 20);
 /// If it cannot be written.
 pub(super) fn write(path: &Path, tuned: &Tuned) -> anyhow::Result<()> {
     let traces = tuned.traces.join(", ");
-    let drawn = sheet::draw(&tuned.families, SIZE, |area, found| chart(area, found, &traces));
-    sheet::write(path, drawn)
+    let drawn = charts::draw(&tuned.families, SIZE, |area, found| chart(area, found, &traces));
+    charts::write(path, drawn)
 }
 
 fn chart(area: &Area<'_>, found: &Found, traces: &str) -> anyhow::Result<()> {

@@ -1,6 +1,6 @@
 //! What a search found, for the terminal.
 
-use comfy_table::{Cell, CellAlignment, Table, presets};
+use pagewise_replay::sheet::Sheet;
 use pagewise_replay::units;
 
 use super::candidate::Family;
@@ -30,16 +30,16 @@ fn family(found: &Found, tuned: &Tuned) -> String {
         Family::Arena => ("peak held", "for a part of a program", "PAGEWISE"),
     };
     let measures = ["time", memory, "faults"];
-    let mut front = table("on the front", &measures);
+    let mut front = sheet("on the front", &measures);
     for one in &found.front {
         let name = format!("{}{}", one.candidate, if one.chosen { " *" } else { "" });
-        front.add_row(row(&name, one.relative.cost().map(Some)));
+        front.push(row(&name, one.relative.cost().map(Some)));
     }
     let held_out = &found.held_out;
     let all = ["time", memory, "faults", "peak resident"];
     // The global allocator's memory is what is resident.
     let columns = if found.family == Family::Global { 3 } else { 4 };
-    let mut verdict = table("held out", &all[..columns]);
+    let mut verdict = sheet("held out", &all[..columns]);
     let default_standing =
         Standing { time: 1.0, memory: Some(1.0), faults: Some(1.0), resident: 1.0 };
     let rows = [("chosen", Some(held_out.chosen)), ("default", Some(default_standing))];
@@ -47,7 +47,7 @@ fn family(found: &Found, tuned: &Tuned) -> String {
     for (name, standing) in rows.into_iter().chain(rivals) {
         let figures = standing
             .map_or([None; 4], |one| [Some(one.time), one.memory, one.faults, Some(one.resident)]);
-        verdict.add_row(row(name, figures.into_iter().take(columns)));
+        verdict.push(row(name, figures.into_iter().take(columns)));
     }
     let part = match tuned.second_halves {
         true => "the second half of each trace",
@@ -55,36 +55,22 @@ fn family(found: &Found, tuned: &Tuned) -> String {
     };
     let measured = units::count(found.measured as u64, "candidate");
     format!(
-        "== {}, {what} ==\n\nsearched: {measured}, seed {}; the default, {default}, = 1\n{}\n\n\
-         chosen: {}\n\non {part}, which the search has not seen; the default = 1\n{}\n\n{}\n\n",
+        "== {}, {what} ==\n\nsearched: {measured}, seed {}; the default, {default}, = 1\n{}\n\
+         chosen: {}\n\non {part}, which the search has not seen; the default = 1\n{}\n{}\n\n",
         found.family.title(),
         tuned.seed,
-        trimmed(&front),
+        front.plain(),
         found.chosen,
-        trimmed(&verdict),
+        verdict.plain(),
         found.words(tuned.goal),
     )
 }
 
-fn table(head: &str, measures: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header([Cell::new(head)].into_iter().chain(measures.iter().map(|name| right(name))));
-    table
+fn sheet(head: &str, measures: &[&str]) -> Sheet {
+    Sheet::new([head].into_iter().chain(measures.iter().copied()))
 }
 
-fn row(name: &str, figures: impl IntoIterator<Item = Option<f64>>) -> Vec<Cell> {
-    let figures = figures.into_iter().map(|figure| match figure {
-        Some(ratio) => right(&format!("{ratio:.3}")),
-        None => right("-"),
-    });
-    [Cell::new(name)].into_iter().chain(figures).collect()
-}
-
-fn right(text: &str) -> Cell {
-    Cell::new(text).set_alignment(CellAlignment::Right)
-}
-
-fn trimmed(table: &Table) -> String {
-    table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+fn row(name: &str, figures: impl IntoIterator<Item = Option<f64>>) -> Vec<String> {
+    let text = |figure: Option<f64>| figure.map_or("-".to_owned(), |ratio| format!("{ratio:.3}"));
+    [name.to_owned()].into_iter().chain(figures.into_iter().map(text)).collect()
 }
