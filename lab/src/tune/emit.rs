@@ -19,7 +19,18 @@ use super::pages::Pages;
 /// Where this pagewise lies, which the code is compiled against.
 const PAGEWISE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// The type in the catalogue of a strategy that a candidate can be.
+/// What stands above code that uses the strategies of the papers.
+const NEEDS_STRATEGIES: &str = "// Needs pagewise with its feature `strategies`.\n";
+
+/// The line that imports a type of strategy, and what it needs.
+fn import(kind: &str) -> String {
+    match kind {
+        "PageHeap" => "use pagewise::page_heap::PageHeap;\n".to_owned(),
+        kind => format!("{NEEDS_STRATEGIES}use pagewise::catalogue::{kind};\n"),
+    }
+}
+
+/// The type of a strategy that a candidate can be.
 fn type_of(name: &str) -> &'static str {
     match name {
         "PAGEWISE" => "PageHeap",
@@ -75,9 +86,8 @@ pub(super) fn code(chosen: &Candidate, traces: &[PathBuf], goal: Goal) -> String
         Candidate::Global(global) => global_allocator(global, &origin),
         Candidate::Paged(paged) => {
             let kind = type_of(paged.name);
-            let uses = format!(
-                "use pagewise::catalogue::{kind};\nuse pagewise::paged::Config;\nuse pagewise::sizemap::SizeMap;\n"
-            );
+            let uses =
+                import(kind) + "use pagewise::paged::Config;\nuse pagewise::sizemap::SizeMap;\n";
             let make = format!("{kind}::new(CONFIG, Reserved::new(CAPACITY), ())");
             body(&uses, &paged_config(&paged.pages), &format!("{kind}<Reserved>"), &make)
         }
@@ -85,19 +95,17 @@ pub(super) fn code(chosen: &Candidate, traces: &[PathBuf], goal: Goal) -> String
             let kind = type_of(name);
             let granule = if kind == "BestFit" { "" } else { "16, " };
             let make = format!("{kind}::new({granule}{growth}, Reserved::new(CAPACITY), ())");
-            let uses = format!("use pagewise::catalogue::{kind};\n");
-            body(&uses, "", &format!("{kind}<Reserved>"), &make)
+            body(&import(kind), "", &format!("{kind}<Reserved>"), &make)
         }
         Candidate::Fixed { name } => {
             let kind = type_of(name);
             let make = format!("{kind}::new(4096, Reserved::new(CAPACITY), ())");
-            let uses = format!("use pagewise::catalogue::{kind};\n");
-            body(&uses, "", &format!("{kind}<Reserved>"), &make)
+            body(&import(kind), "", &format!("{kind}<Reserved>"), &make)
         }
         Candidate::Hybrid(config) => {
             let make = "Hybrid::new(CONFIG, Reserved::new(CAPACITY), ())";
-            let uses = "use pagewise::hybrid::{Config, Hybrid};\n";
-            body(uses, &hybrid_config(config), "Hybrid<Config, Reserved>", make)
+            let uses = format!("{NEEDS_STRATEGIES}use pagewise::hybrid::{{Config, Hybrid}};\n");
+            body(&uses, &hybrid_config(config), "Hybrid<Config, Reserved>", make)
         }
     }
 }
@@ -170,9 +178,11 @@ pub(super) fn verify(code: &str) -> anyhow::Result<()> {
     let root = Path::new(PAGEWISE).canonicalize().with_context(|| {
         format!("the code cannot be compiled: pagewise was built in {PAGEWISE}, which is not there")
     })?;
+    let features = if code.contains(NEEDS_STRATEGIES) { "[\"strategies\"]" } else { "[]" };
     let manifest = format!(
         "[package]\nname = \"tuned\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[lib]\npath = \
-         \"tuned.rs\"\n[dependencies]\npagewise = {{ path = {root:?} }}\n[workspace]\n"
+         \"tuned.rs\"\n[dependencies]\npagewise = {{ path = {root:?}, features = {features} }}\n\
+         [workspace]\n"
     );
     let written = std::fs::write(at("Cargo.toml"), manifest)
         .and_then(|()| std::fs::write(at("tuned.rs"), code));
@@ -229,6 +239,14 @@ mod tests {
             "#![deny(warnings)]\n{global}{modules}pub mod classes {{ {uses} pub {classes} }}"
         ))
         .expect("it compiles");
+    }
+
+    #[test]
+    fn what_is_no_strategy_of_the_papers_needs_no_feature() {
+        let default = Candidate::default_of(Family::Arena);
+        let code = code(&default, &["a.pwt".into()], Goal::Speed);
+        assert!(!code.contains(NEEDS_STRATEGIES), "{code}");
+        verify(&code).expect("it compiles");
     }
 
     #[test]
