@@ -13,7 +13,7 @@ use pagewise::global::{Pagewise, Tuning};
 
 /// Memory goes back to the system 200 ms after much of it was freed.
 #[global_allocator]
-static ALLOCATOR: Pagewise = Pagewise::with(Tuning { purge_delay: 200, ..Tuning::new() });
+static ALLOCATOR: Pagewise = Pagewise::with(Tuning::new().purge_delay(200));
 
 type Lines = Vec<(String, usize)>;
 

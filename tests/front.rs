@@ -9,14 +9,14 @@ use pagewise::global::{Pagewise, Tuning};
 use pagewise::paged::Config;
 
 /// Small pages and short lists, so that few blocks need several of each.
-static PAGEWISE: Pagewise = Pagewise::with(Tuning {
-    pages: Config { page_size: 16 << 10, ffcrossover: 2 << 10, ..Tuning::new().pages },
-    quick_blocks: 8,
-    quick_bytes: 4 << 10,
-    mapping_from: 64 << 10,
-    purge_delay: 0,
-    ..Tuning::new()
-});
+static PAGEWISE: Pagewise = Pagewise::with(
+    Tuning::new()
+        .pages(Config { page_size: 16 << 10, ffcrossover: 2 << 10, ..Tuning::new().pages })
+        .quick_blocks(8)
+        .quick_bytes(4 << 10)
+        .mapping_from(64 << 10)
+        .purge_delay(0),
+);
 
 /// A block in use, filled with its size. It may go to another thread.
 struct Block {

@@ -13,7 +13,7 @@ use libfuzzer_sys::fuzz_target;
 use pagewise::global::{Pagewise, Tuning};
 
 /// With mappings from 1 MiB on: to write 16 MiB would take a fuzzer too long.
-static PAGEWISE: Pagewise = Pagewise::with(Tuning { mapping_from: 1 << 20, ..Tuning::new() });
+static PAGEWISE: Pagewise = Pagewise::with(Tuning::new().mapping_from(1 << 20));
 
 /// Bytes in use at one time, beyond which requests are passed over: a fuzzer's memory is bounded.
 const MOST: usize = 64 << 20;

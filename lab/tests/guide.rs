@@ -56,7 +56,7 @@ fn the_guide_leads_from_a_program_to_a_tuned_one() {
     assert!(err.matches("KiB resident at most").count() >= 2, "{err}");
     let program = folder.path().join("access_log");
     let code = fs::read_to_string(program.join("src/allocator.rs")).expect("the code");
-    assert!(code.contains("Pagewise::with(Tuning {"), "{code}");
+    assert!(code.contains("Pagewise::with(\n    Tuning::new()"), "{code}");
     let page = fs::read_to_string(program.join("access_log.html")).expect("the report");
     assert!(page.contains("What tuning gains: access_log"));
 }

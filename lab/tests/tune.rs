@@ -50,7 +50,9 @@ fn a_search_gives_for_each_family_a_front_a_choice_a_verdict_and_code() {
     assert!(number(&arena["held_out"]["gain"]) > 0.2, "{arena}");
     let code = fs::read_to_string(&code).expect("the code");
     assert_eq!(tuned["code"], code);
-    assert!(code.contains("Pagewise::with(Tuning {") && code.contains("    pub fn heap()"));
+    assert!(
+        code.contains("Pagewise::with(\n    Tuning::new()") && code.contains("    pub fn heap()")
+    );
     assert_eq!(fs::read_to_string(&json).expect("the JSON").trim(), text.trim());
     let svg = fs::read_to_string(&plot).expect("the plot");
     assert!(svg.contains("small: global allocator") && svg.contains("small: arena"));

@@ -30,14 +30,16 @@ pub(super) const SMALL_MAX: usize = 32 << 10;
 ///
 /// // Small pages, for a small program; freed memory goes back to the system within 100 ms.
 /// #[global_allocator]
-/// static ALLOCATOR: Pagewise = Pagewise::with(Tuning {
-///     pages: Config { page_size: 16 << 10, ffcrossover: 8 << 10, ..Tuning::new().pages },
-///     purge_delay: 100,
-///     ..Tuning::new()
-/// });
+/// static ALLOCATOR: Pagewise = Pagewise::with(
+///     Tuning::new()
+///         .pages(Config { page_size: 16 << 10, ffcrossover: 8 << 10, ..Tuning::new().pages })
+///         .purge_delay(100),
+/// );
 /// # fn main() { drop(vec![1, 2, 3]); }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+#[must_use]
 pub struct Tuning {
     /// The pages that serve small blocks: p (from 16 KiB), SIZEMAP, FREETOL, FFCROSSOVER (a
     /// multiple of 16, to 32 KiB). The unit is 16.
@@ -64,7 +66,7 @@ pub struct Tuning {
 }
 
 /// Whether the heap's memory may be huge pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HugePages {
     /// As the system is set.
     Default,
@@ -91,7 +93,6 @@ const CLASSES: &[u32] = &[
 
 impl Tuning {
     /// What was best on our benchmarks (`docs/peers.md` has the figures).
-    #[must_use]
     pub const fn new() -> Self {
         Self {
             pages: Config {
@@ -110,6 +111,54 @@ impl Tuning {
             huge_pages: HugePages::Beyond(8 << 20),
             background: false,
         }
+    }
+
+    /// Sets the [pages](field@Self::pages).
+    pub const fn pages(mut self, pages: Config) -> Self {
+        self.pages = pages;
+        self
+    }
+
+    /// Sets the [most blocks of a quick list](field@Self::quick_blocks).
+    pub const fn quick_blocks(mut self, blocks: u32) -> Self {
+        self.quick_blocks = blocks;
+        self
+    }
+
+    /// Sets the [most bytes of a quick list](field@Self::quick_bytes).
+    pub const fn quick_bytes(mut self, bytes: u32) -> Self {
+        self.quick_bytes = bytes;
+        self
+    }
+
+    /// Sets the [heaps for each CPU](field@Self::heaps_per_cpu).
+    pub const fn heaps_per_cpu(mut self, heaps: u32) -> Self {
+        self.heaps_per_cpu = heaps;
+        self
+    }
+
+    /// Sets the [least size that is a mapping](field@Self::mapping_from).
+    pub const fn mapping_from(mut self, bytes: usize) -> Self {
+        self.mapping_from = bytes;
+        self
+    }
+
+    /// Sets the [purge delay](field@Self::purge_delay).
+    pub const fn purge_delay(mut self, milliseconds: u32) -> Self {
+        self.purge_delay = milliseconds;
+        self
+    }
+
+    /// Sets the [use of huge pages](field@Self::huge_pages).
+    pub const fn huge_pages(mut self, huge_pages: HugePages) -> Self {
+        self.huge_pages = huge_pages;
+        self
+    }
+
+    /// Sets whether there is a [background thread](field@Self::background).
+    pub const fn background(mut self, background: bool) -> Self {
+        self.background = background;
+        self
     }
 
     /// Checks that the parameters are in their ranges and make sense together.
@@ -150,6 +199,7 @@ impl Default for Tuning {
 
 /// A parameter that is out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TuningError {
     /// The pages' own parameters.
     Pages(ConfigError),

@@ -55,11 +55,7 @@ fn the_first_value_used_decides_for_another() {
 #[ignore = "in a process of its own"]
 fn second() {
     drop(vec![1_u8; 100]);
-    let other = Pagewise::with(Tuning {
-        huge_pages: HugePages::Always,
-        mapping_from: 64 << 10,
-        ..Tuning::new()
-    });
+    let other = Pagewise::with(Tuning::new().huge_pages(HugePages::Always).mapping_from(64 << 10));
     let zeros = other.allocate_zeroed(40 << 20);
     assert!(!flags(zeros).contains(" hg "), "{}", flags(zeros));
     let medium = other.allocate(100 << 10);

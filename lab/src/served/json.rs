@@ -4,7 +4,7 @@ use pagewise::global::{HugePages, Tuning};
 use pagewise::hybrid;
 use pagewise::paged::Config;
 use pagewise::sizemap::SizeMap;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// [`Config`] as JSON has it.
 #[derive(Serialize, Deserialize)]
@@ -54,7 +54,6 @@ pub(super) struct HybridJson {
 
 /// [`Tuning`] as JSON has it.
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "Tuning")]
 pub(super) struct TuningJson {
     #[serde(with = "ConfigJson")]
     pages: Config,
@@ -66,6 +65,34 @@ pub(super) struct TuningJson {
     #[serde(with = "HugePagesJson")]
     huge_pages: HugePages,
     background: bool,
+}
+impl TuningJson {
+    pub(super) fn serialize<S: Serializer>(tuning: &Tuning, to: S) -> Result<S::Ok, S::Error> {
+        let json = Self {
+            pages: tuning.pages,
+            quick_blocks: tuning.quick_blocks,
+            quick_bytes: tuning.quick_bytes,
+            heaps_per_cpu: tuning.heaps_per_cpu,
+            mapping_from: tuning.mapping_from,
+            purge_delay: tuning.purge_delay,
+            huge_pages: tuning.huge_pages,
+            background: tuning.background,
+        };
+        Serialize::serialize(&json, to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Tuning, D::Error> {
+        let json = <Self as Deserialize>::deserialize(from)?;
+        Ok(Tuning::new()
+            .pages(json.pages)
+            .quick_blocks(json.quick_blocks)
+            .quick_bytes(json.quick_bytes)
+            .heaps_per_cpu(json.heaps_per_cpu)
+            .mapping_from(json.mapping_from)
+            .purge_delay(json.purge_delay)
+            .huge_pages(json.huge_pages)
+            .background(json.background))
+    }
 }
 
 /// [`HugePages`] as JSON has them.

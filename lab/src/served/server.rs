@@ -124,10 +124,9 @@ mod tests {
         let servers = [
             Server::Strategy { name: "MRU".into(), config },
             Server::Hybrid(hybrid::Config::memory()),
-            Server::Global(Tuning {
-                pages: Config { freetol: 7, ..Tuning::new().pages },
-                ..Tuning::new()
-            }),
+            Server::Global(
+                Tuning::new().pages(Config { freetol: 7, ..Tuning::new().pages }).background(true),
+            ),
             Server::Lea,
             Server::Malloc,
         ];

@@ -115,16 +115,16 @@ fn global_allocator(global: &Global, origin: &str) -> String {
     let (uses, sizemap) = if pages.sizemap == Tuning::new().pages.sizemap {
         ("", String::new())
     } else {
-        let sizemap = sizemap(pages.sizemap).replace('\n', "\n    ");
-        ("use pagewise::sizemap::SizeMap;\n", format!("        sizemap: {sizemap},\n"))
+        let sizemap = sizemap(pages.sizemap).replace('\n', "\n        ");
+        ("use pagewise::sizemap::SizeMap;\n", format!("            sizemap: {sizemap},\n"))
     };
     format!(
         "use pagewise::global::{{HugePages, Pagewise, Tuning}};\nuse pagewise::paged::Config;\n\
-         {uses}\n{origin}#[global_allocator]\nstatic ALLOCATOR: Pagewise = Pagewise::with(Tuning \
-         {{\n    pages: Config {{\n        page_size: {},\n{sizemap}        freetol: {},\n        \
-         ffcrossover: {},\n        ..Tuning::new().pages\n    }},\n    quick_blocks: \
-         {quick_blocks},\n    quick_bytes: {quick_bytes},\n    mapping_from: {mapping_from},\n    \
-         huge_pages: HugePages::{huge_pages:?},\n    ..Tuning::new()\n}});\n",
+         {uses}\n{origin}#[global_allocator]\nstatic ALLOCATOR: Pagewise = Pagewise::with(\n    \
+         Tuning::new()\n        .pages(Config {{\n            page_size: {},\n{sizemap}            \
+         freetol: {},\n            ffcrossover: {},\n            ..Tuning::new().pages\n        }})\n        \
+         .quick_blocks({quick_blocks})\n        .quick_bytes({quick_bytes})\n        \
+         .mapping_from({mapping_from})\n        .huge_pages(HugePages::{huge_pages:?}),\n);\n",
         pages.page_size, pages.freetol, pages.ffcrossover
     )
 }

@@ -73,14 +73,12 @@ impl Global {
     /// As `Pagewise` takes it.
     pub(super) fn tuning(&self) -> Tuning {
         let default = Tuning::new();
-        Tuning {
-            pages: self.pages.config(default.pages),
-            quick_blocks: self.quick_blocks,
-            quick_bytes: self.quick_bytes,
-            mapping_from: self.mapping_from,
-            huge_pages: self.huge_pages,
-            ..default
-        }
+        default
+            .pages(self.pages.config(default.pages))
+            .quick_blocks(self.quick_blocks)
+            .quick_bytes(self.quick_bytes)
+            .mapping_from(self.mapping_from)
+            .huge_pages(self.huge_pages)
     }
 }
 

@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use pagewise::global::{Pagewise, Stats, Tuning};
 
 #[global_allocator]
-static ALLOCATOR: Pagewise = Pagewise::with(Tuning { purge_delay: 100, ..Tuning::new() });
+static ALLOCATOR: Pagewise = Pagewise::with(Tuning::new().purge_delay(100));
 
 fn main() {
     let threads: Vec<_> = (1..5usize)
