@@ -20,11 +20,11 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use crate::block::tag::{self, Block, CELL, Cells, Link, MAX_CELLS, NONE, TAG};
+use crate::engine::{Backing, Engine, Heap, Resized, Returned, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
-use crate::source::{Owned, Source};
-use crate::strategy::{Span, SpanKind, Strategy, Tally, Usage, empty_block};
-use crate::walk;
+use crate::source::Source;
+use crate::strategy::{Span, SpanKind};
 
 /// Classes there are: blocks of 2^k cells.
 const CLASSES: usize = MAX_CELLS.ilog2() as usize;
@@ -45,21 +45,19 @@ const CLASSES: usize = MAX_CELLS.ilog2() as usize;
 /// assert_eq!(block.len(), 124, "72 bytes and a header are rounded up to 128");
 /// # Ok::<(), pagewise::AllocError>(())
 /// ```
-///
-/// Invariants:
+pub type Kingsley<S, M = ()> = Heap<PowersOfTwo, S, M>;
+
+/// The engine of [`Kingsley`]. Invariants:
 /// - blocks tile the cells from 1 on, each of 2^k cells;
 /// - the list of class k has the blocks of 2^k cells that are not in use, each once;
 /// - PREV_IN_USE, which tells nothing here, is missing iff a block's contents do not start where
 ///   it does; then its first link, which is not in use either, is the cell where they start.
 #[derive(Debug)]
-pub struct Kingsley<S, M = ()> {
+pub struct PowersOfTwo {
     cells: Cells,
     /// Cells of a page.
     page: u32,
     heads: [u32; CLASSES],
-    source: Owned<S>,
-    meter: M,
-    tally: Tally,
 }
 
 /// The class of the blocks that hold this many bytes, if any do.
@@ -84,7 +82,7 @@ fn room(layout: Layout) -> Option<usize> {
     layout.size().checked_add(gap)
 }
 
-impl<S: Source, M: Meter> Kingsley<S, M> {
+impl<S: Source, M: Meter> Heap<PowersOfTwo, S, M> {
     /// The allocator over `source`, which cuts pages of `page` bytes. Takes no memory before the
     /// first allocation.
     ///
@@ -93,31 +91,32 @@ impl<S: Source, M: Meter> Kingsley<S, M> {
     #[must_use]
     pub const fn new(page: usize, source: S, meter: M) -> Self {
         assert!(page.is_power_of_two() && page >= CELL && page <= 1 << 30);
-        Self {
-            cells: Cells::new(),
-            page: (page / CELL) as u32,
-            heads: [NONE; CLASSES],
-            source: Owned::new(source),
-            meter,
-            tally: Tally::new(),
-        }
+        let page = (page / CELL) as u32;
+        let engine = PowersOfTwo { cells: Cells::new(), page, heads: [NONE; CLASSES] };
+        Self::over(engine, source, meter)
     }
+}
 
+impl PowersOfTwo {
     #[inline(always)]
-    fn push(&mut self, start: u32, class: usize) {
+    fn push<M: Meter>(&mut self, start: u32, class: usize, meter: &M) {
         self.cells.set_link(start, Link::First, self.heads[class]);
         self.heads[class] = start;
-        self.meter.link(self.cells.header(start));
+        meter.link(self.cells.header(start));
     }
 
     /// Cuts a page into blocks of a class, or a single block, and puts them on their list.
     #[cold]
-    fn cut(&mut self, class: usize) -> Result<(), AllocError> {
+    fn cut<S: Source, M: Meter>(
+        &mut self,
+        class: usize,
+        backing: &mut Backing<S, M>,
+    ) -> Result<(), AllocError> {
         let len = 1 << class;
         // As many as fit a page, or as the source still has.
         let mut blocks = (self.page / len).max(1);
         let memory = loop {
-            match self.append(blocks * len) {
+            match self.append(blocks * len, &mut backing.source) {
                 Ok(start) => break start,
                 Err(exhausted) if blocks == 1 => return Err(exhausted),
                 Err(_) => blocks /= 2,
@@ -127,17 +126,17 @@ impl<S: Source, M: Meter> Kingsley<S, M> {
         for place in (0..blocks).rev() {
             let block = Block { start: memory + place * len, len };
             self.cells.put_withheld(block);
-            self.push(block.start, class);
+            self.push(block.start, class, &backing.meter);
         }
         Ok(())
     }
 
     /// Takes so many cells from the source; returns where they start.
-    fn append(&mut self, len: u32) -> Result<u32, AllocError> {
+    fn append<S: Source>(&mut self, len: u32, source: &mut S) -> Result<u32, AllocError> {
         let start = self.cells.end().max(1);
         let end = start.checked_add(len).ok_or(AllocError::Exhausted)?;
         // SAFETY: the source's extent is the heap's alone.
-        unsafe { self.cells.append(end, &mut self.source)? };
+        unsafe { self.cells.append(end, source)? };
         self.cells.put_end(true);
         Ok(start)
     }
@@ -174,21 +173,23 @@ impl<S: Source, M: Meter> Kingsley<S, M> {
 }
 
 // SAFETY: blocks tile the source's extent; tags and links lie between them and in free ones. They
-// stay in place when the strategy moves.
-unsafe impl<S: Source, M: Meter> Strategy for Kingsley<S, M> {
+// stay in place when the engine moves.
+unsafe impl Engine for PowersOfTwo {
     #[inline]
-    fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    fn take_at_hand<S: Source, M: Meter>(
+        &mut self,
+        layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Option<Served> {
         if layout.size() == 0 {
-            return Ok(empty_block(layout));
+            return None;
         }
-        let class = room(layout).and_then(class_of).ok_or(AllocError::Exhausted)?;
-        if self.heads[class] == NONE {
-            let cut = self.cut(class);
-            self.tally.held(self.source.held());
-            cut?;
-        }
+        let class = room(layout).and_then(class_of)?;
         let start = self.heads[class];
-        self.meter.visit(self.cells.header(start));
+        if start == NONE {
+            return None;
+        }
+        backing.meter.visit(self.cells.header(start));
         self.heads[class] = self.cells.link(start, Link::First);
         self.cells.set_in_use(start, true);
         let place = self.place(start, layout);
@@ -197,66 +198,74 @@ unsafe impl<S: Source, M: Meter> Strategy for Kingsley<S, M> {
             self.cells.set_prev(start, false);
             self.cells.set_link(start, Link::First, place);
         }
-        self.meter.served(Part::Fit);
-        self.tally.allocated(layout.size(), bytes(class));
         let len = bytes(class) - (place - start) as usize * CELL;
-        Ok(NonNull::slice_from_raw_parts(self.contents(place), len))
+        let contents = NonNull::slice_from_raw_parts(self.contents(place), len);
+        Some(Served { contents, bytes: bytes(class), part: Part::Fit })
+    }
+
+    fn take<S: Source, M: Meter>(
+        &mut self,
+        layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Result<Served, AllocError> {
+        let class = room(layout).and_then(class_of).ok_or(AllocError::Exhausted)?;
+        self.cut(class, backing)?;
+        self.take_at_hand(layout, backing).ok_or(AllocError::Exhausted)
     }
 
     #[inline]
-    unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
-        if layout.size() == 0 {
-            return;
-        }
+    unsafe fn free<S: Source, M: Meter>(
+        &mut self,
+        block: NonNull<u8>,
+        _: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Returned {
         let (start, class) = self.block_of(block);
         debug_assert!(self.cells.is_in_use(start), "a freed block is in use");
         self.cells.set_in_use(start, false);
         self.cells.set_prev(start, true);
-        self.push(start, class);
-        self.meter.served(Part::Fit);
-        self.tally.freed(layout.size(), bytes(class));
+        self.push(start, class, &backing.meter);
+        Returned { bytes: bytes(class), part: Part::Fit }
     }
 
-    unsafe fn resize_in_place(
-        &mut self,
-        block: NonNull<u8>,
-        layout: Layout,
-        new_size: usize,
-    ) -> Option<NonNull<[u8]>> {
-        if layout.size() == 0 || new_size == 0 {
-            return None;
-        }
-        let new_layout = Layout::from_size_align(new_size, layout.align()).ok()?;
-        let (start, class) = self.block_of(block);
-        // A kept block may lie behind a gap that its alignment does not ask for.
-        let len = bytes(class) - (block.addr().get() - self.contents(start).addr().get());
-        if class_of(room(new_layout)?)? != class || new_size > len {
-            return None;
-        }
-        self.tally.resized((layout.size(), new_size), (bytes(class), bytes(class)));
-        Some(NonNull::slice_from_raw_parts(block, len))
-    }
-
-    unsafe fn keep(
+    unsafe fn resize<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
         new_layout: Layout,
-    ) -> Option<NonNull<[u8]>> {
-        if layout.size() == 0 || !block.addr().get().is_multiple_of(new_layout.align()) {
+        backing: &mut Backing<S, M>,
+    ) -> Option<Resized> {
+        if class_of(room(new_layout)?)? != self.block_of(block).1 {
             return None;
         }
+        // SAFETY: passed on.
+        unsafe { self.keep(block, layout, new_layout, backing) }
+    }
+
+    unsafe fn keep<S: Source, M: Meter>(
+        &mut self,
+        block: NonNull<u8>,
+        _: Layout,
+        new_layout: Layout,
+        _: &mut Backing<S, M>,
+    ) -> Option<Resized> {
         let (start, class) = self.block_of(block);
+        // A kept block may lie behind a gap that its alignment does not ask for.
         let len = bytes(class) - (block.addr().get() - self.contents(start).addr().get());
-        (1..=len).contains(&new_layout.size()).then(|| {
-            self.tally.resized((layout.size(), new_layout.size()), (bytes(class), bytes(class)));
-            NonNull::slice_from_raw_parts(block, len)
+        (new_layout.size() <= len).then(|| Resized {
+            contents: NonNull::slice_from_raw_parts(block, len),
+            bytes: (bytes(class), bytes(class)),
         })
     }
 
-    /// A block may be known by any layout that it can hold: it may have been [kept](Self::keep) when
+    /// A block may be known by any layout that it can hold: it may have been [kept](Engine::keep) when
     /// it shrank.
-    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
+    fn has_block<S: Source, M: Meter>(
+        &self,
+        block: NonNull<u8>,
+        layout: Layout,
+        _: &Backing<S, M>,
+    ) -> bool {
         let Some(wanted) = self.cells.cell_at(block.addr().get()) else { return false };
         let Some(found) = self.blocks().find(|block| block.end() > wanted) else { return false };
         let contents = match self.cells.prev_is_in_use(found.start) {
@@ -267,15 +276,7 @@ unsafe impl<S: Source, M: Meter> Strategy for Kingsley<S, M> {
         self.cells.is_in_use(found.start) && contents == wanted && layout.size() <= bytes
     }
 
-    fn owns(&self, block: NonNull<u8>) -> bool {
-        self.source.extent().contains(&block.addr().get())
-    }
-
-    fn usage(&self) -> Usage {
-        self.tally.usage()
-    }
-
-    fn walk(&self, visit: &mut dyn FnMut(Span)) {
+    fn walk<S: Source, M: Meter>(&self, _: &Backing<S, M>, visit: &mut dyn FnMut(Span)) {
         if self.cells.end() > 0 {
             let start = self.cells.origin().addr();
             visit(Span { start, len: CELL - TAG, kind: SpanKind::Slack });
@@ -291,10 +292,9 @@ unsafe impl<S: Source, M: Meter> Strategy for Kingsley<S, M> {
             let end = self.cells.contents(self.cells.end()).addr();
             visit(Span { start: end - TAG, len: TAG, kind: SpanKind::Header });
         }
-        walk::dedicated(&self.source, visit);
     }
 
-    fn audit(&self) -> Result<(), Fault> {
+    fn audit<S: Source, M: Meter>(&self, _: &Backing<S, M>) -> Result<(), Fault> {
         let mut free = [0_u32; CLASSES];
         let mut end = self.cells.end().min(1);
         for block in self.blocks() {
@@ -319,16 +319,16 @@ unsafe impl<S: Source, M: Meter> Strategy for Kingsley<S, M> {
             }
             Fault::unless(members == count, "a free block is on the list of its class", origin)?;
         }
-        walk::check(self)
+        Ok(())
     }
 }
 
 #[cfg(all(test, feature = "std", unix))]
 mod tests {
     use super::*;
-    use crate::Freed;
     use crate::block::attack::try_free;
     use crate::source::Reserved;
+    use crate::{Freed, Strategy};
 
     #[test]
     fn sizes_are_rounded_up_to_powers_of_two() {

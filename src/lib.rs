@@ -107,6 +107,7 @@
 //! | `os` | the operating system: one contract, one file for each |
 //! | [`source`] | where memory comes from |
 //! | [`walk`] | a heap as spans in address order, and what must hold of them |
+//! | `engine` | [`Heap`]: the one implementation of [`Strategy`], around the engines below |
 //! | [`sizemap`] | size classes, four ways, one of them optimal |
 //! | `block` | the mechanisms: boundary tags, tables in dedicated memory, bits, pools |
 //! | [`first_fit`] | FIRST-FIT in O(log n), and the heap below the pages |
@@ -143,6 +144,7 @@ mod block;
 pub mod buddy;
 #[cfg(feature = "strategies")]
 pub mod catalogue;
+mod engine;
 mod error;
 pub mod first_fit;
 pub mod fit;
@@ -168,6 +170,7 @@ mod strategy;
 pub mod walk;
 
 pub use arena::Arena;
+pub use engine::Heap;
 pub use error::{AllocError, Fault, Freed};
 #[cfg(feature = "std")]
 pub use global::Pagewise;

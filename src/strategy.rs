@@ -203,27 +203,6 @@ pub(crate) unsafe fn move_to_another<S: Strategy + ?Sized>(
     Ok(moved)
 }
 
-/// [`Strategy::keep`] of a strategy that finds a block by its address and takes no notice of the
-/// alignment in its layout: resizes an aligned block where it is.
-///
-/// # Safety
-/// As for [`Strategy::keep`].
-pub(crate) unsafe fn keep_aligned<S: Strategy + ?Sized>(
-    strategy: &mut S,
-    block: NonNull<u8>,
-    layout: Layout,
-    new_layout: Layout,
-) -> Option<NonNull<[u8]>> {
-    let align = new_layout.align();
-    let known = Layout::from_size_align(layout.size(), align).ok()?;
-    if !block.addr().get().is_multiple_of(align) {
-        return None;
-    }
-    // SAFETY: the block is one of `known` as well, since its address is aligned; a layout's size,
-    // rounded up to its alignment, does not overflow.
-    unsafe { strategy.resize_in_place(block, known, new_layout.size()) }
-}
-
 /// The block that serves a layout of size 0.
 pub(crate) fn empty_block(layout: Layout) -> NonNull<[u8]> {
     let address = core::ptr::without_provenance_mut(layout.align());

@@ -4,11 +4,9 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use super::Buddy;
-use crate::meter::Meter;
-use crate::source::Source;
+use super::BinaryBuddies;
 
-impl<S: Source, M: Meter> Buddy<S, M> {
+impl BinaryBuddies {
     /// Where in its block a request of this alignment lies.
     pub(super) fn place(&self, block: u32, layout: Layout) -> NonNull<u8> {
         let address = self.address(block);

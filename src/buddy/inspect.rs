@@ -1,11 +1,10 @@
 //! The blocks in address order, and the invariants checked.
 
-use super::{Buddy, NIL, ORDERS};
+use super::{BinaryBuddies, NIL, ORDERS};
 use crate::error::Fault;
 use crate::meter::Meter;
-use crate::source::Source;
 
-impl<S: Source, M: Meter> Buddy<S, M> {
+impl BinaryBuddies {
     /// Every block in address order: start, order and whether it is free.
     pub(super) fn blocks(&self) -> impl Iterator<Item = (u32, u32, bool)> {
         let mut start = 0;
@@ -31,7 +30,7 @@ impl<S: Source, M: Meter> Buddy<S, M> {
     }
 
     /// Checks the invariants but those of every walk. O(n).
-    pub(super) fn audit_blocks(&self) -> Result<(), Fault> {
+    pub(super) fn audit_blocks<M: Meter>(&self, meter: &M) -> Result<(), Fault> {
         let mut free_blocks = [0u32; ORDERS];
         let mut starts = 0;
         for (start, order, free) in self.blocks() {
@@ -41,7 +40,7 @@ impl<S: Source, M: Meter> Buddy<S, M> {
             Fault::unless(start + (1 << order) <= self.granules, "no block leaves the heap", at)?;
             if free {
                 Fault::unless(self.read(start).order == order, "a free block knows its order", at)?;
-                let joined = self.free_buddy(start, order).is_none();
+                let joined = self.free_buddy(start, order, meter).is_none();
                 Fault::unless(joined, "no two buddies are both free", at)?;
                 free_blocks[order as usize] += 1;
             }

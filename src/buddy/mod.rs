@@ -26,11 +26,11 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use crate::block::table::{Plain, Table};
+use crate::engine::{Backing, Engine, Heap, Resized, Returned, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
-use crate::source::{Owned, Source};
-use crate::strategy::{Span, SpanKind, Strategy, Tally, Usage, empty_block};
-use crate::walk;
+use crate::source::Source;
+use crate::strategy::{Span, SpanKind};
 
 /// No block: the end of a list.
 const NIL: u32 = u32::MAX;
@@ -61,14 +61,15 @@ struct Node {
 ///
 /// Internal fragmentation: a block is less than twice its request. Time: O(log n) in the worst
 /// case, a split or a join for each order between the request's and the block's; O(1) otherwise.
-///
-/// Invariants:
+pub type Buddy<S, M = ()> = Heap<BinaryBuddies, S, M>;
+
+/// The engine of [`Buddy`]. Invariants:
 /// - blocks tile the heap, each 2^k granules long and at a multiple of 2^k granules;
 /// - no two buddies are both free;
 /// - a free block is on the list of its order, and holds that order;
 /// - bit k of `orders` is set iff list k is not empty.
 #[derive(Debug)]
-pub struct Buddy<S, M = ()> {
+pub struct BinaryBuddies {
     origin: *mut u8,
     granules: u32,
     granule_shift: u32,
@@ -78,15 +79,12 @@ pub struct Buddy<S, M = ()> {
     tags: Table<Tags>,
     lists: [u32; ORDERS],
     orders: u32,
-    source: Owned<S>,
-    meter: M,
-    tally: Tally,
 }
 
-// SAFETY: the heap's memory belongs to the source, which the strategy owns.
-unsafe impl<S: Send, M: Send> Send for Buddy<S, M> {}
+// SAFETY: the heap's memory belongs to the source, which goes where the engine goes.
+unsafe impl Send for BinaryBuddies {}
 
-impl<S: Source, M: Meter> Buddy<S, M> {
+impl<S: Source, M: Meter> Heap<BinaryBuddies, S, M> {
     /// Buddies over `source`, the least of `granule` bytes, which grow by multiples of `growth`
     /// bytes.
     ///
@@ -97,7 +95,7 @@ impl<S: Source, M: Meter> Buddy<S, M> {
     pub const fn new(granule: usize, growth: usize, source: S, meter: M) -> Self {
         assert!(granule.is_power_of_two() && granule >= 16);
         assert!(growth.is_power_of_two() && granule <= growth / 64 && growth <= 1 << 30);
-        Self {
+        let engine = BinaryBuddies {
             origin: core::ptr::null_mut(),
             granules: 0,
             granule_shift: granule.trailing_zeros(),
@@ -105,12 +103,12 @@ impl<S: Source, M: Meter> Buddy<S, M> {
             tags: Table::new(),
             lists: [NIL; ORDERS],
             orders: 0,
-            source: Owned::new(source),
-            meter,
-            tally: Tally::new(),
-        }
+        };
+        Self::over(engine, source, meter)
     }
+}
 
+impl BinaryBuddies {
     /// Alignment of the origin, bytes: what blocks of that length have for free.
     fn origin_align(&self) -> usize {
         (self.growth as usize) << self.granule_shift
@@ -181,7 +179,7 @@ impl<S: Source, M: Meter> Buddy<S, M> {
     }
 
     /// Puts a block on the list of its order.
-    fn link(&mut self, block: u32, order: u32) {
+    fn link<M: Meter>(&mut self, block: u32, order: u32, meter: &M) {
         self.tag(block, |tags, bit| {
             tags.starts |= bit;
             tags.free |= bit;
@@ -190,7 +188,7 @@ impl<S: Source, M: Meter> Buddy<S, M> {
         let node = self.node(block);
         // SAFETY: the block is free, so its bytes, at least 16 and aligned to as many, are ours.
         unsafe { node.write(Node { next, prev: NIL, order }) };
-        self.meter.link_double(node);
+        meter.link_double(node);
         if next != NIL {
             self.change(next, |node| node.prev = block);
         }
@@ -216,60 +214,69 @@ impl<S: Source, M: Meter> Buddy<S, M> {
     }
 
     /// Takes a block of this order (Algorithm R).
-    fn take(&mut self, order: u32) -> Result<u32, AllocError> {
+    fn take_block<S: Source, M: Meter>(
+        &mut self,
+        order: u32,
+        backing: &mut Backing<S, M>,
+    ) -> Result<u32, AllocError> {
         if self.orders >> order == 0 {
-            self.grow(order)?;
+            self.grow(order, backing)?;
         }
+        let meter = &backing.meter;
         let found = order + (self.orders >> order).trailing_zeros();
         let block = self.lists[found as usize];
-        self.meter.visit(self.node(block));
+        meter.visit(self.node(block));
         self.unlink(block);
-        self.split(block, found, order);
+        self.split(block, found, order, meter);
         Ok(block)
     }
 
     /// Splits a block in use down to an order and frees what is split off.
-    fn split(&mut self, block: u32, from: u32, to: u32) {
+    fn split<M: Meter>(&mut self, block: u32, from: u32, to: u32, meter: &M) {
         for order in (to..from).rev() {
-            self.link(block + (1 << order), order);
+            self.link(block + (1 << order), order, meter);
         }
     }
 
     /// Frees a block, joining it with its buddy as often as that is free (Algorithm S).
-    fn release(&mut self, mut block: u32, mut order: u32) {
-        while let Some(buddy) = self.free_buddy(block, order) {
+    fn release<M: Meter>(&mut self, mut block: u32, mut order: u32, meter: &M) {
+        while let Some(buddy) = self.free_buddy(block, order, meter) {
             self.unlink(buddy);
             self.tag(block | buddy, |tags, bit| tags.starts &= !bit);
             block &= buddy;
             order += 1;
         }
-        self.link(block, order);
+        self.link(block, order, meter);
     }
 
     /// The buddy of a block, if it is free and whole.
-    fn free_buddy(&self, block: u32, order: u32) -> Option<u32> {
+    fn free_buddy<M: Meter>(&self, block: u32, order: u32, meter: &M) -> Option<u32> {
         let buddy = block ^ (1 << order);
         let whole = buddy + (1 << order) <= self.granules && self.is_free(buddy);
         if !whole {
             return None;
         }
-        self.meter.touch(self.node(buddy));
+        meter.touch(self.node(buddy));
         (self.read(buddy).order == order).then_some(buddy)
     }
 
     /// Takes memory from the source so that there is a free block of this order.
     #[cold]
-    fn grow(&mut self, order: u32) -> Result<(), AllocError> {
+    fn grow<S: Source, M: Meter>(
+        &mut self,
+        order: u32,
+        backing: &mut Backing<S, M>,
+    ) -> Result<(), AllocError> {
         let len = 1u32 << order;
         let end = (self.granules.checked_next_multiple_of(len))
             .and_then(|start| start.checked_add(len)?.checked_next_multiple_of(self.growth))
             .filter(|&end| end < 1 << ORDERS)
             .ok_or(AllocError::Exhausted)?;
         let bytes = ((end - self.granules) as usize) << self.granule_shift;
-        let memory = self.source.extend(bytes, self.origin_align())?;
-        if let Err(error) = self.tags.ensure(end as usize / 64, &mut self.source) {
+        let memory = backing.source.extend(bytes, self.origin_align())?;
+        if let Err(error) = self.tags.ensure(end as usize / 64, &mut backing.source) {
             // SAFETY: these bytes were taken just now and nothing uses them.
-            unsafe { self.source.retract(bytes) };
+            unsafe { backing.source.retract(bytes) };
             return Err(error);
         }
         if self.granules == 0 {
@@ -279,7 +286,7 @@ impl<S: Source, M: Meter> Buddy<S, M> {
         while start < end {
             // The largest block that may start here and does not leave the heap.
             let order = start.trailing_zeros().min((end - start).ilog2());
-            self.release(start, order);
+            self.release(start, order, &backing.meter);
             start += 1 << order;
         }
         Ok(())
@@ -287,62 +294,52 @@ impl<S: Source, M: Meter> Buddy<S, M> {
 }
 
 // SAFETY: blocks tile the source's extent; tags lie in the dedicated memory, nodes in free blocks.
-// Both stay in place when the strategy moves.
-unsafe impl<S: Source, M: Meter> Strategy for Buddy<S, M> {
-    fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        if layout.size() == 0 {
-            return Ok(empty_block(layout));
-        }
+// Both stay in place when the engine moves.
+unsafe impl Engine for BinaryBuddies {
+    fn take<S: Source, M: Meter>(
+        &mut self,
+        layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Result<Served, AllocError> {
         let order = self.order_of(layout).ok_or(AllocError::Exhausted)?;
-        let block = self.take(order);
-        self.tally.held(self.source.held());
-        let block = block?;
-        self.meter.served(Part::Fit);
-        self.tally.allocated(layout.size(), self.bytes(order));
+        let block = self.take_block(order, backing)?;
         self.tag_contents(block, self.place(block, layout), true);
-        Ok(self.memory(block, order, layout))
+        let contents = self.memory(block, order, layout);
+        Ok(Served { contents, bytes: self.bytes(order), part: Part::Fit })
     }
 
-    unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
-        if layout.size() == 0 {
-            return;
-        }
-        debug_assert!(self.block_in_use(block, layout).is_some(), "a freed block is in use");
-        let Some(order) = self.order_of(layout) else { return };
-        let Some(start) = self.block_at(block, order) else { return };
-        self.tag_contents(start, block, false);
-        self.release(start, order);
-        self.meter.served(Part::Fit);
-        self.tally.freed(layout.size(), self.bytes(order));
-    }
-
-    unsafe fn resize_in_place(
+    unsafe fn free<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
-        new_size: usize,
-    ) -> Option<NonNull<[u8]>> {
-        let new_layout = Layout::from_size_align(new_size, layout.align()).ok()?;
-        // SAFETY: passed on.
-        unsafe { self.keep(block, layout, new_layout) }
+        backing: &mut Backing<S, M>,
+    ) -> Returned {
+        let found =
+            self.order_of(layout).and_then(|order| Some((self.block_at(block, order)?, order)));
+        debug_assert!(self.block_in_use(block, layout).is_some(), "a freed block is in use");
+        let Some((start, order)) = found else { return Returned { bytes: 0, part: Part::Fit } };
+        self.tag_contents(start, block, false);
+        self.release(start, order, &backing.meter);
+        Returned { bytes: self.bytes(order), part: Part::Fit }
     }
 
-    unsafe fn keep(
+    /// A block may be kept as what it could have been allocated as.
+    unsafe fn resize<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
         new_layout: Layout,
-    ) -> Option<NonNull<[u8]>> {
-        if layout.size() == 0 || new_layout.size() == 0 {
-            return None;
-        }
+        backing: &mut Backing<S, M>,
+    ) -> Option<Resized> {
+        let meter = &backing.meter;
         let (order, new_order) = (self.order_of(layout)?, self.order_of(new_layout)?);
         let start = self.block_at(block, order)?;
         if self.place(start, new_layout) != block {
             return None;
         }
         // To grow in place, each buddy on the way must follow the block and be free.
-        let free_above = |order| self.free_buddy(start, order).is_some_and(|buddy| buddy > start);
+        let free_above =
+            |order| self.free_buddy(start, order, meter).is_some_and(|buddy| buddy > start);
         if !(order..new_order).all(free_above) {
             return None;
         }
@@ -351,35 +348,29 @@ unsafe impl<S: Source, M: Meter> Strategy for Buddy<S, M> {
             self.unlink(buddy);
             self.tag(buddy, |tags, bit| tags.starts &= !bit);
         }
-        self.split(start, order, new_order);
-        self.meter.served(Part::Fit);
-        let lens = (self.bytes(order), self.bytes(new_order));
-        self.tally.resized((layout.size(), new_layout.size()), lens);
-        Some(self.memory(start, new_order, new_layout))
+        self.split(start, order, new_order, meter);
+        meter.served(Part::Fit);
+        let contents = self.memory(start, new_order, new_layout);
+        Some(Resized { contents, bytes: (self.bytes(order), self.bytes(new_order)) })
     }
 
-    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
+    fn has_block<S: Source, M: Meter>(
+        &self,
+        block: NonNull<u8>,
+        layout: Layout,
+        _: &Backing<S, M>,
+    ) -> bool {
         self.block_in_use(block, layout).is_some()
     }
 
-    fn owns(&self, block: NonNull<u8>) -> bool {
-        self.source.extent().contains(&block.addr().get())
-    }
-
-    fn usage(&self) -> Usage {
-        self.tally.usage()
-    }
-
-    fn walk(&self, visit: &mut dyn FnMut(Span)) {
+    fn walk<S: Source, M: Meter>(&self, _: &Backing<S, M>, visit: &mut dyn FnMut(Span)) {
         for (start, order, free) in self.blocks() {
             let kind = if free { SpanKind::Free } else { SpanKind::Block };
             visit(Span { start: self.address(start).addr().get(), len: self.bytes(order), kind });
         }
-        walk::dedicated(&self.source, visit);
     }
 
-    fn audit(&self) -> Result<(), Fault> {
-        self.audit_blocks()?;
-        walk::check(self)
+    fn audit<S: Source, M: Meter>(&self, backing: &Backing<S, M>) -> Result<(), Fault> {
+        self.audit_blocks(&backing.meter)
     }
 }

@@ -9,12 +9,12 @@ mod tree;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use self::heap::SegmentHeap;
+pub use self::heap::SegmentHeap;
+use crate::engine::{Backing, Engine, Heap, Resized, Returned, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
-use crate::source::{Owned, Source};
-use crate::strategy::{Span, SpanKind, Strategy, Tally, Usage, empty_block, keep_aligned};
-use crate::walk;
+use crate::source::Source;
+use crate::strategy::{Span, SpanKind};
 
 /// FIRST-FIT over a source.
 ///
@@ -23,15 +23,9 @@ use crate::walk;
 /// segment, by default 64 granules, lie apart from them.
 ///
 /// Time: O(log n) plus the free blocks of one segment, n the number of segments.
-#[derive(Debug)]
-pub struct FirstFit<S, M = ()> {
-    heap: SegmentHeap,
-    source: Owned<S>,
-    meter: M,
-    tally: Tally,
-}
+pub type FirstFit<S, M = ()> = Heap<SegmentHeap, S, M>;
 
-impl<S: Source, M: Meter> FirstFit<S, M> {
+impl<S: Source, M: Meter> Heap<SegmentHeap, S, M> {
     /// FIRST-FIT over `source`, with granules of this size in bytes, and growing by multiples of
     /// `growth` bytes. The granule is the least block, and the alignment blocks have for free.
     ///
@@ -58,93 +52,72 @@ impl<S: Source, M: Meter> FirstFit<S, M> {
         source: S,
         meter: M,
     ) -> Self {
-        let heap = SegmentHeap::new(granule, segment, growth);
-        Self { heap, source: Owned::new(source), meter, tally: Tally::new() }
+        Self::over(SegmentHeap::new(granule, segment, growth), source, meter)
     }
 }
 
-// SAFETY: the heap's blocks are disjoint parts of the source's extent; its bookkeeping lies in the
-// dedicated memory. Both stay in place when the strategy moves.
-unsafe impl<S: Source, M: Meter> Strategy for FirstFit<S, M> {
-    fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        if layout.size() == 0 {
-            return Ok(empty_block(layout));
-        }
-        let len = self.heap.granules_for(layout.size()).ok_or(AllocError::Exhausted)?;
-        let block = self.heap.allocate(len, layout.align(), &mut self.source, &self.meter);
-        self.tally.held(self.source.held());
-        let block = block?;
-        self.meter.served(Part::Fit);
-        let bytes = self.heap.bytes(len);
-        self.tally.allocated(layout.size(), bytes);
-        Ok(NonNull::slice_from_raw_parts(self.heap.address(block.start), bytes))
+// SAFETY: blocks are disjoint parts of the source's extent; the bookkeeping lies in the dedicated
+// memory. Both stay in place when the engine moves.
+unsafe impl Engine for SegmentHeap {
+    fn take<S: Source, M: Meter>(
+        &mut self,
+        layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Result<Served, AllocError> {
+        let len = self.granules_for(layout.size()).ok_or(AllocError::Exhausted)?;
+        let block = self.allocate(len, layout.align(), &mut backing.source, &backing.meter)?;
+        let bytes = self.bytes(len);
+        let contents = NonNull::slice_from_raw_parts(self.address(block.start), bytes);
+        Ok(Served { contents, bytes, part: Part::Fit })
     }
 
-    unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
-        if layout.size() == 0 {
-            return;
-        }
-        let start = (self.heap.offset(block) >> self.heap.bytes(1).trailing_zeros()) as u32;
-        let bytes = layout.size().next_multiple_of(self.heap.bytes(1));
-        self.heap.release(start, &self.meter);
-        self.meter.served(Part::Fit);
-        self.tally.freed(layout.size(), bytes);
-    }
-
-    unsafe fn resize_in_place(
+    unsafe fn free<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
-        new_size: usize,
-    ) -> Option<NonNull<[u8]>> {
-        if layout.size() == 0 || new_size == 0 {
-            return None;
-        }
-        let start = self.heap.granule_at(block.addr().get())?;
-        let len = self.heap.granules_for(new_size)?;
-        if !self.heap.resize(start, len, &self.meter) {
-            return None;
-        }
-        let old_bytes = layout.size().next_multiple_of(self.heap.bytes(1));
-        let bytes = self.heap.bytes(len);
-        self.tally.resized((layout.size(), new_size), (old_bytes, bytes));
-        Some(NonNull::slice_from_raw_parts(block, bytes))
+        backing: &mut Backing<S, M>,
+    ) -> Returned {
+        let start = (self.offset(block) >> self.bytes(1).trailing_zeros()) as u32;
+        let bytes = layout.size().next_multiple_of(self.bytes(1));
+        self.release(start, &backing.meter);
+        Returned { bytes, part: Part::Fit }
     }
 
-    unsafe fn keep(
+    unsafe fn resize<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
         new_layout: Layout,
-    ) -> Option<NonNull<[u8]>> {
-        // SAFETY: passed on; a block is found by its address, whatever its alignment.
-        unsafe { keep_aligned(self, block, layout, new_layout) }
+        backing: &mut Backing<S, M>,
+    ) -> Option<Resized> {
+        let start = self.granule_at(block.addr().get())?;
+        let len = self.granules_for(new_layout.size())?;
+        if !self.resize_block(start, len, &backing.meter) {
+            return None;
+        }
+        let bytes = (layout.size().next_multiple_of(self.bytes(1)), self.bytes(len));
+        Some(Resized { contents: NonNull::slice_from_raw_parts(block, bytes.1), bytes })
     }
 
-    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
-        let granules = self.heap.granules_for(layout.size());
-        (self.heap.granule_at(block.addr().get()))
-            .and_then(|granule| self.heap.block_in_use(granule))
+    fn has_block<S: Source, M: Meter>(
+        &self,
+        block: NonNull<u8>,
+        layout: Layout,
+        _: &Backing<S, M>,
+    ) -> bool {
+        let granules = self.granules_for(layout.size());
+        (self.granule_at(block.addr().get()))
+            .and_then(|granule| self.block_in_use(granule))
             .is_some_and(|found| granules == Some(found.len()))
     }
 
-    fn owns(&self, block: NonNull<u8>) -> bool {
-        self.source.extent().contains(&block.addr().get())
-    }
-
-    fn usage(&self) -> Usage {
-        self.tally.usage()
-    }
-
-    fn walk(&self, visit: &mut dyn FnMut(Span)) {
-        for (block, free) in self.heap.blocks() {
-            visit(self.heap.span(block, if free { SpanKind::Free } else { SpanKind::Block }));
+    fn walk<S: Source, M: Meter>(&self, _: &Backing<S, M>, visit: &mut dyn FnMut(Span)) {
+        for (block, free) in self.blocks() {
+            visit(self.span(block, if free { SpanKind::Free } else { SpanKind::Block }));
         }
-        walk::dedicated(&self.source, visit);
     }
 
-    fn audit(&self) -> Result<(), Fault> {
-        self.heap.audit()?;
-        walk::check(self)
+    fn audit<S: Source, M: Meter>(&self, _: &Backing<S, M>) -> Result<(), Fault> {
+        self.audit_blocks()
     }
 }

@@ -15,7 +15,7 @@ impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
     }
 
     /// Calls `visit` for every span of the heap in address order.
-    pub(crate) fn walk(&self, visit: &mut dyn FnMut(Span)) {
+    pub(crate) fn walk_blocks(&self, visit: &mut dyn FnMut(Span)) {
         let origin = self.cells.origin().addr();
         if self.cells.end() == 0 {
             return;
@@ -38,7 +38,7 @@ impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
     }
 
     /// Checks the invariants. O(n log n).
-    pub(crate) fn audit(&self) -> Result<(), Fault> {
+    pub(crate) fn audit_blocks(&self) -> Result<(), Fault> {
         let cells = &self.cells;
         if cells.end() == 0 {
             return Ok(());

@@ -36,7 +36,7 @@ use crate::source::Source;
 
 /// The heap.
 #[derive(Debug)]
-pub(crate) struct TagHeap<P, R = Immediate, A = NoArea> {
+pub struct TagHeap<P, R = Immediate, A = NoArea> {
     pub(super) cells: Cells,
     /// Cells the heap grows by.
     pub(super) growth: u32,
@@ -49,7 +49,7 @@ pub(crate) struct TagHeap<P, R = Immediate, A = NoArea> {
 
 impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// An empty heap that grows by multiples of `growth` bytes.
-    pub(crate) const fn new(growth: usize) -> Self {
+    pub(crate) const fn growing_by(growth: usize) -> Self {
         assert!(growth > 0 && growth.is_multiple_of(CELL) && growth / CELL < MAX_CELLS as usize);
         Self {
             cells: Cells::starting_at(P::FIRST),

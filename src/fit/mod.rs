@@ -60,17 +60,17 @@ use core::ptr::NonNull;
 pub use self::area::{Apart, Area, Bounded, Joining, NoArea, Releasing, Sparing};
 pub use self::bins::{Best, Bins, Choice, Largest, Smallest, Worst};
 pub use self::good::Good;
-use self::heap::TagHeap;
+pub use self::heap::TagHeap;
 pub use self::list::{First, List, Lowest, Next, Rover, Start};
 pub use self::policy::Policy;
 pub use self::reclaim::{Collected, Deferred, Immediate, Reclaim};
 pub use self::segregated::Segregated;
 pub use self::unsorted::{Back, End, Fifo, Front, Lifo, Unsorted};
+use crate::engine::{Backing, Engine, Heap, Resized, Returned, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
-use crate::source::{Owned, Source};
-use crate::strategy::{Span, Strategy, Tally, Usage, empty_block, keep_aligned, move_to_another};
-use crate::walk;
+use crate::source::Source;
+use crate::strategy::Span;
 
 /// A heap of blocks with boundary tags over a source, whose policy `P` says which free block
 /// serves a request, `R` when freed blocks are free memory, and `A` whether it is lazy.
@@ -81,7 +81,7 @@ use crate::walk;
 /// made up for by the allocation that needs it: O(n), but O(1) for each free. A block that cannot
 /// grow upwards is moved down into a free neighbour, if that is enough. A heap has at most 16 GiB.
 ///
-/// [`try_free`](Strategy::try_free) walks the blocks below the address it is asked about: O(n).
+/// [`try_free`](crate::Strategy::try_free) walks the blocks below the address it is asked about: O(n).
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -100,15 +100,9 @@ use crate::walk;
 /// unsafe { heap.deallocate(block.cast(), layout) };
 /// heap.audit().expect("every invariant holds");
 /// ```
-#[derive(Debug)]
-pub struct BoundaryTagHeap<P, S, M = (), R = Immediate, A = NoArea> {
-    heap: TagHeap<P, R, A>,
-    source: Owned<S>,
-    meter: M,
-    tally: Tally,
-}
+pub type BoundaryTagHeap<P, S, M = (), R = Immediate, A = NoArea> = Heap<TagHeap<P, R, A>, S, M>;
 
-impl<P: Policy, S: Source, M: Meter, R: Reclaim, A: Area> BoundaryTagHeap<P, S, M, R, A> {
+impl<P: Policy, S: Source, M: Meter, R: Reclaim, A: Area> Heap<TagHeap<P, R, A>, S, M> {
     /// The heap over `source`, which grows by multiples of `growth` bytes, or by as little as will
     /// do where the source has no more. Takes no memory before the first allocation.
     ///
@@ -116,124 +110,109 @@ impl<P: Policy, S: Source, M: Meter, R: Reclaim, A: Area> BoundaryTagHeap<P, S, 
     /// Unless `growth` is a multiple of 16, not 0 and below 16 GiB; in a `const`, at compile time.
     #[must_use]
     pub const fn new(growth: usize, source: S, meter: M) -> Self {
-        Self { heap: TagHeap::new(growth), source: Owned::new(source), meter, tally: Tally::new() }
-    }
-
-    /// The contents of a block.
-    #[inline(always)]
-    fn contents(&self, start: u32, bytes: usize) -> NonNull<[u8]> {
-        // SAFETY: the block lies in the heap, which is valid memory, hence not at address 0.
-        let contents = unsafe { NonNull::new_unchecked(self.heap.contents(start)) };
-        NonNull::slice_from_raw_parts(contents, bytes)
+        Self::over(TagHeap::growing_by(growth), source, meter)
     }
 }
 
-// SAFETY: the heap's blocks are disjoint parts of the source's extent, and its tags and links lie
-// between them and in free ones. They stay in place when the strategy moves.
-unsafe impl<P: Policy, S: Source, M: Meter, R: Reclaim, A: Area> Strategy
-    for BoundaryTagHeap<P, S, M, R, A>
-{
-    fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        if layout.size() == 0 {
-            return Ok(empty_block(layout));
+impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
+    /// A block in use and its bytes.
+    #[inline(always)]
+    fn served(&self, start: u32, len: u32, part: Part) -> Served {
+        let bytes = Self::bytes(len);
+        // SAFETY: the block lies in the heap, which is valid memory, hence not at address 0.
+        let block = unsafe { NonNull::new_unchecked(self.contents(start)) };
+        Served { contents: NonNull::slice_from_raw_parts(block, bytes), bytes, part }
+    }
+}
+
+// SAFETY: blocks are disjoint parts of the source's extent; tags and links lie between them and in
+// free ones. They stay in place when the engine moves.
+unsafe impl<P: Policy, R: Reclaim, A: Area> Engine for TagHeap<P, R, A> {
+    #[inline(always)]
+    fn take_at_hand<S: Source, M: Meter>(
+        &mut self,
+        layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Option<Served> {
+        if !A::LAZY || layout.size() == 0 {
+            return None;
         }
-        let len = TagHeap::<P>::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
-        let (start, part) = match self.heap.bump(len, layout.align(), &self.meter) {
-            Some(start) => (start, Part::Area),
-            None => {
-                let start = self.heap.allocate(len, layout.align(), &mut self.source, &self.meter);
-                self.tally.held(self.source.held());
-                (start?, Part::Fit)
-            }
-        };
-        self.meter.served(part);
-        let bytes = TagHeap::<P>::bytes(len);
-        self.tally.allocated(layout.size(), bytes);
-        Ok(self.contents(start, bytes))
+        let len = Self::cells_for(layout.size())?;
+        let start = self.bump(len, layout.align(), &backing.meter)?;
+        Some(self.served(start, len, Part::Area))
     }
 
-    unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
-        if layout.size() == 0 {
-            return;
-        }
-        let found = self.heap.block_of(block.addr().get(), layout.size());
-        self.heap.release(found, &self.meter);
-        self.meter.served(Part::Fit);
-        self.tally.freed(layout.size(), TagHeap::<P>::bytes(found.len));
+    fn take<S: Source, M: Meter>(
+        &mut self,
+        layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Result<Served, AllocError> {
+        let len = Self::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
+        let start = self.allocate(len, layout.align(), &mut backing.source, &backing.meter)?;
+        Ok(self.served(start, len, Part::Fit))
     }
 
-    unsafe fn resize_in_place(
+    unsafe fn free<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
-        new_size: usize,
-    ) -> Option<NonNull<[u8]>> {
-        if layout.size() == 0 || new_size == 0 {
-            return None;
-        }
-        let found = self.heap.block_at(block.addr().get());
-        let len = TagHeap::<P>::cells_for(new_size)?;
-        if !self.heap.resize(found, len, &mut self.source, &self.meter) {
-            return None;
-        }
-        self.tally.held(self.source.held());
-        let (old_bytes, bytes) = (TagHeap::<P>::bytes(found.len), TagHeap::<P>::bytes(len));
-        self.tally.resized((layout.size(), new_size), (old_bytes, bytes));
-        Some(NonNull::slice_from_raw_parts(block, bytes))
+        backing: &mut Backing<S, M>,
+    ) -> Returned {
+        let found = self.block_of(block.addr().get(), layout.size());
+        self.release(found, &backing.meter);
+        Returned { bytes: Self::bytes(found.len), part: Part::Fit }
     }
 
-    /// A block that cannot grow where it starts grows down into a free neighbour before it is
-    /// moved elsewhere.
-    unsafe fn relocate(
+    unsafe fn resize<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
-        layout: Layout,
-        new_size: usize,
-    ) -> Result<NonNull<[u8]>, AllocError> {
-        if layout.size() > 0 && new_size > layout.size() {
-            let found = self.heap.block_at(block.addr().get());
-            let len = TagHeap::<P>::cells_for(new_size).ok_or(AllocError::Exhausted)?;
-            let wanted = (len, layout.align());
-            if let Some(start) = self.heap.grow_down(found, wanted, layout.size(), &self.meter) {
-                let (old_bytes, bytes) = (TagHeap::<P>::bytes(found.len), TagHeap::<P>::bytes(len));
-                self.tally.resized((layout.size(), new_size), (old_bytes, bytes));
-                return Ok(self.contents(start, bytes));
-            }
+        _: Layout,
+        new_layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Option<Resized> {
+        let found = self.block_at(block.addr().get());
+        let len = Self::cells_for(new_layout.size())?;
+        if !self.resize_block(found, len, &mut backing.source, &backing.meter) {
+            return None;
         }
-        // SAFETY: passed on.
-        unsafe { move_to_another(self, block, layout, new_size) }
+        let bytes = (Self::bytes(found.len), Self::bytes(len));
+        Some(Resized { contents: NonNull::slice_from_raw_parts(block, bytes.1), bytes })
     }
 
-    unsafe fn keep(
+    /// A block that cannot grow where it starts grows down into a free neighbour.
+    unsafe fn slide<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
         new_layout: Layout,
-    ) -> Option<NonNull<[u8]>> {
-        // SAFETY: passed on; a block is found by its address, whatever its alignment.
-        unsafe { keep_aligned(self, block, layout, new_layout) }
+        backing: &mut Backing<S, M>,
+    ) -> Option<Resized> {
+        if new_layout.size() <= layout.size() {
+            return None;
+        }
+        let found = self.block_at(block.addr().get());
+        let len = Self::cells_for(new_layout.size())?;
+        let wanted = (len, layout.align());
+        let start = self.grow_down(found, wanted, layout.size(), &backing.meter)?;
+        let Served { contents, bytes, .. } = self.served(start, len, Part::Fit);
+        Some(Resized { contents, bytes: (Self::bytes(found.len), bytes) })
     }
 
-    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
-        let cells = TagHeap::<P>::cells_for(layout.size());
-        self.heap.find_in_use(block.addr().get()).is_some_and(|found| cells == Some(found.len))
+    fn has_block<S: Source, M: Meter>(
+        &self,
+        block: NonNull<u8>,
+        layout: Layout,
+        _: &Backing<S, M>,
+    ) -> bool {
+        let cells = Self::cells_for(layout.size());
+        self.find_in_use(block.addr().get()).is_some_and(|found| cells == Some(found.len))
     }
 
-    fn owns(&self, block: NonNull<u8>) -> bool {
-        self.source.extent().contains(&block.addr().get())
+    fn walk<S: Source, M: Meter>(&self, _: &Backing<S, M>, visit: &mut dyn FnMut(Span)) {
+        self.walk_blocks(visit);
     }
 
-    fn usage(&self) -> Usage {
-        self.tally.usage()
-    }
-
-    fn walk(&self, visit: &mut dyn FnMut(Span)) {
-        self.heap.walk(visit);
-        walk::dedicated(&self.source, visit);
-    }
-
-    fn audit(&self) -> Result<(), Fault> {
-        self.heap.audit()?;
-        walk::check(self)
+    fn audit<S: Source, M: Meter>(&self, _: &Backing<S, M>) -> Result<(), Fault> {
+        self.audit_blocks()
     }
 }

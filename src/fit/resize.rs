@@ -17,7 +17,7 @@ use crate::source::Source;
 impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// Makes a block in use `len` cells long without moving it, if it is that long, free memory
     /// above it is, or the source has more. A change of the index.
-    pub(crate) fn resize<S: Source, M: Meter>(
+    pub(crate) fn resize_block<S: Source, M: Meter>(
         &mut self,
         block: Block,
         len: u32,
@@ -27,7 +27,7 @@ impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
         self.resize_known(block, len, meter) || self.resize_further(block, len, source, meter)
     }
 
-    /// As [`resize`](Self::resize), with the memory the heap has.
+    /// As [`resize_block`](Self::resize_block), with the memory the heap has.
     #[inline(always)]
     pub(crate) fn resize_known<M: Meter>(&mut self, block: Block, len: u32, meter: &M) -> bool {
         if len == block.len || (A::LAZY && self.resize_beside_area(block, len, meter)) {
@@ -51,7 +51,7 @@ impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
         true
     }
 
-    /// As [`resize`](Self::resize), with more memory, if that would lie right above.
+    /// As [`resize_block`](Self::resize_block), with more memory, if that would lie right above.
     #[inline(always)]
     pub(crate) fn resize_further<S: Source, M: Meter>(
         &mut self,
@@ -64,7 +64,7 @@ impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
         reach == self.cells.end() && self.resize_last(block, len, source, meter)
     }
 
-    /// As [`resize`](Self::resize), of the uppermost block.
+    /// As [`resize_block`](Self::resize_block), of the uppermost block.
     #[cold]
     #[inline(never)]
     fn resize_last<S: Source, M: Meter>(

@@ -54,15 +54,15 @@ mod traverse;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use self::heap::Heap;
+use self::heap::FittedHeap;
 pub use self::policy::{ChunkUp, Halving, HeadFirst, NoChunkUp, NonHeadFirst, Order};
 pub use self::traverse::Traverse;
-use crate::error::{AllocError, Fault, Freed};
+use crate::engine::{Backing, Engine, Heap, Resized, Returned, Served};
+use crate::error::{AllocError, Fault};
 use crate::fit::Policy;
 use crate::meter::{Meter, Part};
-use crate::source::{Owned, Source};
-use crate::strategy::{Span, Strategy, Tally, Usage, empty_block, keep_aligned};
-use crate::walk;
+use crate::source::Source;
+use crate::strategy::{Span, Strategy};
 
 /// Whose a block is: a process, a thread, a module; what it stands for is the program's business.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -77,7 +77,7 @@ pub struct Owner(pub u32);
 /// policy; freeing and resizing in place that of a change of its index. A heap has at most 16 GiB.
 ///
 /// Every block has an [`Owner`]: the one set when it was allocated. [`try_free`](Strategy::try_free)
-/// answers [`Freed::NotOwner`] if it is not the one set now; it traverses the blocks below the
+/// answers [`Freed::NotOwner`](crate::Freed::NotOwner) if it is not the one set now; it traverses the blocks below the
 /// address it is asked about: O(n). [`deallocate`](Strategy::deallocate) does not ask.
 ///
 /// ```
@@ -101,16 +101,16 @@ pub struct Owner(pub u32);
 ///     assert_eq!(heap.try_free(block, layout), Freed::Unallocated);
 /// }
 /// ```
+pub type SpaceFitting<O, H, P, S, M = ()> = Heap<SpaceFit<O, H, P>, S, M>;
+
+/// The engine of [`SpaceFitting`].
 #[derive(Debug)]
-pub struct SpaceFitting<O, H, P, S, M = ()> {
-    heap: Heap<O, H, P>,
+pub struct SpaceFit<O, H, P> {
+    heap: FittedHeap<O, H, P>,
     owner: Owner,
-    source: Owned<S>,
-    meter: M,
-    tally: Tally,
 }
 
-impl<O: Order, H: Halving, P: Policy, S: Source, M: Meter> SpaceFitting<O, H, P, S, M> {
+impl<O: Order, H: Halving, P: Policy, S: Source, M: Meter> Heap<SpaceFit<O, H, P>, S, M> {
     /// The heap over `source`, which grows by multiples of `growth` bytes, or by as little as will
     /// do where the source has no more. Takes no memory before the first allocation. Blocks are
     /// `Owner(0)`'s until another is set.
@@ -119,13 +119,8 @@ impl<O: Order, H: Halving, P: Policy, S: Source, M: Meter> SpaceFitting<O, H, P,
     /// Unless `growth` is a multiple of 16, not 0 and below 16 GiB; in a `const`, at compile time.
     #[must_use]
     pub const fn new(growth: usize, source: S, meter: M) -> Self {
-        Self {
-            heap: Heap::new(growth),
-            owner: Owner(0),
-            source: Owned::new(source),
-            meter,
-            tally: Tally::new(),
-        }
+        let engine = SpaceFit { heap: FittedHeap::new(growth), owner: Owner(0) };
+        Self::over(engine, source, meter)
     }
 
     /// Takes the first memory now, instead of at the first allocation, and lays it out as two
@@ -134,14 +129,12 @@ impl<O: Order, H: Halving, P: Policy, S: Source, M: Meter> SpaceFitting<O, H, P,
     /// # Errors
     /// [`AllocError::Exhausted`] if the source has less than the growth unit.
     pub fn prepare(&mut self) -> Result<(), AllocError> {
-        let prepared = self.heap.prepare(&mut self.source, &self.meter);
-        self.tally.held(self.source.held());
-        prepared
+        self.engine.heap.prepare(&mut self.backing.source, &self.backing.meter)
     }
 
     /// Whose blocks are allocated and freed from now on. Blocks in use keep their owner. O(1).
     pub fn set_owner(&mut self, owner: Owner) {
-        self.owner = owner;
+        self.engine.owner = owner;
     }
 
     /// Allocates a block for an owner, whoever is set.
@@ -153,117 +146,94 @@ impl<O: Order, H: Halving, P: Policy, S: Source, M: Meter> SpaceFitting<O, H, P,
         owner: Owner,
         layout: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        if layout.size() == 0 {
-            return Ok(empty_block(layout));
-        }
-        let len = Heap::<O, H, P>::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
-        let request = (len, layout.align());
-        let start = self.heap.allocate(request, owner.0, &mut self.source, &self.meter);
-        self.tally.held(self.source.held());
-        let start = start?;
-        self.meter.served(Part::Fit);
-        let bytes = Heap::<O, H, P>::bytes(len);
-        self.tally.allocated(layout.size(), bytes);
-        // SAFETY: the block lies in the heap, which is valid memory, hence not at address 0.
-        let block = unsafe { NonNull::new_unchecked(self.heap.contents(start)) };
-        Ok(NonNull::slice_from_raw_parts(block, bytes))
+        let set = core::mem::replace(&mut self.engine.owner, owner);
+        let allocated = self.allocate(layout);
+        self.engine.owner = set;
+        allocated
     }
 
     /// The owner of the block in use that starts at `block` and that `layout` could have asked
     /// for, if one does. Any pointer may be passed. O(n).
     #[must_use]
     pub fn owner_of(&self, block: NonNull<u8>, layout: Layout) -> Option<Owner> {
-        let address = block.addr().get();
-        if layout.size() == 0 || !address.is_multiple_of(layout.align()) {
-            return None;
-        }
-        let found = self.heap.find_in_use(address, &self.meter)?;
-        (Heap::<O, H, P>::cells_for(layout.size()) == Some(found.len))
-            .then(|| Owner(self.heap.owner(found)))
+        (self.is_in_use(block, layout)).then(|| self.engine.owner_at(block))
     }
 }
 
-// SAFETY: the heap's blocks are disjoint parts of the source's extent, and its tags, owners and
-// links lie between them and in free ones. They stay in place when the strategy moves.
-unsafe impl<O: Order, H: Halving, P: Policy, S: Source, M: Meter> Strategy
-    for SpaceFitting<O, H, P, S, M>
-{
-    fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        self.allocate_for(self.owner, layout)
+impl<O: Order, H: Halving, P: Policy> SpaceFit<O, H, P> {
+    /// The owner of a block in use.
+    fn owner_at(&self, block: NonNull<u8>) -> Owner {
+        Owner(self.heap.owner(self.heap.block_at(block.addr().get())))
+    }
+}
+
+// SAFETY: blocks are disjoint parts of the source's extent; tags, owners and links lie between them
+// and in free ones. They stay in place when the engine moves.
+unsafe impl<O: Order, H: Halving, P: Policy> Engine for SpaceFit<O, H, P> {
+    fn take<S: Source, M: Meter>(
+        &mut self,
+        layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Result<Served, AllocError> {
+        let len = FittedHeap::<O, H, P>::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
+        let (request, owner) = ((len, layout.align()), self.owner.0);
+        let start = self.heap.allocate(request, owner, &mut backing.source, &backing.meter)?;
+        let bytes = FittedHeap::<O, H, P>::bytes(len);
+        // SAFETY: the block lies in the heap, which is valid memory, hence not at address 0.
+        let block = unsafe { NonNull::new_unchecked(self.heap.contents(start)) };
+        let contents = NonNull::slice_from_raw_parts(block, bytes);
+        Ok(Served { contents, bytes, part: Part::Fit })
     }
 
-    unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
-        if layout.size() == 0 {
-            return;
-        }
-        let found = self.heap.block_at(block.addr().get());
-        debug_assert_eq!(Heap::<O, H, P>::cells_for(layout.size()), Some(found.len));
-        self.heap.release(found, &self.meter);
-        self.meter.served(Part::Fit);
-        self.tally.freed(layout.size(), Heap::<O, H, P>::bytes(found.len));
-    }
-
-    unsafe fn resize_in_place(
+    unsafe fn free<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
-        new_size: usize,
-    ) -> Option<NonNull<[u8]>> {
-        if layout.size() == 0 || new_size == 0 {
-            return None;
-        }
+        backing: &mut Backing<S, M>,
+    ) -> Returned {
         let found = self.heap.block_at(block.addr().get());
-        let len = Heap::<O, H, P>::cells_for(new_size)?;
-        if !self.heap.resize(found, len, &mut self.source, &self.meter) {
-            return None;
-        }
-        self.tally.held(self.source.held());
-        let bytes = (Heap::<O, H, P>::bytes(found.len), Heap::<O, H, P>::bytes(len));
-        self.tally.resized((layout.size(), new_size), bytes);
-        Some(NonNull::slice_from_raw_parts(block, bytes.1))
+        debug_assert_eq!(FittedHeap::<O, H, P>::cells_for(layout.size()), Some(found.len));
+        self.heap.release(found, &backing.meter);
+        Returned { bytes: FittedHeap::<O, H, P>::bytes(found.len), part: Part::Fit }
     }
 
-    unsafe fn keep(
+    unsafe fn resize<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
-        layout: Layout,
+        _: Layout,
         new_layout: Layout,
-    ) -> Option<NonNull<[u8]>> {
-        // SAFETY: passed on; a block is found by its address, whatever its alignment.
-        unsafe { keep_aligned(self, block, layout, new_layout) }
-    }
-
-    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
-        self.owner_of(block, layout).is_some()
-    }
-
-    fn owns(&self, block: NonNull<u8>) -> bool {
-        self.source.extent().contains(&block.addr().get())
-    }
-
-    unsafe fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
-        match self.owner_of(block, layout) {
-            None => Freed::Unallocated,
-            Some(owner) if owner != self.owner => Freed::NotOwner,
-            Some(_) => {
-                // SAFETY: a block in use of this layout starts there, which the caller gives up.
-                unsafe { self.deallocate(block, layout) };
-                Freed::Freed
-            }
+        backing: &mut Backing<S, M>,
+    ) -> Option<Resized> {
+        let found = self.heap.block_at(block.addr().get());
+        let len = FittedHeap::<O, H, P>::cells_for(new_layout.size())?;
+        if !self.heap.resize(found, len, &mut backing.source, &backing.meter) {
+            return None;
         }
+        let bytes = [found.len, len].map(FittedHeap::<O, H, P>::bytes);
+        let contents = NonNull::slice_from_raw_parts(block, bytes[1]);
+        Some(Resized { contents, bytes: bytes.into() })
     }
 
-    fn usage(&self) -> Usage {
-        self.tally.usage()
+    fn has_block<S: Source, M: Meter>(
+        &self,
+        block: NonNull<u8>,
+        layout: Layout,
+        backing: &Backing<S, M>,
+    ) -> bool {
+        let found = self.heap.find_in_use(block.addr().get(), &backing.meter);
+        let cells = FittedHeap::<O, H, P>::cells_for(layout.size());
+        found.is_some_and(|found| cells == Some(found.len))
     }
 
-    fn walk(&self, visit: &mut dyn FnMut(Span)) {
+    fn may_free(&self, block: NonNull<u8>) -> bool {
+        self.owner_at(block) == self.owner
+    }
+
+    fn walk<S: Source, M: Meter>(&self, _: &Backing<S, M>, visit: &mut dyn FnMut(Span)) {
         self.heap.walk(visit);
-        walk::dedicated(&self.source, visit);
     }
 
-    fn audit(&self) -> Result<(), Fault> {
-        self.heap.audit()?;
-        walk::check(self)
+    fn audit<S: Source, M: Meter>(&self, _: &Backing<S, M>) -> Result<(), Fault> {
+        self.heap.audit()
     }
 }

@@ -5,6 +5,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::*;
+use crate::Freed;
 use crate::block::attack::{attack, try_free};
 use crate::catalogue;
 use crate::fit::{Best, First, Worst};

@@ -1,12 +1,12 @@
 //! The heap as spans, and its invariants checked.
 
-use super::heap::{Heap, bytes};
+use super::heap::{HybridHeap, bytes};
 use super::lists::LISTS;
 use crate::block::tag::{Block, CELL, TAG};
 use crate::error::Fault;
 use crate::strategy::{Span, SpanKind};
 
-impl Heap {
+impl HybridHeap {
     /// Every block in address order, as far as the tags make sense.
     fn blocks(&self) -> impl Iterator<Item = Block> {
         self.cells.blocks(self.top)

@@ -4,12 +4,12 @@
 //! Only blocks that wait are looked at: a block is joined once for each time it was freed, so that
 //! joining costs a free no more than O(1), but for the tree of large blocks.
 
-use super::heap::{Context, Heap};
+use super::heap::{Context, HybridHeap};
 use super::lists::{LISTS, State};
 use crate::block::tag::Block;
 use crate::meter::Meter;
 
-impl Heap {
+impl HybridHeap {
     /// Joins large blocks that wait, until one has `len` cells, which is taken.
     pub(super) fn join_large<M: Meter>(&mut self, len: u32, meter: &M) -> Option<Block> {
         while let Some(block) = self.lists.waiting_large(&mut self.cells, meter) {

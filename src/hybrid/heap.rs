@@ -28,7 +28,7 @@ use crate::source::Source;
 
 /// The heap.
 #[derive(Debug)]
-pub(super) struct Heap {
+pub(super) struct HybridHeap {
     pub(super) cells: Cells,
     /// Where the wilderness starts.
     pub(super) top: u32,
@@ -66,7 +66,7 @@ pub(super) fn bytes(len: u32) -> usize {
     len as usize * CELL - TAG
 }
 
-impl Heap {
+impl HybridHeap {
     pub(super) const fn new() -> Self {
         Self {
             cells: Cells::new(),

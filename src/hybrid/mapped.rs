@@ -15,7 +15,6 @@ use core::ptr::NonNull;
 use crate::block::tag;
 use crate::error::AllocError;
 use crate::source::{OWNERS, Source};
-use crate::strategy::{Span, SpanKind};
 
 /// Maps a block; returns it with all its length.
 pub(super) fn map<S: Source>(source: &mut S, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -47,15 +46,4 @@ pub(super) fn find<S: Source>(source: &S, address: usize) -> Option<usize> {
         }
     });
     found
-}
-
-/// Calls `visit` for the spans of the mappings below `limit`, or else of those above.
-pub(super) fn walk<S: Source>(source: &S, limit: usize, below: bool, visit: &mut dyn FnMut(Span)) {
-    source.mapped(&mut |mapping, block| {
-        if (mapping.start < limit) == below {
-            let header = block - mapping.start;
-            visit(Span { start: mapping.start, len: header, kind: SpanKind::Header });
-            visit(Span { start: block, len: mapping.end - block, kind: SpanKind::Block });
-        }
-    });
 }

@@ -58,14 +58,14 @@ use core::ptr::NonNull;
 pub use self::config::{
     Config, ConfigError, Constant, Generic, Memory, Parameters, Performance, Tuning,
 };
-use self::heap::{Context, Heap, bytes, cells_for};
+use self::heap::{Context, HybridHeap, bytes, cells_for};
 pub use self::monitor::Monitor;
 use crate::block::tag::{self, Block, CELL, TAG};
+use crate::engine::{Backing, Engine, Heap, Resized, Returned, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::{Owned, Source};
-use crate::strategy::{Span, Strategy, Tally, Usage, empty_block, keep_aligned, move_to_another};
-use crate::walk;
+use crate::strategy::Span;
 
 /// The hybrid allocator over a source, with its parameters from `T`: a [`Config`] that may change
 /// at run time, or a [`Constant`].
@@ -75,7 +75,7 @@ use crate::walk;
 ///
 /// Time: O(1) where a quick list serves, and to free small and medium blocks; large blocks O(log n)
 /// expected. When free blocks are joined, one request pays for the blocks freed before: O(1) for
-/// each on average. [`try_free`](Strategy::try_free) walks the blocks below the address it is asked
+/// each on average. [`try_free`](crate::Strategy::try_free) walks the blocks below the address it is asked
 /// about: O(n).
 ///
 /// ```
@@ -98,16 +98,16 @@ use crate::walk;
 /// assert_eq!(heap.monitor().expect("MONITOR is on").quick, 1);
 /// heap.audit().expect("every invariant holds");
 /// ```
+pub type Hybrid<T, S, M = ()> = Heap<Tuned<T>, S, M>;
+
+/// The engine of [`Hybrid`].
 #[derive(Debug)]
-pub struct Hybrid<T, S, M = ()> {
-    heap: Heap,
+pub struct Tuned<T> {
+    heap: HybridHeap,
     tuning: T,
-    source: Owned<S>,
-    meter: M,
-    tally: Tally,
 }
 
-impl<S: Source, M: Meter> Hybrid<Config, S, M> {
+impl<S: Source, M: Meter> Heap<Tuned<Config>, S, M> {
     /// The heap over `source` with parameters that may change. Takes no memory before the first
     /// allocation.
     ///
@@ -116,13 +116,7 @@ impl<S: Source, M: Meter> Hybrid<Config, S, M> {
     #[must_use]
     pub const fn new(config: Config, source: S, meter: M) -> Self {
         assert!(config.check().is_ok(), "the parameters make sense");
-        Self {
-            heap: Heap::new(),
-            tuning: config,
-            source: Owned::new(source),
-            meter,
-            tally: Tally::new(),
-        }
+        Self::over(Tuned { heap: HybridHeap::new(), tuning: config }, source, meter)
     }
 
     /// Changes the parameters. If QL_HIGH falls, all free blocks are joined, for the quick lists
@@ -132,61 +126,71 @@ impl<S: Source, M: Meter> Hybrid<Config, S, M> {
     /// The first parameter that is out of its range; nothing is changed.
     pub fn retune(&mut self, config: Config) -> Result<(), ConfigError> {
         config.check()?;
-        if config.ql_high < self.tuning.ql_high {
-            let (heap, mut context) = self.parts();
+        let engine = &mut self.engine;
+        if config.ql_high < engine.tuning.ql_high {
+            let (heap, mut context) = engine.parts(&mut self.backing);
             heap.join_all(&mut context);
         }
-        self.tuning = config;
+        engine.tuning = config;
         Ok(())
     }
 }
 
-impl<P: Parameters, S: Source, M: Meter> Hybrid<Constant<P>, S, M> {
+impl<P: Parameters, S: Source, M: Meter> Heap<Tuned<Constant<P>>, S, M> {
     /// The heap over `source` with the parameters of `P`. Takes no memory before the first
     /// allocation.
     #[must_use]
     pub const fn constant(source: S, meter: M) -> Self {
         const { assert!(P::CONFIG.check().is_ok(), "the parameters make sense") };
         let tuning = Constant(PhantomData);
-        Self { heap: Heap::new(), tuning, source: Owned::new(source), meter, tally: Tally::new() }
+        Self::over(Tuned { heap: HybridHeap::new(), tuning }, source, meter)
     }
 }
 
-impl<T: Tuning, S: Source, M: Meter> Hybrid<T, S, M> {
+impl<T: Tuning, S: Source, M: Meter> Heap<Tuned<T>, S, M> {
     /// The parameters.
     pub fn config(&self) -> &Config {
-        self.tuning.config()
+        self.engine.tuning.config()
     }
 
     /// What MONITOR keeps; `None` if it is off.
     pub fn monitor(&self) -> Option<&Monitor> {
-        self.config().monitor.then_some(&self.heap.monitor)
+        self.config().monitor.then_some(&self.engine.heap.monitor)
     }
+}
 
+impl<T: Tuning> Tuned<T> {
     /// The heap, and what it works with.
-    fn parts(&mut self) -> (&mut Heap, Context<'_, Owned<S>, M>) {
-        let usage = self.tally.usage();
+    fn parts<'c, S: Source, M: Meter>(
+        &'c mut self,
+        backing: &'c mut Backing<S, M>,
+    ) -> (&'c mut HybridHeap, Context<'c, Owned<S>, M>) {
         let context = Context {
             config: self.tuning.config(),
-            source: &mut self.source,
-            meter: &self.meter,
-            in_use: usage.block + usage.blocks * TAG,
-            frees: usage.frees,
+            in_use: backing.tally.block_bytes() + backing.tally.blocks() * TAG,
+            frees: backing.tally.frees(),
+            source: &mut backing.source,
+            meter: &backing.meter,
         };
         (&mut self.heap, context)
     }
 
-    /// Counts a request served by a block of so many bytes.
+    /// A block that serves a request, one more than the `blocks` in use.
     #[inline(always)]
-    fn served(&mut self, requested: usize, block: NonNull<u8>, bytes: usize) -> NonNull<[u8]> {
-        self.meter.served(Part::Fit);
-        self.tally.allocated(requested, bytes);
+    fn served(
+        &mut self,
+        requested: usize,
+        block: NonNull<u8>,
+        bytes: usize,
+        blocks: usize,
+    ) -> Served {
         if self.tuning.config().monitor {
             let monitor = &mut self.heap.monitor;
             monitor.requested += requested as u64;
-            monitor.most_blocks = monitor.most_blocks.max(self.tally.usage().blocks);
+            monitor.most_blocks = monitor.most_blocks.max(blocks + 1);
         }
-        NonNull::slice_from_raw_parts(block, bytes)
+        let contents = NonNull::slice_from_raw_parts(block, bytes);
+        Served { contents, bytes, part: Part::Fit }
     }
 
     /// Where a block's contents lie.
@@ -196,48 +200,27 @@ impl<T: Tuning, S: Source, M: Meter> Hybrid<T, S, M> {
         unsafe { NonNull::new_unchecked(self.heap.cells.contents(start)) }
     }
 
-    /// Serves a request that no quick list could.
-    #[inline(never)]
-    fn allocate_slowly(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        if layout.size() == 0 {
-            return Ok(empty_block(layout));
-        }
-        if layout.size() >= self.config().mmap_threshold
-            && let Ok(mapped) = mapped::map(&mut self.source, layout)
-        {
-            self.tally.held(self.source.held());
-            return Ok(self.served(layout.size(), mapped.cast(), mapped.len()));
-        }
-        let len = cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
-        let (heap, mut context) = self.parts();
-        let block = if layout.align() <= CELL {
-            heap.allocate(len, &mut context)
-        } else {
-            heap.allocate_aligned(len, layout.align(), &mut context)
-        };
-        self.tally.held(self.source.held());
-        let block = block?;
-        Ok(self.served(layout.size(), self.contents(block.start), bytes(block.len)))
-    }
-
     /// Frees a block that goes on no quick list.
     #[inline(never)]
-    fn free_slowly(&mut self, block: NonNull<u8>, requested: usize, len: u32) {
+    fn free_slowly<S: Source, M: Meter>(
+        &mut self,
+        block: NonNull<u8>,
+        len: u32,
+        backing: &mut Backing<S, M>,
+    ) -> usize {
         if len == 0 {
             // SAFETY: a block in use of no cells is a mapped one.
-            unsafe {
+            return unsafe {
                 let bytes = mapped::len(block);
-                self.source.unmap(block);
-                self.tally.held(self.source.held());
-                self.tally.freed(requested, bytes);
-            }
-            return;
+                backing.source.unmap(block);
+                bytes
+            };
         }
         let start = self.start_of(block);
         let prev_in_use = self.heap.cells.prev_is_in_use(start);
-        self.meter.touch(self.heap.cells.header(start));
-        self.heap.release(Block { start, len }, prev_in_use, &self.meter);
-        self.tally.freed(requested, bytes(len));
+        backing.meter.touch(self.heap.cells.header(start));
+        self.heap.release(Block { start, len }, prev_in_use, &backing.meter);
+        bytes(len)
     }
 
     /// The cell at which a block of the heap starts.
@@ -247,75 +230,108 @@ impl<T: Tuning, S: Source, M: Meter> Hybrid<T, S, M> {
         (offset / CELL) as u32
     }
 
-    /// Joins all free blocks if few are left in use and much is held (§3.11).
-    #[inline(always)]
-    fn coalesce_in_free(&mut self) {
-        let config = self.tuning.config();
-        if config.coalesce_in_free
-            && self.tally.usage().blocks < config.few_blocks
-            && self.source.held() > config.much_held
-        {
-            let (heap, mut context) = self.parts();
-            heap.join_all(&mut context);
-        }
+    /// Whether a block of the heap is in use, as far as its own tag and the next one's say; of a
+    /// mapped one nothing can be said.
+    fn is_sound(&self, block: NonNull<u8>) -> bool {
+        self.heap.cells.cell_at(block.addr().get()).is_none_or(|start| {
+            let end = self.heap.cells.block(start).end();
+            self.heap.cells.is_in_use(start) && self.heap.cells.prev_is_in_use(end)
+        })
     }
 }
 
 // SAFETY: the heap's blocks are disjoint parts of the source's extent, and its tags and links lie
 // between them and in those not in use; mapped blocks are disjoint mappings. All stay in place when
-// the strategy moves.
-unsafe impl<T: Tuning, S: Source, M: Meter> Strategy for Hybrid<T, S, M> {
+// the engine moves.
+unsafe impl<T: Tuning> Engine for Tuned<T> {
     #[inline]
-    fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    fn take_at_hand<S: Source, M: Meter>(
+        &mut self,
+        layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Option<Served> {
         let (size, config) = (layout.size(), self.tuning.config());
         let small = config.ql_high.saturating_sub(TAG);
-        // A size of 0 wraps round, and goes the long way.
-        if size.wrapping_sub(1) < small && layout.align() <= CELL {
-            let len = (size + TAG).div_ceil(CELL) as u32;
-            let Heap { cells, quick, monitor, .. } = &mut self.heap;
-            if let Some(start) = quick.pop(len, cells, &self.meter) {
-                if config.monitor {
-                    monitor.quick += 1;
-                }
-                return Ok(self.served(size, self.contents(start), bytes(len)));
-            }
+        // A size of 0 wraps round, and has no list.
+        if size.wrapping_sub(1) >= small || layout.align() > CELL {
+            return None;
         }
-        self.allocate_slowly(layout)
+        let len = (size + TAG).div_ceil(CELL) as u32;
+        let HybridHeap { cells, quick, monitor, .. } = &mut self.heap;
+        let start = quick.pop(len, cells, &backing.meter)?;
+        if config.monitor {
+            monitor.quick += 1;
+        }
+        Some(self.served(size, self.contents(start), bytes(len), backing.tally.blocks()))
+    }
+
+    fn take<S: Source, M: Meter>(
+        &mut self,
+        layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Result<Served, AllocError> {
+        let blocks = backing.tally.blocks();
+        if layout.size() >= self.tuning.config().mmap_threshold
+            && let Ok(mapped) = mapped::map(&mut backing.source, layout)
+        {
+            return Ok(self.served(layout.size(), mapped.cast(), mapped.len(), blocks));
+        }
+        let len = cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
+        let (heap, mut context) = self.parts(backing);
+        let block = if layout.align() <= CELL {
+            heap.allocate(len, &mut context)?
+        } else {
+            heap.allocate_aligned(len, layout.align(), &mut context)?
+        };
+        let contents = self.contents(block.start);
+        Ok(self.served(layout.size(), contents, bytes(block.len), blocks))
     }
 
     #[inline]
-    unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
-        let requested = layout.size();
-        if requested == 0 {
-            return;
-        }
+    unsafe fn free<S: Source, M: Meter>(
+        &mut self,
+        block: NonNull<u8>,
+        _: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Returned {
         debug_assert!(self.heap.top == 0 || self.is_sound(block), "a freed block is in use");
         // SAFETY: the caller's block is in use.
         let len = unsafe { tag::len_at(block) };
         // A mapped block, of no cells, wraps round.
-        if len.wrapping_sub(1) < self.tuning.config().ql_cells() {
+        let bytes = if len.wrapping_sub(1) < self.tuning.config().ql_cells() {
             let start = self.start_of(block);
-            let Heap { cells, quick, .. } = &mut self.heap;
-            quick.push(start, len, cells, &self.meter);
-            self.tally.freed(requested, bytes(len));
+            let HybridHeap { cells, quick, .. } = &mut self.heap;
+            quick.push(start, len, cells, &backing.meter);
+            bytes(len)
         } else {
-            self.free_slowly(block, requested, len);
-        }
-        self.meter.served(Part::Fit);
-        self.coalesce_in_free();
+            self.free_slowly(block, len, backing)
+        };
+        Returned { bytes, part: Part::Fit }
     }
 
-    unsafe fn resize_in_place(
+    /// Joins all free blocks if few are left in use and much is held (§3.11).
+    #[inline(always)]
+    fn freed<S: Source, M: Meter>(&mut self, backing: &mut Backing<S, M>) {
+        let config = self.tuning.config();
+        if config.coalesce_in_free
+            && backing.tally.blocks() < config.few_blocks
+            && backing.source.held() > config.much_held
+        {
+            let (heap, mut context) = self.parts(backing);
+            heap.join_all(&mut context);
+        }
+    }
+
+    unsafe fn resize<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
-        layout: Layout,
-        new_size: usize,
-    ) -> Option<NonNull<[u8]>> {
-        if layout.size() == 0 || new_size == 0 {
-            return None;
-        }
+        _: Layout,
+        new_layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Option<Resized> {
+        let new_size = new_layout.size();
         // SAFETY: the caller's block is in use.
-        let (old, new) = match unsafe { tag::len_at(block) } {
+        let lens = match unsafe { tag::len_at(block) } {
             // SAFETY: as above, and it is a mapped one.
             0 => match unsafe { mapped::len(block) } {
                 // What would free at least half of it had better be moved.
@@ -327,94 +343,81 @@ unsafe impl<T: Tuning, S: Source, M: Meter> Strategy for Hybrid<T, S, M> {
                 let wanted = cells_for(new_size)?;
                 // The block may stay as it is if it is what the request would get.
                 if len - 1 > wanted || len < wanted {
-                    let (heap, mut context) = self.parts();
+                    let (heap, mut context) = self.parts(backing);
                     let new = heap.resize(old, wanted, &mut context)?;
-                    self.tally.held(self.source.held());
                     (bytes(len), bytes(new.len))
                 } else {
                     (bytes(len), bytes(len))
                 }
             }
         };
-        self.tally.resized((layout.size(), new_size), (old, new));
-        Some(NonNull::slice_from_raw_parts(block, new))
+        Some(Resized { contents: NonNull::slice_from_raw_parts(block, lens.1), bytes: lens })
     }
 
-    unsafe fn relocate(
-        &mut self,
-        block: NonNull<u8>,
-        layout: Layout,
-        new_size: usize,
-    ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: passed on.
-        match unsafe { self.resize_downwards(block, layout, new_size) } {
-            Some(moved) => Ok(moved),
-            // SAFETY: passed on.
-            None => unsafe { move_to_another(self, block, layout, new_size) },
-        }
-    }
-
-    unsafe fn keep(
+    unsafe fn keep<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
         new_layout: Layout,
-    ) -> Option<NonNull<[u8]>> {
-        let (size, new_size) = (layout.size(), new_layout.size());
-        // SAFETY: the caller's block is in use, if it is not of size 0; one of no cells is mapped.
-        let mapped =
-            (size > 0 && unsafe { tag::len_at(block) } == 0).then(|| unsafe { mapped::len(block) });
-        let Some(len) = mapped else {
-            // SAFETY: passed on; a block is found by its address, whatever its alignment.
-            return unsafe { keep_aligned(self, block, layout, new_layout) };
-        };
-        let stays =
-            (1..=len).contains(&new_size) && block.addr().get().is_multiple_of(new_layout.align());
-        stays.then(|| {
-            self.tally.resized((size, new_size), (len, len));
-            NonNull::slice_from_raw_parts(block, len)
+        backing: &mut Backing<S, M>,
+    ) -> Option<Resized> {
+        // SAFETY: the caller's block is in use.
+        if unsafe { tag::len_at(block) } > 0 {
+            // SAFETY: passed on.
+            return unsafe { self.resize(block, layout, new_layout, backing) };
+        }
+        // SAFETY: a block of no cells is a mapped one.
+        let len = unsafe { mapped::len(block) };
+        (new_layout.size() <= len).then(|| Resized {
+            contents: NonNull::slice_from_raw_parts(block, len),
+            bytes: (len, len),
         })
     }
 
-    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
+    /// Extends a block with the free memory below it, to which its contents move.
+    unsafe fn slide<S: Source, M: Meter>(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Option<Resized> {
+        // SAFETY: the caller's block is in use.
+        let len = unsafe { tag::len_at(block) };
+        if len == 0 || layout.align() > CELL {
+            return None;
+        }
+        let old = Block { start: self.start_of(block), len };
+        let wanted = cells_for(new_layout.size())?;
+        let all = self.heap.extend_downwards(old, wanted, &backing.meter)?;
+        let moved = self.contents(all.start);
+        // SAFETY: the extended block has the old one in it, whose contents are untouched, and is
+        // long enough for the new size; the two places may overlap.
+        unsafe { moved.copy_from(block, layout.size().min(new_layout.size())) };
+        let new = self.heap.trim(all, Block { start: all.start, len: wanted }, &backing.meter);
+        let contents = NonNull::slice_from_raw_parts(moved, bytes(new.len));
+        Some(Resized { contents, bytes: (bytes(len), bytes(new.len)) })
+    }
+
+    fn has_block<S: Source, M: Meter>(
+        &self,
+        block: NonNull<u8>,
+        layout: Layout,
+        backing: &Backing<S, M>,
+    ) -> bool {
         let address = block.addr().get();
         match self.heap.find_in_use(address) {
             Some(found) => cells_for(layout.size())
                 .is_some_and(|cells| cells == found.len || cells + 1 == found.len),
-            None => mapped::find(&self.source, address).is_some_and(|len| layout.size() <= len),
+            None => mapped::find(&backing.source, address).is_some_and(|len| layout.size() <= len),
         }
     }
 
-    fn owns(&self, block: NonNull<u8>) -> bool {
-        let address = block.addr().get();
-        self.source.extent().contains(&address) || mapped::find(&self.source, address).is_some()
-    }
-
-    fn usage(&self) -> Usage {
-        self.tally.usage()
-    }
-
-    fn walk(&self, visit: &mut dyn FnMut(Span)) {
-        let origin = self.source.extent().start;
-        mapped::walk(&self.source, origin, true, visit);
+    fn walk<S: Source, M: Meter>(&self, _: &Backing<S, M>, visit: &mut dyn FnMut(Span)) {
         self.heap.walk(visit);
-        walk::dedicated(&self.source, visit);
-        mapped::walk(&self.source, origin, false, visit);
     }
 
-    fn audit(&self) -> Result<(), Fault> {
-        self.heap.audit()?;
-        walk::check(self)
-    }
-}
-
-impl<T: Tuning, S: Source, M: Meter> Hybrid<T, S, M> {
-    /// Whether a block of the heap is in use, as far as its own tag and the next one's say; of a
-    /// mapped one nothing can be said.
-    fn is_sound(&self, block: NonNull<u8>) -> bool {
-        self.heap.cells.cell_at(block.addr().get()).is_none_or(|start| {
-            let end = self.heap.cells.block(start).end();
-            self.heap.cells.is_in_use(start) && self.heap.cells.prev_is_in_use(end)
-        })
+    fn audit<S: Source, M: Meter>(&self, _: &Backing<S, M>) -> Result<(), Fault> {
+        self.heap.audit()
     }
 }

@@ -1,16 +1,12 @@
 //! Resizing: a block is extended with the free blocks above it, and, moving its contents, with
 //! those below (§3.12).
 
-use core::alloc::Layout;
-use core::ptr::NonNull;
-
-use super::heap::{Context, Heap, bytes, cells_for};
-use super::{Hybrid, Tuning};
-use crate::block::tag::{self, Block, CELL};
+use super::heap::{Context, HybridHeap};
+use crate::block::tag::Block;
 use crate::meter::Meter;
 use crate::source::Source;
 
-impl Heap {
+impl HybridHeap {
     /// Makes a block in use `len` cells long, or one more, where it starts: what is too much is
     /// freed; what is missing comes from the free blocks above, from the wilderness, or the source.
     pub(super) fn resize<S: Source, M: Meter>(
@@ -85,34 +81,5 @@ impl Heap {
             self.cells.put_border(self.top, true);
         }
         self.cells.put_in_use(all, prev_in_use);
-    }
-}
-
-impl<T: Tuning, S: Source, M: Meter> Hybrid<T, S, M> {
-    /// Resizes a block with the free memory below it, to which its contents move.
-    ///
-    /// # Safety
-    /// As for [`Strategy::reallocate`].
-    pub(super) unsafe fn resize_downwards(
-        &mut self,
-        block: NonNull<u8>,
-        layout: Layout,
-        new_size: usize,
-    ) -> Option<NonNull<[u8]>> {
-        // SAFETY: the caller's block is in use, if it is not of size 0.
-        let len = if layout.size() == 0 { 0 } else { unsafe { tag::len_at(block) } };
-        if len == 0 || new_size == 0 || layout.align() > CELL {
-            return None;
-        }
-        let old = Block { start: self.start_of(block), len };
-        let wanted = cells_for(new_size)?;
-        let all = self.heap.extend_downwards(old, wanted, &self.meter)?;
-        let moved = self.contents(all.start);
-        // SAFETY: the extended block has the old one in it, whose contents are untouched, and is
-        // long enough for the new size; the two places may overlap.
-        unsafe { moved.copy_from(block, layout.size().min(new_size)) };
-        let new = self.heap.trim(all, Block { start: all.start, len: wanted }, &self.meter);
-        self.tally.resized((layout.size(), new_size), (bytes(len), bytes(new.len)));
-        Some(NonNull::slice_from_raw_parts(moved, bytes(new.len)))
     }
 }

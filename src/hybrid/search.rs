@@ -9,14 +9,14 @@
 //! When the source has no more memory, everything is joined whatever the parameters say, before the
 //! request fails. The paper's heap never ends.
 
-use super::heap::{Context, Heap};
+use super::heap::{Context, HybridHeap};
 use super::lists::{LISTS, State, Taken};
 use crate::block::tag::{Block, CELL};
 use crate::error::AllocError;
 use crate::meter::Meter;
 use crate::source::Source;
 
-impl Heap {
+impl HybridHeap {
     /// Puts a block of `len` cells, or one more, to use.
     pub(super) fn allocate<S: Source, M: Meter>(
         &mut self,

@@ -4,10 +4,10 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::*;
-use crate::Freed;
 use crate::block::attack::{attack, try_free};
 use crate::source::{Region, Reserved};
 use crate::strategy::SpanKind;
+use crate::{Freed, Strategy};
 
 type Heap = Hybrid<Config, Reserved>;
 

@@ -113,7 +113,7 @@ pub trait Index: Sealed {
 
 /// An algorithm with neighbours: an index and a way of compacting.
 #[derive(Debug)]
-pub struct Heap<I, C> {
+pub struct Indexed<I, C> {
     index: I,
     compaction: PhantomData<C>,
 }
@@ -138,7 +138,7 @@ pub(super) fn absorb<F: Fields, M: Meter>(
     whole
 }
 
-impl<I: Index, C: Compaction> Heap<I, C> {
+impl<I: Index, C: Compaction> Indexed<I, C> {
     /// Takes the request's block out of one found.
     fn carve<M: Meter>(
         &mut self,
@@ -225,10 +225,10 @@ impl<I: Index, C: Compaction> Heap<I, C> {
     }
 }
 
-impl<I, C> Sealed for Heap<I, C> {}
+impl<I, C> Sealed for Indexed<I, C> {}
 
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
-impl<I: Index, C: Compaction> Algorithm for Heap<I, C> {
+impl<I: Index, C: Compaction> Algorithm for Indexed<I, C> {
     type Fields = I::Fields;
     const UNIT: u32 = 1;
     const EMPTY: Self = {

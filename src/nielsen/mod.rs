@@ -67,26 +67,26 @@ pub use self::compaction::{
 };
 pub use self::fields::{Double, Fields, Forward, Preceding, Size};
 pub use self::free_list::OneList;
-pub use self::heap::{Heap, Index};
+pub use self::heap::{Index, Indexed};
 pub use self::in_memory_order::AllBlocks;
 pub use self::list::{Fifo, Lifo, List, MemoryOrder, Order, SizeOrder};
 pub use self::search::{ExactOrBest, FirstFit, Rotating, Search};
 pub use self::size_lists::{Actual, LISTED, ManyLists, RoundUp, Sizes};
 use self::words::{ALIGN, Block, MAX_WORDS, Request, WORD, Words};
+use crate::engine::{Backing, Engine, Heap, Resized, Returned, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
-use crate::source::{Owned, Source};
-use crate::strategy::{Span, SpanKind, Strategy, Tally, Usage, empty_block};
-use crate::walk;
+use crate::source::Source;
+use crate::strategy::{Span, SpanKind};
 
 /// Category I: search `Q` over all blocks in memory order, which have the fields `F`.
-pub type InMemoryOrder<Q, F, C> = Heap<AllBlocks<Q, F>, C>;
+pub type InMemoryOrder<Q, F, C> = Indexed<AllBlocks<Q, F>, C>;
 
 /// Categories II, III and VI: search `Q` over one free list in the order `O`.
-pub type FreeList<O, Q, F, C> = Heap<OneList<O, Q, F>, C>;
+pub type FreeList<O, Q, F, C> = Indexed<OneList<O, Q, F>, C>;
 
 /// Category IV: a free list for each of the sizes `Z`, and a residual queue in the order `R`.
-pub type SizeLists<Z, R, F, C> = Heap<ManyLists<Z, R, F>, C>;
+pub type SizeLists<Z, R, F, C> = Indexed<ManyLists<Z, R, F>, C>;
 
 /// A heap of words over a source, served by the algorithm `A`.
 ///
@@ -118,21 +118,18 @@ pub type SizeLists<Z, R, F, C> = Heap<ManyLists<Z, R, F>, C>;
 /// unsafe { heap.deallocate(block.cast(), layout) };
 /// heap.audit().expect("every invariant holds");
 /// ```
+pub type WordHeap<A, S, M = ()> = Heap<ByAlgorithm<A>, S, M>;
+
+/// The engine of a [`WordHeap`].
 #[derive(Debug)]
-pub struct WordHeap<A, S, M = ()> {
+pub struct ByAlgorithm<A> {
     algorithm: A,
     words: Words,
     /// Words the memory grows by.
     growth: u32,
-    source: Owned<S>,
-    meter: M,
-    tally: Tally,
 }
 
-impl<A: Algorithm, S: Source, M: Meter> WordHeap<A, S, M> {
-    /// Bytes before word 0, so that the contents of a block there are aligned.
-    const SKIPPED: usize = ALIGN - A::Fields::HEADER as usize * WORD;
-
+impl<A: Algorithm, S: Source, M: Meter> Heap<ByAlgorithm<A>, S, M> {
     /// The heap over `source`, which grows by `growth` bytes, or by as little as will do where the
     /// source has no more. Takes no memory before the first allocation.
     ///
@@ -142,23 +139,21 @@ impl<A: Algorithm, S: Source, M: Meter> WordHeap<A, S, M> {
     pub const fn new(growth: usize, source: S, meter: M) -> Self {
         assert!(growth >= 64 && growth / WORD < MAX_WORDS as usize);
         let growth = (growth / WORD) as u32;
-        let words = Words::new();
-        Self {
-            algorithm: A::EMPTY,
-            words,
-            growth,
-            source: Owned::new(source),
-            meter,
-            tally: Tally::new(),
-        }
+        let engine = ByAlgorithm { algorithm: A::EMPTY, words: Words::new(), growth };
+        Self::over(engine, source, meter)
     }
 
     /// Bytes of a source that is a memory of this many words, all of it free at once if the heap
     /// grows by as many.
     #[must_use]
     pub const fn region_for(words: usize) -> usize {
-        words * WORD + Self::SKIPPED
+        words * WORD + ByAlgorithm::<A>::SKIPPED
     }
+}
+
+impl<A: Algorithm> ByAlgorithm<A> {
+    /// Bytes before word 0, so that the contents of a block there are aligned.
+    const SKIPPED: usize = ALIGN - A::Fields::HEADER as usize * WORD;
 
     /// Bytes of a block's contents.
     fn bytes(block: Block) -> usize {
@@ -207,9 +202,13 @@ impl<A: Algorithm, S: Source, M: Meter> WordHeap<A, S, M> {
 
     /// Takes memory from the source so that it can serve a request.
     #[cold]
-    fn grow(&mut self, request: Request) -> Result<(), AllocError> {
+    fn grow<S: Source, M: Meter>(
+        &mut self,
+        request: Request,
+        backing: &mut Backing<S, M>,
+    ) -> Result<(), AllocError> {
         if !self.words.is_open() {
-            let memory = self.source.extend(Self::SKIPPED, ALIGN)?;
+            let memory = backing.source.extend(Self::SKIPPED, ALIGN)?;
             self.words.open(memory.as_ptr().wrapping_add(Self::SKIPPED).cast());
         }
         let unit = A::UNIT;
@@ -217,92 +216,87 @@ impl<A: Algorithm, S: Source, M: Meter> WordHeap<A, S, M> {
             A::reach(request, &self.words).and_then(|end| end.checked_next_multiple_of(unit));
         let reach = reach.ok_or(AllocError::Exhausted)?;
         let usual = (self.words.end() + self.growth) / unit * unit;
-        self.extend(usual.max(reach)).or_else(|_| self.extend(reach))
+        self.extend(usual.max(reach), backing).or_else(|_| self.extend(reach, backing))
     }
 
     /// Takes memory from the source so that it ends at the word `end`.
-    fn extend(&mut self, end: u32) -> Result<(), AllocError> {
+    fn extend<S: Source, M: Meter>(
+        &mut self,
+        end: u32,
+        backing: &mut Backing<S, M>,
+    ) -> Result<(), AllocError> {
         if end > MAX_WORDS {
             return Err(AllocError::Exhausted);
         }
         let bytes = (end - self.words.end()) as usize * WORD;
-        self.source.extend(bytes, ALIGN)?;
+        backing.source.extend(bytes, ALIGN)?;
         // SAFETY: the source's extent is the heap's alone and grows where it ended.
         let block = unsafe { self.words.extend::<A::Fields>(end) };
-        self.algorithm.add(block, &mut self.words, &self.meter);
+        self.algorithm.add(block, &mut self.words, &backing.meter);
         Ok(())
     }
 }
 
 // SAFETY: blocks are disjoint parts of the source's extent; overhead fields lie before their
-// contents, pointers of lists in free ones. They stay in place when the strategy moves.
-unsafe impl<A: Algorithm, S: Source, M: Meter> Strategy for WordHeap<A, S, M> {
-    fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        if layout.size() == 0 {
-            return Ok(empty_block(layout));
-        }
+// contents, pointers of lists in free ones. They stay in place when the engine moves.
+unsafe impl<A: Algorithm> Engine for ByAlgorithm<A> {
+    fn take<S: Source, M: Meter>(
+        &mut self,
+        layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Result<Served, AllocError> {
         let request = A::request(layout).ok_or(AllocError::Exhausted)?;
-        let block = match self.algorithm.take(request, &mut self.words, &self.meter) {
+        let block = match self.algorithm.take(request, &mut self.words, &backing.meter) {
             Some(block) => block,
             None => {
-                let grown = self.grow(request);
-                self.tally.held(self.source.held());
-                grown?;
-                let block = self.algorithm.take(request, &mut self.words, &self.meter);
+                self.grow(request, backing)?;
+                let block = self.algorithm.take(request, &mut self.words, &backing.meter);
                 block.ok_or(AllocError::Exhausted)?
             }
         };
-        self.meter.served(Part::Fit);
-        self.tally.allocated(layout.size(), Self::bytes(block));
-        Ok(self.place(block, layout.align()))
+        let contents = self.place(block, layout.align());
+        Ok(Served { contents, bytes: Self::bytes(block), part: Part::Fit })
     }
 
-    unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
-        if layout.size() == 0 {
-            return;
-        }
-        let found = A::request(layout).and_then(|request| self.block_of(block, request));
-        let Some(found) = found else { return };
-        self.algorithm.release(found, &mut self.words, &self.meter);
-        self.meter.served(Part::Fit);
-        self.tally.freed(layout.size(), Self::bytes(found));
-    }
-
-    unsafe fn resize_in_place(
+    unsafe fn free<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
-        new_size: usize,
-    ) -> Option<NonNull<[u8]>> {
-        let new_layout = Layout::from_size_align(new_size, layout.align()).ok()?;
-        // SAFETY: passed on.
-        unsafe { self.keep(block, layout, new_layout) }
+        backing: &mut Backing<S, M>,
+    ) -> Returned {
+        let found = A::request(layout).and_then(|request| self.block_of(block, request));
+        let Some(found) = found else { return Returned { bytes: 0, part: Part::Fit } };
+        self.algorithm.release(found, &mut self.words, &backing.meter);
+        Returned { bytes: Self::bytes(found), part: Part::Fit }
     }
 
-    unsafe fn keep(
+    /// A block may be kept as what it could have been allocated as.
+    unsafe fn resize<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
         new_layout: Layout,
-    ) -> Option<NonNull<[u8]>> {
-        if layout.size() == 0 || new_layout.size() == 0 {
-            return None;
-        }
+        backing: &mut Backing<S, M>,
+    ) -> Option<Resized> {
         let found = self.block_of(block, A::request(layout)?)?;
         let request = A::request(new_layout)?;
         if self.address_of(found, new_layout.align()) != block.addr().get() {
             return None;
         }
-        let resized = self.algorithm.resize(found, request, &mut self.words, &self.meter)?;
-        self.meter.served(Part::Fit);
+        let resized = self.algorithm.resize(found, request, &mut self.words, &backing.meter)?;
+        backing.meter.served(Part::Fit);
         let bytes = (Self::bytes(found), Self::bytes(resized));
-        self.tally.resized((layout.size(), new_layout.size()), bytes);
-        Some(self.place(resized, new_layout.align()))
+        Some(Resized { contents: self.place(resized, new_layout.align()), bytes })
     }
 
     /// Walks the blocks below the one asked about, since an address alone does not tell whether a
     /// block starts there: O(n).
-    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
+    fn has_block<S: Source, M: Meter>(
+        &self,
+        block: NonNull<u8>,
+        layout: Layout,
+        _: &Backing<S, M>,
+    ) -> bool {
         let wanted = || {
             let request = A::request(layout)?;
             let word = self.words.word_at(block.addr().get())?;
@@ -319,15 +313,7 @@ unsafe impl<A: Algorithm, S: Source, M: Meter> Strategy for WordHeap<A, S, M> {
         })
     }
 
-    fn owns(&self, block: NonNull<u8>) -> bool {
-        self.source.extent().contains(&block.addr().get())
-    }
-
-    fn usage(&self) -> Usage {
-        self.tally.usage()
-    }
-
-    fn walk(&self, visit: &mut dyn FnMut(Span)) {
+    fn walk<S: Source, M: Meter>(&self, _: &Backing<S, M>, visit: &mut dyn FnMut(Span)) {
         if !self.words.is_open() {
             return;
         }
@@ -340,12 +326,10 @@ unsafe impl<A: Algorithm, S: Source, M: Meter> Strategy for WordHeap<A, S, M> {
             visit(Span { start, len: header, kind: SpanKind::Header });
             visit(Span { start: start + header, len: Self::bytes(block), kind });
         }
-        walk::dedicated(&self.source, visit);
     }
 
-    fn audit(&self) -> Result<(), Fault> {
+    fn audit<S: Source, M: Meter>(&self, _: &Backing<S, M>) -> Result<(), Fault> {
         self.words.audit::<A::Fields>()?;
-        self.algorithm.audit(&self.words)?;
-        walk::check(self)
+        self.algorithm.audit(&self.words)
     }
 }

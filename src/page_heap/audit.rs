@@ -12,7 +12,7 @@ use crate::walk;
 impl<S: Source, M: Meter> Pages<S, M> {
     /// Calls `visit` for every span in address order.
     pub(super) fn walk(&self, visit: &mut dyn FnMut(Span)) {
-        self.heap.walk(&mut |span| {
+        self.heap.walk_blocks(&mut |span| {
             let page = (span.kind == SpanKind::Block).then(|| self.map.get(span.start)).flatten();
             match page {
                 Some(page) => self.walk_page(page, visit),
@@ -47,7 +47,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
 
     /// Checks the invariants of the heap below, of every page and of every class. O(n).
     pub(super) fn audit(&self) -> Result<(), Fault> {
-        self.heap.audit()?;
+        self.heap.audit_blocks()?;
         let (mut pages, mut waiting) = (0usize, 0usize);
         for page in self.map.pages() {
             let at = page.base.get().addr();

@@ -70,7 +70,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
             count: 0,
             headers: Headers::new(),
             mark: NONE,
-            heap: Large::new(page_size),
+            heap: Large::growing_by(page_size),
             source: Owned::new(source),
             meter,
         }

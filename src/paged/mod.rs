@@ -150,7 +150,7 @@ impl<P: Placement, S: Source, M: Meter> Paged<P, S, M> {
         let heap = &mut self.pages.heap;
         let start = heap.granule_at(block.addr().get())?;
         let len = heap.granules_for(new_size)?;
-        if !heap.resize(start, len, &self.pages.meter) {
+        if !heap.resize_block(start, len, &self.pages.meter) {
             return None;
         }
         self.pages.meter.served(Part::Fit);

@@ -19,11 +19,14 @@ use crate::error::AllocError;
 pub(crate) struct Owned<S> {
     source: S,
     taken: bool,
+    /// The most bytes that were held when a mapping was given back: nothing else ever is, but what
+    /// was taken in vain.
+    peak: usize,
 }
 
 impl<S> Owned<S> {
     pub(crate) const fn new(source: S) -> Self {
-        Self { source, taken: false }
+        Self { source, taken: false, peak: 0 }
     }
 
     /// The source itself.
@@ -33,6 +36,11 @@ impl<S> Owned<S> {
 }
 
 impl<S: Source> Owned<S> {
+    /// The most bytes that were ever held.
+    pub(crate) fn peak_held(&self) -> usize {
+        self.peak.max(self.held())
+    }
+
     /// The source, if it was not used before.
     fn take(&mut self) -> Result<&mut S, AllocError> {
         if !self.taken && self.source.held() > 0 {
@@ -82,6 +90,7 @@ unsafe impl<S: Source> Source for Owned<S> {
     }
 
     unsafe fn unmap(&mut self, block: NonNull<u8>) {
+        self.peak = self.peak_held();
         // SAFETY: passed on.
         unsafe { self.source.unmap(block) };
     }

@@ -6,7 +6,7 @@ use crate::error::Fault;
 
 impl SegmentHeap {
     /// Checks the invariants. O(n).
-    pub(crate) fn audit(&self) -> Result<(), Fault> {
+    pub(crate) fn audit_blocks(&self) -> Result<(), Fault> {
         let mut expected_start = 0;
         let mut before_was_free = false;
         let mut largest = 0;

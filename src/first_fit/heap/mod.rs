@@ -68,7 +68,7 @@ impl Extent {
 /// - `segments` says of the blocks that cross a segment's end what the picture above says;
 /// - the tree's leaves are the largest free blocks starting in their segments.
 #[derive(Debug)]
-pub(crate) struct SegmentHeap {
+pub struct SegmentHeap {
     origin: *mut u8,
     granules: u32,
     granule_shift: u32,
@@ -206,7 +206,7 @@ impl SegmentHeap {
 
     /// Makes the block in use that starts at `start` `len` granules long without moving it, if it
     /// is that long or free memory follows it. O(log n).
-    pub(crate) fn resize<M: Meter>(&mut self, start: u32, len: u32, meter: &M) -> bool {
+    pub(crate) fn resize_block<M: Meter>(&mut self, start: u32, len: u32, meter: &M) -> bool {
         let block = self.block(start);
         if len == block.len() {
             return true;

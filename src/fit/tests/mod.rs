@@ -9,10 +9,10 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::*;
-use crate::Freed;
 use crate::block::attack::{attack, try_free};
 use crate::source::Reserved;
 use crate::strategy::SpanKind;
+use crate::{Freed, Strategy};
 
 type Heap<P, R = Immediate, A = NoArea> = BoundaryTagHeap<P, Reserved, (), R, A>;
 

@@ -1,10 +1,10 @@
 //! The heap as spans, and the audit of its invariants.
 
-use super::{Block, CELL, Halving, Heap, NONE, OVERHEAD, Order, Policy, TAG, chain};
+use super::{Block, CELL, FittedHeap, Halving, NONE, OVERHEAD, Order, Policy, TAG, chain};
 use crate::error::Fault;
 use crate::strategy::{Span, SpanKind};
 
-impl<O: Order, H: Halving, P: Policy> Heap<O, H, P> {
+impl<O: Order, H: Halving, P: Policy> FittedHeap<O, H, P> {
     /// Calls `visit` for every span of the heap in address order. What lies between two blocks'
     /// contents, the owner or footer of one and the header of the other, is one span.
     pub(in crate::head_first) fn walk(&self, visit: &mut dyn FnMut(Span)) {

@@ -33,7 +33,7 @@ pub(super) const OVERHEAD: usize = 2 * TAG;
 
 /// The heap.
 #[derive(Debug)]
-pub(super) struct Heap<O, H, P> {
+pub(super) struct FittedHeap<O, H, P> {
     cells: Cells,
     /// Cells the heap grows by.
     growth: u32,
@@ -45,7 +45,7 @@ pub(super) struct Heap<O, H, P> {
     policies: PhantomData<(O, H)>,
 }
 
-impl<O: Order, H: Halving, P: Policy> Heap<O, H, P> {
+impl<O: Order, H: Halving, P: Policy> FittedHeap<O, H, P> {
     /// An empty heap that grows by multiples of `growth` bytes.
     pub(super) const fn new(growth: usize) -> Self {
         assert!(growth > 0 && growth.is_multiple_of(CELL) && growth / CELL < MAX_CELLS as usize);

@@ -59,7 +59,7 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
     /// Checks the invariants of the heap, the map, the headers and S2; returns how many pages S2
     /// has.
     pub(in crate::paged) fn audit(&self) -> Result<usize, Fault> {
-        self.heap.audit()?;
+        self.heap.audit_blocks()?;
         let mut pages = 0;
         for (block, free) in self.heap.blocks() {
             let Some(page) = self.page_of(block).filter(|_| !free) else { continue };

@@ -1,0 +1,451 @@
+//! What all strategies share: [`Heap`], the one implementation of [`Strategy`], around an [`Engine`].
+//!
+//! ```text
+//!  program ──▶ Heap: size 0, alignment, counts, moves, walk and audit
+//!                │ Engine: which memory serves which request
+//!                └ Backing: source, meter, tally
+//! ```
+//! An engine is what a paper describes: it finds memory for a block, and takes it back. It is not
+//! asked about requests of size 0, and it counts nothing.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use crate::error::{AllocError, Fault, Freed};
+use crate::meter::{Meter, Part};
+use crate::source::{Owned, Source};
+use crate::strategy::{Span, SpanKind, Strategy, Usage, empty_block, move_to_another};
+use crate::walk;
+
+/// A strategy: the engine `E` over a source, metered by `M`.
+///
+/// The strategies of the [`catalogue`](crate::catalogue) are such heaps; how one is made, and what it
+/// can do beside a [`Strategy`], stands in its module.
+#[derive(Debug)]
+pub struct Heap<E, S, M = ()> {
+    pub(crate) engine: E,
+    pub(crate) backing: Backing<S, M>,
+}
+
+/// What a heap has beside its engine.
+#[derive(Debug)]
+pub struct Backing<S, M> {
+    pub(crate) source: Owned<S>,
+    pub(crate) meter: M,
+    pub(crate) tally: Tally,
+}
+
+/// A block that an engine has put to use.
+pub struct Served {
+    /// What the program gets.
+    pub(crate) contents: NonNull<[u8]>,
+    /// Bytes of the whole block: more than its contents where these lie behind a gap.
+    pub(crate) bytes: usize,
+    pub(crate) part: Part,
+}
+
+/// A block whose size an engine has changed.
+pub struct Resized {
+    /// What the program has now.
+    pub(crate) contents: NonNull<[u8]>,
+    /// Bytes of the whole block before and after.
+    pub(crate) bytes: (usize, usize),
+}
+
+/// A block that an engine has taken back.
+pub struct Returned {
+    /// Bytes of the whole block.
+    pub(crate) bytes: usize,
+    pub(crate) part: Part,
+}
+
+/// What tells one strategy from another. No layout that an engine is given is of size 0.
+///
+/// # Safety
+/// An implementer promises of its blocks what an implementer of [`Strategy`] does. It takes memory from
+/// the backing's source alone, and all of its blocks lie there.
+pub unsafe trait Engine {
+    /// Whether [`slide`](Self::slide) is for where there is no memory to move a block to, instead of
+    /// for all blocks that are to be moved.
+    const SLIDES_LAST: bool = false;
+
+    /// A block for a layout, if one is at hand; for a layout of size 0 there is none.
+    #[inline(always)]
+    fn take_at_hand<S: Source, M: Meter>(
+        &mut self,
+        _layout: Layout,
+        _backing: &mut Backing<S, M>,
+    ) -> Option<Served> {
+        None
+    }
+
+    /// A block for a layout for which none was [at hand](Self::take_at_hand).
+    ///
+    /// # Errors
+    /// As [`Strategy::allocate`].
+    fn take<S: Source, M: Meter>(
+        &mut self,
+        layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Result<Served, AllocError>;
+
+    /// Frees a block.
+    ///
+    /// # Safety
+    /// As for [`Strategy::deallocate`].
+    unsafe fn free<S: Source, M: Meter>(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Returned;
+
+    /// What else is done once a freed block was counted.
+    #[inline(always)]
+    fn freed<S: Source, M: Meter>(&mut self, _backing: &mut Backing<S, M>) {}
+
+    /// Makes a block one of another size where it is, as well as another block would be.
+    ///
+    /// # Safety
+    /// As for [`Strategy::resize_in_place`]; both layouts have one alignment, unless
+    /// [`keep`](Self::keep) asks.
+    unsafe fn resize<S: Source, M: Meter>(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Option<Resized>;
+
+    /// Makes a block one of another layout where it is, for which its address is aligned, if it can be
+    /// done at all: there is no memory to move it to.
+    ///
+    /// # Safety
+    /// As for [`Strategy::keep`].
+    unsafe fn keep<S: Source, M: Meter>(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Option<Resized> {
+        // SAFETY: passed on.
+        unsafe { self.resize(block, layout, new_layout, backing) }
+    }
+
+    /// Makes a block one of another size by moving it, contents and all, into free memory beside it.
+    ///
+    /// # Safety
+    /// As for [`Strategy::relocate`].
+    unsafe fn slide<S: Source, M: Meter>(
+        &mut self,
+        _block: NonNull<u8>,
+        _layout: Layout,
+        _new_layout: Layout,
+        _backing: &mut Backing<S, M>,
+    ) -> Option<Resized> {
+        None
+    }
+
+    /// As [`Strategy::has_block`].
+    fn has_block<S: Source, M: Meter>(
+        &self,
+        block: NonNull<u8>,
+        layout: Layout,
+        backing: &Backing<S, M>,
+    ) -> bool;
+
+    /// Whether a block in use may be freed by who asks for it.
+    #[inline(always)]
+    fn may_free(&self, _block: NonNull<u8>) -> bool {
+        true
+    }
+
+    /// Calls `visit` for every span of the source's extent in address order.
+    fn walk<S: Source, M: Meter>(&self, backing: &Backing<S, M>, visit: &mut dyn FnMut(Span));
+
+    /// Checks the invariants of its own structures.
+    ///
+    /// # Errors
+    /// As [`Strategy::audit`].
+    fn audit<S: Source, M: Meter>(&self, backing: &Backing<S, M>) -> Result<(), Fault>;
+}
+
+impl<E, S, M> Heap<E, S, M> {
+    /// A heap that has no memory yet.
+    pub(crate) const fn over(engine: E, source: S, meter: M) -> Self {
+        let backing = Backing { source: Owned::new(source), meter, tally: Tally::new() };
+        Self { engine, backing }
+    }
+
+    /// Where the heap's memory comes from.
+    pub const fn source(&self) -> &S {
+        self.backing.source.get()
+    }
+}
+
+impl<S: Source, M: Meter> Backing<S, M> {
+    /// Counts a block put to use.
+    #[inline(always)]
+    pub(crate) fn served(&mut self, layout: Layout, block: Served) -> NonNull<[u8]> {
+        self.meter.served(block.part);
+        self.tally.allocated(layout.size(), block.bytes);
+        block.contents
+    }
+
+    /// Counts a block that changed its layout.
+    #[inline(always)]
+    fn resized(&mut self, layout: Layout, new_layout: Layout, block: Resized) -> NonNull<[u8]> {
+        self.tally.resized((layout.size(), new_layout.size()), block.bytes);
+        block.contents
+    }
+}
+
+impl<E: Engine, S: Source, M: Meter> Heap<E, S, M> {
+    /// Serves a request for which no block is at hand.
+    #[inline(never)]
+    fn allocate_slowly(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        if layout.size() == 0 {
+            return Ok(empty_block(layout));
+        }
+        let served = self.engine.take(layout, &mut self.backing)?;
+        Ok(self.backing.served(layout, served))
+    }
+
+    /// Moves a block into free memory beside it.
+    ///
+    /// # Safety
+    /// As for [`Strategy::relocate`].
+    unsafe fn slide(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<NonNull<[u8]>> {
+        let new_layout = resized(layout, new_size)?;
+        // SAFETY: passed on.
+        let moved = unsafe { self.engine.slide(block, layout, new_layout, &mut self.backing)? };
+        Some(self.backing.resized(layout, new_layout, moved))
+    }
+}
+
+/// A layout with another size; `None` where there is no block before or after.
+#[inline(always)]
+fn resized(layout: Layout, new_size: usize) -> Option<Layout> {
+    if layout.size() == 0 || new_size == 0 {
+        return None;
+    }
+    // SAFETY: callers of what resizes promise that the rounded size does not overflow.
+    Some(unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) })
+}
+
+// SAFETY: the engine's promises; its blocks lie in the source's extent or mappings, which are the
+// heap's alone.
+unsafe impl<E: Engine, S: Source, M: Meter> Strategy for Heap<E, S, M> {
+    #[inline]
+    fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        match self.engine.take_at_hand(layout, &mut self.backing) {
+            Some(served) => Ok(self.backing.served(layout, served)),
+            None => self.allocate_slowly(layout),
+        }
+    }
+
+    #[inline]
+    unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
+        if layout.size() == 0 {
+            return;
+        }
+        // SAFETY: passed on.
+        let Returned { bytes, part } =
+            unsafe { self.engine.free(block, layout, &mut self.backing) };
+        self.backing.meter.served(part);
+        self.backing.tally.freed(layout.size(), bytes);
+        self.engine.freed(&mut self.backing);
+    }
+
+    #[inline]
+    unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<NonNull<[u8]>> {
+        let new_layout = resized(layout, new_size)?;
+        // SAFETY: passed on.
+        let block = unsafe { self.engine.resize(block, layout, new_layout, &mut self.backing)? };
+        Some(self.backing.resized(layout, new_layout, block))
+    }
+
+    unsafe fn relocate(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        if !E::SLIDES_LAST {
+            // SAFETY: passed on.
+            if let Some(moved) = unsafe { self.slide(block, layout, new_size) } {
+                return Ok(moved);
+            }
+        }
+        // SAFETY: passed on; the block is as it was.
+        let moved = unsafe { move_to_another(self, block, layout, new_size) };
+        match moved {
+            // SAFETY: as above.
+            Err(error) if E::SLIDES_LAST => unsafe {
+                self.slide(block, layout, new_size).ok_or(error)
+            },
+            moved => moved,
+        }
+    }
+
+    unsafe fn keep(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+    ) -> Option<NonNull<[u8]>> {
+        let aligned = block.addr().get().is_multiple_of(new_layout.align());
+        if layout.size() == 0 || new_layout.size() == 0 || !aligned {
+            return None;
+        }
+        // SAFETY: passed on.
+        let kept = unsafe { self.engine.keep(block, layout, new_layout, &mut self.backing)? };
+        Some(self.backing.resized(layout, new_layout, kept))
+    }
+
+    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
+        self.engine.has_block(block, layout, &self.backing)
+    }
+
+    fn owns(&self, block: NonNull<u8>) -> bool {
+        let address = block.addr().get();
+        let mut owns = self.backing.source.extent().contains(&address);
+        self.backing.source.mapped(&mut |_, mapped| owns |= mapped == address);
+        owns
+    }
+
+    unsafe fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
+        if !self.is_in_use(block, layout) {
+            return Freed::Unallocated;
+        }
+        if !self.engine.may_free(block) {
+            return Freed::NotOwner;
+        }
+        // SAFETY: a block in use of this layout starts there, which the caller gives up.
+        unsafe { self.deallocate(block, layout) };
+        Freed::Freed
+    }
+
+    #[inline]
+    fn usage(&self) -> Usage {
+        let (held, peak_held) = (self.backing.source.held(), self.backing.source.peak_held());
+        Usage { held, peak_held, ..self.backing.tally.usage() }
+    }
+
+    fn walk(&self, visit: &mut dyn FnMut(Span)) {
+        let source = &self.backing.source;
+        let origin = source.extent().start;
+        walk_mapped(source, visit, |mapping| mapping < origin);
+        self.engine.walk(&self.backing, visit);
+        let dedicated = source.dedicated();
+        if !dedicated.is_empty() {
+            visit(Span { start: dedicated.start, len: dedicated.len(), kind: SpanKind::Header });
+        }
+        walk_mapped(source, visit, |mapping| mapping >= origin);
+    }
+
+    fn audit(&self) -> Result<(), Fault> {
+        self.engine.audit(&self.backing)?;
+        walk::check(self)
+    }
+}
+
+/// Calls `visit` for the spans of the mappings chosen by their address: below a mapped block the
+/// memory is bookkeeping.
+fn walk_mapped<S: Source>(source: &S, visit: &mut dyn FnMut(Span), chosen: impl Fn(usize) -> bool) {
+    source.mapped(&mut |mapping, block| {
+        if chosen(mapping.start) {
+            let header = block - mapping.start;
+            visit(Span { start: mapping.start, len: header, kind: SpanKind::Header });
+            visit(Span { start: block, len: mapping.end - block, kind: SpanKind::Block });
+        }
+    });
+}
+
+/// Counts what is in use, cheaply.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    /// May be negative: a checked free takes any layout that fits the block.
+    requested: isize,
+    block: usize,
+    peak_requested: isize,
+    allocations: u64,
+    frees: u64,
+}
+
+impl Tally {
+    /// Nothing in use, nothing held.
+    pub(crate) const fn new() -> Self {
+        Self { requested: 0, block: 0, peak_requested: 0, allocations: 0, frees: 0 }
+    }
+
+    /// Counts a block put to use.
+    #[inline(always)]
+    pub(crate) fn allocated(&mut self, requested: usize, block: usize) {
+        self.requested += requested as isize;
+        self.block += block;
+        self.allocations += 1;
+        // Unlike a maximum, a branch costs next to nothing: it goes the same way for long.
+        if self.requested > self.peak_requested {
+            self.peak_requested = self.requested;
+        }
+    }
+
+    /// Counts a block freed.
+    #[inline(always)]
+    pub(crate) fn freed(&mut self, requested: usize, block: usize) {
+        self.requested -= requested as isize;
+        self.block -= block;
+        self.frees += 1;
+    }
+
+    /// Counts a block that changed its size in place, from the first to the second.
+    #[inline(always)]
+    pub(crate) fn resized(&mut self, requested: (usize, usize), block: (usize, usize)) {
+        self.requested += requested.1 as isize - requested.0 as isize;
+        self.block = self.block - block.0 + block.1;
+        self.peak_requested = self.peak_requested.max(self.requested);
+    }
+
+    /// Blocks in use.
+    #[inline(always)]
+    pub(crate) fn blocks(&self) -> usize {
+        (self.allocations - self.frees) as usize
+    }
+
+    /// Bytes of the blocks in use.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.block
+    }
+
+    /// Blocks freed since the beginning.
+    pub(crate) fn frees(&self) -> u64 {
+        self.frees
+    }
+
+    /// All but what is held, which the source knows.
+    #[inline]
+    pub(crate) fn usage(&self) -> Usage {
+        Usage {
+            requested: self.requested.max(0) as usize,
+            block: self.block,
+            held: 0,
+            blocks: self.blocks(),
+            peak_requested: self.peak_requested as usize,
+            peak_held: 0,
+            allocations: self.allocations,
+            frees: self.frees,
+        }
+    }
+}
