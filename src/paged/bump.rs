@@ -6,6 +6,7 @@ use super::in_page::Bitmap;
 use super::pages::Pages;
 use super::placement::Placement;
 use crate::block::table::Table;
+use crate::engine::Backing;
 use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
 use crate::sealed::Sealed;
@@ -39,47 +40,49 @@ impl<const REUSE: bool> Placement for Bump<REUSE> {
     const LEAST_BLOCK: usize = 1;
     const UNUSED: SpanKind = SpanKind::Slack;
 
-    fn open<S: Source, M: Meter>(
+    fn open<S: Source>(
         &mut self,
         _seed: u64,
-        pages: &mut Pages<Bitmap, S, M>,
+        pages: &Pages<Bitmap>,
+        source: &mut S,
     ) -> Result<(), AllocError> {
-        self.current.ensure(pages.classes.count(), &mut pages.source)
+        self.current.ensure(pages.classes.count(), source)
     }
 
     #[inline(always)]
     fn allocate<S: Source, M: Meter>(
         &mut self,
         class: u32,
-        pages: &mut Pages<Bitmap, S, M>,
+        pages: &mut Pages<Bitmap>,
+        backing: &mut Backing<S, M>,
     ) -> Result<NonNull<u8>, AllocError> {
         let current = self.current.get(class as usize).checked_sub(1);
         let capacity = pages.class(class).capacity;
         let page = match current.filter(|&page| pages.header(page).fresh < capacity) {
             Some(page) => page,
             None => {
-                let page = pages.acquire(class)?;
+                let page = pages.acquire(class, backing)?;
                 *self.current.get_mut(class as usize) = page + 1;
                 page
             }
         };
-        pages.visit(page);
+        pages.visit(page, &backing.meter);
         Ok(pages.take_fresh(page))
     }
 
     #[inline(always)]
-    fn free<S: Source, M: Meter>(&mut self, address: NonNull<u8>, pages: &mut Pages<Bitmap, S, M>) {
-        let put = pages.put(address);
+    fn free<M: Meter>(&mut self, address: NonNull<u8>, pages: &mut Pages<Bitmap>, meter: &M) {
+        let put = pages.put(address, meter);
         if REUSE && put.emptied_page() {
             if *self.current.get(put.class as usize) == put.page + 1 {
                 pages.header_mut(put.page).fresh = 0;
             } else {
-                pages.release(put.page);
+                pages.release(put.page, meter);
             }
         }
     }
 
-    fn audit<S: Source, M: Meter>(&self, pages: &Pages<Bitmap, S, M>) -> Result<usize, Fault> {
+    fn audit(&self, pages: &Pages<Bitmap>) -> Result<usize, Fault> {
         let (mut kept, mut wrong) = (0, None);
         pages.for_each_page(|page, header| {
             let class = pages.class(header.class);

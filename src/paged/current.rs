@@ -7,6 +7,7 @@ use core::ptr::NonNull;
 use super::in_page::{Bitmap, InPage};
 use super::pages::{Pages, Put};
 use super::placement::Placement;
+use crate::engine::Backing;
 use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
 use crate::sealed::Sealed;
@@ -46,34 +47,31 @@ pub trait Selection: Sealed {
 
     /// Takes a page out of S3, to be the current page.
     #[doc(hidden)]
-    fn choose<F: InPage, S: Source, M: Meter>(
+    fn choose<F: InPage, M: Meter>(
         &mut self,
         class: u32,
-        pages: &mut Pages<F, S, M>,
+        pages: &mut Pages<F>,
+        meter: &M,
     ) -> Option<u32>;
 
     /// Makes a page the current page of its class; the one before is full.
     #[doc(hidden)]
-    fn make_current<F: InPage, S: Source, M: Meter>(
+    fn make_current<F: InPage, M: Meter>(
         &mut self,
         class: u32,
         page: u32,
-        pages: &mut Pages<F, S, M>,
+        pages: &mut Pages<F>,
+        meter: &M,
     );
 
     /// A block of a page was put back. Whether the page is wholly free and not current: then it
     /// has left S3 and goes to S2.
     #[doc(hidden)]
-    fn freed<F: InPage, S: Source, M: Meter>(
-        &mut self,
-        put: Put,
-        pages: &mut Pages<F, S, M>,
-    ) -> bool;
+    fn freed<F: InPage, M: Meter>(&mut self, put: Put, pages: &mut Pages<F>, meter: &M) -> bool;
 
     /// Checks the selection's invariants; returns the number of pages it keeps.
     #[doc(hidden)]
-    fn audit<F: InPage, S: Source, M: Meter>(&self, pages: &Pages<F, S, M>)
-    -> Result<usize, Fault>;
+    fn audit<F: InPage>(&self, pages: &Pages<F>) -> Result<usize, Fault>;
 }
 
 /// Placement in the current page; free blocks within a page are `F`'s.
@@ -88,18 +86,19 @@ impl<C: Selection, F: InPage> CurrentPage<C, F> {
     fn allocate_from_new_page<S: Source, M: Meter>(
         &mut self,
         class: u32,
-        pages: &mut Pages<F, S, M>,
+        pages: &mut Pages<F>,
+        backing: &mut Backing<S, M>,
     ) -> Result<NonNull<u8>, AllocError> {
-        let page = match self.selection.choose(class, pages) {
+        let page = match self.selection.choose(class, pages, &backing.meter) {
             Some(page) => page,
             None => {
                 let (count, classes) = (pages.count() + 1, pages.classes.count());
-                self.selection.reserve(class, count, classes, &mut pages.source)?;
-                pages.acquire(class)?
+                self.selection.reserve(class, count, classes, &mut backing.source)?;
+                pages.acquire(class, backing)?
             }
         };
-        self.selection.make_current(class, page, pages);
-        Ok(pages.take(page, class).expect("a chosen page has a free block"))
+        self.selection.make_current(class, page, pages, &backing.meter);
+        Ok(pages.take(page, class, &backing.meter).expect("a chosen page has a free block"))
     }
 }
 
@@ -112,37 +111,39 @@ impl<C: Selection, F: InPage> Placement for CurrentPage<C, F> {
     const LEAST_BLOCK: usize = 1;
     const UNUSED: SpanKind = SpanKind::Free;
 
-    fn open<S: Source, M: Meter>(
+    fn open<S: Source>(
         &mut self,
         seed: u64,
-        pages: &mut Pages<F, S, M>,
+        pages: &Pages<F>,
+        source: &mut S,
     ) -> Result<(), AllocError> {
-        self.selection.open(pages.classes.count(), seed, &mut pages.source)
+        self.selection.open(pages.classes.count(), seed, source)
     }
 
     #[inline(always)]
     fn allocate<S: Source, M: Meter>(
         &mut self,
         class: u32,
-        pages: &mut Pages<F, S, M>,
+        pages: &mut Pages<F>,
+        backing: &mut Backing<S, M>,
     ) -> Result<NonNull<u8>, AllocError> {
-        if let Some(page) = self.selection.current(class, &pages.meter)
-            && let Some(block) = pages.take(page, class)
+        if let Some(page) = self.selection.current(class, &backing.meter)
+            && let Some(block) = pages.take(page, class, &backing.meter)
         {
             return Ok(block);
         }
-        self.allocate_from_new_page(class, pages)
+        self.allocate_from_new_page(class, pages, backing)
     }
 
     #[inline(always)]
-    fn free<S: Source, M: Meter>(&mut self, address: NonNull<u8>, pages: &mut Pages<F, S, M>) {
-        let put = pages.put(address);
-        if self.selection.freed(put, pages) {
-            pages.release(put.page);
+    fn free<M: Meter>(&mut self, address: NonNull<u8>, pages: &mut Pages<F>, meter: &M) {
+        let put = pages.put(address, meter);
+        if self.selection.freed(put, pages, meter) {
+            pages.release(put.page, meter);
         }
     }
 
-    fn audit<S: Source, M: Meter>(&self, pages: &Pages<F, S, M>) -> Result<usize, Fault> {
+    fn audit(&self, pages: &Pages<F>) -> Result<usize, Fault> {
         self.selection.audit(pages)
     }
 }

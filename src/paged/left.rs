@@ -120,24 +120,25 @@ impl<O: Order> LeftHeaders<O> {
     }
 
     /// Inserts a page at the head of a left header's list.
-    fn insert<F: InPage, S: Source, M: Meter>(
+    fn insert<F: InPage, M: Meter>(
         &mut self,
         left: u32,
         page: u32,
-        pages: &mut Pages<F, S, M>,
+        pages: &mut Pages<F>,
+        meter: &M,
     ) {
         let first = core::mem::replace(&mut self.get_mut(left).first, page);
         let header = pages.header_mut(page);
         (header.next, header.prev, header.left) = (first, NIL, left);
         let header: *const _ = header;
-        pages.meter.link_double(header);
+        meter.link_double(header);
         if first != NIL {
             pages.header_mut(first).prev = page;
         }
     }
 
     /// Takes a page off its list; an emptied list's left header goes, but for LH0.
-    fn remove<F: InPage, S: Source, M: Meter>(&mut self, page: u32, pages: &mut Pages<F, S, M>) {
+    fn remove<F: InPage>(&mut self, page: u32, pages: &mut Pages<F>) {
         let header = *pages.header(page);
         if header.next != NIL {
             pages.header_mut(header.next).prev = header.prev;
@@ -195,11 +196,7 @@ impl<O: Order> LeftHeaders<O> {
     }
 
     /// Moves a page that is not current to the list of its new φ; as [`Selection::freed`].
-    fn moved<F: InPage, S: Source, M: Meter>(
-        &mut self,
-        put: Put,
-        pages: &mut Pages<F, S, M>,
-    ) -> bool {
+    fn moved<F: InPage, M: Meter>(&mut self, put: Put, pages: &mut Pages<F>, meter: &M) -> bool {
         let Put { page, class, left, free, .. } = put;
         if put.emptied_page() {
             self.remove(page, pages);
@@ -212,27 +209,23 @@ impl<O: Order> LeftHeaders<O> {
         }
         if O::MERGED && !on_l0 {
             self.remove(page, pages);
-            self.insert(left, page, pages);
+            self.insert(left, page, pages, meter);
             return false;
         }
         let alone = !on_l0 && first && pages.header(page).next == NIL;
         if alone && self.get(self.get(left).down).phi != free {
             // The list moves as a whole instead of a new one being made and the old one dropped.
-            self.look_down(left, &pages.meter);
+            self.look_down(left, meter);
             self.get_mut(left).phi = free;
             return false;
         }
-        let list = self.left_for(left, free, &pages.meter);
+        let list = self.left_for(left, free, meter);
         self.remove(page, pages);
-        self.insert(list, page, pages);
+        self.insert(list, page, pages, meter);
         false
     }
 
-    fn audit_class<F: InPage, S: Source, M: Meter>(
-        &self,
-        class: u32,
-        pages: &Pages<F, S, M>,
-    ) -> Result<usize, Fault> {
+    fn audit_class<F: InPage>(&self, class: u32, pages: &Pages<F>) -> Result<usize, Fault> {
         let facts = *pages.class(class);
         let mut members = 0;
         let mut left = class;
@@ -309,46 +302,41 @@ impl<O: Order> Selection for LeftHeaders<O> {
         (first != NIL).then_some(first)
     }
 
-    fn choose<F: InPage, S: Source, M: Meter>(
+    fn choose<F: InPage, M: Meter>(
         &mut self,
         class: u32,
-        pages: &mut Pages<F, S, M>,
+        pages: &mut Pages<F>,
+        meter: &M,
     ) -> Option<u32> {
         let anchor = self.get(class);
         let left = if O::MOST { anchor.up } else { anchor.down };
         if left == class {
             return None;
         }
-        self.visit(left, &pages.meter);
+        self.visit(left, meter);
         let page = self.get(left).first;
         self.remove(page, pages);
         Some(page)
     }
 
-    fn make_current<F: InPage, S: Source, M: Meter>(
+    fn make_current<F: InPage, M: Meter>(
         &mut self,
         class: u32,
         page: u32,
-        pages: &mut Pages<F, S, M>,
+        pages: &mut Pages<F>,
+        meter: &M,
     ) {
-        self.insert(class, page, pages);
+        self.insert(class, page, pages, meter);
     }
 
     #[inline(always)]
-    fn freed<F: InPage, S: Source, M: Meter>(
-        &mut self,
-        put: Put,
-        pages: &mut Pages<F, S, M>,
-    ) -> bool {
-        self.touch(put.left, &pages.meter);
+    fn freed<F: InPage, M: Meter>(&mut self, put: Put, pages: &mut Pages<F>, meter: &M) -> bool {
+        self.touch(put.left, meter);
         let current = put.left == put.class && self.get(put.left).first == put.page;
-        !current && self.moved(put, pages)
+        !current && self.moved(put, pages, meter)
     }
 
-    fn audit<F: InPage, S: Source, M: Meter>(
-        &self,
-        pages: &Pages<F, S, M>,
-    ) -> Result<usize, Fault> {
+    fn audit<F: InPage>(&self, pages: &Pages<F>) -> Result<usize, Fault> {
         (0..pages.classes.count() as u32)
             .try_fold(0, |members, class| Ok(members + self.audit_class(class, pages)?))
     }

@@ -42,11 +42,11 @@ use self::pages::Pages;
 pub use self::placement::Placement;
 pub use self::pool::{AtRandom, Chain, ChainOrder, Fifo, Lifo, Queue, Stack};
 pub use self::random_b::RandomB;
+use crate::engine::{Backing, Engine, Heap, Resized, Returned, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::Source;
-use crate::strategy::{Span, Strategy, Usage, empty_block};
-use crate::walk;
+use crate::strategy::Span;
 
 /// A paged strategy over a source: placement `P` for sizes up to FFCROSSOVER, FIRST-FIT above.
 ///
@@ -73,15 +73,18 @@ use crate::walk;
 /// unsafe { heap.deallocate(block, layout) };
 /// assert_eq!(heap.usage().blocks, 0);
 /// ```
+pub type Paged<P, S, M = ()> = Heap<Placed<P>, S, M>;
+
+/// The engine of [`Paged`].
 #[derive(Debug)]
-pub struct Paged<P: Placement, S, M = ()> {
+pub struct Placed<P: Placement> {
     config: Config,
     placement: P,
-    pages: Pages<P::InPage, S, M>,
+    pages: Pages<P::InPage>,
     opened: bool,
 }
 
-impl<P: Placement, S: Source, M: Meter> Paged<P, S, M> {
+impl<P: Placement, S: Source, M: Meter> Heap<Placed<P>, S, M> {
     /// The strategy over `source`. Takes no memory before the first allocation.
     ///
     /// # Panics
@@ -89,71 +92,62 @@ impl<P: Placement, S: Source, M: Meter> Paged<P, S, M> {
     #[must_use]
     pub const fn new(config: Config, source: S, meter: M) -> Self {
         assert!(config.check().is_ok(), "the configuration is out of range: see Config::check");
-        let pages = Pages::new(granule(&config), config.page_size, source, meter);
-        Self { config, placement: P::INITIAL, pages, opened: false }
+        let pages = Pages::new(granule(&config), config.page_size);
+        let engine = Placed { config, placement: P::INITIAL, pages, opened: false };
+        Self::over(engine, source, meter)
     }
 
     /// The parameters.
     pub const fn config(&self) -> &Config {
-        &self.config
+        &self.engine.config
     }
+}
 
+impl<P: Placement> Placed<P> {
     #[cold]
-    fn open(&mut self) -> Result<(), AllocError> {
-        self.pages.open(&self.config, P::LEAST_BLOCK)?;
-        self.placement.open(self.config.seed, &mut self.pages)?;
+    fn open<S: Source>(&mut self, source: &mut S) -> Result<(), AllocError> {
+        self.pages.open(&self.config, P::LEAST_BLOCK, source)?;
+        self.placement.open(self.config.seed, &self.pages, source)?;
         self.opened = true;
         Ok(())
     }
 
-    #[inline(always)]
-    fn class_of(&self, layout: Layout) -> Option<u32> {
-        self.pages.class_of(layout)
-    }
-
-    /// A block for a layout, and its length in bytes.
-    #[inline(always)]
-    fn serve(&mut self, layout: Layout) -> Result<(NonNull<u8>, usize), AllocError> {
-        if !self.opened {
-            self.open()?;
-        }
-        let Some(class) = self.class_of(layout) else { return self.allocate_large(layout) };
-        let block = self.placement.allocate(class, &mut self.pages)?;
-        self.pages.meter.served(Part::Pages);
-        Ok((block, self.pages.class(class).size as usize))
-    }
-
     /// A block of FIRST-FIT; where memory is short, S2 gives its pages back first.
-    fn allocate_large(&mut self, layout: Layout) -> Result<(NonNull<u8>, usize), AllocError> {
+    fn take_large<S: Source, M: Meter>(
+        &mut self,
+        layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Result<Served, AllocError> {
+        let Backing { source, meter, .. } = backing;
         let pages = &mut self.pages;
         let len = pages.heap.granules_for(layout.size()).ok_or(AllocError::Exhausted)?;
         let block = loop {
-            let heap = &mut pages.heap;
-            match heap.allocate(len, layout.align(), &mut pages.source, &pages.meter) {
+            match pages.heap.allocate(len, layout.align(), source, meter) {
                 Ok(block) => break block,
-                Err(error) if !pages.give_back() => return Err(error),
+                Err(error) if !pages.give_back(meter) => return Err(error),
                 Err(_) => {}
             }
         };
-        pages.meter.served(Part::Fit);
-        pages.tally.held(pages.source.held());
-        Ok((pages.heap.address(block.start), pages.heap.bytes(len)))
+        let bytes = pages.heap.bytes(len);
+        let contents = NonNull::slice_from_raw_parts(pages.heap.address(block.start), bytes);
+        Ok(Served { contents, bytes, part: Part::Fit })
     }
 
     /// Makes a block of FIRST-FIT as long as a size needs, if that can be done; its lengths before and
     /// after, bytes.
-    fn resize_large(
+    fn resize_large<M: Meter>(
         &mut self,
         block: NonNull<u8>,
         (size, new_size): (usize, usize),
+        meter: &M,
     ) -> Option<(usize, usize)> {
         let heap = &mut self.pages.heap;
         let start = heap.granule_at(block.addr().get())?;
         let len = heap.granules_for(new_size)?;
-        if !heap.resize_block(start, len, &self.pages.meter) {
+        if !heap.resize_block(start, len, meter) {
             return None;
         }
-        self.pages.meter.served(Part::Fit);
+        meter.served(Part::Fit);
         Some((size.next_multiple_of(heap.bytes(1)), heap.bytes(len)))
     }
 }
@@ -168,85 +162,85 @@ const fn granule(config: &Config) -> usize {
 
 // SAFETY: blocks are disjoint parts of disjoint pages or of FIRST-FIT's heap, in the source's
 // extent; all bookkeeping but `InBand`'s links in free blocks lies in the dedicated memory. Both
-// stay in place when the strategy moves.
-unsafe impl<P: Placement, S: Source, M: Meter> Strategy for Paged<P, S, M> {
-    fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        if layout.size() == 0 {
-            return Ok(empty_block(layout));
+// stay in place when the engine moves.
+unsafe impl<P: Placement> Engine for Placed<P> {
+    fn take<S: Source, M: Meter>(
+        &mut self,
+        layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Result<Served, AllocError> {
+        if !self.opened {
+            self.open(&mut backing.source)?;
         }
-        match self.serve(layout) {
-            Ok((block, len)) => {
-                self.pages.tally.allocated(layout.size(), len);
-                Ok(NonNull::slice_from_raw_parts(block, len))
-            }
-            Err(error) => {
-                // What was dedicated on the way is kept for the next attempt.
-                self.pages.tally.held(self.pages.source.held());
-                Err(error)
-            }
-        }
+        let Some(class) = self.pages.class_of(layout) else {
+            return self.take_large(layout, backing);
+        };
+        let block = self.placement.allocate(class, &mut self.pages, backing)?;
+        let bytes = self.pages.class(class).size as usize;
+        let contents = NonNull::slice_from_raw_parts(block, bytes);
+        Ok(Served { contents, bytes, part: Part::Pages })
     }
 
-    unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
-        if layout.size() == 0 {
-            return;
-        }
-        debug_assert!(self.is_in_use(block, layout), "a freed block is in use");
-        if let Some(class) = self.pages.class_at(block) {
-            self.pages.tally.freed(layout.size(), self.pages.class(class).size as usize);
-            self.placement.free(block, &mut self.pages);
-            self.pages.meter.served(Part::Pages);
-        } else {
-            let bytes = layout.size().next_multiple_of(self.pages.heap.bytes(1));
-            self.pages.tally.freed(layout.size(), bytes);
-            let granule = self.pages.heap.offset(block) / self.pages.heap.bytes(1);
-            self.pages.heap.release(granule as u32, &self.pages.meter);
-            self.pages.meter.served(Part::Fit);
-        }
-    }
-
-    unsafe fn resize_in_place(
+    unsafe fn free<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
-        new_size: usize,
-    ) -> Option<NonNull<[u8]>> {
-        if layout.size() == 0 || new_size == 0 {
-            return None;
+        backing: &mut Backing<S, M>,
+    ) -> Returned {
+        debug_assert!(self.has_block(block, layout, backing), "a freed block is in use");
+        if let Some(class) = self.pages.class_at(block) {
+            let bytes = self.pages.class(class).size as usize;
+            self.placement.free(block, &mut self.pages, &backing.meter);
+            return Returned { bytes, part: Part::Pages };
         }
-        let new_layout = Layout::from_size_align(new_size, layout.align()).ok()?;
-        if self.pages.class_at(block) != self.class_of(new_layout) {
-            return None;
-        }
-        // SAFETY: passed on: a block of the same class stays, a larger one changes its length.
-        unsafe { self.keep(block, layout, new_layout) }
+        let heap = &mut self.pages.heap;
+        let bytes = layout.size().next_multiple_of(heap.bytes(1));
+        let granule = heap.offset(block) / heap.bytes(1);
+        heap.release(granule as u32, &backing.meter);
+        Returned { bytes, part: Part::Fit }
     }
 
-    unsafe fn keep(
+    /// A block of the same class stays, a larger one changes its length.
+    unsafe fn resize<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
         new_layout: Layout,
-    ) -> Option<NonNull<[u8]>> {
-        let (size, new_size) = (layout.size(), new_layout.size());
-        let aligned = block.addr().get().is_multiple_of(new_layout.align());
-        if size == 0 || new_size == 0 || !aligned {
+        backing: &mut Backing<S, M>,
+    ) -> Option<Resized> {
+        if self.pages.class_at(block) != self.pages.class_of(new_layout) {
             return None;
         }
-        let lens = match self.pages.class_at(block) {
+        // SAFETY: passed on.
+        unsafe { self.keep(block, layout, new_layout, backing) }
+    }
+
+    unsafe fn keep<S: Source, M: Meter>(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Option<Resized> {
+        let sizes = (layout.size(), new_layout.size());
+        let bytes = match self.pages.class_at(block) {
             Some(class) => {
                 let len = self.pages.class(class).size as usize;
-                (new_size <= len).then_some((len, len))?
+                (sizes.1 <= len).then_some((len, len))?
             }
-            None => self.resize_large(block, (size, new_size))?,
+            None => self.resize_large(block, sizes, &backing.meter)?,
         };
-        self.pages.tally.resized((size, new_size), lens);
-        Some(NonNull::slice_from_raw_parts(block, lens.1))
+        Some(Resized { contents: NonNull::slice_from_raw_parts(block, bytes.1), bytes })
     }
 
     /// A block of a page may be known by any layout that it can hold: it may have been
-    /// [kept](Self::keep) when it shrank.
-    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
+    /// [kept](Engine::keep) when it shrank.
+    fn has_block<S: Source, M: Meter>(
+        &self,
+        block: NonNull<u8>,
+        layout: Layout,
+        _: &Backing<S, M>,
+    ) -> bool {
         if !self.opened {
             return false;
         }
@@ -267,29 +261,21 @@ unsafe impl<P: Placement, S: Source, M: Meter> Strategy for Paged<P, S, M> {
         }
     }
 
-    fn owns(&self, block: NonNull<u8>) -> bool {
-        self.pages.source.extent().contains(&block.addr().get())
-    }
-
-    fn usage(&self) -> Usage {
-        self.pages.tally.usage()
-    }
-
-    fn walk(&self, visit: &mut dyn FnMut(Span)) {
+    fn walk<S: Source, M: Meter>(&self, _: &Backing<S, M>, visit: &mut dyn FnMut(Span)) {
         self.pages.walk(P::UNUSED, visit);
     }
 
-    fn audit(&self) -> Result<(), Fault> {
+    fn audit<S: Source, M: Meter>(&self, _: &Backing<S, M>) -> Result<(), Fault> {
         let empty = self.pages.audit()?;
         if self.opened {
             let kept = self.placement.audit(&self.pages)?;
-            let origin = self.pages.source.extent().start;
+            let origin = self.pages.heap.origin().addr();
             Fault::unless(
                 kept + empty == self.pages.count(),
                 "every page is on one list, in S2 or current",
                 origin,
             )?;
         }
-        walk::check(self)
+        Ok(())
     }
 }

@@ -4,6 +4,7 @@ use core::ptr::NonNull;
 
 use super::in_page::InPage;
 use super::pages::Pages;
+use crate::engine::Backing;
 use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
 use crate::sealed::Sealed;
@@ -32,10 +33,11 @@ pub trait Placement: Sealed {
 
     /// Takes memory for the classes of `pages`. May be called again after an error.
     #[doc(hidden)]
-    fn open<S: Source, M: Meter>(
+    fn open<S: Source>(
         &mut self,
         seed: u64,
-        pages: &mut Pages<Self::InPage, S, M>,
+        pages: &Pages<Self::InPage>,
+        source: &mut S,
     ) -> Result<(), AllocError>;
 
     /// Allocates a block of a class.
@@ -43,20 +45,16 @@ pub trait Placement: Sealed {
     fn allocate<S: Source, M: Meter>(
         &mut self,
         class: u32,
-        pages: &mut Pages<Self::InPage, S, M>,
+        pages: &mut Pages<Self::InPage>,
+        backing: &mut Backing<S, M>,
     ) -> Result<NonNull<u8>, AllocError>;
 
     /// Frees the block in use at this address, which lies in a page. Needs no memory.
     #[doc(hidden)]
-    fn free<S: Source, M: Meter>(
-        &mut self,
-        address: NonNull<u8>,
-        pages: &mut Pages<Self::InPage, S, M>,
-    );
+    fn free<M: Meter>(&mut self, address: NonNull<u8>, pages: &mut Pages<Self::InPage>, meter: &M);
 
     /// Checks the placement's invariants; returns the number of pages it keeps, which with those
     /// of S2 must be all.
     #[doc(hidden)]
-    fn audit<S: Source, M: Meter>(&self, pages: &Pages<Self::InPage, S, M>)
-    -> Result<usize, Fault>;
+    fn audit(&self, pages: &Pages<Self::InPage>) -> Result<usize, Fault>;
 }

@@ -15,6 +15,7 @@ use super::placement::Placement;
 use super::random::Random;
 use crate::block::pools::Pools;
 use crate::block::table::{Plain, Table};
+use crate::engine::Backing;
 use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
 use crate::sealed::Sealed;
@@ -75,34 +76,36 @@ pub struct Chain<O> {
 }
 
 impl<O: ChainOrder> Chain<O> {
-    fn link<S: Source, M: Meter>(offset: u64, pages: &Pages<Bitmap, S, M>) -> *mut u64 {
+    fn link(offset: u64, pages: &Pages<Bitmap>) -> *mut u64 {
         let origin = pages.heap.address(0).as_ptr();
         origin.wrapping_add(offset as usize - 1).cast()
     }
 
-    fn bump<S: Source, M: Meter>(
+    fn bump<M: Meter>(
         &self,
         class: u32,
-        pages: &mut Pages<Bitmap, S, M>,
+        pages: &mut Pages<Bitmap>,
+        meter: &M,
     ) -> Option<NonNull<u8>> {
         let page = self.chains.get(class as usize).fresh_page.checked_sub(1)?;
         (pages.header(page).fresh < pages.class(class).capacity).then(|| {
-            pages.visit(page);
+            pages.visit(page, meter);
             pages.take_fresh(page)
         })
     }
 
-    fn pop<S: Source, M: Meter>(
+    fn pop<M: Meter>(
         &mut self,
         class: u32,
-        pages: &mut Pages<Bitmap, S, M>,
+        pages: &mut Pages<Bitmap>,
+        meter: &M,
     ) -> Option<NonNull<u8>> {
         let ends = self.chains.get_mut(class as usize);
         if ends.first == 0 {
             return None;
         }
         let link = Self::link(ends.first, pages);
-        pages.meter.visit(link);
+        meter.visit(link);
         // SAFETY: the block is free, so its first bytes hold its link.
         ends.first = unsafe { link.read_unaligned() };
         ends.len -= 1;
@@ -122,41 +125,44 @@ impl<O: ChainOrder> Placement for Chain<O> {
     const LEAST_BLOCK: usize = size_of::<u64>();
     const UNUSED: SpanKind = SpanKind::Free;
 
-    fn open<S: Source, M: Meter>(
+    fn open<S: Source>(
         &mut self,
         _seed: u64,
-        pages: &mut Pages<Bitmap, S, M>,
+        pages: &Pages<Bitmap>,
+        source: &mut S,
     ) -> Result<(), AllocError> {
-        self.chains.ensure(pages.classes.count(), &mut pages.source)
+        self.chains.ensure(pages.classes.count(), source)
     }
 
     #[inline(always)]
     fn allocate<S: Source, M: Meter>(
         &mut self,
         class: u32,
-        pages: &mut Pages<Bitmap, S, M>,
+        pages: &mut Pages<Bitmap>,
+        backing: &mut Backing<S, M>,
     ) -> Result<NonNull<u8>, AllocError> {
+        let meter = &backing.meter;
         // A queue's oldest blocks are those of the new page, a stack's youngest the freed ones.
         let found = if O::AT_END {
-            self.bump(class, pages).or_else(|| self.pop(class, pages))
+            self.bump(class, pages, meter).or_else(|| self.pop(class, pages, meter))
         } else {
-            self.pop(class, pages).or_else(|| self.bump(class, pages))
+            self.pop(class, pages, meter).or_else(|| self.bump(class, pages, meter))
         };
         if let Some(block) = found {
             return Ok(block);
         }
-        let page = pages.acquire(class)?;
+        let page = pages.acquire(class, backing)?;
         self.chains.get_mut(class as usize).fresh_page = page + 1;
         Ok(pages.take_fresh(page))
     }
 
     #[inline(always)]
-    fn free<S: Source, M: Meter>(&mut self, address: NonNull<u8>, pages: &mut Pages<Bitmap, S, M>) {
-        let class = pages.put(address).class;
+    fn free<M: Meter>(&mut self, address: NonNull<u8>, pages: &mut Pages<Bitmap>, meter: &M) {
+        let class = pages.put(address, meter).class;
         let offset = pages.heap.offset(address) as u64 + 1;
         let ends = self.chains.get_mut(class as usize);
         let link = address.as_ptr().cast::<u64>();
-        pages.meter.link(link);
+        meter.link(link);
         let mut next = 0;
         if ends.first == 0 {
             (ends.first, ends.last) = (offset, offset);
@@ -172,7 +178,7 @@ impl<O: ChainOrder> Placement for Chain<O> {
         ends.len += 1;
     }
 
-    fn audit<S: Source, M: Meter>(&self, pages: &Pages<Bitmap, S, M>) -> Result<usize, Fault> {
+    fn audit(&self, pages: &Pages<Bitmap>) -> Result<usize, Fault> {
         for class in 0..pages.classes.count() as u32 {
             let ends = self.chains.get(class as usize);
             let mut offset = ends.first;
@@ -208,18 +214,19 @@ impl AtRandom {
     fn divide_new_page<S: Source, M: Meter>(
         &mut self,
         class: u32,
-        pages: &mut Pages<Bitmap, S, M>,
+        pages: &mut Pages<Bitmap>,
+        backing: &mut Backing<S, M>,
     ) -> Result<(), AllocError> {
         let count = *self.pages.get(class as usize) + 1;
         let capacity = pages.class(class).capacity;
-        self.pools.reserve(class, (count * capacity) as usize, &mut pages.source)?;
-        let page = pages.acquire(class)?;
+        self.pools.reserve(class, (count * capacity) as usize, &mut backing.source)?;
+        let page = pages.acquire(class, backing)?;
         *self.pages.get_mut(class as usize) = count;
         pages.header_mut(page).fresh = capacity;
         for block in 0..capacity {
             let address = pages.block_address(page, block);
             let place = self.pools.push(class, pages.heap.offset(address) as u64);
-            pages.meter.link(self.pools.address(class, place));
+            backing.meter.link(self.pools.address(class, place));
         }
         Ok(())
     }
@@ -234,26 +241,28 @@ impl Placement for AtRandom {
     const LEAST_BLOCK: usize = 1;
     const UNUSED: SpanKind = SpanKind::Free;
 
-    fn open<S: Source, M: Meter>(
+    fn open<S: Source>(
         &mut self,
         seed: u64,
-        pages: &mut Pages<Bitmap, S, M>,
+        pages: &Pages<Bitmap>,
+        source: &mut S,
     ) -> Result<(), AllocError> {
         self.random.seed(seed);
-        self.pages.ensure(pages.classes.count(), &mut pages.source)?;
-        self.pools.open(pages.classes.count(), &mut pages.source)
+        self.pages.ensure(pages.classes.count(), source)?;
+        self.pools.open(pages.classes.count(), source)
     }
 
     fn allocate<S: Source, M: Meter>(
         &mut self,
         class: u32,
-        pages: &mut Pages<Bitmap, S, M>,
+        pages: &mut Pages<Bitmap>,
+        backing: &mut Backing<S, M>,
     ) -> Result<NonNull<u8>, AllocError> {
         if self.pools.len(class) == 0 {
-            self.divide_new_page(class, pages)?;
+            self.divide_new_page(class, pages, backing)?;
         }
         let place = self.random.below(u64::from(self.pools.len(class))) as u32;
-        pages.meter.visit(self.pools.address(class, place));
+        backing.meter.visit(self.pools.address(class, place));
         let offset = self.pools.swap_remove(class, place) as usize;
         // SAFETY: the pool has offsets of blocks in the heap.
         let address = unsafe { pages.heap.address(0).add(offset) };
@@ -262,14 +271,14 @@ impl Placement for AtRandom {
         Ok(address)
     }
 
-    fn free<S: Source, M: Meter>(&mut self, address: NonNull<u8>, pages: &mut Pages<Bitmap, S, M>) {
-        let class = pages.put(address).class;
+    fn free<M: Meter>(&mut self, address: NonNull<u8>, pages: &mut Pages<Bitmap>, meter: &M) {
+        let class = pages.put(address, meter).class;
         let offset = pages.heap.offset(address) as u64;
         let place = self.pools.push(class, offset);
-        pages.meter.link(self.pools.address(class, place));
+        meter.link(self.pools.address(class, place));
     }
 
-    fn audit<S: Source, M: Meter>(&self, pages: &Pages<Bitmap, S, M>) -> Result<usize, Fault> {
+    fn audit(&self, pages: &Pages<Bitmap>) -> Result<usize, Fault> {
         for class in 0..pages.classes.count() as u32 {
             for place in 0..self.pools.len(class) {
                 let offset = self.pools.get(class, place) as usize;
@@ -285,17 +294,14 @@ impl Placement for AtRandom {
 
 /// Checks that each class's pool has as many blocks as its pages have free ones that were used
 /// before; returns the number of pages.
-fn audit_counts<S: Source, M: Meter>(
-    pages: &Pages<Bitmap, S, M>,
-    pooled: impl Fn(u32) -> u32,
-) -> Result<usize, Fault> {
+fn audit_counts(pages: &Pages<Bitmap>, pooled: impl Fn(u32) -> u32) -> Result<usize, Fault> {
     let (mut free, mut kept) = (0, 0);
     pages.for_each_page(|_, header| {
         free += header.free_count - (pages.class(header.class).capacity - header.fresh);
         kept += 1;
     });
     let in_pools = (0..pages.classes.count() as u32).map(pooled).sum::<u32>();
-    let origin = pages.source.extent().start;
+    let origin = pages.heap.origin().addr();
     Fault::unless(in_pools == free, "free blocks are in their class's pool", origin)?;
     Ok(kept)
 }

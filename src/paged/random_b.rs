@@ -24,12 +24,7 @@ pub struct RandomB {
 }
 
 impl RandomB {
-    fn take_out<F: InPage, S: Source, M: Meter>(
-        &mut self,
-        class: u32,
-        place: u32,
-        pages: &mut Pages<F, S, M>,
-    ) -> u32 {
+    fn take_out<F: InPage>(&mut self, class: u32, place: u32, pages: &mut Pages<F>) -> u32 {
         let page = self.candidates.swap_remove(class, place);
         if place < self.candidates.len(class) {
             pages.header_mut(self.candidates.get(class, place)).left = place;
@@ -73,38 +68,36 @@ impl Selection for RandomB {
         self.current.get(class as usize).checked_sub(1)
     }
 
-    fn choose<F: InPage, S: Source, M: Meter>(
+    fn choose<F: InPage, M: Meter>(
         &mut self,
         class: u32,
-        pages: &mut Pages<F, S, M>,
+        pages: &mut Pages<F>,
+        meter: &M,
     ) -> Option<u32> {
         let count = self.candidates.len(class);
         if count == 0 {
             return None;
         }
         let place = self.random.below(u64::from(count)) as u32;
-        pages.meter.visit(self.candidates.address(class, place));
+        meter.visit(self.candidates.address(class, place));
         Some(self.take_out(class, place, pages))
     }
 
-    fn make_current<F: InPage, S: Source, M: Meter>(
+    fn make_current<F: InPage, M: Meter>(
         &mut self,
         class: u32,
         page: u32,
-        pages: &mut Pages<F, S, M>,
+        pages: &mut Pages<F>,
+        _: &M,
     ) {
         pages.header_mut(page).left = NIL;
         *self.current.get_mut(class as usize) = page + 1;
     }
 
     #[inline(always)]
-    fn freed<F: InPage, S: Source, M: Meter>(
-        &mut self,
-        put: Put,
-        pages: &mut Pages<F, S, M>,
-    ) -> bool {
+    fn freed<F: InPage, M: Meter>(&mut self, put: Put, pages: &mut Pages<F>, meter: &M) -> bool {
         let Put { page, class, left: place, .. } = put;
-        if self.current(class, &pages.meter) == Some(page) {
+        if self.current(class, meter) == Some(page) {
             return false;
         }
         if put.emptied_page() {
@@ -115,16 +108,13 @@ impl Selection for RandomB {
         }
         if place == NIL && put.free >= pages.class(class).tolerance {
             let place = self.candidates.push(class, page);
-            pages.meter.link(self.candidates.address(class, place));
+            meter.link(self.candidates.address(class, place));
             pages.header_mut(page).left = place;
         }
         false
     }
 
-    fn audit<F: InPage, S: Source, M: Meter>(
-        &self,
-        pages: &Pages<F, S, M>,
-    ) -> Result<usize, Fault> {
+    fn audit<F: InPage>(&self, pages: &Pages<F>) -> Result<usize, Fault> {
         let mut members = 0;
         for class in 0..pages.classes.count() as u32 {
             let facts = pages.class(class);

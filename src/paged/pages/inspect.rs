@@ -3,12 +3,10 @@
 use super::{NIL, Pages};
 use crate::error::Fault;
 use crate::first_fit::heap::Extent;
-use crate::meter::Meter;
 use crate::paged::in_page::{InPage, WINDOW};
-use crate::source::Source;
 use crate::strategy::{Span, SpanKind};
 
-impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
+impl<F: InPage> Pages<F> {
     /// The page a block of the heap in use is, if it is one.
     fn page_of(&self, block: Extent) -> Option<u32> {
         let slot = self.slot_of(block) as usize;
@@ -28,7 +26,6 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
                 visit(self.heap.span(block, SpanKind::Block));
             }
         }
-        crate::walk::dedicated(&self.source, visit);
     }
 
     fn walk_page(&self, page: u32, unused: SpanKind, visit: &mut dyn FnMut(Span)) {
@@ -77,7 +74,7 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
             Fault::unless(free == header.free_count, "φ counts the free blocks of its page", at)?;
             Fault::unless(header.fresh <= class.capacity, "a page has at most c blocks", at)?;
         }
-        let origin = self.source.extent().start;
+        let origin = self.heap.origin().addr();
         Fault::unless(pages == self.count, "the map knows every page", origin)?;
         let mut empty = 0;
         let mut next = self.empty;

@@ -25,11 +25,11 @@ use super::config::Config;
 use super::header::PageHeader;
 use super::in_page::{Bitmap, InPage, Page};
 use crate::block::table::Table;
+use crate::engine::Backing;
 use crate::error::AllocError;
 use crate::first_fit::heap::{Extent, SegmentHeap};
 use crate::meter::Meter;
-use crate::source::{Owned, Source};
-use crate::strategy::Tally;
+use crate::source::Source;
 
 /// No page, no left header: the end of a list.
 pub(super) const NIL: u32 = u32::MAX;
@@ -61,12 +61,9 @@ impl Put {
 /// - the pages on S2 (linked through `next`) have all their blocks free;
 /// - `headers` has capacity for every header, `map` for every page's slot.
 #[derive(Debug)]
-pub(super) struct Pages<F, S, M> {
+pub(super) struct Pages<F> {
     pub(super) classes: Classes,
     pub(super) heap: SegmentHeap,
-    pub(super) source: Owned<S>,
-    pub(super) meter: M,
-    pub(super) tally: Tally,
     headers: Table<PageHeader>,
     map: Table<u32>,
     /// Headers ever made; the spare ones among them are linked through `next`.
@@ -80,16 +77,13 @@ pub(super) struct Pages<F, S, M> {
     in_page: core::marker::PhantomData<F>,
 }
 
-impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
-    pub(super) const fn new(granule: usize, page_size: usize, source: S, meter: M) -> Self {
+impl<F: InPage> Pages<F> {
+    pub(super) const fn new(granule: usize, page_size: usize) -> Self {
         let segment = 64 * granule;
         let growth = if segment < page_size { page_size } else { segment };
         Self {
             classes: Classes::new(),
             heap: SegmentHeap::new(granule, segment, growth),
-            source: Owned::new(source),
-            meter,
-            tally: Tally::new(),
             headers: Table::new(),
             map: Table::new(),
             header_count: 0,
@@ -102,8 +96,13 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
     }
 
     /// Builds the size classes; no page exists yet.
-    pub(super) fn open(&mut self, config: &Config, least: usize) -> Result<(), AllocError> {
-        self.classes.open(config, least.max(F::LEAST_BLOCK), &mut self.source)?;
+    pub(super) fn open<S: Source>(
+        &mut self,
+        config: &Config,
+        least: usize,
+        source: &mut S,
+    ) -> Result<(), AllocError> {
+        self.classes.open(config, least.max(F::LEAST_BLOCK), source)?;
         if self.classes.count() > 0 {
             let most_blocks = self.classes.get(0).capacity as usize;
             self.headers = Table::with_tail(F::words(most_blocks));
@@ -143,8 +142,8 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
 
     /// Tells the meter that a page's header was reached by a link.
     #[inline(always)]
-    pub(super) fn visit(&self, page: u32) {
-        self.meter.visit(self.headers.record(page as usize));
+    pub(super) fn visit<M: Meter>(&self, page: u32, meter: &M) {
+        meter.visit(self.headers.record(page as usize));
     }
 
     /// Where a page starts.
@@ -199,23 +198,28 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
 
     /// Takes a free block of a page of this class, if it has one; φ falls by 1.
     #[inline(always)]
-    pub(super) fn take(&mut self, page: u32, class: u32) -> Option<NonNull<u8>> {
+    pub(super) fn take<M: Meter>(
+        &mut self,
+        page: u32,
+        class: u32,
+        meter: &M,
+    ) -> Option<NonNull<u8>> {
         let size = self.class(class).size;
         let (header, words) = self.headers.record_and_tail(page as usize);
-        self.meter.visit(header);
+        meter.visit(header);
         header.free_count = header.free_count.checked_sub(1)?;
         let base = self.heap.origin().wrapping_add((header.slot as usize) << self.page_shift);
-        let block = F::take(Page { header, words, base, size }, &self.meter);
+        let block = F::take(Page { header, words, base, size }, meter);
         NonNull::new(base.wrapping_add(block as usize * size as usize))
     }
 
     /// Puts the block in use at this address back to its page's free ones; φ rises by 1.
     #[inline(always)]
-    pub(super) fn put(&mut self, address: NonNull<u8>) -> Put {
+    pub(super) fn put<M: Meter>(&mut self, address: NonNull<u8>, meter: &M) -> Put {
         let offset = self.heap.offset(address);
         let page = self.map.get(offset >> self.page_shift) - 1;
         let (header, words) = self.headers.record_and_tail(page as usize);
-        self.meter.touch(header);
+        meter.touch(header);
         let class = self.classes.get(header.class);
         let block = class.index(offset & ((1 << self.page_shift) - 1));
         header.free_count += 1;
@@ -228,7 +232,7 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
         };
         let base = address.as_ptr().wrapping_sub(block as usize * class.size as usize);
         let size = class.size;
-        F::put(Page { header, words, base, size }, block, &self.meter);
+        F::put(Page { header, words, base, size }, block, meter);
         put
     }
 
@@ -253,11 +257,15 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
     ///
     /// # Errors
     /// [`AllocError::Exhausted`].
-    pub(super) fn acquire(&mut self, class: u32) -> Result<u32, AllocError> {
+    pub(super) fn acquire<S: Source, M: Meter>(
+        &mut self,
+        class: u32,
+        backing: &mut Backing<S, M>,
+    ) -> Result<u32, AllocError> {
         let page = if self.empty == NIL {
-            self.make()?
+            self.make(backing)?
         } else {
-            self.visit(self.empty);
+            self.visit(self.empty, &backing.meter);
             let top = self.empty;
             self.empty = self.header(top).next;
             top
@@ -268,19 +276,18 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
         header.free_count = capacity;
         header.fresh = 0;
         F::format(header, words, capacity);
-        self.tally.held(self.source.held());
         Ok(page)
     }
 
     /// Pushes a wholly free page, which is on no list, on S2.
-    pub(super) fn release(&mut self, page: u32) {
-        self.meter.link(self.headers.record(page as usize));
+    pub(super) fn release<M: Meter>(&mut self, page: u32, meter: &M) {
+        meter.link(self.headers.record(page as usize));
         self.header_mut(page).next = self.empty;
         self.empty = page;
     }
 
     /// Gives the pages of S2 back to the heap. Whether there were any.
-    pub(super) fn give_back(&mut self) -> bool {
+    pub(super) fn give_back<M: Meter>(&mut self, meter: &M) -> bool {
         let any = self.empty != NIL;
         while self.empty != NIL {
             let page = self.empty;
@@ -288,7 +295,7 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
             self.empty = header.next;
             *self.map.get_mut(header.slot as usize) = 0;
             let start = self.granule_of_slot(header.slot);
-            self.heap.release(start, &self.meter);
+            self.heap.release(start, meter);
             self.recycle_header(page);
             self.count -= 1;
         }
@@ -296,14 +303,17 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
     }
 
     /// Takes a page from S1.
-    fn make(&mut self) -> Result<u32, AllocError> {
-        let page = self.spare_header()?;
+    fn make<S: Source, M: Meter>(
+        &mut self,
+        backing: &mut Backing<S, M>,
+    ) -> Result<u32, AllocError> {
+        let Backing { source, meter, .. } = backing;
+        let page = self.spare_header(source)?;
         let granules = self.heap.granules_for(self.page_size()).ok_or(AllocError::Exhausted)?;
-        let block =
-            self.heap.allocate(granules, self.page_size(), &mut self.source, &self.meter)?;
+        let block = self.heap.allocate(granules, self.page_size(), source, meter)?;
         let slot = self.slot_of(block);
-        if let Err(error) = self.map.ensure(slot as usize + 1, &mut self.source) {
-            self.heap.release(block.start, &self.meter);
+        if let Err(error) = self.map.ensure(slot as usize + 1, source) {
+            self.heap.release(block.start, meter);
             return Err(error);
         }
         if page == self.spare_headers {
@@ -318,11 +328,11 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
     }
 
     /// A header no page has, not yet marked as used.
-    fn spare_header(&mut self) -> Result<u32, AllocError> {
+    fn spare_header<S: Source>(&mut self, source: &mut S) -> Result<u32, AllocError> {
         if self.spare_headers != NIL {
             return Ok(self.spare_headers);
         }
-        self.headers.ensure(self.header_count as usize + 1, &mut self.source)?;
+        self.headers.ensure(self.header_count as usize + 1, source)?;
         Ok(self.header_count)
     }
 
@@ -349,7 +359,7 @@ impl<F: InPage, S: Source, M: Meter> Pages<F, S, M> {
     }
 }
 
-impl<S: Source, M: Meter> Pages<Bitmap, S, M> {
+impl Pages<Bitmap> {
     /// Takes the page's next block that was never used; there is one.
     #[inline(always)]
     pub(super) fn take_fresh(&mut self, page: u32) -> NonNull<u8> {
