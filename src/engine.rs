@@ -6,7 +6,7 @@
 //!                └ Backing: source, meter, tally
 //! ```
 //! An engine is what a paper describes: it finds memory for a block, and takes it back. It is not
-//! asked about requests of size 0, and it counts nothing.
+//! asked about requests of size 0.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -52,34 +52,39 @@ pub struct Resized {
     pub(crate) bytes: (usize, usize),
 }
 
-/// A block that an engine has taken back.
-pub struct Returned {
-    /// Bytes of the whole block.
-    pub(crate) bytes: usize,
-    pub(crate) part: Part,
+impl Served {
+    /// A block that is all contents.
+    #[inline(always)]
+    pub(crate) fn whole(block: NonNull<u8>, bytes: usize, part: Part) -> Self {
+        Self { contents: NonNull::slice_from_raw_parts(block, bytes), bytes, part }
+    }
 }
 
-/// What tells one strategy from another. No layout that an engine is given is of size 0.
+/// What tells one strategy from another. No layout that an engine is given is of size 0, but to
+/// [`allocate`](Self::allocate).
 ///
 /// # Safety
 /// An implementer promises of its blocks what an implementer of [`Strategy`] does. It takes memory from
 /// the backing's source alone, and all of its blocks lie there.
-pub unsafe trait Engine {
+pub unsafe trait Engine: Sized {
     /// Whether [`slide`](Self::slide) is for where there is no memory to move a block to, instead of
     /// for all blocks that are to be moved.
     const SLIDES_LAST: bool = false;
 
-    /// A block for a layout, if one is at hand; for a layout of size 0 there is none.
+    /// Serves a request of any size, 0 among them: [`Heap::serve`] does. An engine may try what is
+    /// quicker before.
+    ///
+    /// # Errors
+    /// As [`Strategy::allocate`].
     #[inline(always)]
-    fn take_at_hand<S: Source, M: Meter>(
-        &mut self,
-        _layout: Layout,
-        _backing: &mut Backing<S, M>,
-    ) -> Option<Served> {
-        None
+    fn allocate<S: Source, M: Meter>(
+        heap: &mut Heap<Self, S, M>,
+        layout: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        heap.serve(layout)
     }
 
-    /// A block for a layout for which none was [at hand](Self::take_at_hand).
+    /// A block for a layout.
     ///
     /// # Errors
     /// As [`Strategy::allocate`].
@@ -89,20 +94,15 @@ pub unsafe trait Engine {
         backing: &mut Backing<S, M>,
     ) -> Result<Served, AllocError>;
 
-    /// Frees a block.
+    /// Frees a block, and has it [counted](Backing::freed).
     ///
     /// # Safety
     /// As for [`Strategy::deallocate`].
     unsafe fn free<S: Source, M: Meter>(
-        &mut self,
+        heap: &mut Heap<Self, S, M>,
         block: NonNull<u8>,
         layout: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Returned;
-
-    /// What else is done once a freed block was counted.
-    #[inline(always)]
-    fn freed<S: Source, M: Meter>(&mut self, _backing: &mut Backing<S, M>) {}
+    );
 
     /// Makes a block one of another size where it is, as well as another block would be.
     ///
@@ -193,6 +193,13 @@ impl<S: Source, M: Meter> Backing<S, M> {
         block.contents
     }
 
+    /// Counts a block freed, of so many bytes in all.
+    #[inline(always)]
+    pub(crate) fn freed(&mut self, requested: usize, bytes: usize, part: Part) {
+        self.meter.served(part);
+        self.tally.freed(requested, bytes);
+    }
+
     /// Counts a block that changed its layout.
     #[inline(always)]
     fn resized(&mut self, layout: Layout, new_layout: Layout, block: Resized) -> NonNull<[u8]> {
@@ -202,9 +209,9 @@ impl<S: Source, M: Meter> Backing<S, M> {
 }
 
 impl<E: Engine, S: Source, M: Meter> Heap<E, S, M> {
-    /// Serves a request for which no block is at hand.
-    #[inline(never)]
-    fn allocate_slowly(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    /// Serves a request of any size, 0 among them.
+    #[inline]
+    pub(crate) fn serve(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() == 0 {
             return Ok(empty_block(layout));
         }
@@ -244,10 +251,7 @@ fn resized(layout: Layout, new_size: usize) -> Option<Layout> {
 unsafe impl<E: Engine, S: Source, M: Meter> Strategy for Heap<E, S, M> {
     #[inline]
     fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        match self.engine.take_at_hand(layout, &mut self.backing) {
-            Some(served) => Ok(self.backing.served(layout, served)),
-            None => self.allocate_slowly(layout),
-        }
+        E::allocate(self, layout)
     }
 
     #[inline]
@@ -256,11 +260,7 @@ unsafe impl<E: Engine, S: Source, M: Meter> Strategy for Heap<E, S, M> {
             return;
         }
         // SAFETY: passed on.
-        let Returned { bytes, part } =
-            unsafe { self.engine.free(block, layout, &mut self.backing) };
-        self.backing.meter.served(part);
-        self.backing.tally.freed(layout.size(), bytes);
-        self.engine.freed(&mut self.backing);
+        unsafe { E::free(self, block, layout) };
     }
 
     #[inline]
@@ -408,6 +408,21 @@ impl Tally {
         self.requested -= requested as isize;
         self.block -= block;
         self.frees += 1;
+    }
+
+    /// Counts blocks put to use, each requested with all of its size.
+    pub(crate) fn allocated_many(&mut self, blocks: usize, size: usize) {
+        self.requested += (blocks * size) as isize;
+        self.block += blocks * size;
+        self.allocations += blocks as u64;
+        self.peak_requested = self.peak_requested.max(self.requested);
+    }
+
+    /// Counts blocks freed, of so many bytes together, each requested with all of its size.
+    pub(crate) fn freed_many(&mut self, blocks: usize, bytes: usize) {
+        self.requested -= bytes as isize;
+        self.block -= bytes;
+        self.frees += blocks as u64;
     }
 
     /// Counts a block that changed its size in place, from the first to the second.

@@ -20,7 +20,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use crate::block::tag::{self, Block, CELL, Cells, Link, MAX_CELLS, NONE, TAG};
-use crate::engine::{Backing, Engine, Heap, Resized, Returned, Served};
+use crate::engine::{Backing, Engine, Heap, Resized, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::Source;
@@ -176,19 +176,16 @@ impl PowersOfTwo {
 // stay in place when the engine moves.
 unsafe impl Engine for PowersOfTwo {
     #[inline]
-    fn take_at_hand<S: Source, M: Meter>(
+    fn take<S: Source, M: Meter>(
         &mut self,
         layout: Layout,
         backing: &mut Backing<S, M>,
-    ) -> Option<Served> {
-        if layout.size() == 0 {
-            return None;
+    ) -> Result<Served, AllocError> {
+        let class = room(layout).and_then(class_of).ok_or(AllocError::Exhausted)?;
+        if self.heads[class] == NONE {
+            self.cut(class, backing)?;
         }
-        let class = room(layout).and_then(class_of)?;
         let start = self.heads[class];
-        if start == NONE {
-            return None;
-        }
         backing.meter.visit(self.cells.header(start));
         self.heads[class] = self.cells.link(start, Link::First);
         self.cells.set_in_use(start, true);
@@ -200,32 +197,22 @@ unsafe impl Engine for PowersOfTwo {
         }
         let len = bytes(class) - (place - start) as usize * CELL;
         let contents = NonNull::slice_from_raw_parts(self.contents(place), len);
-        Some(Served { contents, bytes: bytes(class), part: Part::Fit })
-    }
-
-    fn take<S: Source, M: Meter>(
-        &mut self,
-        layout: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Result<Served, AllocError> {
-        let class = room(layout).and_then(class_of).ok_or(AllocError::Exhausted)?;
-        self.cut(class, backing)?;
-        self.take_at_hand(layout, backing).ok_or(AllocError::Exhausted)
+        Ok(Served { contents, bytes: bytes(class), part: Part::Fit })
     }
 
     #[inline]
     unsafe fn free<S: Source, M: Meter>(
-        &mut self,
+        heap: &mut Heap<Self, S, M>,
         block: NonNull<u8>,
-        _: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Returned {
-        let (start, class) = self.block_of(block);
-        debug_assert!(self.cells.is_in_use(start), "a freed block is in use");
-        self.cells.set_in_use(start, false);
-        self.cells.set_prev(start, true);
-        self.push(start, class, &backing.meter);
-        Returned { bytes: bytes(class), part: Part::Fit }
+        layout: Layout,
+    ) {
+        let Heap { engine, backing } = heap;
+        let (start, class) = engine.block_of(block);
+        debug_assert!(engine.cells.is_in_use(start), "a freed block is in use");
+        engine.cells.set_in_use(start, false);
+        engine.cells.set_prev(start, true);
+        engine.push(start, class, &backing.meter);
+        backing.freed(layout.size(), bytes(class), Part::Fit);
     }
 
     unsafe fn resize<S: Source, M: Meter>(

@@ -4,7 +4,6 @@
 //! must be true of any such description is checked here, once, by [`check`].
 
 use crate::error::Fault;
-use crate::source::Source;
 pub use crate::strategy::{Span, SpanKind};
 use crate::strategy::{Strategy, Usage};
 
@@ -60,12 +59,4 @@ pub fn check_apart<S: Strategy + ?Sized>(strategy: &S) -> Result<(), Fault> {
         }
     });
     fault
-}
-
-/// Reports a source's dedicated memory: the last span of a walk.
-pub(crate) fn dedicated<S: Source>(source: &S, visit: &mut dyn FnMut(Span)) {
-    let dedicated = source.dedicated();
-    if !dedicated.is_empty() {
-        visit(Span { start: dedicated.start, len: dedicated.len(), kind: SpanKind::Header });
-    }
 }

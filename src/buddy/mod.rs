@@ -26,7 +26,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use crate::block::table::{Plain, Table};
-use crate::engine::{Backing, Engine, Heap, Resized, Returned, Served};
+use crate::engine::{Backing, Engine, Heap, Resized, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::Source;
@@ -309,18 +309,18 @@ unsafe impl Engine for BinaryBuddies {
     }
 
     unsafe fn free<S: Source, M: Meter>(
-        &mut self,
+        heap: &mut Heap<Self, S, M>,
         block: NonNull<u8>,
         layout: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Returned {
+    ) {
+        let Heap { engine, backing } = heap;
         let found =
-            self.order_of(layout).and_then(|order| Some((self.block_at(block, order)?, order)));
-        debug_assert!(self.block_in_use(block, layout).is_some(), "a freed block is in use");
-        let Some((start, order)) = found else { return Returned { bytes: 0, part: Part::Fit } };
-        self.tag_contents(start, block, false);
-        self.release(start, order, &backing.meter);
-        Returned { bytes: self.bytes(order), part: Part::Fit }
+            engine.order_of(layout).and_then(|order| Some((engine.block_at(block, order)?, order)));
+        debug_assert!(engine.block_in_use(block, layout).is_some(), "a freed block is in use");
+        let Some((start, order)) = found else { return };
+        engine.tag_contents(start, block, false);
+        engine.release(start, order, &backing.meter);
+        backing.freed(layout.size(), engine.bytes(order), Part::Fit);
     }
 
     /// A block may be kept as what it could have been allocated as.

@@ -10,7 +10,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 pub use self::heap::SegmentHeap;
-use crate::engine::{Backing, Engine, Heap, Resized, Returned, Served};
+use crate::engine::{Backing, Engine, Heap, Resized, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::Source;
@@ -72,15 +72,15 @@ unsafe impl Engine for SegmentHeap {
     }
 
     unsafe fn free<S: Source, M: Meter>(
-        &mut self,
+        heap: &mut Heap<Self, S, M>,
         block: NonNull<u8>,
         layout: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Returned {
-        let start = (self.offset(block) >> self.bytes(1).trailing_zeros()) as u32;
-        let bytes = layout.size().next_multiple_of(self.bytes(1));
-        self.release(start, &backing.meter);
-        Returned { bytes, part: Part::Fit }
+    ) {
+        let Heap { engine, backing } = heap;
+        let start = (engine.offset(block) >> engine.bytes(1).trailing_zeros()) as u32;
+        let bytes = layout.size().next_multiple_of(engine.bytes(1));
+        engine.release(start, &backing.meter);
+        backing.freed(layout.size(), bytes, Part::Fit);
     }
 
     unsafe fn resize<S: Source, M: Meter>(

@@ -96,6 +96,11 @@ impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
         len as usize * CELL - TAG
     }
 
+    /// Address of the first cell.
+    pub(crate) fn origin(&self) -> usize {
+        self.cells.origin().addr()
+    }
+
     /// Where a block's contents lie.
     #[inline(always)]
     pub(crate) fn contents(&self, start: u32) -> *mut u8 {
@@ -128,7 +133,7 @@ impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// Puts `len` cells at a multiple of `align` bytes to use: a search of the index. A lazy heap
     /// has failed to [`bump`](Self::bump) before, and gets a new free-space area.
     #[inline(always)]
-    pub(crate) fn allocate<S: Source, M: Meter>(
+    pub(crate) fn allocate_block<S: Source, M: Meter>(
         &mut self,
         len: u32,
         align: usize,
@@ -141,7 +146,7 @@ impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
         }
     }
 
-    /// As [`allocate`](Self::allocate), of free blocks in the index.
+    /// As [`allocate_block`](Self::allocate_block), of free blocks in the index.
     #[inline(always)]
     pub(crate) fn allocate_known<M: Meter>(
         &mut self,
@@ -163,7 +168,7 @@ impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
         Some(start)
     }
 
-    /// As [`allocate`](Self::allocate), where the index has nothing that serves the request.
+    /// As [`allocate_block`](Self::allocate_block), where the index has nothing that serves the request.
     #[inline(never)]
     pub(crate) fn allocate_further<S: Source, M: Meter>(
         &mut self,

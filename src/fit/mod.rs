@@ -66,7 +66,7 @@ pub use self::policy::Policy;
 pub use self::reclaim::{Collected, Deferred, Immediate, Reclaim};
 pub use self::segregated::Segregated;
 pub use self::unsorted::{Back, End, Fifo, Front, Lifo, Unsorted};
-use crate::engine::{Backing, Engine, Heap, Resized, Returned, Served};
+use crate::engine::{Backing, Engine, Heap, Resized, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::Source;
@@ -128,39 +128,29 @@ impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
 // SAFETY: blocks are disjoint parts of the source's extent; tags and links lie between them and in
 // free ones. They stay in place when the engine moves.
 unsafe impl<P: Policy, R: Reclaim, A: Area> Engine for TagHeap<P, R, A> {
-    #[inline(always)]
-    fn take_at_hand<S: Source, M: Meter>(
-        &mut self,
-        layout: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Option<Served> {
-        if !A::LAZY || layout.size() == 0 {
-            return None;
-        }
-        let len = Self::cells_for(layout.size())?;
-        let start = self.bump(len, layout.align(), &backing.meter)?;
-        Some(self.served(start, len, Part::Area))
-    }
-
     fn take<S: Source, M: Meter>(
         &mut self,
         layout: Layout,
         backing: &mut Backing<S, M>,
     ) -> Result<Served, AllocError> {
+        let Backing { source, meter, .. } = backing;
         let len = Self::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
-        let start = self.allocate(len, layout.align(), &mut backing.source, &backing.meter)?;
+        if let Some(start) = self.bump(len, layout.align(), meter) {
+            return Ok(self.served(start, len, Part::Area));
+        }
+        let start = self.allocate_block(len, layout.align(), source, meter)?;
         Ok(self.served(start, len, Part::Fit))
     }
 
     unsafe fn free<S: Source, M: Meter>(
-        &mut self,
+        heap: &mut Heap<Self, S, M>,
         block: NonNull<u8>,
         layout: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Returned {
-        let found = self.block_of(block.addr().get(), layout.size());
-        self.release(found, &backing.meter);
-        Returned { bytes: Self::bytes(found.len), part: Part::Fit }
+    ) {
+        let Heap { engine, backing } = heap;
+        let found = engine.block_of(block.addr().get(), layout.size());
+        engine.release(found, &backing.meter);
+        backing.freed(layout.size(), Self::bytes(found.len), Part::Fit);
     }
 
     unsafe fn resize<S: Source, M: Meter>(

@@ -57,7 +57,7 @@ use core::ptr::NonNull;
 use self::heap::FittedHeap;
 pub use self::policy::{ChunkUp, Halving, HeadFirst, NoChunkUp, NonHeadFirst, Order};
 pub use self::traverse::Traverse;
-use crate::engine::{Backing, Engine, Heap, Resized, Returned, Served};
+use crate::engine::{Backing, Engine, Heap, Resized, Served};
 use crate::error::{AllocError, Fault};
 use crate::fit::Policy;
 use crate::meter::{Meter, Part};
@@ -186,15 +186,15 @@ unsafe impl<O: Order, H: Halving, P: Policy> Engine for SpaceFit<O, H, P> {
     }
 
     unsafe fn free<S: Source, M: Meter>(
-        &mut self,
+        heap: &mut Heap<Self, S, M>,
         block: NonNull<u8>,
         layout: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Returned {
-        let found = self.heap.block_at(block.addr().get());
+    ) {
+        let Heap { engine, backing } = heap;
+        let found = engine.heap.block_at(block.addr().get());
         debug_assert_eq!(FittedHeap::<O, H, P>::cells_for(layout.size()), Some(found.len));
-        self.heap.release(found, &backing.meter);
-        Returned { bytes: FittedHeap::<O, H, P>::bytes(found.len), part: Part::Fit }
+        engine.heap.release(found, &backing.meter);
+        backing.freed(layout.size(), FittedHeap::<O, H, P>::bytes(found.len), Part::Fit);
     }
 
     unsafe fn resize<S: Source, M: Meter>(

@@ -61,7 +61,7 @@ pub use self::config::{
 use self::heap::{Context, HybridHeap, bytes, cells_for};
 pub use self::monitor::Monitor;
 use crate::block::tag::{self, Block, CELL, TAG};
-use crate::engine::{Backing, Engine, Heap, Resized, Returned, Served};
+use crate::engine::{Backing, Engine, Heap, Resized, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::{Owned, Source};
@@ -200,6 +200,30 @@ impl<T: Tuning> Tuned<T> {
         unsafe { NonNull::new_unchecked(self.heap.cells.contents(start)) }
     }
 
+    /// Takes a block that no quick list has.
+    #[inline(never)]
+    fn take_slowly<S: Source, M: Meter>(
+        &mut self,
+        layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Result<Served, AllocError> {
+        let blocks = backing.tally.blocks();
+        if layout.size() >= self.tuning.config().mmap_threshold
+            && let Ok(mapped) = mapped::map(&mut backing.source, layout)
+        {
+            return Ok(self.served(layout.size(), mapped.cast(), mapped.len(), blocks));
+        }
+        let len = cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
+        let (heap, mut context) = self.parts(backing);
+        let block = if layout.align() <= CELL {
+            heap.allocate(len, &mut context)?
+        } else {
+            heap.allocate_aligned(len, layout.align(), &mut context)?
+        };
+        let contents = self.contents(block.start);
+        Ok(self.served(layout.size(), contents, bytes(block.len), blocks))
+    }
+
     /// Frees a block that goes on no quick list.
     #[inline(never)]
     fn free_slowly<S: Source, M: Meter>(
@@ -221,6 +245,19 @@ impl<T: Tuning> Tuned<T> {
         backing.meter.touch(self.heap.cells.header(start));
         self.heap.release(Block { start, len }, prev_in_use, &backing.meter);
         bytes(len)
+    }
+
+    /// Joins all free blocks if few are left in use and much is held (§3.11).
+    #[inline(always)]
+    fn coalesce_in_free<S: Source, M: Meter>(&mut self, backing: &mut Backing<S, M>) {
+        let config = self.tuning.config();
+        if config.coalesce_in_free
+            && backing.tally.blocks() < config.few_blocks
+            && backing.source.held() > config.much_held
+        {
+            let (heap, mut context) = self.parts(backing);
+            heap.join_all(&mut context);
+        }
     }
 
     /// The cell at which a block of the heap starts.
@@ -245,81 +282,47 @@ impl<T: Tuning> Tuned<T> {
 // the engine moves.
 unsafe impl<T: Tuning> Engine for Tuned<T> {
     #[inline]
-    fn take_at_hand<S: Source, M: Meter>(
-        &mut self,
-        layout: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Option<Served> {
-        let (size, config) = (layout.size(), self.tuning.config());
-        let small = config.ql_high.saturating_sub(TAG);
-        // A size of 0 wraps round, and has no list.
-        if size.wrapping_sub(1) >= small || layout.align() > CELL {
-            return None;
-        }
-        let len = (size + TAG).div_ceil(CELL) as u32;
-        let HybridHeap { cells, quick, monitor, .. } = &mut self.heap;
-        let start = quick.pop(len, cells, &backing.meter)?;
-        if config.monitor {
-            monitor.quick += 1;
-        }
-        Some(self.served(size, self.contents(start), bytes(len), backing.tally.blocks()))
-    }
-
     fn take<S: Source, M: Meter>(
         &mut self,
         layout: Layout,
         backing: &mut Backing<S, M>,
     ) -> Result<Served, AllocError> {
-        let blocks = backing.tally.blocks();
-        if layout.size() >= self.tuning.config().mmap_threshold
-            && let Ok(mapped) = mapped::map(&mut backing.source, layout)
-        {
-            return Ok(self.served(layout.size(), mapped.cast(), mapped.len(), blocks));
+        let (size, config) = (layout.size(), self.tuning.config());
+        if size <= config.ql_high.saturating_sub(TAG) && layout.align() <= CELL {
+            let len = (size + TAG).div_ceil(CELL) as u32;
+            let HybridHeap { cells, quick, monitor, .. } = &mut self.heap;
+            if let Some(start) = quick.pop(len, cells, &backing.meter) {
+                if config.monitor {
+                    monitor.quick += 1;
+                }
+                let (contents, blocks) = (self.contents(start), backing.tally.blocks());
+                return Ok(self.served(size, contents, bytes(len), blocks));
+            }
         }
-        let len = cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
-        let (heap, mut context) = self.parts(backing);
-        let block = if layout.align() <= CELL {
-            heap.allocate(len, &mut context)?
-        } else {
-            heap.allocate_aligned(len, layout.align(), &mut context)?
-        };
-        let contents = self.contents(block.start);
-        Ok(self.served(layout.size(), contents, bytes(block.len), blocks))
+        self.take_slowly(layout, backing)
     }
 
     #[inline]
     unsafe fn free<S: Source, M: Meter>(
-        &mut self,
+        heap: &mut Heap<Self, S, M>,
         block: NonNull<u8>,
-        _: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Returned {
-        debug_assert!(self.heap.top == 0 || self.is_sound(block), "a freed block is in use");
+        layout: Layout,
+    ) {
+        let Heap { engine, backing } = heap;
+        debug_assert!(engine.heap.top == 0 || engine.is_sound(block), "a freed block is in use");
         // SAFETY: the caller's block is in use.
         let len = unsafe { tag::len_at(block) };
         // A mapped block, of no cells, wraps round.
-        let bytes = if len.wrapping_sub(1) < self.tuning.config().ql_cells() {
-            let start = self.start_of(block);
-            let HybridHeap { cells, quick, .. } = &mut self.heap;
+        let bytes = if len.wrapping_sub(1) < engine.tuning.config().ql_cells() {
+            let start = engine.start_of(block);
+            let HybridHeap { cells, quick, .. } = &mut engine.heap;
             quick.push(start, len, cells, &backing.meter);
             bytes(len)
         } else {
-            self.free_slowly(block, len, backing)
+            engine.free_slowly(block, len, backing)
         };
-        Returned { bytes, part: Part::Fit }
-    }
-
-    /// Joins all free blocks if few are left in use and much is held (§3.11).
-    #[inline(always)]
-    fn freed<S: Source, M: Meter>(&mut self, backing: &mut Backing<S, M>) {
-        let config = self.tuning.config();
-        if config.coalesce_in_free
-            && backing.tally.blocks() < config.few_blocks
-            && backing.source.held() > config.much_held
-        {
-            let (heap, mut context) = self.parts(backing);
-            heap.join_all(&mut context);
-        }
+        backing.freed(layout.size(), bytes, Part::Fit);
+        engine.coalesce_in_free(backing);
     }
 
     unsafe fn resize<S: Source, M: Meter>(

@@ -73,7 +73,7 @@ pub use self::list::{Fifo, Lifo, List, MemoryOrder, Order, SizeOrder};
 pub use self::search::{ExactOrBest, FirstFit, Rotating, Search};
 pub use self::size_lists::{Actual, LISTED, ManyLists, RoundUp, Sizes};
 use self::words::{ALIGN, Block, MAX_WORDS, Request, WORD, Words};
-use crate::engine::{Backing, Engine, Heap, Resized, Returned, Served};
+use crate::engine::{Backing, Engine, Heap, Resized, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::Source;
@@ -259,15 +259,15 @@ unsafe impl<A: Algorithm> Engine for ByAlgorithm<A> {
     }
 
     unsafe fn free<S: Source, M: Meter>(
-        &mut self,
+        heap: &mut Heap<Self, S, M>,
         block: NonNull<u8>,
         layout: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Returned {
-        let found = A::request(layout).and_then(|request| self.block_of(block, request));
-        let Some(found) = found else { return Returned { bytes: 0, part: Part::Fit } };
-        self.algorithm.release(found, &mut self.words, &backing.meter);
-        Returned { bytes: Self::bytes(found), part: Part::Fit }
+    ) {
+        let Heap { engine, backing } = heap;
+        let found = A::request(layout).and_then(|request| engine.block_of(block, request));
+        let Some(found) = found else { return };
+        engine.algorithm.release(found, &mut engine.words, &backing.meter);
+        backing.freed(layout.size(), Self::bytes(found), Part::Fit);
     }
 
     /// A block may be kept as what it could have been allocated as.

@@ -4,12 +4,9 @@ use super::page::{NO_LIST, Page, WORD, usable};
 use super::pages::Pages;
 use super::supply::LISTS;
 use crate::error::Fault;
-use crate::meter::Meter;
-use crate::source::Source;
 use crate::strategy::{Span, SpanKind};
-use crate::walk;
 
-impl<S: Source, M: Meter> Pages<S, M> {
+impl Pages {
     /// Calls `visit` for every span in address order.
     pub(super) fn walk(&self, visit: &mut dyn FnMut(Span)) {
         self.heap.walk_blocks(&mut |span| {
@@ -19,7 +16,6 @@ impl<S: Source, M: Meter> Pages<S, M> {
                 None => visit(span),
             }
         });
-        walk::dedicated(&self.source, visit);
     }
 
     fn walk_page(&self, page: Page, visit: &mut dyn FnMut(Span)) {
@@ -65,7 +61,7 @@ impl<S: Source, M: Meter> Pages<S, M> {
                 && page.free() < supply.capacity;
             waiting += usize::from(waits);
         }
-        let origin = self.source.extent().start;
+        let origin = self.heap.origin();
         Fault::unless(pages == self.count(), "the pages are counted", origin)?;
         let mut kept = 0;
         for supply in self.supplies.all() {

@@ -8,17 +8,18 @@ use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-use super::PageHeap;
+use super::WindowedPages;
 use super::page::{Page, WORD, usable};
+use crate::engine::Heap;
 use crate::meter::{Meter, Part};
 use crate::paged::class::Class;
 use crate::source::Source;
 
-impl<S: Source, M: Meter> PageHeap<S, M> {
+impl<S: Source, M: Meter> Heap<WindowedPages, S, M> {
     /// Number of size classes; 0 before the heap was [opened](Self::open).
     #[inline(always)]
     pub fn classes(&self) -> u32 {
-        self.pages.classes.count() as u32
+        self.engine.pages.classes.count() as u32
     }
 
     /// Block size of a class, bytes.
@@ -27,20 +28,20 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     /// If there is no such class.
     #[inline(always)]
     pub fn class_size(&self, class: u32) -> usize {
-        self.pages.classes.get(class).size as usize
+        self.engine.pages.classes.get(class).size as usize
     }
 
     /// The least class whose blocks all serve this layout; `None` if it is not served by pages, or
     /// the heap was not [opened](Self::open). O(1) up to the unit's alignment, else O(classes).
     #[inline(always)]
     pub fn class_of(&self, layout: Layout) -> Option<u32> {
-        self.pages.classes.of(layout)
+        self.engine.pages.classes.of(layout)
     }
 
     /// The class of the page this address lies in; `None` if it lies in no page of this heap.
     #[inline(always)]
     pub fn class_at(&self, address: NonNull<u8>) -> Option<u32> {
-        self.pages.page_at(address).map(|page| page.class())
+        self.engine.pages.page_at(address).map(|page| page.class())
     }
 
     /// Takes blocks of a class, as many as `blocks` has room for, or fewer if memory is exhausted;
@@ -60,26 +61,27 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
         mut from_page: impl FnMut(*mut u8),
     ) -> usize {
         let size = self.class_size(class);
+        let (pages, backing) = (&mut self.engine.pages, &mut self.backing);
         let mut room = blocks.len();
         while room > 0 {
-            let supply = self.pages.supplies.get_mut(class);
-            if supply.window == 0 && !supply.refill_with_word(&self.pages.meter) {
-                if self.pages.fill_window(class).is_err() {
+            let supply = pages.supplies.get_mut(class);
+            if supply.window == 0 && !supply.refill_with_word(&backing.meter) {
+                if pages.fill_window(class, backing).is_err() {
                     break;
                 }
-                if let Some(page) = self.pages.supplies.get(class).page {
+                if let Some(page) = pages.supplies.get(class).page {
                     from_page(page.base.get());
                 }
             }
-            let supply = self.pages.supplies.get_mut(class);
+            let supply = pages.supplies.get_mut(class);
             room -= supply.take_many(&mut blocks[..room]);
-            self.pages.meter.served(Part::Pages);
+            backing.meter.served(Part::Pages);
         }
         let taken = blocks.len() - room;
         if room > 0 {
             blocks.copy_within(room.., 0);
         }
-        self.pages.tally.allocated_many(taken, size);
+        backing.tally.allocated_many(taken, size);
         taken
     }
 
@@ -93,10 +95,11 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     /// Each was taken by [`take_batch`](Self::take_batch) (or allocated with the size of its
     /// class) and, as far as that is not noticed, was not freed since.
     pub unsafe fn free_batch(&mut self, blocks: &[NonNull<u8>]) -> Result<(), NonNull<u8>> {
-        let within = self.pages.page_size() - 1;
+        let (pages, backing) = (&mut self.engine.pages, &mut self.backing);
+        let within = pages.page_size() - 1;
         let (mut freed, mut bytes) = (0, 0);
         while let Some(&first) = blocks.get(freed) {
-            let Some(page) = self.pages.page_at(first) else { break };
+            let Some(page) = pages.page_at(first) else { break };
             // Blocks freed in no order are mostly each of another page, which is seen at once.
             let next = blocks.get(freed + 1);
             if next.is_some_and(|next| next.addr().get() ^ first.addr().get() <= within) {
@@ -117,13 +120,13 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
                 freed += 1;
                 bytes += page.size.get() as usize;
             }
-            self.pages.meter.touch(page.header());
-            self.pages.meter.served(Part::Pages);
+            backing.meter.touch(page.header());
+            backing.meter.served(Part::Pages);
             if page.free() >= page.trigger() {
-                self.pages.triggered(page);
+                pages.triggered(page, &backing.meter);
             }
         }
-        self.pages.tally.freed_many(freed, bytes);
+        backing.tally.freed_many(freed, bytes);
         blocks.get(freed).map_or(Ok(()), |&block| Err(block))
     }
 }
@@ -178,6 +181,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
+    use crate::page_heap::PageHeap;
     use crate::paged::Config;
     use crate::source::Reserved;
     use crate::strategy::Strategy;

@@ -32,7 +32,7 @@
 //!   block that grows moves down over the free memory below it (Hasan & Chang §3.12).
 //!
 //! Time: O(1) for small blocks, amortised over the blocks of a page; larger ones and new pages
-//! take constant time ([`Good`](crate::fit::Good)). [`try_free`](Strategy::try_free) is O(1) for small blocks,
+//! take constant time ([`Good`](crate::fit::Good)). [`try_free`](crate::Strategy::try_free) is O(1) for small
 //! O(n) for larger ones, whose neighbours below it walks.
 //!
 //! Files, in the order they build on each other: `page` (headers and bits), `map` (from address to
@@ -55,11 +55,12 @@ use core::ptr::NonNull;
 use self::page::Page;
 use self::pages::{Large, Pages};
 pub use self::steps::FreeKind;
+use crate::engine::{Backing, Engine, Heap, Resized, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::paged::Config;
 use crate::source::Source;
-use crate::strategy::{Span, SpanKind, Strategy, Usage, empty_block, move_to_another};
+use crate::strategy::{Span, SpanKind};
 
 /// PAGEWISE over a source: pages for sizes up to FFCROSSOVER, a good fit for larger ones and for the
 /// pages, in one region.
@@ -85,18 +86,21 @@ use crate::strategy::{Span, SpanKind, Strategy, Usage, empty_block, move_to_anot
 /// unsafe { heap.deallocate(block.cast(), layout) };
 /// heap.audit().expect("every invariant holds");
 /// ```
+pub type PageHeap<S, M = ()> = Heap<WindowedPages, S, M>;
+
+/// The engine of [`PageHeap`].
 #[derive(Debug)]
-pub struct PageHeap<S, M = ()> {
+pub struct WindowedPages {
     config: Config,
-    pages: Pages<S, M>,
+    pages: Pages,
 }
 
-impl<S, M> PageHeap<S, M> {
+impl<S, M> Heap<WindowedPages, S, M> {
     /// The parameters that proved best for arenas of 64 KiB and more: see [`Config::arena`].
     pub const CONFIG: Config = Config::arena();
 }
 
-impl<S: Source, M: Meter> PageHeap<S, M> {
+impl<S: Source, M: Meter> Heap<WindowedPages, S, M> {
     /// The strategy over `source`. Takes no memory before the first allocation.
     ///
     /// # Panics
@@ -104,17 +108,12 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     #[must_use]
     pub const fn new(config: Config, source: S, meter: M) -> Self {
         assert!(config.check().is_ok(), "the configuration is out of range: see Config::check");
-        Self { config, pages: Pages::new(config.page_size, source, meter) }
+        Self::over(WindowedPages { config, pages: Pages::new(config.page_size) }, source, meter)
     }
 
     /// The parameters.
     pub const fn config(&self) -> &Config {
-        &self.config
-    }
-
-    /// Where the heap's memory comes from.
-    pub const fn source(&self) -> &S {
-        self.pages.source.get()
+        &self.engine.config
     }
 
     /// Bytes of a block in use, all of which may be used. O(1).
@@ -123,9 +122,9 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     /// The block is in use.
     #[must_use]
     pub unsafe fn block_size(&self, block: NonNull<u8>) -> usize {
-        match self.pages.page_at(block) {
-            Some(page) => self.pages.class(page).size as usize,
-            None => Large::bytes(self.pages.heap.block_at(block.addr().get()).len),
+        match self.engine.pages.page_at(block) {
+            Some(page) => self.engine.pages.class(page).size as usize,
+            None => Large::bytes(self.engine.pages.heap.block_at(block.addr().get()).len),
         }
     }
 
@@ -147,7 +146,7 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     /// around it.
     #[must_use]
     pub unsafe fn is_tagged_in_use(&self, block: NonNull<u8>) -> bool {
-        self.pages.page_at(block).is_none() && self.pages.tagged_at(block).is_some()
+        self.engine.pages.page_at(block).is_none() && self.engine.pages.tagged_at(block).is_some()
     }
 
     /// Frees a block larger than those of pages, of which all was requested. O(1).
@@ -158,18 +157,22 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     /// # Safety
     /// The block was allocated here and, as far as that is not noticed, not freed since.
     pub unsafe fn free_tagged(&mut self, block: NonNull<u8>) -> Result<(), NonNull<u8>> {
-        if self.pages.page_at(block).is_some() {
+        if self.engine.pages.page_at(block).is_some() {
             return Err(block);
         }
-        self.pages.free_tagged(block).ok_or(block)
+        let Backing { meter, tally, .. } = &mut self.backing;
+        let bytes = self.engine.pages.free_tagged(block, meter).ok_or(block)?;
+        meter.served(Part::Fit);
+        tally.freed(bytes, bytes);
+        Ok(())
     }
 
     /// Calls `visit` for free memory below the pages in pieces of about `least` bytes or more, at
     /// both ends of which the heap keeps up to 16 bytes. O(pieces).
     pub fn for_each_large_free(&self, least: usize, visit: &mut dyn FnMut(Span)) {
         let Some(cells) = Large::cells_for(least) else { return };
-        self.pages.heap.for_each_free(cells, |free| {
-            let start = self.pages.heap.contents(free.start).addr();
+        self.engine.pages.heap.for_each_free(cells, |free| {
+            let start = self.engine.pages.heap.contents(free.start).addr();
             visit(Span { start, len: Large::bytes(free.len), kind: SpanKind::Free });
         });
     }
@@ -177,27 +180,27 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     /// Gives every page without blocks in use back to the heap below, also those kept for the next
     /// class that needs one, so that their memory joins what is free beside it. O(classes).
     pub fn gather(&mut self) {
-        self.pages.give_back();
+        self.engine.pages.give_back(&self.backing.meter);
     }
 
     /// Bytes of all pages, those without blocks in use among them.
     #[must_use]
     pub fn page_bytes(&self) -> usize {
-        self.pages.count() * self.config.page_size
+        self.engine.pages.count() * self.engine.config.page_size
     }
 
     /// Where the first block below the pages may begin; 0 before there is any memory.
     #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for the global allocator"))]
     #[cfg(all(feature = "std", target_os = "linux", not(pagewise_forwarding)))]
     pub(crate) fn first_block(&self) -> usize {
-        self.pages.heap.contents(self.pages.heap.first()).addr()
+        self.engine.pages.heap.contents(self.engine.pages.heap.first()).addr()
     }
 
     /// Calls `visit` for each page that serves a class, with the class and the number of its blocks in
     /// use. O(pages).
     pub fn for_each_page(&self, visit: &mut dyn FnMut(u32, u32)) {
-        for page in self.pages.map.pages() {
-            let (class, supply) = (page.class(), self.pages.supplies.get(page.class()));
+        for page in self.engine.pages.map.pages() {
+            let (class, supply) = (page.class(), self.engine.pages.supplies.get(page.class()));
             let current = supply.page == Some(page);
             let window = if current { supply.window.count_ones() } else { 0 };
             let in_use = supply.capacity - page.free() - window;
@@ -213,7 +216,42 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
     /// [`AllocError::Exhausted`] if the source has no room for them.
     #[cold]
     pub fn open(&mut self) -> Result<(), AllocError> {
-        self.pages.open(&self.config)
+        self.engine.open(&mut self.backing.source)
+    }
+}
+
+impl<S: Source, M: Meter> Heap<WindowedPages, S, M> {
+    /// Serves a layout that no class serves.
+    #[inline(never)]
+    fn serve_large(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        let taken = self.engine.pages.take_plain(layout, &self.backing.meter);
+        let Some((block, bytes)) = taken else { return self.serve_further(layout) };
+        Ok(self.backing.served(layout, Served::whole(block, bytes, Part::Fit)))
+    }
+
+    /// Serves a layout that takes more: a search, a page or memory. (Apart, so that those before keep
+    /// their registers.)
+    #[inline(never)]
+    fn serve_further(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.serve(layout)
+    }
+
+    /// Serves a layout of a class whose window has no block for it.
+    #[inline(never)]
+    fn refill(&mut self, class: u32, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        // Most often the current page has gained blocks since.
+        let again = self.engine.pages.take_again(class, layout.align(), &self.backing.meter);
+        let served = match again {
+            Some((block, bytes)) => Served::whole(block, bytes, Part::Pages),
+            None => self.engine.take_of(class, layout, &mut self.backing)?,
+        };
+        Ok(self.backing.served(layout, served))
+    }
+}
+
+impl WindowedPages {
+    fn open<S: Source>(&mut self, source: &mut S) -> Result<(), AllocError> {
+        self.pages.open(&self.config, source)
     }
 
     /// The page a block of this layout lies in, if it does lie in one: no large block does.
@@ -222,192 +260,164 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
         if layout.size() > self.pages.largest { None } else { self.pages.page_at(block) }
     }
 
-    /// Serves a layout that no class serves.
-    #[inline(never)]
-    fn serve_large(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        let Some((block, len)) = self.pages.take_plain(layout) else {
-            return self.serve_further(layout);
-        };
-        self.pages.tally.allocated(layout.size(), len);
-        Ok(NonNull::slice_from_raw_parts(block, len))
-    }
-
-    /// Serves a layout that takes more than the first block of a list: of size 0, much aligned, very
-    /// large, or where more memory is needed; the first of all, before there are classes, among them.
-    #[inline(never)]
-    fn serve_further(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        if layout.size() == 0 {
-            return Ok(empty_block(layout));
-        }
-        if !self.pages.is_open() {
-            self.open()?;
-            return self.allocate(layout);
-        }
-        let (block, len) = match self.pages.take_large(layout) {
-            Some(known) => known,
-            None => self.pages.take_large_further(layout)?,
-        };
-        self.pages.tally.allocated(layout.size(), len);
-        Ok(NonNull::slice_from_raw_parts(block, len))
-    }
-
-    /// Serves a layout of a class whose window has no block for it.
-    #[inline(never)]
-    fn refill(&mut self, class: u32, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    /// A block of a class whose current page has none for this layout.
+    #[inline(always)]
+    fn take_of<S: Source, M: Meter>(
+        &mut self,
+        class: u32,
+        layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Result<Served, AllocError> {
         let pages = &mut self.pages;
-        // Most often the current page has gained blocks since.
-        if let Some((block, len)) = pages.take_again(class, layout.align()) {
-            pages.tally.allocated(layout.size(), len);
-            return Ok(NonNull::slice_from_raw_parts(block, len));
-        }
         // A fresh window may have a block that happens to be aligned; else one whose size is a
         // multiple of the alignment is.
-        let found = match pages.take(class, layout.align()) {
-            Some(found) => Some(found),
+        let found = match pages.take(class, layout.align(), backing) {
             None if layout.align() > self.config.unit => {
                 let class = pages.classes.of(layout);
-                class.and_then(|class| pages.take(class, layout.align()))
+                class.and_then(|class| pages.take(class, layout.align(), backing))
             }
-            None => None,
+            found => found,
         };
-        let (block, len) = match found {
-            Some(found) => found,
-            None => pages.make_do(class, layout)?,
-        };
-        pages.tally.allocated(layout.size(), len);
-        Ok(NonNull::slice_from_raw_parts(block, len))
-    }
-}
-
-impl<S: Source, M: Meter> PageHeap<S, M> {
-    /// Moves a large block that grows down into free memory beside it, where there is no memory for
-    /// another.
-    #[cold]
-    fn make_room(
-        &mut self,
-        block: NonNull<u8>,
-        layout: Layout,
-        new_size: usize,
-    ) -> Option<NonNull<[u8]>> {
-        if self.page_of(block, layout).is_some() {
-            return None;
+        match found {
+            Some((block, bytes)) => Ok(Served::whole(block, bytes, Part::Pages)),
+            None => pages.make_do(class, layout, backing),
         }
-        let (block, lens) = self.pages.grow_large_down(block, layout, new_size)?;
-        self.pages.tally.resized((layout.size(), new_size), lens);
-        Some(NonNull::slice_from_raw_parts(block, lens.1))
     }
 }
 
 // SAFETY: blocks are disjoint parts of disjoint pages or of the heap below, in the source's
 // extent; headers, map and classes lie in the dedicated memory, tags between the heap's blocks.
-// All stay in place when the strategy moves.
-unsafe impl<S: Source, M: Meter> Strategy for PageHeap<S, M> {
-    #[inline]
-    fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        let Some(class) = self.pages.class_for(layout) else {
-            return self.serve_large(layout);
-        };
-        let supply = self.pages.supplies.get_mut(class);
-        let Some(block) = supply.take_aligned(layout.align()) else {
-            return self.refill(class, layout);
-        };
-        let len = supply.size as usize;
-        self.pages.meter.served(Part::Pages);
-        self.pages.tally.allocated(layout.size(), len);
-        Ok(NonNull::slice_from_raw_parts(block, len))
-    }
+// All stay in place when the engine moves.
+unsafe impl Engine for WindowedPages {
+    const SLIDES_LAST: bool = true;
 
-    #[inline]
-    unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
-        if layout.size() == 0 {
-            return;
-        }
-        match self.page_of(block, layout) {
-            Some(page) => self.pages.put(page, block, layout.size()),
-            None => self.pages.free_large(block, layout.size()),
-        }
-    }
-
-    #[inline]
-    unsafe fn resize_in_place(
-        &mut self,
-        block: NonNull<u8>,
+    /// Serves small requests from their class's window.
+    #[inline(always)]
+    fn allocate<S: Source, M: Meter>(
+        heap: &mut Heap<Self, S, M>,
         layout: Layout,
-        new_size: usize,
-    ) -> Option<NonNull<[u8]>> {
-        if layout.size() == 0 || new_size == 0 {
-            return None;
-        }
-        let largest = self.pages.largest;
-        let Some(page) = self.page_of(block, layout) else {
-            // What has become small belongs in a page; what always was is here for a reason.
-            if new_size <= largest && layout.size() > largest {
-                return None;
-            }
-            let len = self.pages.resize_large(block, layout.size(), new_size)?;
-            return Some(NonNull::slice_from_raw_parts(block, len));
-        };
-        let len = page.size.get() as usize;
-        if self.pages.classes.of_size(new_size)? != page.class() {
-            return None;
-        }
-        self.pages.tally.resized((layout.size(), new_size), (len, len));
-        Some(NonNull::slice_from_raw_parts(block, len))
-    }
-
-    unsafe fn relocate(
-        &mut self,
-        block: NonNull<u8>,
-        layout: Layout,
-        new_size: usize,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: passed on.
-        match unsafe { move_to_another(self, block, layout, new_size) } {
-            Err(error) if layout.size() > 0 => self.make_room(block, layout, new_size).ok_or(error),
-            moved => moved,
+        let pages = &mut heap.engine.pages;
+        let Some(class) = pages.class_for(layout) else { return heap.serve_large(layout) };
+        let supply = pages.supplies.get_mut(class);
+        let Some(block) = supply.take_aligned(layout.align()) else {
+            return heap.refill(class, layout);
+        };
+        let served = Served::whole(block, supply.size as usize, Part::Pages);
+        Ok(heap.backing.served(layout, served))
+    }
+
+    #[inline(always)]
+    fn take<S: Source, M: Meter>(
+        &mut self,
+        layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Result<Served, AllocError> {
+        if !self.pages.is_open() {
+            self.open(&mut backing.source)?;
+        }
+        if let Some(class) = self.pages.class_for(layout) {
+            return self.take_of(class, layout, backing);
+        }
+        let (block, bytes) = match self.pages.take_large(layout, &backing.meter) {
+            Some(known) => known,
+            None => self.pages.take_large_further(layout, backing)?,
+        };
+        Ok(Served::whole(block, bytes, Part::Fit))
+    }
+
+    #[inline(always)]
+    unsafe fn free<S: Source, M: Meter>(
+        heap: &mut Heap<Self, S, M>,
+        block: NonNull<u8>,
+        layout: Layout,
+    ) {
+        match heap.engine.page_of(block, layout) {
+            Some(page) => heap.engine.pages.put(page, block, layout.size(), &mut heap.backing),
+            None => heap.free_large(block, layout.size()),
         }
     }
 
-    unsafe fn keep(
+    #[inline(always)]
+    unsafe fn resize<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
         new_layout: Layout,
-    ) -> Option<NonNull<[u8]>> {
+        backing: &mut Backing<S, M>,
+    ) -> Option<Resized> {
         let (size, new_size) = (layout.size(), new_layout.size());
-        let aligned = block.addr().get().is_multiple_of(new_layout.align());
-        if size == 0 || new_size == 0 || !aligned {
-            return None;
-        }
-        let lens = match self.page_of(block, layout) {
+        let bytes = match self.page_of(block, layout) {
+            Some(page) => {
+                if self.pages.classes.of_size(new_size)? != page.class() {
+                    return None;
+                }
+                let bytes = page.size.get() as usize;
+                (bytes, bytes)
+            }
+            None => {
+                // What has become small belongs in a page; what always was is here for a reason.
+                let largest = self.pages.largest;
+                if (new_size <= largest && size > largest)
+                    || !self.pages.resize_large(block, size, new_size, backing)
+                {
+                    return None;
+                }
+                (Large::bytes(Large::cells_of(size)), Large::bytes(Large::cells_of(new_size)))
+            }
+        };
+        Some(Resized { contents: NonNull::slice_from_raw_parts(block, bytes.1), bytes })
+    }
+
+    unsafe fn keep<S: Source, M: Meter>(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Option<Resized> {
+        let new_size = new_layout.size();
+        let bytes = match self.page_of(block, layout) {
             Some(page) => {
                 let len = page.size.get() as usize;
                 (new_size <= len).then_some((len, len))?
             }
-            None => self.pages.keep_large(block, new_size)?,
+            None => self.pages.keep_large(block, new_size, &backing.meter)?,
         };
-        self.pages.tally.resized((size, new_size), lens);
-        Some(NonNull::slice_from_raw_parts(block, lens.1))
+        Some(Resized { contents: NonNull::slice_from_raw_parts(block, bytes.1), bytes })
     }
 
-    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
+    /// A large block that grows moves down into free memory beside it.
+    #[cold]
+    unsafe fn slide<S: Source, M: Meter>(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Option<Resized> {
+        if self.page_of(block, layout).is_some() {
+            return None;
+        }
+        let (pages, meter) = (&mut self.pages, &backing.meter);
+        let (block, bytes) = pages.grow_large_down(block, layout, new_layout.size(), meter)?;
+        Some(Resized { contents: NonNull::slice_from_raw_parts(block, bytes.1), bytes })
+    }
+
+    fn has_block<S: Source, M: Meter>(
+        &self,
+        block: NonNull<u8>,
+        layout: Layout,
+        _: &Backing<S, M>,
+    ) -> bool {
         self.pages.has_block(block, layout)
     }
 
-    fn owns(&self, block: NonNull<u8>) -> bool {
-        self.pages.source.extent().contains(&block.addr().get())
-    }
-
-    fn usage(&self) -> Usage {
-        self.pages.tally.usage()
-    }
-
-    fn walk(&self, visit: &mut dyn FnMut(Span)) {
+    fn walk<S: Source, M: Meter>(&self, _: &Backing<S, M>, visit: &mut dyn FnMut(Span)) {
         self.pages.walk(visit);
     }
 
-    fn audit(&self) -> Result<(), Fault> {
-        self.pages.audit()?;
-        crate::walk::check(self)
+    fn audit<S: Source, M: Meter>(&self, _: &Backing<S, M>) -> Result<(), Fault> {
+        self.pages.audit()
     }
 }

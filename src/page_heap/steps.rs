@@ -12,10 +12,11 @@
 
 use core::ops::Range;
 
-use super::PageHeap;
+use super::WindowedPages;
 use super::page::{Page, WORD, usable};
 use super::pages::Pages;
 use crate::block::tag::{Block, CELL, NONE};
+use crate::engine::Heap;
 use crate::meter::Meter;
 use crate::source::Source;
 
@@ -32,7 +33,7 @@ pub enum FreeKind {
     InPage,
 }
 
-impl<S: Source, M: Meter> PageHeap<S, M> {
+impl<S: Source, M: Meter> Heap<WindowedPages, S, M> {
     /// Goes on where the last call stopped, in address order, over some `blocks` blocks and pages,
     /// and calls `visit` for the free memory met, in stretches of at least `least` bytes that hold
     /// nothing, neither contents nor bookkeeping, and with what it is. Where `visit` returns `false` it stops, and meets
@@ -44,7 +45,7 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
         blocks: usize,
         visit: &mut dyn FnMut(Range<usize>, FreeKind) -> bool,
     ) -> bool {
-        let pages = &mut self.pages;
+        let pages = &mut self.engine.pages;
         let end = pages.heap.end();
         let mut start = pages.mark.max(pages.heap.first());
         for _ in 0..blocks {
@@ -63,11 +64,11 @@ impl<S: Source, M: Meter> PageHeap<S, M> {
 
     /// Has the next [`walk_free`](Self::walk_free) begin at the beginning.
     pub fn walk_free_again(&mut self) {
-        self.pages.mark = NONE;
+        self.engine.pages.mark = NONE;
     }
 }
 
-impl<S: Source, M: Meter> Pages<S, M> {
+impl Pages {
     /// Whether a walk in steps goes on somewhere.
     #[inline(always)]
     pub(super) fn has_mark(&self) -> bool {

@@ -42,7 +42,7 @@ use self::pages::Pages;
 pub use self::placement::Placement;
 pub use self::pool::{AtRandom, Chain, ChainOrder, Fifo, Lifo, Queue, Stack};
 pub use self::random_b::RandomB;
-use crate::engine::{Backing, Engine, Heap, Resized, Returned, Served};
+use crate::engine::{Backing, Engine, Heap, Resized, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::Source;
@@ -182,22 +182,22 @@ unsafe impl<P: Placement> Engine for Placed<P> {
     }
 
     unsafe fn free<S: Source, M: Meter>(
-        &mut self,
+        heap: &mut Heap<Self, S, M>,
         block: NonNull<u8>,
         layout: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Returned {
-        debug_assert!(self.has_block(block, layout, backing), "a freed block is in use");
-        if let Some(class) = self.pages.class_at(block) {
-            let bytes = self.pages.class(class).size as usize;
-            self.placement.free(block, &mut self.pages, &backing.meter);
-            return Returned { bytes, part: Part::Pages };
+    ) {
+        let Heap { engine, backing } = heap;
+        debug_assert!(engine.has_block(block, layout, backing), "a freed block is in use");
+        if let Some(class) = engine.pages.class_at(block) {
+            engine.placement.free(block, &mut engine.pages, &backing.meter);
+            let bytes = engine.pages.class(class).size as usize;
+            return backing.freed(layout.size(), bytes, Part::Pages);
         }
-        let heap = &mut self.pages.heap;
+        let heap = &mut engine.pages.heap;
         let bytes = layout.size().next_multiple_of(heap.bytes(1));
         let granule = heap.offset(block) / heap.bytes(1);
         heap.release(granule as u32, &backing.meter);
-        Returned { bytes, part: Part::Fit }
+        backing.freed(layout.size(), bytes, Part::Fit);
     }
 
     /// A block of the same class stays, a larger one changes its length.
