@@ -32,8 +32,8 @@
 //!   block that grows moves down over the free memory below it (Hasan & Chang §3.12).
 //!
 //! Time: O(1) for small blocks, amortised over the blocks of a page; larger ones and new pages
-//! take constant time ([`Good`](crate::fit::Good)). [`try_free`](crate::Strategy::try_free) is O(1) for small
-//! O(n) for larger ones, whose neighbours below it walks.
+//! take constant time ([`Good`](crate::fit::Good)). [`try_free`](crate::Strategy::try_free) is O(1) for
+//! small blocks, O(n) for larger ones, whose neighbours below it walks.
 //!
 //! Files, in the order they build on each other: `page` (headers and bits), `map` (from address to
 //! page), `supply` (what a class allocates from), `pages` (how pages come and go), `large` (blocks
