@@ -128,6 +128,28 @@ fn what_is_metered_does_not_depend_on_the_run() {
 }
 
 #[test]
+fn the_global_allocator_is_named_wherever_a_strategy_is() {
+    let bench = Workbench::new();
+    let trace = bench.trace();
+    let parsed = |args: &[&str]| -> Value {
+        serde_json::from_str(&pagewise(args).succeeds()).expect("JSON")
+    };
+    let replayed = parsed(&["replay", &trace, "--strategy", "global", "--json"]);
+    assert!(replayed["peak_resident_bytes"].as_u64() > Some(100_000), "{replayed}");
+    assert!(replayed["peak_held_bytes"].is_null() && replayed["timeline"].is_null());
+    pagewise(&["replay", &trace, "--strategy", "GLOBAL", "--audit"])
+        .fails(2, "GLOBAL cannot be audited");
+    let simulated = parsed(&["simulate", &trace, "--strategy", "GLOBAL,MRU", "--json"]);
+    assert_eq!(simulated[0]["strategy"], "GLOBAL");
+    // Both refer to every page of every block; only the blocks' places differ.
+    let touched = |row: usize| simulated[row]["pages_touched"].as_u64().expect("a number");
+    assert!(touched(0) > 100 && touched(0) < 3 * touched(1), "{simulated}");
+    let drawn = parsed(&["report", &trace, "--strategy", "GLOBAL,SYSTEM", "--json"]);
+    let names = drawn.to_string();
+    assert!(names.contains("GLOBAL") && names.contains("SYSTEM"), "{names}");
+}
+
+#[test]
 fn a_plot_has_a_chart_for_each_trace_and_one_of_the_means() {
     let bench = Workbench::new();
     let (copy, plot) = (bench.path("copy.pwt"), bench.path("plot.svg"));
