@@ -13,11 +13,11 @@
 //! ```
 //! Every strategy of the [`catalogue`](crate::catalogue) can stand in an arena, over every
 //! [`Source`](crate::source). By default it is PAGEWISE ([`PageHeap`]), the best all-round strategy by
-//! measurement (`cargo bench --bench arenas`, `benches/records`): of the arenas measured it fills a
-//! region of small blocks by far the fullest, and the rest within two tenths of a per cent of the fullest; for blocks
-//! up to a kilobyte it is as fast as the fastest of them, for larger ones about a tenth slower. Of the
-//! named strategies it alone keeps small blocks free of headers *and* takes constant time for large
-//! ones.
+//! measurement (`cargo bench --bench arenas`, `docs/arena.md`): of the arenas measured it is the fastest
+//! at every mix of sizes with some hundred live blocks, fills a region of small blocks by far the
+//! fullest, and others within two tenths of a per cent of the fullest. With thousands of live blocks of
+//! kilobytes talc is a few per cent faster. Of the named strategies PAGEWISE alone keeps small blocks
+//! free of headers *and* takes constant time for large ones.
 //!
 //! Files: `lock` (what keeps users apart), `claims` (an arena over several regions), `allocator`
 //! (the allocator-api2 face).
