@@ -247,7 +247,7 @@ statistics() {
         match($0, /\(Table [0-9]+\)/) { table = substr($0, RSTART + 7, RLENGTH - 8) }
         { print; name = $2; gsub(/ /, "", name) }
         (table, name) in published { print published[table, name] }
-    ' <(grep -v '^#' "$traces/published.txt") - >"$work/statistics"
+    ' <(grep -v '^#' "$traces/../papers/src/hasan/published.txt") - >"$work/statistics"
     sed -i -e "/^<!-- statistics/r $work/statistics" \
         -e '/^<!-- statistics/,/^<!-- end of statistics/ { /^<!--/!d }' "$traces/README.md"
 }

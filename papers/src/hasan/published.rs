@@ -1,8 +1,8 @@
-//! The programs, and the paper's figures of them: Tables 1, 3 and 4 stand beside the traces, where
-//! their README has them, too; those of the results here.
+//! The programs, and the paper's figures of them: Tables 1, 3 and 4 in a file that `traces/README.md`
+//! is made from, too; those of the results here.
 
 /// Tables 1, 3 and 4: lines of table, our trace, their program, figures.
-const PROFILES: &str = include_str!("../../../traces/published.txt");
+const PROFILES: &str = include_str!("published.txt");
 
 /// A program of the paper, and the trace that stands for it.
 #[derive(Debug)]
