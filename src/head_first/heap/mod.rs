@@ -304,7 +304,10 @@ impl<O: Order, H: Halving, P: Policy> FittedHeap<O, H, P> {
         let resized = Block { start: block.start, len };
         let old = above.and_then(|above| self.indexed(above));
         if above.is_some_and(|above| above.start == self.region) {
-            self.region = wanted;
+            // If nothing is left of the region, what lies behind it is not the region now: it may be the
+            // other half of fresh memory, which is in the index.
+            let stays = rest.len > 0 || wanted == self.cells.end();
+            self.region = if stays { wanted } else { block.start };
         }
         let prev_in_use = self.cells.prev_is_in_use(block.start);
         if rest.len > 0 {
