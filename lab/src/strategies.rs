@@ -69,7 +69,7 @@ impl Row {
                 in_band: Some(entry.in_band),
             },
             Competitor::Global => {
-                beside("docs/global.md", "pagewise's global allocator, a process's")
+                beside("docs/global.md", "pagewise's global allocator, in a process of its own")
             }
             Competitor::Library(library) => {
                 beside(library.file(), "malloc of this library, in a process of its own")
