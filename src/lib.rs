@@ -39,19 +39,20 @@
 //! ```
 //!
 //! # Which one do I want?
-//! | you have | take |
+//! | you want | take |
 //! |---|---|
-//! | a program | [`Pagewise`], for all of it |
-//! | a fixed piece of memory, perhaps no operating system | [`Arena::fixed`] |
-//! | a part of a program that shall have a heap, a limit and statistics of its own | [`Arena::growing`] |
-//! | collections that shall live in an arena | `&Arena`, with the feature `allocator-api2` |
-//! | several pieces of memory | an arena of [`Claims`](arena::Claims) |
-//! | one thread, or a lock of your own | a [`Strategy`] through `&mut`, over a [`Source`]; [`PageHeap`](page_heap::PageHeap) is the default one |
-//! | memory that is written after it was freed | a strategy whose bookkeeping lies apart: [`LeastFree`](catalogue::LeastFree), [`FirstFit`](catalogue::FirstFit) |
-//! | little memory, for many pages | [`Mru`](catalogue::Mru), which touches few; [`BestFit`](catalogue::BestFit), which holds little |
-//! | blocks of several owners in one heap | [`HeadFirst`](catalogue::HeadFirst) |
-//! | a program that you can record | `pagewise tune` of the workbench, package `pagewise-lab`: it measures |
+//! | an allocator for a whole program | [`Pagewise`] |
+//! | a heap in a fixed piece of memory, without an operating system or with one | [`Arena::fixed`] |
+//! | a heap for a part of a program, with a limit and statistics of its own | [`Arena::growing`] |
+//! | collections in an arena | `&Arena`, with the feature `allocator-api2` |
+//! | one heap over several pieces of memory | an arena of [`Claims`](arena::Claims) |
+//! | no lock, or one of your own | a [`Strategy`] through `&mut`, over a [`Source`]; [`PageHeap`](page_heap::PageHeap) is the default one |
+//! | bookkeeping out of the reach of stray writes | with the feature `strategies`: [`LeastFree`](catalogue::LeastFree), [`FirstFit`](catalogue::FirstFit) |
+//! | few pages touched, or little memory held | [`Mru`](catalogue::Mru), [`BestFit`](catalogue::BestFit) |
+//! | several owners in one heap | [`HeadFirst`](catalogue::HeadFirst) |
+//! | the best for a program that you can record | what `pagewise tune` of the workbench (package `pagewise-lab`) measures |
 //!
+//! A strategy by itself (feature `strategies`):
 //! ```
 //! use core::alloc::Layout;
 //! use pagewise::catalogue::LeastFree;
