@@ -15,6 +15,7 @@ use crate::error::{AllocError, Fault, Freed};
 use crate::meter::{Meter, Part};
 use crate::source::{Owned, Source};
 use crate::strategy::{Span, SpanKind, Strategy, Usage, empty_block, move_to_another};
+use crate::tally::Tally;
 use crate::walk;
 
 /// A strategy: the engine `E` over a source, metered by `M`.
@@ -66,7 +67,7 @@ impl Served {
 /// # Safety
 /// An implementer promises of its blocks what an implementer of [`Strategy`] does. It takes memory from
 /// the backing's source alone, and all of its blocks lie there.
-pub unsafe trait Engine: Sized {
+pub unsafe trait Engine<S: Source, M: Meter>: Sized {
     /// Whether [`slide`](Self::slide) is for where there is no memory to move a block to, instead of
     /// for all blocks that are to be moved.
     const SLIDES_LAST: bool = false;
@@ -77,10 +78,7 @@ pub unsafe trait Engine: Sized {
     /// # Errors
     /// As [`Strategy::allocate`].
     #[inline(always)]
-    fn allocate<S: Source, M: Meter>(
-        heap: &mut Heap<Self, S, M>,
-        layout: Layout,
-    ) -> Result<NonNull<[u8]>, AllocError> {
+    fn allocate(heap: &mut Heap<Self, S, M>, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         heap.serve(layout)
     }
 
@@ -88,28 +86,20 @@ pub unsafe trait Engine: Sized {
     ///
     /// # Errors
     /// As [`Strategy::allocate`].
-    fn take<S: Source, M: Meter>(
-        &mut self,
-        layout: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Result<Served, AllocError>;
+    fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError>;
 
     /// Frees a block, and has it [counted](Backing::freed).
     ///
     /// # Safety
     /// As for [`Strategy::deallocate`].
-    unsafe fn free<S: Source, M: Meter>(
-        heap: &mut Heap<Self, S, M>,
-        block: NonNull<u8>,
-        layout: Layout,
-    );
+    unsafe fn free(heap: &mut Heap<Self, S, M>, block: NonNull<u8>, layout: Layout);
 
     /// Makes a block one of another size where it is, as well as another block would be.
     ///
     /// # Safety
     /// As for [`Strategy::resize_in_place`]; both layouts have one alignment, unless
     /// [`keep`](Self::keep) asks.
-    unsafe fn resize<S: Source, M: Meter>(
+    unsafe fn resize(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
@@ -122,7 +112,7 @@ pub unsafe trait Engine: Sized {
     ///
     /// # Safety
     /// As for [`Strategy::keep`].
-    unsafe fn keep<S: Source, M: Meter>(
+    unsafe fn keep(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
@@ -137,7 +127,7 @@ pub unsafe trait Engine: Sized {
     ///
     /// # Safety
     /// As for [`Strategy::relocate`].
-    unsafe fn slide<S: Source, M: Meter>(
+    unsafe fn slide(
         &mut self,
         _block: NonNull<u8>,
         _layout: Layout,
@@ -148,12 +138,7 @@ pub unsafe trait Engine: Sized {
     }
 
     /// As [`Strategy::has_block`].
-    fn has_block<S: Source, M: Meter>(
-        &self,
-        block: NonNull<u8>,
-        layout: Layout,
-        backing: &Backing<S, M>,
-    ) -> bool;
+    fn has_block(&self, block: NonNull<u8>, layout: Layout, backing: &Backing<S, M>) -> bool;
 
     /// Whether a block in use may be freed by who asks for it.
     #[inline(always)]
@@ -162,13 +147,13 @@ pub unsafe trait Engine: Sized {
     }
 
     /// Calls `visit` for every span of the source's extent in address order.
-    fn walk<S: Source, M: Meter>(&self, backing: &Backing<S, M>, visit: &mut dyn FnMut(Span));
+    fn walk(&self, visit: &mut dyn FnMut(Span));
 
     /// Checks the invariants of its own structures.
     ///
     /// # Errors
     /// As [`Strategy::audit`].
-    fn audit<S: Source, M: Meter>(&self, backing: &Backing<S, M>) -> Result<(), Fault>;
+    fn audit(&self) -> Result<(), Fault>;
 }
 
 impl<E, S, M> Heap<E, S, M> {
@@ -208,7 +193,7 @@ impl<S: Source, M: Meter> Backing<S, M> {
     }
 }
 
-impl<E: Engine, S: Source, M: Meter> Heap<E, S, M> {
+impl<E: Engine<S, M>, S: Source, M: Meter> Heap<E, S, M> {
     /// Serves a request of any size, 0 among them.
     #[inline]
     pub(crate) fn serve(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -248,7 +233,7 @@ fn resized(layout: Layout, new_size: usize) -> Option<Layout> {
 
 // SAFETY: the engine's promises; its blocks lie in the source's extent or mappings, which are the
 // heap's alone.
-unsafe impl<E: Engine, S: Source, M: Meter> Strategy for Heap<E, S, M> {
+unsafe impl<E: Engine<S, M>, S: Source, M: Meter> Strategy for Heap<E, S, M> {
     #[inline]
     fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         E::allocate(self, layout)
@@ -347,7 +332,7 @@ unsafe impl<E: Engine, S: Source, M: Meter> Strategy for Heap<E, S, M> {
         let source = &self.backing.source;
         let origin = source.extent().start;
         walk_mapped(source, visit, |mapping| mapping < origin);
-        self.engine.walk(&self.backing, visit);
+        self.engine.walk(visit);
         let dedicated = source.dedicated();
         if !dedicated.is_empty() {
             visit(Span { start: dedicated.start, len: dedicated.len(), kind: SpanKind::Header });
@@ -356,7 +341,7 @@ unsafe impl<E: Engine, S: Source, M: Meter> Strategy for Heap<E, S, M> {
     }
 
     fn audit(&self) -> Result<(), Fault> {
-        self.engine.audit(&self.backing)?;
+        self.engine.audit()?;
         walk::check(self)
     }
 }
@@ -371,96 +356,4 @@ fn walk_mapped<S: Source>(source: &S, visit: &mut dyn FnMut(Span), chosen: impl 
             visit(Span { start: block, len: mapping.end - block, kind: SpanKind::Block });
         }
     });
-}
-
-/// Counts what is in use, cheaply.
-#[derive(Debug)]
-pub(crate) struct Tally {
-    /// May be negative: a checked free takes any layout that fits the block.
-    requested: isize,
-    block: usize,
-    peak_requested: isize,
-    allocations: u64,
-    frees: u64,
-}
-
-impl Tally {
-    /// Nothing in use, nothing held.
-    pub(crate) const fn new() -> Self {
-        Self { requested: 0, block: 0, peak_requested: 0, allocations: 0, frees: 0 }
-    }
-
-    /// Counts a block put to use.
-    #[inline(always)]
-    pub(crate) fn allocated(&mut self, requested: usize, block: usize) {
-        self.requested += requested as isize;
-        self.block += block;
-        self.allocations += 1;
-        // Unlike a maximum, a branch costs next to nothing: it goes the same way for long.
-        if self.requested > self.peak_requested {
-            self.peak_requested = self.requested;
-        }
-    }
-
-    /// Counts a block freed.
-    #[inline(always)]
-    pub(crate) fn freed(&mut self, requested: usize, block: usize) {
-        self.requested -= requested as isize;
-        self.block -= block;
-        self.frees += 1;
-    }
-
-    /// Counts blocks put to use, each requested with all of its size.
-    pub(crate) fn allocated_many(&mut self, blocks: usize, size: usize) {
-        self.requested += (blocks * size) as isize;
-        self.block += blocks * size;
-        self.allocations += blocks as u64;
-        self.peak_requested = self.peak_requested.max(self.requested);
-    }
-
-    /// Counts blocks freed, of so many bytes together, each requested with all of its size.
-    pub(crate) fn freed_many(&mut self, blocks: usize, bytes: usize) {
-        self.requested -= bytes as isize;
-        self.block -= bytes;
-        self.frees += blocks as u64;
-    }
-
-    /// Counts a block that changed its size in place, from the first to the second.
-    #[inline(always)]
-    pub(crate) fn resized(&mut self, requested: (usize, usize), block: (usize, usize)) {
-        self.requested += requested.1 as isize - requested.0 as isize;
-        self.block = self.block - block.0 + block.1;
-        self.peak_requested = self.peak_requested.max(self.requested);
-    }
-
-    /// Blocks in use.
-    #[inline(always)]
-    pub(crate) fn blocks(&self) -> usize {
-        (self.allocations - self.frees) as usize
-    }
-
-    /// Bytes of the blocks in use.
-    pub(crate) fn block_bytes(&self) -> usize {
-        self.block
-    }
-
-    /// Blocks freed since the beginning.
-    pub(crate) fn frees(&self) -> u64 {
-        self.frees
-    }
-
-    /// All but what is held, which the source knows.
-    #[inline]
-    pub(crate) fn usage(&self) -> Usage {
-        Usage {
-            requested: self.requested.max(0) as usize,
-            block: self.block,
-            held: 0,
-            blocks: self.blocks(),
-            peak_requested: self.peak_requested as usize,
-            peak_held: 0,
-            allocations: self.allocations,
-            frees: self.frees,
-        }
-    }
 }

@@ -174,13 +174,9 @@ impl PowersOfTwo {
 
 // SAFETY: blocks tile the source's extent; tags and links lie between them and in free ones. They
 // stay in place when the engine moves.
-unsafe impl Engine for PowersOfTwo {
+unsafe impl<S: Source, M: Meter> Engine<S, M> for PowersOfTwo {
     #[inline]
-    fn take<S: Source, M: Meter>(
-        &mut self,
-        layout: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Result<Served, AllocError> {
+    fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError> {
         let class = room(layout).and_then(class_of).ok_or(AllocError::Exhausted)?;
         if self.heads[class] == NONE {
             self.cut(class, backing)?;
@@ -201,11 +197,7 @@ unsafe impl Engine for PowersOfTwo {
     }
 
     #[inline]
-    unsafe fn free<S: Source, M: Meter>(
-        heap: &mut Heap<Self, S, M>,
-        block: NonNull<u8>,
-        layout: Layout,
-    ) {
+    unsafe fn free(heap: &mut Heap<Self, S, M>, block: NonNull<u8>, layout: Layout) {
         let Heap { engine, backing } = heap;
         let (start, class) = engine.block_of(block);
         debug_assert!(engine.cells.is_in_use(start), "a freed block is in use");
@@ -215,7 +207,7 @@ unsafe impl Engine for PowersOfTwo {
         backing.freed(layout.size(), bytes(class), Part::Fit);
     }
 
-    unsafe fn resize<S: Source, M: Meter>(
+    unsafe fn resize(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
@@ -229,7 +221,7 @@ unsafe impl Engine for PowersOfTwo {
         unsafe { self.keep(block, layout, new_layout, backing) }
     }
 
-    unsafe fn keep<S: Source, M: Meter>(
+    unsafe fn keep(
         &mut self,
         block: NonNull<u8>,
         _: Layout,
@@ -247,12 +239,7 @@ unsafe impl Engine for PowersOfTwo {
 
     /// A block may be known by any layout that it can hold: it may have been [kept](Engine::keep) when
     /// it shrank.
-    fn has_block<S: Source, M: Meter>(
-        &self,
-        block: NonNull<u8>,
-        layout: Layout,
-        _: &Backing<S, M>,
-    ) -> bool {
+    fn has_block(&self, block: NonNull<u8>, layout: Layout, _: &Backing<S, M>) -> bool {
         let Some(wanted) = self.cells.cell_at(block.addr().get()) else { return false };
         let Some(found) = self.blocks().find(|block| block.end() > wanted) else { return false };
         let contents = match self.cells.prev_is_in_use(found.start) {
@@ -263,7 +250,7 @@ unsafe impl Engine for PowersOfTwo {
         self.cells.is_in_use(found.start) && contents == wanted && layout.size() <= bytes
     }
 
-    fn walk<S: Source, M: Meter>(&self, _: &Backing<S, M>, visit: &mut dyn FnMut(Span)) {
+    fn walk(&self, visit: &mut dyn FnMut(Span)) {
         if self.cells.end() > 0 {
             let start = self.cells.origin().addr();
             visit(Span { start, len: CELL - TAG, kind: SpanKind::Slack });
@@ -281,7 +268,7 @@ unsafe impl Engine for PowersOfTwo {
         }
     }
 
-    fn audit<S: Source, M: Meter>(&self, _: &Backing<S, M>) -> Result<(), Fault> {
+    fn audit(&self) -> Result<(), Fault> {
         let mut free = [0_u32; CLASSES];
         let mut end = self.cells.end().min(1);
         for block in self.blocks() {

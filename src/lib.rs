@@ -108,6 +108,7 @@
 //! | `os` | the operating system: one contract, one file for each |
 //! | [`source`] | where memory comes from |
 //! | [`walk`] | a heap as spans in address order, and what must hold of them |
+//! | `tally` | what a heap has in use, counted |
 //! | `engine` | [`Heap`]: the one implementation of [`Strategy`], around the engines below |
 //! | [`sizemap`] | size classes, four ways, one of them optimal |
 //! | `block` | the mechanisms: boundary tags, tables in dedicated memory, bits, pools |
@@ -168,6 +169,7 @@ mod sealed;
 pub mod sizemap;
 pub mod source;
 mod strategy;
+mod tally;
 pub mod walk;
 
 pub use arena::Arena;

@@ -295,12 +295,8 @@ impl BinaryBuddies {
 
 // SAFETY: blocks tile the source's extent; tags lie in the dedicated memory, nodes in free blocks.
 // Both stay in place when the engine moves.
-unsafe impl Engine for BinaryBuddies {
-    fn take<S: Source, M: Meter>(
-        &mut self,
-        layout: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Result<Served, AllocError> {
+unsafe impl<S: Source, M: Meter> Engine<S, M> for BinaryBuddies {
+    fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError> {
         let order = self.order_of(layout).ok_or(AllocError::Exhausted)?;
         let block = self.take_block(order, backing)?;
         self.tag_contents(block, self.place(block, layout), true);
@@ -308,11 +304,7 @@ unsafe impl Engine for BinaryBuddies {
         Ok(Served { contents, bytes: self.bytes(order), part: Part::Fit })
     }
 
-    unsafe fn free<S: Source, M: Meter>(
-        heap: &mut Heap<Self, S, M>,
-        block: NonNull<u8>,
-        layout: Layout,
-    ) {
+    unsafe fn free(heap: &mut Heap<Self, S, M>, block: NonNull<u8>, layout: Layout) {
         let Heap { engine, backing } = heap;
         let found =
             engine.order_of(layout).and_then(|order| Some((engine.block_at(block, order)?, order)));
@@ -324,7 +316,7 @@ unsafe impl Engine for BinaryBuddies {
     }
 
     /// A block may be kept as what it could have been allocated as.
-    unsafe fn resize<S: Source, M: Meter>(
+    unsafe fn resize(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
@@ -354,23 +346,18 @@ unsafe impl Engine for BinaryBuddies {
         Some(Resized { contents, bytes: (self.bytes(order), self.bytes(new_order)) })
     }
 
-    fn has_block<S: Source, M: Meter>(
-        &self,
-        block: NonNull<u8>,
-        layout: Layout,
-        _: &Backing<S, M>,
-    ) -> bool {
+    fn has_block(&self, block: NonNull<u8>, layout: Layout, _: &Backing<S, M>) -> bool {
         self.block_in_use(block, layout).is_some()
     }
 
-    fn walk<S: Source, M: Meter>(&self, _: &Backing<S, M>, visit: &mut dyn FnMut(Span)) {
+    fn walk(&self, visit: &mut dyn FnMut(Span)) {
         for (start, order, free) in self.blocks() {
             let kind = if free { SpanKind::Free } else { SpanKind::Block };
             visit(Span { start: self.address(start).addr().get(), len: self.bytes(order), kind });
         }
     }
 
-    fn audit<S: Source, M: Meter>(&self, backing: &Backing<S, M>) -> Result<(), Fault> {
-        self.audit_blocks(&backing.meter)
+    fn audit(&self) -> Result<(), Fault> {
+        self.audit_blocks(&())
     }
 }

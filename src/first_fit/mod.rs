@@ -58,12 +58,8 @@ impl<S: Source, M: Meter> Heap<SegmentHeap, S, M> {
 
 // SAFETY: blocks are disjoint parts of the source's extent; the bookkeeping lies in the dedicated
 // memory. Both stay in place when the engine moves.
-unsafe impl Engine for SegmentHeap {
-    fn take<S: Source, M: Meter>(
-        &mut self,
-        layout: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Result<Served, AllocError> {
+unsafe impl<S: Source, M: Meter> Engine<S, M> for SegmentHeap {
+    fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError> {
         let len = self.granules_for(layout.size()).ok_or(AllocError::Exhausted)?;
         let block = self.allocate(len, layout.align(), &mut backing.source, &backing.meter)?;
         let bytes = self.bytes(len);
@@ -71,11 +67,7 @@ unsafe impl Engine for SegmentHeap {
         Ok(Served { contents, bytes, part: Part::Fit })
     }
 
-    unsafe fn free<S: Source, M: Meter>(
-        heap: &mut Heap<Self, S, M>,
-        block: NonNull<u8>,
-        layout: Layout,
-    ) {
+    unsafe fn free(heap: &mut Heap<Self, S, M>, block: NonNull<u8>, layout: Layout) {
         let Heap { engine, backing } = heap;
         let start = (engine.offset(block) >> engine.bytes(1).trailing_zeros()) as u32;
         let bytes = layout.size().next_multiple_of(engine.bytes(1));
@@ -83,7 +75,7 @@ unsafe impl Engine for SegmentHeap {
         backing.freed(layout.size(), bytes, Part::Fit);
     }
 
-    unsafe fn resize<S: Source, M: Meter>(
+    unsafe fn resize(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
@@ -99,25 +91,20 @@ unsafe impl Engine for SegmentHeap {
         Some(Resized { contents: NonNull::slice_from_raw_parts(block, bytes.1), bytes })
     }
 
-    fn has_block<S: Source, M: Meter>(
-        &self,
-        block: NonNull<u8>,
-        layout: Layout,
-        _: &Backing<S, M>,
-    ) -> bool {
+    fn has_block(&self, block: NonNull<u8>, layout: Layout, _: &Backing<S, M>) -> bool {
         let granules = self.granules_for(layout.size());
         (self.granule_at(block.addr().get()))
             .and_then(|granule| self.block_in_use(granule))
             .is_some_and(|found| granules == Some(found.len()))
     }
 
-    fn walk<S: Source, M: Meter>(&self, _: &Backing<S, M>, visit: &mut dyn FnMut(Span)) {
+    fn walk(&self, visit: &mut dyn FnMut(Span)) {
         for (block, free) in self.blocks() {
             visit(self.span(block, if free { SpanKind::Free } else { SpanKind::Block }));
         }
     }
 
-    fn audit<S: Source, M: Meter>(&self, _: &Backing<S, M>) -> Result<(), Fault> {
+    fn audit(&self) -> Result<(), Fault> {
         self.audit_blocks()
     }
 }

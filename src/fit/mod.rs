@@ -127,12 +127,8 @@ impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
 
 // SAFETY: blocks are disjoint parts of the source's extent; tags and links lie between them and in
 // free ones. They stay in place when the engine moves.
-unsafe impl<P: Policy, R: Reclaim, A: Area> Engine for TagHeap<P, R, A> {
-    fn take<S: Source, M: Meter>(
-        &mut self,
-        layout: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Result<Served, AllocError> {
+unsafe impl<P: Policy, R: Reclaim, A: Area, S: Source, M: Meter> Engine<S, M> for TagHeap<P, R, A> {
+    fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError> {
         let Backing { source, meter, .. } = backing;
         let len = Self::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
         if let Some(start) = self.bump(len, layout.align(), meter) {
@@ -142,18 +138,14 @@ unsafe impl<P: Policy, R: Reclaim, A: Area> Engine for TagHeap<P, R, A> {
         Ok(self.served(start, len, Part::Fit))
     }
 
-    unsafe fn free<S: Source, M: Meter>(
-        heap: &mut Heap<Self, S, M>,
-        block: NonNull<u8>,
-        layout: Layout,
-    ) {
+    unsafe fn free(heap: &mut Heap<Self, S, M>, block: NonNull<u8>, layout: Layout) {
         let Heap { engine, backing } = heap;
         let found = engine.block_of(block.addr().get(), layout.size());
         engine.release(found, &backing.meter);
         backing.freed(layout.size(), Self::bytes(found.len), Part::Fit);
     }
 
-    unsafe fn resize<S: Source, M: Meter>(
+    unsafe fn resize(
         &mut self,
         block: NonNull<u8>,
         _: Layout,
@@ -170,7 +162,7 @@ unsafe impl<P: Policy, R: Reclaim, A: Area> Engine for TagHeap<P, R, A> {
     }
 
     /// A block that cannot grow where it starts grows down into a free neighbour.
-    unsafe fn slide<S: Source, M: Meter>(
+    unsafe fn slide(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
@@ -188,21 +180,16 @@ unsafe impl<P: Policy, R: Reclaim, A: Area> Engine for TagHeap<P, R, A> {
         Some(Resized { contents, bytes: (Self::bytes(found.len), bytes) })
     }
 
-    fn has_block<S: Source, M: Meter>(
-        &self,
-        block: NonNull<u8>,
-        layout: Layout,
-        _: &Backing<S, M>,
-    ) -> bool {
+    fn has_block(&self, block: NonNull<u8>, layout: Layout, _: &Backing<S, M>) -> bool {
         let cells = Self::cells_for(layout.size());
         self.find_in_use(block.addr().get()).is_some_and(|found| cells == Some(found.len))
     }
 
-    fn walk<S: Source, M: Meter>(&self, _: &Backing<S, M>, visit: &mut dyn FnMut(Span)) {
+    fn walk(&self, visit: &mut dyn FnMut(Span)) {
         self.walk_blocks(visit);
     }
 
-    fn audit<S: Source, M: Meter>(&self, _: &Backing<S, M>) -> Result<(), Fault> {
+    fn audit(&self) -> Result<(), Fault> {
         self.audit_blocks()
     }
 }

@@ -169,12 +169,10 @@ impl<O: Order, H: Halving, P: Policy> SpaceFit<O, H, P> {
 
 // SAFETY: blocks are disjoint parts of the source's extent; tags, owners and links lie between them
 // and in free ones. They stay in place when the engine moves.
-unsafe impl<O: Order, H: Halving, P: Policy> Engine for SpaceFit<O, H, P> {
-    fn take<S: Source, M: Meter>(
-        &mut self,
-        layout: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Result<Served, AllocError> {
+unsafe impl<O: Order, H: Halving, P: Policy, S: Source, M: Meter> Engine<S, M>
+    for SpaceFit<O, H, P>
+{
+    fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError> {
         let len = FittedHeap::<O, H, P>::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
         let (request, owner) = ((len, layout.align()), self.owner.0);
         let start = self.heap.allocate(request, owner, &mut backing.source, &backing.meter)?;
@@ -185,11 +183,7 @@ unsafe impl<O: Order, H: Halving, P: Policy> Engine for SpaceFit<O, H, P> {
         Ok(Served { contents, bytes, part: Part::Fit })
     }
 
-    unsafe fn free<S: Source, M: Meter>(
-        heap: &mut Heap<Self, S, M>,
-        block: NonNull<u8>,
-        layout: Layout,
-    ) {
+    unsafe fn free(heap: &mut Heap<Self, S, M>, block: NonNull<u8>, layout: Layout) {
         let Heap { engine, backing } = heap;
         let found = engine.heap.block_at(block.addr().get());
         debug_assert_eq!(FittedHeap::<O, H, P>::cells_for(layout.size()), Some(found.len));
@@ -197,7 +191,7 @@ unsafe impl<O: Order, H: Halving, P: Policy> Engine for SpaceFit<O, H, P> {
         backing.freed(layout.size(), FittedHeap::<O, H, P>::bytes(found.len), Part::Fit);
     }
 
-    unsafe fn resize<S: Source, M: Meter>(
+    unsafe fn resize(
         &mut self,
         block: NonNull<u8>,
         _: Layout,
@@ -214,12 +208,7 @@ unsafe impl<O: Order, H: Halving, P: Policy> Engine for SpaceFit<O, H, P> {
         Some(Resized { contents, bytes: bytes.into() })
     }
 
-    fn has_block<S: Source, M: Meter>(
-        &self,
-        block: NonNull<u8>,
-        layout: Layout,
-        backing: &Backing<S, M>,
-    ) -> bool {
+    fn has_block(&self, block: NonNull<u8>, layout: Layout, backing: &Backing<S, M>) -> bool {
         let found = self.heap.find_in_use(block.addr().get(), &backing.meter);
         let cells = FittedHeap::<O, H, P>::cells_for(layout.size());
         found.is_some_and(|found| cells == Some(found.len))
@@ -229,11 +218,11 @@ unsafe impl<O: Order, H: Halving, P: Policy> Engine for SpaceFit<O, H, P> {
         self.owner_at(block) == self.owner
     }
 
-    fn walk<S: Source, M: Meter>(&self, _: &Backing<S, M>, visit: &mut dyn FnMut(Span)) {
+    fn walk(&self, visit: &mut dyn FnMut(Span)) {
         self.heap.walk(visit);
     }
 
-    fn audit<S: Source, M: Meter>(&self, _: &Backing<S, M>) -> Result<(), Fault> {
+    fn audit(&self) -> Result<(), Fault> {
         self.heap.audit()
     }
 }

@@ -280,13 +280,9 @@ impl<T: Tuning> Tuned<T> {
 // SAFETY: the heap's blocks are disjoint parts of the source's extent, and its tags and links lie
 // between them and in those not in use; mapped blocks are disjoint mappings. All stay in place when
 // the engine moves.
-unsafe impl<T: Tuning> Engine for Tuned<T> {
+unsafe impl<T: Tuning, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
     #[inline]
-    fn take<S: Source, M: Meter>(
-        &mut self,
-        layout: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Result<Served, AllocError> {
+    fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError> {
         let (size, config) = (layout.size(), self.tuning.config());
         if size <= config.ql_high.saturating_sub(TAG) && layout.align() <= CELL {
             let len = (size + TAG).div_ceil(CELL) as u32;
@@ -303,11 +299,7 @@ unsafe impl<T: Tuning> Engine for Tuned<T> {
     }
 
     #[inline]
-    unsafe fn free<S: Source, M: Meter>(
-        heap: &mut Heap<Self, S, M>,
-        block: NonNull<u8>,
-        layout: Layout,
-    ) {
+    unsafe fn free(heap: &mut Heap<Self, S, M>, block: NonNull<u8>, layout: Layout) {
         let Heap { engine, backing } = heap;
         debug_assert!(engine.heap.top == 0 || engine.is_sound(block), "a freed block is in use");
         // SAFETY: the caller's block is in use.
@@ -325,7 +317,7 @@ unsafe impl<T: Tuning> Engine for Tuned<T> {
         engine.coalesce_in_free(backing);
     }
 
-    unsafe fn resize<S: Source, M: Meter>(
+    unsafe fn resize(
         &mut self,
         block: NonNull<u8>,
         _: Layout,
@@ -357,7 +349,7 @@ unsafe impl<T: Tuning> Engine for Tuned<T> {
         Some(Resized { contents: NonNull::slice_from_raw_parts(block, lens.1), bytes: lens })
     }
 
-    unsafe fn keep<S: Source, M: Meter>(
+    unsafe fn keep(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
@@ -378,7 +370,7 @@ unsafe impl<T: Tuning> Engine for Tuned<T> {
     }
 
     /// Extends a block with the free memory below it, to which its contents move.
-    unsafe fn slide<S: Source, M: Meter>(
+    unsafe fn slide(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
@@ -402,12 +394,7 @@ unsafe impl<T: Tuning> Engine for Tuned<T> {
         Some(Resized { contents, bytes: (bytes(len), bytes(new.len)) })
     }
 
-    fn has_block<S: Source, M: Meter>(
-        &self,
-        block: NonNull<u8>,
-        layout: Layout,
-        backing: &Backing<S, M>,
-    ) -> bool {
+    fn has_block(&self, block: NonNull<u8>, layout: Layout, backing: &Backing<S, M>) -> bool {
         let address = block.addr().get();
         match self.heap.find_in_use(address) {
             Some(found) => cells_for(layout.size())
@@ -416,11 +403,11 @@ unsafe impl<T: Tuning> Engine for Tuned<T> {
         }
     }
 
-    fn walk<S: Source, M: Meter>(&self, _: &Backing<S, M>, visit: &mut dyn FnMut(Span)) {
+    fn walk(&self, visit: &mut dyn FnMut(Span)) {
         self.heap.walk(visit);
     }
 
-    fn audit<S: Source, M: Meter>(&self, _: &Backing<S, M>) -> Result<(), Fault> {
+    fn audit(&self) -> Result<(), Fault> {
         self.heap.audit()
     }
 }

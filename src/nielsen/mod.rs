@@ -239,12 +239,8 @@ impl<A: Algorithm> ByAlgorithm<A> {
 
 // SAFETY: blocks are disjoint parts of the source's extent; overhead fields lie before their
 // contents, pointers of lists in free ones. They stay in place when the engine moves.
-unsafe impl<A: Algorithm> Engine for ByAlgorithm<A> {
-    fn take<S: Source, M: Meter>(
-        &mut self,
-        layout: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Result<Served, AllocError> {
+unsafe impl<A: Algorithm, S: Source, M: Meter> Engine<S, M> for ByAlgorithm<A> {
+    fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError> {
         let request = A::request(layout).ok_or(AllocError::Exhausted)?;
         let block = match self.algorithm.take(request, &mut self.words, &backing.meter) {
             Some(block) => block,
@@ -258,11 +254,7 @@ unsafe impl<A: Algorithm> Engine for ByAlgorithm<A> {
         Ok(Served { contents, bytes: Self::bytes(block), part: Part::Fit })
     }
 
-    unsafe fn free<S: Source, M: Meter>(
-        heap: &mut Heap<Self, S, M>,
-        block: NonNull<u8>,
-        layout: Layout,
-    ) {
+    unsafe fn free(heap: &mut Heap<Self, S, M>, block: NonNull<u8>, layout: Layout) {
         let Heap { engine, backing } = heap;
         let found = A::request(layout).and_then(|request| engine.block_of(block, request));
         let Some(found) = found else { return };
@@ -271,7 +263,7 @@ unsafe impl<A: Algorithm> Engine for ByAlgorithm<A> {
     }
 
     /// A block may be kept as what it could have been allocated as.
-    unsafe fn resize<S: Source, M: Meter>(
+    unsafe fn resize(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
@@ -291,12 +283,7 @@ unsafe impl<A: Algorithm> Engine for ByAlgorithm<A> {
 
     /// Walks the blocks below the one asked about, since an address alone does not tell whether a
     /// block starts there: O(n).
-    fn has_block<S: Source, M: Meter>(
-        &self,
-        block: NonNull<u8>,
-        layout: Layout,
-        _: &Backing<S, M>,
-    ) -> bool {
+    fn has_block(&self, block: NonNull<u8>, layout: Layout, _: &Backing<S, M>) -> bool {
         let wanted = || {
             let request = A::request(layout)?;
             let word = self.words.word_at(block.addr().get())?;
@@ -313,7 +300,7 @@ unsafe impl<A: Algorithm> Engine for ByAlgorithm<A> {
         })
     }
 
-    fn walk<S: Source, M: Meter>(&self, _: &Backing<S, M>, visit: &mut dyn FnMut(Span)) {
+    fn walk(&self, visit: &mut dyn FnMut(Span)) {
         if !self.words.is_open() {
             return;
         }
@@ -328,7 +315,7 @@ unsafe impl<A: Algorithm> Engine for ByAlgorithm<A> {
         }
     }
 
-    fn audit<S: Source, M: Meter>(&self, _: &Backing<S, M>) -> Result<(), Fault> {
+    fn audit(&self) -> Result<(), Fault> {
         self.words.audit::<A::Fields>()?;
         self.algorithm.audit(&self.words)
     }

@@ -288,15 +288,12 @@ impl WindowedPages {
 // SAFETY: blocks are disjoint parts of disjoint pages or of the heap below, in the source's
 // extent; headers, map and classes lie in the dedicated memory, tags between the heap's blocks.
 // All stay in place when the engine moves.
-unsafe impl Engine for WindowedPages {
+unsafe impl<S: Source, M: Meter> Engine<S, M> for WindowedPages {
     const SLIDES_LAST: bool = true;
 
     /// Serves small requests from their class's window.
     #[inline(always)]
-    fn allocate<S: Source, M: Meter>(
-        heap: &mut Heap<Self, S, M>,
-        layout: Layout,
-    ) -> Result<NonNull<[u8]>, AllocError> {
+    fn allocate(heap: &mut Heap<Self, S, M>, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let pages = &mut heap.engine.pages;
         let Some(class) = pages.class_for(layout) else { return heap.serve_large(layout) };
         let supply = pages.supplies.get_mut(class);
@@ -308,11 +305,7 @@ unsafe impl Engine for WindowedPages {
     }
 
     #[inline(always)]
-    fn take<S: Source, M: Meter>(
-        &mut self,
-        layout: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Result<Served, AllocError> {
+    fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError> {
         if !self.pages.is_open() {
             self.open(&mut backing.source)?;
         }
@@ -327,11 +320,7 @@ unsafe impl Engine for WindowedPages {
     }
 
     #[inline(always)]
-    unsafe fn free<S: Source, M: Meter>(
-        heap: &mut Heap<Self, S, M>,
-        block: NonNull<u8>,
-        layout: Layout,
-    ) {
+    unsafe fn free(heap: &mut Heap<Self, S, M>, block: NonNull<u8>, layout: Layout) {
         match heap.engine.page_of(block, layout) {
             Some(page) => heap.engine.pages.put(page, block, layout.size(), &mut heap.backing),
             None => heap.free_large(block, layout.size()),
@@ -339,7 +328,7 @@ unsafe impl Engine for WindowedPages {
     }
 
     #[inline(always)]
-    unsafe fn resize<S: Source, M: Meter>(
+    unsafe fn resize(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
@@ -369,7 +358,7 @@ unsafe impl Engine for WindowedPages {
         Some(Resized { contents: NonNull::slice_from_raw_parts(block, bytes.1), bytes })
     }
 
-    unsafe fn keep<S: Source, M: Meter>(
+    unsafe fn keep(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
@@ -389,7 +378,7 @@ unsafe impl Engine for WindowedPages {
 
     /// A large block that grows moves down into free memory beside it.
     #[cold]
-    unsafe fn slide<S: Source, M: Meter>(
+    unsafe fn slide(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
@@ -404,20 +393,15 @@ unsafe impl Engine for WindowedPages {
         Some(Resized { contents: NonNull::slice_from_raw_parts(block, bytes.1), bytes })
     }
 
-    fn has_block<S: Source, M: Meter>(
-        &self,
-        block: NonNull<u8>,
-        layout: Layout,
-        _: &Backing<S, M>,
-    ) -> bool {
+    fn has_block(&self, block: NonNull<u8>, layout: Layout, _: &Backing<S, M>) -> bool {
         self.pages.has_block(block, layout)
     }
 
-    fn walk<S: Source, M: Meter>(&self, _: &Backing<S, M>, visit: &mut dyn FnMut(Span)) {
+    fn walk(&self, visit: &mut dyn FnMut(Span)) {
         self.pages.walk(visit);
     }
 
-    fn audit<S: Source, M: Meter>(&self, _: &Backing<S, M>) -> Result<(), Fault> {
+    fn audit(&self) -> Result<(), Fault> {
         self.pages.audit()
     }
 }

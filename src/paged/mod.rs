@@ -163,12 +163,8 @@ const fn granule(config: &Config) -> usize {
 // SAFETY: blocks are disjoint parts of disjoint pages or of FIRST-FIT's heap, in the source's
 // extent; all bookkeeping but `InBand`'s links in free blocks lies in the dedicated memory. Both
 // stay in place when the engine moves.
-unsafe impl<P: Placement> Engine for Placed<P> {
-    fn take<S: Source, M: Meter>(
-        &mut self,
-        layout: Layout,
-        backing: &mut Backing<S, M>,
-    ) -> Result<Served, AllocError> {
+unsafe impl<P: Placement, S: Source, M: Meter> Engine<S, M> for Placed<P> {
+    fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError> {
         if !self.opened {
             self.open(&mut backing.source)?;
         }
@@ -181,11 +177,7 @@ unsafe impl<P: Placement> Engine for Placed<P> {
         Ok(Served { contents, bytes, part: Part::Pages })
     }
 
-    unsafe fn free<S: Source, M: Meter>(
-        heap: &mut Heap<Self, S, M>,
-        block: NonNull<u8>,
-        layout: Layout,
-    ) {
+    unsafe fn free(heap: &mut Heap<Self, S, M>, block: NonNull<u8>, layout: Layout) {
         let Heap { engine, backing } = heap;
         debug_assert!(engine.has_block(block, layout, backing), "a freed block is in use");
         if let Some(class) = engine.pages.class_at(block) {
@@ -201,7 +193,7 @@ unsafe impl<P: Placement> Engine for Placed<P> {
     }
 
     /// A block of the same class stays, a larger one changes its length.
-    unsafe fn resize<S: Source, M: Meter>(
+    unsafe fn resize(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
@@ -215,7 +207,7 @@ unsafe impl<P: Placement> Engine for Placed<P> {
         unsafe { self.keep(block, layout, new_layout, backing) }
     }
 
-    unsafe fn keep<S: Source, M: Meter>(
+    unsafe fn keep(
         &mut self,
         block: NonNull<u8>,
         layout: Layout,
@@ -235,12 +227,7 @@ unsafe impl<P: Placement> Engine for Placed<P> {
 
     /// A block of a page may be known by any layout that it can hold: it may have been
     /// [kept](Engine::keep) when it shrank.
-    fn has_block<S: Source, M: Meter>(
-        &self,
-        block: NonNull<u8>,
-        layout: Layout,
-        _: &Backing<S, M>,
-    ) -> bool {
+    fn has_block(&self, block: NonNull<u8>, layout: Layout, _: &Backing<S, M>) -> bool {
         if !self.opened {
             return false;
         }
@@ -261,11 +248,11 @@ unsafe impl<P: Placement> Engine for Placed<P> {
         }
     }
 
-    fn walk<S: Source, M: Meter>(&self, _: &Backing<S, M>, visit: &mut dyn FnMut(Span)) {
+    fn walk(&self, visit: &mut dyn FnMut(Span)) {
         self.pages.walk(P::UNUSED, visit);
     }
 
-    fn audit<S: Source, M: Meter>(&self, _: &Backing<S, M>) -> Result<(), Fault> {
+    fn audit(&self) -> Result<(), Fault> {
         let empty = self.pages.audit()?;
         if self.opened {
             let kept = self.placement.audit(&self.pages)?;
