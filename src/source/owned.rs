@@ -19,6 +19,8 @@ use crate::error::AllocError;
 pub(crate) struct Owned<S> {
     source: S,
     taken: bool,
+    /// Bytes held, as the source told after the last change.
+    held: usize,
     /// The most bytes that were held when a mapping was given back: nothing else ever is, but what
     /// was taken in vain.
     peak: usize,
@@ -26,7 +28,7 @@ pub(crate) struct Owned<S> {
 
 impl<S> Owned<S> {
     pub(crate) const fn new(source: S) -> Self {
-        Self { source, taken: false, peak: 0 }
+        Self { source, taken: false, held: 0, peak: 0 }
     }
 
     /// The source itself.
@@ -37,8 +39,19 @@ impl<S> Owned<S> {
 
 impl<S: Source> Owned<S> {
     /// The most bytes that were ever held.
+    #[inline]
     pub(crate) fn peak_held(&self) -> usize {
-        self.peak.max(self.held())
+        self.peak.max(self.held)
+    }
+
+    /// Does something with the source, if it was not used before, and notes what is held then.
+    fn change<R>(
+        &mut self,
+        change: impl FnOnce(&mut S) -> Result<R, AllocError>,
+    ) -> Result<R, AllocError> {
+        let changed = change(self.take()?);
+        self.held = self.source.held();
+        changed
     }
 
     /// The source, if it was not used before.
@@ -54,25 +67,27 @@ impl<S: Source> Owned<S> {
 // SAFETY: the source's own promises.
 unsafe impl<S: Source> Source for Owned<S> {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
-        let source = self.take()?;
-        let first = source.extent().is_empty();
-        let memory = source.extend(bytes, align)?;
-        // An extension by nothing has fixed the start of an extent that is still empty.
-        if first && !memory.addr().get().is_multiple_of(align) {
-            // SAFETY: these bytes were taken just now and nothing uses them.
-            unsafe { source.retract(bytes) };
-            return Err(AllocError::UsedSource);
-        }
-        Ok(memory)
+        self.change(|source| {
+            let first = source.extent().is_empty();
+            let memory = source.extend(bytes, align)?;
+            // An extension by nothing has fixed the start of an extent that is still empty.
+            if first && !memory.addr().get().is_multiple_of(align) {
+                // SAFETY: these bytes were taken just now and nothing uses them.
+                unsafe { source.retract(bytes) };
+                return Err(AllocError::UsedSource);
+            }
+            Ok(memory)
+        })
     }
 
     unsafe fn retract(&mut self, bytes: usize) {
         // SAFETY: passed on.
         unsafe { self.source.retract(bytes) };
+        self.held = self.source.held();
     }
 
     fn dedicate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-        self.take()?.dedicate(layout)
+        self.change(|source| source.dedicate(layout))
     }
 
     fn extent(&self) -> Range<usize> {
@@ -86,13 +101,14 @@ unsafe impl<S: Source> Source for Owned<S> {
     }
 
     fn map(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        self.take()?.map(layout)
+        self.change(|source| source.map(layout))
     }
 
     unsafe fn unmap(&mut self, block: NonNull<u8>) {
         self.peak = self.peak_held();
         // SAFETY: passed on.
         unsafe { self.source.unmap(block) };
+        self.held = self.source.held();
     }
 
     fn mapped(&self, visit: &mut dyn FnMut(Range<usize>, usize)) {
@@ -103,6 +119,6 @@ unsafe impl<S: Source> Source for Owned<S> {
 
     #[inline]
     fn held(&self) -> usize {
-        if self.taken { self.source.held() } else { 0 }
+        self.held
     }
 }
