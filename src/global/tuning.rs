@@ -9,7 +9,6 @@ use crate::sizemap::SizeMap;
 pub(super) const GRANULE: usize = 16 << 10;
 
 /// The most bytes of a heap's slot of addresses: what a heap with boundary tags can use.
-#[cfg(target_os = "linux")]
 #[cfg(all(target_os = "linux", not(pagewise_forwarding)))]
 pub(super) const LARGEST_SLOT: usize = 1 << if usize::BITS == 64 { 34 } else { 28 };
 

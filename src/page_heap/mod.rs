@@ -190,7 +190,6 @@ impl<S: Source, M: Meter> Heap<WindowedPages, S, M> {
     }
 
     /// Where the first block below the pages may begin; 0 before there is any memory.
-    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for the global allocator"))]
     #[cfg(all(feature = "std", target_os = "linux", not(pagewise_forwarding)))]
     pub(crate) fn first_block(&self) -> usize {
         self.engine.pages.heap.contents(self.engine.pages.heap.first()).addr()

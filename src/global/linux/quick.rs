@@ -355,10 +355,13 @@ pub(super) unsafe fn flush(lists: *mut Lists, offset: u16) {
     }
 }
 
-/// Puts back what is on lists, which may be those of a thread without lists.
-pub(super) fn flush_all(lists: *mut Lists) {
+/// Puts back what is on lists.
+///
+/// # Safety
+/// They are the calling thread's, those of a thread without lists among them, or nobody's any more.
+pub(super) unsafe fn flush_all(lists: *mut Lists) {
     for_each(|offset| {
-        // SAFETY: nobody else uses the lists, which hold free blocks of their class.
+        // SAFETY: nobody else uses the lists, by the caller's promise.
         unsafe { flush(lists, offset) };
     });
 }

@@ -177,7 +177,8 @@ impl Registry {
             if lists == own {
                 known.heap().threads.store(1, Relaxed);
             } else {
-                quick::flush_all(lists);
+                // SAFETY: their thread stayed behind in the parent.
+                unsafe { quick::flush_all(lists) };
                 known.next_spare.store(self.spare, Relaxed);
                 self.spare = lists;
             }

@@ -141,7 +141,8 @@ extern "C" fn thread_ended(lists: *mut c_void) {
     let lists = lists.cast::<Lists>();
     registry::adopt_orphans();
     current::set(quick::gone());
-    quick::flush_all(lists);
+    // SAFETY: the thread that ends is the calling one.
+    unsafe { quick::flush_all(lists) };
     let Some(lists) = NonNull::new(lists) else { return };
     // SAFETY: lists are never given up.
     let heap = unsafe { lists.as_ref() }.heap();
@@ -152,5 +153,6 @@ extern "C" fn thread_ended(lists: *mut c_void) {
 
 /// Puts back what is on the calling thread's lists, if it has some.
 pub(super) fn empty_lists() {
-    quick::flush_all(current::lists());
+    // SAFETY: they are the calling thread's.
+    unsafe { quick::flush_all(current::lists()) };
 }
