@@ -84,11 +84,20 @@ impl State {
     /// # Safety
     /// It was [allocated](Self::allocate) here, and is freed once.
     pub(super) unsafe fn deallocate(&mut self, block: NonNull<u8>) -> Option<(usize, usize)> {
+        // SAFETY: passed on.
+        let bytes = unsafe { self.release(block)? };
+        Some((bytes, self.purge.freed(&self.engine, bytes)))
+    }
+
+    /// Frees a block that is not small, and no more than that; its bytes, `None` if it is not in use.
+    ///
+    /// # Safety
+    /// As for [`deallocate`](Self::deallocate).
+    unsafe fn release(&mut self, block: NonNull<u8>) -> Option<usize> {
         let before = self.engine.usage().block;
         // SAFETY: the caller's promise.
         unsafe { self.engine.free_tagged(block) }.ok()?;
-        let bytes = before - self.engine.usage().block;
-        Some((bytes, self.purge.freed(&self.engine, bytes)))
+        Some(before - self.engine.usage().block)
     }
 
     /// Takes blocks of a class for a quick list, and says how many there were. The lowest are to be
@@ -136,7 +145,7 @@ impl State {
         // SAFETY: the caller's promise.
         unsafe {
             match SPACE.list_of(block.as_ptr()) {
-                Some(0) => self.deallocate(block).is_some(),
+                Some(0) => self.release(block).is_some(),
                 _ => self.put(&[block]),
             }
         }
