@@ -68,12 +68,12 @@ impl Served {
 /// An implementer promises of its blocks what an implementer of [`Strategy`] does. It takes memory from
 /// the backing's source alone, and all of its blocks lie there.
 pub unsafe trait Engine<S: Source, M: Meter>: Sized {
-    /// Whether [`slide`](Self::slide) is for where there is no memory to move a block to, instead of
-    /// for all blocks that are to be moved.
+    /// Whether [`slide`](Self::slide) is the last resort, tried when there is no memory to move a block
+    /// to. Otherwise it is tried first.
     const SLIDES_LAST: bool = false;
 
-    /// Serves a request of any size, 0 among them: [`Heap::serve`] does. An engine may try what is
-    /// quicker before.
+    /// Serves a request of any size, also 0. [`Heap::serve`] does that; an engine that knows a quicker
+    /// way tries it first.
     ///
     /// # Errors
     /// As [`Strategy::allocate`].
@@ -94,7 +94,7 @@ pub unsafe trait Engine<S: Source, M: Meter>: Sized {
     /// As for [`Strategy::deallocate`].
     unsafe fn free(heap: &mut Heap<Self, S, M>, block: NonNull<u8>, layout: Layout);
 
-    /// Makes a block one of another size where it is, as well as another block would be.
+    /// Resizes a block in place, if the result suits the new size as well as a fresh block would.
     ///
     /// # Safety
     /// As for [`Strategy::resize_in_place`]; both layouts have one alignment, unless
@@ -107,8 +107,8 @@ pub unsafe trait Engine<S: Source, M: Meter>: Sized {
         backing: &mut Backing<S, M>,
     ) -> Option<Resized>;
 
-    /// Makes a block one of another layout where it is, for which its address is aligned, if it can be
-    /// done at all: there is no memory to move it to.
+    /// Resizes a block in place even if the result suits the new layout badly: there is no memory to
+    /// move it to. Its address is aligned for the new layout.
     ///
     /// # Safety
     /// As for [`Strategy::keep`].
@@ -123,7 +123,7 @@ pub unsafe trait Engine<S: Source, M: Meter>: Sized {
         unsafe { self.resize(block, layout, new_layout, backing) }
     }
 
-    /// Makes a block one of another size by moving it, contents and all, into free memory beside it.
+    /// Resizes a block by moving it, with its contents, into free memory beside it.
     ///
     /// # Safety
     /// As for [`Strategy::relocate`].
@@ -140,7 +140,7 @@ pub unsafe trait Engine<S: Source, M: Meter>: Sized {
     /// As [`Strategy::has_block`].
     fn has_block(&self, block: NonNull<u8>, layout: Layout, backing: &Backing<S, M>) -> bool;
 
-    /// Whether a block in use may be freed by who asks for it.
+    /// Whether whoever asks may free this block in use. Only an engine whose blocks have owners says no.
     #[inline(always)]
     fn may_free(&self, _block: NonNull<u8>) -> bool {
         true

@@ -20,14 +20,14 @@
 //! | `addresses`, `is_free`, `map_at` | where a window of addresses may lie; memory at an address and no other |
 //! | `allocate`, `remap` | mappings of their own, longer or shorter |
 //! | `discard` | memory goes back, its addresses stay and read as zeros |
-//! | `advise_huge_pages` | a wish |
+//! | `advise_huge_pages` | tells the system whether huge pages are wanted here |
 //! | `for_each_resident`, `is_resident`, `is_mapped` | which OS pages take memory, or are there at all |
 //! | `address_space_limit`, `cpus` | bytes and processors that this process may use |
 //! | `wait`, `wait_for`, `wake`, `wake_all` | sleep while a word has a value; the lock is made of it |
 //! | `now`, `pause` | a clock that never goes back; a moment for others |
-//! | `thread_address`, `KeepErrno` | a number that is the thread's alone; its `errno`, kept |
+//! | `thread_address`, `KeepErrno` | an address that only the calling thread has; restores its `errno` |
 //! | `start_thread`, `join_thread` | a thread of our own, deaf to signals; allocates |
-//! | `standard_error`, `has_terminal` | which file it is |
+//! | `standard_error`, `has_terminal` | which file standard error is, and whether it is a terminal |
 
 #[cfg(all(target_os = "linux", not(pagewise_forwarding)))]
 mod linux;

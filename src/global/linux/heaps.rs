@@ -8,7 +8,7 @@ use super::space::SPACE;
 use super::tuning::Tuning;
 use crate::os;
 
-/// Slots there are; of them opened; and heaps that threads are spread over.
+/// How many slots there are, how many have a heap, and over how many heaps threads are spread.
 static SLOTS: AtomicUsize = AtomicUsize::new(0);
 static OPENED: AtomicUsize = AtomicUsize::new(0);
 static SHARED: AtomicUsize = AtomicUsize::new(0);
@@ -22,7 +22,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Heap> {
     (0..OPENED.load(Acquire)).map(Heap::of_slot)
 }
 
-/// Each opened heap in its turn; to be asked for when there is one.
+/// Another opened heap at each call, in turn. There must be one.
 pub(super) fn next() -> &'static Heap {
     static TURN: AtomicUsize = AtomicUsize::new(0);
     Heap::of_slot(TURN.fetch_add(1, Relaxed) % OPENED.load(Acquire).max(1))
@@ -33,7 +33,7 @@ pub(super) fn is_spare(heap: &Heap) -> bool {
     heap.slot() == SPARE.load(Relaxed)
 }
 
-/// That heap is lost.
+/// There is no such heap any more: another thread held its lock when the process forked.
 pub(super) fn lose_spare() {
     SPARE.store(NO_SLOT, Relaxed);
 }

@@ -7,8 +7,8 @@
 //! Other destructors may run after ours, and may allocate: a thread whose lists are `gone` takes
 //! every block straight from a heap.
 //!
-//! Nothing is done before the first allocation, and nothing of what is done then allocates, but for
-//! the very last steps, when the calling thread has its lists already.
+//! Nothing happens before the first allocation. What happens then does not allocate, until the calling
+//! thread has its lists.
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
