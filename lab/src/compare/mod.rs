@@ -31,7 +31,7 @@ pub(crate) use table::{Grid, Mean, grid, mean_of_each, means};
 pub(crate) use timed::Rounds;
 pub(crate) use verdict::{of as verdict, reference};
 
-/// Measure every strategy over traces, and say which is fastest and leanest
+/// Measure allocators over traces, and say which is fastest and leanest
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
