@@ -19,12 +19,12 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use crate::block::tag::{self, Block, CELL, Cells, Link, MAX_CELLS, NONE, TAG};
 use crate::engine::{Backing, Engine, Heap, Resized, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::Source;
 use crate::strategy::{Span, SpanKind};
+use crate::tags::{Block, CELL, Cells, Link, MAX_CELLS, NONE, TAG, header};
 
 /// Classes there are: blocks of 2^k cells.
 const CLASSES: usize = MAX_CELLS.ilog2() as usize;
@@ -162,7 +162,7 @@ impl PowersOfTwo {
             start -= self.cells.block(start).len;
         }
         // SAFETY: a block in use starts there.
-        let len = unsafe { tag::len_at(self.contents(start)) };
+        let len = unsafe { header::len_at(self.contents(start)) };
         (start, len.trailing_zeros() as usize)
     }
 
@@ -300,8 +300,8 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for PowersOfTwo {
 #[cfg(all(test, feature = "std", unix))]
 mod tests {
     use super::*;
-    use crate::block::attack::try_free;
     use crate::source::Reserved;
+    use crate::tags::attack::try_free;
     use crate::{Freed, Strategy};
 
     #[test]

@@ -111,7 +111,8 @@
 //! | `tally` | what a heap has in use, counted |
 //! | `engine` | [`Heap`]: the one implementation of [`Strategy`], around the engines below |
 //! | [`sizemap`] | size classes, four ways, one of them optimal |
-//! | `block` | the mechanisms: boundary tags, tables in dedicated memory, bits, pools |
+//! | `words` | plain words in dedicated memory: tables, pools, bits |
+//! | `tags` | boundary tags: cells, headers and which of their flags are legal, their audit |
 //! | [`first_fit`] | FIRST-FIT in O(log n), and the heap below the pages |
 //! | [`fit`] | first, next, best, worst and lazy fits over a heap with boundary tags |
 //! | [`head_first`] | best fit with space-fitting, the unallocated region at the head |
@@ -141,7 +142,6 @@
 )]
 
 pub mod arena;
-mod block;
 #[cfg(feature = "strategies")]
 pub mod buddy;
 #[cfg(feature = "strategies")]
@@ -169,8 +169,10 @@ mod sealed;
 pub mod sizemap;
 pub mod source;
 mod strategy;
+mod tags;
 mod tally;
 pub mod walk;
+mod words;
 
 pub use arena::Arena;
 pub use engine::Heap;

@@ -25,12 +25,12 @@ mod inspect;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use crate::block::table::{Plain, Table};
 use crate::engine::{Backing, Engine, Heap, Resized, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::Source;
 use crate::strategy::{Span, SpanKind};
+use crate::words::{Plain, Table};
 
 /// No block: the end of a list.
 const NIL: u32 = u32::MAX;

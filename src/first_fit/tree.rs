@@ -13,10 +13,10 @@
 //! A place x has level l = number of trailing ones of x. With a number of segments that is no
 //! power of two, nodes on the right edge may be missing; their left child then stands in for them.
 
-use crate::block::table::Table;
 use crate::error::AllocError;
 use crate::meter::Meter;
 use crate::source::Source;
+use crate::words::Table;
 
 /// Invariant: every node present holds the maximum of the leaves below it, sizes in granules.
 #[derive(Debug)]

@@ -33,8 +33,8 @@
 
 use core::marker::PhantomData;
 
-use crate::block::tag::CELL;
 use crate::sealed::Sealed;
+use crate::tags::CELL;
 
 /// Whether a heap has a free-space area, and what is joined with it.
 pub trait Area: Sealed {

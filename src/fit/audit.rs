@@ -4,9 +4,9 @@ use super::area::Area;
 use super::heap::TagHeap;
 use super::policy::Policy;
 use super::reclaim::Reclaim;
-use crate::block::tag::{Block, CELL, TAG};
 use crate::error::Fault;
 use crate::strategy::{Span, SpanKind};
+use crate::tags::{Block, CELL, TAG};
 
 impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// Every block in address order, as far as the tags make sense.

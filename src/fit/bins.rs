@@ -19,11 +19,11 @@
 use core::marker::PhantomData;
 
 use super::policy::{Policy, certain, fit};
-use crate::block::bits;
-use crate::block::tag::{Block, Cells, Link, NONE};
 use crate::error::Fault;
 use crate::meter::Meter;
 use crate::sealed::Sealed;
+use crate::tags::{Block, Cells, Link, NONE};
+use crate::words::bits;
 
 /// Sizes in cells below which each has a bin.
 const EXACT: u32 = 64;

@@ -13,8 +13,8 @@ use core::ptr::NonNull;
 
 use super::good::{Good, LOOKING, NOBODY, list_for};
 use super::heap::TagHeap;
-use crate::block::tag::{CELL, Cells, TAG, WORDS};
 use crate::meter::Meter;
+use crate::tags::{CELL, Cells, TAG, WORDS};
 
 /// Words of the block that holds this many bytes.
 #[inline(always)]

@@ -4,8 +4,8 @@ use super::area::Area;
 use super::heap::TagHeap;
 use super::policy::Policy;
 use super::reclaim::Reclaim;
-use crate::block::tag::Block;
 use crate::meter::Meter;
+use crate::tags::Block;
 
 impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// Frees a block in use: a change of the index, now or when memory is scarce.

@@ -5,10 +5,10 @@ use super::area::Area;
 use super::heap::TagHeap;
 use super::policy::{Policy, fit};
 use super::reclaim::Reclaim;
-use crate::block::tag::Block;
 use crate::error::AllocError;
 use crate::meter::Meter;
 use crate::source::Source;
+use crate::tags::Block;
 
 impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// The block for a request that nothing in the index serves: in this order the wilderness as

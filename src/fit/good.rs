@@ -17,10 +17,10 @@
 
 use super::heap::TagHeap;
 use super::policy::{Policy, certain, fit};
-use crate::block::tag::{Block, CELL, Cells, MAX_CELLS, WORDS};
 use crate::error::Fault;
 use crate::meter::Meter;
 use crate::sealed::Sealed;
+use crate::tags::{Block, CELL, Cells, MAX_CELLS, WORDS};
 
 /// log₂ of the lists for each doubling.
 const STEPS: u32 = 5;

@@ -29,10 +29,10 @@ use core::marker::PhantomData;
 use super::area::{Area, Beside, NoArea};
 use super::policy::Policy;
 use super::reclaim::{Immediate, Reclaim};
-use crate::block::tag::{Block, CELL, Cells, MAX_CELLS, TAG};
 use crate::error::AllocError;
 use crate::meter::Meter;
 use crate::source::Source;
+use crate::tags::{Block, CELL, Cells, MAX_CELLS, TAG};
 
 /// The heap.
 #[derive(Debug)]

@@ -4,9 +4,9 @@ use super::area::{Area, Beside};
 use super::heap::TagHeap;
 use super::policy::Policy;
 use super::reclaim::Reclaim;
-use crate::block::tag::Block;
 use crate::error::Fault;
 use crate::meter::Meter;
+use crate::tags::Block;
 
 impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// Puts `len` cells at a multiple of `align` bytes of the area to use, if it has them. O(1).

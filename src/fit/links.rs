@@ -6,9 +6,9 @@
 //! ```
 
 use super::policy::fit;
-use crate::block::tag::{Block, Cells, Link, NONE};
 use crate::error::Fault;
 use crate::meter::Meter;
+use crate::tags::{Block, Cells, Link, NONE};
 
 /// The link to the block before, and to the one behind.
 const BEFORE: Link = Link::First;

@@ -14,10 +14,10 @@ use core::marker::PhantomData;
 
 use super::links::Links;
 use super::policy::Policy;
-use crate::block::tag::{Block, Cells, NONE};
 use crate::error::Fault;
 use crate::meter::Meter;
 use crate::sealed::Sealed;
+use crate::tags::{Block, Cells, NONE};
 
 /// Where a search of the list starts.
 pub trait Start: Sealed {

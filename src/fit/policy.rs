@@ -1,10 +1,10 @@
 //! What tells one fit from another: which free blocks it knows in which order, and which of them it
 //! takes.
 
-use crate::block::tag::{Block, Cells};
 use crate::error::Fault;
 use crate::meter::Meter;
 use crate::sealed::Sealed;
+use crate::tags::{Block, Cells};
 
 /// The search and order of a [`BoundaryTagHeap`](super::BoundaryTagHeap): an index of its free
 /// blocks, but for the wilderness, which the heap looks after.
@@ -97,5 +97,5 @@ pub(crate) fn fit(block: Block, len: u32, align: usize, cells: &Cells) -> Option
 
 /// The cells among which there are `len` at a multiple of `align` bytes, wherever they start.
 pub(super) fn certain(len: u32, align: usize) -> Option<u32> {
-    len.checked_add(u32::try_from(align / crate::block::tag::CELL).ok()?)?.checked_sub(1)
+    len.checked_add(u32::try_from(align / crate::tags::CELL).ok()?)?.checked_sub(1)
 }

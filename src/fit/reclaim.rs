@@ -19,10 +19,10 @@
 //! sixteenth of the heap was freed since the last one, or the source is exhausted. So a pass costs
 //! O(1) for each cell freed, where otherwise a growing heap would be walked at every step.
 
-use crate::block::tag::{Block, Cells, Link, NONE};
 use crate::error::Fault;
 use crate::meter::Meter;
 use crate::sealed::Sealed;
+use crate::tags::{Block, Cells, Link, NONE};
 
 /// When a freed block becomes free memory.
 #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]

@@ -10,9 +10,9 @@ use super::area::Area;
 use super::heap::TagHeap;
 use super::policy::{Policy, fit};
 use super::reclaim::Reclaim;
-use crate::block::tag::Block;
 use crate::meter::Meter;
 use crate::source::Source;
+use crate::tags::Block;
 
 impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// Makes a block in use `len` cells long without moving it, if it is that long, free memory

@@ -12,11 +12,11 @@
 
 use super::policy::Policy;
 use super::unsorted::{Back, End, Unsorted};
-use crate::block::bits;
-use crate::block::tag::{Block, Cells, MAX_CELLS};
 use crate::error::Fault;
 use crate::meter::Meter;
 use crate::sealed::Sealed;
+use crate::tags::{Block, Cells, MAX_CELLS};
+use crate::words::bits;
 
 /// A list for each bit of a size.
 const LISTS: usize = MAX_CELLS.ilog2() as usize;

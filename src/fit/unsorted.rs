@@ -13,10 +13,10 @@ use core::marker::PhantomData;
 
 use super::links::Links;
 use super::policy::Policy;
-use crate::block::tag::{Block, Cells, NONE};
 use crate::error::Fault;
 use crate::meter::Meter;
 use crate::sealed::Sealed;
+use crate::tags::{Block, Cells, NONE};
 
 /// Where on the list a block is put.
 pub trait End: Sealed {

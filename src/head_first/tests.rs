@@ -6,11 +6,11 @@ use core::ptr::NonNull;
 
 use super::*;
 use crate::Freed;
-use crate::block::attack::{attack, try_free};
 use crate::catalogue;
 use crate::fit::{Best, First, Worst};
 use crate::source::Reserved;
 use crate::strategy::SpanKind;
+use crate::tags::attack::{attack, try_free};
 
 type Heap<O, H, P> = SpaceFitting<O, H, P, Reserved>;
 

@@ -7,11 +7,11 @@
 //! The chain is the tags themselves, so nothing is kept. [`Best`](crate::fit::Best) takes the same
 //! blocks in O(log n).
 
-use crate::block::tag::{Block, Cells};
 use crate::error::Fault;
 use crate::fit::policy::{Policy, fit};
 use crate::meter::Meter;
 use crate::sealed::Sealed;
+use crate::tags::{Block, Cells};
 
 /// BEST-FIT by traversing all blocks: the lowest of the smallest that fit.
 #[derive(Debug)]

@@ -2,9 +2,9 @@
 
 use super::heap::{HybridHeap, bytes};
 use super::lists::LISTS;
-use crate::block::tag::{Block, CELL, TAG};
 use crate::error::Fault;
 use crate::strategy::{Span, SpanKind};
+use crate::tags::{Block, CELL, TAG};
 
 impl HybridHeap {
     /// Every block in address order, as far as the tags make sense.

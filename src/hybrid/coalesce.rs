@@ -6,8 +6,8 @@
 
 use super::heap::{Context, HybridHeap};
 use super::lists::{LISTS, State};
-use crate::block::tag::Block;
 use crate::meter::Meter;
+use crate::tags::Block;
 
 impl HybridHeap {
     /// Joins large blocks that wait, until one has `len` cells, which is taken.

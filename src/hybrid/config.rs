@@ -12,8 +12,8 @@
 use core::fmt;
 
 use super::lists::LISTS;
-use crate::block::tag::{CELL, MAX_CELLS};
 use crate::sealed::Sealed;
+use crate::tags::{CELL, MAX_CELLS};
 
 /// Parameters of the hybrid allocator. All sizes in bytes; sizes of blocks count the header of 4
 /// bytes.

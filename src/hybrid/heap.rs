@@ -21,10 +21,10 @@ use super::config::Config;
 use super::lists::{Lists, State, Taken};
 use super::monitor::Monitor;
 use super::quick::Quick;
-use crate::block::tag::{Block, CELL, Cells, MAX_CELLS, TAG};
 use crate::error::AllocError;
 use crate::meter::Meter;
 use crate::source::Source;
+use crate::tags::{Block, CELL, Cells, MAX_CELLS, TAG};
 
 /// The heap.
 #[derive(Debug)]

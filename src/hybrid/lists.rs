@@ -13,10 +13,10 @@
 //! The paper keeps the large blocks on one list, of which best fit looks at every item. A treap
 //! finds the same size in O(log n), the lowest block of that size instead of the latest.
 
-use crate::block::tag::{Block, CELL, Cells, Link, NONE};
 use crate::error::Fault;
 use crate::fit::{Best, Policy};
 use crate::meter::Meter;
+use crate::tags::{Block, CELL, Cells, Link, NONE};
 
 /// Lists by size in cells; list 0 stays empty. Blocks of so many cells and more are large.
 pub(super) const LISTS: usize = 128;

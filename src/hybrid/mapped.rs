@@ -12,9 +12,9 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use crate::block::tag;
 use crate::error::AllocError;
 use crate::source::{OWNERS, Source};
+use crate::tags::header;
 
 /// Maps a block; returns it with all its length.
 pub(super) fn map<S: Source>(source: &mut S, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -23,7 +23,7 @@ pub(super) fn map<S: Source>(source: &mut S, layout: Layout) -> Result<NonNull<[
     // SAFETY: the 16 bytes below a mapped block, which is aligned to as many at least, are ours.
     unsafe {
         block.sub(OWNERS).cast::<usize>().write(mapped.len());
-        tag::mark_foreign(block);
+        header::mark_foreign(block);
     }
     Ok(mapped)
 }

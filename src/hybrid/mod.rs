@@ -60,12 +60,12 @@ pub use self::config::{
 };
 use self::heap::{Context, HybridHeap, bytes, cells_for};
 pub use self::monitor::Monitor;
-use crate::block::tag::{self, Block, CELL, TAG};
 use crate::engine::{Backing, Engine, Heap, Resized, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::{Owned, Source};
 use crate::strategy::Span;
+use crate::tags::{Block, CELL, TAG, header};
 
 /// The hybrid allocator over a source, with its parameters from `T`: a [`Config`] that may change
 /// at run time, or a [`Constant`].
@@ -303,7 +303,7 @@ unsafe impl<T: Tuning, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
         let Heap { engine, backing } = heap;
         debug_assert!(engine.heap.top == 0 || engine.is_sound(block), "a freed block is in use");
         // SAFETY: the caller's block is in use.
-        let len = unsafe { tag::len_at(block) };
+        let len = unsafe { header::len_at(block) };
         // A mapped block, of no cells, wraps round.
         let bytes = if len.wrapping_sub(1) < engine.tuning.config().ql_cells() {
             let start = engine.start_of(block);
@@ -326,7 +326,7 @@ unsafe impl<T: Tuning, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
     ) -> Option<Resized> {
         let new_size = new_layout.size();
         // SAFETY: the caller's block is in use.
-        let lens = match unsafe { tag::len_at(block) } {
+        let lens = match unsafe { header::len_at(block) } {
             // SAFETY: as above, and it is a mapped one.
             0 => match unsafe { mapped::len(block) } {
                 // What would free at least half of it had better be moved.
@@ -357,7 +357,7 @@ unsafe impl<T: Tuning, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
         backing: &mut Backing<S, M>,
     ) -> Option<Resized> {
         // SAFETY: the caller's block is in use.
-        if unsafe { tag::len_at(block) } > 0 {
+        if unsafe { header::len_at(block) } > 0 {
             // SAFETY: passed on.
             return unsafe { self.resize(block, layout, new_layout, backing) };
         }
@@ -378,7 +378,7 @@ unsafe impl<T: Tuning, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
         backing: &mut Backing<S, M>,
     ) -> Option<Resized> {
         // SAFETY: the caller's block is in use.
-        let len = unsafe { tag::len_at(block) };
+        let len = unsafe { header::len_at(block) };
         if len == 0 || layout.align() > CELL {
             return None;
         }

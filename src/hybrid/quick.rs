@@ -11,9 +11,9 @@
 //! one instruction each way, so that a walk of the heap and a checked free know what is free.
 
 use super::lists::LISTS;
-use crate::block::tag::{Cells, Link, NONE};
 use crate::error::Fault;
 use crate::meter::Meter;
+use crate::tags::{Cells, Link, NONE};
 
 /// The heads, by size in cells. Invariant: a list has withheld blocks of its size only.
 #[derive(Debug)]

@@ -2,9 +2,9 @@
 //! those below (§3.12).
 
 use super::heap::{Context, HybridHeap};
-use crate::block::tag::Block;
 use crate::meter::Meter;
 use crate::source::Source;
+use crate::tags::Block;
 
 impl HybridHeap {
     /// Makes a block in use `len` cells long, or one more, where it starts: what is too much is

@@ -11,10 +11,10 @@
 
 use super::heap::{Context, HybridHeap};
 use super::lists::{LISTS, State, Taken};
-use crate::block::tag::{Block, CELL};
 use crate::error::AllocError;
 use crate::meter::Meter;
 use crate::source::Source;
+use crate::tags::{Block, CELL};
 
 impl HybridHeap {
     /// Puts a block of `len` cells, or one more, to use.

@@ -122,6 +122,6 @@ impl Pages {
     }
 
     fn page_cells(page_size: usize) -> u32 {
-        (page_size / crate::block::tag::CELL) as u32
+        (page_size / crate::tags::CELL) as u32
     }
 }

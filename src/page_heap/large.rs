@@ -8,11 +8,11 @@ use core::ptr::NonNull;
 
 use super::WindowedPages;
 use super::pages::{Large, Pages};
-use crate::block::tag::{Block, CELL};
 use crate::engine::{Backing, Heap};
 use crate::error::AllocError;
 use crate::meter::{Meter, Part};
 use crate::source::Source;
+use crate::tags::{Block, CELL};
 
 impl<S: Source, M: Meter> Heap<WindowedPages, S, M> {
     /// Frees a block of the heap below, of which `requested` bytes were.

@@ -135,7 +135,7 @@ impl<S: Source, M: Meter> Heap<WindowedPages, S, M> {
     #[cfg(all(feature = "std", target_os = "linux", not(pagewise_forwarding)))]
     pub(crate) unsafe fn tagged_size(block: NonNull<u8>) -> usize {
         // SAFETY: the caller's promise.
-        Large::bytes(unsafe { crate::block::tag::len_at(block) })
+        Large::bytes(unsafe { crate::tags::header::len_at(block) })
     }
 
     /// Whether a block larger than those of pages is in use, as far as the tags beside it tell: one

@@ -13,9 +13,9 @@ use core::cell::Cell;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use crate::block::tag::TAG;
 use crate::error::AllocError;
 use crate::source::Source;
+use crate::tags::TAG;
 
 /// Bits of a word.
 pub(super) const WORD: u32 = u64::BITS;

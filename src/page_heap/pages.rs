@@ -6,7 +6,6 @@ use core::ptr::NonNull;
 use super::map::Map;
 use super::page::{Headers, MOST_BLOCKS, NO_LIST, Page, usable};
 use super::supply::Supplies;
-use crate::block::tag::{Block, CELL, NONE};
 use crate::engine::{Backing, Served};
 use crate::error::AllocError;
 use crate::fit::Good;
@@ -15,6 +14,7 @@ use crate::meter::{Meter, Part};
 use crate::paged::Config;
 use crate::paged::class::{Class, Classes};
 use crate::source::Source;
+use crate::tags::{Block, CELL, NONE};
 
 /// The heap below the pages.
 pub(super) type Large = TagHeap<Good>;

@@ -15,10 +15,10 @@ use core::ops::Range;
 use super::WindowedPages;
 use super::page::{Page, WORD, usable};
 use super::pages::Pages;
-use crate::block::tag::{Block, CELL, NONE};
 use crate::engine::Heap;
 use crate::meter::Meter;
 use crate::source::Source;
+use crate::tags::{Block, CELL, NONE};
 
 /// Bytes at the two ends of free memory of the heap below that hold links and a size.
 const LINKS: usize = 16;

@@ -5,13 +5,13 @@ use core::ptr::NonNull;
 use super::in_page::Bitmap;
 use super::pages::Pages;
 use super::placement::Placement;
-use crate::block::table::Table;
 use crate::engine::Backing;
 use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
 use crate::sealed::Sealed;
 use crate::source::Source;
 use crate::strategy::SpanKind;
+use crate::words::Table;
 
 /// NOFREE: a freed block is never used again (Brent §2.4).
 pub type NoFree = Bump<false>;

@@ -1,6 +1,6 @@
 //! H(P): what is known of a page, out of the page (Brent §4).
 
-use crate::block::table::Plain;
+use crate::words::Plain;
 
 /// H(P). Headers are named by their number in the table.
 #[derive(Clone, Copy, Debug)]

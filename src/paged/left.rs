@@ -26,11 +26,11 @@ use core::marker::PhantomData;
 use super::current::Selection;
 use super::in_page::InPage;
 use super::pages::{NIL, Pages, Put};
-use crate::block::table::{Plain, Table};
 use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
 use crate::sealed::Sealed;
 use crate::source::Source;
+use crate::words::{Plain, Table};
 
 /// LHφ.
 #[derive(Clone, Copy, Debug)]

@@ -13,14 +13,13 @@ use super::in_page::Bitmap;
 use super::pages::Pages;
 use super::placement::Placement;
 use super::random::Random;
-use crate::block::pools::Pools;
-use crate::block::table::{Plain, Table};
 use crate::engine::Backing;
 use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
 use crate::sealed::Sealed;
 use crate::source::Source;
 use crate::strategy::SpanKind;
+use crate::words::{Plain, Pools, Table};
 
 /// STACK: last in, first out (Brent §2.1).
 pub type Stack = Chain<Lifo>;

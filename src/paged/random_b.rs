@@ -4,12 +4,11 @@ use super::current::Selection;
 use super::in_page::InPage;
 use super::pages::{NIL, Pages, Put};
 use super::random::Random;
-use crate::block::pools::Pools;
-use crate::block::table::Table;
 use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
 use crate::sealed::Sealed;
 use crate::source::Source;
+use crate::words::{Pools, Table};
 
 /// Any page of S3, each with probability 1/|S3|. The benchmark for the strategies that choose.
 ///

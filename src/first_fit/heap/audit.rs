@@ -1,8 +1,8 @@
 //! The heap's invariants, checked.
 
 use super::{Kind, SegmentHeap};
-use crate::block::bits;
 use crate::error::Fault;
+use crate::words::bits;
 
 impl SegmentHeap {
     /// Checks the invariants. O(n).

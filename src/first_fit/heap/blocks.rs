@@ -1,7 +1,7 @@
 //! Blocks as the bits have them: where one starts and ends, and which is before it.
 
 use super::{Extent, Kind, SegmentHeap};
-use crate::block::bits;
+use crate::words::bits;
 
 impl SegmentHeap {
     pub(super) fn segment_of(&self, granule: u32) -> usize {

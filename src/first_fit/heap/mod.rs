@@ -30,11 +30,11 @@ mod blocks;
 use core::ptr::NonNull;
 
 use super::tree::Tree;
-use crate::block::table::{Plain, Table};
 use crate::error::AllocError;
 use crate::meter::Meter;
 use crate::source::Source;
 use crate::strategy::{Span, SpanKind};
+use crate::words::{Plain, Table};
 
 #[derive(Clone, Copy, Debug)]
 struct Segment {

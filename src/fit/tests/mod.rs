@@ -9,9 +9,9 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::*;
-use crate::block::attack::{attack, try_free};
 use crate::source::Reserved;
 use crate::strategy::SpanKind;
+use crate::tags::attack::{attack, try_free};
 use crate::{Freed, Strategy};
 
 type Heap<P, R = Immediate, A = NoArea> = BoundaryTagHeap<P, Reserved, (), R, A>;

@@ -22,11 +22,11 @@ use core::marker::PhantomData;
 
 use super::policy::{Halving, Order};
 use super::traverse::chain;
-use crate::block::tag::{Block, CELL, Cells, MAX_CELLS, NONE, TAG};
 use crate::error::AllocError;
 use crate::fit::policy::{Policy, fit};
 use crate::meter::Meter;
 use crate::source::Source;
+use crate::tags::{Block, CELL, Cells, MAX_CELLS, NONE, TAG};
 
 /// Bytes a block has beside its contents: header and owner.
 pub(super) const OVERHEAD: usize = 2 * TAG;

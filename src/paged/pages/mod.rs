@@ -24,12 +24,12 @@ use super::class::{Class, Classes};
 use super::config::Config;
 use super::header::PageHeader;
 use super::in_page::{Bitmap, InPage, Page};
-use crate::block::table::Table;
 use crate::engine::Backing;
 use crate::error::AllocError;
 use crate::first_fit::heap::{Extent, SegmentHeap};
 use crate::meter::Meter;
 use crate::source::Source;
+use crate::words::Table;
 
 /// No page, no left header: the end of a list.
 pub(super) const NIL: u32 = u32::MAX;

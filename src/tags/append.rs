@@ -1,6 +1,8 @@
 //! How the cells of a heap come from its source.
 
-use super::tag::{CELL, Cells, MAX_CELLS};
+use super::cells::Cells;
+use super::header::MAX_CELLS;
+use super::layout::CELL;
 use crate::error::AllocError;
 use crate::source::Source;
 

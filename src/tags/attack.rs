@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use super::tag::{CELL, TAG};
+use super::layout::{CELL, TAG};
 use crate::strategy::Span;
 use crate::{Freed, Strategy};
 

@@ -1,6 +1,7 @@
 //! What must hold of the tags of adjoining blocks, checked.
 
-use super::tag::{Block, Cells};
+use super::cells::Cells;
+use super::layout::Block;
 use crate::error::Fault;
 
 impl Cells {

@@ -4,7 +4,9 @@
 //! the flags in its two lowest bits. And whether a neighbour is free, no branch could foretell: here
 //! one that is in use is a free block of no words.
 
-use super::tag::{Cells, Flags, WORDS};
+use super::cells::Cells;
+use super::header::Flags;
+use super::layout::WORDS;
 
 /// Where a block's header lies, in words below its first; its neighbour's footer, if there is one,
 /// lies below.

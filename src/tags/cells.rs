@@ -1,0 +1,112 @@
+//! The cells of a heap: where they lie, and the words of their tags.
+
+use super::header::MAX_CELLS;
+use super::layout::{CELL, NONE};
+
+/// The cells of a heap: the one place that reads and writes tags.
+///
+/// Invariant: the memory of the cells 0 to `end` − 1 starts at `origin`, is the heap's alone but
+/// for the contents of blocks in use, and is aligned to a cell. Blocks start at `first` and above; the
+/// header at `end` is the last. What lies below the first header is the index's own.
+#[derive(Debug)]
+pub(crate) struct Cells {
+    origin: *mut u8,
+    first: u32,
+    end: u32,
+}
+
+// SAFETY: the cells belong to the heap, wherever it goes; nothing is tied to a thread.
+unsafe impl Send for Cells {}
+
+impl Cells {
+    /// No cells.
+    pub(crate) const fn new() -> Self {
+        Self::starting_at(NONE + 1)
+    }
+
+    /// No cells; the first block will start at `first`, not 0.
+    pub(crate) const fn starting_at(first: u32) -> Self {
+        assert!(NONE < first && first < MAX_CELLS);
+        Self { origin: core::ptr::null_mut(), first, end: 0 }
+    }
+
+    /// Takes over more memory.
+    ///
+    /// # Safety
+    /// The memory from `origin` on is valid for `end` cells, aligned to a cell, and stays so; it
+    /// continues what the cells were, if there were any.
+    pub(crate) unsafe fn extend(&mut self, origin: *mut u8, end: u32) {
+        debug_assert!(self.end == 0 || self.origin == origin);
+        debug_assert!(origin.addr().is_multiple_of(CELL) && end > self.end && end <= MAX_CELLS);
+        self.origin = origin;
+        self.end = end;
+    }
+
+    /// Address of the first cell; null if there is none.
+    pub(crate) fn origin(&self) -> *mut u8 {
+        self.origin
+    }
+
+    /// Where the first block starts.
+    pub(crate) fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// Number of cells, and the start of the last header's block, which is empty.
+    pub(crate) fn end(&self) -> u32 {
+        self.end
+    }
+
+    /// Address of a block's contents. An audit asks this of a link that may be anything: on 32 bits
+    /// its cell may lie beyond all addresses.
+    pub(crate) fn contents(&self, start: u32) -> *mut u8 {
+        self.origin.wrapping_add((start as usize).wrapping_mul(CELL))
+    }
+
+    /// The cell that starts at this address, if one does that a block could start at.
+    pub(crate) fn cell_at(&self, address: usize) -> Option<u32> {
+        let offset = address.checked_sub(self.origin.addr())?;
+        let cell = u32::try_from(offset / CELL).ok()?;
+        (offset.is_multiple_of(CELL) && cell >= self.first && cell < self.end).then_some(cell)
+    }
+
+    /// The first cell from `cell` on at a multiple of `align` bytes.
+    #[inline]
+    pub(crate) fn aligned(&self, cell: u32, align: usize) -> Option<u32> {
+        if align <= CELL {
+            return Some(cell);
+        }
+        let address = self.origin.addr() + cell as usize * CELL;
+        let gap = address.wrapping_neg() & (align - 1);
+        cell.checked_add(u32::try_from(gap / CELL).ok()?)
+    }
+
+    /// The last cell up to `cell` at a multiple of `align` bytes.
+    #[inline]
+    pub(crate) fn aligned_down(&self, cell: u32, align: usize) -> Option<u32> {
+        if align <= CELL {
+            return Some(cell);
+        }
+        let gap = self.contents(cell).addr() & (align - 1);
+        cell.checked_sub(u32::try_from(gap / CELL).ok()?)
+    }
+
+    #[inline(always)]
+    pub(super) fn place(&self, start: u32, offset: isize) -> *mut u32 {
+        debug_assert!(start != NONE && start <= self.end, "no block starts there");
+        self.contents(start).wrapping_byte_offset(offset).cast()
+    }
+
+    #[inline(always)]
+    pub(super) fn read(&self, start: u32, offset: isize) -> u32 {
+        // SAFETY: the four words of a block, and the header at `end`, lie in the cells, aligned,
+        // and outside the contents of blocks in use.
+        unsafe { self.place(start, offset).read() }
+    }
+
+    #[inline(always)]
+    pub(super) fn write(&mut self, start: u32, offset: isize, word: u32) {
+        // SAFETY: as `read`; `&mut self` is exclusive.
+        unsafe { self.place(start, offset).write(word) };
+    }
+}

@@ -1,0 +1,76 @@
+//! A header: a size and two flags, and which flags are legal where.
+//!
+//! | header of | size | IN_USE | PREV_IN_USE |
+//! |---|---|---|---|
+//! | a block in use | its cells | 1 | whether the block below is in use |
+//! | a free block | its cells | 0 | the same; always 1 in a heap that joins free neighbours |
+//! | a *withheld* block | its cells | 0 | 1, as in the header above it |
+//! | the end of the blocks | 0 | 1 | whether the block below is in use |
+//! | contents that start above their block's start | cells in between | 1 | 0 |
+//! | contents that lie in no cells | 0 | 1 | 0 |
+//!
+//! A block withheld is not in use, but its neighbours take it to be, so that nothing joins it. The last
+//! two rows are headers that no walk of the blocks meets: a checked free tells them from a block's by
+//! the missing PREV_IN_USE, or by the address.
+
+use core::ptr::NonNull;
+
+use bitflags::bitflags;
+
+use super::layout::HEADER;
+
+/// Bits of a header below the size.
+const SIZE_SHIFT: u32 = 2;
+
+/// Cells a heap may have, and one more than a block may have.
+pub(crate) const MAX_CELLS: u32 = 1 << (u32::BITS - SIZE_SHIFT);
+
+bitflags! {
+    /// What a header says beside the size.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) struct Flags: u32 {
+        /// The block is in use.
+        const IN_USE = 1 << 0;
+        /// The block below is in use, or there is none; else its footer can be read.
+        const PREV_IN_USE = 1 << 1;
+    }
+}
+
+/// A header: size and flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tag(pub(super) u32);
+
+impl Tag {
+    pub(super) fn new(len: u32, flags: Flags) -> Self {
+        debug_assert!(len < MAX_CELLS, "a size fits its bits");
+        Self(len << SIZE_SHIFT | flags.bits())
+    }
+
+    pub(super) fn len(self) -> u32 {
+        self.0 >> SIZE_SHIFT
+    }
+
+    pub(super) fn flags(self) -> Flags {
+        Flags::from_bits_truncate(self.0)
+    }
+}
+
+/// The length in cells of a block in use, whichever cells it is of; 0 if it has no cells but a
+/// header as [`mark_foreign`] writes it.
+///
+/// # Safety
+/// The contents of such a block start there.
+#[inline(always)]
+pub(crate) unsafe fn len_at(contents: NonNull<u8>) -> u32 {
+    // SAFETY: the word before a block's contents is its header.
+    Tag(unsafe { contents.byte_offset(HEADER).cast::<u32>().read() }).len()
+}
+
+/// Writes a header before contents that lie in no cells.
+///
+/// # Safety
+/// The word before is the block's, aligned.
+pub(crate) unsafe fn mark_foreign(contents: NonNull<u8>) {
+    // SAFETY: the caller's promise.
+    unsafe { contents.byte_offset(HEADER).cast::<u32>().write(Tag::new(0, Flags::IN_USE).0) };
+}

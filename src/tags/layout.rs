@@ -1,0 +1,45 @@
+//! What a block is made of: cells, and where in them its words lie.
+
+/// Bytes of a cell: what blocks are aligned to, and what their sizes are multiples of.
+pub(crate) const CELL: usize = 16;
+
+/// Bytes of a header.
+pub(crate) const TAG: usize = size_of::<u32>();
+
+/// Words of a cell.
+pub(crate) const WORDS: usize = CELL / TAG;
+
+/// No block: contents never start at the first cell, which holds a header.
+pub(crate) const NONE: u32 = 0;
+
+/// Where the words lie, in bytes from a block's start.
+pub(super) const HEADER: isize = -(TAG as isize);
+pub(super) const LINK: isize = TAG as isize;
+/// In bytes from the start of the block above.
+pub(super) const FOOTER: isize = 2 * HEADER;
+
+/// A block: its start and its length, in cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+}
+
+impl Block {
+    /// No block.
+    pub(crate) const NONE: Self = Self { start: NONE, len: 0 };
+
+    /// The start of the block above.
+    pub(crate) fn end(self) -> u32 {
+        self.start + self.len
+    }
+}
+
+/// Which link of a free block; a block of one cell has two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    First,
+    Second,
+    Third,
+    Fourth,
+}

@@ -1,0 +1,105 @@
+//! What the tags tell of blocks.
+
+use super::cells::Cells;
+use super::header::{Flags, Tag};
+use super::layout::{Block, CELL, FOOTER, HEADER, LINK, Link};
+
+impl Cells {
+    #[inline(always)]
+    pub(super) fn tag(&self, start: u32) -> Tag {
+        Tag(self.read(start, HEADER))
+    }
+
+    /// Address of a block's header, for a meter.
+    #[inline(always)]
+    pub(crate) fn header(&self, start: u32) -> *const u32 {
+        self.place(start, HEADER)
+    }
+
+    /// The block that starts at `start`; the one at `end` is empty.
+    #[inline(always)]
+    pub(crate) fn block(&self, start: u32) -> Block {
+        Block { start, len: self.tag(start).len() }
+    }
+
+    /// Every block below `end` in address order, as far as the tags make sense.
+    pub(crate) fn blocks(&self, end: u32) -> impl Iterator<Item = Block> {
+        let mut start = self.first();
+        core::iter::from_fn(move || {
+            let block = (start < end).then(|| self.block(start))?;
+            let sound = block.len > 0 && block.len <= end - start;
+            start = block.end();
+            sound.then_some(block)
+        })
+    }
+
+    /// The block in use whose contents lie at this address: the caller vouches that one does, debug builds
+    /// check.
+    #[inline(always)]
+    pub(crate) fn block_at(&self, address: usize) -> Block {
+        let offset = address.wrapping_sub(self.origin().addr());
+        debug_assert!(self.cell_at(address).is_some(), "a block lies in the heap");
+        let block = self.block((offset / CELL) as u32);
+        debug_assert!(self.is_in_use(block.start), "the block is in use");
+        debug_assert!(self.prev_is_in_use(block.end()), "its neighbour knows that");
+        block
+    }
+
+    /// As [`block_at`](Self::block_at), of a block whose length is known: no tag has to be waited for.
+    #[inline(always)]
+    pub(crate) fn block_of(&self, address: usize, len: u32) -> Block {
+        let offset = address.wrapping_sub(self.origin().addr());
+        let block = Block { start: (offset / CELL) as u32, len };
+        debug_assert_eq!(self.block_at(address), block, "the block has this length");
+        block
+    }
+
+    /// Whether a block is in use. The one at `end` is.
+    #[inline(always)]
+    pub(crate) fn is_in_use(&self, start: u32) -> bool {
+        self.tag(start).flags().contains(Flags::IN_USE)
+    }
+
+    /// Whether the block below is in use, or there is none.
+    #[inline(always)]
+    pub(crate) fn prev_is_in_use(&self, start: u32) -> bool {
+        self.tag(start).flags().contains(Flags::PREV_IN_USE)
+    }
+
+    /// The free block that ends at `end`, if one does.
+    #[inline(always)]
+    pub(crate) fn free_below(&self, end: u32) -> Option<Block> {
+        (!self.prev_is_in_use(end)).then(|| {
+            let len = self.read(end, FOOTER);
+            Block { start: end - len, len }
+        })
+    }
+
+    /// The free block that starts at `start`, if one does.
+    #[inline(always)]
+    pub(crate) fn free_above(&self, start: u32) -> Option<Block> {
+        (!self.is_in_use(start)).then(|| self.block(start))
+    }
+
+    /// A free block's footer.
+    pub(crate) fn footer(&self, block: Block) -> u32 {
+        self.read(block.end(), FOOTER)
+    }
+
+    /// The owner of a block in use, in a heap whose blocks have one.
+    pub(crate) fn owner(&self, block: Block) -> u32 {
+        self.read(block.end(), FOOTER)
+    }
+
+    /// A free block's link.
+    #[inline(always)]
+    pub(crate) fn link(&self, start: u32, link: Link) -> u32 {
+        self.read(start, link as isize * LINK)
+    }
+
+    /// Whether a block is withheld.
+    #[inline(always)]
+    pub(crate) fn is_withheld(&self, block: Block) -> bool {
+        !self.is_in_use(block.start) && self.prev_is_in_use(block.end())
+    }
+}
