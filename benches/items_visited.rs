@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 
 use pagewise::catalogue;
 use pagewise::meter::Counter;
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 /// Least and largest block size in the two settings, and the pages that serve them.

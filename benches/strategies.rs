@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::ptr::NonNull;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use pagewise::{Strategy, catalogue};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 

@@ -8,9 +8,9 @@ use std::mem::MaybeUninit;
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use hashbrown::{DefaultHashBuilder, HashMap};
+use pagewise::PageHeap;
 use pagewise::arena::Arena;
 use pagewise::arena::lock::Single;
-use pagewise::page_heap::PageHeap;
 use pagewise::source::Region;
 
 type Local = Arena<PageHeap<Region>, Single>;

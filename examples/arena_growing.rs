@@ -7,8 +7,8 @@
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
+use pagewise::PageHeap;
 use pagewise::arena::Arena;
-use pagewise::page_heap::PageHeap;
 use pagewise::source::Reserved;
 use pagewise::walk::SpanKind;
 

@@ -46,7 +46,7 @@
 //! | a heap for a part of a program, with a limit and statistics of its own | [`Arena::growing`] |
 //! | collections in an arena | `&Arena`, with the feature `allocator-api2` |
 //! | one heap over several pieces of memory | an arena of [`Claims`](arena::Claims) |
-//! | no lock, or one of your own | a [`Strategy`] through `&mut`, over a [`Source`]; [`PageHeap`](page_heap::PageHeap) is the default one |
+//! | no lock, or one of your own | a [`Strategy`] through `&mut`, over a [`Source`]; [`PageHeap`] is the default one |
 //! | bookkeeping out of the reach of stray writes | with the feature `strategies`: [`LeastFree`](catalogue::LeastFree), [`FirstFit`](catalogue::FirstFit) |
 //! | few pages touched, or little memory held | [`Mru`](catalogue::Mru), [`BestFit`](catalogue::BestFit) |
 //! | several owners in one heap | [`HeadFirst`](catalogue::HeadFirst) |
@@ -56,7 +56,7 @@
 //! ```
 //! use core::alloc::Layout;
 //! use pagewise::catalogue::LeastFree;
-//! use pagewise::paged::Config;
+//! use pagewise::pages::Config;
 //! use pagewise::{Reserved, Strategy};
 //!
 //! // LEAST-FREE over at most 1 GiB of address space, of which only what is touched takes memory.
@@ -113,13 +113,12 @@
 //! | [`sizemap`] | size classes, four ways, one of them optimal |
 //! | `words` | plain words in dedicated memory: tables, pools, bits |
 //! | `tags` | boundary tags: cells, headers and which of their flags are legal, their audit |
-//! | [`first_fit`] | FIRST-FIT in O(log n), and the heap below the pages |
+//! | [`segments`] | FIRST-FIT in O(log n), and the heap below Brent's pages |
 //! | [`fit`] | first, next, best, worst and lazy fits over a heap with boundary tags |
 //! | [`head_first`] | best fit with space-fitting, the unallocated region at the head |
 //! | [`hybrid`] | Hasan & Chang's tunable hybrid |
 //! | [`kingsley`] | Kingsley's powers of two |
-//! | [`paged`] | Brent's strategies |
-//! | [`page_heap`] | PAGEWISE, the default: small blocks in pages, the rest in a heap with tags |
+//! | [`pages`] | the page engine: PAGEWISE, the default, and Brent's strategies |
 //! | [`buddy`] | binary buddies |
 //! | [`nielsen`] | the 35 list algorithms of Nielsen, as compositions of policies |
 //! | [`catalogue`] | every strategy as a type, and (`std`, Unix) by name |
@@ -133,8 +132,15 @@
 #![cfg_attr(feature = "allocator_api", feature(allocator_api))]
 // docs.rs says of each item what feature it needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// The mechanisms serve all strategies; without the feature some of what they can do is not used.
-#![cfg_attr(not(feature = "strategies"), allow(dead_code))]
+// The mechanisms serve all strategies and the global allocator; without one of them some of what they can
+// do is not used.
+#![cfg_attr(
+    any(
+        pagewise_forwarding,
+        not(all(feature = "std", feature = "strategies", target_os = "linux"))
+    ),
+    allow(dead_code)
+)]
 // The module links above lead nowhere in a build without the feature they need.
 #![cfg_attr(
     not(all(feature = "std", feature = "strategies", feature = "trace", unix)),
@@ -148,7 +154,6 @@ pub mod buddy;
 pub mod catalogue;
 mod engine;
 mod error;
-pub mod first_fit;
 pub mod fit;
 #[cfg(feature = "std")]
 pub mod global;
@@ -163,9 +168,10 @@ pub mod meter;
 pub mod nielsen;
 #[cfg(all(feature = "std", unix))]
 mod os;
-pub mod page_heap;
-pub mod paged;
+pub mod pages;
 mod sealed;
+#[cfg(feature = "strategies")]
+pub mod segments;
 pub mod sizemap;
 pub mod source;
 mod strategy;
@@ -179,6 +185,7 @@ pub use engine::Heap;
 pub use error::{AllocError, Fault, Freed};
 #[cfg(feature = "std")]
 pub use global::Pagewise;
+pub use pages::PageHeap;
 #[cfg(feature = "trace")]
 pub use pagewise_trace as trace;
 #[cfg(all(feature = "std", unix))]

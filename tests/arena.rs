@@ -4,11 +4,11 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pagewise::AllocError;
+use pagewise::PageHeap;
 use pagewise::arena::Arena;
 use pagewise::arena::lock::{Single, Unshared};
 use pagewise::catalogue::{BestFit, FirstFit, LeastFree};
-use pagewise::page_heap::PageHeap;
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use pagewise::source::{Region, Reserved};
 
 const LEN: usize = 1 << 16;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use allocator_api2::vec::Vec;
 use hashbrown::{DefaultHashBuilder, HashMap};
+use pagewise::PageHeap;
 use pagewise::arena::Arena;
 use pagewise::catalogue::MostFree;
-use pagewise::page_heap::PageHeap;
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use pagewise::source::Reserved;
 use spinning_top::RawSpinlock;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::ptr::NonNull;
 
 use pagewise::meter::Counter;
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use pagewise::trace::{self, Event};
 use pagewise::{Strategy, catalogue};
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 
 use pagewise::global::{Pagewise, Tuning};
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 
 /// Small pages and short lists, so that few blocks need several of each.
 static PAGEWISE: Pagewise = Pagewise::with(

@@ -4,9 +4,9 @@
 use std::alloc::Layout;
 use std::ptr::{NonNull, without_provenance_mut};
 
+use pagewise::PageHeap;
 use pagewise::arena::{Arena, Claims};
-use pagewise::page_heap::PageHeap;
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use pagewise::source::{Region, Reserved};
 use pagewise::{AllocError, Freed, Strategy, catalogue};
 

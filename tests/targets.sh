@@ -68,7 +68,7 @@ miri)
     cargo +nightly miri test -p pagewise "$@"
   }
   export MIRIFLAGS=-Zmiri-strict-provenance
-  miri --lib -- block:: page_heap:: fit::tests
+  miri --lib -- words:: tags:: pages:: fit::tests
   miri --test arena
   miri --test properties -- default::page_heap:: fit::best_fit:: fit::segregated_fit::
   MIRIFLAGS+=" -Zmiri-many-seeds=0..${SEEDS-8}"

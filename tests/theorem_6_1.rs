@@ -9,8 +9,8 @@ mod adversary;
 use adversary::{Game, Step, classes};
 use pagewise::Strategy;
 use pagewise::buddy::Buddy;
-use pagewise::first_fit::FirstFit;
-use pagewise::paged::{Config, CurrentPage, LeastFree, LeftHeaders, MostFree, Mru, Paged};
+use pagewise::catalogue::{FirstFit, LeastFree, MostFree, Mru};
+use pagewise::pages::Config;
 use pagewise::sizemap::SizeMap;
 use pagewise::source::Reserved;
 use proptest::prelude::*;
@@ -37,11 +37,10 @@ fn source() -> Reserved {
 
 fn paged(largest: usize) -> [Box<dyn Strategy>; 3] {
     let config = config(largest);
-    type Chosen<O> = Paged<CurrentPage<LeftHeaders<O>>, Reserved>;
     [
-        Box::new(Chosen::<MostFree>::new(config, source(), ())),
-        Box::new(Chosen::<LeastFree>::new(config, source(), ())),
-        Box::new(Chosen::<Mru>::new(config, source(), ())),
+        Box::new(MostFree::new(config, source(), ())),
+        Box::new(LeastFree::new(config, source(), ())),
+        Box::new(Mru::new(config, source(), ())),
     ]
 }
 

@@ -4,9 +4,9 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::ptr::{NonNull, null_mut};
 
+use pagewise::PageHeap;
 use pagewise::Strategy;
-use pagewise::page_heap::PageHeap;
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use pagewise::source::Region;
 
 /// Ours first.

@@ -7,7 +7,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use pagewise::catalogue;
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 
 #[path = "../../tests/harness/mod.rs"]
 #[allow(dead_code)] // the property tests use more of it

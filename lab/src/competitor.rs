@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pagewise::catalogue::{self, Entry};
 use pagewise::global::Tuning;
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use pagewise::sizemap::{SizeMap, optimise};
 use pagewise_replay::units::parse_bytes;
 use pagewise_replay::usage::Usage;

@@ -28,8 +28,8 @@ use crate::walk;
 /// ```
 /// use pagewise::Strategy;
 /// use pagewise::arena::{Arena, Claims};
-/// use pagewise::page_heap::PageHeap;
-/// use pagewise::paged::Config;
+/// use pagewise::PageHeap;
+/// use pagewise::pages::Config;
 /// use pagewise::source::Region;
 /// use std::alloc::Layout;
 ///

@@ -34,8 +34,8 @@ use core::ptr::{NonNull, null_mut};
 pub use self::claims::{ClaimError, Claims};
 use self::lock::{Lock, NewLock};
 use crate::error::{AllocError, Fault, Freed};
-use crate::page_heap::PageHeap;
-use crate::paged::Config;
+use crate::pages::Config;
+use crate::pages::PageHeap;
 use crate::source::Region;
 #[cfg(all(feature = "std", unix))]
 use crate::source::Reserved;
@@ -101,7 +101,7 @@ impl<L: NewLock> Arena<PageHeap<Reserved>, L> {
     /// ```
     /// use pagewise::arena::Arena;
     /// use pagewise::source::Reserved;
-    /// use pagewise::page_heap::PageHeap;
+    /// use pagewise::PageHeap;
     ///
     /// static ARENA: Arena<PageHeap<Reserved>> = Arena::growing(1 << 34);
     /// ```

@@ -4,19 +4,22 @@
 //! ```
 //! use core::alloc::Layout;
 //! use pagewise::catalogue::{self, MostFree};
-//! use pagewise::{Strategy, paged::Config, source::Reserved};
+//! use pagewise::{Strategy, pages::Config, source::Reserved};
 //!
 //! let mut heap = MostFree::new(Config::new(), Reserved::new(1 << 30), ());
 //! let mut same = catalogue::find("MOST-FREE").unwrap().build(Config::new(), 1 << 30)?;
 //! assert!(heap.allocate(Layout::new::<u64>()).is_ok());
 //! assert!(same.allocate(Layout::new::<u64>()).is_ok());
-//! # Ok::<(), pagewise::paged::ConfigError>(())
+//! # Ok::<(), pagewise::pages::ConfigError>(())
 //! ```
 
 use crate::fit::{self, BoundaryTagHeap};
 use crate::head_first::{self, ChunkUp, NoChunkUp, SpaceFitting};
 use crate::hybrid::{self, Constant, Hybrid};
-use crate::paged::{self, CurrentPage, LeftHeaders, Paged};
+use crate::pages::Paged;
+use crate::pages::placement::{
+    AnyPage, AtRandom, Bump, Chain, CurrentPage, Least, LeftHeaders, Most, MostRecent,
+};
 
 #[cfg(all(feature = "std", unix))]
 mod by_name;
@@ -25,23 +28,23 @@ mod by_name;
 pub use by_name::{Entry, Family, all, families, find};
 
 /// STACK: one stack of free blocks for each size class (Brent §2.1).
-pub type Stack<S, M = ()> = Paged<paged::Stack, S, M>;
+pub type Stack<S, M = ()> = Paged<Chain<false>, S, M>;
 
 /// QUEUE: one queue of free blocks for each size class (Brent §2.2).
-pub type Queue<S, M = ()> = Paged<paged::Queue, S, M>;
+pub type Queue<S, M = ()> = Paged<Chain<true>, S, M>;
 
 /// RANDOM: any free block of the size class, at random (Brent §2.3).
-pub type Random<S, M = ()> = Paged<paged::AtRandom, S, M>;
+pub type Random<S, M = ()> = Paged<AtRandom, S, M>;
 
 /// NOFREE: freed blocks are never used again (Brent §2.4).
-pub type NoFree<S, M = ()> = Paged<paged::NoFree, S, M>;
+pub type NoFree<S, M = ()> = Paged<Bump<false>, S, M>;
 
 /// QUICK: a page is used again once all its blocks are free (Brent §2.5).
-pub type Quick<S, M = ()> = Paged<paged::Quick, S, M>;
+pub type Quick<S, M = ()> = Paged<Bump<true>, S, M>;
 
 /// FIRST-FIT: each block at the lowest possible address, found through segments (Brent §2.6, his
 /// reference 5).
-pub use crate::first_fit::FirstFit;
+pub use crate::segments::FirstFit;
 
 /// FIRST-FIT (LIST): the lowest free block that fits, found on a list in address order, in O(n)
 /// (Knuth §2.5; Hasan & Chang §2).
@@ -122,20 +125,20 @@ pub use crate::kingsley::Kingsley;
 
 /// RANDOM(B): from the current page; the next one at random among pages with free blocks (Brent
 /// §2.8).
-pub type RandomB<S, M = ()> = Paged<CurrentPage<paged::RandomB>, S, M>;
+pub type RandomB<S, M = ()> = Paged<CurrentPage<AnyPage>, S, M>;
 
 /// MOST-FREE: from the current page; the next one is the page with the most free blocks (Brent
 /// §2.9, §4).
-pub type MostFree<S, M = ()> = Paged<CurrentPage<LeftHeaders<paged::MostFree>>, S, M>;
+pub type MostFree<S, M = ()> = Paged<CurrentPage<LeftHeaders<Most>>, S, M>;
 
 /// LEAST-FREE: from the current page; the next one is the page with the fewest free blocks, but φ0
 /// (Brent §2.10, §4).
-pub type LeastFree<S, M = ()> = Paged<CurrentPage<LeftHeaders<paged::LeastFree>>, S, M>;
+pub type LeastFree<S, M = ()> = Paged<CurrentPage<LeftHeaders<Least>>, S, M>;
 
 /// MRU: from the current page; the next one is the page freed into most recently (Brent §2.11,
 /// §4).
-pub type Mru<S, M = ()> = Paged<CurrentPage<LeftHeaders<paged::Mru>>, S, M>;
+pub type Mru<S, M = ()> = Paged<CurrentPage<LeftHeaders<MostRecent>>, S, M>;
 
 /// PAGEWISE, the default: small blocks from pages chosen by LEAST-FREE, larger ones and the pages
 /// from one good fit.
-pub use crate::page_heap::PageHeap;
+pub use crate::pages::PageHeap;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::paged::{Config, ConfigError};
+use crate::pages::{Config, ConfigError};
 use crate::sizemap::SizeMap;
 
 /// Bytes of what the allocator keeps one table entry for; pages are multiples of it.
@@ -25,7 +25,7 @@ pub(super) const SMALL_MAX: usize = 32 << 10;
 ///
 /// ```
 /// use pagewise::global::{Pagewise, Tuning};
-/// use pagewise::paged::Config;
+/// use pagewise::pages::Config;
 ///
 /// // Small pages, for a small program; freed memory goes back to the system within 100 ms.
 /// #[global_allocator]

@@ -2,8 +2,12 @@
 //! words of bits.
 
 pub(crate) mod bits;
+#[cfg(feature = "strategies")]
 mod pools;
+#[cfg(feature = "strategies")]
 mod table;
 
+#[cfg(feature = "strategies")]
 pub(crate) use pools::Pools;
+#[cfg(feature = "strategies")]
 pub(crate) use table::{Plain, Table};

@@ -3,7 +3,8 @@
 use pagewise::catalogue::{
     FirstFit, LeastFree, MostFree, Mru, NoFree, Queue, Quick, Random, RandomB, Stack,
 };
-use pagewise::paged::{self, CurrentPage, InBand, LeftHeaders, Paged};
+use pagewise::pages::Paged;
+use pagewise::pages::placement::{AnyPage, CurrentPage, InBand, LeftHeaders, Most, MostRecent};
 
 /// A strategy whose free blocks are linked through the blocks themselves.
 type Linked<O, S> = Paged<CurrentPage<LeftHeaders<O>, InBand>, S>;
@@ -23,9 +24,9 @@ strategies! {
     most_free: true, |config, source| MostFree::new(config, source, ());
     least_free: true, |config, source| LeastFree::new(config, source, ());
     mru: true, |config, source| Mru::new(config, source, ());
-    most_free_linked: true, |config, source| Linked::<paged::MostFree, _>::new(config, source, ());
-    mru_linked: true, |config, source| Linked::<paged::Mru, _>::new(config, source, ());
+    most_free_linked: true, |config, source| Linked::<Most, _>::new(config, source, ());
+    mru_linked: true, |config, source| Linked::<MostRecent, _>::new(config, source, ());
     random_b_linked: true, |config, source| {
-        Paged::<CurrentPage<paged::RandomB, InBand>, _>::new(config, source, ())
+        Paged::<CurrentPage<AnyPage, InBand>, _>::new(config, source, ())
     };
 }

@@ -1,7 +1,7 @@
 //! Every strategy of the catalogue as the tools build it: over a growing reservation.
 
 use pagewise::catalogue;
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use proptest::prelude::*;
 
 use crate::harness::{self, Bookkeeping};

@@ -2,7 +2,7 @@
 //! memory runs out.
 
 use pagewise::arena::Claims;
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use pagewise::source::Region;
 use pagewise::{Strategy, catalogue};
 use proptest::prelude::*;

@@ -3,7 +3,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use pagewise::sizemap::SizeMap;
 
 /// Parameters that pull the paged strategies in different directions.
@@ -53,7 +53,7 @@ macro_rules! strategies {
             #[allow(unused_imports)] // not every family needs all of them
             use super::*;
             use crate::{CONFIGS, harness};
-            use pagewise::paged::Config;
+            use pagewise::pages::Config;
             use pagewise::source::Source;
             use proptest::prelude::*;
             use std::cell::Cell;

@@ -1,10 +1,10 @@
 //! Claims took a block's strategy from the region that it was claimed with, which the strategy need
 //! not have used: frees went to another heap, or nowhere.
 
+use pagewise::PageHeap;
 use pagewise::Strategy;
 use pagewise::arena::Claims;
-use pagewise::page_heap::PageHeap;
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use pagewise::source::Region;
 
 use crate::{layout, leaked};

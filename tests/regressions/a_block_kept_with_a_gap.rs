@@ -4,7 +4,7 @@
 use std::alloc::Layout;
 
 use pagewise::catalogue;
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 
 use crate::layout;
 

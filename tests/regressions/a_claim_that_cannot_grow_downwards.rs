@@ -1,10 +1,10 @@
 //! Where memory is exhausted, a block of a `PageHeap` grows down into free memory below it; in claims
 //! of one it failed, since `relocate` was not passed on.
 
+use pagewise::PageHeap;
 use pagewise::Strategy;
 use pagewise::arena::Claims;
-use pagewise::page_heap::PageHeap;
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use pagewise::source::Region;
 
 use crate::{layout, leaked};

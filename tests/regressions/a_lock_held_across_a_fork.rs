@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
+use pagewise::PageHeap;
 use pagewise::arena::Arena;
-use pagewise::page_heap::PageHeap;
 use pagewise::source::Reserved;
 
 use crate::{child, layout};

@@ -3,9 +3,9 @@
 
 use std::alloc::GlobalAlloc;
 
+use pagewise::PageHeap;
 use pagewise::arena::Arena;
 use pagewise::arena::lock::Single;
-use pagewise::page_heap::PageHeap;
 use pagewise::source::Reserved;
 
 use crate::{child, layout};

@@ -3,7 +3,7 @@
 
 use std::ptr::NonNull;
 
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use pagewise::{Strategy, catalogue};
 
 use crate::layout;

@@ -1,10 +1,10 @@
 //! A region from which three bytes were taken before had every block of a heap at an odd address; one
 //! with a mapping before had the hybrid allocator read a length that nobody wrote.
 
+use pagewise::PageHeap;
 use pagewise::arena::Arena;
 use pagewise::catalogue;
-use pagewise::page_heap::PageHeap;
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use pagewise::source::{Region, Reserved, Source};
 use pagewise::{AllocError, Strategy};
 

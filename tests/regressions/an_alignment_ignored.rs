@@ -3,7 +3,7 @@
 
 use pagewise::Freed;
 use pagewise::catalogue;
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 
 use crate::layout;
 

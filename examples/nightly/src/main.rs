@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 
 use pagewise::arena::Arena;
 use pagewise::arena::lock::Single;
-use pagewise::page_heap::PageHeap;
+use pagewise::PageHeap;
 use pagewise::source::Region;
 
 fn main() {

@@ -14,7 +14,7 @@ use core::panic::PanicInfo;
 use pagewise::arena::Arena;
 use pagewise::arena::lock::Unshared;
 use pagewise::catalogue::{LeastFree, PageHeap};
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use pagewise::source::Region;
 use pagewise::{Freed, Strategy};
 

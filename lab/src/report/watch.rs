@@ -155,7 +155,7 @@ impl<T: ?Sized, H: Holds<T>> Observer<T> for Watch<H> {
 #[cfg(test)]
 mod tests {
     use pagewise::catalogue;
-    use pagewise::paged::Config;
+    use pagewise::pages::Config;
     use pagewise::trace::Event;
 
     use super::*;

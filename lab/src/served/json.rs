@@ -2,7 +2,7 @@
 
 use pagewise::global::{HugePages, Tuning};
 use pagewise::hybrid;
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use pagewise::sizemap::SizeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use anyhow::{Context, bail};
 use pagewise::global::{Pagewise, Tuning};
 use pagewise::hybrid::{self, Hybrid};
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use pagewise::source::Reserved;
 use pagewise::{Strategy, catalogue};
 use pagewise_replay::lea::Lea;

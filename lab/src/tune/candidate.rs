@@ -2,12 +2,12 @@
 //! at random and changed a little.
 //!
 //! A new kind of strategy joins by a variant of [`Candidate`], or by its name in [`PAGED`] or
-//! [`GROWING`] if [`paged::Config`](Config) has its parameters.
+//! [`GROWING`] if [`pages::Config`](Config) has its parameters.
 
 use std::fmt;
 
 use pagewise::hybrid;
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use pagewise::sizemap::Demand;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;

@@ -25,7 +25,7 @@ const NEEDS_STRATEGIES: &str = "// Needs pagewise with its feature `strategies`.
 /// The line that imports a type of strategy, and what it needs.
 fn import(kind: &str) -> String {
     match kind {
-        "PageHeap" => "use pagewise::page_heap::PageHeap;\n".to_owned(),
+        "PageHeap" => "use pagewise::PageHeap;\n".to_owned(),
         kind => format!("{NEEDS_STRATEGIES}use pagewise::catalogue::{kind};\n"),
     }
 }
@@ -87,7 +87,7 @@ pub(super) fn code(chosen: &Candidate, traces: &[PathBuf], goal: Goal) -> String
         Candidate::Paged(paged) => {
             let kind = type_of(paged.name);
             let uses =
-                import(kind) + "use pagewise::paged::Config;\nuse pagewise::sizemap::SizeMap;\n";
+                import(kind) + "use pagewise::pages::Config;\nuse pagewise::sizemap::SizeMap;\n";
             let make = format!("{kind}::new(CONFIG, Reserved::new(CAPACITY), ())");
             body(&uses, &paged_config(&paged.pages), &format!("{kind}<Reserved>"), &make)
         }
@@ -119,7 +119,7 @@ fn global_allocator(global: &Global, origin: &str) -> String {
         ("use pagewise::sizemap::SizeMap;\n", format!("            sizemap: {sizemap},\n"))
     };
     format!(
-        "use pagewise::global::{{HugePages, Pagewise, Tuning}};\nuse pagewise::paged::Config;\n\
+        "use pagewise::global::{{HugePages, Pagewise, Tuning}};\nuse pagewise::pages::Config;\n\
          {uses}\n{origin}#[global_allocator]\nstatic ALLOCATOR: Pagewise = Pagewise::with(\n    \
          Tuning::new()\n        .pages(Config {{\n            page_size: {},\n{sizemap}            \
          freetol: {},\n            ffcrossover: {},\n            ..Tuning::new().pages\n        }})\n        \
@@ -231,7 +231,7 @@ mod tests {
         let Candidate::Paged(mut paged) = Candidate::paged("MRU") else { panic!("paged") };
         paged.pages.sizemap = SizeMap::Classes(&[16, 32]);
         let classes = paged_config(&paged.pages);
-        let uses = "use pagewise::paged::Config; use pagewise::sizemap::SizeMap;";
+        let uses = "use pagewise::pages::Config; use pagewise::sizemap::SizeMap;";
         let mut global = Global::untuned();
         global.pages.sizemap = SizeMap::Classes(&[16, 32]);
         let global = code(&Candidate::Global(global));

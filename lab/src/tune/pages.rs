@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use pagewise::global::Tuning;
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use pagewise::sizemap::{Demand, SizeMap, optimise};
 use pagewise_replay::units::bytes;
 use rand::RngExt;

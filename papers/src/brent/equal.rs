@@ -1,6 +1,6 @@
 //! What the tables of §3 share: the strategies for equal blocks, as the paper's rows name them.
 
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use pagewise::sizemap::SizeMap;
 use pagewise::{Strategy, catalogue};
 

@@ -2,9 +2,9 @@
 
 use std::ptr::NonNull;
 
-use pagewise::first_fit::FirstFit;
 use pagewise::meter::{Counter, Meter};
-use pagewise::paged::Config;
+use pagewise::pages::Config;
+use pagewise::segments::FirstFit;
 use pagewise::sizemap::{self, Demand, SizeMap};
 use pagewise::source::Reserved;
 use pagewise::{Strategy, Usage, catalogue};

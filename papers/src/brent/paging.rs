@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::ptr::NonNull;
 
-use pagewise::first_fit::FirstFit;
+use pagewise::catalogue::{FirstFit, LeastFree, MostFree, Mru, Quick};
 use pagewise::meter::{Meter, Part};
-use pagewise::paged::{Config, CurrentPage, LeastFree, LeftHeaders, MostFree, Mru, Paged, Quick};
+use pagewise::pages::Config;
 use pagewise::sizemap::SizeMap;
 use pagewise::source::{Region, Reserved, Source};
 use pagewise::trace::Event;
@@ -75,14 +75,13 @@ fn over<'m, S: Source + 'm, M: Meter + 'm>(
     source: S,
     meter: M,
 ) -> anyhow::Result<Box<dyn Strategy + 'm>> {
-    type Chosen<O, S, M> = Paged<CurrentPage<LeftHeaders<O>>, S, M>;
     let page = config.page_size;
     Ok(match strategy {
-        "QUICK" => Box::new(Paged::<Quick, S, M>::new(config, source, meter)),
+        "QUICK" => Box::new(Quick::new(config, source, meter)),
         "FIRST-FIT" => Box::new(FirstFit::with_segments(unit, page, page, source, meter)),
-        "MOST-FREE" => Box::new(Chosen::<MostFree, S, M>::new(config, source, meter)),
-        "LEAST-FREE" => Box::new(Chosen::<LeastFree, S, M>::new(config, source, meter)),
-        "MRU" => Box::new(Chosen::<Mru, S, M>::new(config, source, meter)),
+        "MOST-FREE" => Box::new(MostFree::new(config, source, meter)),
+        "LEAST-FREE" => Box::new(LeastFree::new(config, source, meter)),
+        "MRU" => Box::new(Mru::new(config, source, meter)),
         other => anyhow::bail!("no strategy {other}"),
     })
 }

@@ -1,7 +1,7 @@
 //! Theorem 6.1: how near adversaries bring each strategy to its bound.
 
 use pagewise::catalogue;
-use pagewise::paged::Config;
+use pagewise::pages::Config;
 use pagewise::sizemap::SizeMap;
 use pagewise_replay::progress::Progress;
 use rayon::prelude::*;

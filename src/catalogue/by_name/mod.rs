@@ -54,7 +54,7 @@ mod nielsen;
 
 use crate::Strategy;
 use crate::meter::Meter;
-use crate::paged::{Config, ConfigError};
+use crate::pages::{Config, ConfigError};
 
 /// A named strategy over a growing reservation of the operating system.
 #[derive(Clone, Copy, Debug)]

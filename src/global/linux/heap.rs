@@ -22,7 +22,7 @@ use super::space::{SPACE, Slot};
 use super::state::State;
 use super::tuning::Tuning;
 use crate::os;
-use crate::page_heap::PageHeap;
+use crate::pages::PageHeap;
 
 /// A heap, at the start of its slot.
 #[derive(Debug)]

@@ -32,7 +32,7 @@ use core::ops::Range;
 use super::space::{SPACE, Slot};
 use super::zero::Zeros;
 use crate::os;
-use crate::page_heap::{FreeKind, PageHeap};
+use crate::pages::{FreeKind, PageHeap};
 use crate::strategy::Strategy;
 
 /// What a heap remembers of the memory that goes back. Invariant: `most` is no less than what the

@@ -12,7 +12,7 @@ use super::space::{SPACE, Slot};
 use super::tuning::{Tuning, UNIT};
 use super::zero::{Known, Zeros};
 use crate::Usage;
-use crate::page_heap::PageHeap;
+use crate::pages::PageHeap;
 use crate::source::Source;
 use crate::strategy::Strategy;
 
@@ -279,7 +279,7 @@ impl State {
 
     /// Makes pages without blocks free memory.
     pub(super) fn gather(&mut self) {
-        self.engine.gather();
+        self.engine.release_empty_pages();
     }
 
     /// Returns about so many bytes of large free blocks: as many were mapped beside the heap.

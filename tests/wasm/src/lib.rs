@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use pagewise::arena::Arena;
 use pagewise::arena::lock::Unshared;
-use pagewise::page_heap::PageHeap;
-use pagewise::paged::Config;
+use pagewise::PageHeap;
+use pagewise::pages::Config;
 use pagewise::source::Region;
 
 const LEN: usize = 4 << 20;

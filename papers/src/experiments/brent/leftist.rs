@@ -108,7 +108,7 @@ mod tests {
     use std::collections::BinaryHeap;
 
     use pagewise::catalogue;
-    use pagewise::paged::Config;
+    use pagewise::pages::Config;
     use rand::{RngExt, SeedableRng};
 
     use super::*;

@@ -1,0 +1,298 @@
+//! Many blocks at once: what quick lists in front of a heap are filled from and emptied into.
+//!
+//! A block allocated here counts as a request for all of its size. Taken or freed one by one, each
+//! block costs its page's header and word; at once, a header and a word are read and written once
+//! for each run of blocks that lie in them.
+
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+use super::below::Below;
+use super::below::tagged::Tagged;
+use super::class::Class;
+use super::engine::Paging;
+use super::headers::Headers;
+use super::headers::page::{Page, WORD};
+use super::placement::Windowed;
+use crate::engine::Heap;
+use crate::meter::{Meter, Part};
+use crate::source::Source;
+
+impl<S: Source, M: Meter> Heap<Paging<Windowed, Tagged>, S, M> {
+    /// Number of size classes; 0 before the heap was [opened](Self::open).
+    #[inline(always)]
+    pub(crate) fn classes(&self) -> u32 {
+        self.engine.pages.classes.count() as u32
+    }
+
+    /// Block size of a class, bytes.
+    ///
+    /// # Panics
+    /// If there is no such class.
+    #[inline(always)]
+    pub(crate) fn class_size(&self, class: u32) -> usize {
+        self.engine.pages.classes.get(class).size as usize
+    }
+
+    /// The class of the page this address lies in; `None` if it lies in no page of this heap.
+    #[cfg(test)]
+    pub(crate) fn class_at(&self, address: NonNull<u8>) -> Option<u32> {
+        self.engine.pages.headers.at(address.addr().get()).map(|page| page.class())
+    }
+
+    /// Takes blocks of a class, as many as `blocks` has room for, or fewer if memory is exhausted;
+    /// returns how many: so many at the head of `blocks`, mostly the lowest last, as a stack is
+    /// filled of which the lowest is to be popped first. They may be freed one by one with
+    /// layouts of the class's size, or at once with [`free_batch`](Self::free_batch).
+    ///
+    /// `from_page` is told the base of each page before blocks are taken from it for the first time
+    /// since it belongs to the class, or more often. O(blocks).
+    ///
+    /// # Panics
+    /// If there is no such class.
+    pub(crate) fn take_batch(
+        &mut self,
+        class: u32,
+        blocks: &mut [MaybeUninit<NonNull<u8>>],
+        mut from_page: impl FnMut(*mut u8),
+    ) -> usize {
+        let size = self.class_size(class);
+        let (Paging { placement, pages, .. }, backing) = (&mut self.engine, &mut self.backing);
+        let mut room = blocks.len();
+        while room > 0 {
+            let supply = placement.supplies.get_mut(class);
+            if supply.window == 0 && !supply.refill_with_word(&backing.meter) {
+                if placement.fill_window(class, pages, backing).is_err() {
+                    break;
+                }
+                if let Some(page) = placement.supplies.get(class).page {
+                    from_page(page.base.get());
+                }
+            }
+            let supply = placement.supplies.get_mut(class);
+            room -= supply.take_many(&mut blocks[..room]);
+            backing.meter.served(Part::Pages);
+        }
+        let taken = blocks.len() - room;
+        if room > 0 {
+            blocks.copy_within(room.., 0);
+        }
+        backing.tally.allocated_many(taken, size);
+        taken
+    }
+
+    /// Frees blocks of pages at once. O(blocks); blocks close together side by side are cheapest.
+    ///
+    /// # Errors
+    /// The first of a run of blocks among which one is free already, or is an address at which no block
+    /// of a page starts. The blocks before it may have been freed; the heap is intact.
+    ///
+    /// # Safety
+    /// Each was taken by [`take_batch`](Self::take_batch) (or allocated with the size of its
+    /// class) and, as far as that is not noticed, was not freed since.
+    pub(crate) unsafe fn free_batch(&mut self, blocks: &[NonNull<u8>]) -> Result<(), NonNull<u8>> {
+        let (Paging { placement, pages, .. }, backing) = (&mut self.engine, &mut self.backing);
+        let within = pages.page_size() - 1;
+        let (mut freed, mut bytes) = (0, 0);
+        while let Some(&first) = blocks.get(freed) {
+            let Some(page) = pages.headers.at(first.addr().get()) else { break };
+            // Blocks freed in no order are mostly each of another page, which is seen at once.
+            let next = blocks.get(freed + 1);
+            if next.is_some_and(|next| next.addr().get() ^ first.addr().get() <= within) {
+                let run = page.free_run(&blocks[freed..], within + 1);
+                if run == 0 {
+                    break;
+                }
+                freed += run;
+                bytes += run * page.size.get() as usize;
+            } else {
+                let Some(index) = page.block_at(first.addr().get() & within, within + 1) else {
+                    break;
+                };
+                if page.is_free(index) {
+                    break;
+                }
+                page.set_free(index);
+                freed += 1;
+                bytes += page.size.get() as usize;
+            }
+            backing.meter.touch(page.header());
+            backing.meter.served(Part::Pages);
+            if page.free() >= page.trigger() {
+                placement.triggered(page, pages, &backing.meter);
+            }
+        }
+        backing.tally.freed_many(freed, bytes);
+        blocks.get(freed).map_or(Ok(()), |&block| Err(block))
+    }
+}
+
+impl Page {
+    /// The number of the block that starts at this offset (bytes) in a page of `page_size` bytes;
+    /// `None` if none does.
+    #[inline(always)]
+    fn block_at(self, offset: usize, page_size: usize) -> Option<u32> {
+        let divided = Class::divide(self.reciprocal.get(), offset);
+        let fits = offset + self.size.get() as usize <= Tagged::usable(page_size);
+        (fits && Class::are_multiples(divided)).then_some(Class::index_of(divided))
+    }
+
+    /// Frees the first of these blocks, which lies in this page of `page_size` bytes, and those
+    /// that follow it as long as their bits are of the same word. Returns how many; 0, and nothing
+    /// is changed, if one of them was free, or starts where no block does.
+    #[inline(always)]
+    fn free_run(self, blocks: &[NonNull<u8>], page_size: usize) -> usize {
+        let Some(first) = blocks.first() else { return 0 };
+        let (base, reciprocal) = (self.base.get().addr(), self.reciprocal.get());
+        let size = self.size.get() as usize;
+        let word = Class::index_by(reciprocal, first.addr().get() - base) / WORD;
+        // The word's blocks start in these bytes, none where it would not fit the page.
+        let start = word as usize * WORD as usize * size;
+        let end = (Tagged::usable(page_size) - size + 1).min(start + WORD as usize * size);
+        let (origin, len) = (base + start, end.saturating_sub(start));
+        let (mut bits, mut count, mut all) = (0u64, 0, 0);
+        for block in blocks {
+            let offset = block.addr().get().wrapping_sub(origin);
+            if offset >= len {
+                break;
+            }
+            let divided = Class::divide(reciprocal, offset);
+            all |= divided;
+            bits |= 1 << (Class::index_of(divided) % WORD);
+            count += 1;
+        }
+        let starts = count > 0 && Class::are_multiples(all);
+        if !starts || self.word(word).get() & bits != 0 || bits.count_ones() != count {
+            return 0;
+        }
+        self.add(word, bits, count);
+        count as usize
+    }
+}
+
+#[cfg(all(test, feature = "std", unix))]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::seq::SliceRandom;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+    use crate::pages::{Config, PageHeap};
+    use crate::source::Reserved;
+    use crate::strategy::Strategy;
+
+    const PAGE: usize = 1 << 16;
+
+    /// Bytes of a page that its blocks can use.
+    fn usable() -> usize {
+        Tagged::usable(PAGE)
+    }
+
+    fn heap() -> PageHeap<Reserved> {
+        let config = Config { unit: 16, ..Config::with_page_size(PAGE) };
+        let mut heap = PageHeap::new(config, Reserved::new(1 << 26), ());
+        heap.open().expect("there is memory for the classes");
+        heap
+    }
+
+    /// Takes `count` blocks, of pages all of which were announced.
+    fn take(heap: &mut PageHeap<Reserved>, class: u32, count: usize) -> Vec<NonNull<u8>> {
+        let mut places = vec![MaybeUninit::uninit(); count];
+        let taken = heap.take_batch(class, &mut places, |page| {
+            assert!(page.addr().is_multiple_of(PAGE), "a page is aligned");
+        });
+        // SAFETY: the first `taken` places were written.
+        places[..taken].iter().map(|place| unsafe { place.assume_init() }).collect()
+    }
+
+    #[test]
+    fn batches_in_any_order_leave_the_heap_whole() {
+        let mut random = StdRng::seed_from_u64(1);
+        let mut heap = heap();
+        let mut live: Vec<NonNull<u8>> = Vec::new();
+        for round in 0..if cfg!(miri) { 4 } else { 400 } {
+            let class = random.random_range(0..heap.classes());
+            let count = random.random_range(1..200);
+            let taken = take(&mut heap, class, count);
+            assert_eq!(taken.len(), count);
+            assert!(taken.iter().all(|&block| heap.class_at(block) == Some(class)));
+            live.extend(taken);
+            if round % 3 != 0 {
+                live.shuffle(&mut random);
+            }
+            let freed = live.split_off(live.len() - live.len().min(random.random_range(0..300)));
+            // SAFETY: these blocks were taken and are freed once.
+            unsafe { heap.free_batch(&freed) }.expect("they were in use");
+            heap.audit().expect("every invariant holds");
+        }
+        assert_eq!(heap.usage().blocks, live.len());
+        let mut different = live.clone();
+        different.sort_unstable();
+        different.dedup();
+        assert_eq!(different.len(), live.len(), "no block is handed out twice");
+    }
+
+    #[test]
+    fn the_lowest_block_comes_last() {
+        let mut heap = heap();
+        let blocks = take(&mut heap, 3, 500);
+        assert!(blocks.is_sorted_by(|higher, lower| higher > lower));
+    }
+
+    #[test]
+    fn a_block_freed_twice_is_noticed() {
+        let mut heap = heap();
+        let blocks = take(&mut heap, 2, 10);
+        let (kept, freed) = blocks.split_at(5);
+        // SAFETY: a free that fails changes nothing but the blocks before it; the others are freed
+        // once.
+        unsafe {
+            assert!(heap.free_batch(&[kept[0], kept[1], kept[0]]).is_err(), "in one batch");
+            heap.audit().expect("every invariant holds");
+            assert_eq!(heap.usage().blocks, 10);
+            heap.free_batch(freed).expect("they were in use");
+            assert_eq!(heap.free_batch(&[kept[0], freed[0]]), Err(kept[0]), "in two");
+            heap.audit().expect("every invariant holds");
+            let elsewhere = Box::new(0u8);
+            assert!(heap.free_batch(&[NonNull::from(&*elsewhere)]).is_err(), "of nobody");
+            heap.free_batch(kept).expect("they were in use");
+        }
+        assert_eq!(heap.usage().blocks, 0);
+    }
+
+    /// Every address of a page where no block of its class starts: within blocks, and behind the last.
+    #[test]
+    fn what_is_no_block_is_noticed() {
+        let mut heap = heap();
+        // Of small blocks Miri would take too many.
+        let skipped = if cfg!(miri) { 2 } else { 0 };
+        for class in [0, 2, heap.classes() - 1].into_iter().skip(skipped) {
+            let size = heap.class_size(class);
+            let in_page = usable() / size;
+            let blocks = take(&mut heap, class, 3 * in_page);
+            let page = blocks[0].as_ptr().map_addr(|address| address & !(PAGE - 1));
+            let at = |offset| NonNull::new(page.wrapping_add(offset)).expect("not at address 0");
+            // Miri takes its time for each.
+            for offset in (0..PAGE).step_by(if cfg!(miri) { 1021 } else { 1 }) {
+                if offset % size == 0 && offset / size < in_page {
+                    continue;
+                }
+                let beside = if offset == 0 { at(1) } else { at(offset - 1) };
+                // SAFETY: nothing is freed where one of the addresses is no block.
+                unsafe {
+                    assert!(heap.free_batch(&[at(offset)]).is_err(), "{offset} alone");
+                    assert!(heap.free_batch(&[at(offset), beside]).is_err(), "{offset} in a run");
+                    // Behind the last start of a block a run ends, and that block is freed.
+                    if offset + size <= usable() {
+                        let run = [at(offset / size * size), at(offset)];
+                        assert!(heap.free_batch(&run).is_err(), "{offset} behind its block");
+                    }
+                }
+            }
+            heap.audit().expect("every invariant holds");
+            // SAFETY: each was taken and is freed once.
+            unsafe { heap.free_batch(&blocks) }.expect("they were in use");
+        }
+        assert_eq!(heap.usage().blocks, 0);
+    }
+}

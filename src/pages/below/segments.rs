@@ -1,0 +1,91 @@
+//! FIRST-FIT below the pages (Brent §5.3).
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use super::Below;
+use crate::error::{AllocError, Fault};
+use crate::meter::Meter;
+use crate::segments::SegmentHeap;
+use crate::source::Source;
+use crate::strategy::Span;
+
+impl Below for SegmentHeap {
+    const KEPT: usize = 0;
+
+    fn origin(&self) -> usize {
+        self.origin().addr()
+    }
+
+    fn take_page<S: Source, M: Meter>(
+        &mut self,
+        page_size: usize,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<NonNull<u8>, AllocError> {
+        let len = self.granules_for(page_size).ok_or(AllocError::Exhausted)?;
+        let block = self.allocate(len, page_size, source, meter)?;
+        Ok(self.address(block.start))
+    }
+
+    fn release_page<M: Meter>(&mut self, base: NonNull<u8>, meter: &M) {
+        self.release(self.granule_of(base), meter);
+    }
+
+    fn holds_page(&self, base: usize, page_size: usize) -> bool {
+        let block = self.granule_at(base).and_then(|start| self.block_in_use(start));
+        block.is_some_and(|block| self.bytes(block.len()) == page_size)
+    }
+
+    fn take<M: Meter>(&mut self, layout: Layout, meter: &M) -> Option<(NonNull<u8>, usize)> {
+        self.take_known(layout, meter)
+    }
+
+    fn take_more<S: Source, M: Meter>(
+        &mut self,
+        layout: Layout,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<(NonNull<u8>, usize), AllocError> {
+        self.take_more(layout, source, meter)
+    }
+
+    fn free<M: Meter>(&mut self, block: NonNull<u8>, requested: usize, meter: &M) -> usize {
+        self.free(block, requested, meter)
+    }
+
+    fn len_for(&self, requested: usize) -> usize {
+        requested.next_multiple_of(self.bytes(1))
+    }
+
+    fn resize<S: Source, M: Meter>(
+        &mut self,
+        block: NonNull<u8>,
+        sizes: (usize, usize),
+        _: &mut S,
+        meter: &M,
+    ) -> bool {
+        self.resize(block, sizes, meter).is_some()
+    }
+
+    fn keep<M: Meter>(
+        &mut self,
+        block: NonNull<u8>,
+        sizes: (usize, usize),
+        meter: &M,
+    ) -> Option<(usize, usize)> {
+        self.resize(block, sizes, meter)
+    }
+
+    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
+        self.has_block(block, layout)
+    }
+
+    fn walk(&self, visit: &mut dyn FnMut(Span)) {
+        self.walk_blocks(visit);
+    }
+
+    fn audit(&self) -> Result<(), Fault> {
+        self.audit_blocks()
+    }
+}

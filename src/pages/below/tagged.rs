@@ -1,0 +1,262 @@
+//! A good fit over boundary tags below the pages (Hasan & Chang §3.1, §3.9), whose free memory can be
+//! walked a little at a time.
+//!
+//! A block's layout says how long it is, and so where the block above starts, before its own tag was
+//! read. What is rare, more memory above all, is kept out of the way of what is not.
+//!
+//! ```text
+//!  | page | in use | free     | page | in use | free   | …
+//!   met ──────────▶ mark       to be met
+//! ```
+//! Between two steps of a walk blocks come and go. The *mark* is where the next step begins, and must
+//! be where a block begins, which only joining blocks changes: a block that is freed joins the free
+//! ones beside it, one that grows takes from the free one above. Before either, a mark within reach
+//! moves down to where the lowest of these blocks begins, and what lies there is met once more.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use super::Below;
+use crate::error::{AllocError, Fault};
+use crate::fit::Good;
+use crate::fit::heap::TagHeap;
+use crate::meter::Meter;
+use crate::source::Source;
+use crate::strategy::Span;
+use crate::tags::{Block, CELL, NONE, TAG};
+
+/// The heap with tags.
+pub(crate) type Large = TagHeap<Good>;
+
+/// The heap, and the mark of a walk in steps.
+#[derive(Debug)]
+pub struct Tagged {
+    pub(crate) heap: Large,
+    /// Where a walk in steps goes on: a block's start, while blocks come and go.
+    mark: u32,
+}
+
+impl Tagged {
+    /// An empty heap that grows by pages of this size, bytes.
+    pub(crate) const fn growing_by(page_size: usize) -> Self {
+        Self { heap: Large::growing_by(page_size), mark: NONE }
+    }
+
+    /// The block at this address, if its tags say that it is in use.
+    pub(crate) fn known_at(&self, block: NonNull<u8>) -> Option<Block> {
+        self.heap.known_at(block.addr().get())
+    }
+
+    /// Frees a block, if its tags say that it is in use, and has them say that it is not; its length
+    /// in bytes.
+    pub(crate) fn free_known<M: Meter>(&mut self, block: NonNull<u8>, meter: &M) -> Option<usize> {
+        let found = self.known_at(block)?;
+        self.keep_mark(found);
+        self.heap.release_known(found, meter);
+        Some(Large::bytes(found.len))
+    }
+
+    /// Length of a block in use, in bytes. O(1).
+    pub(crate) fn len_of(&self, block: NonNull<u8>) -> usize {
+        Large::bytes(self.heap.block_at(block.addr().get()).len)
+    }
+
+    /// Goes on where the last step stopped, over at most `blocks` blocks; `visit` is given each, and
+    /// says whether it met it: if not, the next step begins with it. Whether there is more; if not, the
+    /// next step begins at the beginning.
+    pub(crate) fn step(
+        &mut self,
+        blocks: usize,
+        mut visit: impl FnMut(&Large, Block) -> bool,
+    ) -> bool {
+        let end = self.heap.end();
+        let mut start = self.mark.max(self.heap.first());
+        for _ in 0..blocks {
+            if start >= end {
+                break;
+            }
+            let block = self.heap.block(start);
+            if !visit(&self.heap, block) {
+                break;
+            }
+            start = block.end();
+        }
+        self.mark = if start < end { start } else { NONE };
+        self.mark != NONE
+    }
+
+    /// Has the next step begin at the beginning.
+    pub(crate) fn forget_mark(&mut self) {
+        self.mark = NONE;
+    }
+
+    /// Moves the mark out of the reach of a block that is about to join its free neighbours.
+    #[inline(always)]
+    fn keep_mark(&mut self, block: Block) {
+        if self.is_watched() {
+            let whole = self.heap.with_free_neighbours(block);
+            if whole.start < self.mark && self.mark < whole.end() {
+                self.mark = whole.start;
+            }
+        }
+    }
+
+    /// A block that the heap has put to use, and its length in bytes.
+    #[inline(always)]
+    fn taken(&self, start: u32, len: u32) -> (NonNull<u8>, usize) {
+        // SAFETY: the block lies in the heap, which is valid memory, hence not at address 0.
+        let block = unsafe { NonNull::new_unchecked(self.heap.contents(start)) };
+        (block, Large::bytes(len))
+    }
+
+    /// Makes a block larger in place with more memory, if it is the uppermost.
+    fn grow<S: Source, M: Meter>(
+        &mut self,
+        address: usize,
+        (size, new_size): (usize, usize),
+        source: &mut S,
+        meter: &M,
+    ) -> bool {
+        let found = self.heap.block_of(address, size);
+        let Some(len) = Large::cells_for(new_size) else { return false };
+        self.heap.resize_further(found, len, source, meter)
+    }
+}
+
+impl Below for Tagged {
+    const KEPT: usize = TAG;
+
+    fn origin(&self) -> usize {
+        self.heap.origin()
+    }
+
+    fn take_page<S: Source, M: Meter>(
+        &mut self,
+        page_size: usize,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<NonNull<u8>, AllocError> {
+        let start =
+            self.heap.allocate_block((page_size / CELL) as u32, page_size, source, meter)?;
+        Ok(self.taken(start, 1).0)
+    }
+
+    fn release_page<M: Meter>(&mut self, base: NonNull<u8>, meter: &M) {
+        let block = self.heap.block_at(base.addr().get());
+        self.keep_mark(block);
+        self.heap.release(block, meter);
+    }
+
+    fn holds_page(&self, base: usize, page_size: usize) -> bool {
+        self.heap.block_at(base).len as usize == page_size / CELL
+    }
+
+    fn take<M: Meter>(&mut self, layout: Layout, meter: &M) -> Option<(NonNull<u8>, usize)> {
+        let len = Large::cells_for(layout.size())?;
+        let start = self.heap.allocate_known(len, layout.align(), meter)?;
+        Some(self.taken(start, len))
+    }
+
+    /// Plain requests, if a free block that the heap knows has room: see [`Large::PLAIN`].
+    #[inline(always)]
+    fn take_plain<M: Meter>(&mut self, layout: Layout, meter: &M) -> Option<(NonNull<u8>, usize)> {
+        // Size 0 wraps round, and is not plain.
+        if layout.align() > CELL || layout.size().wrapping_sub(1) >= Large::PLAIN {
+            return None;
+        }
+        self.heap.allocate_plain(layout.size(), meter)
+    }
+
+    fn take_more<S: Source, M: Meter>(
+        &mut self,
+        layout: Layout,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<(NonNull<u8>, usize), AllocError> {
+        let len = Large::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
+        let start = self.heap.allocate_further(len, layout.align(), source, meter)?;
+        Ok(self.taken(start, len))
+    }
+
+    #[inline(always)]
+    fn is_watched(&self) -> bool {
+        self.mark != NONE
+    }
+
+    fn about_to_free(&mut self, block: NonNull<u8>, requested: usize) {
+        self.keep_mark(self.heap.block_of(block.addr().get(), requested));
+    }
+
+    #[inline(always)]
+    fn free<M: Meter>(&mut self, block: NonNull<u8>, requested: usize, meter: &M) -> usize {
+        self.heap.free(block.addr().get(), requested, meter)
+    }
+
+    #[inline(always)]
+    fn len_for(&self, requested: usize) -> usize {
+        Large::bytes(Large::cells_of(requested))
+    }
+
+    fn resize<S: Source, M: Meter>(
+        &mut self,
+        block: NonNull<u8>,
+        sizes: (usize, usize),
+        source: &mut S,
+        meter: &M,
+    ) -> bool {
+        if self.is_watched() {
+            self.about_to_free(block, sizes.0);
+        }
+        if sizes.1 > Large::MOST {
+            return false;
+        }
+        let address = block.addr().get();
+        self.heap.resize_at(address, sizes, meter).is_some()
+            || self.grow(address, sizes, source, meter)
+    }
+
+    fn keep<M: Meter>(
+        &mut self,
+        block: NonNull<u8>,
+        (_, new_size): (usize, usize),
+        meter: &M,
+    ) -> Option<(usize, usize)> {
+        let found = self.heap.block_at(block.addr().get());
+        let len = Large::cells_for(new_size)?;
+        self.keep_mark(found);
+        let done = self.heap.resize_known(found, len, meter);
+        done.then_some((Large::bytes(found.len), Large::bytes(len)))
+    }
+
+    fn grow_down<M: Meter>(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+        meter: &M,
+    ) -> Option<(NonNull<u8>, (usize, usize))> {
+        let found = self.heap.block_at(block.addr().get());
+        let len = Large::cells_for(new_size)?;
+        self.keep_mark(found);
+        if len <= found.len {
+            return None;
+        }
+        let wanted = (len, layout.align());
+        let start = self.heap.grow_down(found, wanted, layout.size(), meter)?;
+        let moved = NonNull::new(self.heap.contents(start))?;
+        Some((moved, (Large::bytes(found.len), Large::bytes(len))))
+    }
+
+    fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
+        let found = self.heap.find_in_use(block.addr().get());
+        found.is_some_and(|found| Large::cells_for(layout.size()) == Some(found.len))
+    }
+
+    fn walk(&self, visit: &mut dyn FnMut(Span)) {
+        self.heap.walk_blocks(visit);
+    }
+
+    fn audit(&self) -> Result<(), Fault> {
+        self.heap.audit_blocks()
+    }
+}

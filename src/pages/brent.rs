@@ -1,0 +1,61 @@
+//! Brent's strategies: the placements of the paper over FIRST-FIT.
+
+use super::config::Config;
+use super::engine::{Paging, Placement};
+use crate::engine::Heap;
+use crate::meter::Meter;
+use crate::segments::SegmentHeap;
+use crate::source::Source;
+
+/// A paged strategy over a source: placement `P` for sizes up to FFCROSSOVER, FIRST-FIT above (Brent
+/// §5.3). The [`catalogue`](crate::catalogue) has them under their names.
+///
+/// Allocating and freeing take O(1) in pages, O(log n) above FFCROSSOVER and when a class gets a
+/// page. Blocks are aligned to [`Config::unit`] for free and to anything else on request, up to
+/// the page size without waste.
+///
+/// ```
+/// use core::alloc::Layout;
+/// use core::mem::MaybeUninit;
+/// use pagewise::pages::placement::{CurrentPage, Least, LeftHeaders};
+/// use pagewise::pages::{Config, Paged};
+/// use pagewise::source::Region;
+/// use pagewise::Strategy;
+///
+/// let memory = Box::leak(Box::new([MaybeUninit::<u8>::uninit(); 1 << 16]));
+/// let config = Config::with_page_size(4096);
+/// let mut heap =
+///     Paged::<CurrentPage<LeftHeaders<Least>>, _>::new(config, Region::from_static(memory), ());
+///
+/// let layout = Layout::new::<[u64; 4]>();
+/// let block = heap.allocate(layout).expect("64 KiB hold 32 bytes").cast::<u8>();
+/// heap.audit().expect("every invariant holds");
+/// // SAFETY: the block was allocated above for this layout.
+/// unsafe { heap.deallocate(block, layout) };
+/// assert_eq!(heap.usage().blocks, 0);
+/// ```
+pub type Paged<P, S, M = ()> = Heap<Paging<P, SegmentHeap>, S, M>;
+
+impl<P: Placement, S: Source, M: Meter> Heap<Paging<P, SegmentHeap>, S, M> {
+    /// The strategy over `source`. Takes no memory before the first allocation.
+    ///
+    /// # Panics
+    /// If the configuration does not [check](Config::check); in a `const`, at compile time.
+    #[must_use]
+    pub const fn new(config: Config, source: S, meter: M) -> Self {
+        assert!(config.check().is_ok(), "the configuration is out of range: see Config::check");
+        let granule = granule(&config);
+        let segment = 64 * granule;
+        let growth = if segment < config.page_size { config.page_size } else { segment };
+        let below = SegmentHeap::new(granule, segment, growth);
+        Self::over(Paging::over(config, u32::MAX, below), source, meter)
+    }
+}
+
+/// Unit in which FIRST-FIT rounds: a 64th of the largest size that pages serve, so that at most
+/// one part in 64 of a larger block is lost to rounding.
+const fn granule(config: &Config) -> usize {
+    let wanted = config.ffcrossover / 64;
+    let granule = if wanted == 0 { 1 } else { 1 << wanted.ilog2() };
+    if granule < config.unit { config.unit } else { granule }
+}

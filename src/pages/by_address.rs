@@ -1,0 +1,64 @@
+//! Blocks known by their address alone, as C's `free` knows them.
+
+use core::ptr::NonNull;
+
+use super::below::tagged::{Large, Tagged};
+use super::engine::Paging;
+use super::headers::Headers;
+use super::placement::Windowed;
+use crate::engine::{Backing, Heap};
+use crate::meter::{Meter, Part};
+use crate::source::Source;
+
+impl<S: Source, M: Meter> Heap<Paging<Windowed, Tagged>, S, M> {
+    /// Bytes of a block in use, all of which may be used. O(1).
+    ///
+    /// # Safety
+    /// The block is in use.
+    pub(crate) unsafe fn block_size(&self, block: NonNull<u8>) -> usize {
+        let pages = &self.engine.pages;
+        match pages.headers.at(block.addr().get()) {
+            Some(page) => page.size.get() as usize,
+            None => pages.below.len_of(block),
+        }
+    }
+
+    /// Bytes of a block in use that is larger than those of pages, read beside the block alone. O(1).
+    ///
+    /// # Safety
+    /// The block is in use, lies in no page, and nobody resizes it meanwhile.
+    pub(crate) unsafe fn tagged_size(block: NonNull<u8>) -> usize {
+        // SAFETY: the caller's promise.
+        Large::bytes(unsafe { crate::tags::header::len_at(block) })
+    }
+
+    /// Whether a block larger than those of pages is in use, as far as the tags beside it tell: one
+    /// that was freed is known until its memory is used for something else. O(1).
+    ///
+    /// # Safety
+    /// The block was allocated here. If it was freed since, nobody writes meanwhile to the memory
+    /// around it.
+    pub(crate) unsafe fn is_tagged_in_use(&self, block: NonNull<u8>) -> bool {
+        let pages = &self.engine.pages;
+        pages.headers.at(block.addr().get()).is_none() && pages.below.known_at(block).is_some()
+    }
+
+    /// Frees a block larger than those of pages, of which all was requested. O(1).
+    ///
+    /// # Errors
+    /// The block, if it [is not in use](Self::is_tagged_in_use); nothing is changed.
+    ///
+    /// # Safety
+    /// The block was allocated here and, as far as that is not noticed, not freed since.
+    pub(crate) unsafe fn free_tagged(&mut self, block: NonNull<u8>) -> Result<(), NonNull<u8>> {
+        let pages = &mut self.engine.pages;
+        if pages.headers.at(block.addr().get()).is_some() {
+            return Err(block);
+        }
+        let Backing { meter, tally, .. } = &mut self.backing;
+        let bytes = pages.below.free_known(block, meter).ok_or(block)?;
+        meter.served(Part::Fit);
+        tally.freed(bytes, bytes);
+        Ok(())
+    }
+}

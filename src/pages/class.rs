@@ -1,0 +1,241 @@
+//! The size classes of a heap: SIZEMAP as an array (Brent §5), and what is known of each class.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use super::config::Config;
+use crate::error::AllocError;
+use crate::source::Source;
+
+/// What is known of a size class.
+#[derive(Clone, Copy, Debug)]
+pub struct Class {
+    /// Block size, bytes.
+    pub(crate) size: u32,
+    /// c: blocks in a page.
+    pub(crate) capacity: u32,
+    /// φ0: blocks that must be free in a page before it can become the current page.
+    pub(crate) tolerance: u32,
+    /// ⌈2⁴² / size⌉, to divide by the size without a division; see [`Class::index`].
+    pub(crate) reciprocal: u64,
+}
+
+const RECIPROCAL_SHIFT: u32 = 42;
+
+impl Class {
+    fn new(size: usize, config: &Config) -> Self {
+        let capacity = config.capacity(size) as u32;
+        let tolerance = config.freetol.div_ceil(size) as u32;
+        Self {
+            size: size as u32,
+            capacity,
+            tolerance: tolerance.clamp(1, capacity),
+            reciprocal: (1 << RECIPROCAL_SHIFT) / size as u64 + 1,
+        }
+    }
+
+    /// Which block of a page lies at this offset (bytes) in it.
+    ///
+    /// The reciprocal is too large by at most 1, so the product by at most the offset, < 2²⁰;
+    /// that is less than 2⁴²/size, the least distance to the next quotient, as size ≤ 2²⁰.
+    #[inline(always)]
+    pub(crate) fn index(&self, offset: usize) -> u32 {
+        Self::index_by(self.reciprocal, offset)
+    }
+
+    /// As [`index`](Self::index), where the reciprocal is at hand.
+    #[inline(always)]
+    pub(crate) fn index_by(reciprocal: u64, offset: usize) -> u32 {
+        Self::index_of(Self::divide(reciprocal, offset))
+    }
+
+    /// The offset divided by the size: the quotient, and behind the point the fraction.
+    #[inline(always)]
+    pub(crate) fn divide(reciprocal: u64, offset: usize) -> u64 {
+        offset as u64 * reciprocal
+    }
+
+    /// The quotient.
+    #[inline(always)]
+    pub(crate) fn index_of(divided: u64) -> u32 {
+        (divided >> RECIPROCAL_SHIFT) as u32
+    }
+
+    /// Whether offsets, [divided](Self::divide) and combined by `|`, are all multiples of the size.
+    ///
+    /// The fraction of a multiple is what the reciprocal's excess made of it, less than 2²⁰ (above);
+    /// of any other offset it is at least the reciprocal, more than 2⁴²/size ≥ 2²².
+    #[inline(always)]
+    pub(crate) fn are_multiples(divided: u64) -> bool {
+        divided & ((1 << RECIPROCAL_SHIFT) - (1 << 20)) == 0
+    }
+}
+
+/// The classes, in dedicated memory. Invariant: once opened, `map` has an entry for every multiple
+/// of the unit up to FFCROSSOVER that a class can serve, the least such class.
+#[derive(Clone, Copy, Debug)]
+pub struct Classes {
+    classes: NonNull<Class>,
+    count: usize,
+    map: NonNull<u16>,
+    /// Largest size served by pages, bytes.
+    largest: usize,
+    /// log₂ of the unit.
+    unit_shift: u32,
+}
+
+// SAFETY: the arrays are never written after `open`, and belong to the heap's source.
+unsafe impl Send for Classes {}
+
+impl Classes {
+    pub(crate) const fn new() -> Self {
+        Self {
+            classes: NonNull::dangling(),
+            count: 0,
+            map: NonNull::dangling(),
+            largest: 0,
+            unit_shift: 0,
+        }
+    }
+
+    /// Builds the classes of a configuration that [checks](Config::check), once; no block will be
+    /// smaller than `least` bytes.
+    pub(crate) fn open<S: Source>(
+        &mut self,
+        config: &Config,
+        least: usize,
+        source: &mut S,
+    ) -> Result<(), AllocError> {
+        let sizes = || {
+            let classes = config.sizemap.classes(config.unit, config.ffcrossover, config.page_size);
+            classes.skip_while(move |&size| size < least).take(1 + u16::MAX as usize)
+        };
+        let count = sizes().count();
+        if self.count > 0 || count == 0 {
+            return Ok(());
+        }
+        let largest = sizes().last().unwrap_or(0).min(config.ffcrossover);
+        let units = largest.div_ceil(config.unit);
+        let (layout, map_offset) = Layout::array::<Class>(count)
+            .and_then(|classes| classes.extend(Layout::array::<u16>(units + 1)?))
+            .map_err(|_| AllocError::Exhausted)?;
+        let memory = source.dedicate(layout)?;
+        self.classes = memory.cast();
+        // SAFETY: the layout has the map behind the classes.
+        self.map = unsafe { memory.add(map_offset) }.cast();
+        self.count = count;
+        self.largest = largest;
+        self.unit_shift = config.unit.trailing_zeros();
+        let mut next_unit = 0;
+        for (class, size) in sizes().enumerate() {
+            // SAFETY: there is room for `count` classes and `units + 1` map entries.
+            unsafe {
+                self.classes.add(class).write(Class::new(size, config));
+                while next_unit <= units && next_unit * config.unit <= size {
+                    self.map.add(next_unit).write(class as u16);
+                    next_unit += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The unit of the configuration, bytes.
+    #[inline(always)]
+    pub(crate) fn unit(&self) -> usize {
+        1 << self.unit_shift
+    }
+
+    /// The smallest class.
+    pub(crate) fn first(&self) -> Option<&Class> {
+        (self.count > 0).then(|| self.get(0))
+    }
+
+    /// The largest class.
+    pub(crate) fn last(&self) -> Option<&Class> {
+        self.count.checked_sub(1).map(|last| self.get(last as u32))
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self, class: u32) -> &Class {
+        assert!((class as usize) < self.count, "a page belongs to a class");
+        // SAFETY: `open` wrote `count` classes.
+        unsafe { self.classes.add(class as usize).as_ref() }
+    }
+
+    /// SIZEMAP: the least class whose blocks hold the layout, if pages serve it. O(1) for
+    /// alignments up to the unit, else O(classes): page bases are aligned to p, so blocks are
+    /// aligned to `align` iff their size is a multiple of it.
+    #[inline(always)]
+    pub(crate) fn of(&self, layout: Layout) -> Option<u32> {
+        let class = self.of_size(layout.size())?;
+        let unit = 1 << self.unit_shift;
+        if layout.align() <= unit { Some(class) } else { self.over_aligned(class, layout.align()) }
+    }
+
+    /// The least class whose blocks hold this many bytes, if pages serve them; none holds 0 bytes,
+    /// and before `open` there is none. O(1).
+    #[inline(always)]
+    pub(crate) fn of_size(&self, size: usize) -> Option<u32> {
+        if size.wrapping_sub(1) >= self.largest {
+            return None;
+        }
+        let units = (size + ((1 << self.unit_shift) - 1)) >> self.unit_shift;
+        // SAFETY: there are classes, so `open` wrote an entry for every multiple of the unit up to
+        // `largest` rounded up.
+        Some(u32::from(unsafe { *self.map.add(units).as_ref() }))
+    }
+
+    #[cold]
+    fn over_aligned(&self, class: u32, align: usize) -> Option<u32> {
+        (class..self.count as u32)
+            .find(|&class| (self.get(class).size as usize).is_multiple_of(align))
+            .filter(|&class| self.get(class).size as usize <= self.largest)
+    }
+}
+
+#[cfg(all(test, feature = "std", unix))]
+mod tests {
+    use super::*;
+    use crate::sizemap::SizeMap;
+    use crate::source::Reserved;
+
+    #[test]
+    fn every_size_gets_the_least_class_that_holds_it() {
+        for sizemap in [SizeMap::Linear, SizeMap::PageFitting, SizeMap::Geometric { ratio: 1.25 }] {
+            for (page_size, unit) in [(512, 1), (512, 8), (1 << 16, 16), (1 << 20, 16)] {
+                let config = Config { unit, sizemap, ..Config::with_page_size(page_size) };
+                let mut classes = Classes::new();
+                let mut source = Reserved::new(1 << 24);
+                let nothing = Layout::from_size_align(0, 1).unwrap();
+                assert_eq!(classes.of(nothing), None);
+                classes.open(&config, 4, &mut source).unwrap();
+                assert_eq!(classes.of(nothing), None);
+                for size in 1..=config.ffcrossover {
+                    let layout = Layout::from_size_align(size, 1).unwrap();
+                    let Some(class) = classes.of(layout) else {
+                        assert!(size > classes.largest);
+                        continue;
+                    };
+                    assert!(classes.get(class).size as usize >= size);
+                    assert!(class == 0 || (classes.get(class - 1).size as usize) < size);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn offsets_are_divided_exactly() {
+        for size in (1..5000).chain([1 << 16, (1 << 19) + 1, 1 << 20]) {
+            let class = Class::new(size, &Config::with_page_size(1 << 20));
+            let offsets = [0, 1, size - 1, size, 7 * size - 1, 7 * size, (1 << 20) - 1];
+            for offset in offsets.into_iter().filter(|&offset| offset < 1 << 20) {
+                assert_eq!(class.index(offset) as usize, offset / size, "{offset} / {size}");
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The parameters of the paged strategies: p, unit, SIZEMAP, FREETOL, FFCROSSOVER.
+
+use core::fmt;
+
+use crate::sizemap::SizeMap;
+
+/// Parameters of a paged strategy. All sizes in bytes.
+///
+/// ```
+/// use pagewise::pages::Config;
+/// use pagewise::sizemap::SizeMap;
+///
+/// // The papers' machine: pages of 512 bytes, sizes in multiples of 8.
+/// let vax = Config { page_size: 512, unit: 8, ffcrossover: 120, ..Config::new() };
+/// assert!(vax.check().is_ok());
+/// assert_eq!(Config { sizemap: SizeMap::PageFitting, ..vax }.capacity(120), 4);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Config {
+    /// p: the size of a page, a power of two from 512 to 1 MiB. Pages are aligned to it.
+    pub page_size: usize,
+    /// Block sizes are multiples of this power of two, and blocks are aligned to it.
+    pub unit: usize,
+    /// How requested sizes are rounded up to size classes.
+    pub sizemap: SizeMap,
+    /// FREETOL: bytes that must be free in a page before it can become the current page (Brent
+    /// §5.2): φ0(s) = ⌈FREETOL/s⌉, at least 1 and at most the page's capacity. In a fixed region
+    /// keep it at 1: pages below the tolerance wait for more of their blocks to be freed, even if a
+    /// request then fails.
+    pub freetol: usize,
+    /// FFCROSSOVER: the largest size served by pages, at most the page size; larger requests are
+    /// served by FIRST-FIT (Brent §5.3). 0: all by FIRST-FIT.
+    pub ffcrossover: usize,
+    /// Seed of the strategies that choose at random.
+    pub seed: u64,
+}
+
+impl Config {
+    /// Pages of 64 KiB, blocks in multiples of 16 bytes, page-fitting classes, any free block will
+    /// do (FREETOL 1), FFCROSSOVER = p/4 (Brent's recommendations in §5.1, §5.3 and §7.3).
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            page_size: 1 << 16,
+            unit: 16,
+            sizemap: SizeMap::PageFitting,
+            freetol: 1,
+            ffcrossover: 1 << 14,
+            seed: 0x5eed,
+        }
+    }
+
+    /// As [`new`](Self::new) with another page size; FFCROSSOVER stays p/4.
+    #[must_use]
+    pub const fn with_page_size(page_size: usize) -> Self {
+        let mut config = Self::new();
+        config.page_size = page_size;
+        config.ffcrossover = page_size / 4;
+        config
+    }
+
+    /// What suits an arena of 64 KiB and more best, by measurement: pages of 16 KiB, blocks in
+    /// multiples of 8 bytes, classes that lie close together, FFCROSSOVER 1 KiB. (With pages of
+    /// 8 KiB actions on blocks up to a kilobyte take a tenth longer, with an FFCROSSOVER of 512 bytes
+    /// as well.)
+    #[must_use]
+    pub const fn arena() -> Self {
+        Self {
+            page_size: 1 << 14,
+            unit: 8,
+            sizemap: SizeMap::PageFitting,
+            freetol: 1,
+            ffcrossover: 1 << 10,
+            seed: 0x5eed,
+        }
+    }
+
+    /// c = ⌊p/s⌋: how many blocks of this size fit a page.
+    #[must_use]
+    pub const fn capacity(&self, size: usize) -> usize {
+        self.page_size / size
+    }
+
+    /// Checks that the parameters make sense together.
+    ///
+    /// # Errors
+    /// The first parameter that is out of its range.
+    pub const fn check(&self) -> Result<(), ConfigError> {
+        if !self.page_size.is_power_of_two() || self.page_size < 512 || self.page_size > 1 << 20 {
+            return Err(ConfigError::PageSize);
+        }
+        if !self.unit.is_power_of_two() || self.unit > self.page_size / 16 {
+            return Err(ConfigError::Unit);
+        }
+        if self.ffcrossover > self.page_size {
+            return Err(ConfigError::Crossover);
+        }
+        if self.freetol > self.page_size {
+            return Err(ConfigError::Freetol);
+        }
+        match self.sizemap {
+            SizeMap::Geometric { ratio } if !(ratio > 1.0 && ratio <= 1024.0) => {
+                Err(ConfigError::SizeMap)
+            }
+            SizeMap::Classes(classes) if !ascending(classes, self.page_size) => {
+                Err(ConfigError::SizeMap)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Whether these are classes a page can be carved into: ascending, from 1 to `page_size`.
+const fn ascending(classes: &[u32], page_size: usize) -> bool {
+    let mut index = 0;
+    let mut least = 0;
+    while index < classes.len() {
+        if classes[index] <= least || classes[index] as usize > page_size {
+            return false;
+        }
+        least = classes[index];
+        index += 1;
+    }
+    !classes.is_empty()
+}
+
+/// A parameter that is out of its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfigError {
+    /// The page size is not a power of two from 512 bytes to 1 MiB.
+    PageSize,
+    /// The unit is not a power of two up to a sixteenth of the page size.
+    Unit,
+    /// FFCROSSOVER exceeds the page size.
+    Crossover,
+    /// FREETOL exceeds the page size.
+    Freetol,
+    /// The ratio is not above 1 (and at most 1024), or the classes are not ascending from 1 to
+    /// the page size.
+    SizeMap,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PageSize => "the page size must be a power of two from 512 bytes to 1 MiB",
+            Self::Unit => "the unit must be a power of two, at most a sixteenth of the page size",
+            Self::Crossover => "FFCROSSOVER must not exceed the page size",
+            Self::Freetol => "FREETOL must not exceed the page size",
+            Self::SizeMap => {
+                "a SIZEMAP needs a ratio above 1, or classes ascending from 1 to the page size"
+            }
+        })
+    }
+}
+
+impl core::error::Error for ConfigError {}

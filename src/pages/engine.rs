@@ -1,0 +1,345 @@
+//! The one page engine: pages carved into equal blocks, a heap below, and a placement that chooses.
+//!
+//! ```text
+//!  request ─▶ size class ─▶ placement: which page      ─▶ headers: which block of it
+//!     │                        └ no page? Pages: S2, else from below
+//!     └ no class serves it ─▶ the heap below
+//! ```
+
+use core::alloc::Layout;
+use core::fmt::Debug;
+use core::ptr::NonNull;
+
+use super::below::Below;
+use super::class::Classes;
+use super::config::Config;
+use super::headers::Headers;
+use super::store::Pages;
+use crate::engine::{Backing, Engine, Heap, Resized, Served};
+use crate::error::{AllocError, Fault};
+use crate::meter::{Meter, Part};
+use crate::source::Source;
+use crate::strategy::{Span, SpanKind};
+
+/// What makes one paged strategy differ from another: the block that serves a request of a class.
+pub trait Placement: Debug + Sized {
+    /// How pages are known.
+    type Headers: Headers;
+
+    /// Nothing placed yet.
+    const INITIAL: Self;
+
+    /// The least block size in bytes it can work with.
+    const LEAST_BLOCK: usize;
+
+    /// What a free block in a page with blocks in use is: [`SpanKind::Slack`] where it cannot be
+    /// allocated as things are.
+    const UNUSED: SpanKind;
+
+    /// Takes memory for these classes. May be called again after an error.
+    fn open<S: Source>(
+        &mut self,
+        seed: u64,
+        classes: &Classes,
+        source: &mut S,
+    ) -> Result<(), AllocError>;
+
+    /// Serves a request of any size, also 0; a placement that knows a quicker way than
+    /// [`Heap::serve`] tries it first.
+    #[inline(always)]
+    fn allocate<B: Below, S: Source, M: Meter>(
+        heap: &mut Heap<Paging<Self, B>, S, M>,
+        layout: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        heap.serve(layout)
+    }
+
+    /// The class that serves a layout, if pages do.
+    #[inline(always)]
+    fn class_for<B: Below>(pages: &Pages<Self::Headers, B>, layout: Layout) -> Option<u32> {
+        pages.classes.of(layout)
+    }
+
+    /// A block of a class for a layout.
+    fn take<B: Below, S: Source, M: Meter>(
+        &mut self,
+        class: u32,
+        layout: Layout,
+        pages: &mut Pages<Self::Headers, B>,
+        backing: &mut Backing<S, M>,
+    ) -> Result<Served, AllocError>;
+
+    /// Frees the block in use of a page, of which `requested` bytes were asked for, and has it counted.
+    /// Needs no memory.
+    fn free<B: Below, S: Source, M: Meter>(
+        heap: &mut Heap<Paging<Self, B>, S, M>,
+        page: <Self::Headers as Headers>::Page,
+        block: NonNull<u8>,
+        requested: usize,
+    );
+
+    /// Has the pages without blocks in use that it keeps [released](Pages::release).
+    fn retire<B: Below, M: Meter>(&mut self, _pages: &mut Pages<Self::Headers, B>, _meter: &M) {}
+
+    /// Gives every page without blocks in use back to the heap below. Whether there were any.
+    #[cold]
+    fn give_back<B: Below, M: Meter>(
+        &mut self,
+        pages: &mut Pages<Self::Headers, B>,
+        meter: &M,
+    ) -> bool {
+        self.retire(pages, meter);
+        pages.give_back(meter)
+    }
+
+    /// A block of the heap below, and its length in bytes, where that had none free for a layout: with
+    /// more memory; where there is none, the pages without blocks in use are given back first.
+    #[cold]
+    #[inline(never)]
+    fn take_more<B: Below, S: Source, M: Meter>(
+        &mut self,
+        layout: Layout,
+        pages: &mut Pages<Self::Headers, B>,
+        backing: &mut Backing<S, M>,
+    ) -> Result<(NonNull<u8>, usize), AllocError> {
+        let Backing { source, meter, .. } = backing;
+        match pages.below.take_more(layout, source, meter) {
+            Err(_) if self.give_back(pages, meter) => match pages.below.take(layout, meter) {
+                Some(taken) => Ok(taken),
+                None => pages.below.take_more(layout, source, meter),
+            },
+            taken => taken,
+        }
+    }
+
+    /// Bits of the free blocks of a page that its header does not know of, among those of one word:
+    /// the number of the first block of the word, and the word.
+    fn withheld(&self, _class: u32, _page: <Self::Headers as Headers>::Page) -> Option<(u32, u64)> {
+        None
+    }
+
+    /// Checks the placement's invariants; returns the number of pages it keeps, which with those of
+    /// S2 must be all.
+    fn audit<B: Below>(&self, pages: &Pages<Self::Headers, B>) -> Result<usize, Fault>;
+}
+
+/// The page engine: placement `P` for sizes up to FFCROSSOVER, the heap `B` for larger ones and for the
+/// pages.
+#[derive(Debug)]
+pub struct Paging<P: Placement, B> {
+    pub(super) config: Config,
+    pub(super) placement: P,
+    pub(super) pages: Pages<P::Headers, B>,
+    opened: bool,
+}
+
+impl<P: Placement, B> Paging<P, B> {
+    /// Over a heap that is empty yet; S2 keeps so many pages at most.
+    pub(super) const fn over(config: Config, most_empties: u32, below: B) -> Self {
+        let pages = Pages::new(config.page_size, most_empties, below);
+        Self { config, placement: P::INITIAL, pages, opened: false }
+    }
+}
+
+impl<P: Placement, B: Below> Paging<P, B> {
+    /// Builds the size classes, unless they are built.
+    #[cold]
+    pub(super) fn open<S: Source>(&mut self, source: &mut S) -> Result<(), AllocError> {
+        if !self.opened {
+            let classes = self.pages.open(&self.config, P::LEAST_BLOCK, source)?;
+            self.placement.open(self.config.seed, classes, source)?;
+            self.pages.opened();
+            self.opened = true;
+        }
+        Ok(())
+    }
+}
+
+impl<P: Placement, B: Below, S: Source, M: Meter> Heap<Paging<P, B>, S, M> {
+    /// The parameters.
+    pub const fn config(&self) -> &Config {
+        &self.engine.config
+    }
+
+    /// Builds the size classes, for which the first allocation would otherwise take memory.
+    ///
+    /// # Errors
+    /// [`AllocError::Exhausted`] if the source has no room for them.
+    pub fn open(&mut self) -> Result<(), AllocError> {
+        self.engine.open(&mut self.backing.source)
+    }
+
+    /// Gives every page without blocks in use back to the heap below, also those kept for the next
+    /// class that needs one, so that their memory joins what is free beside it. O(classes and pages).
+    pub fn release_empty_pages(&mut self) {
+        let Paging { placement, pages, .. } = &mut self.engine;
+        placement.give_back(pages, &self.backing.meter);
+    }
+
+    /// Frees a block of the heap below, of which `requested` bytes were asked for.
+    #[inline(never)]
+    fn free_below(&mut self, block: NonNull<u8>, requested: usize) {
+        if self.engine.pages.below.is_watched() {
+            return self.free_below_watched(block, requested);
+        }
+        self.free_below_unwatched(block, requested);
+    }
+
+    /// As [`free_below`](Self::free_below), while somebody must be told before. (In a function of its
+    /// own, so that freeing calls none and keeps its registers.)
+    #[cold]
+    #[inline(never)]
+    fn free_below_watched(&mut self, block: NonNull<u8>, requested: usize) {
+        self.engine.pages.below.about_to_free(block, requested);
+        self.free_below_unwatched(block, requested);
+    }
+
+    #[inline(always)]
+    fn free_below_unwatched(&mut self, block: NonNull<u8>, requested: usize) {
+        let bytes = self.engine.pages.below.free(block, requested, &self.backing.meter);
+        self.backing.freed(requested, bytes, Part::Fit);
+    }
+}
+
+// SAFETY: blocks are disjoint parts of disjoint pages or of the heap below, in the source's extent.
+// Headers, classes and what places the blocks lie in the dedicated memory; tags lie between the blocks
+// of the heap below, and `InBand`'s links in free blocks. All stay in place when the engine moves.
+unsafe impl<P: Placement, B: Below, S: Source, M: Meter> Engine<S, M> for Paging<P, B> {
+    const SLIDES_LAST: bool = true;
+
+    #[inline(always)]
+    fn allocate(heap: &mut Heap<Self, S, M>, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        P::allocate(heap, layout)
+    }
+
+    #[inline(always)]
+    fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError> {
+        if !self.opened {
+            self.open(&mut backing.source)?;
+        }
+        let Self { placement, pages, .. } = self;
+        if let Some(class) = P::class_for(pages, layout) {
+            return placement.take(class, layout, pages, backing);
+        }
+        let (block, bytes) = match pages.below.take(layout, &backing.meter) {
+            Some(taken) => taken,
+            None => placement.take_more(layout, pages, backing)?,
+        };
+        Ok(Served::whole(block, bytes, Part::Fit))
+    }
+
+    #[inline(always)]
+    unsafe fn free(heap: &mut Heap<Self, S, M>, block: NonNull<u8>, layout: Layout) {
+        match heap.engine.pages.page_of(block, layout) {
+            Some(page) => P::free(heap, page, block, layout.size()),
+            None => heap.free_below(block, layout.size()),
+        }
+    }
+
+    /// A block of the same class stays, a larger one changes its length.
+    #[inline(always)]
+    unsafe fn resize(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Option<Resized> {
+        let pages = &mut self.pages;
+        let (size, new_size) = (layout.size(), new_layout.size());
+        let bytes = match pages.page_of(block, layout) {
+            Some(page) => {
+                if P::class_for(pages, new_layout)? != pages.headers.class(page) {
+                    return None;
+                }
+                let bytes = pages.class_of_page(page).size as usize;
+                (bytes, bytes)
+            }
+            None => {
+                // What has become small belongs in a page; what always was is here for a reason.
+                if new_size <= pages.largest && size > pages.largest
+                    || !pages.resize_below(block, (size, new_size), backing)
+                {
+                    return None;
+                }
+                (pages.below.len_for(size), pages.below.len_for(new_size))
+            }
+        };
+        Some(Resized { contents: NonNull::slice_from_raw_parts(block, bytes.1), bytes })
+    }
+
+    unsafe fn keep(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Option<Resized> {
+        let pages = &mut self.pages;
+        let sizes = (layout.size(), new_layout.size());
+        let bytes = match pages.page_of(block, layout) {
+            Some(page) => {
+                let len = pages.class_of_page(page).size as usize;
+                (sizes.1 <= len).then_some((len, len))?
+            }
+            None => pages.below.keep(block, sizes, &backing.meter)?,
+        };
+        Some(Resized { contents: NonNull::slice_from_raw_parts(block, bytes.1), bytes })
+    }
+
+    /// A larger block that grows moves down into free memory beside it.
+    #[cold]
+    unsafe fn slide(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+        backing: &mut Backing<S, M>,
+    ) -> Option<Resized> {
+        let pages = &mut self.pages;
+        if pages.page_of(block, layout).is_some() {
+            return None;
+        }
+        let meter = &backing.meter;
+        let (block, bytes) = pages.below.grow_down(block, layout, new_layout.size(), meter)?;
+        meter.served(Part::Fit);
+        Some(Resized { contents: NonNull::slice_from_raw_parts(block, bytes.1), bytes })
+    }
+
+    /// A block of a page may be known by any layout that it can hold: it may have been
+    /// [kept](Engine::keep) when it shrank.
+    fn has_block(&self, block: NonNull<u8>, layout: Layout, _: &Backing<S, M>) -> bool {
+        let pages = &self.pages;
+        let Some(page) = pages.headers.at(block.addr().get()) else {
+            return pages.below.has_block(block, layout);
+        };
+        let fits = layout.size() <= pages.class_of_page(page).size as usize;
+        fits && pages.find(block).is_some_and(|(page, block)| !self.is_free(page, block))
+    }
+
+    fn walk(&self, visit: &mut dyn FnMut(Span)) {
+        self.walk_pages(visit);
+    }
+
+    fn audit(&self) -> Result<(), Fault> {
+        self.audit_pages()
+    }
+}
+
+impl<H: Headers, B: Below> Pages<H, B> {
+    /// Resizes a block of the heap below in place, if that can be done.
+    #[inline(never)]
+    fn resize_below<S: Source, M: Meter>(
+        &mut self,
+        block: NonNull<u8>,
+        sizes: (usize, usize),
+        backing: &mut Backing<S, M>,
+    ) -> bool {
+        let Backing { source, meter, .. } = backing;
+        let resized = self.below.resize(block, sizes, source, meter);
+        if resized {
+            meter.served(Part::Fit);
+        }
+        resized
+    }
+}

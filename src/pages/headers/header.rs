@@ -1,0 +1,27 @@
+//! H(P): what is known of a page, out of the page (Brent §4).
+
+use crate::words::Plain;
+
+/// H(P). Headers are named by their number in the table.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct PageHeader {
+    /// Neighbours on the list the page is on.
+    pub(crate) next: u32,
+    pub(crate) prev: u32,
+    /// "leftmost": the left header of that list, or the page's place in a pool.
+    pub(crate) left: u32,
+    /// Top of the stack of free blocks within the page ([`InBand`](super::in_page::InBand)).
+    pub(crate) free_list: u32,
+    /// Blocks from this one on were never used since the page was put to use.
+    pub(crate) fresh: u32,
+    /// φ(P), "freekt": the number of free blocks.
+    pub(crate) free_count: u32,
+    /// The size class.
+    pub(crate) class: u32,
+    /// Which slot of the extent the page is, or `NIL` for a spare header.
+    pub(crate) slot: u32,
+}
+
+// SAFETY: every bit pattern is a value of its integers.
+unsafe impl Plain for PageHeader {}

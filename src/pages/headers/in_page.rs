@@ -1,0 +1,234 @@
+//! The free blocks within a page: which of them serves the next request is open (Brent §4: "STACK,
+//! or any other reasonable strategy"), and so is where they are kept.
+//!
+//! | type | kept | order | is a block free? |
+//! |---|---|---|---|
+//! | [`InBand`] | linked through the blocks themselves, as in the paper | last in, first out | O(c) |
+//! | [`Bitmap`] | a bit for each block behind the page's header, with a summary | lowest address | O(1) |
+//!
+//! Neither influences which pages are chosen.
+
+use super::header::PageHeader;
+use super::{Free, WINDOW};
+use crate::meter::Meter;
+
+/// A page as its free-block policy sees it: its header, the words behind the header, its memory,
+/// and its class's block size (bytes).
+pub struct Page<'a> {
+    pub(crate) header: &'a mut PageHeader,
+    pub(crate) words: &'a mut [u64],
+    pub(crate) base: *mut u8,
+    pub(crate) size: u32,
+}
+
+/// Keeps the free blocks of a page.
+pub trait InPage: core::fmt::Debug {
+    /// The least block size in bytes that can be kept.
+    const LEAST_BLOCK: usize;
+
+    /// Words kept behind the header of a page of at most `capacity` blocks.
+    fn words(capacity: usize) -> usize;
+
+    /// Makes all `capacity` blocks of a page free, whose `fresh` is 0.
+    fn format(header: &mut PageHeader, words: &mut [u64], capacity: u32);
+
+    /// Takes a free block; there is one. O(1).
+    fn take<M: Meter>(page: Page<'_>, meter: &M) -> u32;
+
+    /// Puts a block in use back. O(1).
+    fn put<M: Meter>(page: Page<'_>, block: u32, meter: &M);
+
+    /// The free blocks among the [`WINDOW`] from `from` on. What is beyond the last block may count as
+    /// free.
+    fn free_blocks(
+        header: &PageHeader,
+        words: &[u64],
+        base: *const u8,
+        size: u32,
+        from: u32,
+    ) -> Free;
+
+    /// Whether a block is free: O(1) where a bit says so, else O(c).
+    fn is_free(header: &PageHeader, words: &[u64], base: *const u8, size: u32, block: u32) -> bool {
+        let free = Self::free_blocks(header, words, base, size, block / WINDOW * WINDOW);
+        crate::words::bits::get(&free, (block % WINDOW) as usize)
+    }
+}
+
+/// Free blocks linked through their first four bytes; blocks never used yet are bumped off the
+/// page's end, so that a new page is not touched as a whole.
+///
+/// Links are block numbers plus 1; 0 ends the list.
+#[derive(Debug)]
+pub struct InBand;
+
+impl InPage for InBand {
+    const LEAST_BLOCK: usize = 4;
+
+    fn words(_: usize) -> usize {
+        0
+    }
+
+    fn format(header: &mut PageHeader, _: &mut [u64], _: u32) {
+        header.free_list = 0;
+    }
+
+    fn take<M: Meter>(page: Page<'_>, meter: &M) -> u32 {
+        let Some(block) = page.header.free_list.checked_sub(1) else {
+            page.header.fresh += 1;
+            return page.header.fresh - 1;
+        };
+        let link = link(page.base, page.size, block);
+        meter.visit(link);
+        // SAFETY: the block is free, so its first bytes hold the link written when it was freed.
+        page.header.free_list = unsafe { link.read_unaligned() };
+        block
+    }
+
+    fn put<M: Meter>(page: Page<'_>, block: u32, meter: &M) {
+        let link = link(page.base, page.size, block);
+        meter.link(link);
+        // SAFETY: the block was just freed, so its bytes are ours; it has at least four of them.
+        unsafe { link.write_unaligned(page.header.free_list) };
+        page.header.free_list = block + 1;
+    }
+
+    fn free_blocks(header: &PageHeader, _: &[u64], base: *const u8, size: u32, from: u32) -> Free {
+        let mut free = [0; WINDOW as usize / 64];
+        let mut mark = |block: u32| {
+            if let Some(offset) = block.checked_sub(from).filter(|&offset| offset < WINDOW) {
+                crate::words::bits::set(&mut free, offset as usize);
+            }
+        };
+        (header.fresh.max(from)..from + WINDOW).for_each(&mut mark);
+        let mut next = header.free_list;
+        // A list as long as the page's free count ends, even if its links were overwritten.
+        for _ in 0..header.free_count {
+            let Some(block) = next.checked_sub(1).filter(|&block| block < header.fresh) else {
+                break;
+            };
+            mark(block);
+            // SAFETY: the block lies in the page (below `fresh`) and has at least four bytes.
+            next = unsafe { link(base.cast_mut(), size, block).read_unaligned() };
+        }
+        free
+    }
+}
+
+/// Where a free block keeps its link.
+fn link(base: *mut u8, size: u32, block: u32) -> *mut u32 {
+    base.wrapping_add(block as usize * size as usize).cast()
+}
+
+/// Free blocks as set bits behind the page header, lowest address first. Nothing is ever written
+/// into free memory.
+///
+/// ```text
+/// | summary: bit g set iff a word of group g is not 0 | words: bit b of word w set iff block 64w + b is free |
+/// ```
+/// A group is one word in pages of up to 4096 blocks, and no more than 16 words in any page.
+#[derive(Debug)]
+pub struct Bitmap;
+
+/// A page's words, told apart.
+struct Map<'a> {
+    summary: &'a mut u64,
+    words: &'a mut [u64],
+    /// log₂ of the words in a group.
+    group_shift: u32,
+}
+
+impl<'a> Map<'a> {
+    #[inline(always)]
+    fn of(words: &'a mut [u64]) -> Self {
+        let (summary, words) = words.split_first_mut().expect("a summary comes first");
+        let group_shift = usize::BITS - ((words.len() - 1) / 64).leading_zeros();
+        Self { summary, words, group_shift }
+    }
+
+    /// Notes that a word has become 0.
+    #[inline(always)]
+    fn emptied(&mut self, word: usize) {
+        let group = word >> self.group_shift;
+        if self.group_shift > 0 {
+            let first = group << self.group_shift;
+            let end = self.words.len().min(first + (1 << self.group_shift));
+            if self.words[first..end].iter().any(|&word| word != 0) {
+                return;
+            }
+        }
+        *self.summary &= !(1 << group);
+    }
+}
+
+impl Bitmap {
+    /// Takes this block, which is free. O(1).
+    #[inline(always)]
+    pub(crate) fn claim(words: &mut [u64], block: u32) {
+        let mut map = Map::of(words);
+        let word = block as usize / 64;
+        debug_assert!(map.words[word] >> (block % 64) & 1 == 1, "the block is free");
+        map.words[word] &= !(1 << (block % 64));
+        if map.words[word] == 0 {
+            map.emptied(word);
+        }
+    }
+}
+
+impl InPage for Bitmap {
+    const LEAST_BLOCK: usize = 1;
+
+    fn words(capacity: usize) -> usize {
+        1 + capacity.div_ceil(64)
+    }
+
+    fn format(_: &mut PageHeader, words: &mut [u64], capacity: u32) {
+        let map = Map::of(words);
+        let mut rest = capacity as usize;
+        *map.summary = 0;
+        for (index, word) in map.words.iter_mut().enumerate() {
+            if rest == 0 {
+                break;
+            }
+            *word = if rest >= 64 { !0 } else { (1 << rest) - 1 };
+            *map.summary |= 1 << (index >> map.group_shift);
+            rest = rest.saturating_sub(64);
+        }
+    }
+
+    #[inline(always)]
+    fn take<M: Meter>(page: Page<'_>, _: &M) -> u32 {
+        let mut map = Map::of(page.words);
+        let mut word = (map.summary.trailing_zeros() as usize) << map.group_shift;
+        while map.words[word] == 0 {
+            word += 1;
+        }
+        let bit = map.words[word].trailing_zeros();
+        map.words[word] &= map.words[word] - 1;
+        if map.words[word] == 0 {
+            map.emptied(word);
+        }
+        word as u32 * 64 + bit
+    }
+
+    #[inline(always)]
+    fn put<M: Meter>(page: Page<'_>, block: u32, _: &M) {
+        let map = Map::of(page.words);
+        let word = block as usize / 64;
+        debug_assert!(map.words[word] >> (block % 64) & 1 == 0, "the block is in use");
+        map.words[word] |= 1 << (block % 64);
+        *map.summary |= 1 << (word >> map.group_shift);
+    }
+
+    fn is_free(_: &PageHeader, words: &[u64], _: *const u8, _: u32, block: u32) -> bool {
+        words[1 + block as usize / 64] >> (block % 64) & 1 == 1
+    }
+
+    fn free_blocks(_: &PageHeader, words: &[u64], _: *const u8, _: u32, from: u32) -> Free {
+        let mut free = [0; WINDOW as usize / 64];
+        let words = &words[1 + from as usize / 64..];
+        let len = words.len().min(free.len());
+        free[..len].copy_from_slice(&words[..len]);
+        free
+    }
+}

@@ -1,0 +1,87 @@
+//! From a block's address to its page, in one load.
+//!
+//! Memory is cut into *slots* of p bytes, from an address that is a multiple of p. A page fills a
+//! slot; the blocks of the heap below lie anywhere. The map has a header's address for each slot
+//! that is a page. It doubles when it must grow; the old copy's memory becomes headers.
+
+use core::alloc::Layout;
+
+use super::chunks::Chunks;
+use super::page::Page;
+use crate::error::AllocError;
+use crate::source::Source;
+
+/// Slots the first map has.
+const FIRST: usize = 16;
+
+/// The map. Invariant: `pages` has `len` entries, initialised.
+#[derive(Debug)]
+pub(super) struct Map {
+    origin: usize,
+    shift: u32,
+    len: usize,
+    pages: *mut Option<Page>,
+}
+
+impl Map {
+    /// No slots.
+    pub(super) const EMPTY: Self =
+        Self { origin: 0, shift: 0, len: 0, pages: core::ptr::null_mut() };
+
+    /// Says how large slots are: `page_size` bytes, a power of two. There is none yet.
+    pub(super) fn open(&mut self, page_size: usize) {
+        self.shift = page_size.trailing_zeros();
+    }
+
+    /// The page in whose slot this address lies, if that is a page.
+    #[inline(always)]
+    pub(super) fn get(&self, address: usize) -> Option<Page> {
+        let slot = address.wrapping_sub(self.origin) >> self.shift;
+        if slot < self.len {
+            // SAFETY: the map has `len` initialised entries.
+            unsafe { *self.pages.add(slot) }
+        } else {
+            None
+        }
+    }
+
+    /// Sets the entry of the slot at this address, for which there is one.
+    pub(super) fn set(&mut self, address: usize, page: Option<Page>) {
+        let slot = address.wrapping_sub(self.origin) >> self.shift;
+        assert!(slot < self.len, "the map reaches every page");
+        // SAFETY: as `get`.
+        unsafe { self.pages.add(slot).write(page) };
+    }
+
+    /// Sees to it that there is an entry for the slot at this address; none lies below `start`.
+    pub(super) fn ensure<S: Source>(
+        &mut self,
+        address: usize,
+        start: usize,
+        chunks: &mut Chunks,
+        source: &mut S,
+    ) -> Result<(), AllocError> {
+        let origin = if self.len == 0 { start >> self.shift << self.shift } else { self.origin };
+        let needed = ((address - origin) >> self.shift) + 1;
+        if needed <= self.len {
+            return Ok(());
+        }
+        let len = needed.max(2 * self.len).max(FIRST);
+        let layout = Layout::array::<Option<Page>>(len).map_err(|_| AllocError::Exhausted)?;
+        let pages = source.dedicate(layout)?.cast::<Option<Page>>().as_ptr();
+        if self.len > 0 {
+            // SAFETY: the old map has `len` entries, the new one more, and they are disjoint. The
+            // rest is zero, which is `None`.
+            unsafe { pages.copy_from_nonoverlapping(self.pages, self.len) };
+        }
+        chunks.donate(self.pages.cast(), self.len * size_of::<Option<Page>>());
+        *self = Self { origin, len, pages, ..*self };
+        Ok(())
+    }
+
+    /// Every page, in address order.
+    pub(super) fn pages(&self) -> impl Iterator<Item = Page> {
+        // SAFETY: as `get`.
+        (0..self.len).filter_map(|slot| unsafe { *self.pages.add(slot) })
+    }
+}

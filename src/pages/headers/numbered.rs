@@ -1,0 +1,194 @@
+//! Headers in a table, named by their number.
+//!
+//! ```text
+//!  extent (blocks only)                            dedicated memory (bookkeeping only)
+//!  | page 0 | large block      | page 1 | …        map:     slot ─▶ header
+//!  ^ slot 0   slot 1    slot 2   slot 3            headers: H(P) | free-block words | H(P) …
+//! ```
+//! The extent is cut into *slots* of p bytes. From a block's address, its slot; by the map, its page's
+//! header: O(1) (Brent §4 keeps a pointer in the page or hashes the page's index; the map costs four
+//! bytes a slot and touches no page).
+
+use core::marker::PhantomData;
+
+use super::header::PageHeader;
+use super::in_page::InPage;
+use super::{Free, Headers};
+use crate::error::AllocError;
+use crate::pages::class::Class;
+use crate::source::Source;
+use crate::words::Table;
+
+/// No page, no left header: the end of a list.
+pub(crate) const NIL: u32 = u32::MAX;
+
+/// Headers by number; the free blocks within a page are `F`'s. Invariants:
+/// - map[slot] − 1 is the header whose `slot` is that slot, for every page; 0 for other slots;
+/// - `headers` has capacity for every header, `map` for every page's slot.
+#[derive(Debug)]
+pub struct Numbered<F> {
+    pub(super) headers: Table<PageHeader>,
+    map: Table<u32>,
+    /// Where slot 0 starts.
+    origin: *mut u8,
+    page_shift: u32,
+    /// Headers ever made; the spare ones among them are linked through `next`.
+    count: u32,
+    spare: u32,
+    in_page: PhantomData<F>,
+}
+
+// SAFETY: the tables are the heap's, and the origin is an address in its memory.
+unsafe impl<F> Send for Numbered<F> {}
+
+impl<F: InPage> Numbered<F> {
+    #[inline(always)]
+    pub(crate) fn header(&self, page: u32) -> &PageHeader {
+        self.headers.get(page as usize)
+    }
+
+    #[inline(always)]
+    pub(crate) fn header_mut(&mut self, page: u32) -> &mut PageHeader {
+        self.headers.get_mut(page as usize)
+    }
+
+    /// A header, to change, with the words behind it.
+    #[inline(always)]
+    pub(crate) fn header_and_words(&mut self, page: u32) -> (&mut PageHeader, &mut [u64]) {
+        self.headers.record_and_tail(page as usize)
+    }
+
+    /// Where slot 0 starts; null while there is no page.
+    #[inline(always)]
+    pub(crate) fn origin(&self) -> *mut u8 {
+        self.origin
+    }
+
+    /// Where a slot starts.
+    #[inline(always)]
+    pub(crate) fn slot_base(&self, slot: u32) -> *mut u8 {
+        self.origin.wrapping_add((slot as usize) << self.page_shift)
+    }
+
+    fn slot_of(&self, address: usize) -> usize {
+        address.wrapping_sub(self.origin.addr()) >> self.page_shift
+    }
+}
+
+impl<F: InPage> Headers for Numbered<F> {
+    type Page = u32;
+
+    const EMPTY: Self = Self {
+        headers: Table::new(),
+        map: Table::new(),
+        origin: core::ptr::null_mut(),
+        page_shift: 0,
+        count: 0,
+        spare: NIL,
+        in_page: PhantomData,
+    };
+
+    fn least_block(_: usize) -> usize {
+        F::LEAST_BLOCK
+    }
+
+    fn open(&mut self, page_size: usize, most_blocks: u32) {
+        self.page_shift = page_size.trailing_zeros();
+        self.headers = Table::with_tail(F::words(most_blocks as usize));
+    }
+
+    #[inline(always)]
+    fn at(&self, address: usize) -> Option<u32> {
+        let slot = self.slot_of(address);
+        if slot < self.map.capacity() { self.map.get(slot).checked_sub(1) } else { None }
+    }
+
+    fn make<S: Source>(&mut self, _: u32, source: &mut S) -> Result<u32, AllocError> {
+        let page = self.spare;
+        if page != NIL {
+            self.spare = self.header(page).next;
+            return Ok(page);
+        }
+        self.headers.ensure(self.count as usize + 1, source)?;
+        self.count += 1;
+        Ok(self.count - 1)
+    }
+
+    fn place<S: Source>(
+        &mut self,
+        page: u32,
+        base: *mut u8,
+        origin: usize,
+        source: &mut S,
+    ) -> Result<(), AllocError> {
+        self.origin = base.with_addr(origin >> self.page_shift << self.page_shift);
+        let slot = self.slot_of(base.addr());
+        self.map.ensure(slot + 1, source)?;
+        *self.map.get_mut(slot) = page + 1;
+        self.header_mut(page).slot = slot as u32;
+        Ok(())
+    }
+
+    fn remove(&mut self, page: u32) {
+        let slot = self.header(page).slot;
+        *self.map.get_mut(slot as usize) = 0;
+    }
+
+    fn recycle(&mut self, page: u32) {
+        let next = core::mem::replace(&mut self.spare, page);
+        let header = self.header_mut(page);
+        (header.slot, header.next) = (NIL, next);
+    }
+
+    fn assign(&mut self, page: u32, number: u32, class: &Class) {
+        let (header, words) = self.header_and_words(page);
+        header.class = number;
+        header.free_count = class.capacity;
+        header.fresh = 0;
+        F::format(header, words, class.capacity);
+    }
+
+    #[inline(always)]
+    fn base(&self, page: u32) -> *mut u8 {
+        self.slot_base(self.header(page).slot)
+    }
+
+    #[inline(always)]
+    fn class(&self, page: u32) -> u32 {
+        self.header(page).class
+    }
+
+    fn free_count(&self, page: u32) -> u32 {
+        self.header(page).free_count
+    }
+
+    fn free_blocks(&self, page: u32, size: u32, from: u32) -> Free {
+        let words = self.headers.tail(page as usize);
+        F::free_blocks(self.header(page), words, self.base(page), size, from)
+    }
+
+    fn audit(&self, page: u32, capacity: u32) -> Result<(), &'static str> {
+        let header = self.header(page);
+        if page >= self.count {
+            return Err("a page's header was made");
+        }
+        if header.fresh > capacity { Err("a page has at most c blocks") } else { Ok(()) }
+    }
+
+    fn next(&self, page: u32) -> Option<u32> {
+        let next = self.header(page).next;
+        (next != NIL).then_some(next)
+    }
+
+    fn set_next(&mut self, page: u32, next: Option<u32>) {
+        self.header_mut(page).next = next.unwrap_or(NIL);
+    }
+
+    fn address(&self, page: u32) -> *const u8 {
+        self.headers.record(page as usize).cast_const().cast()
+    }
+
+    fn for_each(&self, visit: &mut dyn FnMut(u32)) {
+        (0..self.count).filter(|&page| self.header(page).slot != NIL).for_each(visit);
+    }
+}

@@ -1,0 +1,215 @@
+//! A page known by the address of its header, which is followed by one bit for each block of the page,
+//! set while the block is free.
+//!
+//! The *summary* tells where to look for a set bit: its bit w mod 64 is set if word w is not 0 (and
+//! perhaps if it is).
+
+use core::cell::Cell;
+use core::ops::Deref;
+use core::ptr::NonNull;
+
+use crate::pages::class::Class;
+
+/// Bits of a word.
+pub(crate) const WORD: u32 = u64::BITS;
+
+/// The list a page is on: none.
+pub(crate) const NO_LIST: u32 = u8::MAX as u32;
+
+/// The trigger of a page that waits for nothing.
+pub(crate) const NEVER: u32 = u16::MAX as u32;
+
+/// Blocks a page may have.
+pub(crate) const MOST_BLOCKS: u32 = NEVER - 1;
+
+/// A page, known by its header. Headers stay where they are as long as the heap's source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Page(NonNull<Header>);
+
+// SAFETY: a header belongs to its heap, wherever that goes.
+unsafe impl Send for Page {}
+
+/// H(P).
+#[derive(Debug)]
+#[repr(C)]
+pub struct Header {
+    /// Neighbours on the ring the page is on; `next` alone on a stack.
+    pub(crate) next: Cell<Option<Page>>,
+    pub(crate) prev: Cell<Option<Page>>,
+    /// Where the page starts.
+    pub(crate) base: Cell<*mut u8>,
+    pub(crate) summary: Cell<u64>,
+    /// As in [`Class`](crate::pages::class::Class): to find a block's number without a look there.
+    pub(crate) reciprocal: Cell<u64>,
+    /// Block size, bytes.
+    pub(crate) size: Cell<u32>,
+    free: Cell<u16>,
+    trigger: Cell<u16>,
+    class: Cell<u16>,
+    list: Cell<u8>,
+    /// How many words are behind it, by number: see `chunks.rs`.
+    kind: Cell<u8>,
+}
+
+impl Deref for Page {
+    type Target = Header;
+
+    #[inline(always)]
+    fn deref(&self) -> &Header {
+        // SAFETY: a page's header is initialised and stays in place while the heap is in use; it
+        // is changed through its cells alone, by one thread at a time.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Page {
+    /// A header of a kind in memory that is all zero.
+    ///
+    /// # Safety
+    /// The memory is aligned as a header, and large enough for one of this kind; nobody else uses it
+    /// as long as the heap is in use.
+    pub(crate) unsafe fn new(header: NonNull<Header>, kind: usize) -> Self {
+        let page = Self(header);
+        page.kind.set(kind as u8);
+        page
+    }
+
+    /// The kind of header.
+    pub(crate) fn kind(self) -> usize {
+        self.kind.get().into()
+    }
+
+    /// Word `index` behind the header.
+    #[inline(always)]
+    pub(crate) fn word(&self, index: u32) -> &Cell<u64> {
+        debug_assert!(index < words_of(self.kind()), "the header has that word");
+        // SAFETY: the header is followed by that many initialised words, among them this one.
+        unsafe { self.0.add(1).cast::<Cell<u64>>().add(index as usize).as_ref() }
+    }
+
+    /// φ: set bits, the free blocks but those in its class's window.
+    #[inline(always)]
+    pub(crate) fn free(self) -> u32 {
+        u32::from(self.free.get())
+    }
+
+    /// The φ at which something is to be done about the page.
+    #[inline(always)]
+    pub(crate) fn trigger(self) -> u32 {
+        u32::from(self.trigger.get())
+    }
+
+    pub(crate) fn set_trigger(self, free: u32) {
+        self.trigger.set(free as u16);
+    }
+
+    /// The size class.
+    #[inline(always)]
+    pub(crate) fn class(self) -> u32 {
+        u32::from(self.class.get())
+    }
+
+    /// Puts the page to use for a class, on no list, with all its blocks free.
+    pub(crate) fn assign(self, number: u32, class: &Class) {
+        self.class.set(number as u16);
+        self.size.set(class.size);
+        self.reciprocal.set(class.reciprocal);
+        self.set_list(NO_LIST);
+        self.format(class.capacity);
+    }
+
+    /// The list the page is on, or [`NO_LIST`].
+    pub(crate) fn list(self) -> u32 {
+        u32::from(self.list.get())
+    }
+
+    pub(crate) fn set_list(self, list: u32) {
+        self.list.set(list as u8);
+    }
+
+    /// Address of the header, for a meter.
+    #[inline(always)]
+    pub(crate) fn header(self) -> *const Header {
+        self.0.as_ptr()
+    }
+
+    /// Whether the bit of a block is set.
+    pub(crate) fn is_free(self, block: u32) -> bool {
+        self.word(block / WORD).get() >> (block % WORD) & 1 == 1
+    }
+
+    /// Makes the `capacity` blocks of a page free.
+    fn format(self, capacity: u32) {
+        for index in 0..capacity.div_ceil(WORD) {
+            let rest = capacity - index * WORD;
+            self.word(index).set(if rest >= WORD { !0 } else { (1 << rest) - 1 });
+        }
+        let words = capacity.div_ceil(WORD);
+        self.summary.set(if words >= WORD { !0 } else { (1 << words) - 1 });
+        self.free.set(capacity as u16);
+    }
+
+    /// Sets the bit of a block that was in use.
+    #[inline(always)]
+    pub(crate) fn set_free(self, block: u32) {
+        self.add(block / WORD, 1 << (block % WORD), 1);
+    }
+
+    /// Sets the `count` bits of `blocks` in a word.
+    #[inline(always)]
+    pub(crate) fn add(self, index: u32, blocks: u64, count: u32) {
+        let word = self.word(index);
+        debug_assert!(word.get() & blocks == 0, "the blocks are in use");
+        word.set(word.get() | blocks);
+        self.summary.set(self.summary.get() | 1u64.wrapping_shl(index));
+        self.free.set(self.free.get() + count as u16);
+    }
+
+    /// Clears a set bit of a word.
+    pub(crate) fn remove(self, index: u32, bit: u32) {
+        let word = self.word(index);
+        word.set(word.get() & !(1 << bit));
+        self.free.set(self.free.get() - 1);
+    }
+
+    /// Takes the lowest free blocks away, `width` at most, and says of which word they are bits;
+    /// there is one. `width` is a power of two and `words` how many words the page has.
+    pub(crate) fn harvest(self, words: u32, width: u32) -> (u32, u64) {
+        loop {
+            let first = self.summary.get().trailing_zeros();
+            let mut index = first;
+            while index < words {
+                let word = self.word(index).get();
+                if word != 0 {
+                    let from = word.trailing_zeros() & !(width - 1);
+                    let bits = word & (!0 >> (WORD - width) << from);
+                    self.word(index).set(word ^ bits);
+                    self.free.set(self.free.get() - bits.count_ones() as u16);
+                    if word == bits && index + WORD >= words {
+                        self.summary.set(self.summary.get() & !(1 << first));
+                    }
+                    return (index, bits);
+                }
+                index += WORD;
+            }
+            self.summary.set(self.summary.get() & !(1 << first));
+        }
+    }
+}
+
+/// Kinds of headers: of 1 to 16 words, and of powers of two above, up to what the blocks of the
+/// largest page may need.
+pub(crate) const KINDS: usize = 16 + 6;
+
+/// The kind of header for this many blocks.
+pub(crate) fn kind_for(capacity: u32) -> usize {
+    let words = capacity.div_ceil(WORD);
+    let kind = if words <= 16 { words - 1 } else { 11 + words.next_power_of_two().ilog2() };
+    kind as usize
+}
+
+/// Words behind a header of a kind.
+pub(crate) fn words_of(kind: usize) -> u32 {
+    if kind < 16 { kind as u32 + 1 } else { 1 << (kind - 11) }
+}

@@ -1,0 +1,91 @@
+//! PAGEWISE, the default strategy: small blocks from pages without headers, everything else, and
+//! the pages, from one heap with boundary tags.
+//!
+//! ```text
+//! extent   |[H] large block |[H] page: blocks of 24 B, no headers |[H] free |[H] page: 200 B | …
+//! dedicated (upper end)     … size classes | map: slot ─▶ H(P) | H(P), a bit for each block | …
+//! ```
+//! It joins what the papers do best. Blocks up to FFCROSSOVER come from pages of equal blocks
+//! chosen by LEAST-FREE (Brent §2.10), whose bookkeeping lies apart from them (§4): no header for
+//! each block, and blocks of one size side by side. Larger ones, and the pages themselves, come
+//! from a good fit over boundary tags (Hasan & Chang §3.1, §3.9), so that both share one memory and
+//! the gaps that aligned pages leave serve large blocks.
+//!
+//! Where it departs from the papers, and why:
+//! - **Free blocks are bits, taken a word at a time** (`supply.rs`). Allocating is a test, a count
+//!   of trailing zeros and a multiplication; freeing looks the page up and sets a bit. Nothing is
+//!   ever written into free small blocks.
+//! - **LEAST-FREE is lazy, and by quarters of c.** φ rises with every free; a page moves to another
+//!   list only when a page is to be chosen, once for each quarter at most. Among pages of one
+//!   quarter the one that has waited longest comes first: it has gathered most blocks since.
+//! - **A block aligned above the unit is a block that happens to be aligned.** Every second block
+//!   of 24 bytes is aligned to 16: such a request takes one of those, and only if none is at hand
+//!   a block of a size that is a multiple of the alignment.
+//! - **A page is for those who use it.** A class gets its first page once it was asked for often;
+//!   until then the heap serves it. So an arena with blocks of many sizes is not filled with pages
+//!   of one block each.
+//! - **The layout says where a block lies, and how long it is.** Above the largest class it is not
+//!   in a page; a large block's end is known before its tag was read. So a free waits for one tag
+//!   less, and large blocks are not looked up.
+//! - **Where memory is exhausted, nothing is sacred.** Pages without blocks in use go back to the
+//!   heap; failing that, a small block is taken from the heap, or one of a larger class; and a large
+//!   block that grows moves down over the free memory below it (Hasan & Chang §3.12).
+//!
+//! Time: O(1) for small blocks, amortised over the blocks of a page; larger ones and new pages
+//! take constant time ([`Good`](crate::fit::Good)). [`try_free`](crate::Strategy::try_free) is O(1) for
+//! small blocks, O(n) for larger ones, whose neighbours below it walks.
+
+use super::below::tagged::Tagged;
+use super::config::Config;
+use super::engine::Paging;
+use super::placement::Windowed;
+use crate::engine::Heap;
+use crate::meter::Meter;
+use crate::source::Source;
+
+/// PAGEWISE over a source: pages for sizes up to FFCROSSOVER, a good fit for larger ones and for the
+/// pages, in one region.
+///
+/// Small blocks cost their size rounded up to a class and a bit; larger ones 4 bytes and what
+/// rounding up to 16 takes. Blocks are aligned to [`Config::unit`] for free, to anything else on
+/// request. A heap has at most 16 GiB.
+///
+/// ```
+/// use core::alloc::Layout;
+/// use core::mem::MaybeUninit;
+/// use pagewise::Strategy;
+/// use pagewise::PageHeap;
+/// use pagewise::source::Region;
+///
+/// let memory = Box::leak(Box::new([MaybeUninit::<u8>::uninit(); 1 << 16]));
+/// let mut heap = PageHeap::new(PageHeap::<Region>::CONFIG, Region::from_static(memory), ());
+///
+/// let layout = Layout::new::<[u64; 5]>();
+/// let block = heap.allocate(layout).expect("64 KiB hold 40 bytes");
+/// assert!(block.len() >= 40);
+/// // SAFETY: the block was allocated above for this layout.
+/// unsafe { heap.deallocate(block.cast(), layout) };
+/// heap.audit().expect("every invariant holds");
+/// ```
+pub type PageHeap<S, M = ()> = Heap<Paging<Windowed, Tagged>, S, M>;
+
+/// Pages without blocks in use that are kept for the next class that needs one.
+const SPARE: u32 = 4;
+
+impl<S, M> Heap<Paging<Windowed, Tagged>, S, M> {
+    /// The parameters that proved best for arenas of 64 KiB and more: see [`Config::arena`].
+    pub const CONFIG: Config = Config::arena();
+}
+
+impl<S: Source, M: Meter> Heap<Paging<Windowed, Tagged>, S, M> {
+    /// The strategy over `source`. Takes no memory before the first allocation.
+    ///
+    /// # Panics
+    /// If the configuration does not [check](Config::check); in a `const`, at compile time.
+    #[must_use]
+    pub const fn new(config: Config, source: S, meter: M) -> Self {
+        assert!(config.check().is_ok(), "the configuration is out of range: see Config::check");
+        let below = Tagged::growing_by(config.page_size);
+        Self::over(Paging::over(config, SPARE, below), source, meter)
+    }
+}

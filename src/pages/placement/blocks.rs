@@ -1,0 +1,120 @@
+//! The blocks of pages with numbered headers: taken, and put back.
+
+use core::ptr::NonNull;
+
+use crate::meter::Meter;
+use crate::pages::below::Below;
+use crate::pages::headers::in_page::{Bitmap, InPage, Page};
+use crate::pages::headers::numbered::Numbered;
+use crate::pages::headers::{Headers, WINDOW};
+use crate::pages::store::Pages;
+use crate::words::bits;
+
+/// A block that was put back, and its page: what a placement needs to know.
+#[derive(Clone, Copy)]
+pub struct Put {
+    pub(super) page: u32,
+    /// The page's class, and how many blocks a page of it has, of how many bytes.
+    pub(super) class: u32,
+    pub(super) capacity: u32,
+    pub(super) size: u32,
+    /// The page's `left`.
+    pub(super) left: u32,
+    /// φ, now.
+    pub(super) free: u32,
+}
+
+impl Put {
+    /// Whether all blocks of the page are free.
+    #[inline(always)]
+    pub(super) fn emptied_page(&self) -> bool {
+        self.free == self.capacity
+    }
+}
+
+impl<F: InPage, B: Below> Pages<Numbered<F>, B> {
+    /// Takes a free block of a page of this class, if it has one; φ falls by 1.
+    #[inline(always)]
+    pub(super) fn take<M: Meter>(
+        &mut self,
+        page: u32,
+        class: u32,
+        meter: &M,
+    ) -> Option<NonNull<u8>> {
+        let size = self.classes.get(class).size;
+        let slot = self.headers.header(page).slot;
+        let base = self.headers.slot_base(slot);
+        let (header, words) = self.headers.header_and_words(page);
+        meter.visit(header);
+        header.free_count = header.free_count.checked_sub(1)?;
+        let block = F::take(Page { header, words, base, size }, meter);
+        NonNull::new(base.wrapping_add(block as usize * size as usize))
+    }
+
+    /// Puts the block in use at this address back to its page's free ones; φ rises by 1.
+    #[inline(always)]
+    pub(super) fn put<M: Meter>(&mut self, page: u32, address: NonNull<u8>, meter: &M) -> Put {
+        let offset = address.addr().get() & (self.page_size() - 1);
+        let (header, words) = self.headers.header_and_words(page);
+        meter.touch(header);
+        let class = self.classes.get(header.class);
+        let block = class.index(offset);
+        header.free_count += 1;
+        let put = Put {
+            page,
+            class: header.class,
+            capacity: class.capacity,
+            size: class.size,
+            left: header.left,
+            free: header.free_count,
+        };
+        let base = address.as_ptr().wrapping_sub(block as usize * class.size as usize);
+        let size = class.size;
+        F::put(Page { header, words, base, size }, block, meter);
+        put
+    }
+}
+
+impl<B: Below> Pages<Numbered<Bitmap>, B> {
+    /// Takes the page's next block that was never used; there is one.
+    #[inline(always)]
+    pub(super) fn take_fresh(&mut self, page: u32) -> NonNull<u8> {
+        let block = self.headers.header(page).fresh;
+        self.headers.header_mut(page).fresh = block + 1;
+        self.claim(page, block);
+        self.block_address(page, block)
+    }
+
+    /// Where a block of a page starts.
+    pub(super) fn block_address(&self, page: u32, block: u32) -> NonNull<u8> {
+        let offset = block as usize * self.class_of_page(page).size as usize;
+        // SAFETY: a page has `capacity` blocks of `size` bytes, and `block` is one of them.
+        unsafe { NonNull::new_unchecked(self.headers.base(page).add(offset)) }
+    }
+
+    /// Takes this block, which is free; φ falls by 1.
+    #[inline(always)]
+    fn claim(&mut self, page: u32, block: u32) {
+        let (header, words) = self.headers.header_and_words(page);
+        header.free_count -= 1;
+        Bitmap::claim(words, block);
+    }
+
+    /// Takes the block at this address, which is free and lies in a page; φ falls by 1.
+    #[inline(always)]
+    pub(super) fn claim_at(&mut self, address: NonNull<u8>) {
+        let page = self.headers.at(address.addr().get()).expect("a free block lies in a page");
+        let offset = address.addr().get() & (self.page_size() - 1);
+        let block = self.class_of_page(page).index(offset);
+        self.claim(page, block);
+    }
+
+    /// Whether a free block of this class starts at any address.
+    pub(super) fn is_free_at(&self, address: NonNull<u8>, class: u32) -> bool {
+        self.find(address).is_some_and(|(page, block)| {
+            let window = block / WINDOW * WINDOW;
+            let free = self.headers.free_blocks(page, self.class(class).size, window);
+            self.headers.class(page) == class && bits::get(&free, (block - window) as usize)
+        })
+    }
+}

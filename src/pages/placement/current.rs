@@ -1,0 +1,155 @@
+//! The current page (Brent §2.7): blocks of a class are allocated from one page until it is full;
+//! then a new current page is chosen, from S3 if the selection finds one there, else from S2, else
+//! from S1.
+
+use core::alloc::Layout;
+use core::fmt::Debug;
+use core::ptr::NonNull;
+
+use super::blocks::Put;
+use crate::engine::{Backing, Heap, Served};
+use crate::error::{AllocError, Fault};
+use crate::meter::{Meter, Part};
+use crate::pages::below::Below;
+use crate::pages::class::Classes;
+use crate::pages::engine::{Paging, Placement};
+use crate::pages::headers::in_page::{Bitmap, InPage};
+use crate::pages::headers::numbered::Numbered;
+use crate::pages::store::Pages;
+use crate::source::Source;
+use crate::strategy::SpanKind;
+
+/// How a new current page is chosen from S3, the pages with both free blocks and blocks in use.
+pub trait Selection: Debug {
+    /// No class, no page.
+    const INITIAL: Self;
+
+    /// Takes memory for this many classes. May be called again after an error.
+    fn open<S: Source>(
+        &mut self,
+        classes: usize,
+        seed: u64,
+        source: &mut S,
+    ) -> Result<(), AllocError>;
+
+    /// Takes memory for `pages` pages in all, one of which may be new in `class`, so that nothing
+    /// that follows needs memory.
+    fn reserve<S: Source>(
+        &mut self,
+        class: u32,
+        pages: usize,
+        classes: usize,
+        source: &mut S,
+    ) -> Result<(), AllocError>;
+
+    /// The current page of a class.
+    fn current<M: Meter>(&self, class: u32, meter: &M) -> Option<u32>;
+
+    /// Takes a page out of S3, to be the current page.
+    fn choose<F: InPage, B: Below, M: Meter>(
+        &mut self,
+        class: u32,
+        pages: &mut Pages<Numbered<F>, B>,
+        meter: &M,
+    ) -> Option<u32>;
+
+    /// Makes a page the current page of its class; the one before is full.
+    fn make_current<F: InPage, B: Below, M: Meter>(
+        &mut self,
+        class: u32,
+        page: u32,
+        pages: &mut Pages<Numbered<F>, B>,
+        meter: &M,
+    );
+
+    /// A block of a page was put back. Whether the page is wholly free and not current: then it
+    /// has left S3 and goes to S2.
+    fn freed<F: InPage, B: Below, M: Meter>(
+        &mut self,
+        put: Put,
+        pages: &mut Pages<Numbered<F>, B>,
+        meter: &M,
+    ) -> bool;
+
+    /// Checks the selection's invariants; returns the number of pages it keeps.
+    fn audit<F: InPage, B: Below>(&self, pages: &Pages<Numbered<F>, B>) -> Result<usize, Fault>;
+}
+
+/// Placement in the current page; free blocks within a page are `F`'s.
+#[derive(Debug)]
+pub struct CurrentPage<C, F = Bitmap> {
+    selection: C,
+    in_page: core::marker::PhantomData<F>,
+}
+
+impl<C: Selection, F: InPage> CurrentPage<C, F> {
+    #[cold]
+    fn take_from_new_page<B: Below, S: Source, M: Meter>(
+        &mut self,
+        class: u32,
+        pages: &mut Pages<Numbered<F>, B>,
+        backing: &mut Backing<S, M>,
+    ) -> Result<NonNull<u8>, AllocError> {
+        let page = match self.selection.choose(class, pages, &backing.meter) {
+            Some(page) => page,
+            None => {
+                let (count, classes) = (pages.count() + 1, pages.classes.count());
+                self.selection.reserve(class, count, classes, &mut backing.source)?;
+                pages.acquire(class, backing)?
+            }
+        };
+        self.selection.make_current(class, page, pages, &backing.meter);
+        Ok(pages.take(page, class, &backing.meter).expect("a chosen page has a free block"))
+    }
+}
+
+impl<C: Selection, F: InPage> Placement for CurrentPage<C, F> {
+    type Headers = Numbered<F>;
+    const INITIAL: Self = Self { selection: C::INITIAL, in_page: core::marker::PhantomData };
+    const LEAST_BLOCK: usize = 1;
+    const UNUSED: SpanKind = SpanKind::Free;
+
+    fn open<S: Source>(
+        &mut self,
+        seed: u64,
+        classes: &Classes,
+        source: &mut S,
+    ) -> Result<(), AllocError> {
+        self.selection.open(classes.count(), seed, source)
+    }
+
+    #[inline(always)]
+    fn take<B: Below, S: Source, M: Meter>(
+        &mut self,
+        class: u32,
+        _: Layout,
+        pages: &mut Pages<Numbered<F>, B>,
+        backing: &mut Backing<S, M>,
+    ) -> Result<Served, AllocError> {
+        let current = self.selection.current(class, &backing.meter);
+        let block = match current.and_then(|page| pages.take(page, class, &backing.meter)) {
+            Some(block) => block,
+            None => self.take_from_new_page(class, pages, backing)?,
+        };
+        Ok(Served::whole(block, pages.class(class).size as usize, Part::Pages))
+    }
+
+    #[inline(always)]
+    fn free<B: Below, S: Source, M: Meter>(
+        heap: &mut Heap<Paging<Self, B>, S, M>,
+        page: u32,
+        block: NonNull<u8>,
+        requested: usize,
+    ) {
+        let Heap { engine: Paging { placement, pages, .. }, backing } = heap;
+        let put = pages.put(page, block, &backing.meter);
+        if placement.selection.freed(put, pages, &backing.meter) {
+            pages.release(page, &backing.meter);
+        }
+        backing.freed(requested, put.size as usize, Part::Pages);
+    }
+
+    fn audit<B: Below>(&self, pages: &Pages<Numbered<F>, B>) -> Result<usize, Fault> {
+        self.selection.audit(pages)
+    }
+}

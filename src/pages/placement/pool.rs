@@ -1,0 +1,293 @@
+//! STACK, QUEUE and RANDOM: one pool of free blocks for each class, whatever pages they lie in
+//! (Brent §2.1–2.3). When it is empty, a new page is divided into c blocks.
+//!
+//! The blocks of a new page are not put on the pool one by one but bumped off the page; for STACK
+//! and QUEUE that is the order in which the paper's pool would give them out. Pages never become
+//! free for other classes. Each page's free-block bits are kept only for the walk and for checked
+//! frees.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use super::random::Random;
+use crate::engine::{Backing, Heap, Served};
+use crate::error::{AllocError, Fault};
+use crate::meter::{Meter, Part};
+use crate::pages::below::Below;
+use crate::pages::class::Classes;
+use crate::pages::engine::{Paging, Placement};
+use crate::pages::headers::Headers;
+use crate::pages::headers::in_page::Bitmap;
+use crate::pages::headers::numbered::Numbered;
+use crate::pages::store::Pages;
+use crate::source::Source;
+use crate::strategy::SpanKind;
+use crate::words::{Plain, Pools, Table};
+
+/// The pages of these placements.
+type Bits<B> = Pages<Numbered<Bitmap>, B>;
+
+/// Free blocks of a class, linked through their first eight bytes. Links are offsets from the
+/// heap's origin (bytes) plus 1; 0 ends the chain.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    first: u64,
+    last: u64,
+    /// The page new blocks are bumped off, plus 1, or 0.
+    fresh_page: u32,
+    len: u32,
+}
+
+// SAFETY: every bit pattern is a value of its integers.
+unsafe impl Plain for Ends {}
+
+/// STACK, last in, first out (Brent §2.1); with `QUEUE` first in, first out (§2.2). Invariant: a
+/// class's chain has `len` blocks, all free, of pages of that class.
+#[derive(Debug)]
+pub struct Chain<const QUEUE: bool> {
+    chains: Table<Ends>,
+}
+
+/// Where a free block has its link.
+fn link<B>(offset: u64, pages: &Bits<B>) -> *mut u64 {
+    pages.headers.origin().wrapping_add(offset as usize - 1).cast()
+}
+
+/// Bytes between the origin and a block.
+fn offset<B>(block: NonNull<u8>, pages: &Bits<B>) -> u64 {
+    block.addr().get().wrapping_sub(pages.headers.origin().addr()) as u64
+}
+
+impl<const QUEUE: bool> Chain<QUEUE> {
+    fn bump<B: Below, M: Meter>(
+        &self,
+        class: u32,
+        pages: &mut Bits<B>,
+        meter: &M,
+    ) -> Option<NonNull<u8>> {
+        let page = self.chains.get(class as usize).fresh_page.checked_sub(1)?;
+        (pages.headers.header(page).fresh < pages.class(class).capacity).then(|| {
+            pages.visit(page, meter);
+            pages.take_fresh(page)
+        })
+    }
+
+    fn pop<B: Below, M: Meter>(
+        &mut self,
+        class: u32,
+        pages: &mut Bits<B>,
+        meter: &M,
+    ) -> Option<NonNull<u8>> {
+        let ends = self.chains.get_mut(class as usize);
+        if ends.first == 0 {
+            return None;
+        }
+        let link = link(ends.first, pages);
+        meter.visit(link);
+        // SAFETY: the block is free, so its first bytes hold its link.
+        ends.first = unsafe { link.read_unaligned() };
+        ends.len -= 1;
+        let address = NonNull::new(link.cast())?;
+        pages.claim_at(address);
+        Some(address)
+    }
+}
+
+impl<const QUEUE: bool> Placement for Chain<QUEUE> {
+    type Headers = Numbered<Bitmap>;
+    const INITIAL: Self = Self { chains: Table::new() };
+    const LEAST_BLOCK: usize = size_of::<u64>();
+    const UNUSED: SpanKind = SpanKind::Free;
+
+    fn open<S: Source>(
+        &mut self,
+        _seed: u64,
+        classes: &Classes,
+        source: &mut S,
+    ) -> Result<(), AllocError> {
+        self.chains.ensure(classes.count(), source)
+    }
+
+    #[inline(always)]
+    fn take<B: Below, S: Source, M: Meter>(
+        &mut self,
+        class: u32,
+        _: Layout,
+        pages: &mut Bits<B>,
+        backing: &mut Backing<S, M>,
+    ) -> Result<Served, AllocError> {
+        let meter = &backing.meter;
+        // A queue's oldest blocks are those of the new page, a stack's youngest the freed ones.
+        let found = if QUEUE {
+            self.bump(class, pages, meter).or_else(|| self.pop(class, pages, meter))
+        } else {
+            self.pop(class, pages, meter).or_else(|| self.bump(class, pages, meter))
+        };
+        let block = match found {
+            Some(block) => block,
+            None => {
+                let page = pages.acquire(class, backing)?;
+                self.chains.get_mut(class as usize).fresh_page = page + 1;
+                pages.take_fresh(page)
+            }
+        };
+        Ok(Served::whole(block, pages.class(class).size as usize, Part::Pages))
+    }
+
+    #[inline(always)]
+    fn free<B: Below, S: Source, M: Meter>(
+        heap: &mut Heap<Paging<Self, B>, S, M>,
+        page: u32,
+        block: NonNull<u8>,
+        requested: usize,
+    ) {
+        let Heap { engine: Paging { placement, pages, .. }, backing } = heap;
+        let put = pages.put(page, block, &backing.meter);
+        let offset = offset(block, pages) + 1;
+        let ends = placement.chains.get_mut(put.class as usize);
+        let own = block.as_ptr().cast::<u64>();
+        backing.meter.link(own);
+        let mut next = 0;
+        if ends.first == 0 {
+            (ends.first, ends.last) = (offset, offset);
+        } else if QUEUE {
+            // SAFETY: the last block of the chain is free and has at least eight bytes.
+            unsafe { link(ends.last, pages).write_unaligned(offset) };
+            ends.last = offset;
+        } else {
+            next = core::mem::replace(&mut ends.first, offset);
+        }
+        // SAFETY: the block was just freed, so its bytes, at least eight, are ours.
+        unsafe { own.write_unaligned(next) };
+        ends.len += 1;
+        backing.freed(requested, put.size as usize, Part::Pages);
+    }
+
+    fn audit<B: Below>(&self, pages: &Bits<B>) -> Result<usize, Fault> {
+        for class in 0..pages.classes.count() as u32 {
+            let ends = self.chains.get(class as usize);
+            let mut offset = ends.first;
+            for _ in 0..ends.len {
+                let at = offset as usize;
+                Fault::unless(offset != 0, "a chain is as long as its count", at)?;
+                let link = link(offset, pages);
+                let right =
+                    NonNull::new(link.cast()).is_some_and(|link| pages.is_free_at(link, class));
+                Fault::unless(right, "a chain has free blocks of its class", at)?;
+                // SAFETY: the block is free, as just verified, so it holds its link.
+                offset = unsafe { link.read_unaligned() };
+            }
+            Fault::unless(offset == 0, "a chain is as long as its count", offset as usize)?;
+        }
+        audit_counts(pages, |class| self.chains.get(class as usize).len)
+    }
+}
+
+/// RANDOM: any block of the pool, each with equal probability (Brent §2.3). The pool is an array
+/// of offsets from the heap's origin, bytes, in dedicated memory.
+#[derive(Debug)]
+pub struct AtRandom {
+    pools: Pools<u64>,
+    /// For each class, how many pages it has.
+    pages: Table<u32>,
+    random: Random,
+}
+
+impl AtRandom {
+    fn divide_new_page<B: Below, S: Source, M: Meter>(
+        &mut self,
+        class: u32,
+        pages: &mut Bits<B>,
+        backing: &mut Backing<S, M>,
+    ) -> Result<(), AllocError> {
+        let count = *self.pages.get(class as usize) + 1;
+        let capacity = pages.class(class).capacity;
+        self.pools.reserve(class, (count * capacity) as usize, &mut backing.source)?;
+        let page = pages.acquire(class, backing)?;
+        *self.pages.get_mut(class as usize) = count;
+        pages.headers.header_mut(page).fresh = capacity;
+        for block in 0..capacity {
+            let address = pages.block_address(page, block);
+            let place = self.pools.push(class, offset(address, pages));
+            backing.meter.link(self.pools.address(class, place));
+        }
+        Ok(())
+    }
+}
+
+impl Placement for AtRandom {
+    type Headers = Numbered<Bitmap>;
+    const INITIAL: Self = Self { pools: Pools::new(), pages: Table::new(), random: Random::new() };
+    const LEAST_BLOCK: usize = 1;
+    const UNUSED: SpanKind = SpanKind::Free;
+
+    fn open<S: Source>(
+        &mut self,
+        seed: u64,
+        classes: &Classes,
+        source: &mut S,
+    ) -> Result<(), AllocError> {
+        self.random.seed(seed);
+        self.pages.ensure(classes.count(), source)?;
+        self.pools.open(classes.count(), source)
+    }
+
+    fn take<B: Below, S: Source, M: Meter>(
+        &mut self,
+        class: u32,
+        _: Layout,
+        pages: &mut Bits<B>,
+        backing: &mut Backing<S, M>,
+    ) -> Result<Served, AllocError> {
+        if self.pools.len(class) == 0 {
+            self.divide_new_page(class, pages, backing)?;
+        }
+        let place = self.random.below(u64::from(self.pools.len(class))) as u32;
+        backing.meter.visit(self.pools.address(class, place));
+        let offset = self.pools.swap_remove(class, place) as usize;
+        // SAFETY: the pool has offsets of blocks in the heap, which is not at address 0.
+        let block = unsafe { NonNull::new_unchecked(pages.headers.origin().add(offset)) };
+        pages.claim_at(block);
+        Ok(Served::whole(block, pages.class(class).size as usize, Part::Pages))
+    }
+
+    fn free<B: Below, S: Source, M: Meter>(
+        heap: &mut Heap<Paging<Self, B>, S, M>,
+        page: u32,
+        block: NonNull<u8>,
+        requested: usize,
+    ) {
+        let Heap { engine: Paging { placement, pages, .. }, backing } = heap;
+        let put = pages.put(page, block, &backing.meter);
+        let place = placement.pools.push(put.class, offset(block, pages));
+        backing.meter.link(placement.pools.address(put.class, place));
+        backing.freed(requested, put.size as usize, Part::Pages);
+    }
+
+    fn audit<B: Below>(&self, pages: &Bits<B>) -> Result<usize, Fault> {
+        for class in 0..pages.classes.count() as u32 {
+            for place in 0..self.pools.len(class) {
+                let offset = self.pools.get(class, place) as usize;
+                let block = NonNull::new(pages.headers.origin().wrapping_add(offset));
+                let free = block.is_some_and(|block| pages.is_free_at(block, class));
+                Fault::unless(free, "a pool has free blocks of its class", offset)?;
+            }
+        }
+        audit_counts(pages, |class| self.pools.len(class))
+    }
+}
+
+/// Checks that each class's pool has as many blocks as its pages have free ones that were used
+/// before; returns the number of pages.
+fn audit_counts<B: Below>(pages: &Bits<B>, pooled: impl Fn(u32) -> u32) -> Result<usize, Fault> {
+    let (mut free, mut kept) = (0, 0);
+    pages.headers.for_each(&mut |page| {
+        let header = pages.headers.header(page);
+        free += header.free_count - (pages.class(header.class).capacity - header.fresh);
+        kept += 1;
+    });
+    let in_pools = (0..pages.classes.count() as u32).map(pooled).sum::<u32>();
+    let origin = pages.headers.origin().addr();
+    Fault::unless(in_pools == free, "free blocks are in their class's pool", origin)?;
+    Ok(kept)
+}

@@ -1,0 +1,307 @@
+//! PAGEWISE's placement: LEAST-FREE, lazily and by quarters of c, a word of free blocks at a time.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use super::supply::{LISTS, Supplies};
+use crate::engine::{Backing, Heap, Served};
+use crate::error::{AllocError, Fault};
+use crate::meter::{Meter, Part};
+use crate::pages::below::Below;
+use crate::pages::class::{Class, Classes};
+use crate::pages::engine::{Paging, Placement};
+use crate::pages::headers::Headers;
+use crate::pages::headers::linked::Linked;
+use crate::pages::headers::page::{NO_LIST, Page, WORD};
+use crate::pages::store::Pages;
+use crate::source::Source;
+use crate::strategy::SpanKind;
+
+/// The supply of each class. Invariant: a page is current in its class, or on a list of it, or waits
+/// for φ0 free blocks, unless it is on S2.
+#[derive(Debug)]
+pub struct Windowed {
+    pub(in crate::pages) supplies: Supplies,
+}
+
+impl Windowed {
+    /// Takes a block of a class, aligned to `align`, with a new window if need be, and says how long it
+    /// is; `None` if no page is to be had, the class is too rare for one, or no block at hand is aligned.
+    fn take_aligned<B: Below, S: Source, M: Meter>(
+        &mut self,
+        class: u32,
+        align: usize,
+        pages: &mut Pages<Linked, B>,
+        backing: &mut Backing<S, M>,
+    ) -> Option<(NonNull<u8>, usize)> {
+        if !self.fill_window_again(class, &backing.meter) {
+            if !self.supplies.get_mut(class).deserves_page() {
+                return None;
+            }
+            self.fill_window(class, pages, backing).ok()?;
+        }
+        let supply = self.supplies.get_mut(class);
+        let block = supply.take_aligned(align).or_else(|| supply.take_aligned_off_page(align))?;
+        Some((block, supply.size as usize))
+    }
+
+    /// Sees to it that a class's window has a block: from the pages it has, or a new page.
+    #[inline]
+    pub(in crate::pages) fn fill_window<B: Below, S: Source, M: Meter>(
+        &mut self,
+        class: u32,
+        pages: &mut Pages<Linked, B>,
+        backing: &mut Backing<S, M>,
+    ) -> Result<(), AllocError> {
+        if !self.fill_window_again(class, &backing.meter) {
+            let page = loop {
+                match pages.acquire(class, backing) {
+                    Ok(page) => break page,
+                    // What was dedicated on the way is kept for the next attempt.
+                    Err(error) if !self.give_back(pages, &backing.meter) => return Err(error),
+                    Err(_) => {}
+                }
+            };
+            let supply = self.supplies.get_mut(class);
+            supply.make_current(page);
+            supply.refill(&backing.meter);
+        }
+        Ok(())
+    }
+
+    /// Fills a class's window, unless it has a block, from its current page or the page of its
+    /// lists with the fewest free blocks. Whether it has a block now.
+    #[inline]
+    fn fill_window_again<M: Meter>(&mut self, class: u32, meter: &M) -> bool {
+        let supply = self.supplies.get_mut(class);
+        if supply.window != 0 || supply.refill(meter) {
+            return true;
+        }
+        let Some(page) = supply.choose(meter) else { return false };
+        supply.make_current(page);
+        supply.refill(meter)
+    }
+
+    /// Serves a small request where its class has no block and gets no page: from the heap below,
+    /// or from a larger class.
+    fn make_do<B: Below, S: Source, M: Meter>(
+        &mut self,
+        class: u32,
+        layout: Layout,
+        pages: &mut Pages<Linked, B>,
+        backing: &mut Backing<S, M>,
+    ) -> Result<Served, AllocError> {
+        let found = pages.below.take(layout, &backing.meter);
+        let found = found.or_else(|| self.take_more(layout, pages, backing).ok());
+        if let Some((block, bytes)) = found {
+            return Ok(Served::whole(block, bytes, Part::Fit));
+        }
+        for class in class..pages.classes.count() as u32 {
+            if self.fill_window_again(class, &backing.meter)
+                && let Some((block, bytes)) =
+                    self.take_aligned(class, layout.align(), pages, backing)
+            {
+                return Ok(Served::whole(block, bytes, Part::Pages));
+            }
+        }
+        Err(AllocError::Exhausted)
+    }
+
+    /// A page has as many free blocks as it waited for: it becomes eligible, or is wholly free.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::pages) fn triggered<B: Below, M: Meter>(
+        &mut self,
+        page: Page,
+        pages: &mut Pages<Linked, B>,
+        meter: &M,
+    ) {
+        let supply = self.supplies.get_mut(page.class());
+        if page.free() < supply.capacity {
+            supply.put(page, meter);
+            return;
+        }
+        if page.list() != NO_LIST {
+            supply.remove(page);
+        }
+        pages.release(page, meter);
+    }
+
+    fn audit_page(&self, page: Page) -> Result<(), Fault> {
+        let at = page.base.get().addr();
+        let supply = self.supplies.get(page.class());
+        let current = supply.page == Some(page);
+        if current {
+            let apart = page.word(supply.word).get() & supply.window == 0;
+            Fault::unless(apart, "a block is in the window or in its page's bits", at)?;
+        }
+        let whole = page.free() == supply.capacity;
+        let waits = current || page.list() != NO_LIST || whole || page.free() < supply.tolerance;
+        Fault::unless(waits, "a page with φ ≥ φ0 is on a list", at)
+    }
+}
+
+impl<B: Below, S: Source, M: Meter> Heap<Paging<Windowed, B>, S, M> {
+    /// Serves a layout of a class whose window has no block for it.
+    #[inline(never)]
+    fn refill(&mut self, class: u32, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        let Paging { placement, pages, .. } = &mut self.engine;
+        // Most often the current page has gained blocks since.
+        let supply = placement.supplies.get_mut(class);
+        let again = if supply.window == 0 && supply.refill(&self.backing.meter) {
+            supply.take_aligned(layout.align())
+        } else {
+            None
+        };
+        let served = match again {
+            Some(block) => Served::whole(block, supply.size as usize, Part::Pages),
+            None => placement.take(class, layout, pages, &mut self.backing)?,
+        };
+        Ok(self.backing.served(layout, served))
+    }
+
+    /// Serves a layout that no class serves.
+    #[inline(never)]
+    fn serve_below(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        let plain = self.engine.pages.below.take_plain(layout, &self.backing.meter);
+        let Some((block, bytes)) = plain else { return self.serve_more(layout) };
+        Ok(self.backing.served(layout, Served::whole(block, bytes, Part::Fit)))
+    }
+
+    /// Serves a layout that takes more: a search, a page or memory. (Apart, so that those before keep
+    /// their registers.)
+    #[inline(never)]
+    fn serve_more(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.serve(layout)
+    }
+}
+
+impl Placement for Windowed {
+    type Headers = Linked;
+    const INITIAL: Self = Self { supplies: Supplies::new() };
+    const LEAST_BLOCK: usize = 1;
+    const UNUSED: SpanKind = SpanKind::Free;
+
+    fn open<S: Source>(
+        &mut self,
+        _seed: u64,
+        classes: &Classes,
+        source: &mut S,
+    ) -> Result<(), AllocError> {
+        self.supplies.open(classes, source)
+    }
+
+    /// Serves small requests from their class's window.
+    #[inline(always)]
+    fn allocate<B: Below, S: Source, M: Meter>(
+        heap: &mut Heap<Paging<Self, B>, S, M>,
+        layout: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        let Paging { placement, pages, .. } = &mut heap.engine;
+        let Some(class) = Self::class_for(pages, layout) else { return heap.serve_below(layout) };
+        let supply = placement.supplies.get_mut(class);
+        let Some(block) = supply.take_aligned(layout.align()) else {
+            return heap.refill(class, layout);
+        };
+        let served = Served::whole(block, supply.size as usize, Part::Pages);
+        Ok(heap.backing.served(layout, served))
+    }
+
+    /// The least class that holds a layout, if its blocks, or some of them, are aligned as asked.
+    #[inline(always)]
+    fn class_for<B: Below>(pages: &Pages<Linked, B>, layout: Layout) -> Option<u32> {
+        let class = pages.classes.of_size(layout.size())?;
+        (layout.align() <= pages.page_size()).then_some(class)
+    }
+
+    #[inline(always)]
+    fn take<B: Below, S: Source, M: Meter>(
+        &mut self,
+        class: u32,
+        layout: Layout,
+        pages: &mut Pages<Linked, B>,
+        backing: &mut Backing<S, M>,
+    ) -> Result<Served, AllocError> {
+        // A fresh window may have a block that happens to be aligned; else one whose size is a
+        // multiple of the alignment is.
+        let found = match self.take_aligned(class, layout.align(), pages, backing) {
+            None if layout.align() > pages.classes.unit() => pages
+                .classes
+                .of(layout)
+                .and_then(|class| self.take_aligned(class, layout.align(), pages, backing)),
+            found => found,
+        };
+        match found {
+            Some((block, bytes)) => Ok(Served::whole(block, bytes, Part::Pages)),
+            None => self.make_do(class, layout, pages, backing),
+        }
+    }
+
+    /// (The block is counted first, so that a call at the end needs no registers kept.)
+    #[inline(always)]
+    fn free<B: Below, S: Source, M: Meter>(
+        heap: &mut Heap<Paging<Self, B>, S, M>,
+        page: Page,
+        block: NonNull<u8>,
+        requested: usize,
+    ) {
+        let Heap { engine: Paging { placement, pages, .. }, backing } = heap;
+        backing.meter.touch(page.header());
+        backing.tally.freed(requested, page.size.get() as usize);
+        let offset = block.addr().get() & (pages.page_size() - 1);
+        page.set_free(Class::index_by(page.reciprocal.get(), offset));
+        if page.free() >= page.trigger() {
+            placement.triggered(page, pages, &backing.meter);
+        }
+        backing.meter.served(Part::Pages);
+    }
+
+    fn retire<B: Below, M: Meter>(&mut self, pages: &mut Pages<Linked, B>, meter: &M) {
+        for class in 0..pages.classes.count() as u32 {
+            let supply = self.supplies.get_mut(class);
+            if let Some(page) = supply.close() {
+                page.set_trigger(supply.tolerance);
+                if page.free() >= page.trigger() {
+                    self.triggered(page, pages, meter);
+                }
+            }
+        }
+    }
+
+    fn withheld(&self, class: u32, page: Page) -> Option<(u32, u64)> {
+        let supply = self.supplies.get(class);
+        (supply.page == Some(page)).then_some((supply.word * WORD, supply.window))
+    }
+
+    fn audit<B: Below>(&self, pages: &Pages<Linked, B>) -> Result<usize, Fault> {
+        let (mut kept, mut fault) = (0, Ok(()));
+        pages.headers.for_each(&mut |page| {
+            let supply = self.supplies.get(page.class());
+            let waits = page.list() == NO_LIST
+                && supply.page != Some(page)
+                && page.free() < supply.capacity;
+            kept += usize::from(waits);
+            if fault.is_ok() {
+                fault = self.audit_page(page);
+            }
+        });
+        fault?;
+        for supply in self.supplies.all() {
+            kept += usize::from(supply.page.is_some());
+            let mut wrong = None;
+            supply.for_each(|page, list| {
+                kept += 1;
+                let belongs = page.list() == list
+                    && page.trigger() == supply.capacity
+                    && LISTS * page.free() / supply.capacity >= list;
+                if !belongs {
+                    wrong = Some(page.base.get().addr());
+                }
+            });
+            if let Some(address) = wrong {
+                return Err(Fault { invariant: "φ only rises on a list", address });
+            }
+        }
+        Ok(kept)
+    }
+}

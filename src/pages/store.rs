@@ -1,0 +1,230 @@
+//! How pages come and go: from the heap below to a class, to another class, and back.
+//!
+//! The sets of Brent §2.7: S1 is what the heap below has not handed out as pages; S2, the wholly free
+//! pages, is one stack shared by all classes, so a page changes its block size when all its blocks
+//! were freed (§5); S3 and S4 are the placement's.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use super::below::Below;
+use super::class::{Class, Classes};
+use super::config::Config;
+use super::headers::Headers;
+use crate::engine::Backing;
+use crate::error::AllocError;
+use crate::meter::Meter;
+use crate::source::Source;
+
+/// Pages over a heap below. Invariants:
+/// - the headers know exactly the pages, each a block of p bytes in use of the heap below, aligned to p;
+/// - the pages on S2 have all their blocks free, and are on no list of the placement.
+#[derive(Debug)]
+pub struct Pages<H: Headers, B> {
+    pub(super) classes: Classes,
+    /// The classes while the placement is not ready for them: nobody may ask for one meanwhile.
+    made: Classes,
+    /// Bytes that no block of a page exceeds; 0 before there are classes.
+    pub(super) largest: usize,
+    pub(super) headers: H,
+    page_size: usize,
+    /// Top of S2, and how many pages it has.
+    pub(super) empty: Option<H::Page>,
+    empties: u32,
+    /// Pages S2 keeps at most; what is more goes back to the heap below.
+    most_empties: u32,
+    /// Pages there are.
+    count: usize,
+    pub(super) below: B,
+}
+
+// SAFETY: all that the pages' names lead to belongs to the heap, wherever it goes.
+unsafe impl<H: Headers + Send, B: Send> Send for Pages<H, B> {}
+
+impl<H: Headers, B> Pages<H, B> {
+    /// No pages, of `page_size` bytes.
+    pub(super) const fn new(page_size: usize, most_empties: u32, below: B) -> Self {
+        Self {
+            classes: Classes::new(),
+            made: Classes::new(),
+            largest: 0,
+            headers: H::EMPTY,
+            page_size,
+            empty: None,
+            empties: 0,
+            most_empties,
+            count: 0,
+            below,
+        }
+    }
+
+    /// p, bytes.
+    #[inline(always)]
+    pub(super) fn page_size(&self) -> usize {
+        self.page_size
+    }
+
+    /// Number of pages.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    #[inline(always)]
+    pub(super) fn class(&self, class: u32) -> &Class {
+        self.classes.get(class)
+    }
+
+    /// What is known of a page's class.
+    #[inline(always)]
+    pub(super) fn class_of_page(&self, page: H::Page) -> &Class {
+        self.classes.get(self.headers.class(page))
+    }
+
+    /// The page a block of this layout lies in, if it does lie in one: no block of a page is larger
+    /// than those of the largest class.
+    #[inline(always)]
+    pub(super) fn page_of(&self, block: NonNull<u8>, layout: Layout) -> Option<H::Page> {
+        if layout.size() > self.largest { None } else { self.headers.at(block.addr().get()) }
+    }
+
+    /// The page this address lies in, and the number of the block that starts there, if there are such.
+    pub(super) fn find(&self, address: NonNull<u8>) -> Option<(H::Page, u32)> {
+        let page = self.headers.at(address.addr().get())?;
+        let class = self.class_of_page(page);
+        let offset = address.addr().get() & (self.page_size() - 1);
+        let block = class.index(offset);
+        let starts = block < class.capacity && (block * class.size) as usize == offset;
+        starts.then_some((page, block))
+    }
+
+    /// Tells the meter that a page's header was reached by a link.
+    #[inline(always)]
+    pub(super) fn visit<M: Meter>(&self, page: H::Page, meter: &M) {
+        meter.visit(self.headers.address(page));
+    }
+}
+
+impl<H: Headers, B: Below> Pages<H, B> {
+    /// Builds the size classes, of blocks of `least` bytes or more; no page exists yet. What is
+    /// dedicated on the way is kept for the next attempt. [`opened`](Self::opened) must follow.
+    pub(super) fn open<S: Source>(
+        &mut self,
+        config: &Config,
+        least: usize,
+        source: &mut S,
+    ) -> Result<&Classes, AllocError> {
+        // Classes fit what a page has for blocks, not all of it.
+        let config = Config { page_size: B::usable(config.page_size), ..*config };
+        let least = least.max(H::least_block(self.page_size()));
+        self.made.open(&config, least, source)?;
+        Ok(&self.made)
+    }
+
+    /// The placement is ready for the classes.
+    pub(super) fn opened(&mut self) {
+        self.classes = self.made;
+        let (first, last) = (self.classes.first(), self.classes.last());
+        self.largest = last.map_or(0, |class| class.size as usize);
+        self.headers.open(self.page_size(), first.map_or(0, |class| class.capacity));
+    }
+
+    /// Puts a page to use for a class: from S2, or else from S1. All its blocks are free.
+    ///
+    /// # Errors
+    /// [`AllocError::Exhausted`].
+    pub(super) fn acquire<S: Source, M: Meter>(
+        &mut self,
+        class: u32,
+        backing: &mut Backing<S, M>,
+    ) -> Result<H::Page, AllocError> {
+        let facts = *self.classes.get(class);
+        let page = match self.empty {
+            Some(top) => {
+                self.visit(top, &backing.meter);
+                self.reuse(top, facts.capacity, &mut backing.source)?
+            }
+            None => self.make(facts.capacity, backing)?,
+        };
+        self.headers.assign(page, class, &facts);
+        Ok(page)
+    }
+
+    /// Takes the page on top of S2, with a header that suits.
+    fn reuse<S: Source>(
+        &mut self,
+        top: H::Page,
+        capacity: u32,
+        source: &mut S,
+    ) -> Result<H::Page, AllocError> {
+        let next = self.headers.next(top);
+        let page = if self.headers.suits(top, capacity) {
+            top
+        } else {
+            let page = self.headers.make(capacity, source)?;
+            let base = self.headers.base(top);
+            self.headers.place(page, base, self.below.origin(), source)?;
+            self.headers.recycle(top);
+            page
+        };
+        self.empty = next;
+        self.empties -= 1;
+        Ok(page)
+    }
+
+    /// Takes a page from S1.
+    fn make<S: Source, M: Meter>(
+        &mut self,
+        capacity: u32,
+        backing: &mut Backing<S, M>,
+    ) -> Result<H::Page, AllocError> {
+        let Backing { source, meter, .. } = backing;
+        let page = self.headers.make(capacity, source)?;
+        let base = match self.below.take_page(self.page_size(), source, meter) {
+            Ok(base) => base,
+            Err(error) => {
+                self.headers.recycle(page);
+                return Err(error);
+            }
+        };
+        let origin = self.below.origin();
+        if let Err(error) = self.headers.place(page, base.as_ptr(), origin, source) {
+            self.below.release_page(base, meter);
+            self.headers.recycle(page);
+            return Err(error);
+        }
+        self.count += 1;
+        Ok(page)
+    }
+
+    /// Takes a wholly free page that is on no list: to S2, or to S1 where S2 has enough.
+    pub(super) fn release<M: Meter>(&mut self, page: H::Page, meter: &M) {
+        if self.empties < self.most_empties {
+            meter.link(self.headers.address(page));
+            self.headers.set_next(page, self.empty.replace(page));
+            self.empties += 1;
+        } else {
+            self.unmake(page, meter);
+        }
+    }
+
+    /// Gives a page back to the heap below.
+    fn unmake<M: Meter>(&mut self, page: H::Page, meter: &M) {
+        let base = self.headers.base(page);
+        self.headers.remove(page);
+        self.count -= 1;
+        // SAFETY: a page is a block of the heap below, which is valid memory, hence not at address 0.
+        self.below.release_page(unsafe { NonNull::new_unchecked(base) }, meter);
+        self.headers.recycle(page);
+    }
+
+    /// Gives the pages of S2 back to the heap below. Whether there were any.
+    pub(super) fn give_back<M: Meter>(&mut self, meter: &M) -> bool {
+        let any = self.empty.is_some();
+        while let Some(page) = self.empty {
+            self.empty = self.headers.next(page);
+            self.unmake(page, meter);
+        }
+        self.empties = 0;
+        any
+    }
+}

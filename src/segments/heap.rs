@@ -1,0 +1,418 @@
+//! The heap below FIRST-FIT: blocks of any size, lowest address first, in O(log n).
+//!
+//! After Brent's own implementation (reference 5 in Brent 1984): the heap is cut into *segments*, each
+//! segment knows the largest free block that starts in it, and a tree over the segments finds the
+//! lowest one with a block large enough. Within the segment the free blocks are looked at one by
+//! one.
+//!
+//! We deviate in one point. Brent keeps a control word in front of each block; ours stand apart
+//! from the heap, as bits, so that a page of p bytes aligned to p leaves no gap between itself and
+//! the next, and no bookkeeping lies in a page. Memory is counted in *granules*; two bits belong
+//! to each granule:
+//!
+//! ```text
+//! granule   0   1   2   3   4   5   6   7 | 8   9  10  11  12  13  14  15 |16 …
+//! block     [ in use ][ free     ][ in use, across the segment's end  ][ …
+//! starts    1   0   0   1   0   0   0   1 | 0   0   0   0   0   0   1   0
+//! free      0   0   0   1   0   0   0   0 | 0   0   0   0   0   0   0   0
+//! segment 0: end = 14 (of its last block)  | segment 1: lead = 7 (its first granule's block)
+//! ```
+//! A block's size is the distance to the next start; a block that is the last to start in its
+//! segment ends at the segment's `end`. The block before a start is found the same way, or, across
+//! segments, by `lead`. So size and neighbours take O(granules in a segment / 64), whatever the
+//! blocks' sizes. In a segment of 64 granules, the default, that is one word.
+//!
+//! What the bits say is in `blocks.rs`, the invariants are checked in `audit.rs`.
+
+use core::ptr::NonNull;
+
+use super::tree::Tree;
+use crate::error::AllocError;
+use crate::meter::Meter;
+use crate::source::Source;
+use crate::strategy::{Span, SpanKind};
+use crate::words::{Plain, Table};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    /// The block that covers the segment's first granules, if it starts in an earlier segment and
+    /// ends in this one.
+    pub(super) lead: u32,
+    /// End of the last block that starts in this segment, if it reaches the segment's end.
+    pub(super) end: u32,
+}
+
+// SAFETY: every bit pattern is a value of its integers.
+unsafe impl Plain for Segment {}
+
+/// A block of the heap, in granules from the origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+impl Extent {
+    pub(crate) fn len(self) -> u32 {
+        self.end - self.start
+    }
+}
+
+/// The heap. Invariants:
+/// - blocks tile the heap: granule 0 is a start, the last block ends at `granules`;
+/// - no two neighbouring blocks are both free;
+/// - `free` bits are set only at starts;
+/// - `segments` says of the blocks that cross a segment's end what the picture above says;
+/// - the tree's leaves are the largest free blocks starting in their segments.
+#[derive(Debug)]
+pub struct SegmentHeap {
+    pub(super) origin: *mut u8,
+    pub(super) granules: u32,
+    granule_shift: u32,
+    /// log₂ of the granules in a segment.
+    pub(super) segment_shift: u32,
+    /// log₂ of the granules the heap grows by; the origin is aligned to as many.
+    growth_shift: u32,
+    /// Behind each segment's record, its `starts` bits, then its `free` bits.
+    pub(super) segments: Table<Segment>,
+    pub(super) tree: Tree,
+}
+
+/// Which of a segment's bits.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Starts,
+    Free,
+}
+
+// SAFETY: the heap's memory belongs to the source kept beside it; nothing is tied to a thread.
+unsafe impl Send for SegmentHeap {}
+
+impl SegmentHeap {
+    /// An empty heap of granules and segments of these sizes in bytes, which grows by multiples of
+    /// `growth` bytes and whose origin will be aligned to that. All powers of two, ascending; a
+    /// segment has at least 64 granules.
+    pub(crate) const fn new(granule: usize, segment: usize, growth: usize) -> Self {
+        assert!(granule.is_power_of_two() && segment.is_power_of_two());
+        assert!(growth.is_power_of_two() && segment <= growth && granule <= segment / 64);
+        assert!(growth / granule < 1 << 31);
+        let granule_shift = granule.trailing_zeros();
+        let segment_shift = segment.trailing_zeros() - granule_shift;
+        Self {
+            origin: core::ptr::null_mut(),
+            granules: 0,
+            granule_shift,
+            segment_shift,
+            growth_shift: growth.trailing_zeros() - granule_shift,
+            segments: Table::with_tail(2 << (segment_shift - 6)),
+            tree: Tree::new(),
+        }
+    }
+
+    /// Granules that hold this many bytes, or `None` if no heap is that large.
+    pub(crate) fn granules_for(&self, bytes: usize) -> Option<u32> {
+        let granules = bytes.div_ceil(1 << self.granule_shift);
+        u32::try_from(granules).ok().filter(|&granules| granules < u32::MAX / 2)
+    }
+
+    /// Bytes of this many granules.
+    pub(crate) fn bytes(&self, granules: u32) -> usize {
+        (granules as usize) << self.granule_shift
+    }
+
+    /// Where a granule starts.
+    pub(crate) fn address(&self, granule: u32) -> NonNull<u8> {
+        debug_assert!(granule <= self.granules);
+        // SAFETY: the granule lies in the heap, whose memory starts at `origin`.
+        unsafe { NonNull::new_unchecked(self.origin.add(self.bytes(granule))) }
+    }
+
+    /// Where the heap starts; null while it is empty.
+    #[inline(always)]
+    pub(crate) fn origin(&self) -> *mut u8 {
+        self.origin
+    }
+
+    /// The granule that starts at this address of the heap, if one does.
+    pub(crate) fn granule_at(&self, address: usize) -> Option<u32> {
+        let offset = address.checked_sub(self.origin.addr())?;
+        let granule = offset >> self.granule_shift;
+        (granule < self.granules as usize && offset == granule << self.granule_shift)
+            .then_some(granule as u32)
+    }
+
+    /// The granule at which a block starts; one does.
+    #[inline(always)]
+    pub(crate) fn granule_of(&self, block: NonNull<u8>) -> u32 {
+        (block.addr().get().wrapping_sub(self.origin.addr()) >> self.granule_shift) as u32
+    }
+
+    /// The block in use that starts at this granule, if one does. O(granules in a segment / 64).
+    pub(crate) fn block_in_use(&self, start: u32) -> Option<Extent> {
+        let in_use = self.is(Kind::Starts, start) && !self.is(Kind::Free, start);
+        in_use.then(|| self.block(start))
+    }
+
+    /// Allocates the lowest free block that holds `len` granules at a multiple of `align` bytes.
+    /// O(log n) and the free blocks of one segment; with an alignment above the granule's, the
+    /// lowest block that would hold them at any address, if the lowest few do not do.
+    pub(crate) fn allocate<S: Source, M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<Extent, AllocError> {
+        match self.allocate_known(len, align, meter) {
+            Some(block) => Ok(block),
+            None => self.allocate_more(len, align, source, meter),
+        }
+    }
+
+    /// As [`allocate`](Self::allocate), of the memory the heap has.
+    pub(crate) fn allocate_known<M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        meter: &M,
+    ) -> Option<Extent> {
+        let (block, start) = self.find(len, align, meter)?;
+        Some(self.carve(block, start, len, meter))
+    }
+
+    /// As [`allocate`](Self::allocate), where no free block will do.
+    pub(crate) fn allocate_more<S: Source, M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<Extent, AllocError> {
+        let (block, start) = self.extend(len, align, source, meter)?;
+        Ok(self.carve(block, start, len, meter))
+    }
+
+    /// Frees the block in use that starts at `start`, joining it with free neighbours. O(log n).
+    pub(crate) fn release<M: Meter>(&mut self, start: u32, meter: &M) {
+        debug_assert!(self.block_in_use(start).is_some());
+        let mut block = self.block(start);
+        if block.end < self.granules && self.is(Kind::Free, block.end) {
+            let next = self.block(block.end);
+            self.clear(Kind::Free, next.start);
+            self.clear(Kind::Starts, next.start);
+            block.end = next.end;
+            if self.segment_of(next.start) != self.segment_of(start) {
+                self.shrunk(self.segment_of(next.start), next.len(), 0, meter);
+            }
+        }
+        if let Some(before) = self.block_before(start).filter(|b| self.is(Kind::Free, b.start)) {
+            self.clear(Kind::Starts, start);
+            block.start = before.start;
+            if self.segment_of(before.start) != self.segment_of(start) {
+                self.shrunk(self.segment_of(start), u32::MAX, 0, meter);
+            }
+        }
+        self.set(block);
+        self.mark(Kind::Free, block.start);
+        // What was joined was smaller.
+        self.grown(block, meter);
+    }
+
+    /// Makes the block in use that starts at `start` `len` granules long without moving it, if it
+    /// is that long or free memory follows it. O(log n).
+    pub(crate) fn resize_block<M: Meter>(&mut self, start: u32, len: u32, meter: &M) -> bool {
+        let block = self.block(start);
+        if len == block.len() {
+            return true;
+        }
+        let follower = (block.end < self.granules && self.is(Kind::Free, block.end))
+            .then(|| self.block(block.end));
+        let end = follower.map_or(block.end, |free| free.end);
+        if end - start < len {
+            return false;
+        }
+        if let Some(free) = follower {
+            self.clear(Kind::Free, free.start);
+            self.clear(Kind::Starts, free.start);
+        }
+        self.set(Extent { start, end: start + len });
+        let rest = Extent { start: start + len, end };
+        self.put(rest);
+        match follower {
+            Some(free) => self.replaced(free, rest, meter),
+            None => self.grown(rest, meter),
+        }
+        true
+    }
+
+    /// A free block for `len` granules at a multiple of `align` bytes, and where in it they start.
+    fn find<M: Meter>(&self, len: u32, align: usize, meter: &M) -> Option<(Extent, u32)> {
+        /// Segments tried before asking for a block that holds the request at any address.
+        const ALIGNED_ATTEMPTS: usize = 8;
+        let mut from = 0;
+        for _ in 0..ALIGNED_ATTEMPTS {
+            let segment = self.tree.find(len, from, meter)?;
+            if let Some(found) = self.find_in(segment, len, align, meter) {
+                return Some(found);
+            }
+            from = segment + 1;
+        }
+        let certain = len.checked_add((align >> self.granule_shift).try_into().ok()?)? - 1;
+        let segment = self.tree.find(certain, 0, meter)?;
+        self.find_in(segment, len, align, meter)
+    }
+
+    fn find_in<M: Meter>(
+        &self,
+        segment: usize,
+        len: u32,
+        align: usize,
+        meter: &M,
+    ) -> Option<(Extent, u32)> {
+        self.free_blocks(segment).find_map(|block| {
+            self.look_at(segment, meter);
+            let start = self.aligned(block.start, align)?;
+            (start.checked_add(len)? <= block.end).then_some((block, start))
+        })
+    }
+
+    /// The first granule from `granule` on at a multiple of `align` bytes.
+    fn aligned(&self, granule: u32, align: usize) -> Option<u32> {
+        let address = self.origin.addr() + self.bytes(granule);
+        let gap = address.checked_next_multiple_of(align)? - address;
+        granule.checked_add(u32::try_from(gap >> self.granule_shift).ok()?)
+    }
+
+    /// Puts `len` granules at `start`, which lie in this free block, to use.
+    fn carve<M: Meter>(&mut self, block: Extent, start: u32, len: u32, meter: &M) -> Extent {
+        let used = Extent { start, end: start + len };
+        let before = Extent { start: block.start, end: start };
+        let behind = Extent { start: used.end, end: block.end };
+        self.clear(Kind::Free, block.start);
+        self.set(used);
+        self.put(before);
+        self.put(behind);
+        self.grown(behind, meter);
+        self.replaced(block, before, meter);
+        used
+    }
+
+    /// Takes memory from the source so that the last block is free and holds the request.
+    fn extend<S: Source, M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<(Extent, u32), AllocError> {
+        if self.granules == 0 {
+            // Where the origin will lie is known only once there is a first segment.
+            self.append(1 << self.growth_shift, source, meter)?;
+        }
+        let last = self.block_before(self.granules).filter(|b| self.is(Kind::Free, b.start));
+        let from = last.map_or(self.granules, |block| block.start);
+        let start = self.aligned(from, align).ok_or(AllocError::Exhausted)?;
+        let end = start
+            .checked_add(len)
+            .and_then(|end| end.checked_next_multiple_of(1 << self.growth_shift))
+            .filter(|&end| end < u32::MAX / 2)
+            .ok_or(AllocError::Exhausted)?;
+        if end > self.granules {
+            self.append(end - self.granules, source, meter)?;
+        }
+        // The last block may hold the request as it is: the search gives up after some attempts.
+        Ok((Extent { start: from, end: self.granules }, start))
+    }
+
+    /// Appends granules, a multiple of what the heap grows by, as free memory.
+    fn append<S: Source, M: Meter>(
+        &mut self,
+        granules: u32,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<(), AllocError> {
+        let (old, new) = (self.granules, self.granules + granules);
+        let segments = new as usize >> self.segment_shift;
+        let align = self.bytes(1 << self.growth_shift);
+        let memory = source.extend(self.bytes(granules), align)?;
+        let tables = (self.segments.ensure(segments, source))
+            .and_then(|()| self.tree.ensure(segments, source));
+        if let Err(error) = tables {
+            // SAFETY: these bytes were taken just now and nothing uses them.
+            unsafe { source.retract(self.bytes(granules)) };
+            return Err(error);
+        }
+        if old == 0 {
+            self.origin = memory.as_ptr();
+        }
+        self.granules = new;
+        for _ in old as usize >> self.segment_shift..segments {
+            self.tree.push();
+        }
+        let mut block = Extent { start: old, end: new };
+        if let Some(last) = self.block_before(old).filter(|b| self.is(Kind::Free, b.start)) {
+            block.start = last.start;
+        }
+        self.put(block);
+        self.grown(block, meter);
+        Ok(())
+    }
+
+    /// Tells the tree of a free block whose bits are set, unless it is empty.
+    fn grown<M: Meter>(&mut self, block: Extent, meter: &M) {
+        let segment = self.segment_of(block.start);
+        if block.len() > 0 && block.len() > self.tree.largest(segment) {
+            self.tree.set(segment, block.len(), meter);
+        }
+    }
+
+    /// Tells the tree that in a segment a free block of `old` granules is gone, and one of `new`,
+    /// which is smaller, is there; the bits say so already.
+    fn shrunk<M: Meter>(&mut self, segment: usize, old: u32, new: u32, meter: &M) {
+        let largest = self.tree.largest(segment);
+        if old >= largest && new < largest {
+            meter.touch(self.segments.record(segment));
+            let largest = self
+                .free_blocks(segment)
+                .inspect(|_| self.look_at(segment, meter))
+                .map(Extent::len);
+            let largest = largest.max().unwrap_or(0);
+            self.tree.set(segment, largest, meter);
+        }
+    }
+
+    /// Tells the tree that a free block gave way to another, which may be empty.
+    fn replaced<M: Meter>(&mut self, old: Extent, new: Extent, meter: &M) {
+        let segment = self.segment_of(old.start);
+        let stays = self.segment_of(new.start) == segment;
+        self.grown(new, meter);
+        self.shrunk(segment, old.len(), if stays { new.len() } else { 0 }, meter);
+    }
+
+    /// Tells the meter that a free block of a segment was looked at.
+    fn look_at<M: Meter>(&self, segment: usize, meter: &M) {
+        meter.visit(self.segments.record(segment));
+    }
+
+    /// Every block in address order, and whether it is free.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (Extent, bool)> {
+        let mut start = 0;
+        core::iter::from_fn(move || {
+            (start < self.granules).then(|| {
+                let block = self.block(start);
+                let free = self.is(Kind::Free, start);
+                start = block.end;
+                (block, free)
+            })
+        })
+    }
+
+    /// Calls `visit` for every block in address order.
+    pub(crate) fn walk_blocks(&self, visit: &mut dyn FnMut(Span)) {
+        for (block, free) in self.blocks() {
+            let kind = if free { SpanKind::Free } else { SpanKind::Block };
+            let start = self.address(block.start).addr().get();
+            visit(Span { start, len: self.bytes(block.len()), kind });
+        }
+    }
+}
