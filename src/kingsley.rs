@@ -21,13 +21,17 @@ use core::ptr::NonNull;
 
 use crate::engine::{Backing, Engine, Heap, Resized, Served};
 use crate::error::{AllocError, Fault};
+use crate::fit::stacks::Stacks;
 use crate::meter::{Meter, Part};
 use crate::source::Source;
-use crate::strategy::{Span, SpanKind};
-use crate::tags::{Block, CELL, Cells, Link, MAX_CELLS, NONE, TAG, header};
+use crate::strategy::Span;
+use crate::tags::{Block, CELL, Cells, Link, MAX_CELLS, TAG, header};
 
 /// Classes there are: blocks of 2^k cells.
 const CLASSES: usize = MAX_CELLS.ilog2() as usize;
+
+/// A stack for each of them.
+const STACKS: usize = CLASSES.next_power_of_two();
 
 /// Kingsley's allocator over a source.
 ///
@@ -57,7 +61,7 @@ pub struct PowersOfTwo {
     cells: Cells,
     /// Cells of a page.
     page: u32,
-    heads: [u32; CLASSES],
+    stacks: Stacks<STACKS>,
 }
 
 /// The class of the blocks that hold this many bytes, if any do.
@@ -92,26 +96,21 @@ impl<S: Source, M: Meter> Heap<PowersOfTwo, S, M> {
     pub const fn new(page: usize, source: S, meter: M) -> Self {
         assert!(page.is_power_of_two() && page >= CELL && page <= 1 << 30);
         let page = (page / CELL) as u32;
-        let engine = PowersOfTwo { cells: Cells::new(), page, heads: [NONE; CLASSES] };
+        let engine = PowersOfTwo { cells: Cells::new(), page, stacks: Stacks::new() };
         Self::over(engine, source, meter)
     }
 }
 
 impl PowersOfTwo {
-    #[inline(always)]
-    fn push<M: Meter>(&mut self, start: u32, class: usize, meter: &M) {
-        self.cells.set_link(start, Link::First, self.heads[class]);
-        self.heads[class] = start;
-        meter.link(self.cells.header(start));
-    }
-
-    /// Cuts a page into blocks of a class, or a single block, and puts them on their list.
+    /// Cuts a page into blocks of a class, or a single block, puts them on their stack, and takes the
+    /// lowest.
     #[cold]
+    #[inline(never)]
     fn cut<S: Source, M: Meter>(
         &mut self,
         class: usize,
         backing: &mut Backing<S, M>,
-    ) -> Result<(), AllocError> {
+    ) -> Result<u32, AllocError> {
         let len = 1 << class;
         // As many as fit a page, or as the source still has.
         let mut blocks = (self.page / len).max(1);
@@ -122,13 +121,13 @@ impl PowersOfTwo {
                 Err(_) => blocks /= 2,
             }
         };
-        // The lowest comes last, and is taken first.
+        // The lowest comes last, and so is taken first.
         for place in (0..blocks).rev() {
             let block = Block { start: memory + place * len, len };
             self.cells.put_withheld(block);
-            self.push(block.start, class, &backing.meter);
+            self.stacks.link(block.start, class, &mut self.cells, &backing.meter);
         }
-        Ok(())
+        self.stacks.pop(class, &mut self.cells, &backing.meter).ok_or(AllocError::Exhausted)
     }
 
     /// Takes so many cells from the source; returns where they start.
@@ -165,11 +164,6 @@ impl PowersOfTwo {
         let len = unsafe { header::len_at(self.contents(start)) };
         (start, len.trailing_zeros() as usize)
     }
-
-    /// Every block in address order, as far as the tags make sense.
-    fn blocks(&self) -> impl Iterator<Item = Block> {
-        self.cells.blocks(self.cells.end()).take_while(|block| block.len.is_power_of_two())
-    }
 }
 
 // SAFETY: blocks tile the source's extent; tags and links lie between them and in free ones. They
@@ -178,13 +172,10 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for PowersOfTwo {
     #[inline]
     fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError> {
         let class = room(layout).and_then(class_of).ok_or(AllocError::Exhausted)?;
-        if self.heads[class] == NONE {
-            self.cut(class, backing)?;
-        }
-        let start = self.heads[class];
-        backing.meter.visit(self.cells.header(start));
-        self.heads[class] = self.cells.link(start, Link::First);
-        self.cells.set_in_use(start, true);
+        let start = match self.stacks.pop(class, &mut self.cells, &backing.meter) {
+            Some(start) => start,
+            None => self.cut(class, backing)?,
+        };
         let place = self.place(start, layout);
         if place != start {
             self.cells.put_offset(place, place - start);
@@ -201,9 +192,8 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for PowersOfTwo {
         let Heap { engine, backing } = heap;
         let (start, class) = engine.block_of(block);
         debug_assert!(engine.cells.is_in_use(start), "a freed block is in use");
-        engine.cells.set_in_use(start, false);
         engine.cells.set_prev(start, true);
-        engine.push(start, class, &backing.meter);
+        engine.stacks.push(start, class, &mut engine.cells, &backing.meter);
         backing.freed(layout.size(), bytes(class), Part::Fit);
     }
 
@@ -241,7 +231,8 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for PowersOfTwo {
     /// it shrank.
     fn has_block(&self, block: NonNull<u8>, layout: Layout, _: &Backing<S, M>) -> bool {
         let Some(wanted) = self.cells.cell_at(block.addr().get()) else { return false };
-        let Some(found) = self.blocks().find(|block| block.end() > wanted) else { return false };
+        let found = self.cells.block_around(wanted, self.cells.end(), &());
+        let Some(found) = found else { return false };
         let contents = match self.cells.prev_is_in_use(found.start) {
             true => found.start,
             false => self.cells.link(found.start, Link::First),
@@ -251,49 +242,27 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for PowersOfTwo {
     }
 
     fn walk(&self, visit: &mut dyn FnMut(Span)) {
-        if self.cells.end() > 0 {
-            let start = self.cells.origin().addr();
-            visit(Span { start, len: CELL - TAG, kind: SpanKind::Slack });
-        }
-        for block in self.blocks() {
-            let start = self.cells.contents(block.start).addr();
-            let in_use = self.cells.is_in_use(block.start);
-            let kind = if in_use { SpanKind::Block } else { SpanKind::Free };
-            visit(Span { start: start - TAG, len: TAG, kind: SpanKind::Header });
-            visit(Span { start, len: block.len as usize * CELL - TAG, kind });
-        }
-        if self.cells.end() > 0 {
-            let end = self.cells.contents(self.cells.end()).addr();
-            visit(Span { start: end - TAG, len: TAG, kind: SpanKind::Header });
-        }
+        let in_use = |block: Block| self.cells.is_in_use(block.start);
+        self.cells.walk(self.cells.end(), TAG, in_use, visit);
     }
 
     fn audit(&self) -> Result<(), Fault> {
-        let mut free = [0_u32; CLASSES];
-        let mut end = self.cells.end().min(1);
-        for block in self.blocks() {
-            if !self.cells.is_in_use(block.start) {
+        let cells = &self.cells;
+        let mut free = [0_u32; STACKS];
+        let mut end = cells.end().min(1);
+        for block in cells.blocks(cells.end()) {
+            let at = cells.contents(block.start).addr();
+            Fault::unless(block.len.is_power_of_two(), "a block has a power of two cells", at)?;
+            if !cells.is_in_use(block.start) {
                 free[block.len.trailing_zeros() as usize] += 1;
             }
             end = block.end();
         }
-        let origin = self.cells.origin().addr();
-        Fault::unless(end == self.cells.end(), "blocks of powers of two tile the heap", origin)?;
-        for (class, (&head, &count)) in self.heads.iter().zip(&free).enumerate() {
-            let (mut node, mut members) = (head, 0);
-            while node != NONE {
-                let at = self.cells.contents(node).addr();
-                members += 1;
-                Fault::unless(members <= count, "a list has each block of its class once", at)?;
-                Fault::unless(node < self.cells.end(), "a link leads to a block", at)?;
-                let belongs = self.cells.block(node).len == 1 << class;
-                let free = belongs && !self.cells.is_in_use(node);
-                Fault::unless(free, "a list has free blocks of its class", at)?;
-                node = self.cells.link(node, Link::First);
-            }
-            Fault::unless(members == count, "a free block is on the list of its class", origin)?;
-        }
-        Ok(())
+        let origin = cells.origin().addr();
+        Fault::unless(end == cells.end(), "blocks tile the heap", origin)?;
+        self.stacks.audit(&free, cells, |class, block| {
+            block.len == 1 << class && !cells.is_in_use(block.start)
+        })
     }
 }
 

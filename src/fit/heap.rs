@@ -6,7 +6,7 @@
 //!  | gap [H]| in use [H]| free [F][H]| in use  …  [H]| wilderness    [F][H'] |
 //!            1                                                               extend ▶
 //! ```
-//! The tags are told of in `block/tag.rs`. The first cell has the first header only; H' is an
+//! The tags are told of in `tags`. The first cell has the first header only; H' is an
 //! empty block in use, so that neither end is a special case. The uppermost free block, if it
 //! reaches the end, is the *wilderness*: it is in no index, is spent last (§3.9), and grows when
 //! the source is asked for more. All other free blocks are in the policy's index.
@@ -32,7 +32,7 @@ use super::reclaim::{Immediate, Reclaim};
 use crate::error::AllocError;
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::tags::{Block, CELL, Cells, MAX_CELLS, TAG};
+use crate::tags::{Block, CELL, Cells, MAX_CELLS, Sizes, TAG};
 
 /// The heap.
 #[derive(Debug)]
@@ -72,28 +72,24 @@ impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
     }
 
     /// The most bytes a block holds, as far as they can be addressed.
-    pub(crate) const MOST: usize = {
-        let most = (MAX_CELLS as u64 - 1) * CELL as u64 - TAG as u64;
-        if most > usize::MAX as u64 / 2 { usize::MAX / 2 } else { most as usize }
-    };
+    pub(crate) const MOST: usize = Sizes::<TAG>::MOST;
 
     /// Cells of the block that holds this many bytes, or `None` if none does.
     #[inline(always)]
     pub(crate) fn cells_for(bytes: usize) -> Option<u32> {
-        (bytes <= Self::MOST).then(|| Self::cells_of(bytes))
+        Sizes::<TAG>::cells_for(bytes)
     }
 
     /// As [`cells_for`](Self::cells_for), of bytes that a block is known to hold.
     #[inline(always)]
     pub(crate) fn cells_of(bytes: usize) -> u32 {
-        // Rounds up; `div_ceil` would take twice the instructions, as it must not overflow.
-        ((bytes + (TAG + CELL - 1)) >> CELL.ilog2()) as u32
+        Sizes::<TAG>::cells_of(bytes)
     }
 
     /// Bytes that a block of this many cells holds.
     #[inline(always)]
     pub(crate) const fn bytes(len: u32) -> usize {
-        len as usize * CELL - TAG
+        Sizes::<TAG>::bytes(len)
     }
 
     /// Address of the first cell.
@@ -120,14 +116,11 @@ impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
         self.cells.block_of(address, Self::cells_of(bytes))
     }
 
-    /// The block in use whose contents lie at this address, if one's do. Any address may be asked
-    /// for: the blocks below are walked, since an address alone does not tell whether the word
-    /// before it is a header. O(n).
+    /// The block in use whose contents lie at this address, if one's do; any address may be asked for.
+    /// O(n).
     pub(crate) fn find_in_use(&self, address: usize) -> Option<Block> {
-        let wanted = self.cells.cell_at(address)?;
-        let found = self.blocks().find(|block| block.end() > wanted)?;
-        let in_use = self.cells.is_in_use(wanted) && !self.is_area(found);
-        (found.start == wanted && in_use).then_some(found)
+        let found = self.cells.find_in_use(address, self.cells.end(), &());
+        found.filter(|&found| !self.is_area(found))
     }
 
     /// Puts `len` cells at a multiple of `align` bytes to use: a search of the index. A lazy heap
@@ -209,17 +202,11 @@ impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
             self.renew_area(block, used.end(), old, meter);
             return self.use_area(used.start, used.len, meter);
         }
-        let before = Block { start: block.start, len: used.start - block.start };
-        let behind = Block { start: used.end(), len: block.end() - used.end() };
-        if behind.len > 0 {
-            self.cells.put_free(behind, true);
+        let (below, above) = self.cells.carve(block, used, prev_in_use);
+        if below.len > 0 {
+            self.exchange(old.take(), Some(below), meter);
         }
-        self.cells.put_in_use(used, prev_in_use);
-        if before.len > 0 {
-            self.cells.put_free(before, prev_in_use);
-            self.exchange(old.take(), Some(before), meter);
-        }
-        self.exchange(old, self.indexed(behind), meter);
+        self.exchange(old, self.indexed(above), meter);
     }
 
     /// The block whose contents lie at this address, if the tags beside it say that it is in use: a
@@ -271,27 +258,15 @@ impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
         }
         let below = self.cells.free_below(block.start);
         let above = self.free_above(block.end());
-        let mut joined = block;
+        let joined = Block::between(
+            below.map_or(block.start, |below| below.start),
+            above.map_or(block.end(), Block::end),
+        );
         // Known blocks go out of the index while their tags are right.
-        let mut old = below;
-        if let Some(below) = below {
-            joined = Block { start: below.start, len: below.len + block.len };
-            if P::BY_SIZE {
-                self.exchange(old.take(), None, meter);
-            }
-        }
-        if let Some(above) = above {
-            joined.len += above.len;
-            let known = (above.end() != self.cells.end()).then_some(above);
-            if P::BY_SIZE || old.is_some() {
-                self.exchange(known, None, meter);
-            } else {
-                old = known;
-            }
-        }
+        let known = (below, above.and_then(|above| self.indexed(above)));
+        let old = self.index.remove_but_one(known, &mut self.cells, meter);
         self.cells.put_free(joined, true);
-        let new = (joined.end() != self.cells.end()).then_some(joined);
-        self.exchange(old, new, meter);
+        self.exchange(old, self.indexed(joined), meter);
     }
 
     /// Takes a block's free neighbours out of the index: the three together, whose tags are still
@@ -334,11 +309,6 @@ impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// Has the index know `new` in the place of `old`.
     #[inline(always)]
     pub(super) fn exchange<M: Meter>(&mut self, old: Option<Block>, new: Option<Block>, meter: &M) {
-        match (old, new) {
-            (Some(old), Some(new)) => self.index.replace(old, new, &mut self.cells, meter),
-            (Some(old), None) => self.index.remove(old, &mut self.cells, meter),
-            (None, Some(new)) => self.index.insert(new, &mut self.cells, meter),
-            (None, None) => {}
-        }
+        self.index.exchange(old, new, &mut self.cells, meter);
     }
 }

@@ -50,6 +50,7 @@ pub(crate) mod policy;
 mod reclaim;
 mod resize;
 mod segregated;
+pub(crate) mod stacks;
 #[cfg(all(test, feature = "std", unix))]
 mod tests;
 mod unsorted;

@@ -46,6 +46,49 @@ pub trait Policy: Sealed {
         self.insert(new, cells, meter);
     }
 
+    /// Knows `new` in the place of `old`, either of which may be none.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn exchange<M: Meter>(
+        &mut self,
+        old: Option<Block>,
+        new: Option<Block>,
+        cells: &mut Cells,
+        meter: &M,
+    ) {
+        match (old, new) {
+            (Some(old), Some(new)) => self.replace(old, new, cells, meter),
+            (Some(old), None) => self.remove(old, cells, meter),
+            (None, Some(new)) => self.insert(new, cells, meter),
+            (None, None) => {}
+        }
+    }
+
+    /// Takes out of the two blocks below and above one that is to be joined with them all but the
+    /// one to be [exchanged](Self::exchange) for what they become, if there is one.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn remove_but_one<M: Meter>(
+        &mut self,
+        (below, above): (Option<Block>, Option<Block>),
+        cells: &mut Cells,
+        meter: &M,
+    ) -> Option<Block> {
+        if !Self::BY_SIZE && (below.is_none() || above.is_none()) {
+            return below.or(above);
+        }
+        if let Some(above) = above {
+            self.remove(above, cells, meter);
+        }
+        if Self::BY_SIZE
+            && let Some(below) = below
+        {
+            self.remove(below, cells, meter);
+            return None;
+        }
+        below
+    }
+
     /// The block to serve `len` cells at a multiple of `align` bytes from, and where in it they
     /// start.
     #[doc(hidden)]

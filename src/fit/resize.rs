@@ -36,17 +36,16 @@ impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
         meter.touch(self.cells.header(block.end()));
         let above = self.free_above(block.end());
         let reach = above.map_or(block.end(), Block::end);
-        let Some(rest) = (reach - block.start).checked_sub(len) else { return false };
-        let rest = Block { start: block.start + len, len: rest };
+        if reach - block.start < len {
+            return false;
+        }
         let mut old = above.filter(|above| above.end() != self.cells.end());
         if P::BY_SIZE {
             self.exchange(old.take(), None, meter);
         }
         let prev_in_use = self.cells.prev_is_in_use(block.start);
-        if rest.len > 0 {
-            self.cells.put_free(rest, true);
-        }
-        self.cells.put_in_use(Block { start: block.start, len }, prev_in_use);
+        let (whole, used) = (Block::between(block.start, reach), Block { start: block.start, len });
+        let (_, rest) = self.cells.carve(whole, used, prev_in_use);
         self.exchange(old, self.indexed(rest), meter);
         true
     }

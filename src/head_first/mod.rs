@@ -54,7 +54,7 @@ mod traverse;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use self::heap::FittedHeap;
+use self::heap::{FittedHeap, OVERHEAD};
 pub use self::policy::{ChunkUp, Halving, HeadFirst, NoChunkUp, NonHeadFirst, Order};
 pub use self::traverse::Traverse;
 use crate::engine::{Backing, Engine, Heap, Resized, Served};
@@ -63,6 +63,7 @@ use crate::fit::Policy;
 use crate::meter::{Meter, Part};
 use crate::source::Source;
 use crate::strategy::{Span, Strategy};
+use crate::tags::Sizes;
 
 /// Whose a block is: a process, a thread, a module; what it stands for is the program's business.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -173,10 +174,10 @@ unsafe impl<O: Order, H: Halving, P: Policy, S: Source, M: Meter> Engine<S, M>
     for SpaceFit<O, H, P>
 {
     fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError> {
-        let len = FittedHeap::<O, H, P>::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
+        let len = Sizes::<OVERHEAD>::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
         let (request, owner) = ((len, layout.align()), self.owner.0);
         let start = self.heap.allocate(request, owner, &mut backing.source, &backing.meter)?;
-        let bytes = FittedHeap::<O, H, P>::bytes(len);
+        let bytes = Sizes::<OVERHEAD>::bytes(len);
         // SAFETY: the block lies in the heap, which is valid memory, hence not at address 0.
         let block = unsafe { NonNull::new_unchecked(self.heap.contents(start)) };
         let contents = NonNull::slice_from_raw_parts(block, bytes);
@@ -186,9 +187,9 @@ unsafe impl<O: Order, H: Halving, P: Policy, S: Source, M: Meter> Engine<S, M>
     unsafe fn free(heap: &mut Heap<Self, S, M>, block: NonNull<u8>, layout: Layout) {
         let Heap { engine, backing } = heap;
         let found = engine.heap.block_at(block.addr().get());
-        debug_assert_eq!(FittedHeap::<O, H, P>::cells_for(layout.size()), Some(found.len));
+        debug_assert_eq!(Sizes::<OVERHEAD>::cells_for(layout.size()), Some(found.len));
         engine.heap.release(found, &backing.meter);
-        backing.freed(layout.size(), FittedHeap::<O, H, P>::bytes(found.len), Part::Fit);
+        backing.freed(layout.size(), Sizes::<OVERHEAD>::bytes(found.len), Part::Fit);
     }
 
     unsafe fn resize(
@@ -199,18 +200,18 @@ unsafe impl<O: Order, H: Halving, P: Policy, S: Source, M: Meter> Engine<S, M>
         backing: &mut Backing<S, M>,
     ) -> Option<Resized> {
         let found = self.heap.block_at(block.addr().get());
-        let len = FittedHeap::<O, H, P>::cells_for(new_layout.size())?;
+        let len = Sizes::<OVERHEAD>::cells_for(new_layout.size())?;
         if !self.heap.resize(found, len, &mut backing.source, &backing.meter) {
             return None;
         }
-        let bytes = [found.len, len].map(FittedHeap::<O, H, P>::bytes);
+        let bytes = [found.len, len].map(Sizes::<OVERHEAD>::bytes);
         let contents = NonNull::slice_from_raw_parts(block, bytes[1]);
         Some(Resized { contents, bytes: bytes.into() })
     }
 
     fn has_block(&self, block: NonNull<u8>, layout: Layout, backing: &Backing<S, M>) -> bool {
         let found = self.heap.find_in_use(block.addr().get(), &backing.meter);
-        let cells = FittedHeap::<O, H, P>::cells_for(layout.size());
+        let cells = Sizes::<OVERHEAD>::cells_for(layout.size());
         found.is_some_and(|found| cells == Some(found.len))
     }
 

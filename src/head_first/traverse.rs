@@ -18,7 +18,7 @@ use crate::tags::{Block, Cells};
 pub struct Traverse;
 
 /// All blocks from the head on, as far as the tags make sense.
-pub(super) fn chain(cells: &Cells) -> impl Iterator<Item = Block> {
+fn chain(cells: &Cells) -> impl Iterator<Item = Block> {
     cells.blocks(cells.end())
 }
 

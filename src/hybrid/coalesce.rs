@@ -42,10 +42,10 @@ impl HybridHeap {
         let meter = context.meter;
         self.frees_at_join = context.frees;
         self.monitor.complete_coalescings += 1;
-        for len in 1..LISTS as u32 {
+        for len in 1..LISTS {
             while let Some(start) = self.quick.take(len, &self.cells, meter) {
                 let prev_in_use = self.cells.prev_is_in_use(start);
-                self.release(Block { start, len }, prev_in_use, meter);
+                self.release(Block { start, len: len as u32 }, prev_in_use, meter);
             }
         }
         // No block has so many cells.

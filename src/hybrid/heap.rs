@@ -5,7 +5,7 @@
 //!  | gap [H]| in use [H]| withheld [H]| free [F][H]| … [H'| wilderness    | extend ▶
 //!            1
 //! ```
-//! The tags are told of in `block/tag.rs`. Unlike in the fits, two free blocks may be neighbours:
+//! The tags are told of in `tags`. Unlike in the fits, two free blocks may be neighbours:
 //! that is what is left for later. The *wilderness* has never been a block; it is on no list, and
 //! blocks are cut from its lower end when nothing else will do. H' ends the blocks below it: an
 //! empty block in use.
@@ -18,13 +18,13 @@
 //! - of two neighbours that are free, one at least waits to be joined.
 
 use super::config::Config;
-use super::lists::{Lists, State, Taken};
+use super::lists::{LISTS, Lists, State, Taken};
 use super::monitor::Monitor;
-use super::quick::Quick;
 use crate::error::AllocError;
+use crate::fit::stacks::Stacks;
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::tags::{Block, CELL, Cells, MAX_CELLS, TAG};
+use crate::tags::{Block, Cells, Sizes, TAG};
 
 /// The heap.
 #[derive(Debug)]
@@ -32,7 +32,8 @@ pub(super) struct HybridHeap {
     pub(super) cells: Cells,
     /// Where the wilderness starts.
     pub(super) top: u32,
-    pub(super) quick: Quick,
+    /// The quick lists, by size in cells.
+    pub(super) quick: Stacks<LISTS>,
     pub(super) lists: Lists,
     /// The most bytes in use, tags included, at any time this was asked for: what the threshold
     /// is a percentage of.
@@ -53,25 +54,15 @@ pub(super) struct Context<'c, S, M> {
     pub(super) frees: u64,
 }
 
-/// Cells of the block that holds this many bytes, or `None` if none does.
-#[inline(always)]
-pub(super) fn cells_for(bytes: usize) -> Option<u32> {
-    let cells = bytes.checked_add(TAG)?.div_ceil(CELL);
-    u32::try_from(cells).ok().filter(|&cells| cells < MAX_CELLS)
-}
-
-/// Bytes that a block of this many cells holds.
-#[inline(always)]
-pub(super) fn bytes(len: u32) -> usize {
-    len as usize * CELL - TAG
-}
+/// The sizes of its blocks.
+pub(super) type Size = Sizes<TAG>;
 
 impl HybridHeap {
     pub(super) const fn new() -> Self {
         Self {
             cells: Cells::new(),
             top: 0,
-            quick: Quick::new(),
+            quick: Stacks::new(),
             lists: Lists::new(),
             most_in_use: 0,
             frees_at_join: 0,
@@ -82,12 +73,11 @@ impl HybridHeap {
     /// Puts the first `len` cells of a free block to use, and splits the rest off. A rest of one
     /// cell stays with the block, as the paper leaves 8 bytes (§3.8).
     pub(super) fn serve<M: Meter>(&mut self, taken: Taken, len: u32, meter: &M) -> Block {
-        let (used, rest) = split(taken.block, len);
+        let used = used(taken.block, len);
         let prev_in_use = self.cells.prev_is_in_use(used.start);
-        self.cells.put_in_use(used, prev_in_use);
-        if let Some(rest) = rest {
+        let (_, rest) = self.cells.carve(taken.block, used, prev_in_use);
+        if rest.len > 0 {
             self.monitor.splits += 1;
-            self.cells.put_free(rest, true);
             self.lists.insert(rest, taken.state, &mut self.cells, meter);
         }
         used
@@ -119,7 +109,7 @@ impl HybridHeap {
         for place in (1..=more).rev() {
             let block = Block { start: run.start + place * len, len };
             self.cells.put_withheld(block);
-            self.quick.link(block.start, len, &mut self.cells, meter);
+            self.quick.link(block.start, len as usize, &mut self.cells, meter);
         }
         let used = Block { start: run.start, len };
         self.cells.put_in_use(used, prev_in_use);
@@ -137,15 +127,10 @@ impl HybridHeap {
     /// and above that.
     pub(super) fn trim<M: Meter>(&mut self, block: Block, kept: Block, meter: &M) -> Block {
         let prev_in_use = self.cells.prev_is_in_use(block.start);
-        let below = Block { start: block.start, len: kept.start - block.start };
-        let (kept, above) =
-            split(Block { start: kept.start, len: block.end() - kept.start }, kept.len);
-        if let Some(above) = above {
-            self.release(above, true, meter);
-        }
-        self.cells.put_in_use(kept, prev_in_use || below.len > 0);
-        if below.len > 0 {
-            self.release(below, prev_in_use, meter);
+        let kept = used(Block::between(kept.start, block.end()), kept.len);
+        let (below, above) = self.cells.carve(block, kept, prev_in_use);
+        for rest in [above, below].into_iter().filter(|rest| rest.len > 0) {
+            self.lists.insert(rest, State::Waiting, &mut self.cells, meter);
         }
         kept
     }
@@ -221,9 +206,7 @@ impl HybridHeap {
     }
 }
 
-/// The first `len` cells of a block and the rest, which is left with them if it is one cell.
-fn split(block: Block, len: u32) -> (Block, Option<Block>) {
-    let used = Block { start: block.start, len };
-    let rest = Block { start: used.end(), len: block.len - len };
-    if rest.len > 1 { (used, Some(rest)) } else { (block, None) }
+/// The first `len` cells of a block, or all if that leaves but one.
+fn used(block: Block, len: u32) -> Block {
+    if block.len > len + 1 { Block { start: block.start, len } } else { block }
 }

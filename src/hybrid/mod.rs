@@ -15,7 +15,6 @@
 //! | file | what | paper |
 //! |---|---|---|
 //! | `config` | the parameters, at run time or as constants | §3, Tables 6, 7 |
-//! | `quick` | quick lists | §3.10 |
 //! | `lists` | free lists, bitmap, best fit | §3.3–3.5 |
 //! | `heap` | blocks, splitting, preallocation, wilderness | §3.1, §3.6, §3.9, §3.10 |
 //! | `coalesce` | incremental and complete coalescing | §3.7, §3.8 |
@@ -28,7 +27,7 @@
 //! - Sizes of blocks are twice the paper's, as words are (see `config`). A link is a cell number of
 //!   4 bytes, so the least block takes 16 bytes, as in the paper.
 //! - Large blocks are found in a tree, and the lowest of a size is taken (see `lists`).
-//! - A block on a quick list is marked as not in use (see `quick`), so that a double free can be told.
+//! - A block on a quick list is marked as not in use, so that a double free can be told.
 //! - The paper reads as if COALESCE, when off, left large blocks out (§5.3 on espresso): they are
 //!   then joined only beyond the threshold (§3.3).
 //! - Before a request fails, all free blocks are joined, whatever the parameters say.
@@ -45,7 +44,6 @@ mod heap;
 mod lists;
 mod mapped;
 mod monitor;
-mod quick;
 mod resize;
 mod search;
 #[cfg(all(test, feature = "std", unix))]
@@ -58,7 +56,7 @@ use core::ptr::NonNull;
 pub use self::config::{
     Config, ConfigError, Constant, Generic, Memory, Parameters, Performance, Tuning,
 };
-use self::heap::{Context, HybridHeap, bytes, cells_for};
+use self::heap::{Context, HybridHeap, Size};
 pub use self::monitor::Monitor;
 use crate::engine::{Backing, Engine, Heap, Resized, Served};
 use crate::error::{AllocError, Fault};
@@ -213,7 +211,7 @@ impl<T: Tuning> Tuned<T> {
         {
             return Ok(self.served(layout.size(), mapped.cast(), mapped.len(), blocks));
         }
-        let len = cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
+        let len = Size::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
         let (heap, mut context) = self.parts(backing);
         let block = if layout.align() <= CELL {
             heap.allocate(len, &mut context)?
@@ -221,7 +219,7 @@ impl<T: Tuning> Tuned<T> {
             heap.allocate_aligned(len, layout.align(), &mut context)?
         };
         let contents = self.contents(block.start);
-        Ok(self.served(layout.size(), contents, bytes(block.len), blocks))
+        Ok(self.served(layout.size(), contents, Size::bytes(block.len), blocks))
     }
 
     /// Frees a block that goes on no quick list.
@@ -244,7 +242,7 @@ impl<T: Tuning> Tuned<T> {
         let prev_in_use = self.heap.cells.prev_is_in_use(start);
         backing.meter.touch(self.heap.cells.header(start));
         self.heap.release(Block { start, len }, prev_in_use, &backing.meter);
-        bytes(len)
+        Size::bytes(len)
     }
 
     /// Joins all free blocks if few are left in use and much is held (§3.11).
@@ -285,14 +283,14 @@ unsafe impl<T: Tuning, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
     fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError> {
         let (size, config) = (layout.size(), self.tuning.config());
         if size <= config.ql_high.saturating_sub(TAG) && layout.align() <= CELL {
-            let len = (size + TAG).div_ceil(CELL) as u32;
+            let len = Size::cells_of(size);
             let HybridHeap { cells, quick, monitor, .. } = &mut self.heap;
-            if let Some(start) = quick.pop(len, cells, &backing.meter) {
+            if let Some(start) = quick.pop(len as usize, cells, &backing.meter) {
                 if config.monitor {
                     monitor.quick += 1;
                 }
                 let (contents, blocks) = (self.contents(start), backing.tally.blocks());
-                return Ok(self.served(size, contents, bytes(len), blocks));
+                return Ok(self.served(size, contents, Size::bytes(len), blocks));
             }
         }
         self.take_slowly(layout, backing)
@@ -308,8 +306,8 @@ unsafe impl<T: Tuning, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
         let bytes = if len.wrapping_sub(1) < engine.tuning.config().ql_cells() {
             let start = engine.start_of(block);
             let HybridHeap { cells, quick, .. } = &mut engine.heap;
-            quick.push(start, len, cells, &backing.meter);
-            bytes(len)
+            quick.push(start, len as usize, cells, &backing.meter);
+            Size::bytes(len)
         } else {
             engine.free_slowly(block, len, backing)
         };
@@ -335,14 +333,14 @@ unsafe impl<T: Tuning, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
             },
             len => {
                 let old = Block { start: self.start_of(block), len };
-                let wanted = cells_for(new_size)?;
+                let wanted = Size::cells_for(new_size)?;
                 // The block may stay as it is if it is what the request would get.
                 if len - 1 > wanted || len < wanted {
                     let (heap, mut context) = self.parts(backing);
                     let new = heap.resize(old, wanted, &mut context)?;
-                    (bytes(len), bytes(new.len))
+                    (Size::bytes(len), Size::bytes(new.len))
                 } else {
-                    (bytes(len), bytes(len))
+                    (Size::bytes(len), Size::bytes(len))
                 }
             }
         };
@@ -383,21 +381,21 @@ unsafe impl<T: Tuning, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
             return None;
         }
         let old = Block { start: self.start_of(block), len };
-        let wanted = cells_for(new_layout.size())?;
+        let wanted = Size::cells_for(new_layout.size())?;
         let all = self.heap.extend_downwards(old, wanted, &backing.meter)?;
         let moved = self.contents(all.start);
         // SAFETY: the extended block has the old one in it, whose contents are untouched, and is
         // long enough for the new size; the two places may overlap.
         unsafe { moved.copy_from(block, layout.size().min(new_layout.size())) };
         let new = self.heap.trim(all, Block { start: all.start, len: wanted }, &backing.meter);
-        let contents = NonNull::slice_from_raw_parts(moved, bytes(new.len));
-        Some(Resized { contents, bytes: (bytes(len), bytes(new.len)) })
+        let contents = NonNull::slice_from_raw_parts(moved, Size::bytes(new.len));
+        Some(Resized { contents, bytes: (Size::bytes(len), Size::bytes(new.len)) })
     }
 
     fn has_block(&self, block: NonNull<u8>, layout: Layout, backing: &Backing<S, M>) -> bool {
         let address = block.addr().get();
         match self.heap.find_in_use(address) {
-            Some(found) => cells_for(layout.size())
+            Some(found) => Size::cells_for(layout.size())
                 .is_some_and(|cells| cells == found.len || cells + 1 == found.len),
             None => mapped::find(&backing.source, address).is_some_and(|len| layout.size() <= len),
         }

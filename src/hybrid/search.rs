@@ -78,7 +78,7 @@ impl HybridHeap {
         let next = len + 1;
         let sizes = if next <= context.config.ql_cells() { len..=next } else { len..=len };
         for len in sizes {
-            if let Some(start) = self.quick.pop(len, &mut self.cells, context.meter) {
+            if let Some(start) = self.quick.pop(len as usize, &mut self.cells, context.meter) {
                 self.monitor.quick += 1;
                 return Some(Block { start, len });
             }

@@ -346,7 +346,7 @@ fn an_overwritten_tag_or_link_is_found() {
     }
     assert_eq!(
         overwrite(300, 19 << 2 | 0b11, 300).unwrap_err().invariant,
-        "a withheld block is on its quick list",
+        "a block that waits is on the stack of its class",
         "the block above does not know that it is free"
     );
 }

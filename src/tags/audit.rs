@@ -5,11 +5,12 @@ use super::layout::Block;
 use crate::error::Fault;
 
 impl Cells {
-    /// Checks the tags of the blocks that tile the cells, behind which an empty one in use is the
-    /// last, and calls `visit` for each with whether it is in use, which `in_use` says. `joined`: no
+    /// Checks the tags of the blocks that tile the cells up to `end`, where an empty one in use ends
+    /// them, and calls `visit` for each with whether it is in use, which `in_use` says. `joined`: no
     /// two neighbours are both free. O(n).
     pub(crate) fn audit(
         &self,
+        end: u32,
         joined: bool,
         in_use: impl Fn(Block) -> bool,
         mut visit: impl FnMut(Block, bool),
@@ -17,7 +18,7 @@ impl Cells {
         const KNOWN: &str = "PREV_IN_USE says whether the block below is in use";
         let mut expected = self.first();
         let mut prev_in_use = true;
-        for block in self.blocks(self.end()) {
+        for block in self.blocks(end) {
             let at = self.contents(block.start).addr();
             let in_use = in_use(block);
             Fault::unless(self.prev_is_in_use(block.start) == prev_in_use, KNOWN, at)?;
@@ -29,11 +30,10 @@ impl Cells {
             expected = block.end();
             prev_in_use = in_use;
         }
-        let end = self.contents(self.end()).addr();
-        Fault::unless(expected == self.end(), "blocks tile the heap", end)?;
-        let last = self.block(self.end());
-        let ended = last.len == 0 && self.is_in_use(last.start);
-        Fault::unless(ended, "the last header is of an empty block in use", end)?;
-        Fault::unless(self.prev_is_in_use(last.start) == prev_in_use, KNOWN, end)
+        let at = self.contents(end).addr();
+        Fault::unless(expected == end && end <= self.end(), "blocks tile the heap", at)?;
+        let ended = self.block(end).len == 0 && self.is_in_use(end);
+        Fault::unless(ended, "the last header is of an empty block in use", at)?;
+        Fault::unless(self.prev_is_in_use(end) == prev_in_use, KNOWN, at)
     }
 }

@@ -29,6 +29,17 @@ impl Block {
     /// No block.
     pub(crate) const NONE: Self = Self { start: NONE, len: 0 };
 
+    /// The cells from `start` up to, not including, `end`.
+    #[inline(always)]
+    pub(crate) fn between(start: u32, end: u32) -> Self {
+        Self { start, len: end - start }
+    }
+
+    /// Whether a cell is one of the block's.
+    pub(crate) fn has(self, cell: u32) -> bool {
+        (self.start..self.end()).contains(&cell)
+    }
+
     /// The start of the block above.
     pub(crate) fn end(self) -> u32 {
         self.start + self.len

@@ -29,8 +29,11 @@ mod cells;
 pub(crate) mod header;
 mod layout;
 mod read;
+mod size;
+mod walk;
 mod write;
 
 pub(crate) use cells::Cells;
 pub(crate) use header::MAX_CELLS;
 pub(crate) use layout::{Block, CELL, Link, NONE, TAG, WORDS};
+pub(crate) use size::Sizes;

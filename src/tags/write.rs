@@ -39,6 +39,23 @@ impl Cells {
         self.set_prev(block.end(), false);
     }
 
+    /// Makes `used`, a part of `whole`, a block in use, and what is below and above it free blocks:
+    /// these two, either of which may be empty. The block below `whole` is in use exactly if
+    /// `prev_in_use`; the block above has its header already.
+    #[inline(always)]
+    pub(crate) fn carve(&mut self, whole: Block, used: Block, prev_in_use: bool) -> (Block, Block) {
+        let below = Block::between(whole.start, used.start);
+        let above = Block::between(used.end(), whole.end());
+        if above.len > 0 {
+            self.put_free(above, true);
+        }
+        self.put_in_use(used, prev_in_use);
+        if below.len > 0 {
+            self.put_free(below, prev_in_use);
+        }
+        (below, above)
+    }
+
     /// Makes cells a *withheld* block: not in use, but the block above takes it to be, so that
     /// neither joins the other. The block below is in use or withheld; the one above has its header
     /// already.

@@ -1,29 +1,14 @@
 //! The heap as spans, and the audit of its invariants.
 
-use super::{Block, CELL, FittedHeap, Halving, NONE, OVERHEAD, Order, Policy, TAG, chain};
+use super::{Block, FittedHeap, Halving, NONE, OVERHEAD, Order, Policy};
 use crate::error::Fault;
-use crate::strategy::{Span, SpanKind};
+use crate::strategy::Span;
 
 impl<O: Order, H: Halving, P: Policy> FittedHeap<O, H, P> {
-    /// Calls `visit` for every span of the heap in address order. What lies between two blocks'
-    /// contents, the owner or footer of one and the header of the other, is one span.
+    /// Calls `visit` for every span of the heap in address order.
     pub(in crate::head_first) fn walk(&self, visit: &mut dyn FnMut(Span)) {
-        if self.cells.end() == 0 {
-            return;
-        }
-        let start = self.cells.origin().addr();
-        visit(Span { start, len: CELL - TAG, kind: SpanKind::Slack });
-        let mut header = Span { start: start + CELL - TAG, len: TAG, kind: SpanKind::Header };
-        for block in chain(&self.cells) {
-            visit(header);
-            let start = self.contents(block.start).addr();
-            let kind =
-                if self.cells.is_in_use(block.start) { SpanKind::Block } else { SpanKind::Free };
-            let contents = Span { start, len: Self::bytes(block.len), kind };
-            visit(contents);
-            header = Span { start: contents.end(), len: OVERHEAD, kind: SpanKind::Header };
-        }
-        visit(header);
+        let in_use = |block: Block| self.cells.is_in_use(block.start);
+        self.cells.walk(self.cells.end(), OVERHEAD, in_use, visit);
     }
 
     /// Checks the invariants. O(n log n).
@@ -35,7 +20,7 @@ impl<O: Order, H: Halving, P: Policy> FittedHeap<O, H, P> {
         let mut free = (0, 0);
         let mut region_found = self.region == NONE || self.region == cells.end();
         let in_use = |block: Block| cells.is_in_use(block.start);
-        cells.audit(!self.seamed, in_use, |block, in_use| {
+        cells.audit(cells.end(), !self.seamed, in_use, |block, in_use| {
             region_found |= self.region == block.start;
             if !in_use {
                 free = (free.0 + 1, free.1 + block.len);

@@ -5,7 +5,7 @@
 //!  | gap [H]| in use [O][H]| region      [F][H]| in use [O][H]| free  [F][H]| … [O][H']|
 //!            1              ▲ allocated from its high end ◀
 //! ```
-//! The tags are told of in `block/tag.rs`. O is the owner of a block in use; it lies where a free
+//! The tags are told of in `tags`. O is the owner of a block in use; it lies where a free
 //! block has its footer. A block of n cells holds 16n − 8 bytes. H' is an empty block in use.
 //!
 //! Invariants:
@@ -21,7 +21,6 @@ mod inspect;
 use core::marker::PhantomData;
 
 use super::policy::{Halving, Order};
-use super::traverse::chain;
 use crate::error::AllocError;
 use crate::fit::policy::{Policy, fit};
 use crate::meter::Meter;
@@ -59,19 +58,6 @@ impl<O: Order, H: Halving, P: Policy> FittedHeap<O, H, P> {
         }
     }
 
-    /// Cells of the block that holds this many bytes, or `None` if none does.
-    #[inline(always)]
-    pub(super) fn cells_for(bytes: usize) -> Option<u32> {
-        let cells = bytes.checked_add(OVERHEAD)?.div_ceil(CELL);
-        u32::try_from(cells).ok().filter(|&cells| cells < MAX_CELLS)
-    }
-
-    /// Bytes that a block of this many cells holds.
-    #[inline(always)]
-    pub(super) fn bytes(len: u32) -> usize {
-        len as usize * CELL - OVERHEAD
-    }
-
     /// Where a block's contents lie.
     #[inline(always)]
     pub(super) fn contents(&self, start: u32) -> *mut u8 {
@@ -89,14 +75,9 @@ impl<O: Order, H: Halving, P: Policy> FittedHeap<O, H, P> {
         self.cells.block_at(address)
     }
 
-    /// The block in use whose contents lie at this address, if one's do. Any address may be asked
-    /// for: the chain is traversed, since an address alone does not tell whether the word before
-    /// it is a header. O(n).
+    /// The block in use whose contents lie at this address, if one's do: the chain is traversed. O(n).
     pub(super) fn find_in_use<M: Meter>(&self, address: usize, meter: &M) -> Option<Block> {
-        let wanted = self.cells.cell_at(address)?;
-        let mut chain = chain(&self.cells).inspect(|b| meter.visit(self.cells.header(b.start)));
-        let found = chain.find(|block| block.end() > wanted)?;
-        (found.start == wanted && self.cells.is_in_use(wanted)).then_some(found)
+        self.cells.find_in_use(address, self.cells.end(), meter)
     }
 
     /// `Create`: puts `len` cells at a multiple of `align` bytes to use.
@@ -178,11 +159,10 @@ impl<O: Order, H: Halving, P: Policy> FittedHeap<O, H, P> {
         right: Option<Block>,
         meter: &M,
     ) {
-        let from = left.map_or(block.start, |left| left.start);
-        let to = right.map_or(block.end(), Block::end);
-        let before = Block { start: from, len: used.start - from };
-        let behind = Block { start: used.end(), len: to - used.end() };
-
+        let whole = Block::between(
+            left.map_or(block.start, |left| left.start),
+            right.map_or(block.end(), Block::end),
+        );
         let mut old = self.indexed(block);
         let neighbour = left.or(right);
         if let Some(neighbour) = neighbour.and_then(|neighbour| self.indexed(neighbour)) {
@@ -193,24 +173,17 @@ impl<O: Order, H: Halving, P: Policy> FittedHeap<O, H, P> {
                 old = Some(neighbour);
             }
         }
-        if (from..to).contains(&self.region) {
-            self.region = if behind.len > before.len { behind.start } else { before.start };
+        let prev_in_use = self.cells.prev_is_in_use(whole.start);
+        let (below, above) = self.cells.carve(whole, used, prev_in_use);
+        if whole.has(self.region) {
+            self.region = if above.len > below.len { above.start } else { below.start };
         }
-
-        let prev_in_use = self.cells.prev_is_in_use(from);
-        if behind.len > 0 {
-            self.cells.put_free(behind, true);
-        }
-        self.cells.put_in_use(used, prev_in_use);
-        if before.len > 0 {
-            self.cells.put_free(before, prev_in_use);
-        }
-        match (self.indexed(before), self.indexed(behind)) {
-            (Some(before), behind) => {
-                self.exchange(old, Some(before), meter);
-                self.exchange(None, behind, meter);
+        match (self.indexed(below), self.indexed(above)) {
+            (Some(below), above) => {
+                self.exchange(old, Some(below), meter);
+                self.exchange(None, above, meter);
             }
-            (None, behind) => self.exchange(old, behind, meter),
+            (None, above) => self.exchange(old, above, meter),
         }
     }
 
@@ -233,21 +206,21 @@ impl<O: Order, H: Halving, P: Policy> FittedHeap<O, H, P> {
         above: Option<Block>,
         meter: &M,
     ) {
-        let start = below.map_or(block.start, |below| below.start);
-        let end = above.map_or(block.end(), Block::end);
-        let joined = Block { start, len: end - start };
-        let below = below.and_then(|below| self.indexed(below));
-        let mut above = above.and_then(|above| self.indexed(above));
-        if (start..end).contains(&self.region) {
-            self.region = start;
+        let joined = Block::between(
+            below.map_or(block.start, |below| below.start),
+            above.map_or(block.end(), Block::end),
+        );
+        let known = (
+            below.and_then(|below| self.indexed(below)),
+            above.and_then(|above| self.indexed(above)),
+        );
+        if joined.has(self.region) {
+            self.region = joined.start;
         }
-        if let Some(above) = above.take_if(|_| below.is_some()) {
-            // While the tags of both are still right.
-            self.index.remove(above, &mut self.cells, meter);
-        }
-        let prev_in_use = self.cells.prev_is_in_use(start);
+        let old = self.index.remove_but_one(known, &mut self.cells, meter);
+        let prev_in_use = self.cells.prev_is_in_use(joined.start);
         self.cells.put_free(joined, prev_in_use);
-        self.exchange(below.or(above), self.indexed(joined), meter);
+        self.exchange(old, self.indexed(joined), meter);
     }
 
     /// `Stitch`: joins free neighbours wherever there are some, and says whether there were. Only
@@ -300,20 +273,17 @@ impl<O: Order, H: Halving, P: Policy> FittedHeap<O, H, P> {
         let owner = self.cells.owner(block);
         let above = self.cells.free_above(block.end());
         let end = above.map_or(block.end(), Block::end);
-        let rest = Block { start: wanted, len: end - wanted };
-        let resized = Block { start: block.start, len };
+        let (whole, resized) =
+            (Block::between(block.start, end), Block { start: block.start, len });
         let old = above.and_then(|above| self.indexed(above));
         if above.is_some_and(|above| above.start == self.region) {
             // If nothing is left of the region, what lies behind it is not the region now: it may be the
             // other half of fresh memory, which is in the index.
-            let stays = rest.len > 0 || wanted == self.cells.end();
+            let stays = wanted < end || wanted == self.cells.end();
             self.region = if stays { wanted } else { block.start };
         }
         let prev_in_use = self.cells.prev_is_in_use(block.start);
-        if rest.len > 0 {
-            self.cells.put_free(rest, true);
-        }
-        self.cells.put_in_use(resized, prev_in_use);
+        let (_, rest) = self.cells.carve(whole, resized, prev_in_use);
         self.cells.set_owner(resized, owner);
         self.exchange(old, self.indexed(rest), meter);
         true
@@ -342,11 +312,6 @@ impl<O: Order, H: Halving, P: Policy> FittedHeap<O, H, P> {
     /// Has the index know `new` in the place of `old`.
     #[inline(always)]
     fn exchange<M: Meter>(&mut self, old: Option<Block>, new: Option<Block>, meter: &M) {
-        match (old, new) {
-            (Some(old), Some(new)) => self.index.replace(old, new, &mut self.cells, meter),
-            (Some(old), None) => self.index.remove(old, &mut self.cells, meter),
-            (None, Some(new)) => self.index.insert(new, &mut self.cells, meter),
-            (None, None) => {}
-        }
+        self.index.exchange(old, new, &mut self.cells, meter);
     }
 }
