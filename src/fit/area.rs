@@ -33,33 +33,34 @@
 
 use core::marker::PhantomData;
 
-use crate::sealed::Sealed;
 use crate::tags::CELL;
 
-/// Whether a heap has a free-space area, and what is joined with it.
-pub trait Area: Sealed {
+/// Whether a heap has a free-space area, and what is joined with it: [`NoArea`], [`Apart`], [`Joining`]
+/// or [`Releasing`], the last three perhaps [`Bounded`] or [`Sparing`].
+pub trait Area: AreaPolicy {}
+
+/// What a heap asks of a policy of free-space areas.
+pub trait AreaPolicy {
     /// Whether there is an area.
-    #[doc(hidden)]
     const LAZY: bool;
 
     /// What a block does that is freed beside it.
-    #[doc(hidden)]
-    #[allow(private_interfaces, reason = "the trait is sealed; this is for this crate")]
     const BESIDE: Beside;
 
     /// The most cells of a free block that become the area, if a request does not need more.
-    #[doc(hidden)]
     const MOST: u32 = u32::MAX;
 
     /// Whether the wilderness is never the area.
-    #[doc(hidden)]
     const SPARES_WILDERNESS: bool = false;
 }
 
 /// What a block does that is freed beside the area.
-pub(crate) enum Beside {
+pub enum Beside {
+    /// It is free memory like any other.
     Apart,
+    /// It is joined with the area.
     Joins,
+    /// It is joined with the area, and both are free memory.
     Releases,
 }
 
@@ -81,10 +82,9 @@ pub struct Releasing;
 
 macro_rules! areas {
     ($($area:ident: $lazy:literal, $beside:ident;)*) => {$(
-        impl Sealed for $area {}
+        impl Area for $area {}
 
-        #[allow(private_interfaces, reason = "the trait is sealed; this is for this crate")]
-        impl Area for $area {
+        impl AreaPolicy for $area {
             const LAZY: bool = $lazy;
             const BESIDE: Beside = Beside::$beside;
         }
@@ -107,11 +107,10 @@ pub struct Bounded<A, const BYTES: usize>(PhantomData<A>);
 #[derive(Debug)]
 pub struct Sparing<A>(PhantomData<A>);
 
-impl<A, const BYTES: usize> Sealed for Bounded<A, BYTES> {}
-impl<A> Sealed for Sparing<A> {}
+impl<A: Area, const BYTES: usize> Area for Bounded<A, BYTES> {}
+impl<A: Area> Area for Sparing<A> {}
 
-#[allow(private_interfaces, reason = "the trait is sealed; this is for this crate")]
-impl<A: Area, const BYTES: usize> Area for Bounded<A, BYTES> {
+impl<A: Area, const BYTES: usize> AreaPolicy for Bounded<A, BYTES> {
     const LAZY: bool = A::LAZY;
     const BESIDE: Beside = A::BESIDE;
     const MOST: u32 = {
@@ -121,8 +120,7 @@ impl<A: Area, const BYTES: usize> Area for Bounded<A, BYTES> {
     const SPARES_WILDERNESS: bool = A::SPARES_WILDERNESS;
 }
 
-#[allow(private_interfaces, reason = "the trait is sealed; this is for this crate")]
-impl<A: Area> Area for Sparing<A> {
+impl<A: Area> AreaPolicy for Sparing<A> {
     const LAZY: bool = A::LAZY;
     const BESIDE: Beside = A::BESIDE;
     const MOST: u32 = A::MOST;

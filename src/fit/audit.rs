@@ -2,13 +2,13 @@
 
 use super::area::Area;
 use super::heap::TagHeap;
-use super::policy::Policy;
+use super::index::Index;
 use super::reclaim::Reclaim;
 use crate::error::Fault;
 use crate::strategy::Span;
 use crate::tags::{Block, TAG};
 
-impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
+impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// Calls `visit` for every span of the heap in address order.
     pub(crate) fn walk_blocks(&self, visit: &mut dyn FnMut(Span)) {
         let in_use = |block: Block| self.cells.is_in_use(block.start) && !self.is_area(block);

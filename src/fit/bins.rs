@@ -18,10 +18,9 @@
 
 use core::marker::PhantomData;
 
-use super::policy::{Policy, certain, fit};
+use super::index::{Index, IndexPolicy, certain, fit};
 use crate::error::Fault;
 use crate::meter::Meter;
-use crate::sealed::Sealed;
 use crate::tags::{Block, Cells, Link, NONE};
 use crate::words::bits;
 
@@ -55,10 +54,8 @@ fn priority(start: u32) -> u32 {
 }
 
 /// Which of the blocks that fit is taken.
-pub trait Choice: Sealed {
+pub trait Choice {
     /// The block for `len` cells.
-    #[doc(hidden)]
-    #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
     fn choose<M: Meter>(bins: &Bins<Self>, len: u32, cells: &Cells, meter: &M) -> Option<Block>
     where
         Self: Sized;
@@ -72,7 +69,7 @@ pub struct Smallest;
 #[derive(Debug)]
 pub struct Largest;
 
-/// Free blocks in bins. Invariants: a bin's bit is set iff it has a root; each bin is a treap of
+/// Free blocks in bins, of which [`Smallest`] or [`Largest`] chooses. Invariants: a bin's bit is set iff it has a root; each bin is a treap of
 /// the free blocks of its sizes.
 ///
 /// An alignment above a cell's is looked for in the block chosen for the size alone, then in the
@@ -201,10 +198,9 @@ impl<C> Bins<C> {
     }
 }
 
-impl<C> Sealed for Bins<C> {}
+impl<C: Choice> Index for Bins<C> {}
 
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
-impl<C: Choice> Policy for Bins<C> {
+impl<C: Choice> IndexPolicy for Bins<C> {
     const EMPTY: Self = Self {
         occupied: [0; BINS.div_ceil(u64::BITS as usize)],
         roots: [NONE; BINS],
@@ -311,10 +307,6 @@ impl<C: Choice> Policy for Bins<C> {
     }
 }
 
-impl Sealed for Smallest {}
-impl Sealed for Largest {}
-
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl Choice for Smallest {
     #[inline]
     fn choose<M: Meter>(bins: &Bins<Self>, len: u32, cells: &Cells, meter: &M) -> Option<Block> {
@@ -322,7 +314,6 @@ impl Choice for Smallest {
     }
 }
 
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl Choice for Largest {
     fn choose<M: Meter>(bins: &Bins<Self>, len: u32, cells: &Cells, meter: &M) -> Option<Block> {
         let bin = bits::last(&bins.occupied, BINS - 1)?;

@@ -7,7 +7,7 @@
 //! [nobody](NOBODY) off its list changes nothing. A free takes a third more instructions so, and random
 //! actions on large blocks a tenth less time (benches/records).
 //!
-//! Blocks are counted in words here (`block/words.rs`).
+//! Blocks are counted in words here (`tags/by_word.rs`).
 
 use core::ptr::NonNull;
 

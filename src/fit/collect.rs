@@ -2,12 +2,12 @@
 
 use super::area::Area;
 use super::heap::TagHeap;
-use super::policy::Policy;
+use super::index::Index;
 use super::reclaim::Reclaim;
 use crate::meter::Meter;
 use crate::tags::Block;
 
-impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
+impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// Frees a block in use: a change of the index, now or when memory is scarce.
     #[inline(always)]
     pub(crate) fn release<M: Meter>(&mut self, block: Block, meter: &M) {

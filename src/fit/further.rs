@@ -3,14 +3,14 @@
 
 use super::area::Area;
 use super::heap::TagHeap;
-use super::policy::{Policy, fit};
+use super::index::{Index, fit};
 use super::reclaim::Reclaim;
 use crate::error::AllocError;
 use crate::meter::Meter;
 use crate::source::Source;
 use crate::tags::Block;
 
-impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
+impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// The block for a request that nothing in the index serves: in this order the wilderness as
     /// it is, what was freed and is no free memory yet, and the source.
     pub(super) fn search_further<S: Source, M: Meter>(

@@ -16,10 +16,9 @@
 //! the instructions.
 
 use super::heap::TagHeap;
-use super::policy::{Policy, certain, fit};
+use super::index::{Index, IndexPolicy, certain, fit};
 use crate::error::Fault;
 use crate::meter::Meter;
-use crate::sealed::Sealed;
 use crate::tags::{Block, CELL, Cells, MAX_CELLS, WORDS};
 
 /// log₂ of the lists for each doubling.
@@ -251,10 +250,9 @@ impl TagHeap<Good> {
     }
 }
 
-impl Sealed for Good {}
+impl Index for Good {}
 
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
-impl Policy for Good {
+impl IndexPolicy for Good {
     const EMPTY: Self = Self { occupied: [0; BITS] };
     const BY_SIZE: bool = true;
     const FIRST: u32 = (FIRST / WORDS) as u32;

@@ -11,10 +11,9 @@
 //! reaches the end, is the *wilderness*: it is in no index, is spent last (§3.9), and grows when
 //! the source is asked for more. All other free blocks are in the policy's index.
 //!
-//! Three policies make a fit of the heap: which free block serves a request (`policy.rs`), when a
+//! Three policies make a fit of the heap: which free block serves a request (`index.rs`), when a
 //! freed block becomes free memory (`reclaim.rs`,
-//! `collect.rs`), and whether requests are served from a
-//! free-space area first (`area.rs`, `lazy.rs`). Growing in place is in `resize.rs`, the walk in `audit.rs`.
+//! `collect.rs`), and whether requests are served from a free-space area first (`area.rs`, `lazy.rs`). Growing in place is in `resize.rs`, the walk in `audit.rs`.
 //!
 //! Invariants:
 //! - blocks tile the cells from 1 to `end`; the last header is at `end`;
@@ -27,7 +26,7 @@
 use core::marker::PhantomData;
 
 use super::area::{Area, Beside, NoArea};
-use super::policy::Policy;
+use super::index::Index;
 use super::reclaim::{Immediate, Reclaim};
 use crate::error::AllocError;
 use crate::meter::Meter;
@@ -47,7 +46,7 @@ pub struct TagHeap<P, R = Immediate, A = NoArea> {
     kind: PhantomData<A>,
 }
 
-impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
+impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// An empty heap that grows by multiples of `growth` bytes.
     pub(crate) const fn growing_by(growth: usize) -> Self {
         assert!(growth > 0 && growth.is_multiple_of(CELL) && growth / CELL < MAX_CELLS as usize);

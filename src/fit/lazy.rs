@@ -2,13 +2,13 @@
 
 use super::area::{Area, Beside};
 use super::heap::TagHeap;
-use super::policy::Policy;
+use super::index::Index;
 use super::reclaim::Reclaim;
 use crate::error::Fault;
 use crate::meter::Meter;
 use crate::tags::Block;
 
-impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
+impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// Puts `len` cells at a multiple of `align` bytes of the area to use, if it has them. O(1).
     #[inline(always)]
     pub(super) fn bump<M: Meter>(&mut self, len: u32, align: usize, meter: &M) -> Option<u32> {

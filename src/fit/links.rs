@@ -5,7 +5,7 @@
 //! first ─▶ [40] ⇄ [900] ⇄ [16] ⇄ … ⇄ [72] ◀─ last
 //! ```
 
-use super::policy::fit;
+use super::index::fit;
 use crate::error::Fault;
 use crate::meter::Meter;
 use crate::tags::{Block, Cells, Link, NONE};

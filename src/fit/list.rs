@@ -12,17 +12,15 @@
 
 use core::marker::PhantomData;
 
+use super::index::{Index, IndexPolicy};
 use super::links::Links;
-use super::policy::Policy;
 use crate::error::Fault;
 use crate::meter::Meter;
-use crate::sealed::Sealed;
 use crate::tags::{Block, Cells, NONE};
 
 /// Where a search of the list starts.
-pub trait Start: Sealed {
+pub trait Start {
     /// Whether it starts where the last one ended, and goes on from the list's end to its start.
-    #[doc(hidden)]
     const ROVES: bool;
 }
 
@@ -34,7 +32,7 @@ pub struct Lowest;
 #[derive(Debug)]
 pub struct Rover;
 
-/// The list. Invariants: its order is that of the addresses; `rover` is a block of the list, or
+/// The list, searched from [`Lowest`] or [`Rover`] on. Invariants: its order is that of the addresses; `rover` is a block of the list, or
 /// `NONE` for its start; `recent` is the block that was last put in or replaced, or one beside it,
 /// and `NONE` iff the list is empty.
 #[derive(Debug)]
@@ -51,10 +49,9 @@ pub type First = List<Lowest>;
 /// NEXT-FIT: the next block that fits, from where the last search ended.
 pub type Next = List<Rover>;
 
-impl<T> Sealed for List<T> {}
+impl<T: Start> Index for List<T> {}
 
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
-impl<T: Start> Policy for List<T> {
+impl<T: Start> IndexPolicy for List<T> {
     const EMPTY: Self = Self { links: Links::EMPTY, rover: NONE, recent: NONE, start: PhantomData };
 
     fn insert<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) {
@@ -140,9 +137,6 @@ impl<T: Start> Policy for List<T> {
         Fault::unless(recent, "the recent block is on the list", at)
     }
 }
-
-impl Sealed for Lowest {}
-impl Sealed for Rover {}
 
 impl Start for Lowest {
     const ROVES: bool = false;

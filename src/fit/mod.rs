@@ -7,7 +7,7 @@
 //!
 //! | policy | | |
 //! |---|---|---|
-//! | [`Policy`] | which free block is taken | the table below |
+//! | [`Index`] | which free block is taken | the table below |
 //! | [`Reclaim`] | when a freed block is free memory, joined with its neighbours | [`Immediate`], [`Deferred`], [`Collected`] |
 //! | [`Area`] | whether requests are first served from a free-space area (lazy fits) | [`NoArea`], [`Apart`], [`Joining`], [`Releasing`]; over them [`Bounded`], [`Sparing`] |
 //!
@@ -29,11 +29,11 @@
 //! Unlike the paged strategies these keep their bookkeeping among the blocks: 4 bytes before each,
 //! and more within free ones. A program that writes outside its blocks can destroy it.
 //!
-//! Files, in the order they build on each other: `policy`, `reclaim` and `area` (the traits, and
+//! Files, in the order they build on each other: `index`, `reclaim` and `area` (the traits, and
 //! what of the last two there is), `heap` (the engine), `lazy` (its free-space area), `collect`
 //! (freeing), `further` (more memory), `resize` (growing in place) and `audit`; then the policies: `bins` (best and worst fit), `good` (good fit) and on it
 //! `branchless` (what its heap does most often), `links` and on it `list` (address order), `unsorted`
-//! (LIFO, FIFO) and `segregated`. The tags are in `block/tag.rs` and `block/words.rs`.
+//! (LIFO, FIFO) and `segregated`. `stacks` is for others: HC and Kingsley. The tags are in `tags`.
 
 mod area;
 mod audit;
@@ -43,10 +43,10 @@ mod collect;
 mod further;
 mod good;
 pub(crate) mod heap;
+pub(crate) mod index;
 mod lazy;
 mod links;
 mod list;
-pub(crate) mod policy;
 mod reclaim;
 mod resize;
 mod segregated;
@@ -59,14 +59,14 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 pub use self::area::{Apart, Area, Bounded, Joining, NoArea, Releasing, Sparing};
-pub use self::bins::{Best, Bins, Choice, Largest, Smallest, Worst};
+pub use self::bins::{Best, Bins, Largest, Smallest, Worst};
 pub use self::good::Good;
 pub use self::heap::TagHeap;
-pub use self::list::{First, List, Lowest, Next, Rover, Start};
-pub use self::policy::Policy;
+pub use self::index::Index;
+pub use self::list::{First, List, Lowest, Next, Rover};
 pub use self::reclaim::{Collected, Deferred, Immediate, Reclaim};
 pub use self::segregated::Segregated;
-pub use self::unsorted::{Back, End, Fifo, Front, Lifo, Unsorted};
+pub use self::unsorted::{Back, Fifo, Front, Lifo, Unsorted};
 use crate::engine::{Backing, Engine, Heap, Resized, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
@@ -103,7 +103,7 @@ use crate::strategy::Span;
 /// ```
 pub type BoundaryTagHeap<P, S, M = (), R = Immediate, A = NoArea> = Heap<TagHeap<P, R, A>, S, M>;
 
-impl<P: Policy, S: Source, M: Meter, R: Reclaim, A: Area> Heap<TagHeap<P, R, A>, S, M> {
+impl<P: Index, S: Source, M: Meter, R: Reclaim, A: Area> Heap<TagHeap<P, R, A>, S, M> {
     /// The heap over `source`, which grows by multiples of `growth` bytes, or by as little as will
     /// do where the source has no more. Takes no memory before the first allocation.
     ///
@@ -115,7 +115,7 @@ impl<P: Policy, S: Source, M: Meter, R: Reclaim, A: Area> Heap<TagHeap<P, R, A>,
     }
 }
 
-impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
+impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// A block in use and its bytes.
     #[inline(always)]
     fn served(&self, start: u32, len: u32, part: Part) -> Served {
@@ -128,7 +128,7 @@ impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
 
 // SAFETY: blocks are disjoint parts of the source's extent; tags and links lie between them and in
 // free ones. They stay in place when the engine moves.
-unsafe impl<P: Policy, R: Reclaim, A: Area, S: Source, M: Meter> Engine<S, M> for TagHeap<P, R, A> {
+unsafe impl<P: Index, R: Reclaim, A: Area, S: Source, M: Meter> Engine<S, M> for TagHeap<P, R, A> {
     fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError> {
         let Backing { source, meter, .. } = backing;
         let len = Self::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;

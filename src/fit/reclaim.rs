@@ -21,43 +21,37 @@
 
 use crate::error::Fault;
 use crate::meter::Meter;
-use crate::sealed::Sealed;
 use crate::tags::{Block, Cells, Link, NONE};
 
-/// When a freed block becomes free memory.
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
-pub trait Reclaim: Sealed + Sized {
+/// When a freed block becomes free memory: [`Immediate`], [`Deferred`] or [`Collected`].
+pub trait Reclaim: ReclaimPolicy {}
+
+/// What a heap asks of a policy of reclaiming.
+pub trait ReclaimPolicy: Sized {
     /// Nothing was freed.
-    #[doc(hidden)]
     const EMPTY: Self;
 
     /// Whether free memory is always joined with free neighbours.
-    #[doc(hidden)]
     const JOINS: bool;
 
     /// Whether there are withheld blocks.
-    #[doc(hidden)]
     const WITHHOLDS: bool;
 
     /// Takes note of a block in use that is freed; says whether it is free memory at once.
-    #[doc(hidden)]
     fn free<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) -> bool;
 
     /// Whether free neighbours are to be joined now, in a heap of so many cells in which a search has
     /// failed. `exhausted`: there is nothing else left.
-    #[doc(hidden)]
     fn join_now(&mut self, _cells: u32, _exhausted: bool) -> bool {
         false
     }
 
     /// Takes the oldest withheld block off the list.
-    #[doc(hidden)]
     fn take_withheld<M: Meter>(&mut self, _cells: &Cells, _meter: &M) -> Option<Block> {
         None
     }
 
     /// Checks the list of withheld blocks, and counts them.
-    #[doc(hidden)]
     fn withheld(&self, _cells: &Cells) -> Result<u32, Fault> {
         Ok(0)
     }
@@ -88,12 +82,11 @@ const NEXT: Link = Link::First;
 /// A deferred heap joins free neighbours once this part of it was freed.
 const LOOSE_PART: u32 = 16;
 
-impl Sealed for Immediate {}
-impl Sealed for Deferred {}
-impl Sealed for Collected {}
+impl Reclaim for Immediate {}
+impl Reclaim for Deferred {}
+impl Reclaim for Collected {}
 
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
-impl Reclaim for Immediate {
+impl ReclaimPolicy for Immediate {
     const EMPTY: Self = Self;
     const JOINS: bool = true;
     const WITHHOLDS: bool = false;
@@ -104,8 +97,7 @@ impl Reclaim for Immediate {
     }
 }
 
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
-impl Reclaim for Deferred {
+impl ReclaimPolicy for Deferred {
     const EMPTY: Self = Self { loose: 0 };
     const JOINS: bool = false;
     const WITHHOLDS: bool = false;
@@ -123,8 +115,7 @@ impl Reclaim for Deferred {
     }
 }
 
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
-impl Reclaim for Collected {
+impl ReclaimPolicy for Collected {
     const EMPTY: Self = Self { first: NONE, last: NONE };
     const JOINS: bool = true;
     const WITHHOLDS: bool = true;

@@ -8,13 +8,13 @@
 
 use super::area::Area;
 use super::heap::TagHeap;
-use super::policy::{Policy, fit};
+use super::index::{Index, fit};
 use super::reclaim::Reclaim;
 use crate::meter::Meter;
 use crate::source::Source;
 use crate::tags::Block;
 
-impl<P: Policy, R: Reclaim, A: Area> TagHeap<P, R, A> {
+impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// Makes a block in use `len` cells long without moving it, if it is that long, free memory
     /// above it is, or the source has more. A change of the index.
     pub(crate) fn resize_block<S: Source, M: Meter>(

@@ -10,18 +10,17 @@
 //! enough, and bits say which of them have any: their order decides, in O(1). What is linear is the
 //! search of the one list. The lists may be of any kind; Chung & Moon's are FIFO.
 
-use super::policy::Policy;
+use super::index::{Index, IndexPolicy};
 use super::unsorted::{Back, End, Unsorted};
 use crate::error::Fault;
 use crate::meter::Meter;
-use crate::sealed::Sealed;
 use crate::tags::{Block, Cells, MAX_CELLS};
 use crate::words::bits;
 
 /// A list for each bit of a size.
 const LISTS: usize = MAX_CELLS.ilog2() as usize;
 
-/// Free blocks on lists by size. Invariants: a block is on the list of its size; a list's bit is
+/// Free blocks on lists by size, each [unsorted](super::Unsorted). Invariants: a block is on the list of its size; a list's bit is
 /// set iff it has blocks.
 #[derive(Debug)]
 pub struct Segregated<E = Back> {
@@ -35,10 +34,9 @@ fn list_of(len: u32) -> usize {
     len.ilog2() as usize
 }
 
-impl<E> Sealed for Segregated<E> {}
+impl<E: End> Index for Segregated<E> {}
 
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
-impl<E: End> Policy for Segregated<E> {
+impl<E: End> IndexPolicy for Segregated<E> {
     const EMPTY: Self = Self { occupied: [0], lists: [const { Unsorted::EMPTY }; LISTS] };
 
     fn insert<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) {

@@ -11,17 +11,15 @@
 
 use core::marker::PhantomData;
 
+use super::index::{Index, IndexPolicy};
 use super::links::Links;
-use super::policy::Policy;
 use crate::error::Fault;
 use crate::meter::Meter;
-use crate::sealed::Sealed;
 use crate::tags::{Block, Cells, NONE};
 
 /// Where on the list a block is put.
-pub trait End: Sealed {
+pub trait End {
     /// Whether at its start, where searches start, too.
-    #[doc(hidden)]
     const FIRST: bool;
 }
 
@@ -33,7 +31,7 @@ pub struct Front;
 #[derive(Debug)]
 pub struct Back;
 
-/// The list.
+/// The list; [`Front`] or [`Back`] says where a block is put.
 #[derive(Debug)]
 pub struct Unsorted<E> {
     links: Links,
@@ -53,10 +51,9 @@ impl<E> Unsorted<E> {
     }
 }
 
-impl<E> Sealed for Unsorted<E> {}
+impl<E: End> Index for Unsorted<E> {}
 
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
-impl<E: End> Policy for Unsorted<E> {
+impl<E: End> IndexPolicy for Unsorted<E> {
     const EMPTY: Self = Self { links: Links::EMPTY, end: PhantomData };
 
     fn insert<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) {
@@ -85,9 +82,6 @@ impl<E: End> Policy for Unsorted<E> {
         })
     }
 }
-
-impl Sealed for Front {}
-impl Sealed for Back {}
 
 impl End for Front {
     const FIRST: bool = true;

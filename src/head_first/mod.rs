@@ -22,7 +22,7 @@
 //! | NON-HEAD-FIRST (CHUNK-UP) | the best fit | yes | "non head-first": Tables 3, 4, 6, 8 |
 //!
 //! They are one engine, [`SpaceFitting`], with two policies; the search is a third: a
-//! [`Policy`] of [`fit`](crate::fit). [`Traverse`] looks at every block, as the paper does;
+//! [`Index`] of [`fit`](crate::fit). [`Traverse`] looks at every block, as the paper does;
 //! [`Best`](crate::fit::Best) finds the same block in O(log n). Other fits go as well, which the
 //! paper leaves to future work (§6).
 //!
@@ -59,7 +59,7 @@ pub use self::policy::{ChunkUp, Halving, HeadFirst, NoChunkUp, NonHeadFirst, Ord
 pub use self::traverse::Traverse;
 use crate::engine::{Backing, Engine, Heap, Resized, Served};
 use crate::error::{AllocError, Fault};
-use crate::fit::Policy;
+use crate::fit::Index;
 use crate::meter::{Meter, Part};
 use crate::source::Source;
 use crate::strategy::{Span, Strategy};
@@ -71,7 +71,7 @@ pub struct Owner(pub u32);
 
 /// Best fit with space-fitting over a source: which free block is asked first is the [`Order`]'s
 /// choice, whether it is halved the [`Halving`]'s, and which of the others is taken the
-/// [`Policy`]'s.
+/// [`Index`]'s.
 ///
 /// A block of 8, 24, 40, … bytes takes 8 more, and is aligned to 16. Greater alignments split the
 /// gap off. Allocating from the unallocated region takes O(1), else the time of a search of the
@@ -111,7 +111,7 @@ pub struct SpaceFit<O, H, P> {
     owner: Owner,
 }
 
-impl<O: Order, H: Halving, P: Policy, S: Source, M: Meter> Heap<SpaceFit<O, H, P>, S, M> {
+impl<O: Order, H: Halving, P: Index, S: Source, M: Meter> Heap<SpaceFit<O, H, P>, S, M> {
     /// The heap over `source`, which grows by multiples of `growth` bytes, or by as little as will
     /// do where the source has no more. Takes no memory before the first allocation. Blocks are
     /// `Owner(0)`'s until another is set.
@@ -161,7 +161,7 @@ impl<O: Order, H: Halving, P: Policy, S: Source, M: Meter> Heap<SpaceFit<O, H, P
     }
 }
 
-impl<O: Order, H: Halving, P: Policy> SpaceFit<O, H, P> {
+impl<O: Order, H: Halving, P: Index> SpaceFit<O, H, P> {
     /// The owner of a block in use.
     fn owner_at(&self, block: NonNull<u8>) -> Owner {
         Owner(self.heap.owner(self.heap.block_at(block.addr().get())))
@@ -170,7 +170,7 @@ impl<O: Order, H: Halving, P: Policy> SpaceFit<O, H, P> {
 
 // SAFETY: blocks are disjoint parts of the source's extent; tags, owners and links lie between them
 // and in free ones. They stay in place when the engine moves.
-unsafe impl<O: Order, H: Halving, P: Policy, S: Source, M: Meter> Engine<S, M>
+unsafe impl<O: Order, H: Halving, P: Index, S: Source, M: Meter> Engine<S, M>
     for SpaceFit<O, H, P>
 {
     fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError> {

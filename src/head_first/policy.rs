@@ -1,12 +1,12 @@
 //! What the heap's four compositions differ in: whether the unallocated region is asked first
 //! ([`Order`]), and whether the block that was found is halved first ([`Halving`]).
 
-use crate::sealed::Sealed;
+/// Which free block is asked first: [`HeadFirst`] or [`NonHeadFirst`].
+pub trait Order: OrderPolicy {}
 
-/// Which free block is asked first.
-pub trait Order: Sealed {
+/// What the heap asks of an order.
+pub trait OrderPolicy {
     /// Whether the unallocated region serves what it can, before anything is searched.
-    #[doc(hidden)]
     const REGION_FIRST: bool;
 }
 
@@ -18,10 +18,13 @@ pub struct HeadFirst;
 #[derive(Debug)]
 pub struct NonHeadFirst;
 
-/// Whether a block that was found is halved before the request is fitted into it.
-pub trait Halving: Sealed {
+/// Whether a block that was found is halved before the request is fitted into it: [`ChunkUp`] or
+/// [`NoChunkUp`].
+pub trait Halving: HalvingPolicy {}
+
+/// What the heap asks of a policy of halving.
+pub trait HalvingPolicy {
     /// Whether it is, if the lower half holds the request.
-    #[doc(hidden)]
     const CHUNKS_UP: bool;
 }
 
@@ -33,23 +36,23 @@ pub struct ChunkUp;
 #[derive(Debug)]
 pub struct NoChunkUp;
 
-impl Sealed for HeadFirst {}
-impl Sealed for NonHeadFirst {}
-impl Sealed for ChunkUp {}
-impl Sealed for NoChunkUp {}
+impl Order for HeadFirst {}
+impl Order for NonHeadFirst {}
+impl Halving for ChunkUp {}
+impl Halving for NoChunkUp {}
 
-impl Order for HeadFirst {
+impl OrderPolicy for HeadFirst {
     const REGION_FIRST: bool = true;
 }
 
-impl Order for NonHeadFirst {
+impl OrderPolicy for NonHeadFirst {
     const REGION_FIRST: bool = false;
 }
 
-impl Halving for ChunkUp {
+impl HalvingPolicy for ChunkUp {
     const CHUNKS_UP: bool = true;
 }
 
-impl Halving for NoChunkUp {
+impl HalvingPolicy for NoChunkUp {
     const CHUNKS_UP: bool = false;
 }

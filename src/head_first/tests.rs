@@ -20,7 +20,7 @@ type PublishedWithout = Heap<NonHeadFirst, ChunkUp, Traverse>;
 
 const MEMORY: usize = 16 << 20;
 
-fn heap<O: Order, H: Halving, P: Policy>(growth: usize) -> Heap<O, H, P> {
+fn heap<O: Order, H: Halving, P: Index>(growth: usize) -> Heap<O, H, P> {
     Heap::new(growth, Reserved::new(MEMORY), ())
 }
 
@@ -28,7 +28,7 @@ fn layout(size: usize) -> Layout {
     Layout::from_size_align(size, 1).unwrap()
 }
 
-fn allocate<O: Order, H: Halving, P: Policy>(heap: &mut Heap<O, H, P>, size: usize) -> NonNull<u8> {
+fn allocate<O: Order, H: Halving, P: Index>(heap: &mut Heap<O, H, P>, size: usize) -> NonNull<u8> {
     heap.allocate(layout(size)).expect("room enough").cast()
 }
 
@@ -62,7 +62,7 @@ fn table_1_fresh_memory_is_two_halves() {
 }
 
 /// The requests behind Tables 2 and 3.
-fn play<O: Order, H: Halving, P: Policy>() -> Heap<O, H, P> {
+fn play<O: Order, H: Halving, P: Index>() -> Heap<O, H, P> {
     let mut heap = heap(MEMORY);
     let [_, _, freed, _] = [8, 8, 128, 16].map(|size| allocate(&mut heap, size));
     assert_eq!(try_free(&mut heap, freed, layout(128)), Freed::Freed);

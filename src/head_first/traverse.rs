@@ -8,9 +8,8 @@
 //! blocks in O(log n).
 
 use crate::error::Fault;
-use crate::fit::policy::{Policy, fit};
+use crate::fit::index::{Index, IndexPolicy, fit};
 use crate::meter::Meter;
-use crate::sealed::Sealed;
 use crate::tags::{Block, Cells};
 
 /// BEST-FIT by traversing all blocks: the lowest of the smallest that fit.
@@ -22,10 +21,9 @@ fn chain(cells: &Cells) -> impl Iterator<Item = Block> {
     cells.blocks(cells.end())
 }
 
-impl Sealed for Traverse {}
+impl Index for Traverse {}
 
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
-impl Policy for Traverse {
+impl IndexPolicy for Traverse {
     const EMPTY: Self = Self;
 
     #[inline]

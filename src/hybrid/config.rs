@@ -12,7 +12,6 @@
 use core::fmt;
 
 use super::lists::LISTS;
-use crate::sealed::Sealed;
 use crate::tags::{CELL, MAX_CELLS};
 
 /// Parameters of the hybrid allocator. All sizes in bytes; sizes of blocks count the header of 4
@@ -166,14 +165,17 @@ impl fmt::Display for ConfigError {
 impl core::error::Error for ConfigError {}
 
 /// Where a heap has its parameters from: a [`Config`] of its own, or a [`Constant`].
-pub trait Tuning: Sealed {
+pub trait Tuning: TuningPolicy {}
+
+/// What the heap asks of it.
+pub trait TuningPolicy {
     /// The parameters.
     fn config(&self) -> &Config;
 }
 
-impl Sealed for Config {}
+impl Tuning for Config {}
 
-impl Tuning for Config {
+impl TuningPolicy for Config {
     #[inline(always)]
     fn config(&self) -> &Config {
         self
@@ -203,9 +205,9 @@ pub trait Parameters {
 #[derive(Debug)]
 pub struct Constant<P>(pub(super) core::marker::PhantomData<fn() -> P>);
 
-impl<P> Sealed for Constant<P> {}
+impl<P: Parameters> Tuning for Constant<P> {}
 
-impl<P: Parameters> Tuning for Constant<P> {
+impl<P: Parameters> TuningPolicy for Constant<P> {
     #[inline(always)]
     fn config(&self) -> &Config {
         const { &P::CONFIG }

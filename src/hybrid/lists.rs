@@ -14,7 +14,8 @@
 //! finds the same size in O(log n), the lowest block of that size instead of the latest.
 
 use crate::error::Fault;
-use crate::fit::{Best, Policy};
+use crate::fit::Best;
+use crate::fit::index::IndexPolicy;
 use crate::meter::Meter;
 use crate::tags::{Block, CELL, Cells, Link, NONE};
 

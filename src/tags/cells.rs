@@ -9,7 +9,7 @@ use super::layout::{CELL, NONE};
 /// for the contents of blocks in use, and is aligned to a cell. Blocks start at `first` and above; the
 /// header at `end` is the last. What lies below the first header is the index's own.
 #[derive(Debug)]
-pub(crate) struct Cells {
+pub struct Cells {
     origin: *mut u8,
     first: u32,
     end: u32,

@@ -20,7 +20,7 @@ pub(super) const FOOTER: isize = 2 * HEADER;
 
 /// A block: its start and its length, in cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Block {
+pub struct Block {
     pub(crate) start: u32,
     pub(crate) len: u32,
 }

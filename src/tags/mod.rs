@@ -35,5 +35,6 @@ mod write;
 
 pub(crate) use cells::Cells;
 pub(crate) use header::MAX_CELLS;
-pub(crate) use layout::{Block, CELL, Link, NONE, TAG, WORDS};
+pub(crate) use layout::Block;
+pub(crate) use layout::{CELL, Link, NONE, TAG, WORDS};
 pub(crate) use size::Sizes;

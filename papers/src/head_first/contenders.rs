@@ -61,7 +61,7 @@ fn heap<O, H, P, M>(region: Region, bytes: usize, meter: M) -> SpaceFitting<O, H
 where
     O: pagewise::head_first::Order,
     H: pagewise::head_first::Halving,
-    P: pagewise::fit::Policy,
+    P: pagewise::fit::Index,
     M: Meter,
 {
     let mut heap = SpaceFitting::new(bytes, region, meter);

@@ -9,7 +9,7 @@ const BLOCKS: usize = if cfg!(miri) { 20 } else { 100 };
 
 /// Frees and allocates at random and compares each choice with `choose`, which is given the free
 /// blocks that fit.
-fn agrees_with<P: Policy>(choose: impl Fn(&[(usize, usize)]) -> Option<usize>) {
+fn agrees_with<P: Index>(choose: impl Fn(&[(usize, usize)]) -> Option<usize>) {
     let mut heap = heap::<P, Immediate, NoArea>();
     let mut blocks: Vec<(NonNull<u8>, usize)> = Vec::new();
     let mut state = 1_u32;
@@ -75,7 +75,7 @@ fn next_fit_goes_on_where_it_ended() {
 
 /// Frees the blocks of these sizes in this order, no two of them neighbours; which of them then
 /// serves each of the requests.
-fn choices<P: Policy>(sizes: &[usize], requests: &[usize]) -> Vec<Option<usize>> {
+fn choices<P: Index>(sizes: &[usize], requests: &[usize]) -> Vec<Option<usize>> {
     let (mut heap, blocks) = holes::<P, NoArea>(sizes);
     let mut chosen = Vec::new();
     for &request in requests {

@@ -16,7 +16,7 @@ use crate::{Freed, Strategy};
 
 type Heap<P, R = Immediate, A = NoArea> = BoundaryTagHeap<P, Reserved, (), R, A>;
 
-fn heap<P: Policy, R: Reclaim, A: Area>() -> Heap<P, R, A> {
+fn heap<P: Index, R: Reclaim, A: Area>() -> Heap<P, R, A> {
     Heap::new(1 << 12, Reserved::new(1 << 24), ())
 }
 
@@ -39,7 +39,7 @@ fn resize(heap: &mut dyn Strategy, block: NonNull<u8>, from: usize, to: usize) -
 }
 
 /// A heap with holes of these sizes between blocks in use, freed in this order.
-fn holes<P: Policy, A: Area>(sizes: &[usize]) -> (Heap<P, Immediate, A>, Vec<NonNull<u8>>) {
+fn holes<P: Index, A: Area>(sizes: &[usize]) -> (Heap<P, Immediate, A>, Vec<NonNull<u8>>) {
     let mut heap = heap::<P, Immediate, A>();
     let between = |heap: &mut Heap<P, Immediate, A>, &size: &usize| {
         let block = allocate(heap, size);

@@ -1,9 +1,9 @@
 //! How the heap takes memory from its source: all of it, as the paper does, or by and by.
 
-use super::{Block, FittedHeap, Halving, Meter, Order, Policy, Source};
+use super::{Block, FittedHeap, Halving, Index, Meter, Order, Source};
 use crate::error::AllocError;
 
-impl<O: Order, H: Halving, P: Policy> FittedHeap<O, H, P> {
+impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
     /// Takes the cell of the first header: what an alignment asks for is known only once the origin
     /// is.
     fn open<S: Source, M: Meter>(&mut self, source: &mut S, meter: &M) -> Result<(), AllocError> {

@@ -1,10 +1,10 @@
 //! The heap as spans, and the audit of its invariants.
 
-use super::{Block, FittedHeap, Halving, NONE, OVERHEAD, Order, Policy};
+use super::{Block, FittedHeap, Halving, Index, NONE, OVERHEAD, Order};
 use crate::error::Fault;
 use crate::strategy::Span;
 
-impl<O: Order, H: Halving, P: Policy> FittedHeap<O, H, P> {
+impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
     /// Calls `visit` for every span of the heap in address order.
     pub(in crate::head_first) fn walk(&self, visit: &mut dyn FnMut(Span)) {
         let in_use = |block: Block| self.cells.is_in_use(block.start);

@@ -22,7 +22,7 @@ use core::marker::PhantomData;
 
 use super::policy::{Halving, Order};
 use crate::error::AllocError;
-use crate::fit::policy::{Policy, fit};
+use crate::fit::index::{Index, fit};
 use crate::meter::Meter;
 use crate::source::Source;
 use crate::tags::{Block, CELL, Cells, MAX_CELLS, NONE, TAG};
@@ -44,7 +44,7 @@ pub(super) struct FittedHeap<O, H, P> {
     policies: PhantomData<(O, H)>,
 }
 
-impl<O: Order, H: Halving, P: Policy> FittedHeap<O, H, P> {
+impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
     /// An empty heap that grows by multiples of `growth` bytes.
     pub(super) const fn new(growth: usize) -> Self {
         assert!(growth > 0 && growth.is_multiple_of(CELL) && growth / CELL < MAX_CELLS as usize);

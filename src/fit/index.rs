@@ -1,53 +1,47 @@
-//! What tells one fit from another: which free blocks it knows in which order, and which of them it
-//! takes.
+//! The index of a heap's free blocks, which tells one fit from another: in which order it keeps them, and
+//! which of them it takes.
 
 use crate::error::Fault;
 use crate::meter::Meter;
-use crate::sealed::Sealed;
 use crate::tags::{Block, Cells};
 
-/// The search and order of a [`BoundaryTagHeap`](super::BoundaryTagHeap): an index of its free
-/// blocks, but for the wilderness, which the heap looks after.
+/// Which free block serves a request: [`Best`](super::Best), [`Good`](super::Good),
+/// [`Worst`](super::Worst), [`Segregated`](super::Segregated), [`First`](super::First),
+/// [`Next`](super::Next), [`Lifo`](super::Lifo), [`Fifo`](super::Fifo) or another of those listed here.
+pub trait Index: IndexPolicy {}
+
+/// What a heap asks of an index of its free blocks.
 ///
 /// The links of free blocks are the index's own; tags are the heap's. When a block is put in or
 /// taken out, the tags of all other blocks in the index are right; its own may be gone.
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
-pub trait Policy: Sealed {
+pub trait IndexPolicy {
     /// The index of no blocks.
-    #[doc(hidden)]
     const EMPTY: Self;
 
     /// Whether the index knows of sizes alone: a block is replaced by taking it out and putting
     /// the new one in, and best taken out as soon as it is found.
-    #[doc(hidden)]
     const BY_SIZE: bool = false;
 
     /// Where the first block starts, cells: what lies below is the index's own.
-    #[doc(hidden)]
     const FIRST: u32 = 1;
 
     /// Prepares the cells below the first block, which have just become the heap's.
-    #[doc(hidden)]
     fn open(&mut self, _cells: &mut Cells) {}
 
     /// Puts a free block in.
-    #[doc(hidden)]
     fn insert<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M);
 
     /// Takes a block out.
-    #[doc(hidden)]
     fn remove<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M);
 
     /// Takes `old` out and puts `new` in, which lies where `old` lay or has grown around it: no
     /// other block of the index lies between.
-    #[doc(hidden)]
     fn replace<M: Meter>(&mut self, old: Block, new: Block, cells: &mut Cells, meter: &M) {
         self.remove(old, cells, meter);
         self.insert(new, cells, meter);
     }
 
     /// Knows `new` in the place of `old`, either of which may be none.
-    #[doc(hidden)]
     #[inline(always)]
     fn exchange<M: Meter>(
         &mut self,
@@ -66,7 +60,6 @@ pub trait Policy: Sealed {
 
     /// Takes out of the two blocks below and above one that is to be joined with them all but the
     /// one to be [exchanged](Self::exchange) for what they become, if there is one.
-    #[doc(hidden)]
     #[inline(always)]
     fn remove_but_one<M: Meter>(
         &mut self,
@@ -91,7 +84,6 @@ pub trait Policy: Sealed {
 
     /// The block to serve `len` cells at a multiple of `align` bytes from, and where in it they
     /// start.
-    #[doc(hidden)]
     fn find<M: Meter>(
         &mut self,
         len: u32,
@@ -101,7 +93,6 @@ pub trait Policy: Sealed {
     ) -> Option<(Block, u32)>;
 
     /// As [`find`](Self::find), and takes the block out.
-    #[doc(hidden)]
     fn take<M: Meter>(
         &mut self,
         len: u32,
@@ -115,7 +106,6 @@ pub trait Policy: Sealed {
     }
 
     /// As [`take`](Self::take), where there is no other memory: among more blocks, in more time.
-    #[doc(hidden)]
     fn take_last<M: Meter>(
         &mut self,
         _len: u32,
@@ -127,7 +117,6 @@ pub trait Policy: Sealed {
     }
 
     /// Checks the index and calls `visit` for every block in it.
-    #[doc(hidden)]
     fn audit(&self, cells: &Cells, visit: &mut dyn FnMut(Block)) -> Result<(), Fault>;
 }
 
