@@ -130,7 +130,7 @@ impl PowersOfTwo {
         self.stacks.pop(class, &mut self.cells, &backing.meter).ok_or(AllocError::Exhausted)
     }
 
-    /// Takes so many cells from the source; returns where they start.
+    /// Takes `len` cells from the source; returns where they start.
     fn append<S: Source>(&mut self, len: u32, source: &mut S) -> Result<u32, AllocError> {
         let start = self.cells.end().max(1);
         let end = start.checked_add(len).ok_or(AllocError::Exhausted)?;

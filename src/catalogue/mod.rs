@@ -13,7 +13,7 @@
 //! # Ok::<(), pagewise::pages::ConfigError>(())
 //! ```
 
-use crate::fit::{self, BoundaryTagHeap};
+use crate::fit::{self, BoundaryTagHeap, Collected, Immediate, NoArea};
 use crate::head_first::{self, ChunkUp, NoChunkUp, SpaceFitting};
 use crate::hybrid::{self, Constant, Hybrid};
 use crate::pages::Paged;
@@ -48,33 +48,33 @@ pub use crate::segments::FirstFit;
 
 /// FIRST-FIT (LIST): the lowest free block that fits, found on a list in address order, in O(n)
 /// (Knuth §2.5; Hasan & Chang §2).
-pub type FirstFitList<S, M = ()> = BoundaryTagHeap<fit::First, S, M>;
+pub type FirstFitList<S, M = ()> = BoundaryTagHeap<fit::First, Immediate, NoArea, S, M>;
 
 /// FIRST-FIT (LIFO): of the free blocks that fit the one freed last, in O(n) (Hasan & Chang §2.5;
 /// Chung & Moon §2).
-pub type FirstFitLifo<S, M = ()> = BoundaryTagHeap<fit::Lifo, S, M>;
+pub type FirstFitLifo<S, M = ()> = BoundaryTagHeap<fit::Lifo, Immediate, NoArea, S, M>;
 
 /// FIRST-FIT (FIFO): of the free blocks that fit the one freed first, in O(n) (Hasan & Chang §2.5;
 /// Chung & Moon §2).
-pub type FirstFitFifo<S, M = ()> = BoundaryTagHeap<fit::Fifo, S, M>;
+pub type FirstFitFifo<S, M = ()> = BoundaryTagHeap<fit::Fifo, Immediate, NoArea, S, M>;
 
 /// NEXT-FIT: the next free block that fits, from where the last search ended, in O(n) (Knuth §2.5;
 /// Hasan & Chang §2).
-pub type NextFit<S, M = ()> = BoundaryTagHeap<fit::Next, S, M>;
+pub type NextFit<S, M = ()> = BoundaryTagHeap<fit::Next, Immediate, NoArea, S, M>;
 
 /// SEGREGATED-FIT: first fit over a FIFO list for each power of two (Hasan & Chang §2.2; Chung &
 /// Moon §4).
-pub type SegregatedFit<S, M = ()> = BoundaryTagHeap<fit::Segregated, S, M>;
+pub type SegregatedFit<S, M = ()> = BoundaryTagHeap<fit::Segregated, Immediate, NoArea, S, M>;
 
 /// BEST-FIT: the smallest free block that fits, the lowest of those (Knuth §2.5; Hasan & Chang §2).
-pub type BestFit<S, M = ()> = BoundaryTagHeap<fit::Best, S, M>;
+pub type BestFit<S, M = ()> = BoundaryTagHeap<fit::Best, Immediate, NoArea, S, M>;
 
 /// BEST-FIT (DEFERRED): best fit whose free neighbours are joined only when a search fails (Hasan &
 /// Chang §2.3).
-pub type DeferredBestFit<S, M = ()> = BoundaryTagHeap<fit::Best, S, M, fit::Deferred>;
+pub type DeferredBestFit<S, M = ()> = BoundaryTagHeap<fit::Best, fit::Deferred, NoArea, S, M>;
 
 /// WORST-FIT: the largest free block, the lowest of those (Knuth §2.5; Hasan & Chang §2).
-pub type WorstFit<S, M = ()> = BoundaryTagHeap<fit::Worst, S, M>;
+pub type WorstFit<S, M = ()> = BoundaryTagHeap<fit::Worst, Immediate, NoArea, S, M>;
 
 /// HEAD-FIRST: best fit with space-fitting, the unallocated region at the head asked first (Hakarsa
 /// §3.1, without `ChunkUp`).
@@ -95,17 +95,24 @@ pub type NonHeadFirstChunkUp<S, M = ()> =
     SpaceFitting<head_first::NonHeadFirst, ChunkUp, fit::Best, S, M>;
 
 /// Lazy first fit: LF, LFB and LFL where `A` is [`Apart`](fit::Apart), [`Joining`](fit::Joining) or
-/// [`Releasing`](fit::Releasing), and F, the conventional one, where it is
-/// [`NoArea`](fit::NoArea). `R` is [`Immediate`](fit::Immediate), or
-/// [`Collected`](fit::Collected) in the garbage-collected mode (Chung & Moon).
-pub type LazyFirstFit<A, S, M = (), R = fit::Immediate> =
-    BoundaryTagHeap<fit::Segregated, S, M, R, A>;
+/// [`Releasing`](fit::Releasing), and F, the conventional one, where it is [`NoArea`] (Chung & Moon).
+pub type LazyFirstFit<A, S, M = ()> = BoundaryTagHeap<fit::Segregated, Immediate, A, S, M>;
 
 /// Lazy worst fit, as [`LazyFirstFit`]: W, LW, LWB, LWL (Chung & Moon).
-pub type LazyWorstFit<A, S, M = (), R = fit::Immediate> = BoundaryTagHeap<fit::Worst, S, M, R, A>;
+pub type LazyWorstFit<A, S, M = ()> = BoundaryTagHeap<fit::Worst, Immediate, A, S, M>;
 
 /// Lazy best fit, as [`LazyFirstFit`]: B, LB, LBB, LBL (Chung & Moon §3).
-pub type LazyBestFit<A, S, M = (), R = fit::Immediate> = BoundaryTagHeap<fit::Best, S, M, R, A>;
+pub type LazyBestFit<A, S, M = ()> = BoundaryTagHeap<fit::Best, Immediate, A, S, M>;
+
+/// [`LazyFirstFit`] in the garbage-collected mode: freed blocks wait until an allocation fails (Chung &
+/// Moon §4.2).
+pub type CollectedFirstFit<A, S, M = ()> = BoundaryTagHeap<fit::Segregated, Collected, A, S, M>;
+
+/// [`LazyWorstFit`] in the garbage-collected mode.
+pub type CollectedWorstFit<A, S, M = ()> = BoundaryTagHeap<fit::Worst, Collected, A, S, M>;
+
+/// [`LazyBestFit`] in the garbage-collected mode.
+pub type CollectedBestFit<A, S, M = ()> = BoundaryTagHeap<fit::Best, Collected, A, S, M>;
 
 /// BUDDY: blocks of powers of two, joined with their buddies when both are free (Knuth §2.5).
 pub use crate::buddy::Buddy;

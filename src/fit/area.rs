@@ -7,7 +7,7 @@
 //!  … in use │ in use │ area                      │ in use …
 //!            bumped ──▶
 //! ```
-//! A request is served from the area's lower end. One that is larger than what is left of the area
+//! A request is served from the area's lower end. One that is larger than the rest of the area
 //! is served as the policy has it, and the whole free block it chooses becomes the new area; the
 //! rest of the old one is free memory again. The variants differ in what a block does that is freed
 //! beside the area:
@@ -29,7 +29,7 @@
 //! free block that was found ([`Bounded`]), or never the wilderness ([`Sparing`]).
 //!
 //! Invariants: the area is a block whose header says in use; beside one that is [`Joining`] or
-//! [`Releasing`] nothing is free, unless joining is deferred, but what a [`Bounded`] one left above.
+//! [`Releasing`] nothing is free, unless joining is deferred, except above a [`Bounded`] one.
 
 use core::marker::PhantomData;
 
@@ -98,8 +98,8 @@ areas! {
     Releasing: true, Releases;
 }
 
-/// An area of which no more than `BYTES`, a multiple of 16, are ahead of the allocation pointer when
-/// it is new; the rest of the free block stays free.
+/// An area that is at most `BYTES` long when it is new, a multiple of 16, or as long as the request; the
+/// rest of the free block stays free.
 #[derive(Debug)]
 pub struct Bounded<A, const BYTES: usize>(PhantomData<A>);
 

@@ -27,11 +27,11 @@ use crate::words::bits;
 /// Sizes in cells below which each has a bin.
 const EXACT: u32 = 64;
 
-/// log₂ of the bins for each further doubling.
-const STEPS: u32 = 3;
+/// log₂ of the bins for each doubling above.
+const SUBDIVISION: u32 = 3;
 
-/// Bins: for the exact sizes, and eight for each further doubling up to 2³⁰ cells.
-const BINS: usize = EXACT as usize + ((30 - EXACT.ilog2() as usize) << STEPS);
+/// Bins: for the exact sizes, and eight for each doubling above up to 2³⁰ cells.
+const BINS: usize = EXACT as usize + ((30 - EXACT.ilog2() as usize) << SUBDIVISION);
 
 /// The bin of a size.
 #[inline(always)]
@@ -40,8 +40,8 @@ fn bin_of(len: u32) -> usize {
         return len as usize;
     }
     let doubling = len.ilog2();
-    let step = (len >> (doubling - STEPS)) % (1 << STEPS);
-    (EXACT + ((doubling - EXACT.ilog2()) << STEPS) + step) as usize
+    let part = (len >> (doubling - SUBDIVISION)) % (1 << SUBDIVISION);
+    (EXACT + ((doubling - EXACT.ilog2()) << SUBDIVISION) + part) as usize
 }
 
 /// A node's place in the heap order: a bijection, so no two are equal (Wellons, *lowbias32*).
@@ -69,8 +69,8 @@ pub struct Smallest;
 #[derive(Debug)]
 pub struct Largest;
 
-/// Free blocks in bins, of which [`Smallest`] or [`Largest`] chooses. Invariants: a bin's bit is set iff it has a root; each bin is a treap of
-/// the free blocks of its sizes.
+/// Free blocks in bins, searched for the [`Smallest`] that fits or the [`Largest`]. Invariants: a bin's
+/// bit is set iff it has a root; each bin is a treap of the free blocks of its sizes.
 ///
 /// An alignment above a cell's is looked for in the block chosen for the size alone, then in the
 /// one that would hold the request wherever it starts.

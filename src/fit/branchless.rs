@@ -1,9 +1,9 @@
 //! What a heap of [`Good`] does most often, without branches that chance decides: allocating where the
 //! first block of a list will do, freeing, and resizing in place.
 //!
-//! Whether a neighbour is free, and whether a list is left empty, is as good as random, and a branch on
-//! it is mispredicted every second time, which costs more than all it could skip. So what does not
-//! apply is done to nobody: a neighbour that is in use counts as a free block of no words, and taking
+//! Whether a neighbour is free, and whether a list becomes empty, is as good as random, and a branch on
+//! it is mispredicted every second time, which costs more than all it could skip. So the code does
+//! the same in all cases: a neighbour that is in use counts as a free block of no words, and taking
 //! [nobody](NOBODY) off its list changes nothing. A free takes a third more instructions so, and random
 //! actions on large blocks a tenth less time (benches/records).
 //!
@@ -22,7 +22,7 @@ fn words_for(bytes: usize) -> usize {
     ((bytes + (TAG + CELL - 1)) / TAG) & !(WORDS - 1)
 }
 
-/// Bytes that a block of so many words holds.
+/// Bytes that a block of this many words holds.
 #[inline(always)]
 fn bytes_of(words: usize) -> usize {
     words * TAG - TAG
@@ -39,7 +39,7 @@ impl TagHeap<Good> {
     /// a list, without a look at any other.
     pub(crate) const PLAIN: usize = Self::bytes(LOOKING - 1);
 
-    /// A block for a plain request of so many bytes, not 0, and how many it holds, if the index has
+    /// A block for a plain request of `bytes` bytes, not 0, and the bytes it holds, if the index has
     /// one. O(1).
     #[inline(always)]
     pub(crate) fn allocate_plain<M: Meter>(
@@ -61,8 +61,8 @@ impl TagHeap<Good> {
         Some((unsafe { NonNull::new_unchecked(contents) }, bytes_of(len)))
     }
 
-    /// Frees the block in use whose contents lie at this address and were asked for with so many
-    /// bytes, of which its owner says so; how many it held. O(1).
+    /// Frees the block at this address, which the caller vouches is in use and was requested with
+    /// `bytes` bytes; returns the bytes it held. O(1).
     #[inline(always)]
     pub(crate) fn free<M: Meter>(&mut self, address: usize, bytes: usize, meter: &M) -> usize {
         let (index, cells) = (&mut self.index, &mut self.cells);
@@ -83,8 +83,8 @@ impl TagHeap<Good> {
         bytes_of(len)
     }
 
-    /// Makes a block in use, of which `old` bytes were asked for, hold `new` bytes where it lies, with
-    /// the free memory the heap has; how many it held and holds. Whether it shrinks or grows is known
+    /// Makes a block in use that was requested with `old` bytes hold `new` bytes where it lies, with
+    /// the free memory the heap has; returns the bytes it held and holds. Whether it shrinks or grows is known
     /// before any tag is, and few that grow find room. O(1).
     #[inline(always)]
     pub(crate) fn resize_at<M: Meter>(

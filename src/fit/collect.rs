@@ -24,7 +24,8 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         self.release(block, meter);
     }
 
-    /// Makes more of what was freed; says whether it did. `exhausted`: there is nothing else left.
+    /// Frees withheld blocks and joins free neighbours, as the policy says; returns whether it did.
+    /// `exhausted`: there is no other memory.
     pub(super) fn reclaim<M: Meter>(&mut self, exhausted: bool, meter: &M) -> bool {
         let mut any = false;
         while R::WITHHOLDS

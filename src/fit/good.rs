@@ -22,11 +22,11 @@ use crate::meter::Meter;
 use crate::tags::{Block, CELL, Cells, MAX_CELLS, WORDS};
 
 /// log₂ of the lists for each doubling.
-const STEPS: u32 = 5;
+const SUBDIVISION: u32 = 5;
 
-/// Lists: 2·32 for the exact sizes, 32 for each further doubling up to 2³⁰ cells, rounded up so that
+/// Lists: 2·32 for the exact sizes, 32 for each doubling above up to 2³⁰ cells, rounded up so that
 /// any number modulo this is a list's.
-const LISTS: usize = 1 << (STEPS + 5);
+const LISTS: usize = 1 << (SUBDIVISION + 5);
 
 /// Words of bits that say which lists have blocks.
 const BITS: usize = LISTS / u64::BITS as usize;
@@ -79,12 +79,12 @@ pub struct Good {
 }
 
 /// The list of a size in words: the size in cells up to 2⁶ − 1, then its leading six bits and how
-/// many follow.
+/// many bits follow.
 #[inline(always)]
 const fn list_of(len: usize) -> usize {
     let len = len as u32;
-    let following = (len | (WORDS as u32) << STEPS).ilog2() - STEPS;
-    (((following - WORDS.ilog2()) << STEPS) + (len >> following)) as usize % LISTS
+    let following = (len | (WORDS as u32) << SUBDIVISION).ilog2() - SUBDIVISION;
+    (((following - WORDS.ilog2()) << SUBDIVISION) + (len >> following)) as usize % LISTS
 }
 
 /// The first list all of whose blocks have `len` words, a multiple of a cell's, not 0: the one behind
@@ -100,7 +100,7 @@ const fn anchor(list: usize) -> usize {
     ANCHORS + list
 }
 
-/// Words of so many cells; the first word of the block that starts at a cell.
+/// Words of `cells` cells; the first word of the block that starts at the cell `cells`.
 #[inline(always)]
 const fn words(cells: u32) -> usize {
     cells as usize * WORDS
@@ -235,7 +235,7 @@ impl Good {
 }
 
 impl TagHeap<Good> {
-    /// Calls `visit` for every free block of so many cells or more, and perhaps for some that are
+    /// Calls `visit` for every free block of `len` cells or more, and perhaps for some that are
     /// a little smaller. O(blocks visited).
     pub(crate) fn for_each_free(&self, len: u32, mut visit: impl FnMut(Block)) {
         for list in list_of(words(len))..USED {

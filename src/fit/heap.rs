@@ -102,14 +102,14 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         self.cells.contents(start)
     }
 
-    /// The block in use whose contents lie at this address, of which its owner says so.
+    /// The block whose contents lie at this address; the caller vouches that it is in use.
     #[inline(always)]
     pub(crate) fn block_at(&self, address: usize) -> Block {
         self.cells.block_at(address)
     }
 
-    /// The block in use whose contents lie at this address and were asked for with so many bytes, of
-    /// which its owner says so.
+    /// The block whose contents lie at this address; the caller vouches that it is in use and was
+    /// requested with this many bytes.
     #[inline(always)]
     pub(crate) fn block_of(&self, address: usize, bytes: usize) -> Block {
         self.cells.block_of(address, Self::cells_of(bytes))
@@ -134,7 +134,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
     ) -> Result<u32, AllocError> {
         match self.allocate_known(len, align, meter) {
             Some(start) => Ok(start),
-            None => self.allocate_further(len, align, source, meter),
+            None => self.allocate_growing(len, align, source, meter),
         }
     }
 
@@ -162,14 +162,14 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
 
     /// As [`allocate_block`](Self::allocate_block), where the index has nothing that serves the request.
     #[inline(never)]
-    pub(crate) fn allocate_further<S: Source, M: Meter>(
+    pub(crate) fn allocate_growing<S: Source, M: Meter>(
         &mut self,
         len: u32,
         align: usize,
         source: &mut S,
         meter: &M,
     ) -> Result<u32, AllocError> {
-        let (block, start) = self.search_further(len, align, source, meter)?;
+        let (block, start) = self.find_or_grow(len, align, source, meter)?;
         self.put_to_use(block, Block { start, len }, meter);
         Ok(start)
     }

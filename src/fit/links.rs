@@ -36,7 +36,7 @@ impl Links {
         cells.link(start, BEHIND)
     }
 
-    /// Puts a block between two neighbours on the list, of which either may be [`NONE`].
+    /// Puts a block between two neighbours on the list; either may be [`NONE`].
     pub(super) fn put<M: Meter>(
         &mut self,
         start: u32,
@@ -97,16 +97,16 @@ impl Links {
     ) -> Result<(), Fault> {
         let (mut before, mut node) = (NONE, self.first);
         // More blocks than there are cells are a circle.
-        let mut left = cells.end();
+        let mut unseen = cells.end();
         while node != NONE {
             let at = cells.contents(node).addr();
             Fault::unless(node < cells.end(), "a link leads to a block", at)?;
             Fault::unless(!cells.is_in_use(node), "a block on a list is free", at)?;
-            let linked = Self::before(node, cells) == before && left > 0;
+            let linked = Self::before(node, cells) == before && unseen > 0;
             Fault::unless(linked, "the links of a list agree both ways", at)?;
             visit(cells.block(node))?;
             (before, node) = (node, Self::behind(node, cells));
-            left -= 1;
+            unseen -= 1;
         }
         let at = cells.origin().addr();
         Fault::unless(self.last == before, "a list knows its last block", at)

@@ -31,17 +31,17 @@
 //!
 //! Files, in the order they build on each other: `index`, `reclaim` and `area` (the traits, and
 //! what of the last two there is), `heap` (the engine), `lazy` (its free-space area), `collect`
-//! (freeing), `further` (more memory), `resize` (growing in place) and `audit`; then the policies: `bins` (best and worst fit), `good` (good fit) and on it
-//! `branchless` (what its heap does most often), `links` and on it `list` (address order), `unsorted`
-//! (LIFO, FIFO) and `segregated`. `stacks` is for others: HC and Kingsley. The tags are in `tags`.
+//! (freeing), `grow` (more memory), `resize` (growing in place) and `audit`; then the indexes: `bins` (best and
+//! worst fit), `good` (good fit) and on it `branchless` (what its heap does most often), `links` and on
+//! it `list` (address order), `unsorted` (LIFO, FIFO) and `segregated`. `stacks` is for others: HC and Kingsley. The tags are in `tags`.
 
 mod area;
 mod audit;
 mod bins;
 mod branchless;
 mod collect;
-mod further;
 mod good;
+mod grow;
 pub(crate) mod heap;
 pub(crate) mod index;
 mod lazy;
@@ -73,8 +73,8 @@ use crate::meter::{Meter, Part};
 use crate::source::Source;
 use crate::strategy::Span;
 
-/// A heap of blocks with boundary tags over a source, whose policy `P` says which free block
-/// serves a request, `R` when freed blocks are free memory, and `A` whether it is lazy.
+/// A heap of blocks with boundary tags over a source: the index `P` says which free block serves a
+/// request, `R` when freed blocks are free memory, and `A` whether the heap is lazy.
 ///
 /// A block of 12, 28, 44, … bytes takes 4 more, and is aligned to 16. Greater alignments split the
 /// gap below off. Freeing and resizing in place take the time of a change of the policy's index,
@@ -88,11 +88,12 @@ use crate::strategy::Span;
 /// use core::alloc::Layout;
 /// use core::mem::MaybeUninit;
 /// use pagewise::Strategy;
-/// use pagewise::fit::{Best, BoundaryTagHeap};
+/// use pagewise::fit::{Best, BoundaryTagHeap, Immediate, NoArea};
 /// use pagewise::source::Region;
 ///
 /// let memory = Box::leak(Box::new([MaybeUninit::<u8>::uninit(); 1 << 16]));
-/// let mut heap = BoundaryTagHeap::<Best, _>::new(4096, Region::from_static(memory), ());
+/// type BestFit<S> = BoundaryTagHeap<Best, Immediate, NoArea, S>;
+/// let mut heap = BestFit::new(4096, Region::from_static(memory), ());
 ///
 /// let layout = Layout::new::<[u64; 5]>();
 /// let block = heap.allocate(layout).expect("64 KiB hold 40 bytes");
@@ -101,9 +102,9 @@ use crate::strategy::Span;
 /// unsafe { heap.deallocate(block.cast(), layout) };
 /// heap.audit().expect("every invariant holds");
 /// ```
-pub type BoundaryTagHeap<P, S, M = (), R = Immediate, A = NoArea> = Heap<TagHeap<P, R, A>, S, M>;
+pub type BoundaryTagHeap<P, R, A, S, M = ()> = Heap<TagHeap<P, R, A>, S, M>;
 
-impl<P: Index, S: Source, M: Meter, R: Reclaim, A: Area> Heap<TagHeap<P, R, A>, S, M> {
+impl<P: Index, R: Reclaim, A: Area, S: Source, M: Meter> Heap<TagHeap<P, R, A>, S, M> {
     /// The heap over `source`, which grows by multiples of `growth` bytes, or by as little as will
     /// do where the source has no more. Takes no memory before the first allocation.
     ///

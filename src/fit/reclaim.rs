@@ -40,8 +40,8 @@ pub trait ReclaimPolicy: Sized {
     /// Takes note of a block in use that is freed; says whether it is free memory at once.
     fn free<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) -> bool;
 
-    /// Whether free neighbours are to be joined now, in a heap of so many cells in which a search has
-    /// failed. `exhausted`: there is nothing else left.
+    /// Whether to join free neighbours now, after a search of a heap of `cells` cells has failed.
+    /// `exhausted`: there is no other memory.
     fn join_now(&mut self, _cells: u32, _exhausted: bool) -> bool {
         false
     }

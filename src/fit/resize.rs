@@ -24,7 +24,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         source: &mut S,
         meter: &M,
     ) -> bool {
-        self.resize_known(block, len, meter) || self.resize_further(block, len, source, meter)
+        self.resize_known(block, len, meter) || self.resize_growing(block, len, source, meter)
     }
 
     /// As [`resize_block`](Self::resize_block), with the memory the heap has.
@@ -52,7 +52,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
 
     /// As [`resize_block`](Self::resize_block), with more memory, if that would lie right above.
     #[inline(always)]
-    pub(crate) fn resize_further<S: Source, M: Meter>(
+    pub(crate) fn resize_growing<S: Source, M: Meter>(
         &mut self,
         block: Block,
         len: u32,

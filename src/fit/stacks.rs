@@ -81,7 +81,8 @@ impl<const N: usize> Stacks<N> {
         Some(start)
     }
 
-    /// Checks that the stacks have so many blocks each, all of which `belong` there.
+    /// Checks that each stack has as many blocks as `counts` says, and that each block `belongs` on
+    /// its stack.
     pub(crate) fn audit(
         &self,
         counts: &[u32; N],

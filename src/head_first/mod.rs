@@ -42,8 +42,8 @@
 //!   "remains as-is" is that of rounding only.
 //! - `Free` joins neighbours at once, so only the two halves ever lie unjoined. `Stitch` runs once,
 //!   and from the head on; what it leaves is the same.
-//! - When the source gives more memory, that becomes the unallocated region, wherever it lies; what
-//!   is left of the old one is a free block as others are.
+//! - When the source gives more memory, that becomes the unallocated region, wherever it lies; the
+//!   rest of the old one is a free block like any other.
 
 mod heap;
 mod policy;

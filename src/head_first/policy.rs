@@ -28,7 +28,7 @@ pub trait HalvingPolicy {
     const CHUNKS_UP: bool;
 }
 
-/// It is: the request gets the low end, and the upper half takes what is left (Tables 3, 4).
+/// It is: the request gets the low end, and the upper half takes the rest (Tables 3, 4).
 #[derive(Debug)]
 pub struct ChunkUp;
 

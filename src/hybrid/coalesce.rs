@@ -48,7 +48,7 @@ impl HybridHeap {
                 self.release(Block { start, len: len as u32 }, prev_in_use, meter);
             }
         }
-        // No block has so many cells.
+        // No block is so long.
         self.join_large(u32::MAX, meter);
         self.join_below(u32::MAX, meter);
     }

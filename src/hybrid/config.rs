@@ -54,11 +54,11 @@ pub struct Config {
     /// Most blocks that are made from the rest of a block that was split for a small request, and
     /// put on its quick list (§3.10).
     pub preallocate: u32,
-    /// Requests of so many bytes and more get a mapping of their own where the source has such
+    /// Requests of this many bytes and more get a mapping of their own where the source has such
     /// ([`Source::map`](crate::source::Source::map)), not a block of the heap (§3.2); `usize::MAX`:
     /// never.
     pub mmap_threshold: usize,
-    /// The heap grows by multiples of so many bytes, a multiple of 16 (§3.9).
+    /// The heap grows by multiples of this many bytes, a multiple of 16 (§3.9).
     pub growth: usize,
 }
 

@@ -6,7 +6,7 @@
 //!            1
 //! ```
 //! The tags are told of in `tags`. Unlike in the fits, two free blocks may be neighbours:
-//! that is what is left for later. The *wilderness* has never been a block; it is on no list, and
+//! joining them can wait. The *wilderness* has never been a block; it is on no list, and
 //! blocks are cut from its lower end when nothing else will do. H' ends the blocks below it: an
 //! empty block in use.
 //!
@@ -83,7 +83,7 @@ impl HybridHeap {
         used
     }
 
-    /// As [`serve`](Self::serve), for a small block: of the rest, up to `most` further blocks are
+    /// As [`serve`](Self::serve), for a small block: of the rest, up to `most` more blocks are
     /// made and put on the quick list, the lowest first (§3.10).
     pub(super) fn serve_small<M: Meter>(
         &mut self,

@@ -10,7 +10,7 @@
 //! A block just freed waits; a block that was joined with its neighbours, or is the rest of one
 //! that was, does not. So joining looks only at blocks freed since the last time.
 //!
-//! The paper keeps the large blocks on one list, of which best fit looks at every item. A treap
+//! The paper keeps the large blocks on one list, and best fit looks at every item. A treap
 //! finds the same size in O(log n), the lowest block of that size instead of the latest.
 
 use crate::error::Fault;
@@ -19,7 +19,7 @@ use crate::fit::index::IndexPolicy;
 use crate::meter::Meter;
 use crate::tags::{Block, CELL, Cells, Link, NONE};
 
-/// Lists by size in cells; list 0 stays empty. Blocks of so many cells and more are large.
+/// Lists by size in cells; list 0 stays empty. Blocks of this many cells and more are large.
 pub(super) const LISTS: usize = 128;
 
 /// The links of a list of one size.
@@ -146,7 +146,7 @@ impl Lists {
         Some(Taken { block, state })
     }
 
-    /// The first block of a size of which there are; one that waits, if one does.
+    /// The first block of a size that has free blocks; one that waits, if there is one.
     fn first_of<M: Meter>(&mut self, len: u32, cells: &mut Cells, meter: &M) -> Taken {
         let [waiting, joined] = self.heads[len as usize];
         let (start, state) =
@@ -157,7 +157,7 @@ impl Lists {
         Taken { block, state }
     }
 
-    /// Takes a block that waits, of the largest size below `below` cells of which one does.
+    /// Takes a block that waits, one of the largest below `below` cells.
     pub(super) fn waiting_below<M: Meter>(
         &mut self,
         below: u32,

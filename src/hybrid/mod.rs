@@ -28,11 +28,11 @@
 //!   4 bytes, so the least block takes 16 bytes, as in the paper.
 //! - Large blocks are found in a tree, and the lowest of a size is taken (see `lists`).
 //! - A block on a quick list is marked as not in use, so that a double free can be told.
-//! - The paper reads as if COALESCE, when off, left large blocks out (§5.3 on espresso): they are
+//! - The paper reads as if COALESCE, when off, excepted large blocks (§5.3 on espresso): they are
 //!   then joined only beyond the threshold (§3.3).
 //! - Before a request fails, all free blocks are joined, whatever the parameters say.
-//! - The most bytes in use, of which the threshold is a percentage, is noted when the threshold is
-//!   asked for, not at each allocation.
+//! - The threshold is a percentage of the most bytes in use; that figure is updated when the threshold
+//!   is compared, not at each allocation.
 //!
 //! Like the fits, the heap has its bookkeeping among the blocks. A program that writes outside its
 //! blocks can destroy it.
@@ -245,7 +245,7 @@ impl<T: Tuning> Tuned<T> {
         Size::bytes(len)
     }
 
-    /// Joins all free blocks if few are left in use and much is held (§3.11).
+    /// Joins all free blocks if few blocks are in use and much memory is held (§3.11).
     #[inline(always)]
     fn coalesce_in_free<S: Source, M: Meter>(&mut self, backing: &mut Backing<S, M>) {
         let config = self.tuning.config();

@@ -47,7 +47,7 @@ impl HybridHeap {
         Some(all)
     }
 
-    /// Where the free blocks from `end` on end, as far as `wanted` or further.
+    /// Where the run of free blocks that starts at `end` ends, looked for up to `wanted`.
     fn reach<M: Meter>(&self, mut end: u32, wanted: u32, meter: &M) -> u32 {
         while end < wanted
             && let Some(above) = self.free_at(end)

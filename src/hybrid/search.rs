@@ -61,7 +61,7 @@ impl HybridHeap {
         align: usize,
         context: &mut Context<'_, S, M>,
     ) -> Result<Block, AllocError> {
-        // So many cells have the block in them wherever they start.
+        // Wherever these cells start, they have the block in them.
         let certain = u32::try_from(align / CELL - 1).ok().and_then(|gap| len.checked_add(gap));
         let block = self.allocate(certain.ok_or(AllocError::Exhausted)?, context)?;
         // Within a block in use, so the address does not wrap around.

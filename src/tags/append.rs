@@ -11,7 +11,7 @@ impl Cells {
     /// last header is the heap's to write.
     ///
     /// # Errors
-    /// If the source has no more, or a heap cannot have so many.
+    /// If the source has no more, or the cells are more than a heap can have.
     ///
     /// # Safety
     /// All that was ever taken of the source's extent is these cells.

@@ -15,7 +15,7 @@
 //! next block. A link is the start of another block, or [`NONE`]. Nothing but the four words is
 //! ever written, so tags may be rewritten while links are still to be read. A heap whose blocks have
 //! an owner keeps it where F would be, and hands out 4 bytes less. A free block of two cells or more
-//! has room for two further links.
+//! has room for two more links.
 //!
 //! The 30 bits of a size bound a heap to 16 GiB. In return the least block takes 16 bytes, free or
 //! not, where pointers and words of 64 bits would take 32.

@@ -4,7 +4,7 @@ use pagewise::catalogue::{
     BestFit, Buddy, DeferredBestFit, FirstFitFifo, FirstFitLifo, FirstFitList, NextFit,
     SegregatedFit, WorstFit,
 };
-use pagewise::fit::{BoundaryTagHeap, Deferred, Fifo, Front, Next, Segregated};
+use pagewise::fit::{BoundaryTagHeap, Deferred, Fifo, Front, Immediate, Next, NoArea, Segregated};
 
 strategies! {
     Apart;
@@ -21,13 +21,13 @@ strategies! {
     segregated_fit: true, |config, source| SegregatedFit::new(config.page_size, source, ());
     worst_fit: true, |config, source| WorstFit::new(config.page_size, source, ());
     segregated_lifo: true, |config, source| {
-        BoundaryTagHeap::<Segregated<Front>, _>::new(config.page_size, source, ())
+        BoundaryTagHeap::<Segregated<Front>, Immediate, NoArea, _>::new(config.page_size, source, ())
     };
     deferred_best_fit: true, |config, source| DeferredBestFit::new(config.page_size, source, ());
     deferred_next_fit: true, |config, source| {
-        BoundaryTagHeap::<Next, _, (), Deferred>::new(config.page_size, source, ())
+        BoundaryTagHeap::<Next, Deferred, NoArea, _>::new(config.page_size, source, ())
     };
     deferred_first_fit_fifo: true, |config, source| {
-        BoundaryTagHeap::<Fifo, _, (), Deferred>::new(config.unit.max(16), source, ())
+        BoundaryTagHeap::<Fifo, Deferred, NoArea, _>::new(config.unit.max(16), source, ())
     };
 }

@@ -1,7 +1,11 @@
 //! Lazy fits (Chung & Moon): every variant over every fit, with frees at once and collected.
 
-use pagewise::catalogue::{LazyBestFit, LazyFirstFit, LazyWorstFit};
-use pagewise::fit::{Apart, Bounded, Collected, Deferred, Joining, NoArea, Releasing, Sparing};
+use pagewise::catalogue::{
+    CollectedBestFit, CollectedFirstFit, CollectedWorstFit, LazyBestFit, LazyFirstFit, LazyWorstFit,
+};
+use pagewise::fit::{
+    Apart, BoundaryTagHeap, Bounded, Deferred, Joining, NoArea, Releasing, Segregated, Sparing,
+};
 
 strategies! {
     InBand;
@@ -31,21 +35,22 @@ strategies! {
         LazyFirstFit::<Releasing, _>::new(config.unit.max(16), source, ())
     };
     f_collected: true, |config, source| {
-        LazyFirstFit::<NoArea, _, (), Collected>::new(config.unit.max(16), source, ())
+        CollectedFirstFit::<NoArea, _>::new(config.unit.max(16), source, ())
     };
     lf_collected: true, |config, source| {
-        LazyFirstFit::<Apart, _, (), Collected>::new(config.page_size, source, ())
+        CollectedFirstFit::<Apart, _>::new(config.page_size, source, ())
     };
     lw_collected: true, |config, source| {
-        LazyWorstFit::<Apart, _, (), Collected>::new(config.page_size, source, ())
+        CollectedWorstFit::<Apart, _>::new(config.page_size, source, ())
     };
     lbb_collected: true, |config, source| {
-        LazyBestFit::<Joining, _, (), Collected>::new(config.page_size, source, ())
+        CollectedBestFit::<Joining, _>::new(config.page_size, source, ())
     };
     lfb_bounded_deferred: true, |config, source| {
-        LazyFirstFit::<Sparing<Bounded<Joining, 256>>, _, (), Deferred>::new(config.page_size, source, ())
+        type Area = Sparing<Bounded<Joining, 256>>;
+        BoundaryTagHeap::<Segregated, Deferred, Area, _>::new(config.page_size, source, ())
     };
     lfb_deferred: true, |config, source| {
-        LazyFirstFit::<Joining, _, (), Deferred>::new(config.page_size, source, ())
+        BoundaryTagHeap::<Segregated, Deferred, Joining, _>::new(config.page_size, source, ())
     };
 }

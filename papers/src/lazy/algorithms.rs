@@ -4,8 +4,10 @@
 use std::cell::Cell;
 
 use pagewise::Strategy;
-use pagewise::catalogue::{LazyBestFit, LazyFirstFit, LazyWorstFit};
-use pagewise::fit::{Apart, Bounded, Collected, Immediate, Joining, NoArea, Releasing, Sparing};
+use pagewise::catalogue::{
+    CollectedBestFit, CollectedFirstFit, CollectedWorstFit, LazyBestFit, LazyFirstFit, LazyWorstFit,
+};
+use pagewise::fit::{Apart, Bounded, Joining, NoArea, Releasing, Sparing};
 use pagewise::meter::{Meter, Part};
 use pagewise::source::Reserved;
 use pagewise_replay::workload::CAPACITY;
@@ -62,7 +64,7 @@ macro_rules! algorithm {
             conventional: $conventional,
             explicit: |growth, meter| {
                 let source = Reserved::new(CAPACITY);
-                Box::new($fit::<$area, _, _, Immediate>::new(growth, source, meter))
+                Box::new($fit::<$area, _, _>::new(growth, source, meter))
             },
             collected: None,
             timed: |growth| {
@@ -71,11 +73,11 @@ macro_rules! algorithm {
             },
         }
     };
-    ($name:literal of $conventional:literal, $fit:ident<$area:ident>, and collected) => {
+    ($name:literal of $conventional:literal, $fit:ident<$area:ident>, and $collected:ident) => {
         Algorithm {
             collected: Some(|growth, meter| {
                 let source = Reserved::new(CAPACITY);
-                Box::new($fit::<$area, _, _, Collected>::new(growth, source, meter))
+                Box::new($collected::<$area, _, _>::new(growth, source, meter))
             }),
             ..algorithm!($name of $conventional, $fit<$area>)
         }
@@ -88,18 +90,18 @@ type BoundedLfl = Bounded<Releasing, 256>;
 type SparingLfl = Sparing<Releasing>;
 
 pub(super) static ALGORITHMS: [Algorithm; 14] = [
-    algorithm!("F" of "F", LazyFirstFit<NoArea>, and collected),
-    algorithm!("LF" of "F", LazyFirstFit<Apart>, and collected),
+    algorithm!("F" of "F", LazyFirstFit<NoArea>, and CollectedFirstFit),
+    algorithm!("LF" of "F", LazyFirstFit<Apart>, and CollectedFirstFit),
     algorithm!("LFB" of "F", LazyFirstFit<Joining>),
     algorithm!("LFL" of "F", LazyFirstFit<Releasing>),
     algorithm!("LFL, 256 B" of "F", LazyFirstFit<BoundedLfl>),
     algorithm!("LFL, spared" of "F", LazyFirstFit<SparingLfl>),
-    algorithm!("W" of "W", LazyWorstFit<NoArea>, and collected),
-    algorithm!("LW" of "W", LazyWorstFit<Apart>, and collected),
+    algorithm!("W" of "W", LazyWorstFit<NoArea>, and CollectedWorstFit),
+    algorithm!("LW" of "W", LazyWorstFit<Apart>, and CollectedWorstFit),
     algorithm!("LWB" of "W", LazyWorstFit<Joining>),
     algorithm!("LWL" of "W", LazyWorstFit<Releasing>),
-    algorithm!("B" of "B", LazyBestFit<NoArea>, and collected),
-    algorithm!("LB" of "B", LazyBestFit<Apart>, and collected),
+    algorithm!("B" of "B", LazyBestFit<NoArea>, and CollectedBestFit),
+    algorithm!("LB" of "B", LazyBestFit<Apart>, and CollectedBestFit),
     algorithm!("LBB" of "B", LazyBestFit<Joining>),
     algorithm!("LBL" of "B", LazyBestFit<Releasing>),
 ];

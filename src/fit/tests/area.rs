@@ -48,7 +48,7 @@ fn an_area_is_used_up_from_below_then_the_fit_finds_the_next() {
 fn most_allocations_are_bumps_while_memory_is_fresh() {
     let bumps = Bumps::default();
     let source = Reserved::new(1 << 24);
-    let mut heap: BoundaryTagHeap<Best, _, _, Immediate, Apart> =
+    let mut heap: BoundaryTagHeap<Best, Immediate, Apart, _, _> =
         BoundaryTagHeap::new(1 << 12, source, &bumps);
     for _ in 0..100 {
         allocate(&mut heap, 60);

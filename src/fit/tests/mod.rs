@@ -14,7 +14,7 @@ use crate::strategy::SpanKind;
 use crate::tags::attack::{attack, try_free};
 use crate::{Freed, Strategy};
 
-type Heap<P, R = Immediate, A = NoArea> = BoundaryTagHeap<P, Reserved, (), R, A>;
+type Heap<P, R = Immediate, A = NoArea> = BoundaryTagHeap<P, R, A, Reserved>;
 
 fn heap<P: Index, R: Reclaim, A: Area>() -> Heap<P, R, A> {
     Heap::new(1 << 12, Reserved::new(1 << 24), ())

@@ -28,7 +28,7 @@ fn a_deferred_heap_joins_what_little_was_freed_before_it_gives_up() {
     let mut memory = [const { core::mem::MaybeUninit::<u128>::uninit() }; 4096];
     // SAFETY: the heap goes before the memory, which nobody else uses.
     let region = unsafe { Region::new(memory.as_mut_ptr().cast(), size_of_val(&memory)) };
-    let mut heap = BoundaryTagHeap::<Best, _, (), Deferred>::new(16, region, ());
+    let mut heap = BoundaryTagHeap::<Best, Deferred, NoArea, _>::new(16, region, ());
     let mut blocks = Vec::new();
     while let Ok(block) = heap.allocate(layout(60)) {
         blocks.push(block.cast::<u8>());
@@ -61,7 +61,8 @@ fn withheld_blocks_serve_nothing_until_an_allocation_fails() {
 
 #[test]
 fn the_uppermost_withheld_block_is_no_wilderness() {
-    let mut heap = BoundaryTagHeap::<Best, _, (), Collected>::new(16, Reserved::new(1 << 20), ());
+    let mut heap =
+        BoundaryTagHeap::<Best, Collected, NoArea, _>::new(16, Reserved::new(1 << 20), ());
     let blocks: Vec<_> = (0..4).map(|_| allocate(&mut heap, 60)).collect();
     free(&mut heap, blocks[3], 60);
     heap.audit().unwrap();

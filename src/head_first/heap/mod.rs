@@ -69,7 +69,7 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         self.cells.owner(block)
     }
 
-    /// The block in use whose contents lie at this address, of which its owner says so.
+    /// The block whose contents lie at this address; the caller vouches that it is in use.
     #[inline(always)]
     pub(super) fn block_at(&self, address: usize) -> Block {
         self.cells.block_at(address)
@@ -118,9 +118,9 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
     /// `ChunkUp` and `SpaceFit`: puts `len` cells of a free block to use, and leaves the extra
     /// cells free.
     ///
-    /// A block that was halved has its upper half on the right to take them. Otherwise the block
-    /// on the right takes them if it is free, then the one on the left; if neither is, the block
-    /// divides itself, and its high end is what is used (Table 2).
+    /// A block that was halved has its upper half above to take them. Otherwise the block above takes
+    /// them if it is free, then the one below; if neither is, the block divides itself, and its high
+    /// end is what is used (Table 2).
     fn space_fit<M: Meter>(
         &mut self,
         block: Block,
@@ -131,40 +131,38 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         let lower_half = Block { start: block.start, len: block.len / 2 };
         let halved = H::CHUNKS_UP && fit(lower_half, len, align, &self.cells).is_some();
         let seamed = self.seamed && !halved;
-        let right = if seamed { self.cells.free_above(block.end()) } else { None };
-        let left =
-            if seamed && right.is_none() { self.cells.free_below(block.start) } else { None };
-        let start = if halved || right.is_some() {
+        let above = if seamed { self.cells.free_above(block.end()) } else { None };
+        let below =
+            if seamed && above.is_none() { self.cells.free_below(block.start) } else { None };
+        let start = if halved || above.is_some() {
             fit(block, len, align, &self.cells)?
         } else {
             self.cells.aligned_down(block.end().checked_sub(len)?, align)?
         };
+        if start < block.start {
+            return None;
+        }
         let used = Block { start, len };
-        let before = Block { start: block.start, len: start.checked_sub(block.start)? };
-        let behind = Block { start: used.end(), len: block.end() - used.end() };
-        let left = left.filter(|_| before.len > 0);
-        let right = right.filter(|_| behind.len > 0);
-        self.put_to_use(block, used, left, right, meter);
+        let below = below.filter(|_| block.start < used.start);
+        let above = above.filter(|_| used.end() < block.end());
+        self.put_to_use(block, used, below.or(above), meter);
         Some(used)
     }
 
-    /// Makes `used` a block in use. What `block` has before it goes to the free block on the
-    /// `left`, and what it has behind it to that on the `right`, if there is one; else each is a
-    /// free block of its own. At most one of `left` and `right` is given.
+    /// Makes `used` a block in use. What `block` has beside it goes to the free `neighbour`, if there
+    /// is one on that side; else it is a free block of its own.
     fn put_to_use<M: Meter>(
         &mut self,
         block: Block,
         used: Block,
-        left: Option<Block>,
-        right: Option<Block>,
+        neighbour: Option<Block>,
         meter: &M,
     ) {
-        let whole = Block::between(
-            left.map_or(block.start, |left| left.start),
-            right.map_or(block.end(), Block::end),
-        );
+        let whole = neighbour.map_or(block, |neighbour| {
+            let start = neighbour.start.min(block.start);
+            Block::between(start, neighbour.end().max(block.end()))
+        });
         let mut old = self.indexed(block);
-        let neighbour = left.or(right);
         if let Some(neighbour) = neighbour.and_then(|neighbour| self.indexed(neighbour)) {
             if old.is_some() {
                 // While the tags of both are still right.
@@ -277,7 +275,7 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
             (Block::between(block.start, end), Block { start: block.start, len });
         let old = above.and_then(|above| self.indexed(above));
         if above.is_some_and(|above| above.start == self.region) {
-            // If nothing is left of the region, what lies behind it is not the region now: it may be the
+            // If the region is used up, what lies above it is not the region now: it may be the
             // other half of fresh memory, which is in the index.
             let stays = wanted < end || wanted == self.cells.end();
             self.region = if stays { wanted } else { block.start };

@@ -119,7 +119,7 @@ impl Tagged {
     ) -> bool {
         let found = self.heap.block_of(address, size);
         let Some(len) = Large::cells_for(new_size) else { return false };
-        self.heap.resize_further(found, len, source, meter)
+        self.heap.resize_growing(found, len, source, meter)
     }
 }
 
@@ -174,7 +174,7 @@ impl Below for Tagged {
         meter: &M,
     ) -> Result<(NonNull<u8>, usize), AllocError> {
         let len = Large::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
-        let start = self.heap.allocate_further(len, layout.align(), source, meter)?;
+        let start = self.heap.allocate_growing(len, layout.align(), source, meter)?;
         Ok(self.taken(start, len))
     }
 

@@ -13,7 +13,7 @@ use crate::tags::Block;
 impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// The block for a request that nothing in the index serves: in this order the wilderness as
     /// it is, what was freed and is no free memory yet, and the source.
-    pub(super) fn search_further<S: Source, M: Meter>(
+    pub(super) fn find_or_grow<S: Source, M: Meter>(
         &mut self,
         len: u32,
         align: usize,
