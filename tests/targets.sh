@@ -5,6 +5,7 @@
 #     tests/targets.sh aarch64     under qemu, which finds what is wrong on that architecture but not
 #                                  what its weaker order of memory might do: x86-64 orders it
 #     tests/targets.sh wasm32      an arena as a program's global allocator, interpreted
+#     tests/targets.sh minimal     with the lowest versions of other crates that the manifests admit
 #     tests/targets.sh check       compiles what no machine here runs: 32 bits without 64-bit atomics,
 #                                  with std (PowerPC) and without (RISC-V, Cortex-M)
 #     tests/targets.sh miri        interpreted, which finds data races, broken aliasing and pointers
@@ -74,6 +75,32 @@ miri)
   MIRIFLAGS+=" -Zmiri-many-seeds=0..${SEEDS-8}"
   miri --test front
   ;;
+minimal)
+  # A copy of the library and of traces, whose requirements stand for one version each: "2" is 2.0.0. It
+  # has no tests of its own, since what they need asks for later versions.
+  copy=$(mktemp -d)
+  trap 'rm -rf "$copy"' EXIT
+  mkdir "$copy/trace"
+  cp -r Cargo.toml src README.md docs "$copy"
+  cp -r trace/Cargo.toml trace/src trace/README.md "$copy/trace"
+  cd "$copy"
+  for manifest in Cargo.toml trace/Cargo.toml; do
+    awk '/^members =/ { print "members = [\".\", \"trace\"]"; next }
+      /^(default-members|exclude) =/ { next }
+      /^\[/ { skipped = /^\[\[/ || /^\[dev-dependencies\]/; outside = /dependencies\]/ }
+      skipped { next }
+      outside && !/path =/ {
+        while (match($0, /"[0-9]+(\.[0-9]+)?"/))
+          $0 = substr($0, 1, RSTART + RLENGTH - 2) ".0" substr($0, RSTART + RLENGTH - 1)
+        sub(/"[0-9]/, "\"=&"); sub(/"="/, "\"=")
+      }
+      { print }' "$manifest" >"$manifest.lowest"
+    mv "$manifest.lowest" "$manifest"
+  done
+  features=pagewise/strategies,pagewise/trace,pagewise/allocator-api2,pagewise/lock_api
+  cargo check --workspace --features "$features"
+  cargo test -p pagewise-trace --lib
+  ;;
 check)
   cargo check -p pagewise --features trace --target powerpc-unknown-linux-gnu
   for target in riscv32imac-unknown-none-elf thumbv7em-none-eabihf; do
@@ -81,7 +108,7 @@ check)
   done
   ;;
 *)
-  sed -n '2,16s/^# \?//p' "$0"
+  sed -n '2,17s/^# \?//p' "$0"
   exit 2
   ;;
 esac
