@@ -6,50 +6,38 @@ use super::fields::Fields;
 use super::words::{Block, Request, Words};
 use crate::error::Fault;
 use crate::meter::Meter;
-use crate::sealed::Sealed;
 
 /// What a [`WordHeap`](super::WordHeap) does with its words.
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
-pub trait Algorithm: Sealed {
+pub trait Algorithm {
     /// The overhead fields of its blocks.
     type Fields: Fields;
     /// The algorithm before there is any memory.
-    #[doc(hidden)]
     const EMPTY: Self;
     /// Memory ends at a multiple of so many words.
-    #[doc(hidden)]
     const UNIT: u32;
 
     /// What to ask for to serve a layout; `None` if no memory is long enough.
-    #[doc(hidden)]
     fn request(layout: Layout) -> Option<Request>;
 
     /// Whether this block may have come of this request.
-    #[doc(hidden)]
     fn serves(block: Block, request: Request) -> bool;
 
     /// Start of the block in which a request was served whose contents start at this word.
-    #[doc(hidden)]
     fn start_of(contents: u32, request: Request) -> Option<u32>;
 
     /// Where memory must end for words added now to serve a request.
-    #[doc(hidden)]
     fn reach(request: Request, words: &Words) -> Option<u32>;
 
     /// Takes a block for a request: search, compaction.
-    #[doc(hidden)]
     fn take<M: Meter>(&mut self, request: Request, words: &mut Words, meter: &M) -> Option<Block>;
 
     /// Makes added words, one block in use, free.
-    #[doc(hidden)]
     fn add<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M);
 
     /// Frees a block in use.
-    #[doc(hidden)]
     fn release<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M);
 
     /// Makes a block in use serve another request without moving it, if that can be.
-    #[doc(hidden)]
     fn resize<M: Meter>(
         &mut self,
         block: Block,
@@ -59,6 +47,5 @@ pub trait Algorithm: Sealed {
     ) -> Option<Block>;
 
     /// Checks the algorithm's own invariants.
-    #[doc(hidden)]
     fn audit(&self, words: &Words) -> Result<(), Fault>;
 }

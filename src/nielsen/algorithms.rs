@@ -1,11 +1,27 @@
 //! The 35 algorithms by their number in the paper: its Table III, line by line. Beside each stands
 //! what the table says: search strategy, sizes or order; overhead space; memory compaction.
 
-use super::{
-    Actual, Buddies, CompactionAndCollection, Double, ExactOrBest, Fifo, FirstFit, Forward,
-    FreeList, GarbageCollection, InMemoryOrder, Lifo, Limbo, MemoryOrder, OnAllocation,
-    OnDeallocation, Preceding, Rotating, RoundUp, Size, SizeLists, SizeOrder, TwoStage, WordHeap,
+use super::WordHeap;
+use super::buddies::Buddies;
+use super::compaction::{
+    CompactionAndCollection, GarbageCollection, Limbo, OnAllocation, OnDeallocation, TwoStage,
 };
+use super::fields::{Double, Forward, Preceding, Size};
+use super::free_list::OneList;
+use super::heap::Indexed;
+use super::in_memory_order::AllBlocks;
+use super::list::{Fifo, Lifo, MemoryOrder, SizeOrder};
+use super::search::{ExactOrBest, FirstFit, Rotating};
+use super::size_lists::{Actual, ManyLists, RoundUp};
+
+/// Category I: search `Q` over all blocks in memory order, which have the fields `F`.
+type InMemoryOrder<Q, F, C> = Indexed<AllBlocks<Q, F>, C>;
+
+/// Categories II, III and VI: search `Q` over one free list in the order `O`.
+type FreeList<O, Q, F, C> = Indexed<OneList<O, Q, F>, C>;
+
+/// Category IV: a free list for each of the sizes `Z`, and a residual queue in the order `R`.
+type SizeLists<Z, R, F, C> = Indexed<ManyLists<Z, R, F>, C>;
 
 // Category 1: memory order without free list.
 

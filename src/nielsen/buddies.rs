@@ -25,7 +25,6 @@ use super::list::{List, Order};
 use super::words::{ALIGN, Block, MAX_WORDS, NIL, Request, WORD, Words};
 use crate::error::Fault;
 use crate::meter::Meter;
-use crate::sealed::Sealed;
 
 /// Lengths there are: no memory has 2³¹ words.
 const ORDERS: usize = 31;
@@ -114,9 +113,6 @@ impl<O: Order, F: Fields, C: Compaction> Buddies<O, F, C> {
     }
 }
 
-impl<O, F, C> Sealed for Buddies<O, F, C> {}
-
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl<O: Order, F: Fields, C: Compaction> Algorithm for Buddies<O, F, C> {
     type Fields = F;
     const UNIT: u32 = F::LEAST.next_power_of_two();

@@ -1,26 +1,19 @@
 //! Memory compaction (Nielsen 1977, Table III): when free neighbours are joined.
 
-use crate::sealed::Sealed;
-
 /// A way of compacting.
-pub trait Compaction: Sealed {
+pub trait Compaction {
     /// A freed block is joined with its free neighbours, in a buddy system with its buddies.
-    #[doc(hidden)]
     const ON_DEALLOCATION: bool = false;
     /// A search joins every free block it meets with those behind it.
-    #[doc(hidden)]
     const ON_ALLOCATION: bool = false;
     /// A freed block is only marked, and put on no list.
-    #[doc(hidden)]
     const LIMBO: bool = false;
     /// Collections made, one after the other, when no block is found.
-    #[doc(hidden)]
     const COLLECTIONS: &'static [Collection] = &[];
 }
 
 /// A pass over all memory that makes the list of free blocks anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[doc(hidden)]
 pub enum Collection {
     /// From the free blocks as they are.
     Gather,
@@ -56,7 +49,6 @@ pub struct CompactionAndCollection;
 
 macro_rules! compactions {
     ($($compaction:ident { $($constant:ident: $of:ty = $value:expr),* })*) => {$(
-        impl Sealed for $compaction {}
         impl Compaction for $compaction {
             $(const $constant: $of = $value;)*
         }

@@ -1,8 +1,6 @@
 //! Overhead fields: what a block keeps beside its contents (Nielsen 1977, Table III, "Overhead
 //! space"), written as the table writes it: `(Size, Double, Preceding)` is S + DP + B.
 
-use crate::sealed::Sealed;
-
 /// S: the block's length, and whether it is available. Every block has it.
 #[derive(Debug)]
 pub struct Size;
@@ -20,24 +18,19 @@ pub struct Forward;
 pub struct Double;
 
 /// The overhead fields of an algorithm's blocks.
-pub trait Fields: Sealed {
+pub trait Fields {
     /// Whether a block points to the one that precedes it in memory.
-    #[doc(hidden)]
     const BACK: bool;
     /// Pointers that a free block has on a free list.
-    #[doc(hidden)]
     const LINKS: u32;
     /// Words before the contents.
-    #[doc(hidden)]
     const HEADER: u32 = 1 + Self::BACK as u32;
     /// Words of the least block: it holds its pointers when free, and a word when in use.
-    #[doc(hidden)]
     const LEAST: u32 = Self::HEADER + if Self::LINKS > 0 { Self::LINKS } else { 1 };
 }
 
 macro_rules! fields {
     ($($fields:ty: $back:literal, $links:literal;)*) => {$(
-        impl Sealed for $fields {}
         impl Fields for $fields {
             const BACK: bool = $back;
             const LINKS: u32 = $links;

@@ -13,7 +13,6 @@ use super::search::{Choice, Found, Search};
 use super::words::{Block, NIL, Request, Words};
 use crate::error::Fault;
 use crate::meter::Meter;
-use crate::sealed::Sealed;
 
 /// The free blocks on one list.
 #[derive(Debug)]
@@ -47,9 +46,6 @@ impl<O: Order, Q: Search, F: Fields> OneList<O, Q, F> {
     }
 }
 
-impl<O, Q, F> Sealed for OneList<O, Q, F> {}
-
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl<O: Order, Q: Search, F: Fields> Index for OneList<O, Q, F> {
     type Fields = F;
     const EMPTY: Self = Self::of_at_least(0);

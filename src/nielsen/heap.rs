@@ -20,69 +20,55 @@ use super::search::Found;
 use super::words::{ALIGN, Block, MAX_WORDS, Request, WORD, Words};
 use crate::error::Fault;
 use crate::meter::Meter;
-use crate::sealed::Sealed;
 
 /// How an algorithm knows its free blocks, and in which order it looks at them.
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
-pub trait Index: Sealed {
+pub trait Index {
     /// The overhead fields of its blocks.
     type Fields: Fields;
     /// The index of no blocks.
-    #[doc(hidden)]
     const EMPTY: Self;
 
     /// Length of the block that serves a request for a block of this length.
-    #[doc(hidden)]
     fn rounded(len: u32) -> Option<u32> {
         Some(len)
     }
 
     /// Where a freed block belongs: what it goes behind. Asked before anything is changed.
-    #[doc(hidden)]
     fn seat<M: Meter>(&self, block: Block, words: &Words, meter: &M) -> u32;
 
     /// The free block that ends where `block` starts, if its seat shows one.
-    #[doc(hidden)]
     fn below(&self, seat: u32, block: Block, words: &Words) -> Option<Block>;
 
     /// Whether a free block can be taken out without a long search, in order to be joined.
-    #[doc(hidden)]
     fn can_join(_: Block) -> bool {
         true
     }
 
     /// Puts a free block in, at its seat if that is known.
-    #[doc(hidden)]
     fn insert<M: Meter>(&mut self, block: Block, seat: Option<u32>, words: &mut Words, meter: &M);
 
     /// Puts in, during a collection, a free block that lies behind all others in memory.
-    #[doc(hidden)]
     fn insert_highest<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M) {
         self.insert(block, None, words, meter);
     }
 
     /// Takes a free block out, if it is in.
-    #[doc(hidden)]
     fn remove<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M);
 
     /// Puts a free block in the place of a part of it that was one.
-    #[doc(hidden)]
     fn replace<M: Meter>(&mut self, old: Block, new: Block, words: &mut Words, meter: &M) {
         self.remove(old, words, meter);
         self.insert(new, None, words, meter);
     }
 
     /// Takes everything out.
-    #[doc(hidden)]
     fn clear(&mut self);
 
     /// Told when blocks have become one: whatever started inside is gone.
-    #[doc(hidden)]
     fn joined(&mut self, _: Block) {}
 
     /// Searches. If `joins`, every free block met is joined with those behind it; at the `last`
     /// search no block that would do may be left out.
-    #[doc(hidden)]
     fn find<M: Meter>(
         &mut self,
         request: Request,
@@ -93,7 +79,6 @@ pub trait Index: Sealed {
     ) -> Option<Found>;
 
     /// Puts what is left of a block found in its place: before and behind what was taken of it.
-    #[doc(hidden)]
     fn carved<M: Meter>(
         &mut self,
         found: Found,
@@ -103,7 +88,6 @@ pub trait Index: Sealed {
     );
 
     /// Checks the index, and calls `visit` for every block in it.
-    #[doc(hidden)]
     fn audit(
         &self,
         words: &Words,
@@ -225,9 +209,6 @@ impl<I: Index, C: Compaction> Indexed<I, C> {
     }
 }
 
-impl<I, C> Sealed for Indexed<I, C> {}
-
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl<I: Index, C: Compaction> Algorithm for Indexed<I, C> {
     type Fields = I::Fields;
     const UNIT: u32 = 1;

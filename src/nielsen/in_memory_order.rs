@@ -15,7 +15,6 @@ use super::search::{Choice, Found, Search};
 use super::words::{Block, NIL, Request, Words};
 use crate::error::Fault;
 use crate::meter::Meter;
-use crate::sealed::Sealed;
 
 /// All blocks, in memory order.
 #[derive(Debug)]
@@ -24,9 +23,6 @@ pub struct AllBlocks<Q, F> {
     kind: PhantomData<(Q, F)>,
 }
 
-impl<Q, F> Sealed for AllBlocks<Q, F> {}
-
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl<Q: Search, F: Fields> Index for AllBlocks<Q, F> {
     type Fields = F;
     const EMPTY: Self = Self { rover: 0, kind: PhantomData };

@@ -13,20 +13,15 @@ use super::fields::Fields;
 use super::words::{Block, Link, NIL, Words};
 use crate::error::Fault;
 use crate::meter::Meter;
-use crate::sealed::Sealed;
 
 /// The order of a free list.
-pub trait Order: Sealed + Sized {
+pub trait Order: Sized {
     /// Whether what is left of a block can stay in that block's place.
-    #[doc(hidden)]
     const REST_STAYS: bool = true;
     /// Whether a block that grew can stay in its place: the order is that of memory.
-    #[doc(hidden)]
     const GROWN_STAYS: bool = false;
 
     /// What a freed block is put behind; [`NIL`] for the front.
-    #[doc(hidden)]
-    #[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
     fn seat<F: Fields, M: Meter>(
         list: &List<Self, F>,
         block: Block,
@@ -56,7 +51,6 @@ pub struct SizeOrder;
 /// Invariants: forward pointers lead from `head` to `tail`, pointers back lead back; the blocks are
 /// free and in the list's order.
 #[derive(Debug)]
-#[doc(hidden)]
 pub struct List<O, F> {
     head: u32,
     tail: u32,
@@ -72,7 +66,6 @@ impl<O, F> Clone for List<O, F> {
 
 impl<O, F> Copy for List<O, F> {}
 
-#[allow(private_interfaces, reason = "its methods are for this crate")]
 impl<O: Order, F: Fields> List<O, F> {
     pub(super) const fn new(least: u32) -> Self {
         Self { head: NIL, tail: NIL, least, kind: PhantomData }
@@ -193,27 +186,18 @@ impl<O: Order, F: Fields> List<O, F> {
     }
 }
 
-macro_rules! orders {
-    ($($order:ident)*) => {$(impl Sealed for $order {})*};
-}
-
-orders! { Lifo Fifo MemoryOrder SizeOrder }
-
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl Order for Lifo {
     fn seat<F: Fields, M: Meter>(_: &List<Self, F>, _: Block, _: &Words, _: &M) -> u32 {
         NIL
     }
 }
 
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl Order for Fifo {
     fn seat<F: Fields, M: Meter>(list: &List<Self, F>, _: Block, _: &Words, _: &M) -> u32 {
         list.tail
     }
 }
 
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl Order for MemoryOrder {
     const GROWN_STAYS: bool = true;
 
@@ -241,7 +225,6 @@ impl Order for MemoryOrder {
     }
 }
 
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl Order for SizeOrder {
     const REST_STAYS: bool = false;
 

@@ -2,28 +2,44 @@
 //! allocation in computer simulation", Communications of the ACM 20 (1977), 864–873), as
 //! compositions of search, list order, overhead fields and compaction.
 //!
-//! A [`WordHeap`] serves requests by an algorithm, which is a type expression that says what the
-//! paper's Table III says of it:
+//! Each is a type, [`I1`] to [`VI2`], named and numbered as in the paper's Table III. All of them search
+//! lists, as they are published: an operation may take time in proportion to the number of blocks. For a
+//! program that has more than some hundreds of them at a time, other strategies of the
+//! [`catalogue`](crate::catalogue) are the better choice; these are here to be compared with.
+//!
+//! ```
+//! use core::alloc::Layout;
+//! use core::mem::MaybeUninit;
+//! use pagewise::nielsen::III1;
+//! use pagewise::{Region, Strategy};
+//!
+//! let memory = Box::leak(Box::new([MaybeUninit::<u8>::uninit(); 1 << 16]));
+//! let mut heap = III1::new(4096, Region::from_static(memory), ());
+//!
+//! let layout = Layout::new::<[u32; 38]>();
+//! let block = heap.allocate(layout).expect("64 KiB hold 38 words");
+//! // SAFETY: the block was allocated above for this layout.
+//! unsafe { heap.deallocate(block.cast(), layout) };
+//! heap.audit().expect("every invariant holds");
+//! ```
+//!
+//! # How they are composed
+//! An algorithm is a type expression that says what Table III says of it; `algorithms.rs` has them all.
 //!
 //! | category | type | parameters |
 //! |---|---|---|
-//! | I: memory order without free list | [`InMemoryOrder`]`<Q, F, C>` | search, fields, compaction |
-//! | II, III, VI: one free list, in memory order, LIFO, FIFO, by size | [`FreeList`]`<O, Q, F, C>` | order, search, fields, compaction |
-//! | IV: a free list for each size | [`SizeLists`]`<Z, R, F, C>` | sizes, order of the residual queue, fields, compaction |
-//! | V: buddy blocks | [`Buddies`]`<O, F, C>` | order, fields, compaction |
+//! | I: memory order without free list | `InMemoryOrder<Q, F, C>` | search, fields, compaction |
+//! | II, III, VI: one free list, in memory order, LIFO, FIFO, by size | `FreeList<O, Q, F, C>` | order, search, fields, compaction |
+//! | IV: a free list for each size | `SizeLists<Z, R, F, C>` | sizes, order of the residual queue, fields, compaction |
+//! | V: buddy blocks | `Buddies<O, F, C>` | order, fields, compaction |
 //!
 //! | parameter | values |
 //! |---|---|
-//! | search | [`FirstFit`], [`ExactOrBest`], either of them [`Rotating`] |
-//! | order | [`Lifo`], [`Fifo`], [`MemoryOrder`], [`SizeOrder`] |
-//! | fields | tuples of [`Size`], [`Forward`], [`Double`], [`Preceding`]: S, FP, DP, BP or B |
-//! | sizes | [`Actual`], [`RoundUp`] |
-//! | compaction | [`OnAllocation`], [`OnDeallocation`], [`GarbageCollection`], [`Limbo`], [`TwoStage`], [`CompactionAndCollection`] |
-//!
-//! The 35 are in [`algorithms`]. All of them search lists, as they are published: an operation may
-//! take time in proportion to the number of blocks. For a program that has more than some hundreds
-//! of them at a time, other strategies of the [`catalogue`](crate::catalogue) are the better choice;
-//! these are here to be compared with.
+//! | search | `FirstFit`, `ExactOrBest`, either of them `Rotating` |
+//! | order | `Lifo`, `Fifo`, `MemoryOrder`, `SizeOrder` |
+//! | fields | tuples of `Size`, `Forward`, `Double`, `Preceding`: S, FP, DP, BP or B |
+//! | sizes | `Actual`, `RoundUp` |
+//! | compaction | `OnAllocation`, `OnDeallocation`, `GarbageCollection`, `Limbo`, `TwoStage`, `CompactionAndCollection` |
 //!
 //! # Words and bytes
 //! A word has 4 bytes, as on the paper's IBM 360, and each overhead field is one. So the paper's
@@ -42,7 +58,7 @@
 //! and `size_lists`, and `buddies`, an engine of its own.
 
 mod algorithm;
-pub mod algorithms;
+mod algorithms;
 mod buddies;
 mod compaction;
 mod fields;
@@ -59,34 +75,15 @@ mod words;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-pub use self::algorithm::Algorithm;
-pub use self::buddies::Buddies;
-pub use self::compaction::{
-    Collection, Compaction, CompactionAndCollection, GarbageCollection, Limbo, OnAllocation,
-    OnDeallocation, TwoStage,
-};
-pub use self::fields::{Double, Fields, Forward, Preceding, Size};
-pub use self::free_list::OneList;
-pub use self::heap::{Index, Indexed};
-pub use self::in_memory_order::AllBlocks;
-pub use self::list::{Fifo, Lifo, List, MemoryOrder, Order, SizeOrder};
-pub use self::search::{ExactOrBest, FirstFit, Rotating, Search};
-pub use self::size_lists::{Actual, LISTED, ManyLists, RoundUp, Sizes};
+use self::algorithm::Algorithm;
+pub use self::algorithms::*;
+use self::fields::Fields;
 use self::words::{ALIGN, Block, MAX_WORDS, Request, WORD, Words};
 use crate::engine::{Backing, Engine, Heap, Resized, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::Source;
 use crate::strategy::{Span, SpanKind};
-
-/// Category I: search `Q` over all blocks in memory order, which have the fields `F`.
-pub type InMemoryOrder<Q, F, C> = Indexed<AllBlocks<Q, F>, C>;
-
-/// Categories II, III and VI: search `Q` over one free list in the order `O`.
-pub type FreeList<O, Q, F, C> = Indexed<OneList<O, Q, F>, C>;
-
-/// Category IV: a free list for each of the sizes `Z`, and a residual queue in the order `R`.
-pub type SizeLists<Z, R, F, C> = Indexed<ManyLists<Z, R, F>, C>;
 
 /// A heap of words over a source, served by the algorithm `A`.
 ///
@@ -98,26 +95,6 @@ pub type SizeLists<Z, R, F, C> = Indexed<ManyLists<Z, R, F>, C>;
 /// lengths are multiples of 4 bytes, or of the alignment asked for up to 16. A greater alignment
 /// splits the gap below off. A heap has at most 4 GiB. Time: O(n) for n blocks, whatever is asked
 /// for, unless the algorithm promises better.
-///
-/// ```
-/// use core::alloc::Layout;
-/// use core::mem::MaybeUninit;
-/// use pagewise::Strategy;
-/// use pagewise::nielsen::{Double, FirstFit, FreeList, Lifo, OnAllocation, Size, WordHeap};
-/// use pagewise::source::Region;
-///
-/// // LIFO + First Fit, S + DP, Allocation: the paper's III-1.
-/// type Algorithm = FreeList<Lifo, FirstFit, (Size, Double), OnAllocation>;
-///
-/// let memory = Box::leak(Box::new([MaybeUninit::<u8>::uninit(); 1 << 16]));
-/// let mut heap = WordHeap::<Algorithm, _>::new(4096, Region::from_static(memory), ());
-///
-/// let layout = Layout::new::<[u32; 38]>();
-/// let block = heap.allocate(layout).expect("64 KiB hold 38 words");
-/// // SAFETY: the block was allocated above for this layout.
-/// unsafe { heap.deallocate(block.cast(), layout) };
-/// heap.audit().expect("every invariant holds");
-/// ```
 pub type WordHeap<A, S, M = ()> = Heap<ByAlgorithm<A>, S, M>;
 
 /// The engine of a [`WordHeap`].

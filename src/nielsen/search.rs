@@ -5,15 +5,12 @@ use core::marker::PhantomData;
 
 use super::fields::Fields;
 use super::words::{Block, Request, Words};
-use crate::sealed::Sealed;
 
 /// A search strategy.
-pub trait Search: Sealed {
+pub trait Search {
     /// Whether the whole list is searched for the smallest block, until one fits exactly.
-    #[doc(hidden)]
     const BEST: bool;
     /// Whether a search starts where the last one ended.
-    #[doc(hidden)]
     const ROTATES: bool;
 }
 
@@ -31,12 +28,6 @@ pub struct ExactOrBest;
 #[derive(Debug)]
 pub struct Rotating<Q>(PhantomData<Q>);
 
-macro_rules! searches {
-    ($($search:ident)*) => {$(impl Sealed for $search {})*};
-}
-
-searches! { FirstFit ExactOrBest }
-
 impl Search for FirstFit {
     const BEST: bool = false;
     const ROTATES: bool = false;
@@ -47,8 +38,6 @@ impl Search for ExactOrBest {
     const ROTATES: bool = false;
 }
 
-impl<Q: Search> Sealed for Rotating<Q> {}
-
 impl<Q: Search> Search for Rotating<Q> {
     const BEST: bool = Q::BEST;
     const ROTATES: bool = true;
@@ -57,7 +46,7 @@ impl<Q: Search> Search for Rotating<Q> {
 /// A block found: what comes before it on its list (`NIL` if nothing does, or there is no list), and
 /// where in it the request is served.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
+pub struct Found {
     pub(super) before: u32,
     pub(super) block: Block,
     pub(super) start: u32,

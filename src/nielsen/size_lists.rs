@@ -28,15 +28,13 @@ use super::search::{FirstFit, Found};
 use super::words::{Block, NIL, Request, Words};
 use crate::error::Fault;
 use crate::meter::Meter;
-use crate::sealed::Sealed;
 
 /// Words of the largest block that has a list of its size.
-pub const LISTED: u32 = 128;
+pub(super) const LISTED: u32 = 128;
 
 /// The block sizes used.
-pub trait Sizes: Sealed {
+pub trait Sizes {
     /// Block lengths are multiples of so many words.
-    #[doc(hidden)]
     const UNIT: u32;
 }
 
@@ -47,9 +45,6 @@ pub struct Actual;
 /// Round Up: as [`Actual`], rounded up to a multiple of five words.
 #[derive(Debug)]
 pub struct RoundUp;
-
-impl Sealed for Actual {}
-impl Sealed for RoundUp {}
 
 impl Sizes for Actual {
     const UNIT: u32 = 1;
@@ -100,9 +95,6 @@ impl<Z, R: Order, F: Fields> ManyLists<Z, R, F> {
     }
 }
 
-impl<Z, R, F> Sealed for ManyLists<Z, R, F> {}
-
-#[allow(private_interfaces, reason = "the trait is sealed; its methods are for this crate")]
 impl<Z: Sizes, R: Order, F: Fields> Index for ManyLists<Z, R, F> {
     type Fields = F;
     const EMPTY: Self = Self {

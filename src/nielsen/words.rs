@@ -36,7 +36,7 @@ const FLAGS: u32 = 2;
 
 /// A block: its start and its length, in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Block {
+pub struct Block {
     pub(super) start: u32,
     pub(super) len: u32,
 }
@@ -56,7 +56,7 @@ impl Block {
 /// What is asked for: the length of the whole block in words, and the alignment of its contents in
 /// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Request {
+pub struct Request {
     pub(super) len: u32,
     pub(super) align: usize,
 }
@@ -88,7 +88,7 @@ pub(super) enum Link {
 /// Invariant: the words 0 to `end` − 1 start at `origin`, are the algorithm's alone but for the
 /// contents of blocks in use, and are tiled by blocks.
 #[derive(Debug)]
-pub(super) struct Words {
+pub struct Words {
     origin: *mut u32,
     end: u32,
     last: u32,

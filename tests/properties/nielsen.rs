@@ -1,6 +1,6 @@
 //! Nielsen's 35 algorithms (1977).
 
-use pagewise::nielsen::algorithms::*;
+use pagewise::nielsen::*;
 
 strategies! {
     InBand in 256 << 10;

@@ -1,7 +1,7 @@
 //! Nielsen's 35 algorithms (1977, Table III).
 
 use super::Entry;
-use crate::nielsen::algorithms::*;
+use crate::nielsen::*;
 
 /// A row for one of them. They search lists as published.
 macro_rules! nielsen {

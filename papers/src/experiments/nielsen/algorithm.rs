@@ -2,7 +2,7 @@
 
 use pagewise::Strategy;
 use pagewise::meter::Meter;
-use pagewise::nielsen::algorithms::*;
+use pagewise::nielsen::*;
 use pagewise::source::Reserved;
 
 /// Bytes of the paper's word.
