@@ -120,7 +120,7 @@
 //! | [`kingsley`] | Kingsley's powers of two |
 //! | [`pages`] | the page engine: PAGEWISE, the default, and Brent's strategies |
 //! | [`buddy`] | binary buddies |
-//! | [`nielsen`] | the 35 list algorithms of Nielsen, as compositions of policies |
+//! | `nielsen` | Nielsen's list algorithms: two engines, and the policies they are composed of |
 //! | [`catalogue`] | every strategy as a type, and (`std`, Unix) by name |
 //! | [`arena`] | a strategy behind a lock: for collections, or as `#[global_allocator]` |
 //! | [`global`] | the multi-threaded global allocator (feature `std`) |
@@ -165,7 +165,7 @@ pub mod hybrid;
 pub mod kingsley;
 pub mod meter;
 #[cfg(feature = "strategies")]
-pub mod nielsen;
+mod nielsen;
 #[cfg(all(feature = "std", unix))]
 mod os;
 pub mod pages;

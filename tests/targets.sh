@@ -71,7 +71,9 @@ miri)
   export MIRIFLAGS=-Zmiri-strict-provenance
   miri --lib -- words:: tags:: pages:: fit::tests
   miri --test arena
-  miri --test properties -- default::page_heap:: fit::best_fit:: fit::segregated_fit::
+  for strategy in default::PAGEWISE:: fits::BEST-FIT:: fits::SEGREGATED-FIT::; do
+    miri --test properties -- "$strategy"
+  done
   MIRIFLAGS+=" -Zmiri-many-seeds=0..${SEEDS-8}"
   miri --test front
   ;;

@@ -23,8 +23,6 @@ pub(crate) const LEA: &str = "LEA";
 /// Name under which pagewise's global allocator is listed.
 pub(crate) const GLOBAL: &str = "GLOBAL";
 
-/// The strategies that a user would choose among.
-const CHOICES: [&str; 5] = ["PAGEWISE", "HCPERF", "KINGSLEY", "BEST-FIT", "BUDDY"];
 /// The libraries that are compared unless others are asked for.
 const RIVALS: [&str; 2] = ["MIMALLOC", "JEMALLOC"];
 
@@ -57,7 +55,7 @@ impl Competitor {
 
     /// What a user would choose among: the global allocator, strategies for an arena, and rivals.
     pub(crate) fn choices() -> Vec<Self> {
-        let strategies = CHOICES.iter().filter_map(|name| catalogue::find(name));
+        let strategies = catalogue::all().filter(|entry| entry.chosen);
         let beside = Self::beside().filter(|one| match one {
             Self::Library(library) => RIVALS.contains(&library.short_name()),
             _ => true,

@@ -1,30 +1,7 @@
-//! The 35 algorithms of the widest comparison in the literature (Nielsen, "Dynamic memory
-//! allocation in computer simulation", Communications of the ACM 20 (1977), 864–873), as
-//! compositions of search, list order, overhead fields and compaction.
+//! Two engines for the 35 algorithms of Nielsen (1977), of which [`catalogue`](crate::catalogue::nielsen)
+//! makes them: compositions of search, list order, overhead fields and compaction.
 //!
-//! Each is a type, [`I1`] to [`VI2`], named and numbered as in the paper's Table III. All of them search
-//! lists, as they are published: an operation may take time in proportion to the number of blocks. For a
-//! program that has more than some hundreds of them at a time, other strategies of the
-//! [`catalogue`](crate::catalogue) are the better choice; these are here to be compared with.
-//!
-//! ```
-//! use core::alloc::Layout;
-//! use core::mem::MaybeUninit;
-//! use pagewise::nielsen::III1;
-//! use pagewise::{Region, Strategy};
-//!
-//! let memory = Box::leak(Box::new([MaybeUninit::<u8>::uninit(); 1 << 16]));
-//! let mut heap = III1::new(4096, Region::from_static(memory), ());
-//!
-//! let layout = Layout::new::<[u32; 38]>();
-//! let block = heap.allocate(layout).expect("64 KiB hold 38 words");
-//! // SAFETY: the block was allocated above for this layout.
-//! unsafe { heap.deallocate(block.cast(), layout) };
-//! heap.audit().expect("every invariant holds");
-//! ```
-//!
-//! # How they are composed
-//! An algorithm is a type expression that says what Table III says of it; `algorithms.rs` has them all.
+//! An algorithm is a type expression that says what the paper's Table III says of it.
 //!
 //! | category | type | parameters |
 //! |---|---|---|
@@ -41,14 +18,6 @@
 //! | sizes | `Actual`, `RoundUp` |
 //! | compaction | `OnAllocation`, `OnDeallocation`, `GarbageCollection`, `Limbo`, `TwoStage`, `CompactionAndCollection` |
 //!
-//! # Words and bytes
-//! A word has 4 bytes, as on the paper's IBM 360, and each overhead field is one. So the paper's
-//! fixed memory of M words is a [`Region`](crate::source::Region) of 4 M bytes, and its request for
-//! n words a layout of 4 n bytes aligned to 4: nothing else tells its experiments from a program's
-//! use. Over a source that has more, memory grows by a block at its end when, after all compaction,
-//! no block is large enough.
-//!
-//! # Cost
 //! The meter hears of every block looked at on the way along a list or through memory (1), every
 //! block put on a list (1, or 2 with pointers both ways), and every pointer to a preceding block
 //! that is written (1).
@@ -58,16 +27,15 @@
 //! and `size_lists`, and `buddies`, an engine of its own.
 
 mod algorithm;
-mod algorithms;
-mod buddies;
-mod compaction;
-mod fields;
-mod free_list;
-mod heap;
-mod in_memory_order;
-mod list;
-mod search;
-mod size_lists;
+pub(crate) mod buddies;
+pub(crate) mod compaction;
+pub(crate) mod fields;
+pub(crate) mod free_list;
+pub(crate) mod heap;
+pub(crate) mod in_memory_order;
+pub(crate) mod list;
+pub(crate) mod search;
+pub(crate) mod size_lists;
 #[cfg(all(test, feature = "std", unix))]
 mod tests;
 mod words;
@@ -76,7 +44,6 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use self::algorithm::Algorithm;
-pub use self::algorithms::*;
 use self::fields::Fields;
 use self::words::{ALIGN, Block, MAX_WORDS, Request, WORD, Words};
 use crate::engine::{Backing, Engine, Heap, Resized, Served};
@@ -95,7 +62,7 @@ use crate::strategy::{Span, SpanKind};
 /// lengths are multiples of 4 bytes, or of the alignment asked for up to 16. A greater alignment
 /// splits the gap below off. A heap has at most 4 GiB. Time: O(n) for n blocks, whatever is asked
 /// for, unless the algorithm promises better.
-pub type WordHeap<A, S, M = ()> = Heap<ByAlgorithm<A>, S, M>;
+pub(crate) type WordHeap<A, S, M = ()> = Heap<ByAlgorithm<A>, S, M>;
 
 /// The engine of a [`WordHeap`].
 #[derive(Debug)]

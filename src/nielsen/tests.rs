@@ -3,9 +3,9 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use super::algorithms::*;
 use super::{Algorithm, WORD, WordHeap};
 use crate::Strategy;
+use crate::catalogue::nielsen::*;
 use crate::meter::{Counter, Meter};
 use crate::source::Reserved;
 use crate::strategy::SpanKind;

@@ -211,6 +211,48 @@ unsafe impl Source for Region {
     }
 }
 
+// SAFETY: all is passed on to a source that keeps the promises, which stays where it is in its box.
+#[cfg(feature = "std")]
+unsafe impl<S: Source + ?Sized> Source for Box<S> {
+    fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
+        (**self).extend(bytes, align)
+    }
+
+    unsafe fn retract(&mut self, bytes: usize) {
+        // SAFETY: passed on.
+        unsafe { (**self).retract(bytes) };
+    }
+
+    fn dedicate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        (**self).dedicate(layout)
+    }
+
+    fn extent(&self) -> Range<usize> {
+        (**self).extent()
+    }
+
+    fn dedicated(&self) -> Range<usize> {
+        (**self).dedicated()
+    }
+
+    fn map(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        (**self).map(layout)
+    }
+
+    unsafe fn unmap(&mut self, block: NonNull<u8>) {
+        // SAFETY: passed on.
+        unsafe { (**self).unmap(block) };
+    }
+
+    fn mapped(&self, visit: &mut dyn FnMut(Range<usize>, usize)) {
+        (**self).mapped(visit);
+    }
+
+    fn held(&self) -> usize {
+        (**self).held()
+    }
+}
+
 /// Address space reserved from the operating system, of which only what is touched takes memory.
 /// It is reserved at the first use and given back when the source is dropped, and so are mappings.
 #[cfg(all(feature = "std", unix))]

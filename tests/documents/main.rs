@@ -1,5 +1,5 @@
-//! What the documents say of the repository holds: links lead somewhere, and snippets of Rust are
-//! compiled.
+//! What the documents say of the repository holds: links lead somewhere, snippets of Rust are compiled,
+//! and the list of strategies is the catalogue's.
 
 mod markdown;
 
@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use markdown::Document;
+use pagewise::catalogue;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -85,6 +86,38 @@ fn what_is_broken_is_noticed() {
     assert!(of_readme("/docs/arena.md") && of_readme("src/lib.rs#L1"));
     assert!(!of_arena("global.md#what-can-be-set") && !of_arena("../README.md#two-commands"));
     assert!(of_arena("docs/global.md") && of_arena("global.md#what-cannot-be-set"));
+}
+
+/// `docs/catalogue.md` as the catalogue has it.
+fn catalogue() -> String {
+    let mut text = String::from(
+        "# All strategies\n\n\
+         Their names, for `--strategy` and `catalogue::find`, by family; [what they are](strategies.md). O(n): an\n\
+         allocation or a free may visit every free block there is. This page is made of `src/catalogue/` by\n\
+         `WRITE=1 cargo test --test documents`.\n",
+    );
+    for family in catalogue::families() {
+        text += &format!("\n## {}\n\n{}\n\n", family.name, family.source);
+        text += "| strategy | | |\n|---|---|---|\n";
+        for entry in family.entries {
+            let linear = if entry.linear { "; O(n)" } else { "" };
+            text += &format!("| {} | {}{linear} | {} |\n", entry.name, entry.about, entry.source);
+        }
+    }
+    text
+}
+
+#[test]
+fn every_strategy_is_documented() {
+    let path = root().join("docs/catalogue.md");
+    if std::env::var_os("WRITE").is_some() {
+        fs::write(&path, catalogue()).expect("the page is written");
+    }
+    let page = fs::read_to_string(path).expect("text");
+    assert!(
+        page == catalogue(),
+        "docs/catalogue.md differs from the catalogue: see its first lines"
+    );
 }
 
 /// A snippet of Rust is a documentation test: its document is included in a library. It says what it

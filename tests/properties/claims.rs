@@ -1,12 +1,13 @@
 //! Several strategies as one, each over a region of its own: requests move from one to another as
 //! memory runs out.
 
+use libtest_mimic::Trial;
 use pagewise::arena::Claims;
 use pagewise::pages::Config;
 use pagewise::source::Region;
 use pagewise::{Strategy, catalogue};
-use proptest::prelude::*;
 
+use crate::all_values;
 use crate::harness::{self, Bookkeeping, source::Memory};
 
 /// Bytes of each region: none of them holds what the harness asks for, not even all together.
@@ -37,25 +38,23 @@ fn drive<S: Strategy>(make: impl Fn(Region) -> S, requests: &[harness::Request])
 
 macro_rules! claims {
     ($($name:ident: |$source:ident| $make:expr;)*) => {
-        proptest! {
-            #![proptest_config(harness::config())]
-            $(
-                #[test]
-                fn $name(requests in harness::requests()) {
-                    drive(|$source| $make, &requests);
-                }
-            )*
-        }
+        [$(Trial::test(concat!("claims::", stringify!($name)), || {
+            let cases = harness::config().cases;
+            Ok(all_values(cases, harness::requests(), |requests| drive(|$source| $make, &requests)))
+        })),*]
     };
 }
 
-claims! {
-    of_page_heaps: |source| catalogue::PageHeap::new(Config::with_page_size(1024), source, ());
-    of_least_free: |source| catalogue::LeastFree::new(Config::with_page_size(1024), source, ());
-    of_best_fits: |source| catalogue::BestFit::new(1024, source, ());
-    of_first_fits: |source| catalogue::FirstFit::new(16, 1024, source, ());
-    of_hybrids: |source| catalogue::HcGen::constant(source, ());
-    of_head_firsts: |source| catalogue::HeadFirst::new(1024, source, ());
-    of_buddies: |source| catalogue::Buddy::new(16, 1024, source, ());
-    of_kingsleys: |source| catalogue::Kingsley::new(1024, source, ());
+/// Claims of strategies that keep their bookkeeping in different places.
+pub(crate) fn all() -> impl IntoIterator<Item = Trial> {
+    claims! {
+        of_page_heaps: |source| catalogue::PageHeap::new(Config::with_page_size(1024), source, ());
+        of_least_free: |source| catalogue::LeastFree::new(Config::with_page_size(1024), source, ());
+        of_best_fits: |source| catalogue::BestFit::new(1024, source, ());
+        of_first_fits: |source| catalogue::FirstFit::new(16, 1024, source, ());
+        of_hybrids: |source| catalogue::HcGen::constant(source, ());
+        of_head_firsts: |source| catalogue::HeadFirst::new(1024, source, ());
+        of_buddies: |source| catalogue::Buddy::new(16, 1024, source, ());
+        of_kingsleys: |source| catalogue::Kingsley::new(1024, source, ());
+    }
 }

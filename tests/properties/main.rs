@@ -1,10 +1,28 @@
-//! Every strategy against the harness: one line each, in the module of its family.
+//! Every strategy of the catalogue against the harness, over memory that is fixed, grows, runs out or was
+//! used before; compositions that the catalogue does not have; and several strategies as one.
+//!
+//! The tests are made of the catalogue as they run: `family::STRATEGY::property` is the name of one, and
+//! a strategy joins by its row there.
 
+mod claims;
+mod compositions;
 #[path = "../harness/mod.rs"]
 mod harness;
 
+use std::alloc::Layout;
+use std::cell::Cell;
+use std::fmt::Debug;
+use std::process::ExitCode;
+
+use harness::Bookkeeping;
+use harness::source::{Memory, Refusing, USES};
+use libtest_mimic::{Arguments, Trial};
+use pagewise::catalogue::{self, Entry};
 use pagewise::pages::Config;
 use pagewise::sizemap::SizeMap;
+use pagewise::source::Source;
+use pagewise::{AllocError, Strategy};
+use proptest::test_runner::TestRunner;
 
 /// Parameters that pull the paged strategies in different directions.
 const CONFIGS: [Config; 7] = [
@@ -43,146 +61,217 @@ const CONFIGS: [Config; 7] = [
 
 const REGION: usize = 4 << 20;
 
-macro_rules! strategies {
-    ($bookkeeping:ident; $($strategies:tt)*) => {
-        strategies! { $bookkeeping in crate::REGION; $($strategies)* }
-    };
-    // A region of so many bytes: a small one for strategies that take time O(n) for a request.
-    ($bookkeeping:ident in $region:expr; $($name:ident: $reuses:literal, |$config:ident, $source:ident| $make:expr;)*) => {$(
-        mod $name {
-            #[allow(unused_imports)] // not every family needs all of them
-            use super::*;
-            use crate::{CONFIGS, harness};
-            use pagewise::pages::Config;
-            use pagewise::source::Source;
-            use proptest::prelude::*;
-            use std::cell::Cell;
+/// The region of a strategy that takes time O(n) for a request.
+const SMALL_REGION: usize = 256 << 10;
 
-            const REGION: usize = $region;
-
-            fn make<S: Source>($config: Config, $source: S) -> impl pagewise::Strategy {
-                $make
-            }
-
-            proptest! {
-                #![proptest_config(harness::config())]
-
-                #[test]
-                fn keeps_its_promises(
-                    requests in harness::requests(),
-                    config in 0..CONFIGS.len(),
-                ) {
-                    let mut memory = harness::source::Memory::new(REGION);
-                    // SAFETY: the strategy is dropped before the memory.
-                    let mut strategy = make(CONFIGS[config], unsafe { memory.region() });
-                    let bookkeeping = harness::Bookkeeping::$bookkeeping;
-                    harness::drive(&mut strategy, bookkeeping, &requests);
-                }
-            }
-
-            #[test]
-            fn serves_nothing_before_anything_else() {
-                use harness::Request::{Allocate, Free, Resize};
-                for (config, align) in CONFIGS.into_iter().flat_map(|c| [1, 1024].map(|a| (c, a))) {
-                    let mut memory = harness::source::Memory::new(REGION);
-                    // SAFETY: the strategy is dropped before the memory.
-                    let mut strategy = make(config, unsafe { memory.region() });
-                    let requests = [
-                        Allocate { size: 0, align },
-                        Free { which: 0 },
-                        Allocate { size: 0, align },
-                        Resize { which: 0, size: 100 },
-                        Resize { which: 0, size: 0 },
-                    ];
-                    harness::drive(&mut strategy, harness::Bookkeeping::$bookkeeping, &requests);
-                }
-            }
-
-            #[test]
-            #[cfg_attr(miri, ignore = "fills regions, by hundreds of thousands of blocks")]
-            fn survives_exhaustion() {
-                for config in CONFIGS {
-                    for size in [12, 100, 700, 20_000] {
-                        let mut memory = harness::source::Memory::new(REGION / 4);
-                        // SAFETY: the strategy is dropped before the memory.
-                        let mut strategy = make(config, unsafe { memory.region() });
-                        // Pages below the tolerance φ0 wait for more of their blocks to be freed.
-                        let reuses = $reuses && config.freetol <= size;
-                        harness::exhaust_and_refill(&mut strategy, size, reuses);
-                    }
-                }
-            }
-
-            /// Memory runs out at each call that asks for it, once and for good.
-            #[test]
-            #[cfg_attr(miri, ignore = "plays its requests again for each call of the source")]
-            fn survives_exhaustion_at_every_step() {
-                /// Calls refused, if there are more.
-                const MOST: usize = 40;
-                let requests = harness::fixed_requests(160);
-                for config in [CONFIGS[0], CONFIGS[2]] {
-                    let run = |refused| {
-                        let mut memory = harness::source::Memory::new(REGION.min(1 << 20));
-                        let calls = Cell::new(0);
-                        // SAFETY: the strategy is dropped before the memory.
-                        let region = unsafe { memory.region() };
-                        let source = harness::source::Refusing::new(region, &calls, refused);
-                        let mut strategy = make(config, source);
-                        let bookkeeping = harness::Bookkeeping::$bookkeeping;
-                        harness::drive(&mut strategy, bookkeeping, &requests);
-                        drop(strategy);
-                        calls.get()
-                    };
-                    for refused in 0..run(0..0).min(MOST) {
-                        run(refused..refused + 1);
-                        run(refused..usize::MAX);
-                    }
-                }
-            }
-
-            #[test]
-            fn refuses_a_source_that_was_used_before() {
-                for (config, used) in CONFIGS.into_iter().zip(harness::source::USES) {
-                    let mut memory = harness::source::Memory::new(REGION);
-                    // SAFETY: the strategy is dropped before the memory.
-                    let mut region = unsafe { memory.region() };
-                    used(&mut region);
-                    let mut strategy = make(config, region);
-                    for (size, align) in [(1, 1), (100, 8), (5000, 64)] {
-                        let layout = std::alloc::Layout::from_size_align(size, align);
-                        let answer = pagewise::Strategy::allocate(&mut strategy, layout.unwrap());
-                        assert_eq!(answer, Err(pagewise::AllocError::UsedSource));
-                        pagewise::Strategy::audit(&strategy).expect("every invariant holds");
-                        assert_eq!(pagewise::Strategy::usage(&strategy).held, 0);
-                    }
-                }
-            }
-
-            #[test]
-            fn a_region_too_small_for_anything_only_fails() {
-                for bytes in [0usize, 8, 64, 512, 1000] {
-                    let mut memory = harness::source::Memory::new(bytes);
-                    // SAFETY: the strategy is dropped before the memory.
-                    let mut strategy = make(Config::new(), unsafe { memory.region() });
-                    for _ in 0..3 {
-                        // Tags alone would leave room for less than all of the region.
-                        let layout = std::alloc::Layout::array::<u8>(bytes.max(64));
-                        let layout = layout.expect("a valid layout");
-                        assert!(pagewise::Strategy::allocate(&mut strategy, layout).is_err());
-                        pagewise::Strategy::audit(&strategy).expect("every invariant holds");
-                    }
-                }
-            }
-        }
-    )*};
+/// A strategy to be tested.
+#[derive(Clone, Copy)]
+struct Subject {
+    family: &'static str,
+    name: &'static str,
+    bookkeeping: Bookkeeping,
+    reuses: bool,
+    region: usize,
+    make: Make,
 }
 
-mod brent;
-mod by_name;
-mod claims;
-mod default;
-mod fit;
-mod head_first;
-mod hybrid;
-mod lazy;
-mod nielsen;
+#[derive(Clone, Copy)]
+enum Make {
+    Named(&'static Entry),
+    Composed(compositions::Make),
+}
+
+impl Subject {
+    fn named(family: &'static str, entry: &'static Entry) -> Self {
+        Self {
+            family,
+            name: entry.name,
+            bookkeeping: if entry.in_band { Bookkeeping::InBand } else { Bookkeeping::Apart },
+            reuses: entry.reuses,
+            region: if entry.linear { SMALL_REGION } else { REGION },
+            make: Make::Named(entry),
+        }
+    }
+
+    fn composed(
+        family: &'static str,
+        name: &'static str,
+        bookkeeping: Bookkeeping,
+        make: compositions::Make,
+    ) -> Self {
+        let make = Make::Composed(make);
+        Self { family, name, bookkeeping, reuses: true, region: REGION, make }
+    }
+
+    fn make<'a>(&self, config: Config, source: impl Source + 'a) -> Box<dyn Strategy + 'a> {
+        match self.make {
+            Make::Named(entry) => entry.build_over(config, source, &()).expect("it makes sense"),
+            Make::Composed(make) => make(config, Box::new(source)),
+        }
+    }
+
+    /// The strategy over a region in this memory.
+    fn fixed<'a>(&self, config: Config, memory: &'a mut Memory) -> Box<dyn Strategy + 'a> {
+        // SAFETY: the strategy borrows the memory, and nobody else does.
+        self.make(config, unsafe { memory.region() })
+    }
+}
+
+/// A property: its name, what tries it, and whether that takes Miri too long.
+type Property = (&'static str, fn(&Subject), bool);
+
+const PROPERTIES: [Property; 6] = [
+    ("keeps_its_promises", keeps_its_promises, false),
+    ("serves_nothing_before_anything_else", serves_nothing_before_anything_else, false),
+    ("survives_exhaustion", survives_exhaustion, true),
+    ("survives_exhaustion_at_every_step", survives_exhaustion_at_every_step, true),
+    ("refuses_a_source_that_was_used_before", refuses_a_source_that_was_used_before, false),
+    ("only_fails_in_a_region_too_small", only_fails_in_a_region_too_small, false),
+];
+
+fn main() -> ExitCode {
+    let named = catalogue::families()
+        .iter()
+        .flat_map(|family| family.entries.iter().map(|entry| Subject::named(family.name, entry)));
+    let mut trials = Vec::new();
+    for subject in named.chain(compositions::all()) {
+        for (property, holds, is_long) in PROPERTIES {
+            let name = format!("{}::{}::{property}", subject.family, subject.name);
+            let trial = Trial::test(name, move || {
+                holds(&subject);
+                Ok(())
+            });
+            trials.push(trial.with_ignored_flag(is_long && cfg!(miri)));
+        }
+    }
+    for (family, entry) in catalogue::families()
+        .iter()
+        .flat_map(|family| family.entries.iter().map(move |entry| (family.name, entry)))
+    {
+        let name = format!("{family}::{}::keeps_its_promises_while_it_grows", entry.name);
+        trials.push(Trial::test(name, || {
+            keeps_its_promises_while_it_grows(entry);
+            Ok(())
+        }));
+    }
+    trials.extend(claims::all());
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// Tries a property on so many values.
+fn all_values<T: Debug>(
+    cases: u32,
+    values: impl proptest::strategy::Strategy<Value = T>,
+    holds: impl Fn(T),
+) {
+    let config =
+        proptest::test_runner::Config { cases, source_file: Some(file!()), ..harness::config() };
+    let tried = TestRunner::new(config).run(&values, |value| {
+        holds(value);
+        Ok(())
+    });
+    if let Err(error) = tried {
+        panic!("{error}");
+    }
+}
+
+fn keeps_its_promises(subject: &Subject) {
+    all_values(
+        harness::config().cases,
+        (harness::requests(), 0..CONFIGS.len()),
+        |(requests, config)| {
+            let mut memory = Memory::new(subject.region);
+            let mut strategy = subject.fixed(CONFIGS[config], &mut memory);
+            harness::drive(&mut *strategy, subject.bookkeeping, &requests);
+        },
+    );
+}
+
+/// As the tools build it: over a reservation.
+fn keeps_its_promises_while_it_grows(entry: &'static Entry) {
+    let bookkeeping = Subject::named("", entry).bookkeeping;
+    all_values(harness::config().cases.div_ceil(8), harness::requests(), |requests| {
+        let mut strategy = entry.build(Config::new(), 1 << 30).expect("it makes sense");
+        harness::drive(&mut *strategy, bookkeeping, &requests);
+    });
+}
+
+fn serves_nothing_before_anything_else(subject: &Subject) {
+    use harness::Request::{Allocate, Free, Resize};
+    for (config, align) in CONFIGS.into_iter().flat_map(|c| [1, 1024].map(|a| (c, a))) {
+        let mut memory = Memory::new(subject.region);
+        let mut strategy = subject.fixed(config, &mut memory);
+        let requests = [
+            Allocate { size: 0, align },
+            Free { which: 0 },
+            Allocate { size: 0, align },
+            Resize { which: 0, size: 100 },
+            Resize { which: 0, size: 0 },
+        ];
+        harness::drive(&mut *strategy, subject.bookkeeping, &requests);
+    }
+}
+
+fn survives_exhaustion(subject: &Subject) {
+    for config in CONFIGS {
+        for size in [12, 100, 700, 20_000] {
+            let mut memory = Memory::new(subject.region / 4);
+            let mut strategy = subject.fixed(config, &mut memory);
+            // Pages below the tolerance φ0 wait for more of their blocks to be freed.
+            let reuses = subject.reuses && config.freetol <= size;
+            harness::exhaust_and_refill(&mut *strategy, size, reuses);
+        }
+    }
+}
+
+/// Memory runs out at each call that asks for it, once and for good.
+fn survives_exhaustion_at_every_step(subject: &Subject) {
+    /// Calls refused, if there are more.
+    const MOST: usize = 40;
+    let requests = harness::fixed_requests(160);
+    for config in [CONFIGS[0], CONFIGS[2]] {
+        let run = |refused| {
+            let mut memory = Memory::new(subject.region.min(1 << 20));
+            let calls = Cell::new(0);
+            // SAFETY: the strategy is dropped before the memory.
+            let region = unsafe { memory.region() };
+            let mut strategy = subject.make(config, Refusing::new(region, &calls, refused));
+            harness::drive(&mut *strategy, subject.bookkeeping, &requests);
+            drop(strategy);
+            calls.get()
+        };
+        for refused in 0..run(0..0).min(MOST) {
+            run(refused..refused + 1);
+            run(refused..usize::MAX);
+        }
+    }
+}
+
+fn refuses_a_source_that_was_used_before(subject: &Subject) {
+    for (config, used) in CONFIGS.into_iter().zip(USES) {
+        let mut memory = Memory::new(subject.region);
+        // SAFETY: the strategy is dropped before the memory.
+        let mut region = unsafe { memory.region() };
+        used(&mut region);
+        let mut strategy = subject.make(config, region);
+        for (size, align) in [(1, 1), (100, 8), (5000, 64)] {
+            let layout = Layout::from_size_align(size, align).expect("a valid layout");
+            assert_eq!(strategy.allocate(layout), Err(AllocError::UsedSource));
+            strategy.audit().expect("every invariant holds");
+            assert_eq!(strategy.usage().held, 0);
+        }
+    }
+}
+
+fn only_fails_in_a_region_too_small(subject: &Subject) {
+    for bytes in [0usize, 8, 64, 512, 1000] {
+        let mut memory = Memory::new(bytes);
+        let mut strategy = subject.fixed(Config::new(), &mut memory);
+        for _ in 0..3 {
+            // Tags alone would leave room for less than all of the region.
+            let layout = Layout::array::<u8>(bytes.max(64)).expect("a valid layout");
+            assert!(strategy.allocate(layout).is_err());
+            strategy.audit().expect("every invariant holds");
+        }
+    }
+}

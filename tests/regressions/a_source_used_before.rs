@@ -33,7 +33,7 @@ fn strategies_refuse_it() {
         Box::new(catalogue::BestFit::new(4096, used(), ())),
         Box::new(catalogue::FirstFit::new(16, 4096, used(), ())),
         Box::new(catalogue::Buddy::new(16, 4096, used(), ())),
-        Box::new(pagewise::nielsen::I1::new(4096, used(), ())),
+        Box::new(pagewise::catalogue::nielsen::I1::new(4096, used(), ())),
         Box::new(catalogue::Kingsley::new(4096, used(), ())),
         Box::new(catalogue::HcGen::constant(used(), ())),
         Box::new(catalogue::HeadFirst::new(4096, used(), ())),

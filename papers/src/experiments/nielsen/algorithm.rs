@@ -1,8 +1,8 @@
 //! The 35 algorithms over a fixed memory, by name.
 
 use pagewise::Strategy;
+use pagewise::catalogue::nielsen::*;
 use pagewise::meter::Meter;
-use pagewise::nielsen::*;
 use pagewise::source::Reserved;
 
 /// Bytes of the paper's word.

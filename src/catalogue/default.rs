@@ -1,0 +1,9 @@
+//! The default strategy, made of what the papers do best.
+
+family! {
+    "default", "made of the papers' best";
+
+    "PAGEWISE", "Brent §2.10, §4; Hasan & Chang §3.1, §3.9",
+    "lazy LEAST-FREE for small blocks; pages and larger blocks from one good fit",
+    [compared chosen] (paged PageHeap) { pub use crate::pages::PageHeap; }
+}

@@ -1,0 +1,122 @@
+//! Lazy fits (Chung & Moon 2000), under the paper's abbreviations: with explicit frees and, marked
+//! (GC), in the garbage-collected mode.
+
+use crate::fit::{self, BoundaryTagHeap, Collected, Immediate};
+#[cfg(all(feature = "std", unix))]
+use crate::fit::{Apart, Bounded, Joining, NoArea, Releasing};
+
+/// Lazy first fit: LF, LFB and LFL where `A` is [`Apart`](fit::Apart), [`Joining`](fit::Joining) or
+/// [`Releasing`](fit::Releasing), and F, the conventional one, where it is [`NoArea`](fit::NoArea)
+/// (Chung & Moon).
+pub type LazyFirstFit<A, S, M = ()> = BoundaryTagHeap<fit::Segregated, Immediate, A, S, M>;
+
+/// Lazy worst fit, as [`LazyFirstFit`]: W, LW, LWB, LWL (Chung & Moon).
+pub type LazyWorstFit<A, S, M = ()> = BoundaryTagHeap<fit::Worst, Immediate, A, S, M>;
+
+/// Lazy best fit, as [`LazyFirstFit`]: B, LB, LBB, LBL (Chung & Moon §3).
+pub type LazyBestFit<A, S, M = ()> = BoundaryTagHeap<fit::Best, Immediate, A, S, M>;
+
+/// [`LazyFirstFit`] in the garbage-collected mode: freed blocks wait until an allocation fails (Chung &
+/// Moon §4.2).
+pub type CollectedFirstFit<A, S, M = ()> = BoundaryTagHeap<fit::Segregated, Collected, A, S, M>;
+
+/// [`LazyWorstFit`] in the garbage-collected mode.
+pub type CollectedWorstFit<A, S, M = ()> = BoundaryTagHeap<fit::Worst, Collected, A, S, M>;
+
+/// [`LazyBestFit`] in the garbage-collected mode.
+pub type CollectedBestFit<A, S, M = ()> = BoundaryTagHeap<fit::Best, Collected, A, S, M>;
+
+/// An area small enough for LFL to fragment as F does.
+#[cfg(all(feature = "std", unix))]
+type Bounded256 = Bounded<Releasing, 256>;
+
+/// The family, whose rows are types with one more parameter than other strategies have.
+macro_rules! lazy {
+    ($($name:literal, $paper:literal, $about:literal, $flags:tt
+        $fit:ident<$area:ident>;)*) => {
+        family! {
+            "lazy", "Chung & Moon 2000";
+            $($name, $paper, $about, $flags (|config, source, meter| {
+                $fit::<$area, _, _>::new(config.page_size, source, meter)
+            }) {})*
+        }
+    };
+}
+
+lazy! {
+    "F", "Chung & Moon Table 1",
+    "conventional segregated FIFO first fit: SEGREGATED-FIT",
+    [linear] LazyFirstFit<NoArea>;
+
+    "LF", "Chung & Moon Table 1",
+    "lazy first fit: bumps in a free-space area, whose next is found by first fit",
+    [linear] LazyFirstFit<Apart>;
+
+    "LFB", "Chung & Moon Table 1",
+    "lazy first fit; blocks freed beside the area are joined with it",
+    [linear] LazyFirstFit<Joining>;
+
+    "LFL", "Chung & Moon Table 1",
+    "lazy first fit; a block freed beside the area is joined with it, and both are free",
+    [linear compared] LazyFirstFit<Releasing>;
+
+    "LFL (BOUNDED)", "ours, after Chung & Moon",
+    "LFL; the area is 256 bytes of a free block, so that large ones stay whole",
+    [linear] LazyFirstFit<Bounded256>;
+
+    "W", "Chung & Moon Table 1",
+    "conventional worst fit: WORST-FIT",
+    [] LazyWorstFit<NoArea>;
+
+    "LW", "Chung & Moon Table 1",
+    "lazy worst fit: bumps in a free-space area, whose next is found by worst fit",
+    [] LazyWorstFit<Apart>;
+
+    "LWB", "Chung & Moon Table 1",
+    "lazy worst fit; blocks freed beside the area are joined with it",
+    [] LazyWorstFit<Joining>;
+
+    "LWL", "Chung & Moon Table 1",
+    "lazy worst fit; a block freed beside the area is joined with it, and both are free",
+    [] LazyWorstFit<Releasing>;
+
+    "B", "Chung & Moon §3",
+    "conventional best fit: BEST-FIT",
+    [] LazyBestFit<NoArea>;
+
+    "LB", "Chung & Moon §3",
+    "lazy best fit: bumps in a free-space area, whose next is found by best fit",
+    [] LazyBestFit<Apart>;
+
+    "LBB", "Chung & Moon §3",
+    "lazy best fit; blocks freed beside the area are joined with it",
+    [] LazyBestFit<Joining>;
+
+    "LBL", "Chung & Moon §3",
+    "lazy best fit; a block freed beside the area is joined with it, and both are free",
+    [] LazyBestFit<Releasing>;
+
+    "F (GC)", "Chung & Moon §4.2",
+    "first fit; frees wait until an allocation fails",
+    [linear] CollectedFirstFit<NoArea>;
+
+    "LF (GC)", "Chung & Moon §4.2",
+    "lazy first fit; frees wait until an allocation fails",
+    [linear] CollectedFirstFit<Apart>;
+
+    "W (GC)", "Chung & Moon §4.2",
+    "worst fit; frees wait until an allocation fails",
+    [] CollectedWorstFit<NoArea>;
+
+    "LW (GC)", "Chung & Moon §4.2",
+    "lazy worst fit; frees wait until an allocation fails",
+    [] CollectedWorstFit<Apart>;
+
+    "B (GC)", "Chung & Moon §3, §4.2",
+    "best fit; frees wait until an allocation fails",
+    [] CollectedBestFit<NoArea>;
+
+    "LB (GC)", "Chung & Moon §3, §4.2",
+    "lazy best fit; frees wait until an allocation fails",
+    [] CollectedBestFit<Apart>;
+}
