@@ -4,6 +4,9 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
 use super::*;
 use crate::Freed;
 use crate::catalogue;
@@ -149,11 +152,8 @@ fn without_chunk_up_the_region_is_at_the_head_though_it_is_not_asked_first() {
 /// 16 has this alignment.
 fn addresses<S: Strategy>(mut heap: S, greatest_align: usize) -> Vec<usize> {
     let mut blocks: Vec<(NonNull<u8>, Layout)> = Vec::new();
-    let mut state = 7_u32;
-    let mut random = move |below: usize| {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 8) as usize % below
-    };
+    let mut random = StdRng::seed_from_u64(7);
+    let mut random = move |below: usize| random.random_range(0..below);
     let mut head = None;
     let mut given = Vec::new();
     for step in 0..5_000 {

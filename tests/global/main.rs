@@ -12,6 +12,7 @@ mod memory;
 mod misuse;
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 mod pages;
+#[path = "../random/mod.rs"]
 mod random;
 mod statistics;
 mod threads;

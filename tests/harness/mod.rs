@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 
 use pagewise::{AllocError, Freed, Strategy};
 use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
+use proptest::test_runner::{FileFailurePersistence, RngAlgorithm, TestRng};
 
 /// A request. `which` picks among the blocks in use.
 #[derive(Clone, Copy, Debug)]
@@ -407,11 +407,8 @@ pub(crate) fn exhaust_and_refill(strategy: &mut dyn Strategy, size: usize, reuse
 /// So many requests of every kind, always the same.
 pub(crate) fn fixed_requests(count: usize) -> Vec<Request> {
     const SIZES: [usize; 12] = [1, 8, 24, 60, 100, 200, 500, 900, 1500, 4000, 9000, 30_000];
-    let mut state = 0x9e37_79b9_u32;
-    let mut next = |below: usize| {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 8) as usize % below
-    };
+    let mut random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut next = |below: usize| random.next_u32() as usize % below;
     let request = |_| {
         let (which, size, align) = (next(1 << 16), SIZES[next(SIZES.len())], 1 << next(9));
         match next(10) {

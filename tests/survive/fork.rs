@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use crate::ALLOCATOR;
 use crate::child::{LIMIT, passes};
+use crate::random::Random;
 
 /// Allocates and frees blocks of many sizes, and checks what they hold.
 fn use_memory(mark: u8) {
@@ -172,12 +173,11 @@ fn handle(signal: c_int, handler: extern "C" fn(c_int)) {
 /// Uses memory until the handler has forked so often, mostly under a heap's lock.
 fn allocate_until_forked(forks: u32) {
     let mut kept: Vec<Vec<u8>> = Vec::new();
-    let mut size = 1_usize;
+    let mut random = Random(1);
     while FORKED.load(Relaxed) < forks {
-        size = size.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        kept.push(vec![1; 20_000 + (size >> 40) % 90_000]);
+        kept.push(vec![1; 20_000 + random.below(90_000)]);
         if kept.len() > 40 {
-            kept.swap_remove((size >> 50) % 40);
+            kept.swap_remove(random.below(40));
         }
     }
     assert_eq!(FAILED.load(Relaxed), 0, "every child ended by itself");

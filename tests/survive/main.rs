@@ -12,6 +12,8 @@ mod limits;
 mod locked_memory;
 mod memory;
 mod programs;
+#[path = "../random/mod.rs"]
+mod random;
 mod refused_calls;
 
 use pagewise::global::Pagewise;

@@ -103,13 +103,9 @@ mod tests {
 
     #[test]
     fn content_that_does_not_compress_fits() {
-        let mut state = 1_u64;
-        let noise: Vec<u8> = (0..LARGEST)
-            .map(|_| {
-                state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-                (state >> 56) as u8
-            })
-            .collect();
+        let words =
+            (0..LARGEST.div_ceil(4) as u32).map(|word| crc32fast::hash(&word.to_le_bytes()));
+        let noise: Vec<u8> = words.flat_map(u32::to_le_bytes).take(LARGEST).collect();
         let mut file = Vec::new();
         let length = write(&mut file, &noise).unwrap();
         let mut reader = FrameReader::new();

@@ -1,6 +1,9 @@
 //! Which free block each policy takes: against a plain search of the walk where the walk tells, else
 //! by example.
 
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
 use super::*;
 
 /// Requests, and blocks in use after the first of them: fewer where Miri takes its time.
@@ -12,11 +15,8 @@ const BLOCKS: usize = if cfg!(miri) { 20 } else { 100 };
 fn agrees_with<P: Index>(choose: impl Fn(&[(usize, usize)]) -> Option<usize>) {
     let mut heap = heap::<P, Immediate, NoArea>();
     let mut blocks: Vec<(NonNull<u8>, usize)> = Vec::new();
-    let mut state = 1_u32;
-    let mut random = move |below: usize| {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 8) as usize % below
-    };
+    let mut random = StdRng::seed_from_u64(1);
+    let mut random = move |below: usize| random.random_range(0..below);
     let mut chosen = 0;
     for step in 0..STEPS {
         if blocks.len() > BLOCKS && random(2) == 0 {

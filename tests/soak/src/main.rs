@@ -18,7 +18,7 @@
 //! ```
 
 mod curve;
-#[path = "../../global/random.rs"]
+#[path = "../../random/mod.rs"]
 mod random;
 mod threads;
 

@@ -5,6 +5,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use super::{MIB, resident};
 use crate::ALLOCATOR;
 use crate::child::passes;
+use crate::random::Random;
 
 #[test]
 fn untouched_blocks_take_no_memory() {
@@ -64,13 +65,8 @@ fn again() {
 fn zeroed_blocks_are_zeros() {
     const ROUNDS: usize = if cfg!(miri) { 300 } else { 30_000 };
     const ALIGNMENTS: [usize; 6] = [1, 16, 64, 4096, 16 << 10, 128 << 10];
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut random = |bound: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 16) as usize % bound
-    };
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = |bound| random.below(bound);
     let mut live: Vec<(*mut u8, Layout)> = Vec::new();
     let mut bytes = 0;
     for round in 0..ROUNDS {

@@ -1,6 +1,9 @@
 //! A program of WebAssembly whose global allocator is an arena over static memory: collections grow
 //! and shrink, and what they hold in the end is the answer.
 
+#[path = "../../random/mod.rs"]
+mod random;
+
 use std::alloc::Layout;
 use std::collections::BTreeMap;
 
@@ -9,6 +12,7 @@ use pagewise::arena::lock::Unshared;
 use pagewise::PageHeap;
 use pagewise::pages::Config;
 use pagewise::source::Region;
+use random::Random;
 
 const LEN: usize = 4 << 20;
 
@@ -22,37 +26,27 @@ static ARENA: Arena<PageHeap<Region>, Unshared> = unsafe {
     Arena::with_lock(PageHeap::new(Config::arena(), region, ()), Unshared::new())
 };
 
-/// Random numbers (Marsaglia 2003).
-struct Random(u32);
-
-impl Random {
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 17;
-        self.0 ^= self.0 << 5;
-        self.0 % bound
-    }
-}
-
 /// Fills a map with strings and vectors and takes half of them out again; what is left, in a number.
 #[unsafe(no_mangle)]
 pub extern "C" fn run(seed: u32) -> u32 {
-    let mut random = Random(seed);
+    let mut random = Random(u64::from(seed) + 1);
     let mut map: BTreeMap<u32, (String, Vec<u32>)> = BTreeMap::new();
     for step in 0..3_000 {
-        let key = random.below(500);
+        let key = random.below(500) as u32;
         if random.below(2) == 0 {
             map.remove(&key);
             continue;
         }
         let (name, numbers) = map.entry(key).or_default();
         name.push_str(&step.to_string());
-        numbers.extend(0..random.below(200));
+        numbers.extend(0..random.below(200) as u32);
         numbers.truncate(400);
     }
     let sum = |bytes: &[u8]| bytes.iter().fold(0u32, |sum, &b| sum.rotate_left(3) ^ u32::from(b));
     map.iter().fold(map.len() as u32, |all, (key, (name, numbers))| {
-        numbers.iter().fold(all.rotate_left(5) ^ key ^ sum(name.as_bytes()), |all, n| all.wrapping_mul(31) ^ n)
+        numbers.iter().fold(all.rotate_left(5) ^ key ^ sum(name.as_bytes()), |all, n| {
+            all.wrapping_mul(31) ^ n
+        })
     })
 }
 

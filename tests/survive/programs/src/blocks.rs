@@ -88,15 +88,3 @@ pub(crate) fn poke(rounds: usize) {
         }
     }
 }
-
-/// A sequence of numbers that look random (Marsaglia's xorshift).
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) as usize % limit
-    }
-}

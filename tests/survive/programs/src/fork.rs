@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::blocks::{Blocks, Random, poke};
+use crate::blocks::{Blocks, poke};
 use crate::outcome::Outcome;
+use crate::random::Random;
 use crate::system::{in_child, wait_for};
 
 /// Threads fork, read lines into buffers that `getline` allocates under its stream's lock, and flush

@@ -4,8 +4,9 @@ use std::ffi::c_void;
 use std::io;
 use std::ptr;
 
-use crate::blocks::{Blocks, Random, poke};
+use crate::blocks::{Blocks, poke};
 use crate::outcome::Outcome;
+use crate::random::Random;
 use crate::system::{for_duration, in_child, join, mebibytes, resident, start, trim};
 
 /// Limits the address space, as `ulimit -v` does.

@@ -22,6 +22,8 @@ mod limits;
 mod memory;
 mod outcome;
 mod programs;
+#[path = "../../../random/mod.rs"]
+mod random;
 mod sandbox;
 mod system;
 mod table;

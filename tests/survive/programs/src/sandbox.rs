@@ -8,8 +8,9 @@ use std::mem::offset_of;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::blocks::{Blocks, Random};
+use crate::blocks::Blocks;
 use crate::outcome::Outcome;
+use crate::random::Random;
 use crate::system::{start, trim, wait_for};
 
 const ERRORS: [(&str, c_int); 5] = [

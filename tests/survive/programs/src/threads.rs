@@ -4,9 +4,10 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use crate::blocks::{Blocks, Random};
+use crate::blocks::Blocks;
 use crate::early::KEYS;
 use crate::outcome::Outcome;
+use crate::random::Random;
 use crate::system::{join, mebibytes, resident, start};
 
 /// Allocates blocks of many sizes and frees them: that leaves something on every list there is.
