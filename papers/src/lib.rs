@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `experiments` | what the papers experimented on: programs, loads, memories |
 //! | `table`, `print`, `plot` | a table with published figures beside ours, as text, JSON and a plot |
+//! | `options` | the options that papers share |
 //! | `brent`, `nielsen`, `hasan`, `head_first`, `lazy` | the tables of each paper |
 
 mod brent;
@@ -12,6 +13,7 @@ mod hasan;
 mod head_first;
 mod lazy;
 mod nielsen;
+mod options;
 mod plot;
 mod print;
 mod table;

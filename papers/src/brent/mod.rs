@@ -17,27 +17,19 @@ use std::sync::OnceLock;
 use anyhow::Context;
 use pagewise_replay::output;
 use pagewise_replay::progress::Progress;
-use pagewise_replay::usage::Usage;
 
 use self::options::{Made, Options};
-use crate::print::{Printer, numbered};
+use crate::options::{Asked, Paper, Random};
+use crate::print::Printer;
 
 /// Brent 1984: page faults of allocation strategies, simulated and real
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Only this table; may be given more than once
-    #[arg(long = "table", value_name = "NUMBER", value_parser = parse_number)]
-    tables: Vec<&'static Experiment>,
-    /// Figures as JSON: an array of objects with table, row, column, published, ours
-    #[arg(long)]
-    json: bool,
-    /// Short runs, for a quick look; figures are off
-    #[arg(long)]
-    quick: bool,
-    /// Seed of the simulations: the same seed gives the same figures
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    #[command(flatten)]
+    asked: Asked<Brent>,
+    #[command(flatten)]
+    random: Random,
     /// Draw the tables that have a plot to this directory, as SVG
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
@@ -69,8 +61,13 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { number: "7.3", steps: paging::RUNS, run: paging::table_7_3 },
 ];
 
-fn parse_number(text: &str) -> Result<&'static Experiment, Usage> {
-    numbered(text, EXPERIMENTS.iter().map(|experiment| (experiment.number, experiment)))
+#[derive(Debug)]
+struct Brent;
+
+impl Paper for Brent {
+    fn numbers() -> Vec<&'static str> {
+        EXPERIMENTS.iter().map(|experiment| experiment.number).collect()
+    }
 }
 
 /// Runs the subcommand.
@@ -78,14 +75,15 @@ fn parse_number(text: &str) -> Result<&'static Experiment, Usage> {
 /// # Errors
 /// If a strategy has no memory, or a plot cannot be written.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let chosen: Vec<_> =
-        if args.tables.is_empty() { EXPERIMENTS.iter().collect() } else { args.tables.clone() };
+    let experiment = |number| EXPERIMENTS.iter().find(|one| one.number == number);
+    let chosen: Vec<_> = args.asked.tables().into_iter().filter_map(experiment).collect();
+    let Random { quick, seed } = args.random;
     let usual = OnceLock::new();
-    let options = Options { quick: args.quick, seed: args.seed, usual: &usual };
+    let options = Options { quick, seed, usual: &usual };
     let progress = Progress::new(chosen.iter().map(|experiment| experiment.steps).sum());
-    let mut printer = Printer::new(args.json);
-    printer.say(&format!("Brent 1984, published beside ours; seed {}", args.seed))?;
-    if args.quick {
+    let mut printer = Printer::new(args.asked.json);
+    printer.say(&format!("Brent 1984, published beside ours; seed {seed}"))?;
+    if quick {
         printer.say("--quick: short runs, figures are off")?;
     }
     for experiment in chosen {

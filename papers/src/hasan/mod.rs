@@ -18,22 +18,19 @@ use rayon::prelude::*;
 
 use self::program::{Options, Program};
 use self::published::PROGRAMS;
-use crate::print::{Printer, numbered};
+use crate::options::{Asked, Paper};
+use crate::print::Printer;
 use crate::table::Table;
 
 /// Hasan & Chang 2006: the tunable hybrid allocator beside Lea's and Kingsley's
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Only this table; may be given more than once
-    #[arg(long = "table", value_name = "NUMBER", value_parser = parse_number)]
-    tables: Vec<&'static str>,
+    #[command(flatten)]
+    asked: Asked<Hasan>,
     /// Only this program, by the name of its trace; may be given more than once
     #[arg(long = "program", value_name = "TRACE", value_delimiter = ',')]
     programs: Vec<String>,
-    /// Figures as JSON: an array of objects with table, row, column, published, ours
-    #[arg(long)]
-    json: bool,
     /// A short search and few rounds, for a quick look
     #[arg(long)]
     quick: bool,
@@ -54,8 +51,13 @@ const TABLES: [&str; 8] = ["1", "3", "4", "7", "8", "9", "10", "5.8"];
 /// Those that need no more than the traces.
 const PROFILES: usize = 3;
 
-fn parse_number(text: &str) -> Result<&'static str, Usage> {
-    numbered(text, TABLES.map(|number| (number, number)))
+#[derive(Debug)]
+struct Hasan;
+
+impl Paper for Hasan {
+    fn numbers() -> Vec<&'static str> {
+        TABLES.to_vec()
+    }
 }
 
 /// The programs asked for: the paper's in its order, then the others.
@@ -85,14 +87,14 @@ fn programs(asked: &[String]) -> anyhow::Result<Vec<Program>> {
 /// # Errors
 /// An unknown program, a trace that cannot be read.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let chosen = if args.tables.is_empty() { TABLES.to_vec() } else { args.tables.clone() };
+    let chosen = args.asked.tables();
     let (profiled, measured) = (&TABLES[..PROFILES], &TABLES[PROFILES..]);
     let programs = programs(&args.programs)?;
     let options = Options { quick: args.quick };
     let wanted = |tables: &[&str]| chosen.iter().any(|number| tables.contains(number));
     let passes = u64::from(wanted(profiled)) + u64::from(wanted(measured));
     let progress = Progress::new(passes * programs.len() as u64);
-    let mut printer = Printer::new(args.json);
+    let mut printer = Printer::new(args.asked.json);
     printer.say("Hasan & Chang 2006, published beside ours")?;
     if args.quick {
         printer.say("--quick: a short search, few rounds")?;

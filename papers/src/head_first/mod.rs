@@ -10,28 +10,20 @@ mod walks;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use pagewise_replay::usage::Usage;
 
 use self::options::Options;
-use crate::print::{Printer, numbered};
+use crate::options::{Asked, Paper, Random};
+use crate::print::Printer;
 use crate::table::Table;
 
 /// Hakarsa 2024: best fit with space-fitting, head-first and not
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Only this table; may be given more than once
-    #[arg(long = "table", value_name = "NUMBER", value_parser = parse_number)]
-    tables: Vec<&'static Experiment>,
-    /// Figures as JSON: an array of objects with table, row, column, published, ours
-    #[arg(long)]
-    json: bool,
-    /// An eighth of the requests and of the memory, for a quick look; figures are off
-    #[arg(long)]
-    quick: bool,
-    /// Seed of the random requests: the same seed gives the same requests
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    #[command(flatten)]
+    asked: Asked<HeadFirst>,
+    #[command(flatten)]
+    random: Random,
     /// Threads that share the heap in the many-threaded runs
     #[arg(long, value_name = "N", default_value_t = 8,
           value_parser = clap::value_parser!(u32).range(2..=1024))]
@@ -85,8 +77,13 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { number: "9.4", make: Make::InOrder(random::table_9_4) },
 ];
 
-fn parse_number(text: &str) -> Result<&'static Experiment, Usage> {
-    numbered(text, EXPERIMENTS.iter().map(|experiment| (experiment.number, experiment)))
+#[derive(Debug)]
+struct HeadFirst;
+
+impl Paper for HeadFirst {
+    fn numbers() -> Vec<&'static str> {
+        EXPERIMENTS.iter().map(|experiment| experiment.number).collect()
+    }
 }
 
 /// Runs the subcommand.
@@ -94,14 +91,15 @@ fn parse_number(text: &str) -> Result<&'static Experiment, Usage> {
 /// # Errors
 /// If a heap has no memory.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let chosen: Vec<_> =
-        if args.tables.is_empty() { EXPERIMENTS.iter().collect() } else { args.tables.clone() };
-    let scale = if args.quick { 8 } else { 1 };
-    let options = Options { scale, seed: args.seed, threads: args.threads as usize };
-    let mut printer = Printer::new(args.json);
-    let Options { seed, threads, .. } = options;
+    let experiment = |number| EXPERIMENTS.iter().find(|one| one.number == number);
+    let chosen: Vec<_> = args.asked.tables().into_iter().filter_map(experiment).collect();
+    let Random { quick, seed } = args.random;
+    let scale = if quick { 8 } else { 1 };
+    let options = Options { scale, seed, threads: args.threads as usize };
+    let mut printer = Printer::new(args.asked.json);
+    let Options { threads, .. } = options;
     printer.say(&format!("Hakarsa 2024, published beside ours; seed {seed}, {threads} threads"))?;
-    if args.quick {
+    if quick {
         printer.say("--quick: an eighth of requests and memory, figures are off")?;
     }
     let (mut held_back, mut in_order) = (None, None);

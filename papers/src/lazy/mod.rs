@@ -15,28 +15,24 @@ use anyhow::Context;
 use pagewise::trace;
 use pagewise_replay::bundled;
 use pagewise_replay::progress::Progress;
-use pagewise_replay::usage::Usage;
 use pagewise_replay::workload::Workload;
 use rayon::prelude::*;
 
 use self::algorithms::ALGORITHMS;
 use self::program::Program;
 use self::simulate::{Setting, TIME};
-use crate::print::{Printer, numbered};
+use crate::options::{Asked, Paper};
+use crate::print::Printer;
 
 /// Chung & Moon 2000: fragmentation and fit frequency of lazy fits, over traces
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Only this table; may be given more than once
-    #[arg(long = "table", value_name = "NUMBER", value_parser = parse_number)]
-    tables: Vec<&'static str>,
+    #[command(flatten)]
+    asked: Asked<Lazy>,
     /// A trace to make them over; may be given more than once [default: the bundled ones]
     #[arg(long = "trace", value_name = "FILE")]
     traces: Vec<PathBuf>,
-    /// Figures as JSON: an array of objects with table, row, column, published, ours
-    #[arg(long)]
-    json: bool,
 }
 
 const HELP: &str = "\
@@ -56,8 +52,13 @@ The tables:
 /// The tables there are.
 const NUMBERS: [&str; 6] = ["2", "3", "4", "5", "6", TIME];
 
-fn parse_number(text: &str) -> Result<&'static str, Usage> {
-    numbered(text, NUMBERS.map(|number| (number, number)))
+#[derive(Debug)]
+struct Lazy;
+
+impl Paper for Lazy {
+    fn numbers() -> Vec<&'static str> {
+        NUMBERS.to_vec()
+    }
 }
 
 /// Runs the subcommand.
@@ -65,7 +66,7 @@ fn parse_number(text: &str) -> Result<&'static str, Usage> {
 /// # Errors
 /// A trace that cannot be read, an algorithm without memory.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let chosen = |number: &str| args.tables.is_empty() || args.tables.contains(&number);
+    let chosen = |number: &str| args.asked.has(number);
     let paths = if args.traces.is_empty() { bundled::traces()? } else { args.traces.clone() };
     // What is wrong with any trace should be known before the first is measured.
     for path in &paths {
@@ -96,7 +97,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         programs.push(Program { name: workload.name, figures, times });
     }
     progress.finish();
-    let mut printer = Printer::new(args.json);
+    let mut printer = Printer::new(args.asked.json);
     printer.say("Chung & Moon 2000, published beside ours; per cent")?;
     let numbers = NUMBERS.into_iter().filter(|number| chosen(number));
     for table in numbers.flat_map(|number| make::tables(number, &programs)) {

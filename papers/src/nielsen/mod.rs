@@ -11,21 +11,17 @@ mod published;
 use std::process::ExitCode;
 
 use pagewise_replay::progress::Progress;
-use pagewise_replay::usage::Usage;
 
-use crate::print::{Printer, numbered};
+use crate::options::{Asked, Paper};
+use crate::print::Printer;
 use crate::table::Table;
 
 /// Nielsen 1977: 35 algorithms in a fixed memory, over 18 loads
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Only this table; may be given more than once
-    #[arg(long = "table", value_name = "NUMBER", value_parser = parse_number)]
-    tables: Vec<&'static str>,
-    /// Figures as JSON: an array of objects with table, row, column, published, ours
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    asked: Asked<Nielsen>,
     /// Each load is made with so many seeds, from the seed on
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u64).range(1..=1000))]
     samples: u64,
@@ -48,9 +44,15 @@ it cannot serve a request.";
 /// The tables there are.
 const NUMBERS: [&str; 5] = ["I", "II", "IV", "V", "VI"];
 
-fn parse_number(text: &str) -> Result<&'static str, Usage> {
-    numbered(text, NUMBERS.map(|number| (number, number)))
-        .map_err(|Usage(message)| Usage(format!("{message}; III is in docs/nielsen.md")))
+#[derive(Debug)]
+struct Nielsen;
+
+impl Paper for Nielsen {
+    const NOTE: &str = "; III is in docs/nielsen.md";
+
+    fn numbers() -> Vec<&'static str> {
+        NUMBERS.to_vec()
+    }
 }
 
 /// Runs the subcommand.
@@ -58,7 +60,7 @@ fn parse_number(text: &str) -> Result<&'static str, Usage> {
 /// # Errors
 /// If the figures cannot be written.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let wanted = |number| args.tables.is_empty() || args.tables.contains(&number);
+    let wanted = |number| args.asked.has(number);
     let seeds: Vec<u64> = (args.seed..).take(args.samples as usize).collect();
     let mut steps = 0;
     if wanted("IV") {
@@ -68,7 +70,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         steps += every::steps(&seeds);
     }
     let progress = Progress::new(steps);
-    let mut printer = Printer::new(args.json);
+    let mut printer = Printer::new(args.asked.json);
     let last = seeds.last().copied().unwrap_or(args.seed);
     printer.say(&format!("Nielsen 1977, published beside ours; seeds {} to {last}", args.seed))?;
     let mut show = |tables: Vec<Table>| {

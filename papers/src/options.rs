@@ -1,0 +1,79 @@
+//! The options that the subcommands of several papers have.
+
+use std::fmt::Debug;
+use std::marker::PhantomData;
+
+use pagewise_replay::usage::Usage;
+
+/// A paper whose tables are asked for by number.
+pub(crate) trait Paper: Debug + Send + Sync + 'static {
+    /// Said with the numbers there are.
+    const NOTE: &str = "";
+
+    /// The numbers there are, in the order of the paper.
+    fn numbers() -> Vec<&'static str>;
+}
+
+/// The options of every paper.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Asked<P: Paper> {
+    /// Only this table; may be given more than once
+    #[arg(long = "table", value_name = "NUMBER", value_parser = parse_number::<P>)]
+    tables: Vec<&'static str>,
+    /// Figures as JSON: an array of objects with table, row, column, published, ours
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[arg(skip)]
+    paper: PhantomData<P>,
+}
+
+impl<P: Paper> Asked<P> {
+    /// The tables asked for, in that order; all if none is.
+    pub(crate) fn tables(&self) -> Vec<&'static str> {
+        if self.tables.is_empty() { P::numbers() } else { self.tables.clone() }
+    }
+
+    /// Whether this table is asked for.
+    pub(crate) fn has(&self, number: &str) -> bool {
+        self.tables().contains(&number)
+    }
+}
+
+/// The options of papers whose experiments are random, and can be made shorter.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Random {
+    /// Short runs, for a quick look; figures are off
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Seed of what is random: the same seed gives the same figures
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+/// The table of this number among those there are.
+fn parse_number<P: Paper>(text: &str) -> Result<&'static str, Usage> {
+    let numbers = P::numbers();
+    let found = numbers.iter().copied().find(|number| number.eq_ignore_ascii_case(text));
+    found.ok_or_else(|| Usage(format!("there are the tables {}{}", numbers.join(", "), P::NOTE)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Short;
+
+    impl Paper for Short {
+        fn numbers() -> Vec<&'static str> {
+            vec!["I", "IV"]
+        }
+    }
+
+    #[test]
+    fn a_table_is_chosen_by_its_number_or_all_numbers_are_told() {
+        assert!(matches!(parse_number::<Short>("iv"), Ok("IV")));
+        let Err(Usage(message)) = parse_number::<Short>("V") else { panic!("there is no V") };
+        assert_eq!(message, "there are the tables I, IV");
+    }
+}
