@@ -102,7 +102,6 @@
 //! | module | what |
 //! |---|---|
 //! | `error` | [`AllocError`], [`Freed`], [`Fault`] |
-//! | `sealed` | what keeps policy traits to this crate |
 //! | `strategy` | the contract of every strategy: [`Strategy`], [`Usage`] |
 //! | [`meter`] | items visited, addresses looked at: nothing when not asked for |
 //! | `os` | the operating system: one contract, one file for each |
@@ -169,7 +168,6 @@ mod nielsen;
 #[cfg(all(feature = "std", unix))]
 mod os;
 pub mod pages;
-mod sealed;
 #[cfg(feature = "strategies")]
 pub mod segments;
 pub mod sizemap;
