@@ -12,6 +12,9 @@
 //! allocator can be that keeps a header, and on average a quarter of its blocks is unused, beside
 //! what other sizes needed once.
 //!
+//! The tags and the stacks are those of the other heaps, and nothing else could be: nothing is split or
+//! joined, so there are no free blocks for an index to know.
+//!
 //! The original returns blocks that are aligned to 4 or 8 bytes. Here they are aligned to 16; for a
 //! greater alignment a larger block is taken, and a second header before the aligned place says
 //! how far it is from the block's own.

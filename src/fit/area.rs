@@ -9,12 +9,12 @@
 //! ```
 //! A request is served from the area's lower end. One that is larger than the rest of the area
 //! is served as the policy has it, and the whole free block it chooses becomes the new area; the
-//! rest of the old one is free memory again. The variants differ in what a block does that is freed
-//! beside the area:
+//! rest of the old one is free memory again. The variants differ in what happens to a block
+//! freed beside the area:
 //!
 //! | paper | policy | a block freed beside the area |
 //! |---|---|---|
-//! | F, W | [`NoArea`] | there is none: a request is cut from the free block, whose rest stays free |
+//! | F, W | [`NoArea`] | without an area, a request is cut from the free block, whose rest stays free |
 //! | LF, LW | [`Apart`] | is free memory like any other |
 //! | LFB, LWB | [`Joining`] | is joined with the area, also below the allocation pointer |
 //! | LFL, LWL | [`Releasing`] | the area is given back and joined with it; the next request gets a new one |
@@ -44,7 +44,7 @@ pub trait AreaPolicy {
     /// Whether there is an area.
     const LAZY: bool;
 
-    /// What a block does that is freed beside it.
+    /// What happens to a block freed beside it.
     const BESIDE: Beside;
 
     /// The most cells of a free block that become the area, if a request does not need more.
@@ -54,7 +54,7 @@ pub trait AreaPolicy {
     const SPARES_WILDERNESS: bool = false;
 }
 
-/// What a block does that is freed beside the area.
+/// What happens to a block freed beside the area.
 pub enum Beside {
     /// It is free memory like any other.
     Apart,
@@ -103,7 +103,7 @@ areas! {
 #[derive(Debug)]
 pub struct Bounded<A, const BYTES: usize>(PhantomData<A>);
 
-/// An area that is never the wilderness: what is cut from that is cut as the conventional fits do.
+/// An area that is never the wilderness: from the wilderness, blocks are cut as by a conventional fit.
 #[derive(Debug)]
 pub struct Sparing<A>(PhantomData<A>);
 

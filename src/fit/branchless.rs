@@ -4,14 +4,14 @@
 //! Whether a neighbour is free, and whether a list becomes empty, is as good as random, and a branch on
 //! it is mispredicted every second time, which costs more than all it could skip. So the code does
 //! the same in all cases: a neighbour that is in use counts as a free block of no words, and taking
-//! [nobody](NOBODY) off its list changes nothing. A free takes a third more instructions so, and random
-//! actions on large blocks a tenth less time (benches/records).
+//! the [dummy](DUMMY) off its list changes nothing. A free takes a third more instructions so, and random
+//! actions on large blocks take a tenth less time (benches/records).
 //!
 //! Blocks are counted in words here (`tags/by_word.rs`).
 
 use core::ptr::NonNull;
 
-use super::good::{Good, LOOKING, NOBODY, list_for};
+use super::good::{DUMMY, Good, LOOKING, list_for};
 use super::heap::TagHeap;
 use crate::meter::Meter;
 use crate::tags::{CELL, Cells, TAG, WORDS};
@@ -74,8 +74,8 @@ impl TagHeap<Good> {
         let (below, above) = (cells.free_below_word(start), cells.free_above_word(end));
         let is_last = end + above == cells.end() as usize * WORDS;
         let joined = (start - below, below + len + above);
-        index.unlink(if below > 0 { joined.0 } else { NOBODY }, cells);
-        index.unlink(if (above > 0) & !is_last { end } else { NOBODY }, cells);
+        index.unlink(if below > 0 { joined.0 } else { DUMMY }, cells);
+        index.unlink(if (above > 0) & !is_last { end } else { DUMMY }, cells);
         cells.put_joined_words(joined.0, joined.1, end);
         if !is_last {
             index.insert_words(joined.0, joined.1, cells, meter);
@@ -107,7 +107,7 @@ impl TagHeap<Good> {
             return None;
         }
         let is_last = end + above == cells.end() as usize * WORDS;
-        index.unlink(if (above > 0) & !is_last { end } else { NOBODY }, cells);
+        index.unlink(if (above > 0) & !is_last { end } else { DUMMY }, cells);
         let rest = cells.resize_words(start, old + above, new);
         if rest > 0 && !is_last {
             index.insert_words(start + new, rest, cells, meter);

@@ -35,9 +35,9 @@ const BITS: usize = LISTS / u64::BITS as usize;
 const NEXT: usize = 0;
 const BACK: usize = 1;
 
-/// Nobody: a block on no list, whose links lead to itself and to the end, so that taking it out
+/// The dummy, a block on no list: its links lead to the end and to itself, so that taking it out
 /// changes nothing.
-pub(super) const NOBODY: usize = 0;
+pub(super) const DUMMY: usize = 0;
 
 /// Behind the last block. Its `back` is written to, but not read.
 const END: usize = 2;
@@ -64,7 +64,7 @@ const LOOKS: usize = 8;
 /// ```text
 /// word   0            2        4                          1024                  of the heap
 ///        [next][back] [ ][back] [list 0][list 1] …     [H] [next][back] … [H] [next][back] …
-///        nobody       the end   anchors                   the first block     another
+///        dummy        the end   anchors                   the first block     another
 /// ```
 /// The anchors of the lists lie in the heap's first cells, so that a link may lead to any word, an
 /// anchor or a block's: `next` is the first word of the next block, or the end; `back` is the word
@@ -72,7 +72,7 @@ const LOOKS: usize = 8;
 /// asking which of them it is.
 ///
 /// Invariants: a list's bit is set iff it has a block; what the `back` of a block on a list leads to
-/// leads to the block; nobody's links lead to the end and to nobody.
+/// leads to the block; the dummy's links lead to the end and to the dummy.
 #[derive(Debug)]
 pub struct Good {
     occupied: [u64; BITS],
@@ -223,7 +223,7 @@ impl Good {
         let back = cells.word(block + BACK) as usize;
         cells.set_word(back, next as u32);
         cells.set_word(next + BACK, back as u32);
-        // Neither leads to a block: from an anchor to the end. (Or from nobody, whose bit is no list's.)
+        // Neither leads to a block: from an anchor to the end. (Or from the dummy, whose bit is no list's.)
         self.vacate(back.wrapping_sub(ANCHORS) % LISTS, (back | next) < FIRST);
     }
 
@@ -258,8 +258,8 @@ impl IndexPolicy for Good {
     const FIRST: u32 = (FIRST / WORDS) as u32;
 
     fn open(&mut self, cells: &mut Cells) {
-        cells.set_word(NOBODY + NEXT, END as u32);
-        cells.set_word(NOBODY + BACK, NOBODY as u32);
+        cells.set_word(DUMMY + NEXT, END as u32);
+        cells.set_word(DUMMY + BACK, DUMMY as u32);
         (0..USED).for_each(|list| cells.set_word(anchor(list), END as u32));
     }
 
@@ -314,8 +314,8 @@ impl IndexPolicy for Good {
 
     fn audit(&self, cells: &Cells, visit: &mut dyn FnMut(Block)) -> Result<(), Fault> {
         let origin = cells.origin().addr();
-        let nobody = (cells.word(NOBODY + NEXT) as usize, cells.word(NOBODY + BACK) as usize);
-        Fault::unless(nobody == (END, NOBODY), "nobody is on a list", origin)?;
+        let dummy = (cells.word(DUMMY + NEXT) as usize, cells.word(DUMMY + BACK) as usize);
+        Fault::unless(dummy == (END, DUMMY), "the dummy is on no list", origin)?;
         for list in 0..USED {
             let occupied = self.occupied[list / 64] >> (list % 64) & 1 == 1;
             let (mut back, mut word) = (anchor(list), cells.word(anchor(list)) as usize);

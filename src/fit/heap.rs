@@ -6,7 +6,7 @@
 //!  | gap [H]| in use [H]| free [F][H]| in use  …  [H]| wilderness    [F][H'] |
 //!            1                                                               extend ▶
 //! ```
-//! The tags are told of in `tags`. The first cell has the first header only; H' is an
+//! The module `tags` describes the tags. The first cell has the first header only; H' is an
 //! empty block in use, so that neither end is a special case. The uppermost free block, if it
 //! reaches the end, is the *wilderness*: it is in no index, is spent last (§3.9), and grows when
 //! the source is asked for more. All other free blocks are in the policy's index.
@@ -21,7 +21,7 @@
 //! - PREV_IN_USE says of the block below what its IN_USE does, but of a withheld one that it is in use;
 //!   a free block's footer is its size;
 //! - the index has every free block but the wilderness and the withheld ones;
-//! - those of the withheld blocks and of the area, told there.
+//! - those of the withheld blocks (`reclaim.rs`) and of the area (`area.rs`).
 
 use core::marker::PhantomData;
 
@@ -41,7 +41,7 @@ pub struct TagHeap<P, R = Immediate, A = NoArea> {
     pub(super) growth: u32,
     pub(super) index: P,
     pub(super) reclaim: R,
-    /// The free-space area, a block in use as far as its neighbours know; empty if there is none.
+    /// The free-space area, whose tags are those of a block in use; empty without one.
     pub(super) area: Block,
     kind: PhantomData<A>,
 }
@@ -190,8 +190,8 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         }
     }
 
-    /// Puts cells of a free block to use that was found for them: those of the free-space area that
-    /// it becomes, or its own, what is before and behind them staying free.
+    /// Puts `used`, cells of the free block found for them, to use. The block becomes the free-space
+    /// area if it may, else the cells below and above stay free.
     #[inline(never)]
     fn put_to_use<M: Meter>(&mut self, block: Block, used: Block, meter: &M) {
         // Where the wilderness ends there is nothing that an index could know.
@@ -208,8 +208,8 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         self.exchange(old, self.indexed(above), meter);
     }
 
-    /// The block whose contents lie at this address, if the tags beside it say that it is in use: a
-    /// freed block is told from one in use, until its memory is used for something else. O(1).
+    /// The block whose contents lie at this address, if the tags beside it say that it is in use. They
+    /// say so of no freed block until its memory is used for something else. O(1).
     #[inline]
     pub(crate) fn known_at(&self, address: usize) -> Option<Block> {
         let block = self.cells.block(self.cells.cell_at(address)?);
@@ -232,9 +232,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
 
     /// A block together with the free ones beside it.
     pub(crate) fn with_free_neighbours(&self, block: Block) -> Block {
-        let start = self.cells.free_below(block.start).map_or(block.start, |below| below.start);
-        let end = self.free_above(block.end()).map_or(block.end(), Block::end);
-        Block { start, len: end - start }
+        block.joined_with(self.cells.free_below(block.start), self.free_above(block.end()))
     }
 
     /// Makes a block in use free memory: joins it with its free neighbours, and perhaps with the
@@ -257,10 +255,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         }
         let below = self.cells.free_below(block.start);
         let above = self.free_above(block.end());
-        let joined = Block::between(
-            below.map_or(block.start, |below| below.start),
-            above.map_or(block.end(), Block::end),
-        );
+        let joined = block.joined_with(below, above);
         // Known blocks go out of the index while their tags are right.
         let known = (below, above.and_then(|above| self.indexed(above)));
         let old = self.index.remove_but_one(known, &mut self.cells, meter);
@@ -273,10 +268,9 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
     pub(super) fn take_neighbours<M: Meter>(&mut self, block: Block, meter: &M) -> Block {
         let below = self.cells.free_below(block.start);
         let above = self.free_above(block.end());
-        let whole = self.with_free_neighbours(block);
         self.exchange(below, None, meter);
         self.exchange(above.and_then(|above| self.indexed(above)), None, meter);
-        whole
+        block.joined_with(below, above)
     }
 
     /// Whether the block below this one is in use. Where neighbours are joined at once, that below
@@ -289,9 +283,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// The free block that starts at `start`, if one does: a withheld one is not free.
     #[inline(always)]
     pub(super) fn free_above(&self, start: u32) -> Option<Block> {
-        self.cells
-            .free_above(start)
-            .filter(|&block| !R::WITHHOLDS || !self.cells.is_withheld(block))
+        if R::WITHHOLDS { self.cells.joinable_above(start) } else { self.cells.free_above(start) }
     }
 
     /// The free block that reaches the end, if there is one.

@@ -45,7 +45,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         below
     }
 
-    /// Makes the area free memory. There is none then.
+    /// Makes the area free memory; the heap has no area then.
     #[inline]
     pub(super) fn give_back<M: Meter>(&mut self, meter: &M) {
         let rest = core::mem::replace(&mut self.area, Block::NONE);
@@ -86,7 +86,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         block.end() == self.area.start || block.start == self.area.end()
     }
 
-    /// Joins a block in use beside the area, and what is free beside that block, with the area.
+    /// Joins a block in use beside the area, and the free blocks beside that block, with the area.
     pub(super) fn extend_area<M: Meter>(&mut self, block: Block, meter: &M) {
         let joined = self.take_neighbours(block, meter);
         let start = joined.start.min(self.area.start);
@@ -102,8 +102,8 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         A::LAZY && self.area.len > 0 && block.start == self.area.start
     }
 
-    /// Makes a block in use right below the area `len` cells long, if less of it is wanted or the
-    /// area has what is missing.
+    /// Makes a block in use right below the area `len` cells long, if that is shorter or the area has
+    /// the missing cells.
     pub(super) fn resize_beside_area<M: Meter>(
         &mut self,
         block: Block,

@@ -7,7 +7,7 @@
 //!                    ▲ rover
 //! ```
 //! The place of a freed block is looked for from that of the last one, downwards or upwards:
-//! programs free neighbours together. Every block looked at is told to the meter. For a first fit
+//! programs free neighbours together. The meter counts every block looked at. For a first fit
 //! in O(log n) see [`FirstFit`](crate::segments::FirstFit).
 
 use core::marker::PhantomData;

@@ -1,7 +1,7 @@
 //! Fits: blocks of any size from one heap with boundary tags (Knuth 1973, §2.5; Hasan & Chang 2006,
 //! §2, §3.1).
 //!
-//! A fit takes a free block that is large enough and splits off what is not needed; a freed block is
+//! A fit takes a free block that is large enough and splits off the rest; a freed block is
 //! joined with its free neighbours. Three policies make one fit of the heap, and any three go
 //! together:
 //!
@@ -78,8 +78,8 @@ use crate::strategy::Span;
 ///
 /// A block of 12, 28, 44, … bytes takes 4 more, and is aligned to 16. Greater alignments split the
 /// gap below off. Freeing and resizing in place take the time of a change of the policy's index,
-/// allocating that of a search as well; a bump in a free-space area takes O(1). What is deferred is
-/// made up for by the allocation that needs it: O(n), but O(1) for each free. A block that cannot
+/// allocating that of a search as well; a bump in a free-space area takes O(1). Joining that was
+/// deferred is done by the allocation that needs it: O(n), but O(1) for each free. A block that cannot
 /// grow upwards is moved down into a free neighbour, if that is enough. A heap has at most 16 GiB.
 ///
 /// [`try_free`](crate::Strategy::try_free) walks the blocks below the address it is asked about: O(n).

@@ -78,7 +78,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
     }
 
     /// Makes a block in use `len` cells long, more than it has, by moving the first `bytes` bytes of
-    /// its contents down into the free block below it, if that and what is free above are enough.
+    /// its contents down into the free block below it, if that and the free block above are enough.
     /// Gives its new start, at a multiple of `align` bytes. A move and changes of the index.
     pub(crate) fn grow_down<M: Meter>(
         &mut self,
@@ -89,8 +89,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
     ) -> Option<u32> {
         meter.touch(self.cells.header(block.start));
         let below = self.cells.free_below(block.start)?;
-        let end = self.free_above(block.end()).map_or(block.end(), Block::end);
-        let whole = Block { start: below.start, len: end - below.start };
+        let whole = block.joined_with(Some(below), self.free_above(block.end()));
         let start = fit(whole, len, align, &self.cells)?;
         debug_assert!(start <= block.start && len > block.len && bytes <= Self::bytes(block.len));
         self.take_neighbours(block, meter);
@@ -99,8 +98,8 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         unsafe { self.contents(start).copy_from(self.contents(block.start), bytes) };
         let prev_in_use = self.cells.prev_is_in_use(whole.start);
         self.cells.put_in_use(whole, prev_in_use);
-        let gap = Block { start: whole.start, len: start - whole.start };
-        let rest = Block { start: start + len, len: end - start - len };
+        let gap = Block::between(whole.start, start);
+        let rest = Block::between(start + len, whole.end());
         if rest.len > 0 {
             self.cells.divide(whole, whole.len - rest.len);
             self.make_free(rest, meter);

@@ -7,8 +7,8 @@
 //! ```
 //! List i has the free blocks of 2ⁱ up to, not including, 2ⁱ⁺¹ cells. The list of the request's own
 //! size is searched, since its blocks may be too small. Every block of a higher list is large
-//! enough, and bits say which of them have any: their order decides, in O(1). What is linear is the
-//! search of the one list. The lists may be of any kind; Chung & Moon's are FIFO.
+//! enough, and bits say which of them have any: their order decides, in O(1). Only the
+//! search of the one list is linear. The lists may be of any kind; Chung & Moon's are FIFO.
 
 use super::index::{Index, IndexPolicy};
 use super::unsorted::{Back, End, Unsorted};

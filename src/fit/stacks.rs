@@ -9,7 +9,7 @@
 //! ```
 //! A push and a pop are a few instructions. The block above one on a stack takes it to be in use, so
 //! that nothing joins it. Hasan & Chang leave the block's own IN_USE set, too; here it is cleared, one
-//! instruction each way, so that a walk of the heap and a checked free know what is free.
+//! instruction each way, so that a walk of the heap and a checked free see that the block is not in use.
 
 use crate::error::Fault;
 use crate::meter::Meter;

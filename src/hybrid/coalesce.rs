@@ -62,7 +62,7 @@ impl HybridHeap {
             start = below.start;
         }
         meter.touch(self.cells.header(end));
-        while let Some(above) = self.free_at(end) {
+        while let Some(above) = self.cells.joinable_above(end) {
             self.lists.remove(above, &mut self.cells, meter);
             end = above.end();
             meter.touch(self.cells.header(end));

@@ -5,7 +5,7 @@
 //!  | gap [H]| in use [H]| withheld [H]| free [F][H]| … [H'| wilderness    | extend ▶
 //!            1
 //! ```
-//! The tags are told of in `tags`. Unlike in the fits, two free blocks may be neighbours:
+//! The module `tags` describes the tags. Unlike in the fits, two free blocks may be neighbours:
 //! joining them can wait. The *wilderness* has never been a block; it is on no list, and
 //! blocks are cut from its lower end when nothing else will do. H' ends the blocks below it: an
 //! empty block in use.
@@ -16,6 +16,16 @@
 //!   takes it to be in use; or free: on the list of its size, its size in its footer, and the block
 //!   above knows that;
 //! - of two neighbours that are free, one at least waits to be joined.
+//!
+//! The tags and the stacks of the quick lists are those of the fits. Their heap is not: its policies
+//! would have to say more than what stands here, for what the two represent is different:
+//! - A free block waits or is joined, and its list depends on it. An index of the fits knows a block by
+//!   its place and size alone.
+//! - Any number of free blocks may lie side by side, so that joining and extending take runs of them, not
+//!   one neighbour on either side.
+//! - A rest of one cell stays with its block, so that the layout does not tell how long the block is.
+//! - The wilderness is no block. In a fit it is a free one, with tags.
+//! - Which memory is tried in which order, the parameters say at run time.
 
 use super::config::Config;
 use super::lists::{LISTS, Lists, State, Taken};
@@ -123,8 +133,7 @@ impl HybridHeap {
         self.lists.insert(block, State::Waiting, &mut self.cells, meter);
     }
 
-    /// Leaves of a block in use only `kept`, with at most one cell more, and frees what is below
-    /// and above that.
+    /// Shrinks a block in use to `kept`, or one cell more, and frees the cells below and above.
     pub(super) fn trim<M: Meter>(&mut self, block: Block, kept: Block, meter: &M) -> Block {
         let prev_in_use = self.cells.prev_is_in_use(block.start);
         let kept = used(Block::between(kept.start, block.end()), kept.len);
@@ -133,12 +142,6 @@ impl HybridHeap {
             self.lists.insert(rest, State::Waiting, &mut self.cells, meter);
         }
         kept
-    }
-
-    /// The free block that starts at `start`, if one does.
-    pub(super) fn free_at(&self, start: u32) -> Option<Block> {
-        let above = self.cells.free_above(start)?;
-        (!self.cells.prev_is_in_use(above.end())).then_some(above)
     }
 
     /// Cuts a block from the wilderness, which grows if it must.

@@ -7,8 +7,8 @@ use crate::source::Source;
 use crate::tags::Block;
 
 impl HybridHeap {
-    /// Makes a block in use `len` cells long, or one more, where it starts: what is too much is
-    /// freed; what is missing comes from the free blocks above, from the wilderness, or the source.
+    /// Makes a block in use `len` cells long, or one more, where it starts: cells too many are
+    /// freed; missing ones come from the free blocks above, from the wilderness, or the source.
     pub(super) fn resize<S: Source, M: Meter>(
         &mut self,
         block: Block,
@@ -50,7 +50,7 @@ impl HybridHeap {
     /// Where the run of free blocks that starts at `end` ends, looked for up to `wanted`.
     fn reach<M: Meter>(&self, mut end: u32, wanted: u32, meter: &M) -> u32 {
         while end < wanted
-            && let Some(above) = self.free_at(end)
+            && let Some(above) = self.cells.joinable_above(end)
         {
             meter.touch(self.cells.header(end));
             end = above.end();
@@ -70,7 +70,7 @@ impl HybridHeap {
         }
         let mut end = block.end();
         while end < all.end().min(self.top)
-            && let Some(above) = self.free_at(end)
+            && let Some(above) = self.cells.joinable_above(end)
         {
             self.lists.remove(above, &mut self.cells, meter);
             end = above.end();

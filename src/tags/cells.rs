@@ -63,7 +63,7 @@ impl Cells {
         self.origin.wrapping_add((start as usize).wrapping_mul(CELL))
     }
 
-    /// The cell that starts at this address, if one does that a block could start at.
+    /// The cell that starts at this address, if one does and a block may start there.
     pub(crate) fn cell_at(&self, address: usize) -> Option<u32> {
         let offset = address.checked_sub(self.origin.addr())?;
         let cell = u32::try_from(offset / CELL).ok()?;

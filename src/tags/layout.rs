@@ -35,6 +35,13 @@ impl Block {
         Self { start, len: end - start }
     }
 
+    /// A block with the blocks right below and above it, where there are such.
+    #[inline(always)]
+    pub(crate) fn joined_with(self, below: Option<Self>, above: Option<Self>) -> Self {
+        let start = below.map_or(self.start, |below| below.start);
+        Self::between(start, above.map_or(self.end(), Self::end))
+    }
+
     /// Whether a cell is one of the block's.
     pub(crate) fn has(self, cell: u32) -> bool {
         (self.start..self.end()).contains(&cell)

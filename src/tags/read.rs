@@ -81,6 +81,12 @@ impl Cells {
         (!self.is_in_use(start)).then(|| self.block(start))
     }
 
+    /// As [`free_above`](Self::free_above), unless the block is [withheld](Self::is_withheld).
+    #[inline(always)]
+    pub(crate) fn joinable_above(&self, start: u32) -> Option<Block> {
+        self.free_above(start).filter(|above| !self.prev_is_in_use(above.end()))
+    }
+
     /// A free block's footer.
     pub(crate) fn footer(&self, block: Block) -> u32 {
         self.read(block.end(), FOOTER)

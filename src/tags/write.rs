@@ -39,8 +39,8 @@ impl Cells {
         self.set_prev(block.end(), false);
     }
 
-    /// Makes `used`, a part of `whole`, a block in use, and what is below and above it free blocks:
-    /// these two, either of which may be empty. The block below `whole` is in use exactly if
+    /// Makes `used`, a part of `whole`, a block in use, and the cells below and above it free blocks,
+    /// which it returns; either may be empty. The block below `whole` is in use exactly if
     /// `prev_in_use`; the block above has its header already.
     #[inline(always)]
     pub(crate) fn carve(&mut self, whole: Block, used: Block, prev_in_use: bool) -> (Block, Block) {
@@ -65,7 +65,7 @@ impl Cells {
         self.set_prev(block.end(), true);
     }
 
-    /// Marks a withheld block as in use, or the other way round; the block above is not told.
+    /// Marks a withheld block as in use, or the other way round; the header above stays as it is.
     #[inline(always)]
     pub(crate) fn set_in_use(&mut self, start: u32, in_use: bool) {
         let tag = self.tag(start);
@@ -106,7 +106,7 @@ impl Cells {
     }
 
     /// Splits the lower `len` cells off a free block, whose neighbours are in use, as a block in
-    /// use; what is behind them, perhaps nothing, stays free.
+    /// use; the rest, perhaps nothing, stays free.
     #[inline(always)]
     pub(crate) fn split(&mut self, block: Block, len: u32) -> Block {
         let behind = Block { start: block.start + len, len: block.len - len };

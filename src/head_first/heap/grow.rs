@@ -1,4 +1,4 @@
-//! How the heap takes memory from its source: all of it, as the paper does, or by and by.
+//! How the heap takes memory from its source: all of it at once, as the paper does, or in pieces.
 
 use super::{Block, FittedHeap, Halving, Index, Meter, Order, Source};
 use crate::error::AllocError;
@@ -94,8 +94,7 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         Ok(())
     }
 
-    /// Lays out the first memory as Table 1 has it: as two halves, the upper one the longer by what
-    /// is left over.
+    /// Lays out the first memory as Table 1 has it: as two halves, the upper one longer by an odd cell.
     fn lay_out<M: Meter>(&mut self, gained: Block, meter: &M) {
         let lower = Block { start: gained.start, len: gained.len / 2 };
         let upper = Block { start: lower.end(), len: gained.len - lower.len };

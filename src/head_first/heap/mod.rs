@@ -5,7 +5,7 @@
 //!  | gap [H]| in use [O][H]| region      [F][H]| in use [O][H]| free  [F][H]| … [O][H']|
 //!            1              ▲ allocated from its high end ◀
 //! ```
-//! The tags are told of in `tags`. O is the owner of a block in use; it lies where a free
+//! The module `tags` describes the tags. O is the owner of a block in use; it lies where a free
 //! block has its footer. A block of n cells holds 16n − 8 bytes. H' is an empty block in use.
 //!
 //! Invariants:
@@ -14,6 +14,16 @@
 //! - PREV_IN_USE says of the block below what its IN_USE does; a free block's footer is its size;
 //! - `region` is the start of a block, or `end`; without an unallocated region it is [`NONE`];
 //! - the index has every free block but the one at `region`.
+//!
+//! The tags and the index are those of the fits. Their heap is not: a policy that made this one of it
+//! would be asked wherever that heap carves, joins, resizes, grows or audits, and would hold nearly all
+//! of this directory, for what the two represent is different:
+//! - The block that the index does not have is the region, wherever it lies. In a fit it is the
+//!   uppermost block, which no change of a block below can move.
+//! - The owner of a block lies where a free one has its footer. A block has 4 bytes less, and a resize
+//!   carries the owner over.
+//! - Fresh memory is two free blocks side by side. A free block may have a free neighbour until
+//!   `Stitch`, though later frees join theirs at once.
 
 mod grow;
 mod inspect;
@@ -204,10 +214,7 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         above: Option<Block>,
         meter: &M,
     ) {
-        let joined = Block::between(
-            below.map_or(block.start, |below| below.start),
-            above.map_or(block.end(), Block::end),
-        );
+        let joined = block.joined_with(below, above);
         let known = (
             below.and_then(|below| self.indexed(below)),
             above.and_then(|above| self.indexed(above)),
