@@ -22,7 +22,7 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 /// Least and largest block size in the two settings, and the pages that serve them.
 fn settings() -> [(usize, usize, Config); 2] {
-    let papers = Config { page_size: 512, unit: 4, ffcrossover: 120, ..Config::new() };
+    let papers = Config::new().page_size(512).unit(4).ffcrossover(120);
     [(20, 20, papers), (8, 1024, Config::new())]
 }
 

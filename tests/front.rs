@@ -6,12 +6,11 @@ use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 
 use pagewise::global::{Pagewise, Tuning};
-use pagewise::pages::Config;
 
 /// Small pages and short lists, so that few blocks need several of each.
 static PAGEWISE: Pagewise = Pagewise::with(
     Tuning::new()
-        .pages(Config { page_size: 16 << 10, ffcrossover: 2 << 10, ..Tuning::new().pages })
+        .pages(Tuning::new().pages.page_size(16 << 10).ffcrossover(2 << 10))
         .quick_blocks(8)
         .quick_bytes(4 << 10)
         .mapping_from(64 << 10)

@@ -20,15 +20,9 @@ const PAGE: usize = 1024;
 /// §6.1's parameters for blocks of up to n bytes.
 fn config(largest: usize) -> Config {
     let classes: Vec<u32> = classes(largest).into_iter().map(|class| class as u32).collect();
-    Config {
-        page_size: PAGE,
-        unit: 1,
-        // A configuration lives as long as the program.
-        sizemap: SizeMap::Classes(classes.leak()),
-        freetol: 1,
-        ffcrossover: largest,
-        seed: 0,
-    }
+    // A configuration lives as long as the program.
+    let classes = SizeMap::Classes(classes.leak());
+    Config::new().page_size(PAGE).unit(1).sizemap(classes).ffcrossover(largest)
 }
 
 fn source() -> Reserved {

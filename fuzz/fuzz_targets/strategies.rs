@@ -36,7 +36,7 @@ fuzz_target!(|data: &[u8]| {
 fn config(byte: u8) -> Config {
     let page_size = 512 << (byte & 7);
     let freetol = if byte & 8 == 0 { 1 } else { page_size / 5 };
-    Config { freetol, ..Config::with_page_size(page_size) }
+    Config::with_page_size(page_size).freetol(freetol)
 }
 
 /// What to do, with which block, how large, how aligned.

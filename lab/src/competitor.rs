@@ -208,7 +208,7 @@ impl Parameters {
     pub(crate) fn of(&self, entry: &Entry) -> Config {
         self.given.unwrap_or_else(|| {
             let ships = if entry.name == "PAGEWISE" { Config::arena() } else { Config::new() };
-            Config { seed: self.seed, ..ships }
+            ships.seed(self.seed)
         })
     }
 }
@@ -271,13 +271,11 @@ impl ConfigArgs {
 
     fn config(&self, sizemap: SizeMap) -> Config {
         let paged = self.page_size.map_or_else(Config::new, Config::with_page_size);
-        Config {
-            ffcrossover: self.ffcrossover.unwrap_or(paged.ffcrossover),
-            freetol: self.freetol.unwrap_or(paged.freetol),
-            sizemap,
-            seed: self.seed,
-            ..paged
-        }
+        paged
+            .ffcrossover(self.ffcrossover.unwrap_or(paged.ffcrossover))
+            .freetol(self.freetol.unwrap_or(paged.freetol))
+            .sizemap(sizemap)
+            .seed(self.seed)
     }
 }
 
@@ -346,7 +344,7 @@ mod tests {
             let parameters = line.config.for_trace(Path::new("none")).expect("not read");
             parameters.of(catalogue::find(name).expect("in the catalogue"))
         };
-        let seeded = |config| Config { seed: 7, ..config };
+        let seeded = |config: Config| config.seed(7);
         assert_eq!(of(&["--seed=7"], "PAGEWISE"), seeded(Config::arena()));
         assert_eq!(of(&["--seed=7"], "MRU"), seeded(Config::new()));
         let small = Config::with_page_size(8192);

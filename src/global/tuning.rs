@@ -25,13 +25,12 @@ pub(super) const SMALL_MAX: usize = 32 << 10;
 ///
 /// ```
 /// use pagewise::global::{Pagewise, Tuning};
-/// use pagewise::pages::Config;
 ///
 /// // Small pages, for a small program; freed memory goes back to the system within 100 ms.
 /// #[global_allocator]
 /// static ALLOCATOR: Pagewise = Pagewise::with(
 ///     Tuning::new()
-///         .pages(Config { page_size: 16 << 10, ffcrossover: 8 << 10, ..Tuning::new().pages })
+///         .pages(Tuning::new().pages.page_size(16 << 10).ffcrossover(8 << 10))
 ///         .purge_delay(100),
 /// );
 /// # fn main() { drop(vec![1, 2, 3]); }

@@ -11,11 +11,12 @@ use crate::sizemap::SizeMap;
 /// use pagewise::sizemap::SizeMap;
 ///
 /// // The papers' machine: pages of 512 bytes, sizes in multiples of 8.
-/// let vax = Config { page_size: 512, unit: 8, ffcrossover: 120, ..Config::new() };
+/// let vax = Config::new().page_size(512).unit(8).ffcrossover(120);
 /// assert!(vax.check().is_ok());
-/// assert_eq!(Config { sizemap: SizeMap::PageFitting, ..vax }.capacity(120), 4);
+/// assert_eq!(vax.sizemap(SizeMap::PageFitting).capacity(120), 4);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Config {
     /// p: the size of a page, a power of two from 512 to 1 MiB. Pages are aligned to it.
     pub page_size: usize,
@@ -75,6 +76,48 @@ impl Config {
         }
     }
 
+    /// With p, the size of a page. FFCROSSOVER stays as it was.
+    #[must_use]
+    pub const fn page_size(mut self, bytes: usize) -> Self {
+        self.page_size = bytes;
+        self
+    }
+
+    /// With this unit.
+    #[must_use]
+    pub const fn unit(mut self, bytes: usize) -> Self {
+        self.unit = bytes;
+        self
+    }
+
+    /// With this SIZEMAP.
+    #[must_use]
+    pub const fn sizemap(mut self, sizemap: SizeMap) -> Self {
+        self.sizemap = sizemap;
+        self
+    }
+
+    /// With this FREETOL.
+    #[must_use]
+    pub const fn freetol(mut self, bytes: usize) -> Self {
+        self.freetol = bytes;
+        self
+    }
+
+    /// With this FFCROSSOVER.
+    #[must_use]
+    pub const fn ffcrossover(mut self, bytes: usize) -> Self {
+        self.ffcrossover = bytes;
+        self
+    }
+
+    /// With this seed.
+    #[must_use]
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
     /// c = ⌊p/s⌋: how many blocks of this size fit a page.
     #[must_use]
     pub const fn capacity(&self, size: usize) -> usize {
@@ -132,6 +175,7 @@ const fn ascending(classes: &[u32], page_size: usize) -> bool {
 
 /// A parameter that is out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// The page size is not a power of two from 512 bytes to 1 MiB.
     PageSize,

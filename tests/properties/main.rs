@@ -28,34 +28,24 @@ use proptest::test_runner::TestRunner;
 const CONFIGS: [Config; 7] = [
     Config::with_page_size(4096),
     // The smallest page, the largest unit.
-    Config { page_size: 512, unit: 32, ffcrossover: 256, ..Config::new() },
+    Config::new().page_size(512).unit(32).ffcrossover(256),
     // The papers' machine.
-    Config { page_size: 512, unit: 8, ffcrossover: 120, ..Config::new() },
+    Config::new().page_size(512).unit(8).ffcrossover(120),
     // All by pages; every size a class; a high tolerance.
-    Config {
-        page_size: 4096,
-        ffcrossover: 4096,
-        sizemap: SizeMap::Linear,
-        freetol: 1638,
-        ..Config::new()
-    },
+    Config::new().page_size(4096).ffcrossover(4096).sizemap(SizeMap::Linear).freetol(1638),
     // Few classes; blocks aligned to 4 bytes only.
-    Config {
-        page_size: 2048,
-        unit: 4,
-        ffcrossover: 2048,
-        sizemap: SizeMap::Geometric { ratio: core::f64::consts::E },
-        ..Config::new()
-    },
+    Config::new()
+        .page_size(2048)
+        .unit(4)
+        .ffcrossover(2048)
+        .sizemap(SizeMap::Geometric { ratio: core::f64::consts::E }),
     // Given classes, with FIRST-FIT above the last of them.
-    Config {
-        page_size: 1024,
-        unit: 8,
-        ffcrossover: 512,
-        sizemap: SizeMap::Classes(&[24, 48, 200]),
-        freetol: 400,
-        ..Config::new()
-    },
+    Config::new()
+        .page_size(1024)
+        .unit(8)
+        .ffcrossover(512)
+        .sizemap(SizeMap::Classes(&[24, 48, 200]))
+        .freetol(400),
     Config::new(),
 ];
 

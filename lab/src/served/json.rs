@@ -10,6 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Config")]
 pub(super) struct ConfigJson {
+    // With a getter serde makes a `Config` by `From`: nobody else may write one as a literal.
+    #[serde(getter = "page_size")]
     page_size: usize,
     unit: usize,
     #[serde(with = "SizeMapJson")]
@@ -17,6 +19,22 @@ pub(super) struct ConfigJson {
     freetol: usize,
     ffcrossover: usize,
     seed: u64,
+}
+
+fn page_size(config: &Config) -> usize {
+    config.page_size
+}
+
+impl From<ConfigJson> for Config {
+    fn from(json: ConfigJson) -> Self {
+        Self::new()
+            .page_size(json.page_size)
+            .unit(json.unit)
+            .sizemap(json.sizemap)
+            .freetol(json.freetol)
+            .ffcrossover(json.ffcrossover)
+            .seed(json.seed)
+    }
 }
 
 /// [`SizeMap`] as JSON has it.
@@ -66,6 +84,7 @@ pub(super) struct TuningJson {
     huge_pages: HugePages,
     background: bool,
 }
+
 impl TuningJson {
     pub(super) fn serialize<S: Serializer>(tuning: &Tuning, to: S) -> Result<S::Ok, S::Error> {
         let json = Self {

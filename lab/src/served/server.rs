@@ -120,13 +120,11 @@ mod tests {
     #[test]
     fn whoever_serves_is_the_same_after_a_journey_as_json() {
         let classes = SizeMap::Classes(&[16, 48, 1024]);
-        let config = Config { sizemap: classes, freetol: 99, ..Config::arena() };
+        let config = Config::arena().sizemap(classes).freetol(99);
         let servers = [
             Server::Strategy { name: "MRU".into(), config },
             Server::Hybrid(hybrid::Config::memory()),
-            Server::Global(
-                Tuning::new().pages(Config { freetol: 7, ..Tuning::new().pages }).background(true),
-            ),
+            Server::Global(Tuning::new().pages(Tuning::new().pages.freetol(7)).background(true)),
             Server::Lea,
             Server::Malloc,
         ];

@@ -115,14 +115,14 @@ fn global_allocator(global: &Global, origin: &str) -> String {
     let (uses, sizemap) = if pages.sizemap == Tuning::new().pages.sizemap {
         ("", String::new())
     } else {
-        let sizemap = sizemap(pages.sizemap).replace('\n', "\n        ");
-        ("use pagewise::sizemap::SizeMap;\n", format!("            sizemap: {sizemap},\n"))
+        let sizemap = sizemap(pages.sizemap).replace('\n', "\n            ");
+        ("use pagewise::sizemap::SizeMap;\n", format!("                .sizemap({sizemap})\n"))
     };
     format!(
-        "use pagewise::global::{{HugePages, Pagewise, Tuning}};\nuse pagewise::pages::Config;\n\
-         {uses}\n{origin}#[global_allocator]\nstatic ALLOCATOR: Pagewise = Pagewise::with(\n    \
-         Tuning::new()\n        .pages(Config {{\n            page_size: {},\n{sizemap}            \
-         freetol: {},\n            ffcrossover: {},\n            ..Tuning::new().pages\n        }})\n        \
+        "use pagewise::global::{{HugePages, Pagewise, Tuning}};\n{uses}\n{origin}#[global_allocator]\n\
+         static ALLOCATOR: Pagewise = Pagewise::with(\n    Tuning::new()\n        .pages(\n            \
+         Tuning::new()\n                .pages\n                .page_size({})\n{sizemap}                \
+         .freetol({})\n                .ffcrossover({}),\n        )\n        \
          .quick_blocks({quick_blocks})\n        .quick_bytes({quick_bytes})\n        \
          .mapping_from({mapping_from})\n        .huge_pages(HugePages::{huge_pages:?}),\n);\n",
         pages.page_size, pages.freetol, pages.ffcrossover
@@ -148,8 +148,8 @@ fn sizemap(sizemap: SizeMap) -> String {
 
 fn paged_config(pages: &Pages) -> String {
     format!(
-        "const CONFIG: Config = Config {{\n    page_size: {},\n    sizemap: {},\n    freetol: {},\n    \
-         ffcrossover: {},\n    ..Config::new()\n}};\n",
+        "const CONFIG: Config = Config::new()\n    .page_size({})\n    .sizemap({})\n    .freetol({})\n    \
+         .ffcrossover({});\n",
         pages.page_size,
         sizemap(pages.sizemap),
         pages.freetol,

@@ -117,13 +117,10 @@ impl Pages {
 
     /// As a strategy takes them; what is not searched is as in `rest`.
     pub(super) fn config(&self, rest: Config) -> Config {
-        Config {
-            page_size: self.page_size,
-            sizemap: self.sizemap,
-            freetol: self.freetol,
-            ffcrossover: self.ffcrossover,
-            ..rest
-        }
+        rest.page_size(self.page_size)
+            .sizemap(self.sizemap)
+            .freetol(self.freetol)
+            .ffcrossover(self.ffcrossover)
     }
 
     /// Bytes of pages that the demand is expected to take (Brent §5.3): of each class its blocks'

@@ -41,14 +41,13 @@ impl Choice {
     ) -> anyhow::Result<Box<dyn Strategy + Send>> {
         /// Address space, of which only what is touched takes memory.
         const CAPACITY: usize = 1 << 30;
-        let config = Config {
-            page_size: page,
-            unit: 4,
-            sizemap: SizeMap::Linear,
-            freetol: self.tolerance * block,
-            ffcrossover: page,
-            seed,
-        };
+        let config = Config::new()
+            .page_size(page)
+            .unit(4)
+            .sizemap(SizeMap::Linear)
+            .freetol(self.tolerance * block)
+            .ffcrossover(page)
+            .seed(seed);
         let entry = catalogue::find(self.strategy)
             .ok_or_else(|| anyhow::anyhow!("no strategy {}", self.strategy))?;
         Ok(entry.build(config, CAPACITY)?)

@@ -111,15 +111,14 @@ pub(super) fn config(
         .map(|class| Demand { size: class.size as usize, live: class.live })
         .collect();
     let classes = sizemap::optimise(&demand, UNIT, ffcrossover.max(UNIT), page_size);
-    Config {
-        page_size,
-        unit: UNIT,
-        // A configuration lives as long as the program.
-        sizemap: SizeMap::Classes(classes.leak()),
-        freetol: 1,
-        ffcrossover,
-        seed,
-    }
+    // A configuration lives as long as the program.
+    let classes = SizeMap::Classes(classes.leak());
+    Config::new()
+        .page_size(page_size)
+        .unit(UNIT)
+        .sizemap(classes)
+        .ffcrossover(ffcrossover)
+        .seed(seed)
 }
 
 /// A strategy by its name and configuration; FFCROSSOVER 0 is FIRST-FIT with segments of a page.

@@ -248,13 +248,11 @@ fn scaled(config: Config, scale: usize) -> Config {
         }
         other => other,
     };
-    Config {
-        page_size: config.page_size * scale,
-        unit: config.unit * scale,
-        ffcrossover: config.ffcrossover * scale,
-        sizemap,
-        ..config
-    }
+    config
+        .page_size(config.page_size * scale)
+        .unit(config.unit * scale)
+        .ffcrossover(config.ffcrossover * scale)
+        .sizemap(sizemap)
 }
 
 /// What was measured of a row at a load.

@@ -48,20 +48,15 @@ impl Case {
     fn storage(&self, attack: impl FnOnce(&mut Game<'_>)) -> anyhow::Result<usize> {
         let classes: Vec<u32> =
             adversary::classes(self.largest).into_iter().map(|class| class as u32).collect();
-        let config = Config {
-            page_size: PAGE,
-            unit: 1,
-            // A configuration lives as long as the program.
-            sizemap: SizeMap::Classes(classes.leak()),
-            freetol: 1,
-            ffcrossover: self.largest,
-            seed: 0,
-        };
+        // A configuration lives as long as the program.
+        let classes = SizeMap::Classes(classes.leak());
+        let config =
+            Config::new().page_size(PAGE).unit(1).sizemap(classes).ffcrossover(self.largest);
         // Only the page strategies have classes; the others round to their unit.
         let config = if self.in_pages() {
             config
         } else {
-            Config { unit: self.unit.min(16), ..Config::with_page_size(PAGE) }
+            Config::with_page_size(PAGE).unit(self.unit.min(16))
         };
         let entry = catalogue::find(self.strategy)
             .ok_or_else(|| anyhow::anyhow!("no strategy {}", self.strategy))?;
