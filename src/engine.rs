@@ -178,7 +178,7 @@ impl<S: Source, M: Meter> Backing<S, M> {
         block.contents
     }
 
-    /// Counts a block freed, of so many bytes in all.
+    /// Counts a block freed: bytes requested, bytes of the whole block.
     #[inline(always)]
     pub(crate) fn freed(&mut self, requested: usize, bytes: usize, part: Part) {
         self.meter.served(part);

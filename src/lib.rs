@@ -59,7 +59,7 @@
 //! use pagewise::pages::Config;
 //! use pagewise::{Reserved, Strategy};
 //!
-//! // LEAST-FREE over at most 1 GiB of address space, of which only what is touched takes memory.
+//! // LEAST-FREE over at most 1 GiB of address space. Only what is touched takes memory.
 //! let mut heap = LeastFree::new(Config::new(), Reserved::new(1 << 30), ());
 //! let block = heap.allocate(Layout::new::<u32>())?;
 //!

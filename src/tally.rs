@@ -47,7 +47,7 @@ impl Tally {
         self.peak_requested = self.peak_requested.max(self.requested);
     }
 
-    /// Counts blocks freed, of so many bytes together, each requested with all of its size.
+    /// Counts blocks freed, each requested with all of its size: how many, and their bytes together.
     pub(crate) fn freed_many(&mut self, blocks: usize, bytes: usize) {
         self.requested -= bytes as isize;
         self.block -= bytes;

@@ -73,7 +73,7 @@ pub struct BinaryBuddies {
     origin: *mut u8,
     granules: u32,
     granule_shift: u32,
-    /// The heap grows by multiples of so many granules, a power of two, and its origin is aligned
+    /// The heap grows by multiples of this many granules, a power of two, and its origin is aligned
     /// to as many.
     growth: u32,
     tags: Table<Tags>,

@@ -31,7 +31,7 @@ pub struct Entry {
     pub(super) over: Over,
 }
 
-/// Makes a strategy over a reservation of so many bytes, for timing: nothing in it is `dyn`.
+/// Makes a strategy over a reservation of this many bytes, for timing: nothing in it is `dyn`.
 pub(super) type Plain = fn(Config, usize) -> Box<dyn Strategy + Send>;
 
 /// Makes a strategy over any source.

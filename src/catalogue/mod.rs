@@ -43,7 +43,7 @@ macro_rules! family {
     };
 }
 
-/// An [`Entry`] of which nothing is said but this.
+/// An [`Entry`] with this and no more.
 #[cfg(all(feature = "std", unix))]
 macro_rules! entry {
     ($name:literal, $paper:literal, $about:literal, (paged $strategy:ident)) => {

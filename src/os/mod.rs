@@ -7,7 +7,7 @@
 //! | | |
 //! |---|---|
 //! | `page_size` | bytes of an OS page, a power of two |
-//! | `map_lazily`, `unmap` | zeros, of which only what is touched takes memory |
+//! | `map_lazily`, `unmap` | zeros; only what is touched takes memory |
 //! | `write`, `stop` | a line on standard error, and with it the end of the process |
 //! | `at_fork` | handlers before and after a fork |
 //!

@@ -41,8 +41,8 @@ impl<S: Source, M: Meter> Heap<Paging<Windowed, Tagged>, S, M> {
     }
 
     /// Takes blocks of a class, as many as `blocks` has room for, or fewer if memory is exhausted;
-    /// returns how many: so many at the head of `blocks`, mostly the lowest last, as a stack is
-    /// filled of which the lowest is to be popped first. They may be freed one by one with
+    /// returns how many. They lie at the head of `blocks`, mostly the lowest last: whoever pops blocks
+    /// from the end gets the lowest first. They may be freed one by one with
     /// layouts of the class's size, or at once with [`free_batch`](Self::free_batch).
     ///
     /// `from_page` is told the base of each page before blocks are taken from it for the first time
@@ -195,7 +195,7 @@ mod tests {
         heap
     }
 
-    /// Takes `count` blocks, of pages all of which were announced.
+    /// Takes `count` blocks. All their pages were announced.
     fn take(heap: &mut PageHeap<Reserved>, class: u32, count: usize) -> Vec<NonNull<u8>> {
         let mut places = vec![MaybeUninit::uninit(); count];
         let taken = heap.take_batch(class, &mut places, |page| {

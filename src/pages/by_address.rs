@@ -11,7 +11,7 @@ use crate::meter::{Meter, Part};
 use crate::source::Source;
 
 impl<S: Source, M: Meter> Heap<Paging<Windowed, Tagged>, S, M> {
-    /// Bytes of a block in use, all of which may be used. O(1).
+    /// Bytes of a block in use. All may be used. O(1).
     ///
     /// # Safety
     /// The block is in use.
@@ -43,7 +43,7 @@ impl<S: Source, M: Meter> Heap<Paging<Windowed, Tagged>, S, M> {
         pages.headers.at(block.addr().get()).is_none() && pages.below.known_at(block).is_some()
     }
 
-    /// Frees a block larger than those of pages, of which all was requested. O(1).
+    /// Frees a block larger than those of pages, as if all of it had been requested. O(1).
     ///
     /// # Errors
     /// The block, if it [is not in use](Self::is_tagged_in_use); nothing is changed.

@@ -1,4 +1,4 @@
-//! The size classes of a heap: SIZEMAP as an array (Brent §5), and what is known of each class.
+//! The size classes of a heap: SIZEMAP as an array (Brent §5), and the facts of each class.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -7,7 +7,7 @@ use super::config::Config;
 use crate::error::AllocError;
 use crate::source::Source;
 
-/// What is known of a size class.
+/// A size class.
 #[derive(Clone, Copy, Debug)]
 pub struct Class {
     /// Block size, bytes.

@@ -69,7 +69,7 @@ pub trait Placement: Debug + Sized {
         backing: &mut Backing<S, M>,
     ) -> Result<Served, AllocError>;
 
-    /// Frees the block in use of a page, of which `requested` bytes were asked for, and has it counted.
+    /// Frees the block in use of a page that was asked for with `requested` bytes, and has it counted.
     /// Needs no memory.
     fn free<B: Below, S: Source, M: Meter>(
         heap: &mut Heap<Paging<Self, B>, S, M>,
@@ -134,7 +134,7 @@ pub struct Paging<P: Placement, B> {
 }
 
 impl<P: Placement, B> Paging<P, B> {
-    /// Over a heap that is empty yet; S2 keeps so many pages at most.
+    /// Over a heap that is empty yet; S2 keeps at most this many pages.
     pub(super) const fn over(config: Config, most_empties: u32, below: B) -> Self {
         let pages = Pages::new(config.page_size, most_empties, below);
         Self { config, placement: P::INITIAL, pages, opened: false }
@@ -176,7 +176,7 @@ impl<P: Placement, B: Below, S: Source, M: Meter> Heap<Paging<P, B>, S, M> {
         placement.give_back(pages, &self.backing.meter);
     }
 
-    /// Frees a block of the heap below, of which `requested` bytes were asked for.
+    /// Frees a block of the heap below that was asked for with `requested` bytes.
     #[inline(never)]
     fn free_below(&mut self, block: NonNull<u8>, requested: usize) {
         if self.engine.pages.below.is_watched() {

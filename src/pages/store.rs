@@ -31,7 +31,7 @@ pub struct Pages<H: Headers, B> {
     /// Top of S2, and how many pages it has.
     pub(super) empty: Option<H::Page>,
     empties: u32,
-    /// Pages S2 keeps at most; what is more goes back to the heap below.
+    /// Pages S2 keeps at most; the others go back to the heap below.
     most_empties: u32,
     /// Pages there are.
     count: usize,
@@ -74,7 +74,7 @@ impl<H: Headers, B> Pages<H, B> {
         self.classes.get(class)
     }
 
-    /// What is known of a page's class.
+    /// The class of a page.
     #[inline(always)]
     pub(super) fn class_of_page(&self, page: H::Page) -> &Class {
         self.classes.get(self.headers.class(page))

@@ -87,7 +87,7 @@ impl SegmentHeap {
         (self.address(block.start), self.bytes(block.len()))
     }
 
-    /// Frees a block in use of which so many bytes were requested; its length in bytes.
+    /// Frees a block in use that was requested with this size; its length in bytes.
     pub(crate) fn free<M: Meter>(
         &mut self,
         block: NonNull<u8>,
@@ -98,7 +98,7 @@ impl SegmentHeap {
         requested.next_multiple_of(self.bytes(1))
     }
 
-    /// Resizes a block in place, of which the first size was requested, to hold the second; its
+    /// Resizes a block in place that was requested with the first size, to hold the second; its
     /// lengths before and after, in bytes.
     pub(crate) fn resize<M: Meter>(
         &mut self,

@@ -135,7 +135,7 @@ impl Region {
         unsafe { Self::new(memory.as_mut_ptr().cast(), len) }
     }
 
-    /// The region of `len` bytes at `base`, of which whatever is dedicated is zeros already.
+    /// The region of `len` bytes at `base`, which holds zeros wherever memory is dedicated.
     ///
     /// # Safety
     /// As for [`new`](Self::new), but that the memory need only be valid once it is handed out.
@@ -253,7 +253,7 @@ unsafe impl<S: Source + ?Sized> Source for Box<S> {
     }
 }
 
-/// Address space reserved from the operating system, of which only what is touched takes memory.
+/// Address space reserved from the operating system. Only what is touched takes memory.
 /// It is reserved at the first use and given back when the source is dropped, and so are mappings.
 #[cfg(all(feature = "std", unix))]
 #[derive(Debug)]

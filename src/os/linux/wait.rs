@@ -33,7 +33,7 @@ pub(crate) fn wait(word: &AtomicU32, value: u32) {
     }
 }
 
-/// As [`wait`], but for so many milliseconds at most.
+/// As [`wait`], but for at most this many milliseconds.
 pub(crate) fn wait_for(word: &AtomicU32, value: u32, milliseconds: u64) {
     // An hour is enough for everybody, and no timeout is too long for the system's types then.
     let milliseconds = milliseconds.min(3_600_000) as i32;

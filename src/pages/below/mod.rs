@@ -70,16 +70,16 @@ pub trait Below: Debug {
         false
     }
 
-    /// A block of which `requested` bytes were asked for is about to be freed.
+    /// A block that was asked for with `requested` bytes is about to be freed.
     fn about_to_free(&mut self, _block: NonNull<u8>, _requested: usize) {}
 
-    /// Frees a block in use of which `requested` bytes were asked for; its length in bytes.
+    /// Frees a block in use that was asked for with `requested` bytes; its length in bytes.
     fn free<M: Meter>(&mut self, block: NonNull<u8>, requested: usize, meter: &M) -> usize;
 
-    /// Length in bytes of a block that was asked for with so many.
+    /// Length in bytes of a block that was asked for with `requested` bytes.
     fn len_for(&self, requested: usize) -> usize;
 
-    /// Resizes a block in place, of which `sizes.0` bytes were asked for, to hold `sizes.1`. Whether
+    /// Resizes a block in place that was asked for with `sizes.0` bytes, to hold `sizes.1`. Whether
     /// that was possible.
     fn resize<S: Source, M: Meter>(
         &mut self,

@@ -2,7 +2,7 @@
 //! walked a little at a time.
 //!
 //! A block's layout says how long it is, and so where the block above starts, before its own tag was
-//! read. What is rare, more memory above all, is kept out of the way of what is not.
+//! read. Rare work, above all taking more memory, is kept out of the way of the usual.
 //!
 //! ```text
 //!  | page | in use | free     | page | in use | free   | …

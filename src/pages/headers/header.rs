@@ -1,4 +1,4 @@
-//! H(P): what is known of a page, out of the page (Brent §4).
+//! H(P): the header of a page, out of the page (Brent §4).
 
 use crate::words::Plain;
 

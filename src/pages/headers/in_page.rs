@@ -38,7 +38,7 @@ pub trait InPage: core::fmt::Debug {
     /// Puts a block in use back. O(1).
     fn put<M: Meter>(page: Page<'_>, block: u32, meter: &M);
 
-    /// The free blocks among the [`WINDOW`] from `from` on. What is beyond the last block may count as
+    /// The free blocks among the [`WINDOW`] from `from` on. Numbers beyond the last block may count as
     /// free.
     fn free_blocks(
         header: &PageHeader,

@@ -1,4 +1,4 @@
-//! H(P): what is known of each page, out of the page (Brent §4), and which page an address lies in.
+//! H(P): the headers of pages, out of the pages (Brent §4), and which page an address lies in.
 //!
 //! | headers | named by | size | for |
 //! |---|---|---|---|
@@ -39,16 +39,16 @@ pub trait Headers: Debug {
     /// The least blocks that pages of this size (bytes) can be carved into, bytes.
     fn least_block(page_size: usize) -> usize;
 
-    /// Makes ready for pages of this size (bytes) with so many blocks at most. No page exists yet.
+    /// Makes ready for pages of this size (bytes) with at most `most_blocks` blocks. No page exists yet.
     fn open(&mut self, page_size: usize, most_blocks: u32);
 
     /// The page in which this address lies, if it lies in one. Any address may be asked for. O(1).
     fn at(&self, address: usize) -> Option<Self::Page>;
 
-    /// A header no page has, for one of so many blocks.
+    /// A header no page has, for one of `capacity` blocks.
     fn make<S: Source>(&mut self, capacity: u32, source: &mut S) -> Result<Self::Page, AllocError>;
 
-    /// Whether a header will do for a page of so many blocks.
+    /// Whether a header will do for a page of `capacity` blocks.
     fn suits(&self, _page: Self::Page, _capacity: u32) -> bool {
         true
     }
@@ -82,10 +82,10 @@ pub trait Headers: Debug {
     fn free_count(&self, page: Self::Page) -> u32;
 
     /// Which of the [`WINDOW`] blocks of `size` bytes from `from` on, a multiple of that, are free as
-    /// far as the header knows. What is beyond the last block may be said to be free.
+    /// far as the header knows. Numbers beyond the last block may be said to be free.
     fn free_blocks(&self, page: Self::Page, size: u32, from: u32) -> Free;
 
-    /// Checks what a header alone tells, of a page of so many blocks.
+    /// Checks what the header alone tells of a page of `capacity` blocks.
     fn audit(&self, _page: Self::Page, _capacity: u32) -> Result<(), &'static str> {
         Ok(())
     }

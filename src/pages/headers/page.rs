@@ -173,7 +173,7 @@ impl Page {
         self.free.set(self.free.get() - 1);
     }
 
-    /// Takes the lowest free blocks away, `width` at most, and says of which word they are bits;
+    /// Takes the lowest free blocks away, at most `width`: the index of their word, and their bits;
     /// there is one. `width` is a power of two and `words` how many words the page has.
     pub(crate) fn harvest(self, words: u32, width: u32) -> (u32, u64) {
         loop {

@@ -32,7 +32,7 @@ pub trait Selection: Debug {
         source: &mut S,
     ) -> Result<(), AllocError>;
 
-    /// Takes memory for `pages` pages in all, one of which may be new in `class`, so that nothing
+    /// Takes memory for `pages` pages in all; one may be new in `class`. After that nothing
     /// that follows needs memory.
     fn reserve<S: Source>(
         &mut self,
