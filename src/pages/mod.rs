@@ -16,24 +16,14 @@
 //!
 //! Files, in the order they build on each other: `config` (parameters), `class` (SIZEMAP as an array),
 //! `headers`, `below`, `store` (how pages come and go), `engine` (and what a placement is), `inspect`
-//! (walk and audit), the placements, `brent` and `page_heap` (the two families), and for the global
-//! allocator `batch` (many blocks at once), `by_address` (blocks whose layout nobody knows), `free_walk`
-//! (free memory, a little at a time) and `figures`.
+//! (walk and audit); then `brent/` and `page_heap/`, the placements of the two.
 
-#[cfg(all(feature = "std", target_os = "linux", not(pagewise_forwarding)))]
-mod batch;
 mod below;
 #[cfg(feature = "strategies")]
 mod brent;
-#[cfg(all(feature = "std", target_os = "linux", not(pagewise_forwarding)))]
-mod by_address;
 mod class;
 mod config;
 mod engine;
-#[cfg(all(feature = "std", target_os = "linux", not(pagewise_forwarding)))]
-mod figures;
-#[cfg(all(feature = "std", target_os = "linux", not(pagewise_forwarding)))]
-mod free_walk;
 mod headers;
 mod inspect;
 mod page_heap;
@@ -44,5 +34,5 @@ mod store;
 pub use self::brent::Paged;
 pub use self::config::{Config, ConfigError};
 #[cfg(all(feature = "std", target_os = "linux", not(pagewise_forwarding)))]
-pub(crate) use self::free_walk::FreeKind;
+pub(crate) use self::page_heap::FreeKind;
 pub use self::page_heap::PageHeap;

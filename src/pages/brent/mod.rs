@@ -1,5 +1,19 @@
 //! Brent's strategies: the placements of the paper over FIRST-FIT.
 
+mod any_page;
+mod blocks;
+mod bump;
+mod current;
+mod left;
+mod paper;
+mod pool;
+mod random;
+
+pub use self::any_page::AnyPage;
+pub use self::bump::Bump;
+pub use self::current::CurrentPage;
+pub use self::left::{Least, LeftHeaders, Most, MostRecent};
+pub use self::pool::{AtRandom, Chain};
 use super::config::Config;
 use super::engine::{Paging, Placement};
 use crate::engine::Heap;

@@ -2,12 +2,12 @@
 
 use core::ptr::NonNull;
 
-use super::below::tagged::{Large, Tagged};
-use super::engine::Paging;
-use super::headers::Headers;
-use super::placement::Windowed;
+use super::windowed::Windowed;
 use crate::engine::{Backing, Heap};
 use crate::meter::{Meter, Part};
+use crate::pages::below::tagged::{Large, Tagged};
+use crate::pages::engine::Paging;
+use crate::pages::headers::Headers;
 use crate::source::Source;
 
 impl<S: Source, M: Meter> Heap<Paging<Windowed, Tagged>, S, M> {

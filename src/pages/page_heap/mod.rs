@@ -12,7 +12,7 @@
 //! the gaps that aligned pages leave serve large blocks.
 //!
 //! Where it departs from the papers, and why:
-//! - **Free blocks are bits, taken a word at a time** (`supply.rs`). Allocating is a test, a count
+//! - **Free blocks are bits, taken a word at a time** (`supply`). Allocating is a test, a count
 //!   of trailing zeros and a multiplication; freeing looks the page up and sets a bit. Nothing is
 //!   ever written into free small blocks.
 //! - **LEAST-FREE is lazy, and by quarters of c.** φ rises with every free; a page moves to another
@@ -34,11 +34,28 @@
 //! Time: O(1) for small blocks, amortised over the blocks of a page; larger ones and new pages
 //! take constant time ([`Good`](crate::fit::Good)). [`try_free`](crate::Strategy::try_free) is O(1) for
 //! small blocks, O(n) for larger ones, whose neighbours below it walks.
+//!
+//! Files: `supply` (what a class allocates from), `windowed` (the placement), this one; and for the global
+//! allocator `batch` (many blocks at once), `by_address` (blocks whose layout nobody knows), `free_walk`
+//! (free memory, a little at a time) and `figures`.
 
+#[cfg(all(feature = "std", target_os = "linux", not(pagewise_forwarding)))]
+mod batch;
+#[cfg(all(feature = "std", target_os = "linux", not(pagewise_forwarding)))]
+mod by_address;
+#[cfg(all(feature = "std", target_os = "linux", not(pagewise_forwarding)))]
+mod figures;
+#[cfg(all(feature = "std", target_os = "linux", not(pagewise_forwarding)))]
+mod free_walk;
+mod supply;
+mod windowed;
+
+#[cfg(all(feature = "std", target_os = "linux", not(pagewise_forwarding)))]
+pub(crate) use self::free_walk::FreeKind;
+pub use self::windowed::Windowed;
 use super::below::tagged::Tagged;
 use super::config::Config;
 use super::engine::Paging;
-use super::placement::Windowed;
 use crate::engine::Heap;
 use crate::meter::Meter;
 use crate::source::Source;

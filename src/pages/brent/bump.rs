@@ -1,14 +1,13 @@
 //! NOFREE and QUICK: blocks are bumped off a page and never reused one by one.
 
-use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use crate::engine::{Backing, Heap, Served};
+use super::blocks::Put;
+use super::paper::PaperPlacement;
+use crate::engine::Backing;
 use crate::error::{AllocError, Fault};
-use crate::meter::{Meter, Part};
+use crate::meter::Meter;
 use crate::pages::below::Below;
-use crate::pages::class::Classes;
-use crate::pages::engine::{Paging, Placement};
 use crate::pages::headers::Headers;
 use crate::pages::headers::in_page::Bitmap;
 use crate::pages::headers::numbered::Numbered;
@@ -29,29 +28,27 @@ pub struct Bump<const REUSE: bool> {
     current: Table<u32>,
 }
 
-impl<const REUSE: bool> Placement for Bump<REUSE> {
-    type Headers = Numbered<Bitmap>;
+impl<const REUSE: bool> PaperPlacement for Bump<REUSE> {
+    type InPage = Bitmap;
     const INITIAL: Self = Self { current: Table::new() };
-    const LEAST_BLOCK: usize = 1;
     const UNUSED: SpanKind = SpanKind::Slack;
 
     fn open<S: Source>(
         &mut self,
         _seed: u64,
-        classes: &Classes,
+        classes: usize,
         source: &mut S,
     ) -> Result<(), AllocError> {
-        self.current.ensure(classes.count(), source)
+        self.current.ensure(classes, source)
     }
 
     #[inline(always)]
     fn take<B: Below, S: Source, M: Meter>(
         &mut self,
         class: u32,
-        _: Layout,
         pages: &mut Pages<Numbered<Bitmap>, B>,
         backing: &mut Backing<S, M>,
-    ) -> Result<Served, AllocError> {
+    ) -> Result<NonNull<u8>, AllocError> {
         let current = self.current.get(class as usize).checked_sub(1);
         let capacity = pages.class(class).capacity;
         let page = match current.filter(|&page| pages.headers.header(page).fresh < capacity) {
@@ -63,27 +60,25 @@ impl<const REUSE: bool> Placement for Bump<REUSE> {
             }
         };
         pages.visit(page, &backing.meter);
-        let size = pages.class(class).size as usize;
-        Ok(Served::whole(pages.take_fresh(page), size, Part::Pages))
+        Ok(pages.take_fresh(page))
     }
 
     #[inline(always)]
-    fn free<B: Below, S: Source, M: Meter>(
-        heap: &mut Heap<Paging<Self, B>, S, M>,
-        page: u32,
-        block: NonNull<u8>,
-        requested: usize,
-    ) {
-        let Heap { engine: Paging { placement, pages, .. }, backing } = heap;
-        let put = pages.put(page, block, &backing.meter);
-        if REUSE && put.emptied_page() {
-            if *placement.current.get(put.class as usize) == page + 1 {
-                pages.headers.header_mut(page).fresh = 0;
-            } else {
-                pages.release(page, &backing.meter);
-            }
+    fn freed<B: Below, M: Meter>(
+        &mut self,
+        _: NonNull<u8>,
+        put: Put,
+        pages: &mut Pages<Numbered<Bitmap>, B>,
+        _: &M,
+    ) -> bool {
+        if !REUSE || !put.emptied_page() {
+            return false;
         }
-        backing.freed(requested, put.size as usize, Part::Pages);
+        let current = *self.current.get(put.class as usize) == put.page + 1;
+        if current {
+            pages.headers.header_mut(put.page).fresh = 0;
+        }
+        !current
     }
 
     fn audit<B: Below>(&self, pages: &Pages<Numbered<Bitmap>, B>) -> Result<usize, Fault> {

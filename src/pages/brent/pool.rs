@@ -6,22 +6,20 @@
 //! free for other classes. Each page's free-block bits are kept only for the walk and for checked
 //! frees.
 
-use core::alloc::Layout;
 use core::ptr::NonNull;
 
+use super::blocks::Put;
+use super::paper::PaperPlacement;
 use super::random::Random;
-use crate::engine::{Backing, Heap, Served};
+use crate::engine::Backing;
 use crate::error::{AllocError, Fault};
-use crate::meter::{Meter, Part};
+use crate::meter::Meter;
 use crate::pages::below::Below;
-use crate::pages::class::Classes;
-use crate::pages::engine::{Paging, Placement};
 use crate::pages::headers::Headers;
 use crate::pages::headers::in_page::Bitmap;
 use crate::pages::headers::numbered::Numbered;
 use crate::pages::store::Pages;
 use crate::source::Source;
-use crate::strategy::SpanKind;
 use crate::words::{Plain, Pools, Table};
 
 /// The pages of these placements.
@@ -93,29 +91,27 @@ impl<const QUEUE: bool> Chain<QUEUE> {
     }
 }
 
-impl<const QUEUE: bool> Placement for Chain<QUEUE> {
-    type Headers = Numbered<Bitmap>;
+impl<const QUEUE: bool> PaperPlacement for Chain<QUEUE> {
+    type InPage = Bitmap;
     const INITIAL: Self = Self { chains: Table::new() };
     const LEAST_BLOCK: usize = size_of::<u64>();
-    const UNUSED: SpanKind = SpanKind::Free;
 
     fn open<S: Source>(
         &mut self,
         _seed: u64,
-        classes: &Classes,
+        classes: usize,
         source: &mut S,
     ) -> Result<(), AllocError> {
-        self.chains.ensure(classes.count(), source)
+        self.chains.ensure(classes, source)
     }
 
     #[inline(always)]
     fn take<B: Below, S: Source, M: Meter>(
         &mut self,
         class: u32,
-        _: Layout,
         pages: &mut Bits<B>,
         backing: &mut Backing<S, M>,
-    ) -> Result<Served, AllocError> {
+    ) -> Result<NonNull<u8>, AllocError> {
         let meter = &backing.meter;
         // A queue's oldest blocks are those of the new page, a stack's youngest the freed ones.
         let found = if QUEUE {
@@ -123,30 +119,26 @@ impl<const QUEUE: bool> Placement for Chain<QUEUE> {
         } else {
             self.pop(class, pages, meter).or_else(|| self.bump(class, pages, meter))
         };
-        let block = match found {
-            Some(block) => block,
-            None => {
-                let page = pages.acquire(class, backing)?;
-                self.chains.get_mut(class as usize).fresh_page = page + 1;
-                pages.take_fresh(page)
-            }
-        };
-        Ok(Served::whole(block, pages.class(class).size as usize, Part::Pages))
+        if let Some(block) = found {
+            return Ok(block);
+        }
+        let page = pages.acquire(class, backing)?;
+        self.chains.get_mut(class as usize).fresh_page = page + 1;
+        Ok(pages.take_fresh(page))
     }
 
     #[inline(always)]
-    fn free<B: Below, S: Source, M: Meter>(
-        heap: &mut Heap<Paging<Self, B>, S, M>,
-        page: u32,
+    fn freed<B: Below, M: Meter>(
+        &mut self,
         block: NonNull<u8>,
-        requested: usize,
-    ) {
-        let Heap { engine: Paging { placement, pages, .. }, backing } = heap;
-        let put = pages.put(page, block, &backing.meter);
+        put: Put,
+        pages: &mut Bits<B>,
+        meter: &M,
+    ) -> bool {
         let offset = offset(block, pages) + 1;
-        let ends = placement.chains.get_mut(put.class as usize);
+        let ends = self.chains.get_mut(put.class as usize);
         let own = block.as_ptr().cast::<u64>();
-        backing.meter.link(own);
+        meter.link(own);
         let mut next = 0;
         if ends.first == 0 {
             (ends.first, ends.last) = (offset, offset);
@@ -160,7 +152,7 @@ impl<const QUEUE: bool> Placement for Chain<QUEUE> {
         // SAFETY: the block was just freed, so its bytes, at least eight, are ours.
         unsafe { own.write_unaligned(next) };
         ends.len += 1;
-        backing.freed(requested, put.size as usize, Part::Pages);
+        false
     }
 
     fn audit<B: Below>(&self, pages: &Bits<B>) -> Result<usize, Fault> {
@@ -215,30 +207,27 @@ impl AtRandom {
     }
 }
 
-impl Placement for AtRandom {
-    type Headers = Numbered<Bitmap>;
+impl PaperPlacement for AtRandom {
+    type InPage = Bitmap;
     const INITIAL: Self = Self { pools: Pools::new(), pages: Table::new(), random: Random::new() };
-    const LEAST_BLOCK: usize = 1;
-    const UNUSED: SpanKind = SpanKind::Free;
 
     fn open<S: Source>(
         &mut self,
         seed: u64,
-        classes: &Classes,
+        classes: usize,
         source: &mut S,
     ) -> Result<(), AllocError> {
         self.random.seed(seed);
-        self.pages.ensure(classes.count(), source)?;
-        self.pools.open(classes.count(), source)
+        self.pages.ensure(classes, source)?;
+        self.pools.open(classes, source)
     }
 
     fn take<B: Below, S: Source, M: Meter>(
         &mut self,
         class: u32,
-        _: Layout,
         pages: &mut Bits<B>,
         backing: &mut Backing<S, M>,
-    ) -> Result<Served, AllocError> {
+    ) -> Result<NonNull<u8>, AllocError> {
         if self.pools.len(class) == 0 {
             self.divide_new_page(class, pages, backing)?;
         }
@@ -248,20 +237,19 @@ impl Placement for AtRandom {
         // SAFETY: the pool has offsets of blocks in the heap, which is not at address 0.
         let block = unsafe { NonNull::new_unchecked(pages.headers.origin().add(offset)) };
         pages.claim_at(block);
-        Ok(Served::whole(block, pages.class(class).size as usize, Part::Pages))
+        Ok(block)
     }
 
-    fn free<B: Below, S: Source, M: Meter>(
-        heap: &mut Heap<Paging<Self, B>, S, M>,
-        page: u32,
+    fn freed<B: Below, M: Meter>(
+        &mut self,
         block: NonNull<u8>,
-        requested: usize,
-    ) {
-        let Heap { engine: Paging { placement, pages, .. }, backing } = heap;
-        let put = pages.put(page, block, &backing.meter);
-        let place = placement.pools.push(put.class, offset(block, pages));
-        backing.meter.link(placement.pools.address(put.class, place));
-        backing.freed(requested, put.size as usize, Part::Pages);
+        put: Put,
+        pages: &mut Bits<B>,
+        meter: &M,
+    ) -> bool {
+        let place = self.pools.push(put.class, offset(block, pages));
+        meter.link(self.pools.address(put.class, place));
+        false
     }
 
     fn audit<B: Below>(&self, pages: &Bits<B>) -> Result<usize, Fault> {

@@ -13,32 +13,9 @@
 //! [`InBand`]. Neither influences which pages are chosen.
 
 #[cfg(feature = "strategies")]
-mod any_page;
-#[cfg(feature = "strategies")]
-mod blocks;
-#[cfg(feature = "strategies")]
-mod bump;
-#[cfg(feature = "strategies")]
-mod current;
-#[cfg(feature = "strategies")]
-mod left;
-#[cfg(feature = "strategies")]
-mod pool;
-#[cfg(feature = "strategies")]
-mod random;
-mod supply;
-pub(super) mod windowed;
-
-#[cfg(feature = "strategies")]
-pub use self::any_page::AnyPage;
-#[cfg(feature = "strategies")]
-pub use self::bump::Bump;
-#[cfg(feature = "strategies")]
-pub use self::current::CurrentPage;
-#[cfg(feature = "strategies")]
-pub use self::left::{Least, LeftHeaders, Most, MostRecent};
-#[cfg(feature = "strategies")]
-pub use self::pool::{AtRandom, Chain};
-pub use self::windowed::Windowed;
+pub use super::brent::{
+    AnyPage, AtRandom, Bump, Chain, CurrentPage, Least, LeftHeaders, Most, MostRecent,
+};
 #[cfg(feature = "strategies")]
 pub use super::headers::in_page::{Bitmap, InBand};
+pub use super::page_heap::Windowed;

@@ -7,15 +7,15 @@
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-use super::below::Below;
-use super::below::tagged::Tagged;
-use super::class::Class;
-use super::engine::Paging;
-use super::headers::Headers;
-use super::headers::page::{Page, WORD};
-use super::placement::Windowed;
+use super::windowed::Windowed;
 use crate::engine::Heap;
 use crate::meter::{Meter, Part};
+use crate::pages::below::Below;
+use crate::pages::below::tagged::Tagged;
+use crate::pages::class::Class;
+use crate::pages::engine::Paging;
+use crate::pages::headers::Headers;
+use crate::pages::headers::page::{Page, WORD};
 use crate::source::Source;
 
 impl<S: Source, M: Meter> Heap<Paging<Windowed, Tagged>, S, M> {

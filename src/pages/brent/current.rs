@@ -2,22 +2,19 @@
 //! then a new current page is chosen, from S3 if the selection finds one there, else from S2, else
 //! from S1.
 
-use core::alloc::Layout;
 use core::fmt::Debug;
 use core::ptr::NonNull;
 
 use super::blocks::Put;
-use crate::engine::{Backing, Heap, Served};
+use super::paper::PaperPlacement;
+use crate::engine::Backing;
 use crate::error::{AllocError, Fault};
-use crate::meter::{Meter, Part};
+use crate::meter::Meter;
 use crate::pages::below::Below;
-use crate::pages::class::Classes;
-use crate::pages::engine::{Paging, Placement};
 use crate::pages::headers::in_page::{Bitmap, InPage};
 use crate::pages::headers::numbered::Numbered;
 use crate::pages::store::Pages;
 use crate::source::Source;
-use crate::strategy::SpanKind;
 
 /// How a new current page is chosen from S3, the pages with both free blocks and blocks in use.
 pub trait Selection: Debug {
@@ -103,50 +100,42 @@ impl<C: Selection, F: InPage> CurrentPage<C, F> {
     }
 }
 
-impl<C: Selection, F: InPage> Placement for CurrentPage<C, F> {
-    type Headers = Numbered<F>;
+impl<C: Selection, F: InPage> PaperPlacement for CurrentPage<C, F> {
+    type InPage = F;
     const INITIAL: Self = Self { selection: C::INITIAL, in_page: core::marker::PhantomData };
-    const LEAST_BLOCK: usize = 1;
-    const UNUSED: SpanKind = SpanKind::Free;
 
     fn open<S: Source>(
         &mut self,
         seed: u64,
-        classes: &Classes,
+        classes: usize,
         source: &mut S,
     ) -> Result<(), AllocError> {
-        self.selection.open(classes.count(), seed, source)
+        self.selection.open(classes, seed, source)
     }
 
     #[inline(always)]
     fn take<B: Below, S: Source, M: Meter>(
         &mut self,
         class: u32,
-        _: Layout,
         pages: &mut Pages<Numbered<F>, B>,
         backing: &mut Backing<S, M>,
-    ) -> Result<Served, AllocError> {
+    ) -> Result<NonNull<u8>, AllocError> {
         let current = self.selection.current(class, &backing.meter);
-        let block = match current.and_then(|page| pages.take(page, class, &backing.meter)) {
-            Some(block) => block,
-            None => self.take_from_new_page(class, pages, backing)?,
-        };
-        Ok(Served::whole(block, pages.class(class).size as usize, Part::Pages))
+        match current.and_then(|page| pages.take(page, class, &backing.meter)) {
+            Some(block) => Ok(block),
+            None => self.take_from_new_page(class, pages, backing),
+        }
     }
 
     #[inline(always)]
-    fn free<B: Below, S: Source, M: Meter>(
-        heap: &mut Heap<Paging<Self, B>, S, M>,
-        page: u32,
-        block: NonNull<u8>,
-        requested: usize,
-    ) {
-        let Heap { engine: Paging { placement, pages, .. }, backing } = heap;
-        let put = pages.put(page, block, &backing.meter);
-        if placement.selection.freed(put, pages, &backing.meter) {
-            pages.release(page, &backing.meter);
-        }
-        backing.freed(requested, put.size as usize, Part::Pages);
+    fn freed<B: Below, M: Meter>(
+        &mut self,
+        _: NonNull<u8>,
+        put: Put,
+        pages: &mut Pages<Numbered<F>, B>,
+        meter: &M,
+    ) -> bool {
+        self.selection.freed(put, pages, meter)
     }
 
     fn audit<B: Below>(&self, pages: &Pages<Numbered<F>, B>) -> Result<usize, Fault> {

@@ -1,11 +1,11 @@
 //! What the heap's pages hold, for statistics.
 
-use super::below::tagged::Tagged;
-use super::engine::Paging;
-use super::headers::Headers;
-use super::placement::Windowed;
+use super::windowed::Windowed;
 use crate::engine::Heap;
 use crate::meter::Meter;
+use crate::pages::below::tagged::Tagged;
+use crate::pages::engine::Paging;
+use crate::pages::headers::Headers;
 use crate::source::Source;
 
 impl<S: Source, M: Meter> Heap<Paging<Windowed, Tagged>, S, M> {

@@ -1,16 +1,16 @@
 //! The heap's free memory, met in steps: what returns memory to the system walks the heap a little at
-//! a time, and lets others at it in between. Where a walk goes on is kept [below](super::below::tagged).
+//! a time, and lets others at it in between. Where a walk goes on is kept [below](crate::pages::below::tagged).
 
 use core::ops::Range;
 
-use super::below::Below;
-use super::below::tagged::{Large, Tagged};
-use super::engine::Paging;
-use super::headers::Headers;
-use super::headers::page::{Page, WORD};
-use super::placement::Windowed;
+use super::windowed::Windowed;
 use crate::engine::Heap;
 use crate::meter::Meter;
+use crate::pages::below::Below;
+use crate::pages::below::tagged::{Large, Tagged};
+use crate::pages::engine::Paging;
+use crate::pages::headers::Headers;
+use crate::pages::headers::page::{Page, WORD};
 use crate::source::Source;
 use crate::strategy::{Span, SpanKind};
 use crate::tags::CELL;
