@@ -32,3 +32,22 @@ impl<const OVERHEAD: usize> Sizes<OVERHEAD> {
         len as usize * CELL - OVERHEAD
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_the_shortest_that_holds_its_bytes() {
+        type Owned = Sizes<8>;
+        for bytes in 1..5_000 {
+            let cells = Owned::cells_of(bytes);
+            assert!(Owned::bytes(cells) >= bytes && Owned::bytes(cells) - bytes < CELL, "{bytes}");
+            assert_eq!(Owned::cells_for(bytes), Some(cells));
+        }
+        assert_eq!(Owned::cells_for(usize::MAX), None);
+        assert_eq!(Owned::cells_for(Owned::MOST + 1), None);
+        let longest = Owned::cells_for(Owned::MOST).expect("it is the most that a block holds");
+        assert!(longest < MAX_CELLS);
+    }
+}
