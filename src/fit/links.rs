@@ -95,20 +95,32 @@ impl Links {
         cells: &Cells,
         visit: &mut dyn FnMut(Block) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        let (mut before, mut node) = (NONE, self.first);
-        // More blocks than there are cells are a circle.
-        let mut unseen = cells.end();
-        while node != NONE {
-            let at = cells.contents(node).addr();
-            Fault::unless(node < cells.end(), "a link leads to a block", at)?;
-            Fault::unless(!cells.is_in_use(node), "a block on a list is free", at)?;
-            let linked = Self::before(node, cells) == before && unseen > 0;
-            Fault::unless(linked, "the links of a list agree both ways", at)?;
-            visit(cells.block(node))?;
-            (before, node) = (node, Self::behind(node, cells));
-            unseen -= 1;
-        }
+        let last = audit_list(self.first, [BEFORE, BEHIND], cells, visit)?;
         let at = cells.origin().addr();
-        Fault::unless(self.last == before, "a list knows its last block", at)
+        Fault::unless(self.last == last, "a list knows its last block", at)
     }
+}
+
+/// Checks a list of free blocks with these two links, calls `visit` for every block in their order, and
+/// returns the last one.
+pub(crate) fn audit_list(
+    first: u32,
+    [before, behind]: [Link; 2],
+    cells: &Cells,
+    visit: &mut dyn FnMut(Block) -> Result<(), Fault>,
+) -> Result<u32, Fault> {
+    let (mut last, mut node) = (NONE, first);
+    // More blocks than there are cells are a circle.
+    let mut unseen = cells.end();
+    while node != NONE {
+        let at = cells.contents(node).addr();
+        Fault::unless(node < cells.end(), "a link leads to a block", at)?;
+        Fault::unless(!cells.is_in_use(node), "a block on a list is free", at)?;
+        let linked = cells.link(node, before) == last && unseen > 0;
+        Fault::unless(linked, "the links of a list agree both ways", at)?;
+        visit(cells.block(node))?;
+        (last, node) = (node, cells.link(node, behind));
+        unseen -= 1;
+    }
+    Ok(last)
 }

@@ -45,7 +45,7 @@ mod grow;
 pub(crate) mod heap;
 pub(crate) mod index;
 mod lazy;
-mod links;
+pub(crate) mod links;
 mod list;
 mod reclaim;
 mod resize;

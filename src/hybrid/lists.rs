@@ -16,6 +16,7 @@
 use crate::error::Fault;
 use crate::fit::Best;
 use crate::fit::index::IndexPolicy;
+use crate::fit::links::audit_list;
 use crate::meter::Meter;
 use crate::tags::{Block, CELL, Cells, Link, NONE};
 
@@ -240,13 +241,16 @@ impl Lists {
             let known = bits == (*heads != [NONE; 2], heads[0] != NONE);
             Fault::unless(known, "a bit is set iff its list is not empty", origin)?;
             let mut members = 0;
+            let mut listed = true;
             for &head in heads {
-                Self::audit_list(head, [PREV, NEXT], cells, &mut |block| {
+                audit_list(head, [PREV, NEXT], cells, &mut |block| {
                     members += 1;
-                    members <= count && block.len as usize == len
+                    listed &= block.len as usize == len;
+                    Ok(())
                 })?;
             }
-            Fault::unless(members == count, "a free block is on the list of its size", origin)?;
+            listed &= members == count;
+            Fault::unless(listed, "a free block is on the list of its size", origin)?;
         }
         let (mut members, mut waiting) = (0, 0);
         self.large.audit(cells, &mut |block| {
@@ -254,34 +258,16 @@ impl Lists {
             waiting += u32::from(cells.link(block.start, PREV_LARGE) != block.start);
         })?;
         Fault::unless(members == large, "a large free block is in the tree", origin)?;
-        let mut listed = 0;
-        Self::audit_list(self.waiting_large, [PREV_LARGE, NEXT_LARGE], cells, &mut |block| {
+        let (mut listed, mut all_large) = (0, true);
+        audit_list(self.waiting_large, [PREV_LARGE, NEXT_LARGE], cells, &mut |block| {
             listed += 1;
-            listed <= waiting && block.len as usize >= LISTS
+            all_large &= block.len as usize >= LISTS;
+            Ok(())
         })?;
-        Fault::unless(listed == waiting, "a large block that waits is on the list", origin)
-    }
-
-    /// Checks one list, whose members must please `belongs`.
-    fn audit_list(
-        head: u32,
-        [prev, next]: [Link; 2],
-        cells: &Cells,
-        belongs: &mut dyn FnMut(Block) -> bool,
-    ) -> Result<(), Fault> {
-        let (mut last, mut node) = (NONE, head);
-        while node != NONE {
-            let at = cells.contents(node).addr();
-            Fault::unless(node < cells.end(), "a link leads to a block", at)?;
-            Fault::unless(!cells.is_in_use(node), "a block on a list is free", at)?;
-            Fault::unless(cells.link(node, prev) == last, "PREV undoes NEXT", at)?;
-            Fault::unless(
-                belongs(cells.block(node)),
-                "a list has each block of its size once",
-                at,
-            )?;
-            (last, node) = (node, cells.link(node, next));
-        }
-        Ok(())
+        Fault::unless(
+            all_large && listed == waiting,
+            "a large block that waits is on the list",
+            origin,
+        )
     }
 }
