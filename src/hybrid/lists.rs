@@ -23,13 +23,11 @@ use crate::tags::{Block, CELL, Cells, Link, NONE};
 /// Lists by size in cells; list 0 stays empty. Blocks of this many cells and more are large.
 pub(super) const LISTS: usize = 128;
 
-/// The links of a list of one size.
-const PREV: Link = Link::First;
-const NEXT: Link = Link::Second;
-/// The links of the list of large blocks that wait; the tree has the first two. A large block that
-/// does not wait is its own PREV_LARGE.
-const PREV_LARGE: Link = Link::Third;
-const NEXT_LARGE: Link = Link::Fourth;
+/// The links of a list of one size: to the block before and to the next.
+const SMALL: [Link; 2] = [Link::First, Link::Second];
+/// The links of the list of large blocks that wait; the tree has the first two. A large block that does
+/// not wait is the block before itself.
+const LARGE: [Link; 2] = [Link::Third, Link::Fourth];
 
 /// Whether a free block may have free neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +48,7 @@ pub(super) struct Taken {
 /// The lists. Invariants:
 /// - bit n of `free` is set iff one of the two lists of n cells is not empty, bit n of `waiting`
 ///   iff the first is not;
-/// - a list has the free blocks of its size and state, each once, and PREV undoes NEXT;
+/// - a list has the free blocks of its size and state, each once, and the one link undoes the other;
 /// - `large` has the free blocks of 128 cells and more, the list at `waiting_large` those that wait.
 #[derive(Debug)]
 pub(super) struct Lists {
@@ -85,13 +83,7 @@ impl Lists {
         if len as usize >= LISTS {
             return self.insert_large(block, state, cells, meter);
         }
-        let head = &mut self.heads[len as usize][state as usize];
-        let next = core::mem::replace(head, start);
-        cells.set_link(start, PREV, NONE);
-        cells.set_link(start, NEXT, next);
-        if next != NONE {
-            cells.set_link(next, PREV, start);
-        }
+        push(&mut self.heads[len as usize][state as usize], start, SMALL, cells);
         meter.link_double(cells.header(start));
         self.free |= 1 << len;
         if state == State::Waiting {
@@ -106,14 +98,7 @@ impl Lists {
             self.remove_large(block, cells, meter);
             return;
         }
-        let (prev, next) = (cells.link(start, PREV), cells.link(start, NEXT));
-        if next != NONE {
-            cells.set_link(next, PREV, prev);
-        }
-        if prev != NONE {
-            cells.set_link(prev, NEXT, next);
-            return;
-        }
+        let Some(next) = unlink(start, SMALL, cells) else { return };
         let heads = &mut self.heads[len as usize];
         heads[usize::from(heads[0] != start)] = next;
         if heads[0] == NONE {
@@ -196,33 +181,21 @@ impl Lists {
         let start = block.start;
         self.large.insert(block, cells, meter);
         if state == State::Joined {
-            cells.set_link(start, PREV_LARGE, start);
+            cells.set_link(start, LARGE[0], start);
             return;
         }
-        let next = core::mem::replace(&mut self.waiting_large, start);
-        cells.set_link(start, PREV_LARGE, NONE);
-        cells.set_link(start, NEXT_LARGE, next);
-        if next != NONE {
-            cells.set_link(next, PREV_LARGE, start);
-        }
+        push(&mut self.waiting_large, start, LARGE, cells);
         meter.link_double(cells.header(start));
     }
 
     fn remove_large<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) -> State {
         let start = block.start;
         self.large.remove(block, cells, meter);
-        let prev = cells.link(start, PREV_LARGE);
-        if prev == start {
+        if cells.link(start, LARGE[0]) == start {
             return State::Joined;
         }
-        let next = cells.link(start, NEXT_LARGE);
-        if next != NONE {
-            cells.set_link(next, PREV_LARGE, prev);
-        }
-        if prev == NONE {
+        if let Some(next) = unlink(start, LARGE, cells) {
             self.waiting_large = next;
-        } else {
-            cells.set_link(prev, NEXT_LARGE, next);
         }
         State::Waiting
     }
@@ -243,7 +216,7 @@ impl Lists {
             let mut members = 0;
             let mut listed = true;
             for &head in heads {
-                audit_list(head, [PREV, NEXT], cells, &mut |block| {
+                audit_list(head, SMALL, cells, &mut |block| {
                     members += 1;
                     listed &= block.len as usize == len;
                     Ok(())
@@ -255,11 +228,11 @@ impl Lists {
         let (mut members, mut waiting) = (0, 0);
         self.large.audit(cells, &mut |block| {
             members += 1;
-            waiting += u32::from(cells.link(block.start, PREV_LARGE) != block.start);
+            waiting += u32::from(cells.link(block.start, LARGE[0]) != block.start);
         })?;
         Fault::unless(members == large, "a large free block is in the tree", origin)?;
         let (mut listed, mut all_large) = (0, true);
-        audit_list(self.waiting_large, [PREV_LARGE, NEXT_LARGE], cells, &mut |block| {
+        audit_list(self.waiting_large, LARGE, cells, &mut |block| {
             listed += 1;
             all_large &= block.len as usize >= LISTS;
             Ok(())
@@ -270,4 +243,29 @@ impl Lists {
             origin,
         )
     }
+}
+
+/// Puts a block on a list, as its first.
+#[inline(always)]
+fn push(head: &mut u32, start: u32, [prev, next]: [Link; 2], cells: &mut Cells) {
+    let second = core::mem::replace(head, start);
+    cells.set_link(start, prev, NONE);
+    cells.set_link(start, next, second);
+    if second != NONE {
+        cells.set_link(second, prev, start);
+    }
+}
+
+/// Takes a block off its list; the list's first block then, if this was.
+#[inline(always)]
+fn unlink(start: u32, [prev, next]: [Link; 2], cells: &mut Cells) -> Option<u32> {
+    let (before, behind) = (cells.link(start, prev), cells.link(start, next));
+    if behind != NONE {
+        cells.set_link(behind, prev, before);
+    }
+    if before == NONE {
+        return Some(behind);
+    }
+    cells.set_link(before, next, behind);
+    None
 }
