@@ -33,7 +33,7 @@ use crate::meter::Meter;
 use crate::source::Source;
 use crate::tags::{Block, CELL, Cells, MAX_CELLS, Sizes, TAG};
 
-/// The heap.
+/// The engine of [`BoundaryTagHeap`](super::BoundaryTagHeap).
 #[derive(Debug)]
 pub struct TagHeap<P, R = Immediate, A = NoArea> {
     pub(super) cells: Cells,

@@ -1,9 +1,8 @@
 //! Fits: blocks of any size from one heap with boundary tags (Knuth 1973, §2.5; Hasan & Chang 2006,
 //! §2, §3.1).
 //!
-//! A fit takes a free block that is large enough and splits off the rest; a freed block is
-//! joined with its free neighbours. Three policies make one fit of the heap, and any three go
-//! together:
+//! A fit takes a free block that is large enough and splits off the rest; a freed block is joined with
+//! its free neighbours. Three policies make one fit of the heap, and any three go together:
 //!
 //! | policy | | |
 //! |---|---|---|
@@ -29,11 +28,17 @@
 //! Unlike the paged strategies these keep their bookkeeping among the blocks: 4 bytes before each,
 //! and more within free ones. A program that writes outside its blocks can destroy it.
 //!
-//! Files, in the order they build on each other: `index`, `reclaim` and `area` (the traits, and
-//! what of the last two there is), `heap` (the engine), `lazy` (its free-space area), `collect`
-//! (freeing), `grow` (more memory), `resize` (growing in place) and `audit`; then the indexes: `bins` (best and
-//! worst fit), `good` (good fit) and on it `branchless` (what its heap does most often), `links` and on
-//! it `list` (address order), `unsorted` (LIFO, FIFO) and `segregated`. `stacks` is for others: HC and Kingsley. The tags are in `tags`.
+//! | file | what |
+//! |---|---|
+//! | `index`, `reclaim`, `area` | the three policy traits, and all policies of the last two |
+//! | `heap` | blocks that are split and joined |
+//! | `lazy` | its free-space area |
+//! | `collect`, `grow`, `resize` | freeing; more memory; growing in place |
+//! | `audit` | spans and invariants |
+//! | `bins` | best and worst fit |
+//! | `good`, `branchless` | good fit, and what its heap does most often |
+//! | `links`, `list`, `unsorted`, `segregated` | the fits over lists |
+//! | `stacks` | stacks of blocks for [`hybrid`](crate::hybrid) and [`kingsley`](crate::kingsley) |
 
 mod area;
 mod audit;
