@@ -206,10 +206,7 @@ pub(crate) struct Parameters {
 impl Parameters {
     /// Those of one strategy.
     pub(crate) fn of(&self, entry: &Entry) -> Config {
-        self.given.unwrap_or_else(|| {
-            let ships = if entry.name == "PAGEWISE" { Config::arena() } else { Config::new() };
-            ships.seed(self.seed)
-        })
+        self.given.unwrap_or(entry.config.seed(self.seed))
     }
 }
 

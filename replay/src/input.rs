@@ -11,7 +11,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -269,30 +269,49 @@ impl Drop for Shown {
     }
 }
 
-/// A copy of what could be read only once, under a name that the processes we start can open, too.
-struct Copy {
+/// A temporary file, under a path that the processes we start can open, too.
+struct Temporary {
     path: PathBuf,
+    /// For people.
     name: String,
-    /// Keeps the name valid: the copy has no other one, so it cannot be left behind.
+    /// Keeps the path valid: the file has no other, so it cannot be left behind, however we end.
     _file: File,
 }
 
-static COPIES: Mutex<Vec<Copy>> = Mutex::new(Vec::new());
+static TEMPORARY: Mutex<Vec<Temporary>> = Mutex::new(Vec::new());
+
+fn temporary_files() -> MutexGuard<'static, Vec<Temporary>> {
+    TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file to write, of this name for people, and the path to read it by. It lives as long as this
+/// process, and cannot be left behind.
+///
+/// # Errors
+/// If there is no place for it.
+pub fn temporary(name: &str) -> io::Result<(File, PathBuf)> {
+    let file = tempfile::tempfile()?;
+    let kept = file.try_clone()?;
+    let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), kept.as_raw_fd()));
+    let (name, shown) = (name.to_owned(), path.clone());
+    temporary_files().push(Temporary { path: shown, name, _file: kept });
+    Ok((file, path))
+}
 
 /// These files, under names that can be read again and again: standard input (`-`) and pipes are
 /// copied first.
 ///
 /// # Errors
 /// If a copy cannot be made.
-pub fn settle(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
-    paths.iter().map(|path| settle_one(path)).collect()
+pub fn rereadable(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    paths.iter().map(|path| rereadable_one(path)).collect()
 }
 
-/// As [`settle`], of one file.
+/// As [`rereadable`], of one file.
 ///
 /// # Errors
 /// If a copy cannot be made.
-pub fn settle_one(path: &Path) -> anyhow::Result<PathBuf> {
+pub fn rereadable_one(path: &Path) -> anyhow::Result<PathBuf> {
     if path == Path::new(STANDARD) {
         return copy(io::stdin().lock(), "standard input");
     }
@@ -306,13 +325,12 @@ pub fn settle_one(path: &Path) -> anyhow::Result<PathBuf> {
 }
 
 fn copy(input: impl Read, name: &str) -> anyhow::Result<PathBuf> {
-    let mut copies = COPIES.lock().unwrap_or_else(PoisonError::into_inner);
-    if copies.iter().any(|copy| copy.name == name) {
+    if temporary_files().iter().any(|copy| copy.name == name) {
         bail!("{name} can be read only once");
     }
     let most = Limits::get().memory();
     let unwritable = || format!("a copy of {name} cannot be written");
-    let mut file = tempfile::tempfile().with_context(unwritable)?;
+    let (mut file, path) = temporary(name).with_context(unwritable)?;
     let (mut input, mut buffer, mut length) = (input, vec![0; 1 << 16], 0);
     loop {
         let count = match input.read(&mut buffer) {
@@ -327,16 +345,14 @@ fn copy(input: impl Read, name: &str) -> anyhow::Result<PathBuf> {
             bail!("{name}: longer than the {} that --memory allows", units::bytes(most));
         }
     }
-    let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
-    copies.push(Copy { path: path.clone(), name: name.to_owned(), _file: file });
     Ok(path)
 }
 
 /// The name of a file for people: that of the original, if it is a copy.
 pub fn shown(path: &Path) -> String {
-    let copies = COPIES.lock().unwrap_or_else(PoisonError::into_inner);
-    let copy = copies.iter().find(|copy| copy.path == path);
-    copy.map_or_else(|| path.display().to_string(), |copy| copy.name.clone())
+    let files = temporary_files();
+    let file = files.iter().find(|file| file.path == path);
+    file.map_or_else(|| path.display().to_string(), |file| file.name.clone())
 }
 
 /// The name of a trace's file for people and for comments: one line, whatever it is called.

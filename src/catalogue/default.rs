@@ -5,5 +5,5 @@ family! {
 
     "PAGEWISE", "Brent §2.10, §4; Hasan & Chang §3.1, §3.9",
     "lazy LEAST-FREE for small blocks; pages and larger blocks from one good fit",
-    [compared chosen] (paged PageHeap) { pub use crate::pages::PageHeap; }
+    [compared chosen of_arenas] (paged PageHeap) { pub use crate::pages::PageHeap; }
 }

@@ -27,6 +27,8 @@ pub struct Entry {
     pub compared: bool,
     /// One of those that a user would choose among for an arena.
     pub chosen: bool,
+    /// The configuration that it ships with.
+    pub config: Config,
     pub(super) plain: Plain,
     pub(super) over: Over,
 }
@@ -57,6 +59,10 @@ impl Entry {
 
     pub(super) const fn chosen(self) -> Self {
         Self { chosen: true, ..self }
+    }
+
+    pub(super) const fn of_arenas(self) -> Self {
+        Self { config: Config::arena(), ..self }
     }
 
     /// The strategy with these parameters, over at most `capacity` bytes of address space,

@@ -21,7 +21,7 @@
 /// [what holds of it] (how it is made) { its type, if it has a name }
 /// ```
 /// What may hold of it is said at [`Entry`]: `linear`, `apart` (not `in_band`), `not_reused`, `compared`,
-/// `chosen`. It is made of a configuration, a source and a meter: by a closure, or by a type's `new`
+/// `chosen`, `of_arenas` (it ships with the configuration of an arena). It is made of a configuration, a source and a meter: by a closure, or by a type's `new`
 /// (`paged`: of the configuration; `growing`: of its page size) or its `constant`.
 macro_rules! family {
     (
@@ -78,6 +78,7 @@ macro_rules! entry {
             reuses: true,
             compared: false,
             chosen: false,
+            config: crate::pages::Config::new(),
             plain: |$config, capacity| {
                 let ($source, $meter) = (crate::source::Reserved::new(capacity), ());
                 Box::new($strategy)

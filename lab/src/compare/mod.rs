@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     output::claim(options.plot.as_deref())?;
     let traces: Vec<_> = args.traces.iter().chain(&options.trace).cloned().collect();
-    let mut traces = input::settle(&traces)?;
+    let mut traces = input::rereadable(&traces)?;
     if traces.is_empty() {
         traces = bundled::traces()?;
     }

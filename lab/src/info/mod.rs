@@ -44,7 +44,7 @@ end, in equal parts of the trace; the highest bar is for the figure beside it.";
 /// # Errors
 /// A trace that cannot be read.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let traces = input::settle(&args.traces)?;
+    let traces = input::rereadable(&args.traces)?;
     let traces = traces.iter().map(|path| Info::of(path));
     let traces = traces.collect::<anyhow::Result<Vec<_>>>()?;
     if args.json {

@@ -13,7 +13,7 @@ use pagewise_replay::sheet::Sheet;
 use pagewise_replay::{input, output, units};
 use rayon::prelude::*;
 
-use super::signals::interrupted;
+use crate::system::signals::interrupted;
 
 /// The raw log of one process image, and what is in it.
 pub(crate) struct Log {

@@ -12,7 +12,6 @@
 pub(crate) mod logs;
 mod recorder;
 mod session;
-mod signals;
 mod watch;
 
 use std::ffi::OsString;
@@ -25,8 +24,8 @@ use pagewise::trace::raw;
 use pagewise_replay::usage::Usage;
 use pagewise_replay::{output, units};
 
+use crate::system::signals::interrupted;
 use session::{End, Session};
-use signals::interrupted;
 use watch::Watch;
 
 /// Run a command and record what it allocates.

@@ -12,8 +12,9 @@ use anyhow::Context;
 use pagewise::trace::raw::{DIRECTORY, MAX_LOG};
 use tempfile::TempDir;
 
+use super::recorder;
 use super::watch::Watch;
-use super::{recorder, signals};
+use crate::system::signals;
 
 /// A temporary directory for the logs, removed with the session.
 pub(super) struct Session {

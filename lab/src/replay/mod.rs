@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let name = competitor.name();
         return Err(Usage(format!("{name} cannot be audited: its heap is its own affair")).into());
     }
-    let trace = input::settle_one(&args.trace)?;
+    let trace = input::rereadable_one(&args.trace)?;
     let workload = Workload::load(&trace)?;
     let config = args.config.for_trace(&trace)?;
     let row = compare::once(&workload, &trace, competitor, &config)?;

@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let parameters = args.config.check()?;
     let competitors = args.competitors()?;
     let traces =
-        if args.traces.is_empty() { bundled::traces()? } else { input::settle(&args.traces)? };
+        if args.traces.is_empty() { bundled::traces()? } else { input::rereadable(&args.traces)? };
     // What is wrong with any trace should be known before the first is measured.
     for path in &traces {
         input::open(path)?;

@@ -117,7 +117,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let subjects = args.subjects()?;
     output::claim(args.plot.as_deref())?;
     let traces =
-        if args.traces.is_empty() { bundled::traces()? } else { input::settle(&args.traces)? };
+        if args.traces.is_empty() { bundled::traces()? } else { input::rereadable(&args.traces)? };
     // What is wrong with any trace should be known before the first is simulated.
     for path in &traces {
         input::open(path)?;

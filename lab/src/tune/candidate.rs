@@ -6,15 +6,15 @@
 
 use std::fmt;
 
-use pagewise::hybrid;
 use pagewise::pages::Config;
 use pagewise::sizemap::Demand;
+use pagewise::{catalogue, hybrid};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::global::Global;
-use super::pages::{Limits, Pages, size};
+use super::pages::{Limits, Map, Pages, size};
 use crate::served::Server;
 
 /// Strategies of pages: their page size, SIZEMAP, FREETOL and FFCROSSOVER are searched.
@@ -85,7 +85,7 @@ impl Candidate {
 
     /// The strategy of this name as it is without tuning.
     pub(super) fn paged(name: Name) -> Self {
-        Self::Paged(Paged { name, pages: Pages::of_arenas() })
+        Self::Paged(Paged { name, pages: Pages::of(&shipped(name), Map::PageFitting) })
     }
 
     /// What is measured in any case: the default, the first, and others as they are without tuning.
@@ -161,12 +161,17 @@ impl Candidate {
         let strategy = |name: &str, config| Server::Strategy { name: name.to_owned(), config };
         match self {
             Self::Global(global) => Server::Global(global.tuning()),
-            Self::Paged(paged) => strategy(paged.name, paged.pages.config(Config::new())),
+            Self::Paged(paged) => strategy(paged.name, paged.pages.config(shipped(paged.name))),
             Self::Growing { name, growth } => strategy(name, Config::with_page_size(*growth)),
             Self::Fixed { name } => strategy(name, Config::new()),
             Self::Hybrid(config) => Server::Hybrid(*config),
         }
     }
+}
+
+/// The configuration that a strategy ships with.
+fn shipped(name: &str) -> Config {
+    catalogue::find(name).map_or_else(Config::new, |entry| entry.config)
 }
 
 fn growth(rng: &mut ChaCha8Rng) -> usize {

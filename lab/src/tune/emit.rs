@@ -1,8 +1,9 @@
 //! The Rust code of a choice, and the proof that it compiles.
 
 use std::fmt::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use pagewise::global::Tuning;
@@ -11,10 +12,10 @@ use pagewise::sizemap::SizeMap;
 use pagewise_replay::input;
 use pagewise_replay::workload::CAPACITY;
 
-use super::candidate::{Candidate, Family};
+use super::candidate::{Candidate, Family, Paged};
 use super::global::Global;
 use super::goal::Goal;
-use super::pages::Pages;
+use crate::system::signals;
 
 /// Where this pagewise lies, which the code is compiled against.
 const PAGEWISE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -89,7 +90,7 @@ pub(super) fn code(chosen: &Candidate, traces: &[PathBuf], goal: Goal) -> String
             let uses =
                 import(kind) + "use pagewise::pages::Config;\nuse pagewise::sizemap::SizeMap;\n";
             let make = format!("{kind}::new(CONFIG, Reserved::new(CAPACITY), ())");
-            body(&uses, &paged_config(&paged.pages), &format!("{kind}<Reserved>"), &make)
+            body(&uses, &paged_config(paged), &format!("{kind}<Reserved>"), &make)
         }
         Candidate::Growing { name, growth } => {
             let kind = type_of(name);
@@ -146,9 +147,11 @@ fn sizemap(sizemap: SizeMap) -> String {
     }
 }
 
-fn paged_config(pages: &Pages) -> String {
+fn paged_config(Paged { name, pages }: &Paged) -> String {
+    // What is not searched is as the strategy ships with it.
+    let rest = if *name == "PAGEWISE" { "arena" } else { "new" };
     format!(
-        "const CONFIG: Config = Config::new()\n    .page_size({})\n    .sizemap({})\n    .freetol({})\n    \
+        "const CONFIG: Config = Config::{rest}()\n    .page_size({})\n    .sizemap({})\n    .freetol({})\n    \
          .ffcrossover({});\n",
         pages.page_size,
         sizemap(pages.sizemap),
@@ -189,12 +192,22 @@ pub(super) fn verify(code: &str) -> anyhow::Result<()> {
     written.context("the code cannot be compiled")?;
     // What was built with these versions is there; without the file cargo may want newer ones.
     let _ = std::fs::copy(root.join("Cargo.lock"), at("Cargo.lock"));
-    let output = Command::new("cargo")
+    // If a signal asks to end, the package is removed first.
+    signals::stand_back();
+    let cargo = Command::new("cargo")
         .args(["check", "--quiet", "--offline"])
         .current_dir(package.path())
         .env("CARGO_TARGET_DIR", at("target"))
-        .output()
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
         .context("the code cannot be compiled: no cargo")?;
+    signals::pass_to(cargo.id());
+    let output = cargo.wait_with_output().context("waiting for cargo")?;
+    signals::pass_to_nobody();
+    if let Some(signal) = output.status.signal() {
+        bail!("the code was not compiled: signal {signal} ended cargo");
+    }
     if !output.status.success() {
         bail!("the code does not compile: {}", String::from_utf8_lossy(&output.stderr));
     }
@@ -230,7 +243,7 @@ mod tests {
         });
         let Candidate::Paged(mut paged) = Candidate::paged("MRU") else { panic!("paged") };
         paged.pages.sizemap = SizeMap::Classes(&[16, 32]);
-        let classes = paged_config(&paged.pages);
+        let classes = paged_config(&paged);
         let uses = "use pagewise::pages::Config; use pagewise::sizemap::SizeMap;";
         let mut global = Global::untuned();
         global.pages.sizemap = SizeMap::Classes(&[16, 32]);

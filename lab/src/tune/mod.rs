@@ -25,7 +25,6 @@ mod split;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context;
 use pagewise_replay::units::parse_bytes;
 use pagewise_replay::usage::Usage;
 use pagewise_replay::{input, output};
@@ -149,7 +148,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (libraries, not_compared) = rivals(&args.against)?;
     let files = [&args.emit, &args.output, &args.plot];
     output::claim(files.into_iter().flatten().map(PathBuf::as_path))?;
-    let (traces, held_out) = (input::settle(&args.traces)?, input::settle(&args.held_out)?);
+    let (traces, held_out) = (input::rereadable(&args.traces)?, input::rereadable(&args.held_out)?);
     let plan = Plan {
         traces: &traces,
         held_out: &held_out,
@@ -242,9 +241,8 @@ impl Plan<'_> {
         for path in self.traces.iter().chain(self.held_out) {
             input::open(path)?;
         }
-        let directory = tempfile::tempdir().context("no place for the halves of the traces")?;
         let (searched, held_out) = if self.held_out.is_empty() {
-            split::halves(self.traces, directory.path())?
+            split::halves(self.traces)?
         } else {
             (self.traces.to_vec(), self.held_out.to_vec())
         };

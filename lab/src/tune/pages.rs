@@ -34,7 +34,7 @@ pub(super) struct Pages {
 
 /// How a SIZEMAP is made.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Map {
+pub(super) enum Map {
     PageFitting,
     Geometric(f64),
     Optimal,
@@ -57,17 +57,13 @@ impl Map {
 }
 
 impl Pages {
-    /// As an arena has them without tuning.
-    pub(super) fn of_arenas() -> Self {
-        Self::of(&Config::new(), Map::PageFitting)
-    }
-
     /// As the global allocator has them without tuning.
     pub(super) fn of_global() -> Self {
         Self::of(&Tuning::new().pages, Map::Doublings)
     }
 
-    fn of(config: &Config, map: Map) -> Self {
+    /// Those of a configuration, whose SIZEMAP is made in this way.
+    pub(super) fn of(config: &Config, map: Map) -> Self {
         let Config { page_size, sizemap, freetol, ffcrossover, .. } = *config;
         Self { page_size, map, freetol, ffcrossover, sizemap }
     }
@@ -179,7 +175,7 @@ mod tests {
     #[test]
     fn the_model_prefers_what_loses_less() {
         let demand = [Demand { size: 1040, live: 1000.0 }];
-        let small = Pages::of_arenas();
+        let small = Pages::of(&Config::new(), Map::PageFitting);
         let wasteful = Pages { sizemap: SizeMap::Geometric { ratio: 2.0 }, ..small };
         assert!(small.expected_bytes(&demand) < wasteful.expected_bytes(&demand));
         let large = [Demand { size: 1 << 20, live: 3.0 }];

@@ -14,27 +14,21 @@ use pagewise_replay::input;
 /// The halves must have at least so many events.
 const LEAST: u64 = 64;
 
-/// The halves of these traces, written into the directory.
+/// The halves of these traces, as temporary files.
 ///
 /// # Errors
-/// If a trace cannot be read or is too short, or the directory not be written.
-pub(super) fn halves(
-    traces: &[PathBuf],
-    directory: &Path,
-) -> anyhow::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+/// If a trace cannot be read or is too short, or there is no place for its halves.
+pub(super) fn halves(traces: &[PathBuf]) -> anyhow::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let mut halves = (Vec::new(), Vec::new());
-    for (index, path) in traces.iter().enumerate() {
-        let name = input::trace_name(path).replace('/', "_");
-        let first = directory.join(format!("{index}-{name}-first.pwt"));
-        let second = directory.join(format!("{index}-{name}-second.pwt"));
-        split(path, &first, &second)?;
+    for path in traces {
+        let (first, second) = split(path)?;
         halves.0.push(first);
         halves.1.push(second);
     }
     Ok(halves)
 }
 
-fn split(path: &Path, first: &Path, second: &Path) -> anyhow::Result<()> {
+fn split(path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     let events = input::open(path)?.header().events;
     if events < 2 * LEAST {
         bail!(
@@ -44,11 +38,13 @@ fn split(path: &Path, first: &Path, second: &Path) -> anyhow::Result<()> {
         );
     }
     let middle = events / 2;
-    let create = |path: &Path| {
-        let file = File::create(path).context("the halves of a trace cannot be written")?;
-        anyhow::Ok(Half::new(Writer::new(file, Origin::default())?))
+    let create = |which: &str| {
+        let name = format!("the {which} half of {}", input::shown(path));
+        let file = input::temporary(&name).with_context(|| format!("no place for {name}"));
+        let (file, path) = file?;
+        anyhow::Ok((Half::new(Writer::new(file, Origin::default())?), path))
     };
-    let (mut before, mut after) = (create(first)?, create(second)?);
+    let ((mut before, first), (mut after, second)) = (create("first")?, create("second")?);
     let mut thread = 0;
     // Size, alignment and slot of the live blocks by age; the age of each slot's block.
     let mut live = BTreeMap::new();
@@ -84,7 +80,7 @@ fn split(path: &Path, first: &Path, second: &Path) -> anyhow::Result<()> {
     }
     before.writer.finish()?;
     after.writer.finish()?;
-    Ok(())
+    Ok((first, second))
 }
 
 /// Writes one half, its blocks and threads named by the format's rule.
@@ -157,7 +153,7 @@ mod tests {
         }
         half.writer.finish().expect("finished");
         let whole = Workload::load(&path).expect("sound").facts;
-        let (first, second) = halves(&[path], directory.path()).expect("split");
+        let (first, second) = halves(&[path]).expect("split");
         let facts = |path: &Path| Workload::load(path).expect("sound").facts;
         let (first, second) = (facts(&first[0]), facts(&second[0]));
         assert_eq!(first.frees + second.frees, whole.frees);
@@ -174,7 +170,7 @@ mod tests {
         let path = directory.path().join("short.pwt");
         let file = File::create(&path).expect("a file");
         Writer::new(file, Origin::default()).and_then(Writer::finish).expect("written");
-        let error = halves(&[path], directory.path()).unwrap_err().to_string();
+        let error = halves(&[path]).unwrap_err().to_string();
         assert!(error.contains("too few") && error.contains("--held-out"), "{error}");
     }
 }

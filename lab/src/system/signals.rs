@@ -1,4 +1,4 @@
-//! What happens to signals while the command runs, and after.
+//! What happens to signals while a command runs for which something is to be done when it has ended.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -11,11 +11,11 @@ static EARLY: AtomicI32 = AtomicI32::new(0);
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Whether a signal asked to end after the command had ended.
-pub(super) fn interrupted() -> bool {
+pub(crate) fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
-pub(super) fn pass_to(process: u32) {
+pub(crate) fn pass_to(process: u32) {
     COMMAND.store(process as i32, Ordering::Relaxed);
     match EARLY.swap(0, Ordering::Relaxed) {
         0 => {}
@@ -23,7 +23,7 @@ pub(super) fn pass_to(process: u32) {
     }
 }
 
-pub(super) fn pass_to_nobody() {
+pub(crate) fn pass_to_nobody() {
     COMMAND.store(OVER, Ordering::Relaxed);
 }
 
@@ -42,7 +42,7 @@ extern "C" fn on_signal(signal: libc::c_int) {
 
 /// Catches the signals that would end this process; one that is ignored stays so. The command
 /// gets their default actions back, since handlers do not outlive an `exec`.
-pub(super) fn stand_back() {
+pub(crate) fn stand_back() {
     COMMAND.store(STARTING, Ordering::Relaxed);
     for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: the handler only touches atomics and sends a signal, both of which are
