@@ -17,14 +17,14 @@ use super::global::Global;
 use super::pages::{Limits, Map, Pages, size};
 use crate::served::Server;
 
-/// Strategies of pages: their page size, SIZEMAP, FREETOL and FFCROSSOVER are searched.
+/// Strategies of pages: their page size, unit, SIZEMAP, FREETOL and FFCROSSOVER are searched.
 const PAGED: [&str; 5] = ["PAGEWISE", "MRU", "LEAST-FREE", "MOST-FREE", "STACK"];
 /// Strategies whose only parameter is the unit of growth, for which they take the page size.
 const GROWING: [&str; 3] = ["BEST-FIT", "FIRST-FIT", "BUDDY"];
 /// Strategies without parameters.
 const FIXED: [&str; 1] = ["KINGSLEY"];
 /// Pages of 2 to 256 KiB; FFCROSSOVER is a share of them.
-const LIMITS: Limits = Limits { page_sizes: 11..=18, crossover: usize::MAX };
+const LIMITS: Limits = Limits { page_sizes: 11..=18, units: &[8, 16], crossover: usize::MAX };
 
 /// For whom an allocator is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,7 +161,7 @@ impl Candidate {
         let strategy = |name: &str, config| Server::Strategy { name: name.to_owned(), config };
         match self {
             Self::Global(global) => Server::Global(global.tuning()),
-            Self::Paged(paged) => strategy(paged.name, paged.pages.config(shipped(paged.name))),
+            Self::Paged(paged) => strategy(paged.name, paged.pages.config(Config::new())),
             Self::Growing { name, growth } => strategy(name, Config::with_page_size(*growth)),
             Self::Fixed { name } => strategy(name, Config::new()),
             Self::Hybrid(config) => Server::Hybrid(*config),

@@ -12,9 +12,10 @@ use pagewise::sizemap::SizeMap;
 use pagewise_replay::input;
 use pagewise_replay::workload::CAPACITY;
 
-use super::candidate::{Candidate, Family, Paged};
+use super::candidate::{Candidate, Family};
 use super::global::Global;
 use super::goal::Goal;
+use super::pages::Pages;
 use crate::system::signals;
 
 /// Where this pagewise lies, which the code is compiled against.
@@ -90,7 +91,7 @@ pub(super) fn code(chosen: &Candidate, traces: &[PathBuf], goal: Goal) -> String
             let uses =
                 import(kind) + "use pagewise::pages::Config;\nuse pagewise::sizemap::SizeMap;\n";
             let make = format!("{kind}::new(CONFIG, Reserved::new(CAPACITY), ())");
-            body(&uses, &paged_config(paged), &format!("{kind}<Reserved>"), &make)
+            body(&uses, &paged_config(&paged.pages), &format!("{kind}<Reserved>"), &make)
         }
         Candidate::Growing { name, growth } => {
             let kind = type_of(name);
@@ -147,13 +148,12 @@ fn sizemap(sizemap: SizeMap) -> String {
     }
 }
 
-fn paged_config(Paged { name, pages }: &Paged) -> String {
-    // What is not searched is as the strategy ships with it.
-    let rest = if *name == "PAGEWISE" { "arena" } else { "new" };
+fn paged_config(pages: &Pages) -> String {
     format!(
-        "const CONFIG: Config = Config::{rest}()\n    .page_size({})\n    .sizemap({})\n    .freetol({})\n    \
-         .ffcrossover({});\n",
+        "const CONFIG: Config = Config::new()\n    .page_size({})\n    .unit({})\n    .sizemap({})\n    \
+         .freetol({})\n    .ffcrossover({});\n",
         pages.page_size,
+        pages.unit,
         sizemap(pages.sizemap),
         pages.freetol,
         pages.ffcrossover
@@ -243,7 +243,7 @@ mod tests {
         });
         let Candidate::Paged(mut paged) = Candidate::paged("MRU") else { panic!("paged") };
         paged.pages.sizemap = SizeMap::Classes(&[16, 32]);
-        let classes = paged_config(&paged);
+        let classes = paged_config(&paged.pages);
         let uses = "use pagewise::pages::Config; use pagewise::sizemap::SizeMap;";
         let mut global = Global::untuned();
         global.pages.sizemap = SizeMap::Classes(&[16, 32]);

@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use super::pages::{Limits, Pages, size};
 
 /// What [`Tuning::check`] allows of pages.
-const LIMITS: Limits = Limits { page_sizes: 14..=18, crossover: 32 << 10 };
+const LIMITS: Limits = Limits { page_sizes: 14..=18, units: &[16], crossover: 32 << 10 };
 /// Binary logarithms of the other parameters' values: blocks, and bytes.
 const QUICK_BLOCKS: RangeInclusive<u32> = 1..=9;
 const QUICK_BYTES: RangeInclusive<u32> = 8..=18;

@@ -107,8 +107,8 @@ What is searched:
   programming, page-fitting, geometric), FREETOL, FFCROSSOVER, what quick lists keep, from which size
   on a block is a mapping, huge pages. Each candidate serves a replay in a process of its own.
   for an arena: strategies (the paged ones, PAGEWISE, fits, BUDDY, Hasan & Chang's hybrid, Kingsley)
-  and their parameters: pages as above; QL_HIGH, joining, the threshold and the growth unit of the
-  hybrid.
+  and their parameters: pages as above, and their unit; QL_HIGH, joining, the threshold and the
+  growth unit of the hybrid.
 Goals:
   speed     processor time
   memory    global: the most resident (beyond what was before the replay, every page of every block

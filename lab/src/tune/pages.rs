@@ -1,4 +1,4 @@
-//! The parameters of pages, which the paged strategies and the global allocator share: page size,
+//! The parameters of pages, which the paged strategies and the global allocator share: page size, unit,
 //! SIZEMAP, FREETOL, FFCROSSOVER.
 
 use std::fmt;
@@ -16,6 +16,8 @@ use rand_chacha::ChaCha8Rng;
 pub(super) struct Limits {
     /// Binary logarithms of page sizes in bytes.
     pub(super) page_sizes: RangeInclusive<u32>,
+    /// What sizes are multiples of, bytes.
+    pub(super) units: &'static [usize],
     /// The largest FFCROSSOVER, bytes.
     pub(super) crossover: usize,
 }
@@ -25,6 +27,7 @@ pub(super) struct Limits {
 pub(super) struct Pages {
     /// Bytes.
     pub(super) page_size: usize,
+    pub(super) unit: usize,
     map: Map,
     pub(super) freetol: usize,
     pub(super) ffcrossover: usize,
@@ -43,14 +46,15 @@ pub(super) enum Map {
 }
 
 impl Map {
-    fn sizemap(self, demand: &[Demand], page_size: usize, ffcrossover: usize) -> SizeMap {
+    fn sizemap(self, demand: &[Demand], pages: &Pages) -> SizeMap {
+        let Pages { page_size, unit, ffcrossover, .. } = *pages;
         match self {
             Self::PageFitting => SizeMap::PageFitting,
             Self::Geometric(ratio) => SizeMap::Geometric { ratio },
             // A few hundred bytes for each, of at most some thousands.
-            Self::Optimal => SizeMap::Classes(
-                optimise(demand, Config::new().unit, ffcrossover, page_size).leak(),
-            ),
+            Self::Optimal => {
+                SizeMap::Classes(optimise(demand, unit, ffcrossover, page_size).leak())
+            }
             Self::Doublings => Tuning::new().pages.sizemap,
         }
     }
@@ -64,13 +68,13 @@ impl Pages {
 
     /// Those of a configuration, whose SIZEMAP is made in this way.
     pub(super) fn of(config: &Config, map: Map) -> Self {
-        let Config { page_size, sizemap, freetol, ffcrossover, .. } = *config;
-        Self { page_size, map, freetol, ffcrossover, sizemap }
+        let Config { page_size, unit, sizemap, freetol, ffcrossover, .. } = *config;
+        Self { page_size, unit, map, freetol, ffcrossover, sizemap }
     }
 
     /// With one parameter changed at random.
     pub(super) fn change(&mut self, rng: &mut ChaCha8Rng, demand: &[Demand], limits: &Limits) {
-        match rng.random_range(0..4) {
+        match rng.random_range(0..5) {
             0 => self.resize(1 << rng.random_range(limits.page_sizes.clone())),
             1 => {
                 self.map = match rng.random_range(0..5) {
@@ -83,6 +87,7 @@ impl Pages {
             2 => {
                 self.freetol = [1, self.page_size / 16, self.page_size / 4][rng.random_range(0..3)]
             }
+            3 => self.unit = limits.units[rng.random_range(0..limits.units.len())],
             _ => self.ffcrossover = self.page_size >> rng.random_range(1..=6),
         }
         self.ffcrossover = self.ffcrossover.min(limits.crossover);
@@ -108,12 +113,13 @@ impl Pages {
         if self.map == Map::Doublings && self.page_size < Tuning::new().pages.ffcrossover {
             self.map = Map::PageFitting;
         }
-        self.sizemap = self.map.sizemap(demand, self.page_size, self.ffcrossover);
+        self.sizemap = self.map.sizemap(demand, self);
     }
 
     /// As a strategy takes them; what is not searched is as in `rest`.
     pub(super) fn config(&self, rest: Config) -> Config {
         rest.page_size(self.page_size)
+            .unit(self.unit)
             .sizemap(self.sizemap)
             .freetol(self.freetol)
             .ffcrossover(self.ffcrossover)
@@ -152,6 +158,9 @@ pub(super) fn size(count: usize) -> String {
 impl fmt::Display for Pages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pages of {}, ", size(self.page_size))?;
+        if self.unit != Config::new().unit {
+            write!(f, "unit {}, ", size(self.unit))?;
+        }
         match (self.map, self.sizemap) {
             (Map::PageFitting, _) => write!(f, "page-fitting")?,
             (Map::Geometric(ratio), _) => write!(f, "geometric={ratio:.2}")?,
