@@ -35,7 +35,7 @@ impl SizeMap {
     /// Class that follows `class` (0: none yet) for pages of `page_size` bytes, in bytes; always
     /// a multiple of `unit` above `class`, perhaps beyond the page size.
     fn next(&self, class: usize, index: usize, unit: usize, page_size: usize) -> Option<usize> {
-        let least = class + unit;
+        let least = class.checked_add(unit)?;
         match *self {
             Self::Linear => Some(least),
             Self::PageFitting => {
@@ -49,13 +49,13 @@ impl SizeMap {
             }
             Self::Classes(classes) => {
                 let class = *classes.get(index)? as usize;
-                Some(class.div_ceil(unit) * unit)
+                class.checked_next_multiple_of(unit)
             }
         }
     }
 
     /// The classes for pages of `page_size` bytes, up to the first ≥ `largest`, each at most
-    /// `page_size`. All multiples of `unit`, ascending.
+    /// `page_size`. All multiples of `unit`, ascending; none if that is 0.
     pub fn classes(
         self,
         unit: usize,
@@ -65,13 +65,13 @@ impl SizeMap {
         let mut class = 0;
         let mut index = 0;
         core::iter::from_fn(move || {
-            if class >= largest {
+            if class >= largest || unit == 0 {
                 return None;
             }
             let mut next = self.next(class, index, unit, page_size)?;
             if let Self::Geometric { .. } = self {
                 // s_{j+1} = min(n, ⌊ρ s_j⌋) (Brent §6.1), n the largest size, in whole units.
-                next = next.min(largest.div_ceil(unit) * unit);
+                next = next.min(largest.checked_next_multiple_of(unit)?);
             }
             index += 1;
             (next > class && next <= page_size).then(|| {
@@ -102,17 +102,19 @@ pub struct Demand {
 ///
 /// The classes are ascending multiples of `unit`; the last serves `largest` (FFCROSSOVER), and
 /// each is as large as its number of blocks in a page allows. Sizes of 0 and above `largest` do
-/// not count.
+/// not count, nor do sizes above 4 GiB. There are no classes if `unit` is 0.
 #[cfg(feature = "std")]
 #[must_use]
 pub fn optimise(demand: &[Demand], unit: usize, largest: usize, page_size: usize) -> Vec<u32> {
     // Candidates for a class: every size in demand, rounded up, and the largest.
-    let last = largest.max(1).div_ceil(unit) * unit;
-    let mut live_at = std::collections::BTreeMap::from([(last, 0.0)]);
-    for &Demand { size, live } in demand.iter().filter(|d| d.size > 0 && d.size <= largest) {
-        *live_at.entry(size.div_ceil(unit) * unit).or_default() += live;
+    let mut live_at = std::collections::BTreeMap::<usize, f64>::new();
+    let demand = demand.iter().filter(|d| d.size > 0 && d.size <= largest);
+    for &Demand { size, live } in demand.chain(&[Demand { size: largest.max(1), live: 0.0 }]) {
+        if let Some(size) = size.checked_next_multiple_of(unit) {
+            *live_at.entry(size).or_default() += live;
+        }
     }
-    live_at.retain(|&size, _| size <= page_size);
+    live_at.retain(|&size, _| size <= page_size.min(u32::MAX as usize));
     let (sizes, live): (Vec<usize>, Vec<f64>) = live_at.into_iter().unzip();
     let page = page_size as f64;
 
@@ -138,7 +140,7 @@ pub fn optimise(demand: &[Demand], unit: usize, largest: usize, page_size: usize
     let mut j = sizes.len();
     while j > 0 {
         let fitting = page_size / (page_size / sizes[j - 1]) / unit * unit;
-        classes.push(fitting.max(sizes[j - 1]) as u32);
+        classes.push(fitting.clamp(sizes[j - 1], u32::MAX as usize / unit * unit) as u32);
         j = from[j];
     }
     classes.reverse();

@@ -118,10 +118,13 @@ impl Config {
         self
     }
 
-    /// c = ⌊p/s⌋: how many blocks of this size fit a page.
+    /// c = ⌊p/s⌋: how many blocks of this size fit a page; 0 of size 0, which no page serves.
     #[must_use]
     pub const fn capacity(&self, size: usize) -> usize {
-        self.page_size / size
+        match self.page_size.checked_div(size) {
+            Some(capacity) => capacity,
+            None => 0,
+        }
     }
 
     /// Checks that the parameters make sense together.

@@ -21,6 +21,7 @@ mod a_panic_out_of_a_global_allocator;
 mod a_pointer_into_a_block;
 mod a_report_under_a_lock;
 mod a_shrink_that_fails;
+mod a_size_of_zero;
 mod a_source_used_before;
 mod an_alignment_ignored;
 mod failing_requests_that_opened_heaps;
