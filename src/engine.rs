@@ -37,6 +37,7 @@ pub struct Backing<S, M> {
 }
 
 /// A block that an engine has put to use.
+#[derive(Clone, Copy, Debug)]
 pub struct Served {
     /// What the program gets.
     pub(crate) contents: NonNull<[u8]>,
@@ -46,6 +47,7 @@ pub struct Served {
 }
 
 /// A block whose size an engine has changed.
+#[derive(Clone, Copy, Debug)]
 pub struct Resized {
     /// What the program has now.
     pub(crate) contents: NonNull<[u8]>,

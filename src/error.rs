@@ -3,7 +3,7 @@
 use core::fmt;
 
 /// Why a request could not be served. Nothing was changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AllocError {
     /// The source has no more memory that would do.
@@ -25,7 +25,7 @@ impl fmt::Display for AllocError {
 impl core::error::Error for AllocError {}
 
 /// The answer of a checked free ([`Strategy::try_free`](crate::Strategy::try_free)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use = "a free that was refused has freed nothing"]
 pub enum Freed {
     /// The block was in use and is now free.
@@ -39,7 +39,7 @@ pub enum Freed {
 }
 
 /// A violated invariant: what should hold, and the address of the structure in which it does not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fault {
     /// The invariant, as a sentence that should be true.
     pub invariant: &'static str,

@@ -77,7 +77,8 @@ pub unsafe trait Meter {
 }
 
 /// The parts of a strategy that serve requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Part {
     /// Pages carved into equal blocks.
     Pages,
@@ -108,7 +109,7 @@ unsafe impl<M: Meter + ?Sized> Meter for &M {
 }
 
 /// A meter that counts items visited, in all and for what pages served.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Counter {
     pending: Cell<u64>,
     items: Cell<u64>,

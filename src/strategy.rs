@@ -211,7 +211,7 @@ pub(crate) fn empty_block(layout: Layout) -> NonNull<[u8]> {
 }
 
 /// A stretch of memory that a strategy holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
     /// Address of its first byte.
     pub start: usize,
@@ -230,7 +230,8 @@ impl Span {
 }
 
 /// What a span is used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum SpanKind {
     /// A block in use.
     Block,
@@ -243,8 +244,10 @@ pub enum SpanKind {
     Slack,
 }
 
-/// What a strategy has in use and holds, in bytes and blocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a strategy has in use and holds, in bytes and blocks. A strategy of one's own starts from
+/// `Usage::default()`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Usage {
     /// Bytes requested and not yet freed.
     pub requested: usize,

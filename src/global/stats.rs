@@ -4,7 +4,7 @@ use core::fmt;
 
 /// What the process has allocated. Bytes, unless said otherwise. Threads go on while it is
 /// gathered, so the figures agree with each other only where none does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Stats {
     /// Blocks in use (number).
@@ -34,7 +34,7 @@ pub struct Stats {
 }
 
 /// What there is of one size class, in all heaps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ClassStats {
     /// Size of its blocks, bytes.

@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// An event that cannot stand where it stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Invalid {
     /// A block is freed or reallocated that is not live.
     NotLive {

@@ -6,7 +6,7 @@
 ///
 /// A slot is assigned deterministically: an allocation takes the slot freed most recently, or, if
 /// none is free, the least never used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// A block of `size` bytes (0 is possible: C's `malloc(0)`), aligned to `align` bytes (a power
     /// of two), is allocated and named by the free slot `slot`.

@@ -35,7 +35,7 @@ const CHECKSUM: usize = 4;
 const LONGEST: usize = 1 << 20;
 
 /// Where a trace comes from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// Name of the program, without its directory.
     pub program: String,
@@ -54,7 +54,8 @@ pub struct Origin {
 /// The figures are *claims* until the last event has been read: [`Reader`](super::Reader) returns no
 /// event that exceeds one, and compares them with the events at the end. They bound what a trace can
 /// take; never allocate by them alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Header {
     /// Where the trace comes from.
     pub origin: Origin,

@@ -21,7 +21,8 @@ pub struct Ledger {
 }
 
 /// What a ledger has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Counts {
     /// Events of any kind.
     pub events: u64,

@@ -1,5 +1,6 @@
 //! Reads a trace file: [`Reader`].
 
+use core::fmt;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -55,6 +56,14 @@ pub struct Reader<R> {
     decoder: Decoder,
     ledger: Ledger,
     done: bool,
+}
+
+/// Without what was read last, which may be megabytes.
+impl<R> fmt::Debug for Reader<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Reader");
+        shown.field("file", &self.file).field("header", &self.header).finish_non_exhaustive()
+    }
 }
 
 impl Reader<BufReader<File>> {

@@ -1,5 +1,6 @@
 //! Writes a trace file: [`Writer`].
 
+use core::fmt;
 use std::io::{self, Seek, SeekFrom, Write};
 
 use super::codec::Encoder;
@@ -47,6 +48,14 @@ pub struct Writer<W> {
     ledger: Ledger,
     encoder: Encoder,
     content: Vec<u8>,
+}
+
+/// Without what is to be written next, which may be a megabyte.
+impl<W> fmt::Debug for Writer<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Writer");
+        shown.field("origin", &self.origin).field("length", &self.length).finish_non_exhaustive()
+    }
 }
 
 impl<W: Write + Seek> Writer<W> {

@@ -9,7 +9,7 @@ use crate::slots::Slots;
 
 /// Converts records to events, one by one. Memory is bounded by the most blocks live at one time
 /// and the number of threads.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Converter {
     slots: Slots,
     /// The slot of each live block, by its address.
@@ -25,6 +25,7 @@ pub struct Converter {
 
 /// A reallocation that was begun. Its block has left `blocks`: its address may already belong to
 /// another, since only the record of its end is certain to come after the move.
+#[derive(Debug)]
 struct Pending {
     address: u64,
     /// `None` if the block is new or unknown.

@@ -1,5 +1,6 @@
 //! Reads a raw log: [`LogReader`].
 
+use core::fmt;
 use core::mem::offset_of;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -94,6 +95,13 @@ pub struct LogReader<R> {
     records: u64,
     holes: u64,
     done: bool,
+}
+
+impl<R> fmt::Debug for LogReader<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("LogReader");
+        shown.field("file", &self.file).field("origin", &self.origin).finish_non_exhaustive()
+    }
 }
 
 impl<R: Read> LogReader<R> {
