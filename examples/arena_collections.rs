@@ -8,10 +8,8 @@ use std::mem::MaybeUninit;
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use hashbrown::{DefaultHashBuilder, HashMap};
-use pagewise::PageHeap;
-use pagewise::arena::Arena;
 use pagewise::arena::lock::Single;
-use pagewise::source::Region;
+use pagewise::{Arena, PageHeap, Region};
 
 type Local = Arena<PageHeap<Region>, Single>;
 

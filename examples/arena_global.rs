@@ -7,10 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use pagewise::arena::Arena;
 use pagewise::catalogue::LazyFirstFit;
 use pagewise::fit::Apart;
-use pagewise::source::Reserved;
+use pagewise::{Arena, Reserved};
 
 /// LF over at most 1 GiB of address space, growing by 64 KiB.
 #[global_allocator]

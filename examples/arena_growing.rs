@@ -7,10 +7,8 @@
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
-use pagewise::PageHeap;
-use pagewise::arena::Arena;
-use pagewise::source::Reserved;
 use pagewise::walk::SpanKind;
+use pagewise::{Arena, PageHeap, Reserved};
 
 /// At most 1 GiB of address space.
 static ARENA: Arena<PageHeap<Reserved>> = Arena::growing(1 << 30);

@@ -49,6 +49,7 @@
 //! | no lock, or one of your own | a [`Strategy`] through `&mut`, over a [`Source`]; [`PageHeap`] is the default one |
 //! | bookkeeping out of the reach of stray writes | with the feature `strategies`: [`LeastFree`](catalogue::LeastFree), [`FirstFit`](catalogue::FirstFit) |
 //! | few pages touched, or little memory held | [`Mru`](catalogue::Mru), [`BestFit`](catalogue::BestFit) |
+//! | bumped allocation, or frees that wait for a collection | [`LazyFirstFit`](catalogue::LazyFirstFit), [`CollectedFirstFit`](catalogue::CollectedFirstFit) |
 //! | several owners in one heap | [`HeadFirst`](catalogue::HeadFirst) |
 //! | the best for a program that you can record | what `pagewise tune` of the workbench (package `pagewise-lab`) measures |
 //!

@@ -85,9 +85,8 @@ pub unsafe trait Strategy {
         }
     }
 
-    /// What [`reallocate`](Self::reallocate) does with a block that cannot be resized where it
-    /// starts: moves its contents to another block, which may overlap it if a strategy knows how, and
-    /// frees it.
+    /// Moves a block that cannot be resized where it starts: its contents go to another block, which may
+    /// overlap it if a strategy knows how, and it is freed. [`reallocate`](Self::reallocate) calls this.
     ///
     /// # Errors
     /// As [`allocate`](Self::allocate).
@@ -104,12 +103,12 @@ pub unsafe trait Strategy {
         unsafe { move_to_another(self, block, layout, new_size) }
     }
 
-    /// Has a block where it is known by another layout, of any size and alignment, if the block is
-    /// long enough and aligned; `None` leaves it as it was. It is asked where there is no memory to
-    /// move the block to, so it may leave the block in a place that suits the new size badly.
+    /// Gives a block another layout, of any size and alignment, without moving it, if the block is long
+    /// enough and aligned; `None` leaves it as it was. This is called where there is no memory to move the
+    /// block to, so it may leave the block in a place that suits the new size badly.
     ///
-    /// A strategy that implements no more than this answer keeps blocks that it can
-    /// [resize](Self::resize_in_place), and no block whose alignment changes.
+    /// By default it keeps blocks that can be [resized](Self::resize_in_place), and no block whose
+    /// alignment changes.
     ///
     /// # Safety
     /// As for [`deallocate`](Self::deallocate).
@@ -134,8 +133,8 @@ pub unsafe trait Strategy {
             && self.has_block(block, layout)
     }
 
-    /// What [`is_in_use`](Self::is_in_use) asks once it knows that `layout` is not of size 0 and that
-    /// the address is aligned as `layout` says. Any pointer may be passed.
+    /// As [`is_in_use`](Self::is_in_use), of a `layout` that is not of size 0 and an address that is
+    /// aligned for it. Any pointer may be passed.
     fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool;
 
     /// Whether this address lies in memory from which this strategy serves requests: whose block it

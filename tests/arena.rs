@@ -3,13 +3,10 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pagewise::AllocError;
-use pagewise::PageHeap;
-use pagewise::arena::Arena;
 use pagewise::arena::lock::{Single, Unshared};
 use pagewise::catalogue::{BestFit, FirstFit, LeastFree};
 use pagewise::pages::Config;
-use pagewise::source::{Region, Reserved};
+use pagewise::{AllocError, Arena, PageHeap, Region, Reserved};
 
 const LEN: usize = 1 << 16;
 static mut MEMORY: [u64; LEN / 8] = [0; LEN / 8];

@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use allocator_api2::vec::Vec;
 use hashbrown::{DefaultHashBuilder, HashMap};
-use pagewise::PageHeap;
-use pagewise::arena::Arena;
 use pagewise::catalogue::MostFree;
 use pagewise::pages::Config;
-use pagewise::source::Reserved;
+use pagewise::{Arena, PageHeap, Reserved};
 use spinning_top::RawSpinlock;
 
 static SPINNING: Arena<PageHeap<Reserved>, RawSpinlock> = Arena::growing(1 << 30);

@@ -7,8 +7,7 @@ use std::ptr::{NonNull, without_provenance_mut};
 use pagewise::PageHeap;
 use pagewise::arena::{Arena, Claims};
 use pagewise::pages::Config;
-use pagewise::source::{Region, Reserved};
-use pagewise::{AllocError, Freed, Strategy, catalogue};
+use pagewise::{AllocError, Freed, Region, Reserved, Strategy, catalogue};
 
 /// What is misused: a strategy, or an arena.
 trait Checked {

@@ -7,12 +7,12 @@
 mod adversary;
 
 use adversary::{Game, Step, classes};
+use pagewise::Reserved;
 use pagewise::Strategy;
 use pagewise::buddy::Buddy;
 use pagewise::catalogue::{FirstFit, LeastFree, MostFree, Mru};
 use pagewise::pages::Config;
 use pagewise::sizemap::SizeMap;
-use pagewise::source::Reserved;
 use proptest::prelude::*;
 
 const PAGE: usize = 1024;

@@ -30,7 +30,7 @@ use crate::walk;
 /// use pagewise::arena::{Arena, Claims};
 /// use pagewise::PageHeap;
 /// use pagewise::pages::Config;
-/// use pagewise::source::Region;
+/// use pagewise::Region;
 /// use std::alloc::Layout;
 ///
 /// static ARENA: Arena<Claims<PageHeap<Region>, 4>> = Arena::new(Claims::new());

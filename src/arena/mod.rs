@@ -18,10 +18,8 @@
 //! fullest, and others within two tenths of a per cent of the fullest. With thousands of live blocks of
 //! kilobytes talc is a few per cent faster. Of the named strategies PAGEWISE alone keeps small blocks
 //! free of headers *and* takes constant time for large ones.
-//!
-//! Files: `lock` (what keeps users apart), `claims` (an arena over several regions), `allocator`
-//! (the allocator-api2 face).
 
+// `lock`: what keeps users apart. `claims`: an arena over several regions. `allocator`: collections.
 #[cfg(feature = "allocator-api2")]
 mod allocator;
 mod claims;
@@ -41,20 +39,21 @@ use crate::source::Region;
 use crate::source::Reserved;
 use crate::strategy::{Span, Strategy, Usage};
 
-/// The lock an arena has unless another is named: with `std` one for threads, else none.
+/// The lock an arena has unless another is named: with `std` [`Yielding`](lock::Yielding), for threads;
+/// without it [`Single`](lock::Single), which keeps the arena to one thread.
 #[cfg(feature = "std")]
 pub type DefaultLock = lock::Yielding;
-/// The lock an arena has unless another is named: with `std` one for threads, else none.
+/// The lock an arena has unless another is named: with `std` one for threads; without it
+/// [`Single`](lock::Single), which keeps the arena to one thread.
 #[cfg(not(feature = "std"))]
 pub type DefaultLock = lock::Single;
 
 /// A strategy behind a lock. All methods take `&self`.
 ///
-/// In a fixed region, in a program with or without `std`:
+/// In a fixed region, of a program with threads (and `std`):
 /// ```
-/// use pagewise::arena::Arena;
-/// use pagewise::source::Region;
-/// use std::alloc::Layout;
+/// use core::alloc::Layout;
+/// use pagewise::{Arena, Freed, Region};
 ///
 /// const LEN: usize = 1 << 20;
 /// static mut MEMORY: [u8; LEN] = [0; LEN];
@@ -66,7 +65,6 @@ pub type DefaultLock = lock::Single;
 /// let block = ARENA.allocate(layout)?.cast::<u8>();
 /// assert_eq!(ARENA.usage().requested, 40);
 /// // Checked: a second time it is refused.
-/// use pagewise::Freed;
 /// // SAFETY: nobody uses the block any more.
 /// unsafe {
 ///     assert_eq!(ARENA.try_free(block, layout), Freed::Freed);
@@ -74,6 +72,19 @@ pub type DefaultLock = lock::Single;
 /// }
 /// assert_eq!(ARENA.audit(), Ok(()));
 /// # Ok::<(), pagewise::AllocError>(())
+/// ```
+/// Without `std`, a `static` needs a lock that you name: the system's own through `lock_api`, or, where
+/// there is one thread, [`Unshared`](lock::Unshared):
+/// ```
+/// use pagewise::arena::lock::Unshared;
+/// use pagewise::{Arena, PageHeap, Region};
+///
+/// static mut MEMORY: [u8; 1 << 16] = [0; 1 << 16];
+///
+/// // SAFETY: nobody else uses the memory, and the program has one thread.
+/// static ARENA: Arena<PageHeap<Region>, Unshared> = unsafe {
+///     Arena::fixed_with_lock(Region::new((&raw mut MEMORY).cast(), 1 << 16), Unshared::new())
+/// };
 /// ```
 #[derive(Debug)]
 pub struct Arena<S = PageHeap<Region>, L = DefaultLock> {
@@ -93,15 +104,21 @@ impl<L: NewLock> Arena<PageHeap<Region>, L> {
     }
 }
 
+impl<L> Arena<PageHeap<Region>, L> {
+    /// The default strategy over a fixed region, behind this lock.
+    #[must_use]
+    pub const fn fixed_with_lock(region: Region, lock: L) -> Self {
+        Self::with_lock(PageHeap::new(Config::arena(), region, ()), lock)
+    }
+}
+
 #[cfg(all(feature = "std", unix))]
 impl<L: NewLock> Arena<PageHeap<Reserved>, L> {
-    /// The default strategy over a reservation of at most `capacity` bytes of address space, of
-    /// which only what is touched takes memory.
+    /// The default strategy over a reservation of at most `capacity` bytes of address space. Only the
+    /// memory that is touched counts.
     ///
     /// ```
-    /// use pagewise::arena::Arena;
-    /// use pagewise::source::Reserved;
-    /// use pagewise::PageHeap;
+    /// use pagewise::{Arena, PageHeap, Reserved};
     ///
     /// static ARENA: Arena<PageHeap<Reserved>> = Arena::growing(1 << 34);
     /// ```
@@ -208,7 +225,7 @@ impl<S: Strategy, L: Lock> Arena<S, L> {
     /// ```compile_fail,E0133
     /// use core::alloc::Layout;
     /// use core::ptr::NonNull;
-    /// use pagewise::arena::Arena;
+    /// use pagewise::Arena;
     ///
     /// fn hostile(arena: &Arena, live: &mut Box<u64>) {
     ///     let _ = arena.try_free(NonNull::from(&mut **live).cast(), Layout::new::<u64>());

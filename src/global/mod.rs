@@ -1,7 +1,7 @@
 //! `Pagewise`, the global allocator: every thread has quick lists in front of heaps of pages.
 //!
 //! ```
-//! use pagewise::global::Pagewise;
+//! use pagewise::Pagewise;
 //!
 //! #[global_allocator]
 //! static ALLOCATOR: Pagewise = Pagewise::new();
@@ -23,9 +23,8 @@
 //!
 //! On Linux. Elsewhere `Pagewise` compiles, and passes everything on to the system's allocator; so it
 //! does on Linux with `--cfg pagewise_forwarding`, for a test of just that.
-//!
-//! `linux` has the allocator proper, and `forwarding` what passes on; `tuning` and `stats` are for both.
 
+// `linux` has the allocator proper, `forwarding` passes on; `tuning` and `stats` are for both.
 #[cfg(not(all(target_os = "linux", not(pagewise_forwarding))))]
 mod forwarding;
 #[cfg(all(target_os = "linux", not(pagewise_forwarding)))]
@@ -53,7 +52,7 @@ impl Pagewise {
     /// The allocator, tuned.
     ///
     /// # Panics
-    /// If the tuning does not [check](Tuning::check); in a `static`, at compile time.
+    /// If the tuning is [out of range](Tuning::check); in a `static`, at compile time.
     #[must_use]
     pub const fn with(tuning: Tuning) -> Self {
         assert!(tuning.check().is_ok(), "the tuning is out of range: see Tuning::check");

@@ -15,10 +15,10 @@ pub struct Stats {
     pub quick: usize,
     /// Address space in use by heaps and mappings: blocks, free memory and bookkeeping.
     pub held: usize,
-    /// The most that heaps and mappings ever held, each counted at its own most.
+    /// The sum of the most that each heap held and the most that mappings held, not all at one time.
     pub peak_held: usize,
-    /// What of the heaps takes memory: bytes of OS pages that are resident. Of mappings of their own
-    /// it is not known.
+    /// Bytes of the heaps' OS pages that are resident, that is, take memory. Mappings of their own are not
+    /// looked at.
     pub resident: usize,
     /// Free memory given back to the system since the beginning. Where the system does not tell what is
     /// resident, all that was free is counted.
@@ -29,7 +29,8 @@ pub struct Stats {
     pub mappings: usize,
     /// Heaps opened (number).
     pub heaps: usize,
-    /// Quick lists of threads, running or ended (number).
+    /// Sets of quick lists (number): one for each thread that runs, and those that ended threads left for
+    /// the next thread.
     pub threads: usize,
 }
 
@@ -49,16 +50,20 @@ pub struct ClassStats {
     pub held: usize,
 }
 
-/// Lines of a figure each.
+/// One figure a line.
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kib = |bytes: usize| bytes >> 10;
         let Self { blocks, threads, mappings, heaps, .. } = self;
         writeln!(f, "pagewise: {blocks:>12} blocks in use")?;
         writeln!(f, "pagewise: {:>12} KiB in use", kib(self.live))?;
-        writeln!(f, "pagewise: {:>12} KiB in {mappings} mappings of that", kib(self.mapped))?;
+        writeln!(
+            f,
+            "pagewise: {:>12} KiB of that in {mappings} mappings of their own",
+            kib(self.mapped)
+        )?;
         writeln!(f, "pagewise: {:>12} KiB on quick lists of {threads} threads", kib(self.quick))?;
-        writeln!(f, "pagewise: {:>12} KiB held by {heaps} heaps and mappings", kib(self.held))?;
+        writeln!(f, "pagewise: {:>12} KiB held, by {heaps} heaps and by mappings", kib(self.held))?;
         writeln!(f, "pagewise: {:>12} KiB held at most", kib(self.peak_held))?;
         writeln!(f, "pagewise: {:>12} KiB resident in heaps", kib(self.resident))?;
         write!(f, "pagewise: {:>12} KiB given back to the system", self.purged >> 10)

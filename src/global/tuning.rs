@@ -24,13 +24,16 @@ pub(super) const SMALL_MAX: usize = 32 << 10;
 /// is used decides.
 ///
 /// ```
-/// use pagewise::global::{Pagewise, Tuning};
+/// use pagewise::global::{HugePages, Pagewise, Tuning};
 ///
-/// // Small pages, for a small program; freed memory goes back to the system within 100 ms.
+/// // For a small program: small pages, short lists, freed memory back to the system within 100 ms.
 /// #[global_allocator]
 /// static ALLOCATOR: Pagewise = Pagewise::with(
 ///     Tuning::new()
 ///         .pages(Tuning::new().pages.page_size(16 << 10).ffcrossover(8 << 10))
+///         .quick_blocks(64)
+///         .quick_bytes(8 << 10)
+///         .huge_pages(HugePages::Never)
 ///         .purge_delay(100),
 /// );
 /// # fn main() { drop(vec![1, 2, 3]); }
@@ -40,44 +43,44 @@ pub(super) const SMALL_MAX: usize = 32 << 10;
 #[must_use]
 pub struct Tuning {
     /// The pages that serve small blocks: p (from 16 KiB), SIZEMAP, FREETOL, FFCROSSOVER (a
-    /// multiple of 16, to 32 KiB). The unit is 16.
+    /// multiple of 16, to 32 KiB). The unit is 16. By default p is 64 KiB, FFCROSSOVER 16 KiB, FREETOL 1,
+    /// and there are four classes for each doubling.
     pub pages: Config,
-    /// The most blocks that one quick list keeps, from 2 to 1024. A list begins with 64 at most, and
-    /// takes more once it is much used.
+    /// The most blocks that one quick list keeps, from 2 to 1024; 256 by default. A list begins with 64
+    /// at most, and takes more once it is much used.
     pub quick_blocks: u32,
-    /// The most bytes that one quick list keeps; but it keeps 2 blocks at least.
+    /// The most bytes that one quick list keeps, 32 KiB by default; but it keeps 2 blocks at least.
     pub quick_bytes: u32,
-    /// Heaps for each CPU, from 1 to 16. Threads beyond that share heaps.
+    /// Heaps for each CPU, from 1 to 16; 2 by default. Threads beyond that share heaps.
     pub heaps_per_cpu: u32,
-    /// The least size that is a mapping of its own, from 64 KiB to 1 GiB.
+    /// The least size that is a mapping of its own, from 64 KiB to 1 GiB; 32 MiB by default.
     pub mapping_from: usize,
-    /// Milliseconds that memory stays before it goes back to the system; see
+    /// Milliseconds that free memory stays before it goes back to the system, 1,000 by default; see
     /// [`Pagewise::purge`](super::Pagewise::purge) for when that is looked at. `u32::MAX`: it
     /// stays.
     pub purge_delay: u32,
-    /// What the kernel is told of huge pages.
+    /// Where memory may be huge pages; by default beyond the first 8 MiB of each heap.
     pub huge_pages: HugePages,
     /// Whether a thread of the allocator's own gives memory back while the program stands still. It is
     /// started when there is first something to give back, with every signal blocked; in the child of a
-    /// fork, when there is something again.
+    /// fork, when there is something again. Off by default.
     pub background: bool,
 }
 
 /// Whether the heap's memory may be huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HugePages {
-    /// As the system is set.
-    Default,
+    /// As the system is set: the kernel is told nothing.
+    System,
     /// Never: least memory.
     Never,
     /// Where the kernel can: fewest page faults, most memory.
     Always,
-    /// Where the kernel can and memory is known to be written densely, beyond the first so many bytes
-    /// of a heap: memory that a heap is extended by for pages of small blocks, as long as all its huge
-    /// pages together take less than such pages do; and what is added to a large block that grows,
-    /// where what it had takes memory. So a small program takes no more memory than it uses, a large
-    /// one, for each heap, one huge page more at most, and a table that stays mostly untouched takes
-    /// what is touched.
+    /// Beyond the first bytes of each heap, as many as given here, and only in memory that is known to be
+    /// written densely: new pages of small blocks, while a heap's huge pages take less than its pages of
+    /// small blocks; and the new part of a large block that grows, if the old part was touched. So a small
+    /// program takes no more memory than it uses, a large one at most one huge page more for each heap, and
+    /// a table that is mostly untouched takes no more than its touched part.
     Beyond(usize),
 }
 
@@ -90,7 +93,8 @@ const CLASSES: &[u32] = &[
 ];
 
 impl Tuning {
-    /// What was best on our benchmarks (`docs/peers.md` has the figures).
+    /// The defaults, best on our benchmarks (`docs/peers.md` has the figures). For a small program, smaller
+    /// pages and shorter lists hold less: see the example above.
     pub const fn new() -> Self {
         Self {
             pages: Config {

@@ -8,10 +8,8 @@
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 
-use pagewise::arena::Arena;
 use pagewise::arena::lock::Single;
-use pagewise::PageHeap;
-use pagewise::source::Region;
+use pagewise::{Arena, PageHeap, Region};
 
 fn main() {
     let mut memory = vec![MaybeUninit::<u8>::uninit(); 1 << 20];

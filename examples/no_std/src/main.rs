@@ -11,12 +11,10 @@ use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::panic::PanicInfo;
 
-use pagewise::arena::Arena;
 use pagewise::arena::lock::Unshared;
 use pagewise::catalogue::{LeastFree, PageHeap};
 use pagewise::pages::Config;
-use pagewise::source::Region;
-use pagewise::{Freed, Strategy};
+use pagewise::{Arena, Freed, Region, Strategy};
 
 /// Pages of 1 KiB suit a small region; blocks above 256 bytes are served by FIRST-FIT.
 const CONFIG: Config = Config::with_page_size(1024);

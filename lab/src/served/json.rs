@@ -118,7 +118,7 @@ impl TuningJson {
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "HugePages")]
 enum HugePagesJson {
-    Default,
+    System,
     Never,
     Always,
     Beyond(usize),

@@ -80,7 +80,7 @@ pub(super) fn code(chosen: &Candidate, traces: &[PathBuf], goal: Goal) -> String
     );
     let body = |uses: &str, parameters: &str, kind: &str, make: &str| {
         format!(
-            "{uses}use pagewise::source::Reserved;\n\n{capacity}{parameters}\n{origin}pub fn heap() -> \
+            "{uses}use pagewise::Reserved;\n\n{capacity}{parameters}\n{origin}pub fn heap() -> \
              {kind} {{\n    {make}\n}}\n"
         )
     };

@@ -62,7 +62,7 @@ impl Global {
             2 => self.mapping_from = 1 << rng.random_range(MAPPING_FROM),
             3 => {
                 let beyond = HugePages::Beyond(1 << rng.random_range(BEYOND));
-                let huge = [HugePages::Default, HugePages::Never, HugePages::Always, beyond];
+                let huge = [HugePages::System, HugePages::Never, HugePages::Always, beyond];
                 self.huge_pages = huge[rng.random_range(0..4)];
             }
             _ => self.pages.change(rng, demand, &LIMITS),
@@ -98,7 +98,7 @@ impl fmt::Display for Global {
             return Ok(());
         }
         match huge_pages {
-            HugePages::Default => f.write_str(", huge pages as the system is set"),
+            HugePages::System => f.write_str(", huge pages as the system is set"),
             HugePages::Beyond(bytes) => write!(f, ", huge pages beyond {}", size(bytes)),
             HugePages::Never => f.write_str(", never huge pages"),
             HugePages::Always => f.write_str(", huge pages"),

@@ -33,6 +33,10 @@ pub unsafe trait Lock {
 }
 
 /// A lock that can be made without a promise.
+#[diagnostic::on_unimplemented(
+    note = "make the arena with `Arena::with_lock` or `Arena::fixed_with_lock` and a lock of yours, such as `Unshared`",
+    note = "with the feature `lock_api` any `lock_api::RawMutex` will do"
+)]
 pub trait NewLock: Lock {
     /// The lock, not taken.
     const NEW: Self;

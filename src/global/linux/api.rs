@@ -18,7 +18,7 @@ impl Pagewise {
     /// O(pages), each heap under its lock in turn. Allocates nothing, but `visit` may.
     ///
     /// ```
-    /// # use pagewise::global::Pagewise;
+    /// # use pagewise::Pagewise;
     /// # const ALLOCATOR: Pagewise = Pagewise::new();
     /// let mut held = 0;
     /// ALLOCATOR.for_each_class(|class| held += class.held);
@@ -45,7 +45,7 @@ impl Pagewise {
     /// go back unless the program frees more. O(bytes given back + heaps).
     ///
     /// ```no_run
-    /// # use pagewise::global::Pagewise;
+    /// # use pagewise::Pagewise;
     /// # static ALLOCATOR: Pagewise = Pagewise::new();
     /// while let Some(pause) = ALLOCATOR.maintain() {
     ///     std::thread::sleep(pause); // or wait for an event, as long at most

@@ -53,7 +53,7 @@ pub(super) struct Huge {
 impl Huge {
     pub(super) fn new(huge_pages: HugePages, extent: Range<usize>) -> Self {
         let from = match huge_pages {
-            HugePages::Default | HugePages::Never => usize::MAX & !(HUGE - 1),
+            HugePages::System | HugePages::Never => usize::MAX & !(HUGE - 1),
             HugePages::Always => extent.start & !(HUGE - 1),
             HugePages::Beyond(bytes) => {
                 extent.start.saturating_add(bytes).min(extent.end).next_multiple_of(HUGE)
@@ -136,7 +136,7 @@ impl HugePages {
     /// pages are wanted.
     pub(super) fn advice(self) -> Option<bool> {
         match self {
-            Self::Default | Self::Beyond(_) => None,
+            Self::System | Self::Beyond(_) => None,
             Self::Never => Some(false),
             Self::Always => Some(true),
         }

@@ -33,8 +33,7 @@ use crate::source::Source;
 /// use core::mem::MaybeUninit;
 /// use pagewise::pages::placement::{CurrentPage, Least, LeftHeaders};
 /// use pagewise::pages::{Config, Paged};
-/// use pagewise::source::Region;
-/// use pagewise::Strategy;
+/// use pagewise::{Region, Strategy};
 ///
 /// let memory = Box::leak(Box::new([MaybeUninit::<u8>::uninit(); 1 << 16]));
 /// let config = Config::with_page_size(4096);
@@ -54,7 +53,7 @@ impl<P: Placement, S: Source, M: Meter> Heap<Paging<P, SegmentHeap>, S, M> {
     /// The strategy over `source`. Takes no memory before the first allocation.
     ///
     /// # Panics
-    /// If the configuration does not [check](Config::check); in a `const`, at compile time.
+    /// If the configuration is [out of range](Config::check); in a `const`, at compile time.
     #[must_use]
     pub const fn new(config: Config, source: S, meter: M) -> Self {
         assert!(config.check().is_ok(), "the configuration is out of range: see Config::check");

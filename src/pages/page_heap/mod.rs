@@ -70,9 +70,7 @@ use crate::source::Source;
 /// ```
 /// use core::alloc::Layout;
 /// use core::mem::MaybeUninit;
-/// use pagewise::Strategy;
-/// use pagewise::PageHeap;
-/// use pagewise::source::Region;
+/// use pagewise::{PageHeap, Region, Strategy};
 ///
 /// let memory = Box::leak(Box::new([MaybeUninit::<u8>::uninit(); 1 << 16]));
 /// let mut heap = PageHeap::new(PageHeap::<Region>::CONFIG, Region::from_static(memory), ());
@@ -98,7 +96,7 @@ impl<S: Source, M: Meter> Heap<Paging<Windowed, Tagged>, S, M> {
     /// The strategy over `source`. Takes no memory before the first allocation.
     ///
     /// # Panics
-    /// If the configuration does not [check](Config::check); in a `const`, at compile time.
+    /// If the configuration is [out of range](Config::check); in a `const`, at compile time.
     #[must_use]
     pub const fn new(config: Config, source: S, meter: M) -> Self {
         assert!(config.check().is_ok(), "the configuration is out of range: see Config::check");
