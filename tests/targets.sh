@@ -75,7 +75,7 @@ miri)
     miri --test properties -- "$strategy"
   done
   MIRIFLAGS+=" -Zmiri-many-seeds=0..${SEEDS-8}"
-  miri --test front
+  miri --test schedules
   ;;
 minimal)
   # A copy of the library and of traces, whose requirements stand for one version each: "2" is 2.0.0. It

@@ -94,9 +94,11 @@ fn known_adversaries_stay_below_the_bound() {
     for largest in [16, 128, PAGE] {
         for budget in [8, 40].map(|pages| pages * PAGE) {
             check(budget, largest, |game| adversary::robson(game, largest));
-            let steps = adversary::class_steps(&classes(largest), PAGE);
+            let steps = adversary::against_classes(&classes(largest), PAGE);
             check(budget, largest, |game| adversary::pins(game, &steps));
-            for steps in [adversary::doubling_steps(largest), adversary::buddy_steps(largest)] {
+            for steps in
+                [adversary::against_first_fit(largest), adversary::against_buddies(largest)]
+            {
                 check(budget, largest, |game| adversary::pins(game, &steps));
             }
         }
@@ -117,7 +119,7 @@ fn robsons_adversary_does_what_it_is_known_for() {
 fn a_search_does_not_get_beyond_the_bound() {
     let (budget, largest) = (8 * PAGE, PAGE);
     let granted = adversary::bound(&classes(largest), budget, PAGE);
-    let steps = adversary::class_steps(&classes(largest), PAGE);
+    let steps = adversary::against_classes(&classes(largest), PAGE);
     for which in 0..3 {
         let most = adversary::search(steps.clone(), largest, PAGE, 40, which as u64, |steps| {
             storage(&mut *paged(largest)[which], budget, |game| adversary::pins(game, steps))

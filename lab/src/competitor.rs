@@ -234,7 +234,7 @@ impl ConfigArgs {
         ))
     }
 
-    /// These parameters with pages of so many bytes.
+    /// These parameters with pages of `page_size` bytes.
     pub(crate) fn with_page_size(&self, page_size: usize) -> Self {
         Self { page_size: Some(page_size), ..self.clone() }
     }

@@ -23,7 +23,7 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// For a replay of this many operations, in at most so many parts.
+    /// For a replay of this many operations, in at most `parts` parts.
     pub(crate) fn new(operations: u64, parts: u64) -> Self {
         let parts = operations.clamp(1, parts) as usize;
         Self { requested: vec![0; parts], held: vec![0; parts], operations, done: 0 }

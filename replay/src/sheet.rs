@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sheet_has_three_faces() {
+    fn a_sheet_is_markdown_plain_or_packed() {
         let sheet = Sheet::new(["strategy", "faults"]).with_rows([["MRU", "7 *"]]);
         assert_eq!(sheet.markdown(), "| strategy | faults |\n|---|---:|\n| MRU | 7 * |\n");
         assert_eq!(sheet.plain(), " strategy  faults\n MRU          7 *\n");

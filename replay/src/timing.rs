@@ -44,7 +44,7 @@ impl Times {
     }
 }
 
-/// Times so many runs in turns, alone on one CPU: `rounds` rounds, each beginning with another. A
+/// Times runs in turns, alone on one CPU: `rounds` rounds, each beginning with another. A
 /// run that stops ends it all.
 ///
 /// # Errors

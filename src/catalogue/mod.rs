@@ -21,8 +21,9 @@
 /// [what holds of it] (how it is made) { its type, if it has a name }
 /// ```
 /// What may hold of it is said at [`Entry`]: `linear`, `apart` (not `in_band`), `not_reused`, `compared`,
-/// `chosen`, `of_arenas` (it ships with the configuration of an arena). It is made of a configuration, a source and a meter: by a closure, or by a type's `new`
-/// (`paged`: of the configuration; `growing`: of its page size) or its `constant`.
+/// `chosen`, `of_arenas` (it ships with the configuration of an arena). It is made of a configuration, a
+/// source and a meter: by a closure, or by a type's `new` (`paged`: of the configuration; `growing`: of its
+/// page size) or its `constant`.
 macro_rules! family {
     (
         $family:literal, $origin:literal;

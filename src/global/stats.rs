@@ -3,7 +3,7 @@
 use core::fmt;
 
 /// What the process has allocated. Bytes, unless said otherwise. Threads go on while it is
-/// gathered, so the figures agree with each other only where none does.
+/// collected, so the figures agree with each other only where none does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Stats {

@@ -76,7 +76,7 @@ pub enum HugePages {
     Never,
     /// Where the kernel can: fewest page faults, most memory.
     Always,
-    /// Beyond the first bytes of each heap, as many as given here, and only in memory that is known to be
+    /// Where the kernel can, beyond this many bytes of each heap, and only in memory that is known to be
     /// written densely: new pages of small blocks, while a heap's huge pages take less than its pages of
     /// small blocks; and the new part of a large block that grows, if the old part was touched. So a small
     /// program takes no more memory than it uses, a large one at most one huge page more for each heap, and

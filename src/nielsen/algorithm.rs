@@ -13,7 +13,7 @@ pub trait Algorithm {
     type Fields: Fields;
     /// The algorithm before there is any memory.
     const EMPTY: Self;
-    /// Memory ends at a multiple of so many words.
+    /// Words that the end of memory is a multiple of.
     const UNIT: u32;
 
     /// What to ask for to serve a layout; `None` if no memory is long enough.

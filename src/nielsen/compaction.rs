@@ -16,7 +16,7 @@ pub trait Compaction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collection {
     /// From the free blocks as they are.
-    Gather,
+    List,
     /// From free blocks joined with their neighbours.
     Join,
 }
@@ -62,7 +62,7 @@ compactions! {
     Limbo { LIMBO: bool = true, COLLECTIONS: &'static [Collection] = &[Collection::Join] }
     TwoStage {
         LIMBO: bool = true,
-        COLLECTIONS: &'static [Collection] = &[Collection::Gather, Collection::Join]
+        COLLECTIONS: &'static [Collection] = &[Collection::List, Collection::Join]
     }
     CompactionAndCollection {
         ON_DEALLOCATION: bool = true,

@@ -238,7 +238,7 @@ impl Order for SizeOrder {
     }
 }
 
-/// What the first block on a list of which `is_behind` says so is behind.
+/// What the first block for which `is_behind` holds comes behind.
 fn seat_before<O: Order, F: Fields, M: Meter>(
     list: &List<O, F>,
     words: &Words,

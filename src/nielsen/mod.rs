@@ -1,5 +1,5 @@
-//! Two engines for the 35 algorithms of Nielsen (1977), of which [`catalogue`](crate::catalogue::nielsen)
-//! makes them: compositions of search, list order, overhead fields and compaction.
+//! Two engines for the 35 algorithms of Nielsen (1977), which the
+//! [`catalogue`](crate::catalogue::nielsen) composes of search, list order, overhead fields and compaction.
 //!
 //! An algorithm is a type expression that says what the paper's Table III says of it.
 //!
@@ -136,7 +136,7 @@ impl<A: Algorithm> ByAlgorithm<A> {
         NonNull::slice_from_raw_parts(contents, Self::bytes(block) - gap)
     }
 
-    /// The block in use that has these contents, of which its owner says so.
+    /// The block in use that has these contents. The caller vouches that one has; debug builds check.
     fn block_of(&self, contents: NonNull<u8>, request: Request) -> Option<Block> {
         let word = self.words.word_at(contents.addr().get())?;
         let block = self.words.block(A::start_of(word, request)?);

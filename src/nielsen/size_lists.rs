@@ -34,7 +34,7 @@ pub(super) const LISTED: u32 = 128;
 
 /// The block sizes used.
 pub trait Sizes {
-    /// Block lengths are multiples of so many words.
+    /// Words that block lengths are multiples of.
     const UNIT: u32;
 }
 

@@ -10,7 +10,7 @@ use crate::meter::{Counter, Meter};
 use crate::source::Reserved;
 use crate::strategy::SpanKind;
 
-/// An algorithm over a memory of so many words, as the paper tries it.
+/// An algorithm over a memory of a fixed number of words, as the paper tries it.
 struct Fixed<A, M: Meter = ()>(WordHeap<A, Reserved, M>);
 
 fn layout(words: usize) -> Layout {

@@ -20,7 +20,7 @@ use crate::meter::Meter;
 /// Bytes of a word.
 pub(super) const WORD: usize = size_of::<u32>();
 
-/// Contents are aligned to so many bytes at no cost.
+/// Bytes that contents are aligned to at no cost.
 pub(super) const ALIGN: usize = 4 * WORD;
 
 /// No block.

@@ -113,7 +113,7 @@ fn purged() {
     const PEAK: usize = 256 << 20;
     let mut blocks = blocks_of(PEAK);
     // One block in 64 stays, so that far more OS pages are free than whole pages are; fewer where
-    // OS pages are larger, each of which a block keeps.
+    // OS pages are larger, and a block keeps each of them.
     // SAFETY: a plain query.
     let os_page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
     let mut index = 0;

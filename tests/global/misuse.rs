@@ -34,7 +34,7 @@ fn freed_twice() {
     ALLOCATOR.purge();
 }
 
-/// Frees a block of this many bytes twice, between two others of which `freed` go before it.
+/// Frees a block of this many bytes twice, between two others; `freed` of these go before it.
 fn free_twice(size: usize, freed: [bool; 2]) {
     // SAFETY: the second free is the misuse to be noticed.
     unsafe {

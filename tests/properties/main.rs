@@ -148,7 +148,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// Tries a property on so many values.
+/// Tries a property on `cases` values.
 fn all_values<T: Debug>(
     cases: u32,
     values: impl proptest::strategy::Strategy<Value = T>,

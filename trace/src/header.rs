@@ -7,7 +7,7 @@
 //!        11  0                u8
 //!        12  header length    u32  bytes, checksum included
 //!        16  events           u64  in this file
-//!        24  recorded events  u64  in the recording of which these are the first
+//!        24  recorded events  u64  in the whole recording; these are its first
 //!        32  most live blocks u64
 //!        40  most live bytes  u64  as requested
 //!        48  threads          u32

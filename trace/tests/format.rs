@@ -20,7 +20,7 @@ fn sizes() -> impl Strategy<Value = u64> {
     prop_oneof![8 => 0..2000_u64, 2 => 0..1_u64 << 32, 1 => 0..1_u64 << 50]
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn requests() -> impl Strategy<Value = Vec<Step>> {
     let aligns = prop_oneof![4 => Just(4_u32), 1 => 0..32_u32];
     let step = prop_oneof![
         8 => (sizes(), aligns).prop_map(|(size, align_log2)| Step::Allocate { size, align_log2 }),
@@ -89,7 +89,7 @@ fn read(file: &[u8]) -> Result<Vec<Event>, ReadError> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(steps in steps()) {
+    fn what_is_written_is_read_back(steps in requests()) {
         let events = events(&steps);
         let file = write(&events);
         let mut ledger = Ledger::new();

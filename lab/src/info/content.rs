@@ -21,7 +21,7 @@ pub(crate) struct Info {
     pub(crate) pointer_width: u8,
     pub(crate) threads: u32,
     pub(crate) events: u64,
-    /// Events of the recording of which these are the first.
+    /// Events of the whole recording; these are its first.
     pub(crate) recorded_events: u64,
     #[serde(flatten)]
     pub(crate) statistics: Statistics,

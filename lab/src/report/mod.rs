@@ -3,7 +3,7 @@
 //! ```text
 //!            info ─┐
 //!         compare ─┤                 ┌─► tables and words, as HTML (page)
-//!        simulate ─┼─► Gathered ─────┤
+//!        simulate ─┼─► Collected ─────┤
 //!  watched replay ─┤                 └─► figures, as JSON ─► drawn by the page's script (page/*.js)
 //!  tune, if asked  ┘
 //! ```
@@ -13,7 +13,7 @@
 //! bears a random number of one use.
 
 mod alone;
-mod gather;
+mod collected;
 mod heap_map;
 mod page;
 mod parts;
@@ -29,7 +29,7 @@ use pagewise_replay::progress::Progress;
 use pagewise_replay::usage::Usage;
 use pagewise_replay::{bundled, input, output};
 
-use self::gather::Gathered;
+use self::collected::Collected;
 use crate::competitor::{Competitor, ConfigArgs};
 use crate::tune::{self, Tuned};
 
@@ -100,25 +100,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(Some(path)) => Some(Tuned::load(path)?),
         _ => None,
     };
-    let progress = Progress::new((traces.len() * competitors.len() * gather::STEPS) as u64);
-    let gather = |path: &PathBuf| gather::over_trace(path, &competitors, &args.config, &progress);
-    let gather = || traces.iter().map(gather).collect::<Result<Vec<_>, _>>();
+    let progress = Progress::new((traces.len() * competitors.len() * collected::STEPS) as u64);
+    let collect =
+        |path: &PathBuf| collected::over_trace(path, &competitors, &args.config, &progress);
+    let collect = || traces.iter().map(collect).collect::<Result<Vec<_>, _>>();
     match &args.output {
         // The file is opened first: not to measure for nothing.
         Some(path) => output::create(path, |out| {
-            let gathered = gather()?;
+            let collected = collect()?;
             progress.finish();
             let tuned = match args.tune {
                 Some(None) => Some(tune::in_short(&traces)?),
                 _ => read,
             };
-            let page = page::of(gathered, tuned.as_ref(), &parameters)?;
+            let page = page::of(collected, tuned.as_ref(), &parameters)?;
             Ok(out.write_all(page.as_bytes())?)
         })?,
         None => {
-            let gathered = gather()?;
+            let collected = collect()?;
             progress.finish();
-            let charts: Vec<_> = gathered.iter().map(Gathered::charts).collect();
+            let charts: Vec<_> = collected.iter().map(Collected::charts).collect();
             output::print_line(&printable_json(serde_json::to_string(&charts)?))?;
         }
     }

@@ -21,7 +21,7 @@ use crate::touched::os_page_size;
 
 /// Parts of a run at the end of which the kernel is asked.
 const PARTS: u64 = 256;
-/// How much more must be requested than when it was asked last: one of so many parts.
+/// How much more must be requested than when it was asked last: one of this many parts.
 const STEP: usize = 64;
 
 /// What a replay takes of the system.
@@ -38,7 +38,7 @@ pub(super) struct Watched<'t, T: ?Sized> {
     target: &'t mut T,
     os_page: usize,
     requested: usize,
-    /// Asks again when so much is requested, or after so many more operations.
+    /// Asks again when this much is requested, or after this many more operations.
     ask_at: usize,
     ask_after: u64,
     part: u64,
@@ -49,7 +49,7 @@ pub(super) struct Watched<'t, T: ?Sized> {
 }
 
 impl<'t, T: Target + ?Sized> Watched<'t, T> {
-    /// Watches a replay of so many pairs of allocation and free.
+    /// Watches a replay of that many pairs of allocation and free.
     pub(super) fn new(target: &'t mut T, pairs: u64) -> Self {
         let part = (pairs / PARTS).max(1);
         Self {

@@ -67,7 +67,7 @@ impl Memory {
             lru: lru.faults(pages),
             clock: clock.as_ref().and_then(|clock| clock.faults(pages)),
         };
-        let curve = steps(lru.distinct());
+        let curve = curve_points(lru.distinct());
         Found {
             references: lru.references(),
             pages_touched: lru.distinct() as u64,
@@ -87,8 +87,8 @@ unsafe impl Meter for Memory {
     fn served(&self, _: Part) {}
 }
 
-/// Working sets for a curve: every one up to [`STEPS`], then so many for each doubling, and `last`.
-fn steps(last: usize) -> impl Iterator<Item = usize> {
+/// Working sets for a curve: every one up to [`STEPS`], then that many for each doubling, and `last`.
+fn curve_points(last: usize) -> impl Iterator<Item = usize> {
     let next = |&pages: &usize| Some(pages + ((1 << pages.ilog2()) / STEPS).max(1));
     let before = std::iter::successors(Some(1), next).take_while(move |&pages| pages < last);
     before.chain((last > 0).then_some(last))
@@ -138,11 +138,11 @@ mod tests {
 
     #[test]
     fn a_curve_has_eight_steps_to_a_doubling() {
-        assert_eq!(steps(10).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
-        let many: Vec<_> = steps(1000).collect();
+        assert_eq!(curve_points(10).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        let many: Vec<_> = curve_points(1000).collect();
         assert_eq!(many.iter().filter(|&&pages| (64..128).contains(&pages)).count(), 8);
         assert!([1, 2, 4, 8, 16, 256, 512].iter().all(|pages| many.contains(pages)));
-        assert_eq!((steps(0).count(), many.last()), (0, Some(&1000)));
+        assert_eq!((curve_points(0).count(), many.last()), (0, Some(&1000)));
     }
 
     #[test]

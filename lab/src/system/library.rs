@@ -100,7 +100,7 @@ impl Library {
         command.env("LD_PRELOAD", &self.path);
     }
 
-    /// Sees that `malloc`, of which the process says in which file it lies, is the library's.
+    /// Sees that `malloc` is the library's: the process says in which file it lies.
     ///
     /// # Errors
     /// If it is not.

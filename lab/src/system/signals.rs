@@ -45,7 +45,7 @@ extern "C" fn on_signal(signal: libc::c_int) {
 pub(crate) fn stand_back() {
     COMMAND.store(STARTING, Ordering::Relaxed);
     for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: the handler only touches atomics and sends a signal, both of which are
+        // SAFETY: the handler only touches atomics and sends a signal; both are
         // allowed in one; an all-zero `sigaction` is a valid value.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();

@@ -91,7 +91,7 @@ impl fmt::Display for Cap {
 }
 
 impl Cap {
-    /// Whether so many bytes, with so many requested, keep it.
+    /// Whether `memory` keeps it where `requested` bytes are asked for.
     pub(super) fn allows(self, memory: u64, requested: u64) -> bool {
         match self {
             Self::None => true,

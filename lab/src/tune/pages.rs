@@ -94,7 +94,7 @@ impl Pages {
         self.map_anew(demand);
     }
 
-    /// With pages of another size, of which FREETOL and FFCROSSOVER keep their share.
+    /// With pages of another size; FREETOL and FFCROSSOVER keep their share of it.
     fn resize(&mut self, size: usize) {
         self.ffcrossover = (self.ffcrossover * size / self.page_size).max(256);
         self.freetol = (self.freetol * size / self.page_size).max(1);

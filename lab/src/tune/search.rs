@@ -1,7 +1,7 @@
 //! The search: generations of candidates, each bred from the best so far, then finals by halving.
 //!
 //! 1. *Model.* Of three candidates drawn, the one whose pages are expected to take least is measured
-//!    (not for speed, of which the model knows nothing).
+//!    (not for speed: the model knows nothing of it).
 //! 2. *Generations.* Each candidate is replayed twice: once for what memory it takes and how often
 //!    it faults, once for its time. Both on all cores. The next generation is made of the
 //!    best and of the front, each with a few parameters changed.

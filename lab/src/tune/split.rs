@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use pagewise::trace::{Event, Origin, Slots, Writer};
 use pagewise_replay::input;
 
-/// The halves must have at least so many events.
+/// Events that a half must have at least.
 const LEAST: u64 = 64;
 
 /// The halves of these traces, as temporary files.

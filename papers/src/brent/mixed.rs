@@ -21,7 +21,7 @@ const YKTVMV: &str = "yktvmv-like";
 
 /// Unit of all sizes, bytes (§7.1).
 pub(super) const UNIT: usize = 8;
-/// Address space, of which only what is touched takes memory.
+/// Address space; only what is touched takes memory.
 pub(super) const CAPACITY: usize = 1 << 32;
 
 pub(super) fn yktvmv() -> anyhow::Result<Distribution> {

@@ -89,9 +89,9 @@ impl Case {
     fn attack(&self, options: Options) -> anyhow::Result<[f64; 4]> {
         let classes = adversary::classes(self.largest);
         let steps = match self.strategy {
-            "BUDDY" => adversary::buddy_steps(self.largest),
-            _ if self.in_pages() => adversary::class_steps(&classes, PAGE),
-            _ => adversary::doubling_steps(self.largest),
+            "BUDDY" => adversary::against_buddies(self.largest),
+            _ if self.in_pages() => adversary::against_classes(&classes, PAGE),
+            _ => adversary::against_first_fit(self.largest),
         };
         let robson = self.storage(|game| adversary::robson(game, self.largest))?;
         let knuth = self.storage(|game| adversary::pins(game, &steps))?;

@@ -13,7 +13,7 @@ pub(super) struct Options {
     pub(super) quick: bool,
 }
 
-/// A program of which there is a trace.
+/// A program with a trace.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     pub(super) trace: String,

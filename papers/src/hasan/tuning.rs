@@ -1,5 +1,5 @@
 //! The search for each program's settings: a grid over the parameters of Table 7 and three more of
-//! §3, every point of which is tried.
+//! §3; every point is tried.
 //!
 //! 1. Every setting is replayed for the bytes it holds at most, on all cores: exact, and the same
 //!    in every run.

@@ -61,7 +61,8 @@ fn published(contender: usize) -> Option<&'static Published> {
 const SETTINGS: usize = 2;
 const MANY: usize = 1;
 
-/// What so many requests are of the whole: a traversal takes the longer the more blocks there are.
+/// The share of this many requests in the whole: a traversal takes the longer the more blocks there
+/// are.
 fn weight(requests: usize) -> u64 {
     (requests / REQUESTS[0]).pow(2) as u64
 }
@@ -74,7 +75,7 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// Performs every script on every heap, in turns: short scripts several times, of which the
+    /// Performs every script on every heap, in turns: short scripts several times, and the
     /// least time counts.
     pub(super) fn new(order: Order, options: Options) -> Self {
         let rounds = |requests: usize| (60_000 / requests).max(1);

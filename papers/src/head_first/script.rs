@@ -153,7 +153,7 @@ impl Performance<'_> {
     }
 }
 
-/// Performs a script on a heap, by so many threads that share it under one lock. A thread takes the
+/// Performs a script on a heap, by threads that share it under one lock. A thread takes the
 /// next request when it has the lock, so that the outcome is the same for any number of threads.
 /// Threads are spread over the CPUs and stay there.
 pub(super) fn perform(

@@ -33,7 +33,7 @@ unsafe impl Meter for Shares {
     }
 }
 
-/// Makes an algorithm over a heap that grows by so many bytes.
+/// Makes an algorithm over a heap that grows by that many bytes.
 pub(super) type Build = for<'m> fn(usize, &'m Shares) -> Box<dyn Strategy + 'm>;
 
 /// An algorithm of the paper.

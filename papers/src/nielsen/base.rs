@@ -9,8 +9,8 @@ use crate::experiments::nielsen::{ALGORITHMS, Cost, Demand, LOADS, Trial};
 use crate::table::{Pair, Table, columns};
 
 /// Steps of the progress bar.
-pub(super) fn steps(seeds: &[u64]) -> u64 {
-    measure::steps(ALGORITHMS.len(), seeds.len(), 1)
+pub(super) fn count_steps(seeds: &[u64]) -> u64 {
+    measure::count_steps(ALGORITHMS.len(), seeds.len(), 1)
 }
 
 /// Where IV-1 stands.

@@ -17,8 +17,8 @@ fn chosen() -> Vec<Algorithm> {
 const UNIT: usize = 4;
 
 /// Steps of the progress bar.
-pub(super) fn steps(seeds: &[u64]) -> u64 {
-    measure::steps(TABLE_V.len(), LOADS.len() * seeds.len(), LOADS.len())
+pub(super) fn count_steps(seeds: &[u64]) -> u64 {
+    measure::count_steps(TABLE_V.len(), LOADS.len() * seeds.len(), LOADS.len())
 }
 
 /// What an algorithm showed on a load at a level: share of the seeds served, cost of allocating and

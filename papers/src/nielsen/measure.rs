@@ -18,8 +18,8 @@ pub(super) struct Shown {
     pub(super) times: [Option<Cost>; 3],
 }
 
-/// Steps of progress that so many algorithms on so many demands take, of which so many are timed.
-pub(super) fn steps(algorithms: usize, demands: usize, timed: usize) -> u64 {
+/// Steps of progress of `algorithms` on `demands`; `timed` of the demands are timed.
+pub(super) fn count_steps(algorithms: usize, demands: usize, timed: usize) -> u64 {
     (algorithms * (demands + timed * ROUNDS)) as u64
 }
 

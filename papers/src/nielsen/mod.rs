@@ -22,7 +22,7 @@ use crate::table::Table;
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked<Nielsen>,
-    /// Each load is made with so many seeds, from the seed on
+    /// How many seeds each load is made with, from the seed on
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u64).range(1..=1000))]
     samples: u64,
     /// The first seed of the loads: the same seed gives the same loads
@@ -64,10 +64,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let seeds: Vec<u64> = (args.seed..).take(args.samples as usize).collect();
     let mut steps = 0;
     if wanted("IV") {
-        steps += base::steps(&seeds);
+        steps += base::count_steps(&seeds);
     }
     if wanted("V") || wanted("VI") {
-        steps += every::steps(&seeds);
+        steps += every::count_steps(&seeds);
     }
     let progress = Progress::new(steps);
     let mut printer = Printer::new(args.asked.json);

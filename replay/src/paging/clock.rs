@@ -108,7 +108,7 @@ impl Memory {
         }
     }
 
-    /// Puts a page into a frame, of which there is at least one, and gives the frame.
+    /// Puts a page into a frame, and gives the frame. There is at least one.
     fn bring_in(&mut self, page: u32) -> usize {
         let frame = Frame { page, marked: true };
         if self.frames.len() < self.size {

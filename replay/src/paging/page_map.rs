@@ -48,7 +48,7 @@ impl PageMap {
     }
 }
 
-/// Hashes a chunk's number by a multiplication, both halves of which count. Nobody chooses chunks
+/// Hashes a chunk's number by a multiplication; both halves of the product count. Nobody chooses chunks
 /// to collide.
 #[derive(Debug, Default)]
 struct Multiply(u64);

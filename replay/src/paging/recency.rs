@@ -92,7 +92,7 @@ impl Recency {
         }
     }
 
-    /// Begins anew with so many stamps, a power of two.
+    /// Begins anew with that many stamps, a power of two.
     fn clear(&mut self, stamps: u32) {
         self.words = vec![0; (stamps / WORD) as usize];
         self.tree = vec![0; self.words.len() + 1];

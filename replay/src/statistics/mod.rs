@@ -106,7 +106,7 @@ struct OfSize {
     most: u64,
 }
 
-/// Gathers statistics, event by event. Memory is bounded by the live blocks and distinct sizes.
+/// Collects statistics, event by event. Memory is bounded by the live blocks and distinct sizes.
 #[derive(Debug)]
 struct Collector {
     statistics: Statistics,

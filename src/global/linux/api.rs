@@ -118,7 +118,7 @@ impl Pagewise {
         }
     }
 
-    /// Bytes of a block in use, all of which may be used; 0 for null.
+    /// Bytes of a block in use; all may be used. 0 for null.
     ///
     /// # Safety
     /// The block is null, or in use.

@@ -94,11 +94,11 @@ impl Heap {
     }
 
     /// After a large block was freed: has `empty_lists` put back what the calling thread keeps, and
-    /// gathers the pages that then are free, if enough has happened here since that was last done.
-    pub(super) fn settle(&self, empty_lists: impl FnOnce()) {
-        if self.with(|state| state.settles()) == Some(true) {
+    /// collects the pages that then are free, if enough has happened here since that was last done.
+    pub(super) fn trim(&self, empty_lists: impl FnOnce()) {
+        if self.with(|state| state.takes_trim()) == Some(true) {
             empty_lists();
-            let _ = self.with(State::gather);
+            let _ = self.with(State::collect);
         }
     }
 

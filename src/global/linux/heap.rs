@@ -78,7 +78,7 @@ impl Heap {
         unsafe { &*SPACE.slot(slot).cast::<Self>() }
     }
 
-    /// The heap a block lies in, of which is known that it lies in one.
+    /// The heap a block lies in; the caller knows that it lies in one.
     #[inline(always)]
     pub(super) fn of(block: *mut u8) -> &'static Self {
         Self::of_slot(SPACE.slot_of(block))
@@ -105,7 +105,7 @@ impl Heap {
         self.most.store(state.most(), Relaxed);
     }
 
-    /// Gives about so many bytes of free memory back, in steps; returns the bytes. O(bytes).
+    /// Gives about `wanted` bytes of free memory back, in steps; returns the bytes. O(bytes).
     pub(super) fn give_back(&self, wanted: usize) -> usize {
         let mut given = 0;
         for _ in 0..purge::steps_for(wanted) {

@@ -85,7 +85,7 @@ fn header(block: *mut u8) -> *mut Header {
     block.wrapping_sub(HEADER).cast()
 }
 
-/// The header of a block, of which is known that it lies in no slot. Stops the process if it is
+/// The header of a block that lies in no slot. Stops the process if it is
 /// none of ours.
 ///
 /// # Safety

@@ -236,13 +236,13 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8) {
             None => {
                 mapping::deallocate(block);
                 if let Some(caller) = thread::enter(asked) {
-                    caller.heap.settle(thread::empty_lists);
+                    caller.heap.trim(thread::empty_lists);
                 }
             }
             Some(0) => {
                 let heap = Heap::of(block);
                 if heap.deallocate(address) >= LARGE {
-                    heap.settle(thread::empty_lists);
+                    heap.trim(thread::empty_lists);
                 }
             }
             Some(list) => free_small(asked, list, address),

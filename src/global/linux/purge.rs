@@ -19,7 +19,7 @@
 //! what is in use, twice as much of it goes back as the heap has grown by.
 //!
 //! When a block of [`LARGE`] bytes or more is freed, the thread that frees it puts back its quick
-//! lists, and the pages without blocks are gathered. Such a block is mostly the table of a collection
+//! lists, and the pages without blocks are collected. Such a block is mostly the table of a collection
 //! whose items were freed just before, in any order: the last of them, kept on lists, each lay in a page
 //! of its own, which stood in the way of the next large table.
 //!
@@ -49,8 +49,8 @@ pub(super) struct Purge {
     due: u64,
     /// Batches and single blocks until that is looked at again.
     countdown: u32,
-    /// Of those, how many there were since the heap last [settled](Self::settles).
-    unsettled: u32,
+    /// Of those, how many there were since the heap last [trimmed](Self::takes_trim).
+    untrimmed: u32,
     /// The walk under way, if one is.
     walk: Option<Walk>,
     decline: Decline,
@@ -87,7 +87,7 @@ const AT_ONCE_RATE: usize = 64 << 10;
 const LOOK: u32 = 16;
 
 /// Batches after which it is worth while to put back what a thread keeps: that costs it a few dozen.
-const SETTLE: u32 = 128;
+const TRIM: u32 = 128;
 
 /// What a purge does under the lock at one time: blocks and pages it meets, bytes of free memory it
 /// asks the system about and gives back.
@@ -97,7 +97,7 @@ const STEP_BYTES: usize = 1 << 20;
 /// Steps of a purge that a thread does when it comes by.
 pub(super) const STEPS: u32 = 16;
 
-/// Steps that are enough for so many bytes where large blocks are free, and bounded by them where what
+/// Steps that are enough for `bytes` where large blocks are free, and bounded by them where what
 /// is free lies scattered.
 pub(super) fn steps_for(bytes: usize) -> usize {
     4 + 2 * bytes / STEP_BYTES
@@ -111,7 +111,7 @@ impl Purge {
             purged: 0,
             due: 0,
             countdown: LOOK,
-            unsettled: 0,
+            untrimmed: 0,
             walk: None,
             decline: Decline::NONE,
             delay,
@@ -155,7 +155,7 @@ impl Purge {
     #[inline]
     pub(super) fn tick(&mut self, engine: &PageHeap<Slot>) -> bool {
         self.grown(engine);
-        self.unsettled = self.unsettled.saturating_add(1);
+        self.untrimmed = self.untrimmed.saturating_add(1);
         self.countdown -= 1;
         if self.countdown == 0 {
             self.countdown = LOOK;
@@ -165,12 +165,12 @@ impl Purge {
 
     /// Whether enough has happened that what threads keep may hold many pages; if so, it is to be
     /// put back now.
-    pub(super) fn settles(&mut self) -> bool {
-        let settles = self.unsettled >= SETTLE;
-        if settles {
-            self.unsettled = 0;
+    pub(super) fn takes_trim(&mut self) -> bool {
+        let takes = self.untrimmed >= TRIM;
+        if takes {
+            self.untrimmed = 0;
         }
-        settles
+        takes
     }
 
     /// After `bytes` of larger blocks were freed: how many bytes of free memory go back at once.
@@ -283,7 +283,7 @@ impl Purge {
         more
     }
 
-    /// Returns about so many bytes of large free blocks: the heap has grown by as many, or as many
+    /// Returns about `wanted` bytes of large free blocks: the heap has grown by as many, or as many
     /// were mapped beside it.
     #[cold]
     pub(super) fn large(&mut self, engine: &PageHeap<Slot>, zeros: &mut Zeros, wanted: usize) {

@@ -226,7 +226,7 @@ fn blocks(list: *mut List) -> *mut MaybeUninit<NonNull<u8>> {
 #[inline(always)]
 pub(super) unsafe fn pop(lists: *mut Lists, offset: u16) -> Option<NonNull<u8>> {
     let list = at(lists, offset);
-    // SAFETY: a list lies there, of which only this thread changes anything; its first `count`
+    // SAFETY: a list lies there, and only this thread changes it; its first `count`
     // entries are blocks.
     unsafe {
         let left = (*list).count.load(Relaxed).checked_sub(1)?;
@@ -370,7 +370,7 @@ pub(super) unsafe fn flush_all(lists: *mut Lists) {
 /// fork must not find blocks on it that are in their heaps already.
 ///
 /// # Safety
-/// As for [`pop`]; the list has so many.
+/// As for [`pop`]; the list has that many.
 unsafe fn put_back(list: *mut List, older: usize) {
     // SAFETY: as in `pop`; blocks on a list are free, and no longer on it after.
     unsafe {

@@ -164,7 +164,7 @@ impl Space {
         self.offset(start) < slots || self.offset(start.wrapping_add(len - 1)) < slots
     }
 
-    /// The slot a block lies in, of which is known that it lies in one.
+    /// The slot a block lies in; the caller knows that it lies in one.
     #[inline(always)]
     pub(super) fn slot_of(&self, block: *mut u8) -> usize {
         self.offset(block) >> self.slot_shift.load(Relaxed)

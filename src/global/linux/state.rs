@@ -272,17 +272,17 @@ impl State {
         self.purge.some(&mut self.engine, &mut self.zeros)
     }
 
-    /// Whether what threads keep is to be put back, after which [`gather`](Self::gather) is called.
-    pub(super) fn settles(&mut self) -> bool {
-        self.purge.settles()
+    /// Whether what threads keep is to be put back, after which [`collect`](Self::collect) is called.
+    pub(super) fn takes_trim(&mut self) -> bool {
+        self.purge.takes_trim()
     }
 
     /// Makes pages without blocks free memory.
-    pub(super) fn gather(&mut self) {
+    pub(super) fn collect(&mut self) {
         self.engine.release_empty_pages();
     }
 
-    /// Returns about so many bytes of large free blocks: as many were mapped beside the heap.
+    /// Returns about `wanted` bytes of large free blocks: as many were mapped beside the heap.
     pub(super) fn purge_large(&mut self, wanted: usize) {
         self.purge.large(&self.engine, &mut self.zeros, wanted);
     }

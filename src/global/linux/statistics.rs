@@ -1,4 +1,4 @@
-//! Gathers the statistics, and writes the summary that `PAGEWISE_SHOW_STATS=1` asks for. None of it
+//! Collects the statistics, and writes the summary that `PAGEWISE_SHOW_STATS=1` asks for. None of it
 //! allocates.
 
 use core::fmt::Write;
@@ -9,7 +9,7 @@ use super::text::Text;
 use super::{ClassStats, Stats, heaps, mapping, quick, registry};
 use crate::os;
 
-/// Gathers the figures.
+/// Collects the figures.
 pub(super) fn stats() -> Stats {
     let mut stats = Stats::default();
     for heap in heaps::all() {
@@ -68,16 +68,16 @@ extern "C" fn show_at_exit() {
 
 /// Calls `visit` for each class that has pages, from the smallest on.
 pub(super) fn for_each_class(visit: &mut dyn FnMut(ClassStats)) {
-    /// Classes gathered in one pass, on the stack.
+    /// Classes counted in one pass, on the stack.
     const AT_ONCE: usize = 64;
     let Some(first) = heaps::all().next() else { return };
     let classes = first.classes() as usize;
     for from in (0..classes).step_by(AT_ONCE) {
-        let mut gathered = [ClassStats::default(); AT_ONCE];
+        let mut counted = [ClassStats::default(); AT_ONCE];
         for heap in heaps::all() {
             heap.for_each_page(&mut |class, size, bytes, in_use| {
                 let at = (class as usize).checked_sub(from);
-                if let Some(stats) = at.and_then(|at| gathered.get_mut(at)) {
+                if let Some(stats) = at.and_then(|at| counted.get_mut(at)) {
                     stats.size = size;
                     stats.blocks += in_use;
                     stats.pages += 1;
@@ -89,13 +89,13 @@ pub(super) fn for_each_class(visit: &mut dyn FnMut(ClassStats)) {
             let mut class = 0_usize;
             quick::for_each(|offset| {
                 let at = class.checked_sub(from);
-                if let Some(stats) = at.and_then(|at| gathered.get_mut(at)) {
+                if let Some(stats) = at.and_then(|at| counted.get_mut(at)) {
                     stats.quick += quick::kept(lists, offset).0;
                 }
                 class += 1;
             });
         }
-        for mut stats in gathered.into_iter().filter(|stats| stats.pages > 0) {
+        for mut stats in counted.into_iter().filter(|stats| stats.pages > 0) {
             stats.blocks = stats.blocks.saturating_sub(stats.quick);
             visit(stats);
         }

@@ -82,7 +82,7 @@ use loom::thread;
 
 use lock::Locked;
 
-/// Explores a model, with so many preemptions at most.
+/// Explores a model, with at most `preemptions`.
 fn explore(name: &str, preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let start = std::time::Instant::now();
     let mut builder = loom::model::Builder::new();
@@ -116,8 +116,8 @@ fn exclusion() {
     assert_eq!(with(&lock, |count| *count), 5);
 }
 
-/// A purge in steps: who only tries never waits, and a step's end wakes who waits.
-fn steps() {
+/// A purge in pieces: who only tries never waits, and the end of a piece wakes who waits.
+fn a_purge_in_pieces() {
     let lock = Arc::new(Locked::new(0));
     let other = {
         let lock = Arc::clone(&lock);
@@ -301,7 +301,7 @@ fn deferred() {
 
 fn main() {
     explore("exclusion", 3, exclusion);
-    explore("steps", 3, steps);
+    explore("a purge in pieces", 3, a_purge_in_pieces);
     explore("recursion", 3, recursion);
     explore("fork", 3, || fork(false));
     explore("fork while a heap is opened", 3, || fork(true));

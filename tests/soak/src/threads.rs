@@ -78,7 +78,7 @@ pub(crate) fn generation(
     }
 }
 
-/// Allocates so many bytes in blocks of many sizes, and frees them in another thread.
+/// Allocates `bytes` in blocks of many sizes, and frees them in another thread.
 pub(crate) fn peak(bytes: usize) {
     let mut random = Random(1);
     let (mut blocks, mut allocated) = (Vec::new(), 0);

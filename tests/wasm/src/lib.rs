@@ -7,9 +7,9 @@ mod random;
 use std::alloc::Layout;
 use std::collections::BTreeMap;
 
+use pagewise::PageHeap;
 use pagewise::arena::Arena;
 use pagewise::arena::lock::Unshared;
-use pagewise::PageHeap;
 use pagewise::pages::Config;
 use pagewise::source::Region;
 use random::Random;

@@ -15,7 +15,7 @@ pub(super) struct Words {
 pub(super) enum Role {
     /// A place that was claimed and never written, or the end.
     Empty,
-    /// The first word of a record of so many.
+    /// The first word of a record of this many.
     First(usize),
     /// One of the others.
     Further,
@@ -54,7 +54,7 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// For pointers of so many bits.
+    /// For pointers of that many bits.
     pub(super) const fn new(pointer_width: u32) -> Self {
         Self { aligns: if pointer_width == 64 { [4, 3, 0, 2] } else { [3, 4, 0, 2] } }
     }

@@ -8,7 +8,7 @@ use pagewise_replay::printable::{printable_json, printable_lines};
 use pagewise_replay::units::{bytes, count, thousands};
 use serde::Serialize;
 
-use super::gather::{Charts, Gathered};
+use super::collected::{Charts, Collected};
 use super::parts::{figure, verdict};
 use super::tuned::{self, Front};
 use crate::compare::{self, Compared, Grid, Mean};
@@ -41,13 +41,13 @@ struct Data<'g> {
 /// # Errors
 /// If what is drawn cannot be written as JSON.
 pub(super) fn of(
-    gathered: Vec<Gathered>,
+    collected: Vec<Collected>,
     tuned: Option<&Tuned>,
     parameters: &str,
 ) -> anyhow::Result<String> {
-    let traces = gathered.iter().map(Gathered::charts).collect();
-    let compared: Vec<&Compared> = gathered.iter().map(|one| &one.compared).collect();
-    let several = gathered.len() > 1;
+    let traces = collected.iter().map(Collected::charts).collect();
+    let compared: Vec<&Compared> = collected.iter().map(|one| &one.compared).collect();
+    let several = collected.len() > 1;
     let data = Data {
         reference: compare::reference(&compared),
         means: compare::mean_of_each(&compared),
@@ -55,7 +55,7 @@ pub(super) fn of(
         tuned: tuned.map(tuned::fronts).unwrap_or_default(),
     };
     let data = escaped(&printable_json(serde_json::to_string(&data)?));
-    let names: Vec<&str> = gathered.iter().map(|one| &*one.info.trace).collect();
+    let names: Vec<&str> = collected.iter().map(|one| &*one.info.trace).collect();
     let title = match &names[..] {
         [one] => (*one).to_owned(),
         names if names.len() <= 4 => names.join(", "),
@@ -88,7 +88,7 @@ pub(super) fn of(
                 }
                 main {
                     @if several { (overall(&compared, &names)) }
-                    @for (index, one) in gathered.iter().enumerate() {
+                    @for (index, one) in collected.iter().enumerate() {
                         (section(one, index, several))
                     }
                     @if let Some(tuned) = tuned { (tuned::section(tuned)) }
@@ -130,7 +130,7 @@ fn overall(compared: &[&Compared], names: &[&str]) -> Markup {
 }
 
 /// One trace.
-fn section(one: &Gathered, index: usize, is_one_of_several: bool) -> Markup {
+fn section(one: &Collected, index: usize, is_one_of_several: bool) -> Markup {
     let page = bytes(one.simulated.page_size as u64);
     let sentences = compare::verdict(&[&one.compared]);
     html! {
@@ -170,7 +170,7 @@ fn section(one: &Gathered, index: usize, is_one_of_several: bool) -> Markup {
 }
 
 /// Which program the trace is of.
-fn origin(one: &Gathered) -> Markup {
+fn origin(one: &Collected) -> Markup {
     let info = &one.info;
     let command: Vec<_> = [&info.program].into_iter().chain(&info.arguments).cloned().collect();
     let command: String = command.join(" ").chars().take(300).collect();
@@ -187,7 +187,7 @@ fn origin(one: &Gathered) -> Markup {
 }
 
 /// What was asked for, in figures.
-fn facts(one: &Gathered) -> Markup {
+fn facts(one: &Collected) -> Markup {
     let statistics = &one.info.statistics;
     let facts = [
         ("events", thousands(one.info.events)),

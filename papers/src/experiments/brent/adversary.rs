@@ -115,7 +115,7 @@ pub(crate) fn robson(game: &mut Game<'_>, largest: usize) {
 pub(crate) struct Step {
     /// Size of the blocks, bytes.
     pub(crate) size: usize,
-    /// One block stays in each stretch of so many bytes.
+    /// Bytes of a stretch in which one block stays.
     pub(crate) stretch: usize,
 }
 
@@ -143,19 +143,19 @@ pub(crate) fn classes(largest: usize) -> Vec<usize> {
 }
 
 /// The steps against pages of `page` bytes: the least size of each class, one block in each page.
-pub(crate) fn class_steps(classes: &[usize], page: usize) -> Vec<Step> {
+pub(crate) fn against_classes(classes: &[usize], page: usize) -> Vec<Step> {
     let least = [1].into_iter().chain(classes.iter().map(|class| class + 1));
     least.zip(classes).map(|(size, _)| Step { size, stretch: page }).collect()
 }
 
 /// The steps against FIRST-FIT: powers of two, every other block.
-pub(crate) fn doubling_steps(largest: usize) -> Vec<Step> {
+pub(crate) fn against_first_fit(largest: usize) -> Vec<Step> {
     (0..=largest.ilog2()).map(|step| Step { size: 1 << step, stretch: 2 << step }).collect()
 }
 
 /// The steps against BUDDY: sizes just above a power of two, which take the next one, and every
 /// other block.
-pub(crate) fn buddy_steps(largest: usize) -> Vec<Step> {
+pub(crate) fn against_buddies(largest: usize) -> Vec<Step> {
     let step = |log: u32| Step { size: (1 << log) / 2 + 1, stretch: 2 << log };
     (0..=largest.ilog2()).map(step).collect()
 }

@@ -13,7 +13,7 @@ pub(super) const WORD: usize = 4;
 pub(crate) struct Algorithm {
     /// Its number in the paper.
     pub(crate) name: &'static str,
-    /// The algorithm over a memory of so many words.
+    /// The algorithm over a memory of that many words.
     pub(super) plain: fn(usize) -> Box<dyn Strategy>,
     /// The same, which reports to a meter.
     pub(super) metered: for<'m> fn(usize, &'m dyn Meter) -> Box<dyn Strategy + 'm>,

@@ -18,7 +18,7 @@ pub(super) const PERIOD: f64 = 4000.0;
 /// What an algorithm is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// The block of this number is needed, of so many words.
+    /// The block of this number is needed, of that many words.
     Allocate { block: u32, words: u32 },
     /// It is not needed any more.
     Deallocate { block: u32 },

@@ -58,7 +58,7 @@ impl Law {
 pub(crate) enum Arrivals {
     /// Always, at these intervals.
     Every(Law),
-    /// At these intervals until so many demands were made; from then on a block is asked for
+    /// At these intervals until that many demands were made; from then on a block is asked for
     /// whenever one is released, and for one of the same size.
     Sequential(Law, u32),
 }

@@ -101,7 +101,7 @@ pub(crate) fn clock() -> u64 {
     differences.min().unwrap_or_default()
 }
 
-/// Words of memory of which a load asks for `level` at most.
+/// Words of memory such that a load asks for `level` of them at most.
 fn memory(demand: &Demand, level: f64) -> usize {
     (f64::from(demand.most_words) / level).round() as usize
 }

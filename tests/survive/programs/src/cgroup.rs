@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Cgroup(PathBuf);
 
 impl Cgroup {
-    /// A group of at most so many mebibytes of memory, none of it swapped out.
+    /// A group of at most that many mebibytes of memory, none of it swapped out.
     pub(crate) fn new(mebibytes: u64) -> Result<Self, String> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("survive-{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));

@@ -9,7 +9,7 @@ use crate::{fork, limits, memory, sandbox, threads};
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Expected {
     Survives,
-    /// At most glibc's figure `times` this, and so many mebibytes.
+    /// At most glibc's figure `times` this, and these mebibytes.
     AtMost {
         times: f64,
         and: f64,

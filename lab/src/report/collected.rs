@@ -1,4 +1,4 @@
-//! What a report shows of one trace, gathered in four passes: who asked for what (`info`), how the
+//! What a report shows of one trace, collected in four passes: who asked for what (`info`), how the
 //! strategies compare (`compare`), what they would fault (`simulate`), and a watched replay each.
 
 use std::path::Path;
@@ -26,7 +26,7 @@ pub(super) const STEPS: usize = 4;
 
 /// Everything about one trace.
 #[derive(Debug)]
-pub(super) struct Gathered {
+pub(super) struct Collected {
     pub(super) info: Info,
     pub(super) facts: Facts,
     pub(super) compared: Compared,
@@ -44,7 +44,7 @@ pub(super) fn over_trace(
     competitors: &[Competitor],
     config: &ConfigArgs,
     progress: &Progress,
-) -> anyhow::Result<Gathered> {
+) -> anyhow::Result<Collected> {
     let workload = Workload::load(path)?;
     let parameters = config.for_trace(path)?;
     let info = Info::of(path)?;
@@ -58,7 +58,7 @@ pub(super) fn over_trace(
         anyhow::Ok(watched)
     };
     let watched = competitors.par_iter().map(watch).collect::<Result<Vec<_>, _>>()?;
-    Ok(Gathered { info, facts: workload.facts, compared, simulated, watched })
+    Ok(Collected { info, facts: workload.facts, compared, simulated, watched })
 }
 
 /// Watches one competitor; none if it ran out of memory.
@@ -122,7 +122,7 @@ struct OfStrategy<'g> {
     map: Option<&'g HeapMap>,
 }
 
-impl Gathered {
+impl Collected {
     /// What is drawn.
     pub(super) fn charts(&self) -> Charts<'_> {
         let statistics = &self.info.statistics;
