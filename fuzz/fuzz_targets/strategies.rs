@@ -46,9 +46,16 @@ fn request(&[what, which, mantissa, exponent, align]: &[u8; 5]) -> Request {
     match what % 16 {
         0..=7 => Request::Allocate { size, align: 1 << (align % 18) },
         8 => Request::Resize { which, size },
-        9 => Request::WrongFree { which, offset: isize::from(align as i8) * 16, size },
-        10 => Request::WrongFree { which, offset: (size as isize) - 4096, size: which + 1 },
+        9 => {
+            let offset = isize::from(align as i8) * 16;
+            Request::WrongFree { which, offset, size, align: 8 }
+        }
+        10 => {
+            let (offset, align) = (size as isize - 4096, 1 << (align % 18));
+            Request::WrongFree { which, offset, size: which + 1, align }
+        }
         11 => Request::CheckedFree { which },
+        12 => Request::Misaligned { which, shift: 1 + u32::from(align % 5) },
         _ => Request::Free { which },
     }
 }
