@@ -17,7 +17,7 @@ use pagewise::source::{Reserved, Source};
 use crate::workload::Target;
 
 /// The unit in which it takes memory, bytes: the hybrid's.
-const GROWTH: usize = hybrid::Config::generic().growth;
+const GROWTH: usize = hybrid::Settings::generic().growth;
 
 /// Doug Lea's allocator.
 pub struct Lea(Dlmalloc<Memory>);

@@ -11,41 +11,41 @@ family! {
     "the unallocated region's high end, else the smallest free block that fits",
     [compared] (growing HeadFirst) {
         pub type HeadFirst<S, M = ()> =
-            SpaceFitting<head_first::HeadFirst, NoChunkUp, fit::Best, S, M>;
+            SpaceFitting<head_first::RegionFirst, NoChunkUp, fit::Best, S, M>;
     }
 
     "HEAD-FIRST (CHUNK-UP)", "Hakarsa §3.1",
     "the unallocated region's low end, else the smallest free block that fits",
     [] (growing HeadFirstChunkUp) {
         pub type HeadFirstChunkUp<S, M = ()> =
-            SpaceFitting<head_first::HeadFirst, ChunkUp, fit::Best, S, M>;
+            SpaceFitting<head_first::RegionFirst, ChunkUp, fit::Best, S, M>;
     }
 
     "NON-HEAD-FIRST", "Hakarsa §3.1",
     "the smallest free block that fits, its high end if it is larger",
     [] (growing NonHeadFirst) {
         pub type NonHeadFirst<S, M = ()> =
-            SpaceFitting<head_first::NonHeadFirst, NoChunkUp, fit::Best, S, M>;
+            SpaceFitting<head_first::FitFirst, NoChunkUp, fit::Best, S, M>;
     }
 
     "NON-HEAD-FIRST (CHUNK-UP)", "Hakarsa §3.1",
     "the smallest free block that fits, its low end if a half would do",
     [] (growing NonHeadFirstChunkUp) {
         pub type NonHeadFirstChunkUp<S, M = ()> =
-            SpaceFitting<head_first::NonHeadFirst, ChunkUp, fit::Best, S, M>;
+            SpaceFitting<head_first::FitFirst, ChunkUp, fit::Best, S, M>;
     }
 
     "HEAD-FIRST (TRAVERSE)", "Hakarsa §3.1",
     "as HEAD-FIRST, found by traversing all blocks, as in the paper",
     [linear] (growing HeadFirstTraversed) {
         pub type HeadFirstTraversed<S, M = ()> =
-            SpaceFitting<head_first::HeadFirst, NoChunkUp, Traverse, S, M>;
+            SpaceFitting<head_first::RegionFirst, NoChunkUp, Traverse, S, M>;
     }
 
     "NON-HEAD-FIRST (TRAVERSE)", "Hakarsa §3.1",
     "as NON-HEAD-FIRST (CHUNK-UP), found by traversing all blocks, as in the paper",
     [linear] (growing NonHeadFirstTraversed) {
         pub type NonHeadFirstTraversed<S, M = ()> =
-            SpaceFitting<head_first::NonHeadFirst, ChunkUp, Traverse, S, M>;
+            SpaceFitting<head_first::FitFirst, ChunkUp, Traverse, S, M>;
     }
 }

@@ -55,7 +55,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use self::heap::{FittedHeap, OVERHEAD};
-pub use self::policy::{ChunkUp, Halving, HeadFirst, NoChunkUp, NonHeadFirst, Order};
+pub use self::policy::{ChunkUp, FitFirst, Halving, NoChunkUp, Order, RegionFirst};
 pub use self::traverse::Traverse;
 use crate::engine::{Backing, Engine, Heap, Resized, Served};
 use crate::error::{AllocError, Fault};

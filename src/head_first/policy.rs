@@ -1,7 +1,8 @@
 //! What the heap's four compositions differ in: whether the unallocated region is asked first
 //! ([`Order`]), and whether the block that was found is halved first ([`Halving`]).
 
-/// Which free block is asked first: [`HeadFirst`] or [`NonHeadFirst`].
+/// Whether the unallocated region serves before anything is searched: [`RegionFirst`], or not:
+/// [`FitFirst`].
 pub trait Order: OrderPolicy {}
 
 /// What the heap asks of an order.
@@ -10,13 +11,15 @@ pub trait OrderPolicy {
     const REGION_FIRST: bool;
 }
 
-/// The unallocated region, while it can serve the request; then the best fit (§4, Table 5).
+/// Head-first: the unallocated region, while it can serve the request; then the best fit (§4, Table 5),
+/// or whatever [`Index`](crate::fit::Index) is searched.
 #[derive(Debug)]
-pub struct HeadFirst;
+pub struct RegionFirst;
 
-/// The best fit; the unallocated region is a free block as all others (§4, Table 4).
+/// Non-head-first: the best fit at once; the unallocated region is a free block like all others (§4,
+/// Table 4).
 #[derive(Debug)]
-pub struct NonHeadFirst;
+pub struct FitFirst;
 
 /// Whether a block that was found is halved before the request is fitted into it: [`ChunkUp`] or
 /// [`NoChunkUp`].
@@ -24,28 +27,28 @@ pub trait Halving: HalvingPolicy {}
 
 /// What the heap asks of a policy of halving.
 pub trait HalvingPolicy {
-    /// Whether it is, if the lower half holds the request.
+    /// Whether a block is halved if its lower half holds the request.
     const CHUNKS_UP: bool;
 }
 
-/// It is: the request gets the low end, and the upper half takes the rest (Tables 3, 4).
+/// The block is halved: the request gets the low end, and the upper half takes the rest (Tables 3, 4).
 #[derive(Debug)]
 pub struct ChunkUp;
 
-/// It is not: `SpaceFit` alone says where the request lies (Tables 2, 5).
+/// The block is not halved: `SpaceFit` alone says where the request lies (Tables 2, 5).
 #[derive(Debug)]
 pub struct NoChunkUp;
 
-impl Order for HeadFirst {}
-impl Order for NonHeadFirst {}
+impl Order for RegionFirst {}
+impl Order for FitFirst {}
 impl Halving for ChunkUp {}
 impl Halving for NoChunkUp {}
 
-impl OrderPolicy for HeadFirst {
+impl OrderPolicy for RegionFirst {
     const REGION_FIRST: bool = true;
 }
 
-impl OrderPolicy for NonHeadFirst {
+impl OrderPolicy for FitFirst {
     const REGION_FIRST: bool = false;
 }
 

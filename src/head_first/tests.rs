@@ -18,8 +18,8 @@ use crate::tags::attack::{attack, try_free};
 type Heap<O, H, P> = SpaceFitting<O, H, P, Reserved>;
 
 /// The paper's two heaps, searched as the paper does.
-type Published = Heap<HeadFirst, NoChunkUp, Traverse>;
-type PublishedWithout = Heap<NonHeadFirst, ChunkUp, Traverse>;
+type Published = Heap<RegionFirst, NoChunkUp, Traverse>;
+type PublishedWithout = Heap<FitFirst, ChunkUp, Traverse>;
 
 const MEMORY: usize = 16 << 20;
 
@@ -57,7 +57,7 @@ const USED: bool = false;
 
 #[test]
 fn table_1_fresh_memory_is_two_halves() {
-    let mut heap = heap::<HeadFirst, NoChunkUp, Traverse>(MEMORY);
+    let mut heap = heap::<RegionFirst, NoChunkUp, Traverse>(MEMORY);
     heap.prepare().unwrap();
     // 0: 8388584, 8388600: 8388600
     assert_eq!(chain(&heap), [(0, FREE, 8_388_584), (8_388_592, FREE, 8_388_600)]);
@@ -131,21 +131,21 @@ fn tables_3_4_and_6_the_region_is_at_the_end() {
 #[test]
 fn the_search_does_not_change_the_walks() {
     assert_eq!(
-        chain(&play::<HeadFirst, NoChunkUp, Best>()),
-        chain(&play::<HeadFirst, NoChunkUp, Traverse>())
+        chain(&play::<RegionFirst, NoChunkUp, Best>()),
+        chain(&play::<RegionFirst, NoChunkUp, Traverse>())
     );
     assert_eq!(
-        chain(&play::<NonHeadFirst, ChunkUp, Best>()),
-        chain(&play::<NonHeadFirst, ChunkUp, Traverse>())
+        chain(&play::<FitFirst, ChunkUp, Best>()),
+        chain(&play::<FitFirst, ChunkUp, Traverse>())
     );
 }
 
 #[test]
 fn without_chunk_up_the_region_is_at_the_head_though_it_is_not_asked_first() {
-    let sizes = chain(&play::<NonHeadFirst, NoChunkUp, Best>());
-    assert_eq!(sizes, chain(&play::<HeadFirst, NoChunkUp, Best>()));
-    let sizes = chain(&play::<HeadFirst, ChunkUp, Best>());
-    assert_eq!(sizes, chain(&play::<NonHeadFirst, ChunkUp, Best>()));
+    let sizes = chain(&play::<FitFirst, NoChunkUp, Best>());
+    assert_eq!(sizes, chain(&play::<RegionFirst, NoChunkUp, Best>()));
+    let sizes = chain(&play::<RegionFirst, ChunkUp, Best>());
+    assert_eq!(sizes, chain(&play::<FitFirst, ChunkUp, Best>()));
 }
 
 /// Requests at random, the same for every strategy: the addresses that were given. One request in
@@ -188,22 +188,22 @@ fn bins_take_the_block_that_a_traversal_takes() {
             assert_eq!(differs, None, "growth unit {growth}");
         }
     }
-    compare::<NonHeadFirst, ChunkUp>();
-    compare::<NonHeadFirst, NoChunkUp>();
-    compare::<HeadFirst, ChunkUp>();
-    compare::<HeadFirst, NoChunkUp>();
+    compare::<FitFirst, ChunkUp>();
+    compare::<FitFirst, NoChunkUp>();
+    compare::<RegionFirst, ChunkUp>();
+    compare::<RegionFirst, NoChunkUp>();
 }
 
 #[test]
 fn other_fits_can_be_asked_behind_the_region() {
-    addresses(heap::<HeadFirst, NoChunkUp, First>(1 << 14), 256);
-    addresses(heap::<HeadFirst, NoChunkUp, Worst>(1 << 14), 256);
-    addresses(heap::<NonHeadFirst, ChunkUp, Worst>(1 << 14), 256);
+    addresses(heap::<RegionFirst, NoChunkUp, First>(1 << 14), 256);
+    addresses(heap::<RegionFirst, NoChunkUp, Worst>(1 << 14), 256);
+    addresses(heap::<FitFirst, ChunkUp, Worst>(1 << 14), 256);
 }
 
 #[test]
 fn extra_bytes_go_to_the_right_then_to_the_left_then_to_a_block_of_their_own() {
-    let mut heap = heap::<NonHeadFirst, NoChunkUp, Best>(4096);
+    let mut heap = heap::<FitFirst, NoChunkUp, Best>(4096);
     // The lower half is the smaller: its extra bytes go to the upper half on its right.
     let low = allocate(&mut heap, 100);
     assert_eq!(chain(&heap), [(0, USED, 104), (112, FREE, 3_960)]);
@@ -213,7 +213,7 @@ fn extra_bytes_go_to_the_right_then_to_the_left_then_to_a_block_of_their_own() {
     assert_eq!(try_free(&mut heap, low, layout(100)), Freed::Freed);
 
     // Only the upper half holds the request: its extra bytes go to the lower half on its left.
-    let mut heap = self::heap::<NonHeadFirst, NoChunkUp, Best>(4096);
+    let mut heap = self::heap::<FitFirst, NoChunkUp, Best>(4096);
     allocate(&mut heap, 2_036);
     assert_eq!(chain(&heap), [(0, FREE, 2_024), (2_032, USED, 2_040)]);
     heap.audit().unwrap();
@@ -221,7 +221,7 @@ fn extra_bytes_go_to_the_right_then_to_the_left_then_to_a_block_of_their_own() {
 
 #[test]
 fn a_request_above_half_is_served_by_stitching() {
-    let mut heap = heap::<HeadFirst, NoChunkUp, Traverse>(MEMORY);
+    let mut heap = heap::<RegionFirst, NoChunkUp, Traverse>(MEMORY);
     heap.prepare().unwrap();
     let block = allocate(&mut heap, 9 << 20);
     assert_eq!(chain(&heap).len(), 2);
@@ -233,7 +233,7 @@ fn a_request_above_half_is_served_by_stitching() {
 
 #[test]
 fn new_memory_becomes_the_region_and_what_is_left_of_the_old_is_used() {
-    let mut heap = heap::<HeadFirst, NoChunkUp, Best>(4096);
+    let mut heap = heap::<RegionFirst, NoChunkUp, Best>(4096);
     let first = allocate(&mut heap, 3_000);
     let large = allocate(&mut heap, 2_000);
     assert!(large > first, "there was no room for it");
@@ -282,10 +282,10 @@ fn a_block_keeps_its_owner_when_it_is_resized() {
 
 #[test]
 fn a_checked_free_refuses_all_but_a_block_in_use() {
-    attack(&mut heap::<HeadFirst, NoChunkUp, Best>(1 << 12));
-    attack(&mut heap::<HeadFirst, ChunkUp, Traverse>(1 << 12));
-    attack(&mut heap::<NonHeadFirst, NoChunkUp, Traverse>(1 << 12));
-    attack(&mut heap::<NonHeadFirst, ChunkUp, Best>(1 << 12));
+    attack(&mut heap::<RegionFirst, NoChunkUp, Best>(1 << 12));
+    attack(&mut heap::<RegionFirst, ChunkUp, Traverse>(1 << 12));
+    attack(&mut heap::<FitFirst, NoChunkUp, Traverse>(1 << 12));
+    attack(&mut heap::<FitFirst, ChunkUp, Best>(1 << 12));
 }
 
 #[test]

@@ -27,9 +27,9 @@
 //! - The wilderness is no block. In a fit it is a free one, with tags.
 //! - Which memory is tried in which order, the parameters say at run time.
 
-use super::config::Config;
 use super::lists::{LISTS, Lists, State, Taken};
 use super::monitor::Monitor;
+use super::settings::Settings;
 use crate::error::AllocError;
 use crate::fit::stacks::Stacks;
 use crate::meter::Meter;
@@ -55,7 +55,7 @@ pub(super) struct HybridHeap {
 
 /// What the heap works with, but does not own.
 pub(super) struct Context<'c, S, M> {
-    pub(super) config: &'c Config,
+    pub(super) settings: &'c Settings,
     pub(super) source: &'c mut S,
     pub(super) meter: &'c M,
     /// Bytes in use now, tags included.
@@ -188,7 +188,7 @@ impl HybridHeap {
             return Ok(());
         }
         let end = self.cells.end();
-        let missing = (wanted - end).checked_next_multiple_of(context.config.growth_cells());
+        let missing = (wanted - end).checked_next_multiple_of(context.settings.growth_cells());
         missing
             .and_then(|cells| self.append(end.checked_add(cells)?, context.source).ok())
             .map_or_else(|| self.append(wanted, context.source), Ok)?;

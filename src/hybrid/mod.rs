@@ -14,7 +14,7 @@
 //!
 //! | file | what | paper |
 //! |---|---|---|
-//! | `config` | the parameters, at run time or as constants | §3, Tables 6, 7 |
+//! | `settings` | the parameters, at run time or as constants | §3, Tables 6, 7 |
 //! | `lists` | free lists, bitmap, best fit | §3.3–3.5 |
 //! | `heap` | blocks, splitting, preallocation, wilderness | §3.1, §3.6, §3.9, §3.10 |
 //! | `coalesce` | incremental and complete coalescing | §3.7, §3.8 |
@@ -25,7 +25,7 @@
 //! | `tuned` | the engine: all this behind one interface | |
 //!
 //! Where we deviate, and why:
-//! - Sizes of blocks are twice the paper's, as words are (see `config`). A link is a cell number of
+//! - Sizes of blocks are twice the paper's, as words are (see `settings`). A link is a cell number of
 //!   4 bytes, so the least block takes 16 bytes, as in the paper.
 //! - Large blocks are found in a tree, and the lowest of a size is taken (see `lists`).
 //! - A block on a quick list is marked as not in use, so that a double free is noticed.
@@ -40,30 +40,31 @@
 
 mod audit;
 mod coalesce;
-mod config;
 mod heap;
 mod lists;
 mod mapped;
 mod monitor;
 mod resize;
 mod search;
+mod settings;
 #[cfg(all(test, feature = "std", unix))]
 mod tests;
 mod tuned;
 
 use core::marker::PhantomData;
 
-pub use self::config::{
-    Config, ConfigError, Constant, Generic, Memory, Parameters, Performance, Tuning,
-};
 use self::heap::HybridHeap;
 pub use self::monitor::Monitor;
+use self::settings::HasSettings;
+pub use self::settings::{
+    Constant, Generic, Memory, Parameters, Performance, Settings, SettingsError,
+};
 pub use self::tuned::Tuned;
 use crate::engine::Heap;
 use crate::meter::Meter;
 use crate::source::Source;
 
-/// The hybrid allocator over a source, with its parameters from `T`: a [`Config`] that may change
+/// The hybrid allocator over a source, with its parameters from `T`: a [`Settings`] that may change
 /// at run time, or a [`Constant`].
 ///
 /// A block of 12, 28, 44, … bytes takes 4 more, and is aligned to 16. The heap has at most 16 GiB,
@@ -78,12 +79,12 @@ use crate::source::Source;
 /// use core::alloc::Layout;
 /// use core::mem::MaybeUninit;
 /// use pagewise::Strategy;
-/// use pagewise::hybrid::{Config, Hybrid};
+/// use pagewise::hybrid::{Hybrid, Settings};
 /// use pagewise::source::Region;
 ///
 /// let memory = Box::leak(Box::new([MaybeUninit::<u8>::uninit(); 1 << 16]));
-/// let config = Config { ql_high: 512, ..Config::generic() };
-/// let mut heap = Hybrid::new(config, Region::from_static(memory), ());
+/// let settings = Settings::generic().ql_high(512);
+/// let mut heap = Hybrid::new(settings, Region::from_static(memory), ());
 ///
 /// let layout = Layout::new::<[u64; 5]>();
 /// let block = heap.allocate(layout).expect("64 KiB hold 40 bytes");
@@ -96,16 +97,16 @@ use crate::source::Source;
 /// ```
 pub type Hybrid<T, S, M = ()> = Heap<Tuned<T>, S, M>;
 
-impl<S: Source, M: Meter> Heap<Tuned<Config>, S, M> {
+impl<S: Source, M: Meter> Heap<Tuned<Settings>, S, M> {
     /// The heap over `source` with parameters that may change. Takes no memory before the first
     /// allocation.
     ///
     /// # Panics
-    /// If the parameters make no sense ([`Config::check`]); in a `const`, at compile time.
+    /// If the parameters make no sense ([`Settings::check`]); in a `const`, at compile time.
     #[must_use]
-    pub const fn new(config: Config, source: S, meter: M) -> Self {
-        assert!(config.check().is_ok(), "the parameters make sense");
-        Self::over(Tuned { heap: HybridHeap::new(), tuning: config }, source, meter)
+    pub const fn new(settings: Settings, source: S, meter: M) -> Self {
+        assert!(settings.check().is_ok(), "the parameters make sense");
+        Self::over(Tuned { heap: HybridHeap::new(), parameters: settings }, source, meter)
     }
 
     /// Changes the parameters. If QL_HIGH falls, all free blocks are joined, for the quick lists
@@ -113,14 +114,14 @@ impl<S: Source, M: Meter> Heap<Tuned<Config>, S, M> {
     ///
     /// # Errors
     /// The first parameter that is out of its range; nothing is changed.
-    pub fn retune(&mut self, config: Config) -> Result<(), ConfigError> {
-        config.check()?;
+    pub fn retune(&mut self, settings: Settings) -> Result<(), SettingsError> {
+        settings.check()?;
         let engine = &mut self.engine;
-        if config.ql_high < engine.tuning.ql_high {
+        if settings.ql_high < engine.parameters.ql_high {
             let (heap, mut context) = engine.parts(&mut self.backing);
             heap.join_all(&mut context);
         }
-        engine.tuning = config;
+        engine.parameters = settings;
         Ok(())
     }
 }
@@ -130,20 +131,20 @@ impl<P: Parameters, S: Source, M: Meter> Heap<Tuned<Constant<P>>, S, M> {
     /// allocation.
     #[must_use]
     pub const fn constant(source: S, meter: M) -> Self {
-        const { assert!(P::CONFIG.check().is_ok(), "the parameters make sense") };
-        let tuning = Constant(PhantomData);
-        Self::over(Tuned { heap: HybridHeap::new(), tuning }, source, meter)
+        const { assert!(P::SETTINGS.check().is_ok(), "the parameters make sense") };
+        let parameters = Constant(PhantomData);
+        Self::over(Tuned { heap: HybridHeap::new(), parameters }, source, meter)
     }
 }
 
-impl<T: Tuning, S: Source, M: Meter> Heap<Tuned<T>, S, M> {
+impl<T: HasSettings, S: Source, M: Meter> Heap<Tuned<T>, S, M> {
     /// The parameters.
-    pub fn config(&self) -> &Config {
-        self.engine.tuning.config()
+    pub fn settings(&self) -> &Settings {
+        self.engine.parameters.settings()
     }
 
     /// What MONITOR keeps; `None` if it is off.
     pub fn monitor(&self) -> Option<&Monitor> {
-        self.config().monitor.then_some(&self.engine.heap.monitor)
+        self.settings().monitor.then_some(&self.engine.heap.monitor)
     }
 }

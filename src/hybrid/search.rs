@@ -23,11 +23,11 @@ impl HybridHeap {
         len: u32,
         context: &mut Context<'_, S, M>,
     ) -> Result<Block, AllocError> {
-        let small = len <= context.config.ql_cells();
+        let small = len <= context.settings.ql_cells();
         if small && let Some(block) = self.quick_block(len, context) {
             return Ok(block);
         }
-        let split = context.config.split;
+        let split = context.settings.split;
         let taken = match self.lists.find(len, split, &mut self.cells, context.meter) {
             Some(taken) => Some(taken),
             None => self.coalesce_for(len, context),
@@ -48,7 +48,7 @@ impl HybridHeap {
             },
         };
         Ok(if small {
-            self.serve_small(taken, len, context.config.preallocate, context.meter)
+            self.serve_small(taken, len, context.settings.preallocate, context.meter)
         } else {
             self.serve(taken, len, context.meter)
         })
@@ -76,7 +76,7 @@ impl HybridHeap {
         context: &mut Context<'_, S, M>,
     ) -> Option<Block> {
         let next = len + 1;
-        let sizes = if next <= context.config.ql_cells() { len..=next } else { len..=len };
+        let sizes = if next <= context.settings.ql_cells() { len..=next } else { len..=len };
         for len in sizes {
             if let Some(start) = self.quick.pop(len as usize, &mut self.cells, context.meter) {
                 self.monitor.quick += 1;
@@ -92,17 +92,17 @@ impl HybridHeap {
         len: u32,
         context: &mut Context<'_, S, M>,
     ) -> Option<Taken> {
-        let config = context.config;
-        let large = len as usize >= LISTS && (config.coalesce || self.exceeds(context));
+        let settings = context.settings;
+        let large = len as usize >= LISTS && (settings.coalesce || self.exceeds(context));
         if large && let Some(block) = self.join_large(len, context.meter) {
             return Some(Taken { block, state: State::Joined });
         }
-        if config.coalesce
+        if settings.coalesce
             && let Some(block) = self.join_below(len, context.meter)
         {
             return Some(Taken { block, state: State::Joined });
         }
-        if config.coalesce_ql && self.frees_at_join != context.frees && self.exceeds(context) {
+        if settings.coalesce_ql && self.frees_at_join != context.frees && self.exceeds(context) {
             self.join_all(context);
             return self.lists.find(len, true, &mut self.cells, context.meter);
         }
@@ -112,7 +112,7 @@ impl HybridHeap {
     /// Whether more is held than the threshold allows.
     fn exceeds<S: Source, M>(&mut self, context: &Context<'_, S, M>) -> bool {
         self.most_in_use = self.most_in_use.max(context.in_use);
-        let allowed = self.most_in_use as u128 * u128::from(context.config.threshold);
+        let allowed = self.most_in_use as u128 * u128::from(context.settings.threshold);
         context.source.held() as u128 * 100 > allowed
     }
 }

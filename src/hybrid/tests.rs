@@ -9,13 +9,13 @@ use crate::strategy::SpanKind;
 use crate::tags::attack::{attack, try_free};
 use crate::{Freed, Strategy};
 
-type Heap = Hybrid<Config, Reserved>;
+type Heap = Hybrid<Settings, Reserved>;
 
 /// The generic setting with MONITOR, and nothing mapped.
-const PLAIN: Config = Config { mmap_threshold: usize::MAX, ..Config::generic() };
+const PLAIN: Settings = Settings { mmap_threshold: usize::MAX, ..Settings::generic() };
 
-fn heap(config: Config) -> Heap {
-    Hybrid::new(config, Reserved::new(1 << 26), ())
+fn heap(settings: Settings) -> Heap {
+    Hybrid::new(settings, Reserved::new(1 << 26), ())
 }
 
 fn layout(size: usize) -> Layout {
@@ -78,7 +78,7 @@ fn an_empty_quick_list_takes_from_the_next() {
 #[test]
 fn a_medium_request_splits_only_if_it_may() {
     for (split, place) in [(true, 0), (false, 2000 + 16)] {
-        let mut heap = heap(Config { split, coalesce: false, coalesce_ql: false, ..PLAIN });
+        let mut heap = heap(Settings { split, coalesce: false, coalesce_ql: false, ..PLAIN });
         let low = allocate(&mut heap, 1996);
         allocate(&mut heap, 12);
         free(&mut heap, low, 1996);
@@ -88,7 +88,7 @@ fn a_medium_request_splits_only_if_it_may() {
 
 #[test]
 fn a_block_of_the_next_size_is_not_split() {
-    let mut heap = heap(Config { split: false, ..PLAIN });
+    let mut heap = heap(Settings { split: false, ..PLAIN });
     let block = allocate(&mut heap, 1004);
     allocate(&mut heap, 12);
     free(&mut heap, block, 1004);
@@ -97,7 +97,7 @@ fn a_block_of_the_next_size_is_not_split() {
 
 #[test]
 fn the_rest_of_a_split_is_preallocated() {
-    let mut heap = heap(Config { preallocate: 5, ..PLAIN });
+    let mut heap = heap(Settings { preallocate: 5, ..PLAIN });
     let block = allocate(&mut heap, 1004);
     allocate(&mut heap, 12);
     free(&mut heap, block, 1004);
@@ -113,7 +113,7 @@ fn the_rest_of_a_split_is_preallocated() {
 #[test]
 fn medium_blocks_are_joined_when_nothing_else_will_do() {
     for coalesce in [true, false] {
-        let mut heap = heap(Config { coalesce, coalesce_ql: false, ..PLAIN });
+        let mut heap = heap(Settings { coalesce, coalesce_ql: false, ..PLAIN });
         let blocks: Vec<_> = (0..3).map(|_| allocate(&mut heap, 300)).collect();
         allocate(&mut heap, 12);
         for &block in &blocks {
@@ -131,7 +131,7 @@ fn quick_lists_are_joined_only_beyond_the_threshold() {
     for (coalesce_ql, threshold, joined) in
         [(true, 100, true), (true, 1_000_000, false), (false, 100, false)]
     {
-        let mut heap = heap(Config { coalesce_ql, threshold, ..PLAIN });
+        let mut heap = heap(Settings { coalesce_ql, threshold, ..PLAIN });
         let blocks: Vec<_> = (0..40).map(|_| allocate(&mut heap, 60)).collect();
         allocate(&mut heap, 12);
         for &block in &blocks {
@@ -146,7 +146,7 @@ fn quick_lists_are_joined_only_beyond_the_threshold() {
 
 #[test]
 fn a_free_that_leaves_few_blocks_joins_everything() {
-    let eager = Config { coalesce_in_free: true, few_blocks: 2, much_held: 0, ..PLAIN };
+    let eager = Settings { coalesce_in_free: true, few_blocks: 2, much_held: 0, ..PLAIN };
     let mut heap = heap(eager);
     let blocks: Vec<_> = (0..4).map(|_| allocate(&mut heap, 60)).collect();
     for &block in &blocks[..3] {
@@ -177,7 +177,7 @@ fn the_smallest_large_block_serves() {
 
 #[test]
 fn the_wilderness_grows_downwards_before_the_source_is_asked() {
-    let mut heap = heap(Config { coalesce: false, coalesce_ql: false, growth: 4096, ..PLAIN });
+    let mut heap = heap(Settings { coalesce: false, coalesce_ql: false, growth: 4096, ..PLAIN });
     let (low, high) = (allocate(&mut heap, 1000), allocate(&mut heap, 1000));
     free(&mut heap, low, 1000);
     free(&mut heap, high, 1000);
@@ -213,8 +213,8 @@ fn blocks_are_extended_upwards_then_downwards() {
 
 #[test]
 fn large_requests_are_mapped_where_the_source_can() {
-    let config = Config { mmap_threshold: 100 << 10, ..PLAIN };
-    let mut heap = heap(config);
+    let settings = Settings { mmap_threshold: 100 << 10, ..PLAIN };
+    let mut heap = heap(settings);
     let small = allocate(&mut heap, 100);
     let held = heap.usage().held;
     let aligned = Layout::from_size_align(200_000, 1 << 14).unwrap();
@@ -250,7 +250,7 @@ fn large_requests_are_mapped_where_the_source_can() {
 
 #[test]
 fn even_small_requests_can_be_mapped() {
-    let mut heap = heap(Config { mmap_threshold: 1, ..PLAIN });
+    let mut heap = heap(Settings { mmap_threshold: 1, ..PLAIN });
     let blocks = [12, 5_000].map(|size| (allocate(&mut heap, size), layout(size)));
     for (block, layout) in blocks {
         assert_eq!(try_free(&mut heap, block, layout), Freed::Freed);
@@ -262,7 +262,7 @@ fn even_small_requests_can_be_mapped() {
 #[test]
 fn a_fixed_region_serves_every_size_from_the_heap() {
     let memory = Box::leak(vec![core::mem::MaybeUninit::uninit(); 1 << 20].into_boxed_slice());
-    let mut heap = Hybrid::new(Config::generic(), Region::from_static(memory), ());
+    let mut heap = Hybrid::new(Settings::generic(), Region::from_static(memory), ());
     let block = allocate(&mut heap, 500_000);
     assert!(heap.allocate(layout(600_000)).is_err());
     free(&mut heap, block, 500_000);
@@ -271,7 +271,7 @@ fn a_fixed_region_serves_every_size_from_the_heap() {
 
 #[test]
 fn before_a_request_fails_everything_is_joined() {
-    let nothing = Config { split: false, ..Config::performance() };
+    let nothing = Settings { split: false, ..Settings::performance() };
     let memory = Box::leak(vec![core::mem::MaybeUninit::uninit(); 1 << 16].into_boxed_slice());
     let mut heap = Hybrid::new(nothing, Region::from_static(memory), ());
     let mut blocks = Vec::new();
@@ -300,15 +300,15 @@ fn an_aligned_block_leaves_its_gap_free() {
 
 #[test]
 fn parameters_change_at_run_time() {
-    let mut heap = heap(Config { ql_high: 2032, ..PLAIN });
+    let mut heap = heap(Settings { ql_high: 2032, ..PLAIN });
     let block = allocate(&mut heap, 1000);
     free(&mut heap, block, 1000);
     assert_eq!(
-        heap.retune(Config { ql_high: 2048, ..PLAIN }),
-        Err(ConfigError::QlHigh),
+        heap.retune(Settings { ql_high: 2048, ..PLAIN }),
+        Err(SettingsError::QlHigh),
         "there are 127 lists"
     );
-    assert_eq!(heap.config().ql_high, 2032);
+    assert_eq!(heap.settings().ql_high, 2032);
     heap.retune(PLAIN).unwrap();
     heap.audit().unwrap();
     assert_eq!(allocate(&mut heap, 1000), block);
@@ -316,12 +316,12 @@ fn parameters_change_at_run_time() {
 
 #[test]
 fn settings_out_of_range_are_named() {
-    let refused = |config: Config| config.check().unwrap_err().to_string();
-    assert!(refused(Config { ql_high: 72, ..PLAIN }).contains("QL_HIGH"));
-    assert!(refused(Config { threshold: 99, ..PLAIN }).contains("threshold"));
-    assert!(refused(Config { growth: 0, ..PLAIN }).contains("growth"));
-    for config in [Config::generic(), Config::memory(), Config::performance()] {
-        assert_eq!(config.check(), Ok(()));
+    let refused = |settings: Settings| settings.check().unwrap_err().to_string();
+    assert!(refused(Settings { ql_high: 72, ..PLAIN }).contains("QL_HIGH"));
+    assert!(refused(Settings { threshold: 99, ..PLAIN }).contains("threshold"));
+    assert!(refused(Settings { growth: 0, ..PLAIN }).contains("growth"));
+    for settings in [Settings::generic(), Settings::memory(), Settings::performance()] {
+        assert_eq!(settings.check(), Ok(()));
     }
 }
 

@@ -3,9 +3,9 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use super::config::Tuning;
 use super::heap::{Context, HybridHeap, Size};
 use super::mapped;
+use super::settings::HasSettings;
 use crate::engine::{Backing, Engine, Heap, Resized, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
@@ -17,17 +17,17 @@ use crate::tags::{Block, CELL, TAG, header};
 #[derive(Debug)]
 pub struct Tuned<T> {
     pub(super) heap: HybridHeap,
-    pub(super) tuning: T,
+    pub(super) parameters: T,
 }
 
-impl<T: Tuning> Tuned<T> {
+impl<T: HasSettings> Tuned<T> {
     /// The heap, and what it works with.
     pub(super) fn parts<'c, S: Source, M: Meter>(
         &'c mut self,
         backing: &'c mut Backing<S, M>,
     ) -> (&'c mut HybridHeap, Context<'c, Owned<S>, M>) {
         let context = Context {
-            config: self.tuning.config(),
+            settings: self.parameters.settings(),
             in_use: backing.tally.block_bytes() + backing.tally.blocks() * TAG,
             frees: backing.tally.frees(),
             source: &mut backing.source,
@@ -45,7 +45,7 @@ impl<T: Tuning> Tuned<T> {
         bytes: usize,
         blocks: usize,
     ) -> Served {
-        if self.tuning.config().monitor {
+        if self.parameters.settings().monitor {
             let monitor = &mut self.heap.monitor;
             monitor.requested += requested as u64;
             monitor.most_blocks = monitor.most_blocks.max(blocks + 1);
@@ -69,7 +69,7 @@ impl<T: Tuning> Tuned<T> {
         backing: &mut Backing<S, M>,
     ) -> Result<Served, AllocError> {
         let blocks = backing.tally.blocks();
-        if layout.size() >= self.tuning.config().mmap_threshold
+        if layout.size() >= self.parameters.settings().mmap_threshold
             && let Ok(mapped) = mapped::map(&mut backing.source, layout)
         {
             return Ok(self.served(layout.size(), mapped.cast(), mapped.len(), blocks));
@@ -111,10 +111,10 @@ impl<T: Tuning> Tuned<T> {
     /// Joins all free blocks if few blocks are in use and much memory is held (§3.11).
     #[inline(always)]
     fn coalesce_in_free<S: Source, M: Meter>(&mut self, backing: &mut Backing<S, M>) {
-        let config = self.tuning.config();
-        if config.coalesce_in_free
-            && backing.tally.blocks() < config.few_blocks
-            && backing.source.held() > config.much_held
+        let settings = self.parameters.settings();
+        if settings.coalesce_in_free
+            && backing.tally.blocks() < settings.few_blocks
+            && backing.source.held() > settings.much_held
         {
             let (heap, mut context) = self.parts(backing);
             heap.join_all(&mut context);
@@ -141,15 +141,15 @@ impl<T: Tuning> Tuned<T> {
 // SAFETY: the heap's blocks are disjoint parts of the source's extent, and its tags and links lie
 // between them and in those not in use; mapped blocks are disjoint mappings. All stay in place when
 // the engine moves.
-unsafe impl<T: Tuning, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
+unsafe impl<T: HasSettings, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
     #[inline]
     fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError> {
-        let (size, config) = (layout.size(), self.tuning.config());
-        if size <= config.ql_high.saturating_sub(TAG) && layout.align() <= CELL {
+        let (size, settings) = (layout.size(), self.parameters.settings());
+        if size <= settings.ql_high.saturating_sub(TAG) && layout.align() <= CELL {
             let len = Size::cells_of(size);
             let HybridHeap { cells, quick, monitor, .. } = &mut self.heap;
             if let Some(start) = quick.pop(len as usize, cells, &backing.meter) {
-                if config.monitor {
+                if settings.monitor {
                     monitor.quick += 1;
                 }
                 let (contents, blocks) = (self.contents(start), backing.tally.blocks());
@@ -166,7 +166,7 @@ unsafe impl<T: Tuning, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
         // SAFETY: the caller's block is in use.
         let len = unsafe { header::len_at(block) };
         // A mapped block, of no cells, wraps round.
-        let bytes = if len.wrapping_sub(1) < engine.tuning.config().ql_cells() {
+        let bytes = if len.wrapping_sub(1) < engine.parameters.settings().ql_cells() {
             let start = engine.start_of(block);
             let HybridHeap { cells, quick, .. } = &mut engine.heap;
             quick.push(start, len as usize, cells, &backing.meter);

@@ -9,8 +9,8 @@ use pagewise::fit::{
     BoundaryTagHeap, Bounded, Deferred, Fifo, First, Front, Immediate, Joining, Next, NoArea,
     Releasing, Segregated, Sparing, Worst,
 };
-use pagewise::head_first::{ChunkUp, HeadFirst, NoChunkUp, SpaceFitting};
-use pagewise::hybrid::{Config as Tuning, Hybrid};
+use pagewise::head_first::{ChunkUp, NoChunkUp, RegionFirst, SpaceFitting};
+use pagewise::hybrid::{Hybrid, Settings};
 use pagewise::pages::placement::{AnyPage, CurrentPage, InBand, LeftHeaders, Most, MostRecent};
 use pagewise::pages::{Config, Paged};
 use pagewise::source::Source;
@@ -25,25 +25,18 @@ pub(crate) type Make = for<'a> fn(Config, Box<dyn Source + 'a>) -> Box<dyn Strat
 type Linked<O, S> = Paged<CurrentPage<LeftHeaders<O>, InBand>, S>;
 
 /// The hybrid with everything off: segregated storage, no quick lists.
-const NOTHING: Tuning = Tuning {
-    ql_high: 0,
-    coalesce_in_free: false,
-    split: false,
-    preallocate: 0,
-    ..Tuning::performance()
-};
+const NOTHING: Settings =
+    Settings::performance().ql_high(0).coalesce_in_free(false).split(false).preallocate(0);
 
 /// The hybrid with everything on, at every opportunity.
-const EAGER: Tuning = Tuning {
-    ql_high: 2032,
-    threshold: 100,
-    coalesce_in_free: true,
-    few_blocks: 1000,
-    much_held: 0,
-    preallocate: 1000,
-    growth: 16,
-    ..Tuning::generic()
-};
+const EAGER: Settings = Settings::generic()
+    .ql_high(2032)
+    .threshold(100)
+    .coalesce_in_free(true)
+    .few_blocks(1000)
+    .much_held(0)
+    .preallocate(1000)
+    .growth(16);
 
 /// Family, name, where the bookkeeping is, how it is made.
 macro_rules! compositions {
@@ -85,24 +78,22 @@ pub(crate) fn all() -> impl Iterator<Item = Subject> {
         };
         // The paper's future work: other fits behind the region.
         "head-firsts" "FIRST-FIT behind the region", InBand, |config, source| {
-            type Heap<S> = SpaceFitting<HeadFirst, NoChunkUp, First, S>;
+            type Heap<S> = SpaceFitting<RegionFirst, NoChunkUp, First, S>;
             Box::new(Heap::new(config.page_size, source, ()))
         };
         "head-firsts" "WORST-FIT behind the region", InBand, |config, source| {
-            type Heap<S> = SpaceFitting<HeadFirst, ChunkUp, Worst, S>;
+            type Heap<S> = SpaceFitting<RegionFirst, ChunkUp, Worst, S>;
             Box::new(Heap::new(config.page_size, source, ()))
         };
         "hasan" "everything off", InBand, |_, source| Box::new(Hybrid::new(NOTHING, source, ()));
         "hasan" "everything on", InBand, |_, source| Box::new(Hybrid::new(EAGER, source, ()));
         "hasan" "by the page", InBand, |config, source| {
-            let tuning = Tuning {
-                ql_high: config.ffcrossover.min(2032) / 16 * 16,
-                growth: config.page_size,
-                coalesce: config.freetol == 1,
-                split: config.page_size > 1024,
-                ..Tuning::memory()
-            };
-            Box::new(Hybrid::new(tuning, source, ()))
+            let settings = Settings::memory()
+                .ql_high(config.ffcrossover.min(2032) / 16 * 16)
+                .growth(config.page_size)
+                .coalesce(config.freetol == 1)
+                .split(config.page_size > 1024);
+            Box::new(Hybrid::new(settings, source, ()))
         };
         "hasan" "KINGSLEY, by the page", InBand, |config, source| {
             Box::new(Kingsley::new(config.page_size, source, ()))

@@ -6,14 +6,14 @@ use core::alloc::Layout;
 
 use pagewise::Strategy;
 use pagewise::fit::Worst;
-use pagewise::head_first::{ChunkUp, HeadFirst, SpaceFitting};
+use pagewise::head_first::{ChunkUp, RegionFirst, SpaceFitting};
 use pagewise::source::Reserved;
 
 #[test]
 fn what_lies_behind_the_region_is_not_the_region() {
     // The memory has 63 cells, 31 of them in the lower half.
     let mut heap =
-        SpaceFitting::<HeadFirst, ChunkUp, Worst, _>::new(1024, Reserved::new(1 << 20), ());
+        SpaceFitting::<RegionFirst, ChunkUp, Worst, _>::new(1024, Reserved::new(1 << 20), ());
     let small = Layout::from_size_align(1, 1).unwrap();
     let block = heap.allocate(small).unwrap().cast();
     let large = Layout::from_size_align(473, 1).unwrap();

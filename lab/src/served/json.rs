@@ -52,10 +52,12 @@ fn leaked<'de, D: Deserializer<'de>>(from: D) -> Result<&'static [u32], D::Error
     Ok(Vec::<u32>::deserialize(from)?.leak())
 }
 
-/// [`hybrid::Config`] as JSON has it.
+/// [`hybrid::Settings`] as JSON has it.
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "hybrid::Config")]
+#[serde(remote = "hybrid::Settings")]
 pub(super) struct HybridJson {
+    // As of `ConfigJson::page_size`.
+    #[serde(getter = "ql_high")]
     ql_high: usize,
     coalesce: bool,
     coalesce_ql: bool,
@@ -68,6 +70,28 @@ pub(super) struct HybridJson {
     preallocate: u32,
     mmap_threshold: usize,
     growth: usize,
+}
+
+fn ql_high(settings: &hybrid::Settings) -> usize {
+    settings.ql_high
+}
+
+impl From<HybridJson> for hybrid::Settings {
+    fn from(json: HybridJson) -> Self {
+        Self::generic()
+            .ql_high(json.ql_high)
+            .coalesce(json.coalesce)
+            .coalesce_ql(json.coalesce_ql)
+            .threshold(json.threshold)
+            .coalesce_in_free(json.coalesce_in_free)
+            .few_blocks(json.few_blocks)
+            .much_held(json.much_held)
+            .split(json.split)
+            .monitor(json.monitor)
+            .preallocate(json.preallocate)
+            .mmap_threshold(json.mmap_threshold)
+            .growth(json.growth)
+    }
 }
 
 /// [`Tuning`] as JSON has it.

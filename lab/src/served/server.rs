@@ -25,7 +25,7 @@ pub(crate) enum Server {
         config: Config,
     },
     /// The tunable hybrid.
-    Hybrid(#[serde(with = "HybridJson")] hybrid::Config),
+    Hybrid(#[serde(with = "HybridJson")] hybrid::Settings),
     /// The global allocator.
     Global(#[serde(with = "TuningJson")] Tuning),
     /// Doug Lea's allocator.
@@ -46,9 +46,9 @@ impl Server {
                 let entry = entry.with_context(|| format!("there is no strategy '{name}'"))?;
                 Ok(entry.build(*config, CAPACITY)?)
             }
-            Self::Hybrid(config) => {
-                config.check()?;
-                Ok(Box::new(Hybrid::new(*config, Reserved::new(CAPACITY), ())))
+            Self::Hybrid(settings) => {
+                settings.check()?;
+                Ok(Box::new(Hybrid::new(*settings, Reserved::new(CAPACITY), ())))
             }
             Self::Global(_) | Self::Lea | Self::Malloc => bail!("that is no strategy"),
         }
@@ -123,7 +123,7 @@ mod tests {
         let config = Config::arena().sizemap(classes).freetol(99);
         let servers = [
             Server::Strategy { name: "MRU".into(), config },
-            Server::Hybrid(hybrid::Config::memory()),
+            Server::Hybrid(hybrid::Settings::memory()),
             Server::Global(Tuning::new().pages(Tuning::new().pages.freetol(7)).background(true)),
             Server::Lea,
             Server::Malloc,

@@ -64,7 +64,7 @@ pub(super) enum Candidate {
     Paged(Paged),
     Growing { name: Name, growth: usize },
     Fixed { name: Name },
-    Hybrid(hybrid::Config),
+    Hybrid(hybrid::Settings),
 }
 
 /// A strategy of pages.
@@ -96,8 +96,11 @@ impl Candidate {
         let paged = PAGED.map(Self::paged).into_iter();
         let growing = GROWING.map(|name| Self::Growing { name, growth: Config::new().page_size });
         let fixed = FIXED.map(|name| Self::Fixed { name });
-        let hybrids =
-            [hybrid::Config::generic(), hybrid::Config::memory(), hybrid::Config::performance()];
+        let hybrids = [
+            hybrid::Settings::generic(),
+            hybrid::Settings::memory(),
+            hybrid::Settings::performance(),
+        ];
         paged.chain(growing).chain(fixed).chain(hybrids.map(Self::Hybrid)).collect()
     }
 
@@ -109,7 +112,7 @@ impl Candidate {
                 let name = GROWING[rng.random_range(0..GROWING.len())];
                 (Self::Growing { name, growth: growth(rng) }, 0)
             }
-            (Family::Arena, 1..4) => (Self::Hybrid(hybrid::Config::generic()), 6),
+            (Family::Arena, 1..4) => (Self::Hybrid(hybrid::Settings::generic()), 6),
             (Family::Arena, _) => (Self::paged(PAGED[rng.random_range(0..PAGED.len())]), 8),
         };
         (0..changes).fold(first, |one, _| one.changed(rng, demand))
@@ -129,20 +132,20 @@ impl Candidate {
             }
             Self::Growing { name, .. } => Self::Growing { name, growth: growth(rng) },
             Self::Fixed { .. } => self.clone(),
-            Self::Hybrid(config) => {
-                let mut config = *config;
+            Self::Hybrid(settings) => {
+                let mut settings = *settings;
                 match rng.random_range(0..7) {
-                    0 => config.ql_high = 16 * rng.random_range(0..=127),
-                    1 => config.coalesce = !config.coalesce,
-                    2 => config.coalesce_ql = !config.coalesce_ql,
-                    3 => config.threshold = 100 + rng.random_range(0..=60),
-                    4 => config.split = !config.split,
-                    5 => config.growth = 4096 << rng.random_range(0..=6),
-                    _ => config.coalesce_in_free = !config.coalesce_in_free,
+                    0 => settings.ql_high = 16 * rng.random_range(0..=127),
+                    1 => settings.coalesce = !settings.coalesce,
+                    2 => settings.coalesce_ql = !settings.coalesce_ql,
+                    3 => settings.threshold = 100 + rng.random_range(0..=60),
+                    4 => settings.split = !settings.split,
+                    5 => settings.growth = 4096 << rng.random_range(0..=6),
+                    _ => settings.coalesce_in_free = !settings.coalesce_in_free,
                 }
                 // It counts for the user, not for us.
-                config.monitor = false;
-                Self::Hybrid(config)
+                settings.monitor = false;
+                Self::Hybrid(settings)
             }
         }
     }
@@ -164,7 +167,7 @@ impl Candidate {
             Self::Paged(paged) => strategy(paged.name, paged.pages.config(Config::new())),
             Self::Growing { name, growth } => strategy(name, Config::with_page_size(*growth)),
             Self::Fixed { name } => strategy(name, Config::new()),
-            Self::Hybrid(config) => Server::Hybrid(*config),
+            Self::Hybrid(settings) => Server::Hybrid(*settings),
         }
     }
 }
@@ -185,18 +188,18 @@ impl fmt::Display for Candidate {
             Self::Paged(Paged { name, pages }) => write!(f, "{name}, {pages}"),
             Self::Growing { name, growth } => write!(f, "{name}, growing by {}", size(*growth)),
             Self::Fixed { name } => f.write_str(name),
-            Self::Hybrid(config) => {
-                write!(f, "HC, QL_HIGH {}", config.ql_high)?;
+            Self::Hybrid(settings) => {
+                write!(f, "HC, QL_HIGH {}", settings.ql_high)?;
                 let switches = [
-                    (config.coalesce, "COALESCE"),
-                    (config.coalesce_ql, "COALESCE_QL"),
-                    (config.coalesce_in_free, "COALESCE_IN_FREE"),
-                    (config.split, "SPLIT"),
+                    (settings.coalesce, "COALESCE"),
+                    (settings.coalesce_ql, "COALESCE_QL"),
+                    (settings.coalesce_in_free, "COALESCE_IN_FREE"),
+                    (settings.split, "SPLIT"),
                 ];
                 for (_, name) in switches.iter().filter(|(on, _)| *on) {
                     write!(f, ", {name}")?;
                 }
-                write!(f, ", {} %, growing by {}", config.threshold, size(config.growth))
+                write!(f, ", {} %, growing by {}", settings.threshold, size(settings.growth))
             }
         }
     }

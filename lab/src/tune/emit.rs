@@ -104,10 +104,10 @@ pub(super) fn code(chosen: &Candidate, traces: &[PathBuf], goal: Goal) -> String
             let make = format!("{kind}::new(4096, Reserved::new(CAPACITY), ())");
             body(&import(kind), "", &format!("{kind}<Reserved>"), &make)
         }
-        Candidate::Hybrid(config) => {
-            let make = "Hybrid::new(CONFIG, Reserved::new(CAPACITY), ())";
-            let uses = format!("{NEEDS_STRATEGIES}use pagewise::hybrid::{{Config, Hybrid}};\n");
-            body(&uses, &hybrid_config(config), "Hybrid<Config, Reserved>", make)
+        Candidate::Hybrid(settings) => {
+            let make = "Hybrid::new(SETTINGS, Reserved::new(CAPACITY), ())";
+            let uses = format!("{NEEDS_STRATEGIES}use pagewise::hybrid::{{Hybrid, Settings}};\n");
+            body(&uses, &hybrid_settings(settings), "Hybrid<Settings, Reserved>", make)
         }
     }
 }
@@ -160,14 +160,14 @@ fn paged_config(pages: &Pages) -> String {
     )
 }
 
-fn hybrid_config(config: &hybrid::Config) -> String {
-    let hybrid::Config { ql_high, coalesce, coalesce_ql, threshold, .. } = config;
-    let hybrid::Config { coalesce_in_free, split, monitor, growth, .. } = config;
+fn hybrid_settings(settings: &hybrid::Settings) -> String {
+    let hybrid::Settings { ql_high, coalesce, coalesce_ql, threshold, .. } = settings;
+    let hybrid::Settings { coalesce_in_free, split, monitor, growth, .. } = settings;
     format!(
-        "const CONFIG: Config = Config {{\n    ql_high: {ql_high},\n    coalesce: {coalesce},\n    \
-         coalesce_ql: {coalesce_ql},\n    threshold: {threshold},\n    coalesce_in_free: \
-         {coalesce_in_free},\n    split: {split},\n    monitor: {monitor},\n    growth: {growth},\n    \
-         ..Config::generic()\n}};\n"
+        "const SETTINGS: Settings = Settings::generic()\n    .ql_high({ql_high})\n    \
+         .coalesce({coalesce})\n    .coalesce_ql({coalesce_ql})\n    .threshold({threshold})\n    \
+         .coalesce_in_free({coalesce_in_free})\n    .split({split})\n    .monitor({monitor})\n    \
+         .growth({growth});\n"
     )
 }
 

@@ -2,7 +2,7 @@
 //! Lea's and Kingsley's allocators.
 
 use pagewise::Strategy;
-use pagewise::hybrid::Config;
+use pagewise::hybrid::Settings;
 use pagewise::kingsley::Kingsley;
 use pagewise::source::Reserved;
 use pagewise_replay::lea::Lea;
@@ -42,7 +42,7 @@ pub(super) struct Measured {
 /// If a replay stops.
 pub(super) fn measure(workload: &Workload, options: Options) -> Result<Measured, Stop> {
     let tuned = tuning::tune(workload, options.quick)?;
-    let settings = [Config::generic(), tuned.memory, tuned.performance];
+    let settings = [Settings::generic(), tuned.memory, tuned.performance];
 
     let mut held = [0.0; ALLOCATORS];
     let mut lea = Lea::new(CAPACITY);
@@ -67,7 +67,7 @@ pub(super) fn measure(workload: &Workload, options: Options) -> Result<Measured,
         let mut allocator: Box<dyn Target> = match which {
             LEA => Box::new(Lea::new(CAPACITY)),
             1 => Box::new(Kingsley::new(PAGE, Reserved::new(CAPACITY), ())),
-            _ => Box::new(heap(Config { monitor: false, ..settings[which - HC_GEN] })),
+            _ => Box::new(heap(settings[which - HC_GEN].monitor(false))),
         };
         replayed(workload, &mut *allocator)
     })?;

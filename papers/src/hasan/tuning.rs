@@ -12,7 +12,7 @@
 //! Nothing is random but the clock. What is reported is measured again after the choice.
 
 use pagewise::Strategy;
-use pagewise::hybrid::{Config, Hybrid};
+use pagewise::hybrid::{Hybrid, Settings};
 use pagewise::source::Reserved;
 use pagewise_replay::timing::in_turns;
 use pagewise_replay::workload::{CAPACITY, Observer, Stop, Workload};
@@ -32,34 +32,34 @@ const QL_HIGHS: [usize; 4] = [2 * 72, 2 * 264, 1024, 2032];
 /// A program's settings.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tuned {
-    pub(super) memory: Config,
-    pub(super) performance: Config,
+    pub(super) memory: Settings,
+    pub(super) performance: Settings,
 }
 
 /// The heap with a setting, over memory of its own.
-pub(super) fn heap(config: Config) -> Hybrid<Config, Reserved> {
-    Hybrid::new(config, Reserved::new(CAPACITY), ())
+pub(super) fn heap(settings: Settings) -> Hybrid<Settings, Reserved> {
+    Hybrid::new(settings, Reserved::new(CAPACITY), ())
 }
 
 /// The points of the grid; of a short search every other QL_HIGH, and no more than Table 7 has.
-fn grid(quick: bool) -> Vec<Config> {
+fn grid(quick: bool) -> Vec<Settings> {
     let mut grid = Vec::new();
     let further = if quick { 1 } else { 1 << 2 };
     for ql_high in QL_HIGHS.into_iter().take(if quick { 2 } else { 4 }) {
         for switches in 0..(1_u32 << 4) * further {
             let on = |switch: u32| switches >> switch & 1 == 1;
-            let generic = Config::generic();
-            grid.push(Config {
-                monitor: false,
-                coalesce: on(0),
-                coalesce_ql: on(1),
-                coalesce_in_free: on(2),
-                split: on(3),
-                mmap_threshold: if on(4) { usize::MAX } else { generic.mmap_threshold },
-                preallocate: if on(5) { 0 } else { generic.preallocate },
-                ql_high,
-                ..generic
-            });
+            let generic = Settings::generic();
+            grid.push(
+                generic
+                    .monitor(false)
+                    .coalesce(on(0))
+                    .coalesce_ql(on(1))
+                    .coalesce_in_free(on(2))
+                    .split(on(3))
+                    .mmap_threshold(if on(4) { usize::MAX } else { generic.mmap_threshold })
+                    .preallocate(if on(5) { 0 } else { generic.preallocate })
+                    .ql_high(ql_high),
+            );
         }
     }
     grid
@@ -123,6 +123,6 @@ mod tests {
         let grid = grid(false);
         assert_eq!(grid.len(), 256);
         assert!(grid.iter().all(|config| config.check().is_ok()));
-        assert!(grid.contains(&Config::memory()) && grid.contains(&Config::performance()));
+        assert!(grid.contains(&Settings::memory()) && grid.contains(&Settings::performance()));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pagewise::Strategy;
 use pagewise::fit::Best;
 use pagewise::head_first::{
-    ChunkUp, HeadFirst, NoChunkUp, NonHeadFirst, Owner, SpaceFitting, Traverse,
+    ChunkUp, FitFirst, NoChunkUp, Owner, RegionFirst, SpaceFitting, Traverse,
 };
 use pagewise::meter::{Meter, Part};
 use pagewise::source::Region;
@@ -76,14 +76,14 @@ pub(super) const TABLE_9: usize = 1;
 
 /// The four compositions with the paper's search, then with ours.
 pub(super) const CONTENDERS: [Contender; 8] = [
-    contender!("non-head-first, ChunkUp", NonHeadFirst, ChunkUp, Traverse, true),
-    contender!("head-first", HeadFirst, NoChunkUp, Traverse, true),
-    contender!("non-head-first", NonHeadFirst, NoChunkUp, Traverse, true),
-    contender!("head-first, ChunkUp", HeadFirst, ChunkUp, Traverse, true),
-    contender!("bins: non-head-first, ChunkUp", NonHeadFirst, ChunkUp, Best, false),
-    contender!("bins: head-first", HeadFirst, NoChunkUp, Best, false),
-    contender!("bins: non-head-first", NonHeadFirst, NoChunkUp, Best, false),
-    contender!("bins: head-first, ChunkUp", HeadFirst, ChunkUp, Best, false),
+    contender!("non-head-first, ChunkUp", FitFirst, ChunkUp, Traverse, true),
+    contender!("head-first", RegionFirst, NoChunkUp, Traverse, true),
+    contender!("non-head-first", FitFirst, NoChunkUp, Traverse, true),
+    contender!("head-first, ChunkUp", RegionFirst, ChunkUp, Traverse, true),
+    contender!("bins: non-head-first, ChunkUp", FitFirst, ChunkUp, Best, false),
+    contender!("bins: head-first", RegionFirst, NoChunkUp, Best, false),
+    contender!("bins: non-head-first", FitFirst, NoChunkUp, Best, false),
+    contender!("bins: head-first, ChunkUp", RegionFirst, ChunkUp, Best, false),
 ];
 
 impl Contender {

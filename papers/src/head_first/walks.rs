@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 
 use pagewise::head_first::{
-    ChunkUp, Halving, HeadFirst, NoChunkUp, NonHeadFirst, Order, SpaceFitting, Traverse,
+    ChunkUp, FitFirst, Halving, NoChunkUp, Order, RegionFirst, SpaceFitting, Traverse,
 };
 use pagewise::source::Reserved;
 use pagewise::walk::SpanKind;
@@ -160,37 +160,37 @@ fn table(number: &'static str, title: &str, published: &[Block], ours: &[Block])
 }
 
 pub(super) fn table_1() -> anyhow::Result<Table> {
-    let ours = play::<HeadFirst, NoChunkUp>(Until::Fresh)?;
+    let ours = play::<RegionFirst, NoChunkUp>(Until::Fresh)?;
     Ok(table("1", "fresh memory", TABLE_1, &ours))
 }
 
 pub(super) fn table_2() -> anyhow::Result<Table> {
-    let ours = play::<HeadFirst, NoChunkUp>(Until::FourRequests)?;
+    let ours = play::<RegionFirst, NoChunkUp>(Until::FourRequests)?;
     Ok(table("2", "head-first: the unallocated region at the head", TABLE_2, &ours))
 }
 
 pub(super) fn table_3() -> anyhow::Result<Table> {
-    let ours = play::<NonHeadFirst, ChunkUp>(Until::FourRequests)?;
+    let ours = play::<FitFirst, ChunkUp>(Until::FourRequests)?;
     Ok(table("3", "non head-first: the unallocated region at the end", TABLE_3, &ours))
 }
 
 pub(super) fn table_4() -> anyhow::Result<Table> {
-    let ours = play::<NonHeadFirst, ChunkUp>(Until::Fifth)?;
+    let ours = play::<FitFirst, ChunkUp>(Until::Fifth)?;
     Ok(table("4", "non head-first: the best fit is split for 32 bytes", TABLE_4, &ours))
 }
 
 pub(super) fn table_5() -> anyhow::Result<Table> {
-    let ours = play::<HeadFirst, NoChunkUp>(Until::Fifth)?;
+    let ours = play::<RegionFirst, NoChunkUp>(Until::Fifth)?;
     Ok(table("5", "head-first: 32 bytes from the unallocated region", TABLE_5, &ours))
 }
 
 pub(super) fn table_6() -> anyhow::Result<Table> {
-    let ours = play::<NonHeadFirst, ChunkUp>(Until::Freed)?;
+    let ours = play::<FitFirst, ChunkUp>(Until::Freed)?;
     Ok(table("6", "non head-first: the 32 bytes are freed", TABLE_3, &ours))
 }
 
 pub(super) fn table_7() -> anyhow::Result<Table> {
-    let ours = play::<HeadFirst, NoChunkUp>(Until::Freed)?;
+    let ours = play::<RegionFirst, NoChunkUp>(Until::Freed)?;
     Ok(table("7", "head-first: the 32 bytes are freed", TABLE_2, &ours))
 }
 
@@ -206,13 +206,13 @@ mod tests {
     #[test]
     fn every_walk_is_the_papers_block_for_block() {
         let made = [
-            (TABLE_1, play::<HeadFirst, NoChunkUp>(Until::Fresh)),
-            (TABLE_2, play::<HeadFirst, NoChunkUp>(Until::FourRequests)),
-            (TABLE_3, play::<NonHeadFirst, ChunkUp>(Until::FourRequests)),
-            (TABLE_4, play::<NonHeadFirst, ChunkUp>(Until::Fifth)),
-            (TABLE_5, play::<HeadFirst, NoChunkUp>(Until::Fifth)),
-            (TABLE_3, play::<NonHeadFirst, ChunkUp>(Until::Freed)),
-            (TABLE_2, play::<HeadFirst, NoChunkUp>(Until::Freed)),
+            (TABLE_1, play::<RegionFirst, NoChunkUp>(Until::Fresh)),
+            (TABLE_2, play::<RegionFirst, NoChunkUp>(Until::FourRequests)),
+            (TABLE_3, play::<FitFirst, ChunkUp>(Until::FourRequests)),
+            (TABLE_4, play::<FitFirst, ChunkUp>(Until::Fifth)),
+            (TABLE_5, play::<RegionFirst, NoChunkUp>(Until::Fifth)),
+            (TABLE_3, play::<FitFirst, ChunkUp>(Until::Freed)),
+            (TABLE_2, play::<RegionFirst, NoChunkUp>(Until::Freed)),
         ];
         for (published, ours) in made {
             let ours = ours.expect("memory enough");

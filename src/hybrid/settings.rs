@@ -1,8 +1,7 @@
 //! The parameters of §3 of the paper, and the settings it gives for them.
 //!
-//! A setting is a [`Config`]. A heap reads it at run time, where it can be changed at any moment, or
-//! has it built in as a constant ([`Parameters`]), and then the compiler leaves out what is turned
-//! off.
+//! A heap reads its [`Settings`] at run time, where they can be changed at any moment, or has them
+//! built in as a constant ([`Parameters`]); then the compiler leaves out what is turned off.
 //!
 //! The paper's machine has words of 4 bytes. Here sizes of blocks are twice as large, as are the
 //! program's own objects: its multiples of 8 are ours of 16, its QL_HIGH of 72 is 144, its 127 lists
@@ -18,15 +17,16 @@ use crate::tags::{CELL, MAX_CELLS};
 /// bytes.
 ///
 /// ```
-/// use pagewise::hybrid::Config;
+/// use pagewise::hybrid::Settings;
 ///
 /// // As Table 7 has espresso, tuned for speed.
-/// let espresso = Config { coalesce: false, coalesce_ql: false, ..Config::generic() };
+/// let espresso = Settings::generic().coalesce(false).coalesce_ql(false);
 /// assert!(espresso.check().is_ok());
-/// assert!(Config { ql_high: 100, ..espresso }.check().is_err(), "not a multiple of 16");
+/// assert!(espresso.ql_high(100).check().is_err(), "not a multiple of 16");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
+#[non_exhaustive]
+pub struct Settings {
     /// QL_HIGH: the largest block kept on quick lists, a multiple of 16 up to 2,032 (§3.4, §3.10).
     pub ql_high: usize,
     /// COALESCE: join medium blocks when no free block is large enough, until one is (§3.7). Large
@@ -62,7 +62,7 @@ pub struct Config {
     pub growth: usize,
 }
 
-impl Config {
+impl Settings {
     /// HCgen, the generic setting (Table 6), with the values that §3 names.
     #[must_use]
     pub const fn generic() -> Self {
@@ -107,18 +107,18 @@ impl Config {
     ///
     /// # Errors
     /// The first parameter that is out of its range.
-    pub const fn check(&self) -> Result<(), ConfigError> {
+    pub const fn check(&self) -> Result<(), SettingsError> {
         if !self.ql_high.is_multiple_of(CELL) || self.ql_high > (LISTS - 1) * CELL {
-            return Err(ConfigError::QlHigh);
+            return Err(SettingsError::QlHigh);
         }
         if self.threshold < 100 {
-            return Err(ConfigError::Threshold);
+            return Err(SettingsError::Threshold);
         }
         if self.growth == 0
             || !self.growth.is_multiple_of(CELL)
             || self.growth / CELL >= MAX_CELLS as usize
         {
-            return Err(ConfigError::Growth);
+            return Err(SettingsError::Growth);
         }
         Ok(())
     }
@@ -135,15 +135,45 @@ impl Config {
     }
 }
 
-impl Default for Config {
+impl Default for Settings {
     fn default() -> Self {
         Self::generic()
     }
 }
 
+/// Writes, for each parameter, the method that sets it.
+macro_rules! set {
+    ($($field:ident: $value:ty, $name:literal;)*) => {
+        impl Settings {$(
+            #[doc = concat!("With ", $name, ": [`", stringify!($field), "`](field@Self::", stringify!($field), ").")]
+            #[must_use]
+            pub const fn $field(mut self, $field: $value) -> Self {
+                self.$field = $field;
+                self
+            }
+        )*}
+    };
+}
+
+set! {
+    ql_high: usize, "this QL_HIGH";
+    coalesce: bool, "COALESCE on or off";
+    coalesce_ql: bool, "COALESCE_QL on or off";
+    threshold: u32, "this threshold in percent";
+    coalesce_in_free: bool, "COALESCE_IN_FREE on or off";
+    few_blocks: usize, "this number of blocks for COALESCE_IN_FREE";
+    much_held: usize, "this many bytes held for COALESCE_IN_FREE";
+    split: bool, "SPLIT on or off";
+    monitor: bool, "MONITOR on or off";
+    preallocate: u32, "at most this many blocks made from a rest";
+    mmap_threshold: usize, "mappings for requests of this many bytes and more";
+    growth: usize, "this growth unit in bytes";
+}
+
 /// A parameter that is out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConfigError {
+#[non_exhaustive]
+pub enum SettingsError {
     /// QL_HIGH is not a multiple of 16 up to 2,032.
     QlHigh,
     /// The threshold is below 100 %.
@@ -152,7 +182,7 @@ pub enum ConfigError {
     Growth,
 }
 
-impl fmt::Display for ConfigError {
+impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::QlHigh => "QL_HIGH must be a multiple of 16 up to 2032",
@@ -162,78 +192,71 @@ impl fmt::Display for ConfigError {
     }
 }
 
-impl core::error::Error for ConfigError {}
+impl core::error::Error for SettingsError {}
 
-/// Where a heap has its parameters from: a [`Config`] of its own, or a [`Constant`].
-pub trait Tuning: TuningPolicy {}
-
-/// What the heap asks of it.
-pub trait TuningPolicy {
+/// Where a heap has its parameters from: [`Settings`] of its own, or a [`Constant`].
+pub trait HasSettings {
     /// The parameters.
-    fn config(&self) -> &Config;
+    fn settings(&self) -> &Settings;
 }
 
-impl Tuning for Config {}
-
-impl TuningPolicy for Config {
+impl HasSettings for Settings {
     #[inline(always)]
-    fn config(&self) -> &Config {
+    fn settings(&self) -> &Settings {
         self
     }
 }
 
-/// A setting as a constant.
+/// Settings as a constant.
 ///
 /// ```
-/// use pagewise::hybrid::{Config, Constant, Hybrid, Parameters};
+/// use pagewise::hybrid::{Constant, Hybrid, Parameters, Settings};
 /// use pagewise::source::Region;
 ///
 /// struct Gawk;
 /// impl Parameters for Gawk {
 ///     // As Table 7 has it, tuned for speed.
-///     const CONFIG: Config = Config { coalesce: true, ql_high: 2 * 264, ..Config::performance() };
+///     const SETTINGS: Settings = Settings::performance().coalesce(true).ql_high(2 * 264);
 /// }
 /// type Heap = Hybrid<Constant<Gawk>, Region>;
 /// # let _: Option<Heap> = None;
 /// ```
 pub trait Parameters {
     /// The parameters; a heap with such that make no sense does not compile.
-    const CONFIG: Config;
+    const SETTINGS: Settings;
 }
 
 /// The parameters of `P`, built in.
 #[derive(Debug)]
 pub struct Constant<P>(pub(super) core::marker::PhantomData<fn() -> P>);
 
-impl<P: Parameters> Tuning for Constant<P> {}
-
-impl<P: Parameters> TuningPolicy for Constant<P> {
+impl<P: Parameters> HasSettings for Constant<P> {
     #[inline(always)]
-    fn config(&self) -> &Config {
-        const { &P::CONFIG }
+    fn settings(&self) -> &Settings {
+        const { &P::SETTINGS }
     }
 }
 
-/// HCgen: [`Config::generic`].
+/// HCgen: [`Settings::generic`].
 #[derive(Debug)]
 pub struct Generic;
 
-/// HCmem: [`Config::memory`].
+/// HCmem: [`Settings::memory`].
 #[derive(Debug)]
 pub struct Memory;
 
-/// HCperf: [`Config::performance`].
+/// HCperf: [`Settings::performance`].
 #[derive(Debug)]
 pub struct Performance;
 
 impl Parameters for Generic {
-    const CONFIG: Config = Config::generic();
+    const SETTINGS: Settings = Settings::generic();
 }
 
 impl Parameters for Memory {
-    const CONFIG: Config = Config::memory();
+    const SETTINGS: Settings = Settings::memory();
 }
 
 impl Parameters for Performance {
-    const CONFIG: Config = Config::performance();
+    const SETTINGS: Settings = Settings::performance();
 }
