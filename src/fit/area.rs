@@ -76,7 +76,8 @@ pub struct Apart;
 #[derive(Debug)]
 pub struct Joining;
 
-/// A block freed beside the area is joined with it and both are free memory; there is no area then.
+/// A block freed beside the area is joined with it, and both are free memory: the heap has no area until
+/// the next allocation finds one.
 #[derive(Debug)]
 pub struct Releasing;
 

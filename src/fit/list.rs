@@ -24,17 +24,17 @@ pub trait Start {
     const ROVES: bool;
 }
 
-/// From the lowest block.
+/// Searches start from the lowest block.
 #[derive(Debug)]
 pub struct Lowest;
 
-/// From the block that the last search took, or from the one above it.
+/// Searches start from the block that the last one took, or from the one above it.
 #[derive(Debug)]
 pub struct Rover;
 
-/// The list, searched from [`Lowest`] or [`Rover`] on. Invariants: its order is that of the addresses; `rover` is a block of the list, or
-/// `NONE` for its start; `recent` is the block that was last put in or replaced, or one beside it,
-/// and `NONE` iff the list is empty.
+/// Free blocks on one list in address order, searched from [`Lowest`] or [`Rover`] on. Invariants: `rover`
+/// is a block of the list, or `NONE` for its start; `recent` is the block that was last put in or
+/// replaced, or one beside it, and `NONE` iff the list is empty.
 #[derive(Debug)]
 pub struct List<T> {
     links: Links,

@@ -19,19 +19,20 @@ use crate::tags::{Block, Cells, NONE};
 
 /// Where on the list a block is put.
 pub trait End {
-    /// Whether at its start, where searches start, too.
+    /// Whether it is put at the start of the list, where searches start.
     const FIRST: bool;
 }
 
-/// At its start.
+/// At the start of the list: searches meet the block that was freed last first.
 #[derive(Debug)]
 pub struct Front;
 
-/// At its end.
+/// At the end of the list: searches meet the block that was freed first first.
 #[derive(Debug)]
 pub struct Back;
 
-/// The list; [`Front`] or [`Back`] says where a block is put.
+/// Free blocks on one list in the order of their frees; [`Front`] or [`Back`] says at which end a block
+/// is put.
 #[derive(Debug)]
 pub struct Unsorted<E> {
     links: Links,
