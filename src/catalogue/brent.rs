@@ -6,7 +6,7 @@ use crate::pages::placement::{
 };
 
 family! {
-    "brent", "Brent 1984";
+    "brent", "Brent 1984", "pages";
 
     "STACK", "Brent §2.1",
     "one stack of free blocks for each size class",
@@ -54,6 +54,18 @@ family! {
     "MOST-FREE", "Brent §2.9, §4",
     "from the current page; the next one is the page with the most free blocks",
     [apart compared] (paged MostFree) {
+        /// ```
+        /// use core::alloc::Layout;
+        /// use pagewise::catalogue::MostFree;
+        /// use pagewise::pages::Config;
+        /// use pagewise::{Reserved, Strategy};
+        ///
+        /// let config = Config::with_page_size(4096);
+        /// let mut heap = MostFree::new(config, Reserved::new(1 << 30), ());
+        /// let block = heap.allocate(Layout::new::<[u64; 5]>())?;
+        /// assert_eq!(block.len(), 48, "no header: 40 bytes, rounded up to a size class");
+        /// # Ok::<(), pagewise::AllocError>(())
+        /// ```
         pub type MostFree<S, M = ()> = Paged<CurrentPage<LeftHeaders<Most>>, S, M>;
     }
 

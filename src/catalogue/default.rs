@@ -1,7 +1,7 @@
 //! The default strategy, made of what the papers do best.
 
 family! {
-    "default", "made of the papers' best";
+    "default", "made of the papers' best", "pages";
 
     "PAGEWISE", "Brent §2.10, §4; Hasan & Chang §3.1, §3.9",
     "lazy LEAST-FREE for small blocks; pages and larger blocks from one good fit",

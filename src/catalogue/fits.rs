@@ -3,7 +3,7 @@
 use crate::fit::{self, BoundaryTagHeap, Immediate, NoArea};
 
 family! {
-    "fits", "Knuth §2.5; Hasan & Chang 2006 §2";
+    "fits", "Knuth §2.5; Hasan & Chang 2006 §2", "fit";
 
     "BUDDY", "Knuth §2.5; Brent Table 7.2",
     "blocks of powers of two, joined with their buddies when both are free",
@@ -34,7 +34,19 @@ family! {
 
     "BEST-FIT", "Knuth §2.5; Hasan & Chang §2",
     "the smallest free block that fits, the lowest of those",
-    [compared chosen] (growing BestFit) { pub type BestFit<S, M = ()> = BoundaryTagHeap<fit::Best, Immediate, NoArea, S, M>; }
+    [compared chosen] (growing BestFit) {
+        /// ```
+        /// use core::alloc::Layout;
+        /// use pagewise::catalogue::BestFit;
+        /// use pagewise::{Reserved, Strategy};
+        ///
+        /// let mut heap = BestFit::new(1 << 16, Reserved::new(1 << 30), ());
+        /// let block = heap.allocate(Layout::new::<[u64; 5]>())?;
+        /// assert_eq!(block.len(), 44, "and a header of 4 bytes");
+        /// # Ok::<(), pagewise::AllocError>(())
+        /// ```
+        pub type BestFit<S, M = ()> = BoundaryTagHeap<fit::Best, Immediate, NoArea, S, M>;
+    }
 
     "BEST-FIT (DEFERRED)", "Hasan & Chang §2.3",
     "best fit; free neighbours are joined only when a search fails",

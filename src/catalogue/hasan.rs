@@ -7,11 +7,26 @@ use crate::hybrid::{self, Constant, Hybrid};
 const KINGSLEY_PAGE: usize = 4096;
 
 family! {
-    "hasan", "Hasan & Chang 2006";
+    "hasan", "Hasan & Chang 2006", "hybrid";
 
     "HCGEN", "Hasan & Chang §3, Table 6",
     "quick lists, segregated fits and best fit; free blocks are joined when it is needed",
-    [compared] (constant HcGen) { pub type HcGen<S, M = ()> = Hybrid<Constant<hybrid::Generic>, S, M>; }
+    [compared] (constant HcGen) {
+        /// ```
+        /// use core::alloc::Layout;
+        /// use pagewise::catalogue::HcGen;
+        /// use pagewise::{Reserved, Strategy};
+        ///
+        /// let mut heap = HcGen::constant(Reserved::new(1 << 30), ());
+        /// let block = heap.allocate(Layout::new::<[u64; 5]>())?;
+        /// assert_eq!(block.len(), 44, "and a header of 4 bytes");
+        /// assert_eq!(heap.settings().ql_high, 144);
+        /// # Ok::<(), pagewise::AllocError>(())
+        /// ```
+        /// With settings of your own, or such that change while it is used, take
+        /// [`Hybrid`](crate::hybrid::Hybrid).
+        pub type HcGen<S, M = ()> = Hybrid<Constant<hybrid::Generic>, S, M>;
+    }
 
     "HCMEM", "Hasan & Chang §5.2",
     "as HCGEN, tuned for least memory",

@@ -5,11 +5,32 @@ use crate::fit;
 use crate::head_first::{self, ChunkUp, NoChunkUp, SpaceFitting, Traverse};
 
 family! {
-    "head-firsts", "Hakarsa 2024";
+    "head-firsts", "Hakarsa 2024", "head_first";
 
     "HEAD-FIRST", "Hakarsa §3.1",
     "the unallocated region's high end, else the smallest free block that fits",
     [compared] (growing HeadFirst) {
+        /// Every block has an [`Owner`](crate::head_first::Owner), and a checked free is refused for another's.
+        /// See [`set_owner`](crate::Heap::set_owner), [`allocate_for`](crate::Heap::allocate_for) and
+        /// [`owner_of`](crate::Heap::owner_of):
+        /// ```
+        /// use core::alloc::Layout;
+        /// use pagewise::catalogue::HeadFirst;
+        /// use pagewise::head_first::Owner;
+        /// use pagewise::{Freed, Reserved, Strategy};
+        ///
+        /// let mut heap = HeadFirst::new(1 << 16, Reserved::new(1 << 30), ());
+        /// let layout = Layout::new::<[u64; 5]>();
+        /// let block = heap.allocate_for(Owner(7), layout)?.cast();
+        /// assert_eq!(heap.owner_of(block, layout), Some(Owner(7)));
+        ///
+        /// // SAFETY: nobody uses the block.
+        /// let answer = unsafe { heap.try_free(block, layout) };
+        /// assert_eq!(answer, Freed::NotOwner, "it is not the block of Owner(0)");
+        /// # Ok::<(), pagewise::AllocError>(())
+        /// ```
+        /// In an [`Arena`](crate::Arena) that is shared, the owner that was set last allocates and frees;
+        /// another is set through [`Arena::get_mut`](crate::Arena::get_mut) only.
         pub type HeadFirst<S, M = ()> =
             SpaceFitting<head_first::RegionFirst, NoChunkUp, fit::Best, S, M>;
     }

@@ -8,22 +8,43 @@ use crate::fit::{Apart, Bounded, Joining, NoArea, Releasing};
 /// Lazy first fit: LF, LFB and LFL where `A` is [`Apart`](fit::Apart), [`Joining`](fit::Joining) or
 /// [`Releasing`](fit::Releasing), and F, the conventional one, where it is [`NoArea`](fit::NoArea)
 /// (Chung & Moon).
+///
+/// Made by `new(growth, source, meter)`: the heap grows by multiples of `growth` bytes, 64 KiB for example.
+/// [Which lazy fit?](crate::fit#which-lazy-fit) explains the choice.
+///
+/// ```
+/// use core::alloc::Layout;
+/// use pagewise::catalogue::LazyFirstFit;
+/// use pagewise::fit::Releasing;
+/// use pagewise::{Reserved, Strategy};
+///
+/// // LFL.
+/// let mut heap = LazyFirstFit::<Releasing, _>::new(1 << 16, Reserved::new(1 << 30), ());
+/// let layout = Layout::new::<[u64; 5]>();
+/// let [one, two] = [heap.allocate(layout)?, heap.allocate(layout)?];
+/// assert_eq!(two.addr().get() - one.addr().get(), 48, "one bump of 40 bytes and a header, rounded up");
+/// # Ok::<(), pagewise::AllocError>(())
+/// ```
 pub type LazyFirstFit<A, S, M = ()> = BoundaryTagHeap<fit::Segregated, Immediate, A, S, M>;
 
-/// Lazy worst fit, as [`LazyFirstFit`]: W, LW, LWB, LWL (Chung & Moon).
+/// Lazy worst fit, made as [`LazyFirstFit`]: W, LW, LWB, LWL (Chung & Moon).
+///
+/// [Which lazy fit?](crate::fit#which-lazy-fit) explains the choice.
 pub type LazyWorstFit<A, S, M = ()> = BoundaryTagHeap<fit::Worst, Immediate, A, S, M>;
 
-/// Lazy best fit, as [`LazyFirstFit`]: B, LB, LBB, LBL (Chung & Moon §3).
+/// Lazy best fit, made as [`LazyFirstFit`]: B, LB, LBB, LBL (Chung & Moon §3).
+///
+/// [Which lazy fit?](crate::fit#which-lazy-fit) explains the choice.
 pub type LazyBestFit<A, S, M = ()> = BoundaryTagHeap<fit::Best, Immediate, A, S, M>;
 
 /// [`LazyFirstFit`] in the garbage-collected mode: freed blocks wait until an allocation fails (Chung &
-/// Moon §4.2).
+/// Moon §4.2). Made in the same way.
 pub type CollectedFirstFit<A, S, M = ()> = BoundaryTagHeap<fit::Segregated, Collected, A, S, M>;
 
-/// [`LazyWorstFit`] in the garbage-collected mode.
+/// [`LazyWorstFit`] in the garbage-collected mode, made in the same way.
 pub type CollectedWorstFit<A, S, M = ()> = BoundaryTagHeap<fit::Worst, Collected, A, S, M>;
 
-/// [`LazyBestFit`] in the garbage-collected mode.
+/// [`LazyBestFit`] in the garbage-collected mode, made in the same way.
 pub type CollectedBestFit<A, S, M = ()> = BoundaryTagHeap<fit::Best, Collected, A, S, M>;
 
 /// An area small enough for LFL to fragment as F does.
@@ -35,7 +56,7 @@ macro_rules! lazy {
     ($($name:literal, $paper:literal, $about:literal, $flags:tt
         $fit:ident<$area:ident>;)*) => {
         family! {
-            "lazy", "Chung & Moon 2000";
+            "lazy", "Chung & Moon 2000", "fit";
             $($name, $paper, $about, $flags (|config, source, meter| {
                 $fit::<$area, _, _>::new(config.page_size, source, meter)
             }) {})*

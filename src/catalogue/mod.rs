@@ -12,9 +12,14 @@
 //! assert!(same.allocate(Layout::new::<u64>()).is_ok());
 //! # Ok::<(), pagewise::pages::ConfigError>(())
 //! ```
+//!
+//! To make one takes a [`Source`](crate::Source), where its memory comes from; a
+//! [`Meter`](crate::meter::Meter), which hears what it does, or `()`; and what the type's page says. What it
+//! can do is [`Strategy`](crate::Strategy).
 
 /// A family of strategies, as types and by name: the only place where a strategy is entered. What it is
-/// called on a command line and where it comes from; then each strategy, in the order of the paper:
+/// called on a command line, where it comes from and which module explains it; then each strategy, in the
+/// order of the paper:
 /// ```text
 /// NAME, paper and section,
 /// what it does,
@@ -23,15 +28,17 @@
 /// What may hold of it is said at [`Entry`]: `linear`, `apart` (not `in_band`), `not_reused`, `compared`,
 /// `chosen`, `of_arenas` (it ships with the configuration of an arena). It is made of a configuration, a
 /// source and a meter: by a closure, or by a type's `new` (`paged`: of the configuration; `growing`: of its
-/// page size) or its `constant`.
+/// page size) or its `constant`; the type's page says so.
 macro_rules! family {
     (
-        $family:literal, $origin:literal;
+        $family:literal, $origin:literal, $module:literal;
         $($name:literal, $paper:literal, $about:literal,
             [$($flag:ident)*] $make:tt { $($strategy:item)? })*
     ) => {
         $($(
-            #[doc = concat!($name, ": ", $about, " (", $paper, ").")]
+            #[doc = concat!($name, ": ", $about, " (", $paper, ").\n\n")]
+            #[doc = made!($make)]
+            #[doc = concat!("Explained in [`", $module, "`](crate::", $module, ").\n\n")]
             $strategy
         )?)*
 
@@ -41,6 +48,23 @@ macro_rules! family {
             source: $origin,
             entries: &[$(entry!($name, $paper, $about, $make)$(.$flag())*),*],
         };
+    };
+}
+
+/// How a strategy is made, for the page of its type.
+macro_rules! made {
+    ((paged $strategy:ident)) => {
+        "Made by `new(config, source, meter)`, with a [`Config`](crate::pages::Config)."
+    };
+    ((growing $strategy:ident)) => {
+        "Made by `new(growth, source, meter)`: the heap grows by multiples of `growth` bytes, 64 KiB for \
+         example."
+    };
+    ((constant $strategy:ident)) => {
+        "Made by `constant(source, meter)`: its [`Settings`](crate::hybrid::Settings) are built in."
+    };
+    ((|$config:pat_param, $source:ident, $meter:ident| $strategy:expr)) => {
+        "Made by `new`, which says of what."
     };
 }
 

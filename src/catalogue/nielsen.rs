@@ -62,7 +62,7 @@ type SizeLists<Z, R, F, C> = Indexed<ManyLists<Z, R, F>, C>;
 macro_rules! algorithms {
     ($($name:literal $alias:ident: $about:literal = $algorithm:ty;)*) => {
         family! {
-            "nielsen", "Nielsen 1977";
+            "nielsen", "Nielsen 1977", "catalogue::nielsen";
             $($name, "Nielsen Table III", $about, [linear] (growing $alias) {
                 pub type $alias<S, M = ()> = WordHeap<$algorithm, S, M>;
             })*

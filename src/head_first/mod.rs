@@ -11,8 +11,9 @@
 //! ```
 //! `Create` takes a free block and fits it to the request: `ChunkUp` halves it, if the lower half is
 //! large enough; `SpaceFit` gives what is too much to a free neighbour, or makes it a block of its
-//! own. If nothing is large enough, `Stitch` joins free neighbours. `Free` answers whether a block
-//! was freed, was none, or is another's, and joins it with its free neighbours at once.
+//! own. If nothing is large enough, `Stitch` joins free neighbours. `Free` joins a block with its free
+//! neighbours at once. The paper's answers whether the block was freed, was none, or is another's; here
+//! only [`try_free`](Strategy::try_free) does.
 //!
 //! | strategy | asks first | `ChunkUp` | in the paper |
 //! |---|---|---|---|
@@ -21,10 +22,10 @@
 //! | NON-HEAD-FIRST | the best fit | no | |
 //! | NON-HEAD-FIRST (CHUNK-UP) | the best fit | yes | "non head-first": Tables 3, 4, 6, 8 |
 //!
-//! They are one engine, [`SpaceFitting`], with two policies; the search is a third: a
+//! They are one engine, [`SpaceFitting`], with two policies; the search is a third: an
 //! [`Index`] of [`fit`](crate::fit). [`Traverse`] looks at every block, as the paper does;
-//! [`Best`](crate::fit::Best) finds the same block in O(log n). Other fits go as well, which the
-//! paper leaves to future work (§6).
+//! [`Best`](crate::fit::Best) finds the same block in O(log n). Any other fit can be
+//! searched as well, which the paper leaves to future work (§6).
 //!
 //! # How the paper was read
 //! Its listings are lost in the text we have; prose and tables leave one reading.
@@ -44,6 +45,8 @@
 //!   and from the head on; what it leaves is the same.
 //! - When the source gives more memory, that becomes the unallocated region, wherever it lies; the
 //!   rest of the old one is a free block like any other.
+
+// `policy`: what the compositions differ in; `heap`: the engine; `traverse`: the paper's search.
 
 mod heap;
 mod policy;
@@ -66,6 +69,12 @@ use crate::strategy::{Span, Strategy};
 use crate::tags::Sizes;
 
 /// Whose a block is: a process, a thread, a module; what it stands for is the program's business.
+///
+/// A heap of [`SpaceFitting`], such as the catalogue's [`HeadFirst`](crate::catalogue::HeadFirst), keeps
+/// one with each block: the one that was [set](Heap::set_owner) when it was allocated, or that it was
+/// [allocated for](Heap::allocate_for). [`owner_of`](Heap::owner_of) tells it. These are methods of the
+/// heap, and need it exclusively: an [`Arena`](crate::Arena) that is shared allocates and frees for the
+/// owner that was set last, and that is set through [`Arena::get_mut`](crate::Arena::get_mut) only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Owner(pub u32);
 
@@ -77,9 +86,10 @@ pub struct Owner(pub u32);
 /// gap off. Allocating from the unallocated region takes O(1), else the time of a search of the
 /// policy; freeing and resizing in place that of a change of its index. A heap has at most 16 GiB.
 ///
-/// Every block has an [`Owner`]: the one set when it was allocated. [`try_free`](Strategy::try_free)
-/// answers [`Freed::NotOwner`](crate::Freed::NotOwner) if it is not the one set now; it traverses the blocks below the
-/// address it is asked about: O(n). [`deallocate`](Strategy::deallocate) does not ask.
+/// Every block has an [`Owner`]: the one [set](Heap::set_owner) when it was allocated, or that it was
+/// [allocated for](Heap::allocate_for). [`try_free`](Strategy::try_free) answers
+/// [`Freed::NotOwner`](crate::Freed::NotOwner) if it is not the one set now; it traverses the blocks
+/// below the address it is asked about: O(n). [`deallocate`](Strategy::deallocate) does not ask.
 ///
 /// ```
 /// use core::alloc::Layout;
