@@ -36,7 +36,7 @@ use crate::meter::Meter;
 use crate::source::Source;
 use crate::tags::{Block, Cells, Sizes, TAG};
 
-/// The heap.
+/// The contiguous heap of a [`Tuned`](super::Tuned) engine.
 #[derive(Debug)]
 pub(super) struct HybridHeap {
     pub(super) cells: Cells,

@@ -1,6 +1,6 @@
 //! The tunable hybrid allocator, HC (Hasan & Chang 2006): quick lists for small blocks, segregated
-//! fits for medium ones, best fit for large ones, and joining free blocks put off until it is
-//! needed. Which of that a program needs is for its parameters to say.
+//! fits for medium ones, best fit for large ones. Free blocks are joined only when no free block is large
+//! enough. Its parameters, the [`Settings`], say which of that a program gets.
 //!
 //! ```text
 //!         up to QL_HIGH             up to 2,032 bytes            above         100 KiB and above
@@ -12,22 +12,10 @@
 //!  ─────────────────────────── one contiguous heap ────────────────────────────── wilderness ──▶
 //! ```
 //!
-//! | file | what | paper |
-//! |---|---|---|
-//! | `settings` | the parameters, at run time or as constants | §3, Tables 6, 7 |
-//! | `lists` | free lists, bitmap, best fit | §3.3–3.5 |
-//! | `heap` | blocks, splitting, preallocation, wilderness | §3.1, §3.6, §3.9, §3.10 |
-//! | `coalesce` | incremental and complete coalescing | §3.7, §3.8 |
-//! | `search` | the order in which all that is tried | §3.6–3.10 |
-//! | `resize` | extension both ways | §3.12 |
-//! | `mapped` | blocks outside the heap | §3.2 |
-//! | `monitor`, `audit` | figures; spans and invariants | §3.11 |
-//! | `tuned` | the engine: all this behind one interface | |
-//!
 //! Where we deviate, and why:
-//! - Sizes of blocks are twice the paper's, as words are (see `settings`). A link is a cell number of
+//! - Sizes of blocks are twice the paper's, as words are: QL_HIGH is 144, where the paper has 72. A link is a cell number of
 //!   4 bytes, so the least block takes 16 bytes, as in the paper.
-//! - Large blocks are found in a tree, and the lowest of a size is taken (see `lists`).
+//! - Large blocks are found in a tree, and the lowest of a size is taken.
 //! - A block on a quick list is marked as not in use, so that a double free is noticed.
 //! - The paper reads as if COALESCE, when off, excepted large blocks (§5.3 on espresso): they are
 //!   then joined only beyond the threshold (§3.3).
@@ -37,6 +25,18 @@
 //!
 //! Like the fits, the heap has its bookkeeping among the blocks. A program that writes outside its
 //! blocks can destroy it.
+
+// | file | what | paper |
+// |---|---|---|
+// | `settings` | the parameters, at run time or as constants | §3, Tables 6, 7 |
+// | `lists` | free lists, bitmap, best fit | §3.3–3.5 |
+// | `heap` | blocks, splitting, preallocation, wilderness | §3.1, §3.6, §3.9, §3.10 |
+// | `coalesce` | incremental and complete coalescing | §3.7, §3.8 |
+// | `search` | the order in which all that is tried | §3.6–3.10 |
+// | `resize` | extension both ways | §3.12 |
+// | `mapped` | blocks outside the heap | §3.2 |
+// | `monitor`, `audit` | figures; spans and invariants | §3.11 |
+// | `tuned` | the engine: all this behind one interface | |
 
 mod audit;
 mod coalesce;

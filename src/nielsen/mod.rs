@@ -21,10 +21,10 @@
 //! The meter hears of every block looked at on the way along a list or through memory (1), every
 //! block put on a list (1, or 2 with pointers both ways), and every pointer to a preceding block
 //! that is written (1).
-//!
-//! Files, in the order they build on each other: `fields`, `words` (a memory tiled by blocks),
-//! `algorithm` (the trait), `search`, `compaction`, `list`, `heap` (the engine), its indexes `in_memory_order`, `free_list`
-//! and `size_lists`, and `buddies`, an engine of its own.
+
+// Files, in the order they build on each other: `fields`, `words` (a memory tiled by blocks),
+// `algorithm` (the trait), `search`, `compaction`, `list`, `heap` (the engine), its indexes
+// `in_memory_order`, `free_list` and `size_lists`, and `buddies`, an engine of its own.
 
 mod algorithm;
 pub(crate) mod buddies;

@@ -58,7 +58,7 @@ impl Extent {
     }
 }
 
-/// The heap. Invariants:
+/// The engine of [`FirstFit`](super::FirstFit). Invariants:
 /// - blocks tile the heap: granule 0 is a start, the last block ends at `granules`;
 /// - no two neighbouring blocks are both free;
 /// - `free` bits are set only at starts;

@@ -1,7 +1,10 @@
 //! FIRST-FIT: each block at the lowest possible address (Brent §2.6), in O(log n) (his reference 5).
 //!
 //! The strategy for blocks of any size; below the paged strategies it serves what exceeds
-//! FFCROSSOVER and the pages themselves. Its structure is told in `heap.rs`.
+//! FFCROSSOVER and the pages themselves.
+
+// `heap`: the structure, with a picture of it; `tree`, over its segments; `blocks`, as its bits tell
+// them; `audit`, spans and invariants.
 
 mod audit;
 mod blocks;
@@ -19,7 +22,19 @@ use crate::meter::{Meter, Part};
 use crate::source::Source;
 use crate::strategy::Span;
 
-/// FIRST-FIT over a source.
+/// FIRST-FIT over a source: the lowest block that fits, in O(log n).
+///
+/// ```
+/// use core::alloc::Layout;
+/// use pagewise::segments::FirstFit;
+/// use pagewise::{Reserved, Strategy};
+///
+/// // Blocks in multiples of 16 bytes; the heap grows by multiples of 64 KiB.
+/// let mut heap = FirstFit::new(16, 1 << 16, Reserved::new(1 << 30), ());
+/// let block = heap.allocate(Layout::new::<[u64; 5]>())?;
+/// assert_eq!(block.len(), 48, "no header: 40 bytes, rounded up");
+/// # Ok::<(), pagewise::AllocError>(())
+/// ```
 ///
 /// Blocks are multiples of a *granule* and have no header: equal-sized blocks lie side by side,
 /// across OS page boundaries if need be (§2.6). Two bits for each granule and 16 bytes for each

@@ -40,7 +40,7 @@ use crate::tags::{Block, CELL, Cells, MAX_CELLS, NONE, TAG};
 /// Bytes a block has beside its contents: header and owner.
 pub(super) const OVERHEAD: usize = 2 * TAG;
 
-/// The heap.
+/// The heap of a [`SpaceFit`](super::SpaceFit) engine.
 #[derive(Debug)]
 pub(super) struct FittedHeap<O, H, P> {
     cells: Cells,
