@@ -69,7 +69,7 @@ struct At {
     reason: Reason,
 }
 
-/// What is wrong with a file that should be a trace.
+/// The fault of a file that should be a trace.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Reason {
@@ -124,7 +124,7 @@ impl ReadError {
         self
     }
 
-    /// What is wrong.
+    /// The fault.
     #[must_use]
     pub fn reason(&self) -> &Reason {
         &self.0.reason
@@ -205,7 +205,7 @@ pub enum WriteError {
     Event {
         /// How many events were written before.
         event: u64,
-        /// What is wrong.
+        /// The fault.
         invalid: Invalid,
     },
     /// The texts of the header exceed a mebibyte together.

@@ -1,4 +1,4 @@
-//! What is live at a point of a trace: [`Ledger`], the one judge of whether an event is valid.
+//! The blocks that live at a point of a trace: [`Ledger`], the one judge of whether an event is valid.
 
 use super::error::Invalid;
 use super::event::Event;

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     pub(crate) options: Options,
 }
 
-/// What is compared, and how.
+/// The comparison: which traces, and how.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Comparison")]
 pub(crate) struct Options {
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if traces.is_empty() {
         traces = bundled::traces()?;
     }
-    // What is wrong with any trace should be known before the first is measured.
+    // A fault of any trace should be known before the first is measured.
     for path in &traces {
         input::open(path)?;
     }

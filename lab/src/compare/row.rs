@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::metered::Metered;
 
-/// What was measured of one strategy over one trace. The fields named here are those of `--json`;
+/// The measures of one strategy over one trace. The fields named here are those of `--json`;
 /// one that could not be measured is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Row {

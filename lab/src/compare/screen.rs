@@ -11,7 +11,7 @@ use crate::competitor::Competitor;
 /// Columns of a terminal.
 const WIDTH: usize = 80;
 
-/// What was compared, as it is printed.
+/// A comparison as it is printed.
 pub(super) struct Screen<'s> {
     pub(super) all: &'s [&'s Compared],
     pub(super) competitors: &'s [Competitor],

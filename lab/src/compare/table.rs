@@ -62,7 +62,7 @@ pub(crate) struct Figure {
     pub(crate) best: bool,
 }
 
-/// What was measured over one trace.
+/// The measures over one trace.
 pub(crate) fn grid(compared: &Compared) -> Grid {
     let columns: Vec<_> = COLUMNS.iter().map(|column| figures(column, &compared.rows)).collect();
     let lines = compared.rows.iter().enumerate().map(|(index, row)| {

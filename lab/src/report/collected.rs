@@ -107,7 +107,7 @@ pub(super) struct Charts<'g> {
     strategies: Vec<OfStrategy<'g>>,
 }
 
-/// What is drawn of one strategy; what is not known is null or empty.
+/// The drawings of one strategy; unknown figures are null or empty.
 #[derive(Debug, Serialize)]
 struct OfStrategy<'g> {
     name: &'static str,

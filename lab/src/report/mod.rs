@@ -35,7 +35,7 @@ use crate::tune::{self, Tuned};
 
 pub(crate) use self::alone::WatchedAlone;
 
-/// What is shown unless other strategies are asked for: one or two of each family. A page on which
+/// The strategies shown unless others are asked for: one or two of each family. A page on which
 /// all are drawn shows nothing.
 const SHOWN: [&str; 6] = ["PAGEWISE", "MRU", "BEST-FIT", "BUDDY", "HCGEN", "SYSTEM"];
 
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let competitors = args.competitors()?;
     let traces =
         if args.traces.is_empty() { bundled::traces()? } else { input::rereadable(&args.traces)? };
-    // What is wrong with any trace should be known before the first is measured.
+    // A fault of any trace should be known before the first is measured.
     for path in &traces {
         input::open(path)?;
     }

@@ -16,7 +16,7 @@ use crate::timeline::Timeline;
 /// Parts of a curve over time, at most.
 const PARTS: u64 = 400;
 
-/// What was seen of one replay.
+/// The course of one replay.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Watched {
     pub(super) timeline: Timeline,

@@ -23,7 +23,7 @@ pub(crate) struct Held {
     pub(super) is_c_library: bool,
 }
 
-/// What was found.
+/// The findings.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Holding {
     /// The most bytes held at one time, if the allocator tells.

@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     output::claim(args.plot.as_deref())?;
     let traces =
         if args.traces.is_empty() { bundled::traces()? } else { input::rereadable(&args.traces)? };
-    // What is wrong with any trace should be known before the first is simulated.
+    // A fault of any trace should be known before the first is simulated.
     for path in &traces {
         input::open(path)?;
     }

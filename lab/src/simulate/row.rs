@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::memory::{Faults, Found};
 use super::setup::WorkingSet;
 
-/// What was simulated of one trace at one page size.
+/// The figures of one trace at one page size.
 #[derive(Debug)]
 pub(crate) struct Simulated {
     pub(crate) trace: String,

@@ -38,7 +38,7 @@ impl Touch {
 /// Reads the size of a simulated page.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// If the text is wrong: how.
 pub(super) fn parse_page_size(text: &str) -> Result<usize, String> {
     let size = parse_bytes(text)?;
     if size.is_power_of_two() && PAGE_SIZES.contains(&size) {
@@ -57,7 +57,7 @@ pub(crate) enum WorkingSet {
 }
 
 impl WorkingSet {
-    /// What is simulated unless told otherwise.
+    /// The default.
     pub(super) const USUAL: [Self; 4] =
         [Self::Percent(10.0), Self::Percent(25.0), Self::Percent(50.0), Self::Percent(100.0)];
 

@@ -1,4 +1,4 @@
-//! What is searched: the global allocator's parameters, or strategies for an arena and theirs, drawn
+//! Candidates: the global allocator's parameters, or strategies for an arena and theirs, drawn
 //! at random and changed a little.
 //!
 //! A new kind of strategy joins by a variant of [`Candidate`], or by its name in [`PAGED`] or
@@ -88,7 +88,7 @@ impl Candidate {
         Self::Paged(Paged { name, pages: Pages::of(&shipped(name), Map::PageFitting) })
     }
 
-    /// What is measured in any case: the default, the first, and others as they are without tuning.
+    /// The candidates that are measured in any case: the default, the first, and others as they are without tuning.
     pub(super) fn usual(family: Family, demand: &[Demand]) -> Vec<Self> {
         if family == Family::Global {
             return Global::usual(demand).into_iter().map(Self::Global).collect();

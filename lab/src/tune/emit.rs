@@ -190,7 +190,7 @@ pub(super) fn verify(code: &str) -> anyhow::Result<()> {
     let written = std::fs::write(at("Cargo.toml"), manifest)
         .and_then(|()| std::fs::write(at("tuned.rs"), code));
     written.context("the code cannot be compiled")?;
-    // What was built with these versions is there; without the file cargo may want newer ones.
+    // These versions are there, built; without the file cargo may want newer ones.
     let _ = std::fs::copy(root.join("Cargo.lock"), at("Cargo.lock"));
     // If a signal asks to end, the package is removed first.
     signals::stand_back();

@@ -26,7 +26,7 @@ pub(crate) struct Tuned {
     pub(crate) code: String,
 }
 
-/// What was found in one family.
+/// The findings in one family.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Found {
     pub(crate) family: Family,
@@ -64,7 +64,7 @@ impl Tuned {
 }
 
 impl Found {
-    /// What was gained, or that nothing was, in words.
+    /// The gain, or that there is none, in words.
     pub(crate) fn words(&self, goal: Goal) -> String {
         let held_out = &self.held_out;
         let noun = goal.noun(self.family);

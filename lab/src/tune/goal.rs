@@ -1,4 +1,4 @@
-//! What is wanted, and how candidates are ordered by it.
+//! The goal, and how candidates are ordered by it.
 
 use std::fmt;
 

@@ -96,7 +96,7 @@ impl<'c> Lane<'c> {
     }
 }
 
-/// What was measured of a lane on one trace.
+/// The measures of a lane on one trace.
 #[derive(Debug)]
 struct Run {
     exact: Option<(u64, u64)>,

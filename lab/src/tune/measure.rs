@@ -75,7 +75,7 @@ pub(super) fn finished<T>(result: Result<T, Stop>) -> anyhow::Result<Option<T>> 
     }
 }
 
-/// What was measured of one candidate on one trace. Times are of several rounds.
+/// The measures of one candidate on one trace. Times are of several rounds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
     pub(super) times: Vec<f64>,

@@ -6,7 +6,7 @@
 //!  trace ─┬─► first half  ─► search: cheap model ► measured generations ► finals ─► chosen, front
 //!         └─► second half ──────────────────────────────────────────────────────► verdict, code
 //! ```
-//! What was chosen for its figures has good figures; that is no evidence. So a part of every trace
+//! A candidate chosen for its figures has good figures; that is no evidence. So a part of every trace
 //! is held out ([`split`]), and gains are claimed from it alone, and only beyond the noise.
 
 mod candidate;
@@ -220,7 +220,7 @@ fn rivals(names: &[String]) -> Result<(Vec<Library>, Vec<String>), Usage> {
     Ok((libraries, missing))
 }
 
-/// What is to be searched, and how.
+/// The candidates to be searched, and how.
 struct Plan<'p> {
     traces: &'p [PathBuf],
     /// None: the second halves.
@@ -237,7 +237,7 @@ struct Plan<'p> {
 
 impl Plan<'_> {
     fn carry_out(self) -> anyhow::Result<Tuned> {
-        // What is wrong with any trace should be known before the first is measured.
+        // A fault of any trace should be known before the first is measured.
         for path in self.traces.iter().chain(self.held_out) {
             input::open(path)?;
         }

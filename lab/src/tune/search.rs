@@ -132,7 +132,7 @@ impl Search {
         least.map_or_else(|| "unknown: all ran out of memory".to_owned(), units::bytes)
     }
 
-    /// What is requested at most in any of the traces, in words.
+    /// The most requested in any of the traces, in words.
     pub(super) fn peak_requested(&self) -> String {
         let requested = self.courses.iter().map(|course| course.workload.facts.peak_requested);
         units::bytes(requested.max().unwrap_or(0))
@@ -181,7 +181,7 @@ impl Search {
         parents.truncate((self.trials.len() / 6).max(2));
         parents.extend(self.front_indices());
         let mut bred: Vec<Candidate> = Vec::new();
-        // What was measured already need not be again; there may be nothing new to find.
+        // No candidate is measured twice; there may be nothing new to find.
         for _ in 0..number * 20 {
             if bred.len() == number || parents.is_empty() {
                 break;

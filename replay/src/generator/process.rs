@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// What was measured of one size, after the first `warm` seconds.
+    /// The measures of one size, after the first `warm` seconds.
     #[derive(Default)]
     struct Measured {
         allocations: f64,

@@ -7,7 +7,7 @@ use super::tuning::{SMALL_MAX, UNIT};
 use super::{ClassStats, Pagewise, Stats, paths, statistics};
 
 impl Pagewise {
-    /// What is in use and held, by all threads. O(OS pages held): the system is asked which of them
+    /// Statistics of all threads: bytes in use and held. O(OS pages held): the system is asked which of them
     /// take memory, some milliseconds for each GiB, for which no lock is held. Allocates nothing.
     #[must_use]
     pub fn stats(&self) -> Stats {

@@ -31,7 +31,7 @@ pub(super) const HUGE: usize = 2 << 20;
 /// Regions of a slot, at most.
 const REGIONS: usize = LARGEST_SLOT / HUGE;
 
-/// What is known of the huge pages of a heap's extent. Invariants: `from` and `reached` are multiples
+/// The huge pages of a heap's extent, as far as they are known. Invariants: `from` and `reached` are multiples
 /// of [`HUGE`]; the bit of a region is set iff it is advised, `advised` counts them; none lies outside
 /// `from..reached`.
 #[derive(Debug)]

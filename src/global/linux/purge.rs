@@ -277,7 +277,7 @@ impl Purge {
         self.went_back(engine, purged);
         if !more {
             self.walk = None;
-            // What was free all the time and did not go back took no memory.
+            // Memory that was free all the time and did not go back took none.
             self.most = self.most.saturating_sub(rest).max(engine.usage().block);
         }
         more

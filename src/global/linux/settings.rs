@@ -115,7 +115,7 @@ const SETTINGS: &[Setting] = &[
     },
 ];
 
-/// What is set.
+/// The settings.
 pub(super) struct Settings {
     pub(super) tuning: Tuning,
     /// Whether the statistics are written at exit.

@@ -304,7 +304,7 @@ impl Slot {
         }
     }
 
-    /// What is known of the extent's huge pages.
+    /// The extent's huge pages.
     pub(super) fn huge(&self) -> &Huge {
         &self.huge
     }

@@ -167,7 +167,7 @@ impl State {
         let concerned =
             more >= HUGE / 2 && huge.concerns(block.addr().get().wrapping_add(new_size));
         if concerned && huge::is_dense(block.as_ptr(), len) {
-            // What is added to a block that was written will be written, too.
+            // A part added to a block that was written will be written, too.
             huge.allow(huge.advised() + more);
         }
         // SAFETY: the caller's promise; blocks are far smaller than `isize::MAX`, and one in use could

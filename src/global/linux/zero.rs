@@ -102,7 +102,7 @@ impl Zeros {
         unsafe { self.words.write_bytes(0, self.len) };
     }
 
-    /// What is known of this memory: of the first 32 MiB or more.
+    /// Knowledge of this memory: of the first 32 MiB or more.
     pub(super) fn known(&self, memory: Range<usize>) -> Known {
         let first = (memory.start - self.origin) / self.page;
         let pages = (memory.end - self.origin).div_ceil(self.page) - first;
@@ -170,7 +170,7 @@ impl Zeros {
     }
 }
 
-/// What is known of a block's memory: a copy, to be used without the heap's lock.
+/// Knowledge of a block's memory: a copy, to be used without the heap's lock.
 pub(super) struct Known {
     bits: [u64; KNOWN],
     /// The bit of the OS page in which the block begins.
