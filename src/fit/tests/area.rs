@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::*;
-use crate::meter::Meter;
+use crate::meter::{Meter, Part};
 
 /// Counts what the area served.
 #[derive(Default)]
