@@ -200,7 +200,7 @@ impl Default for Tuning {
 }
 
 /// A parameter that is out of its range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TuningError {
     /// The pages' own parameters.

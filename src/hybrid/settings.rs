@@ -171,7 +171,7 @@ set! {
 }
 
 /// A parameter that is out of its range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SettingsError {
     /// QL_HIGH is not a multiple of 16 up to 2,032.

@@ -177,7 +177,7 @@ const fn ascending(classes: &[u32], page_size: usize) -> bool {
 }
 
 /// A parameter that is out of its range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// The page size is not a power of two from 512 bytes to 1 MiB.
