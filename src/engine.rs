@@ -63,6 +63,14 @@ impl Served {
     }
 }
 
+impl Resized {
+    /// A block that is all contents, and its lengths before and after.
+    #[inline(always)]
+    pub(crate) fn whole(block: NonNull<u8>, bytes: (usize, usize)) -> Self {
+        Self { contents: NonNull::slice_from_raw_parts(block, bytes.1), bytes }
+    }
+}
+
 /// What tells one strategy from another. No layout that an engine is given is of size 0, but to
 /// [`allocate`](Self::allocate).
 ///

@@ -64,7 +64,7 @@ macro_rules! made {
         "Made by `constant(source, meter)`: its [`Settings`](crate::hybrid::Settings) are built in."
     };
     ((|$config:pat_param, $source:ident, $meter:ident| $strategy:expr)) => {
-        "Made by `new`, which says of what."
+        "Made by its `new`, with parameters of its own."
     };
 }
 

@@ -57,13 +57,11 @@ impl<P: Index, R: Reclaim, A: Area, S: Source, M: Meter> Heap<TagHeap<P, R, A>, 
 }
 
 impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
-    /// A block in use and its bytes.
+    /// Where a block in use lies.
     #[inline(always)]
-    fn served(&self, start: u32, len: u32, part: Part) -> Served {
-        let bytes = Self::bytes(len);
+    fn address(&self, start: u32) -> NonNull<u8> {
         // SAFETY: the block lies in the heap, which is valid memory, hence not at address 0.
-        let block = unsafe { NonNull::new_unchecked(self.contents(start)) };
-        Served { contents: NonNull::slice_from_raw_parts(block, bytes), bytes, part }
+        unsafe { NonNull::new_unchecked(self.contents(start)) }
     }
 }
 
@@ -74,10 +72,10 @@ unsafe impl<P: Index, R: Reclaim, A: Area, S: Source, M: Meter> Engine<S, M> for
         let Backing { source, meter, .. } = backing;
         let len = Self::cells_for(layout.size()).ok_or(AllocError::Exhausted)?;
         if let Some(start) = self.bump(len, layout.align(), meter) {
-            return Ok(self.served(start, len, Part::Area));
+            return Ok(Served::whole(self.address(start), Self::bytes(len), Part::Area));
         }
         let start = self.allocate_block(len, layout.align(), source, meter)?;
-        Ok(self.served(start, len, Part::Fit))
+        Ok(Served::whole(self.address(start), Self::bytes(len), Part::Fit))
     }
 
     unsafe fn free(heap: &mut Heap<Self, S, M>, block: NonNull<u8>, layout: Layout) {
@@ -100,7 +98,7 @@ unsafe impl<P: Index, R: Reclaim, A: Area, S: Source, M: Meter> Engine<S, M> for
             return None;
         }
         let bytes = (Self::bytes(found.len), Self::bytes(len));
-        Some(Resized { contents: NonNull::slice_from_raw_parts(block, bytes.1), bytes })
+        Some(Resized::whole(block, bytes))
     }
 
     /// A block that cannot grow where it starts grows down into a free neighbour.
@@ -118,8 +116,8 @@ unsafe impl<P: Index, R: Reclaim, A: Area, S: Source, M: Meter> Engine<S, M> for
         let len = Self::cells_for(new_layout.size())?;
         let wanted = (len, layout.align());
         let start = self.grow_down(found, wanted, layout.size(), &backing.meter)?;
-        let Served { contents, bytes, .. } = self.served(start, len, Part::Fit);
-        Some(Resized { contents, bytes: (Self::bytes(found.len), bytes) })
+        let bytes = (Self::bytes(found.len), Self::bytes(len));
+        Some(Resized::whole(self.address(start), bytes))
     }
 
     fn has_block(&self, block: NonNull<u8>, layout: Layout, _: &Backing<S, M>) -> bool {

@@ -50,8 +50,7 @@ impl<T: HasSettings> Tuned<T> {
             monitor.requested += requested as u64;
             monitor.most_blocks = monitor.most_blocks.max(blocks + 1);
         }
-        let contents = NonNull::slice_from_raw_parts(block, bytes);
-        Served { contents, bytes, part: Part::Fit }
+        Served::whole(block, bytes, Part::Fit)
     }
 
     /// Where a block's contents lie.
@@ -207,7 +206,7 @@ unsafe impl<T: HasSettings, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
                 }
             }
         };
-        Some(Resized { contents: NonNull::slice_from_raw_parts(block, lens.1), bytes: lens })
+        Some(Resized::whole(block, lens))
     }
 
     unsafe fn keep(
@@ -224,10 +223,7 @@ unsafe impl<T: HasSettings, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
         }
         // SAFETY: a block of no cells is a mapped one.
         let len = unsafe { mapped::len(block) };
-        (new_layout.size() <= len).then(|| Resized {
-            contents: NonNull::slice_from_raw_parts(block, len),
-            bytes: (len, len),
-        })
+        (new_layout.size() <= len).then(|| Resized::whole(block, (len, len)))
     }
 
     /// Extends a block with the free memory below it, to which its contents move.
@@ -251,8 +247,7 @@ unsafe impl<T: HasSettings, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
         // long enough for the new size; the two places may overlap.
         unsafe { moved.copy_from(block, layout.size().min(new_layout.size())) };
         let new = self.heap.trim(all, Block { start: all.start, len: wanted }, &backing.meter);
-        let contents = NonNull::slice_from_raw_parts(moved, Size::bytes(new.len));
-        Some(Resized { contents, bytes: (Size::bytes(len), Size::bytes(new.len)) })
+        Some(Resized::whole(moved, (Size::bytes(len), Size::bytes(new.len))))
     }
 
     fn has_block(&self, block: NonNull<u8>, layout: Layout, backing: &Backing<S, M>) -> bool {

@@ -48,7 +48,7 @@ pub trait Placement: Debug + Sized {
     /// [`Heap::serve`] tries it first.
     #[inline(always)]
     fn allocate<B: Below, S: Source, M: Meter>(
-        heap: &mut Heap<Paging<Self, B>, S, M>,
+        heap: &mut Heap<PageEngine<Self, B>, S, M>,
         layout: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
         heap.serve(layout)
@@ -72,7 +72,7 @@ pub trait Placement: Debug + Sized {
     /// Frees the block in use of a page that was asked for with `requested` bytes, and has it counted.
     /// Needs no memory.
     fn free<B: Below, S: Source, M: Meter>(
-        heap: &mut Heap<Paging<Self, B>, S, M>,
+        heap: &mut Heap<PageEngine<Self, B>, S, M>,
         page: <Self::Headers as Headers>::Page,
         block: NonNull<u8>,
         requested: usize,
@@ -126,14 +126,14 @@ pub trait Placement: Debug + Sized {
 /// The page engine: placement `P` for sizes up to FFCROSSOVER, the heap `B` for larger ones and for the
 /// pages.
 #[derive(Debug)]
-pub struct Paging<P: Placement, B> {
+pub struct PageEngine<P: Placement, B> {
     pub(super) config: Config,
     pub(super) placement: P,
     pub(super) pages: Pages<P::Headers, B>,
     opened: bool,
 }
 
-impl<P: Placement, B> Paging<P, B> {
+impl<P: Placement, B> PageEngine<P, B> {
     /// Over a heap that is empty yet; S2 keeps at most this many pages.
     pub(super) const fn over(config: Config, most_empties: u32, below: B) -> Self {
         let pages = Pages::new(config.page_size, most_empties, below);
@@ -141,7 +141,7 @@ impl<P: Placement, B> Paging<P, B> {
     }
 }
 
-impl<P: Placement, B: Below> Paging<P, B> {
+impl<P: Placement, B: Below> PageEngine<P, B> {
     /// Builds the size classes, unless they are built.
     #[cold]
     pub(super) fn open<S: Source>(&mut self, source: &mut S) -> Result<(), AllocError> {
@@ -155,7 +155,7 @@ impl<P: Placement, B: Below> Paging<P, B> {
     }
 }
 
-impl<P: Placement, B: Below, S: Source, M: Meter> Heap<Paging<P, B>, S, M> {
+impl<P: Placement, B: Below, S: Source, M: Meter> Heap<PageEngine<P, B>, S, M> {
     /// The parameters.
     pub const fn config(&self) -> &Config {
         &self.engine.config
@@ -172,8 +172,14 @@ impl<P: Placement, B: Below, S: Source, M: Meter> Heap<Paging<P, B>, S, M> {
     /// Gives every page without blocks in use back to the heap below, also those kept for the next
     /// class that needs one, so that their memory joins what is free beside it. O(classes and pages).
     pub fn release_empty_pages(&mut self) {
-        let Paging { placement, pages, .. } = &mut self.engine;
+        let PageEngine { placement, pages, .. } = &mut self.engine;
         placement.give_back(pages, &self.backing.meter);
+    }
+
+    /// Number of size classes; 0 before the heap was [opened](Self::open).
+    #[inline(always)]
+    pub fn classes(&self) -> u32 {
+        self.engine.pages.classes.count() as u32
     }
 
     /// Frees a block of the heap below that was asked for with `requested` bytes.
@@ -204,7 +210,7 @@ impl<P: Placement, B: Below, S: Source, M: Meter> Heap<Paging<P, B>, S, M> {
 // SAFETY: blocks are disjoint parts of disjoint pages or of the heap below, in the source's extent.
 // Headers, classes and what places the blocks lie in the dedicated memory; tags lie between the blocks
 // of the heap below, and `InBand`'s links in free blocks. All stay in place when the engine moves.
-unsafe impl<P: Placement, B: Below, S: Source, M: Meter> Engine<S, M> for Paging<P, B> {
+unsafe impl<P: Placement, B: Below, S: Source, M: Meter> Engine<S, M> for PageEngine<P, B> {
     const SLIDES_LAST: bool = true;
 
     #[inline(always)]
@@ -265,7 +271,7 @@ unsafe impl<P: Placement, B: Below, S: Source, M: Meter> Engine<S, M> for Paging
                 (pages.below.len_for(size), pages.below.len_for(new_size))
             }
         };
-        Some(Resized { contents: NonNull::slice_from_raw_parts(block, bytes.1), bytes })
+        Some(Resized::whole(block, bytes))
     }
 
     unsafe fn keep(
@@ -284,7 +290,7 @@ unsafe impl<P: Placement, B: Below, S: Source, M: Meter> Engine<S, M> for Paging
             }
             None => pages.below.keep(block, sizes, &backing.meter)?,
         };
-        Some(Resized { contents: NonNull::slice_from_raw_parts(block, bytes.1), bytes })
+        Some(Resized::whole(block, bytes))
     }
 
     /// A larger block that grows moves down into free memory beside it.
@@ -303,7 +309,7 @@ unsafe impl<P: Placement, B: Below, S: Source, M: Meter> Engine<S, M> for Paging
         let meter = &backing.meter;
         let (block, bytes) = pages.below.grow_down(block, layout, new_layout.size(), meter)?;
         meter.served(Part::Fit);
-        Some(Resized { contents: NonNull::slice_from_raw_parts(block, bytes.1), bytes })
+        Some(Resized::whole(block, bytes))
     }
 
     /// A block of a page may be known by any layout that it can hold: it may have been
@@ -313,8 +319,7 @@ unsafe impl<P: Placement, B: Below, S: Source, M: Meter> Engine<S, M> for Paging
         let Some(page) = pages.headers.at(block.addr().get()) else {
             return pages.below.has_block(block, layout);
         };
-        let fits = layout.size() <= pages.class_of_page(page).size as usize;
-        fits && pages.find(block).is_some_and(|(page, block)| !self.is_free(page, block))
+        self.is_in_use(page, block, layout.size())
     }
 
     fn walk(&self, visit: &mut dyn FnMut(Span)) {

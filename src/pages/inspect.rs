@@ -1,7 +1,9 @@
 //! The heap as spans, and its invariants checked.
 
+use core::ptr::NonNull;
+
 use super::below::Below;
-use super::engine::{Paging, Placement};
+use super::engine::{PageEngine, Placement};
 use super::headers::{Free, Headers, WINDOW};
 use crate::error::Fault;
 use crate::strategy::{Span, SpanKind};
@@ -10,7 +12,7 @@ use crate::words::bits;
 /// Bits of a word.
 const WORD: u32 = u64::BITS;
 
-impl<P: Placement, B: Below> Paging<P, B> {
+impl<P: Placement, B: Below> PageEngine<P, B> {
     /// Calls `visit` for every span in address order.
     pub(super) fn walk_pages(&self, visit: &mut dyn FnMut(Span)) {
         self.pages.below.walk(&mut |span| {
@@ -40,10 +42,19 @@ impl<P: Placement, B: Below> Paging<P, B> {
         }
     }
 
+    /// Whether a block in use of a page starts at an address in it, and holds this many bytes.
+    pub(super) fn is_in_use(&self, page: Page<P>, address: NonNull<u8>, bytes: usize) -> bool {
+        bytes <= self.pages.class_of_page(page).size as usize
+            && self.pages.block_at(page, address).is_some_and(|block| !self.is_free(page, block))
+    }
+
     /// Whether a block of a page is free.
-    pub(super) fn is_free(&self, page: Page<P>, block: u32) -> bool {
-        let free = self.free_blocks(page, block / WINDOW * WINDOW);
-        bits::get(&free, (block % WINDOW) as usize)
+    fn is_free(&self, page: Page<P>, block: u32) -> bool {
+        let headers = &self.pages.headers;
+        let withheld = self.placement.withheld(headers.class(page), page);
+        withheld.is_some_and(|(first, blocks)| {
+            block.checked_sub(first).is_some_and(|bit| bit < WORD && blocks >> bit & 1 == 1)
+        }) || headers.is_free(page, self.pages.class_of_page(page).size, block)
     }
 
     /// Free blocks of a page.

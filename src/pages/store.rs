@@ -87,14 +87,13 @@ impl<H: Headers, B> Pages<H, B> {
         if layout.size() > self.largest { None } else { self.headers.at(block.addr().get()) }
     }
 
-    /// The page this address lies in, and the number of the block that starts there, if there are such.
-    pub(super) fn find(&self, address: NonNull<u8>) -> Option<(H::Page, u32)> {
-        let page = self.headers.at(address.addr().get())?;
+    /// The number of the block of a page that starts at an address in it, if one does.
+    pub(super) fn block_at(&self, page: H::Page, address: NonNull<u8>) -> Option<u32> {
         let class = self.class_of_page(page);
         let offset = address.addr().get() & (self.page_size() - 1);
         let block = class.index(offset);
         let starts = block < class.capacity && (block * class.size) as usize == offset;
-        starts.then_some((page, block))
+        starts.then_some(block)
     }
 
     /// Tells the meter that a page's header was reached by a link.
@@ -161,8 +160,7 @@ impl<H: Headers, B: Below> Pages<H, B> {
             top
         } else {
             let page = self.headers.make(capacity, source)?;
-            let base = self.headers.base(top);
-            self.headers.place(page, base, self.below.origin(), source)?;
+            self.place(page, self.headers.base(top), source)?;
             self.headers.recycle(top);
             page
         };
@@ -186,14 +184,26 @@ impl<H: Headers, B: Below> Pages<H, B> {
                 return Err(error);
             }
         };
-        let origin = self.below.origin();
-        if let Err(error) = self.headers.place(page, base.as_ptr(), origin, source) {
+        if let Err(error) = self.place(page, base.as_ptr(), source) {
             self.below.release_page(base, meter);
-            self.headers.recycle(page);
             return Err(error);
         }
         self.count += 1;
         Ok(page)
+    }
+
+    /// Gives a header that no page has to the page that starts at `base`; takes it back if that fails.
+    fn place<S: Source>(
+        &mut self,
+        page: H::Page,
+        base: *mut u8,
+        source: &mut S,
+    ) -> Result<(), AllocError> {
+        let placed = self.headers.place(page, base, self.below.origin(), source);
+        if placed.is_err() {
+            self.headers.recycle(page);
+        }
+        placed
     }
 
     /// Takes a wholly free page that is on no list: to S2, or to S1 where S2 has enough.

@@ -109,7 +109,12 @@ impl SegmentHeap {
         requested: usize,
         meter: &M,
     ) -> usize {
-        self.release(self.granule_of(block), meter);
+        let start = self.granule_of(block);
+        debug_assert!(
+            self.block_in_use(start).map(Extent::len) == self.granules_for(requested),
+            "a freed block is in use"
+        );
+        self.release(start, meter);
         requested.next_multiple_of(self.bytes(1))
     }
 
@@ -160,7 +165,7 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for SegmentHeap {
     ) -> Option<Resized> {
         let sizes = (layout.size(), new_layout.size());
         let bytes = self.resize(block, sizes, &backing.meter)?;
-        Some(Resized { contents: NonNull::slice_from_raw_parts(block, bytes.1), bytes })
+        Some(Resized::whole(block, bytes))
     }
 
     fn has_block(&self, block: NonNull<u8>, layout: Layout, _: &Backing<S, M>) -> bool {

@@ -20,5 +20,6 @@ fn stays_closed() {
             heap.release_empty_pages();
             heap.audit().expect("every invariant holds");
         }
+        assert!(heap.classes() == 0 || heap.usage().held > 0);
     }
 }

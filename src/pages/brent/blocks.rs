@@ -4,11 +4,10 @@ use core::ptr::NonNull;
 
 use crate::meter::Meter;
 use crate::pages::below::Below;
+use crate::pages::headers::Headers;
 use crate::pages::headers::in_page::{Bitmap, InPage, Page};
 use crate::pages::headers::numbered::Numbered;
-use crate::pages::headers::{Headers, WINDOW};
 use crate::pages::store::Pages;
-use crate::words::bits;
 
 /// A block that was put back, and its page: what a placement needs to know.
 #[derive(Clone, Copy)]
@@ -111,10 +110,10 @@ impl<B: Below> Pages<Numbered<Bitmap>, B> {
 
     /// Whether a free block of this class starts at any address.
     pub(super) fn is_free_at(&self, address: NonNull<u8>, class: u32) -> bool {
-        self.find(address).is_some_and(|(page, block)| {
-            let window = block / WINDOW * WINDOW;
-            let free = self.headers.free_blocks(page, self.class(class).size, window);
-            self.headers.class(page) == class && bits::get(&free, (block - window) as usize)
+        let page = self.headers.at(address.addr().get());
+        page.filter(|&page| self.headers.class(page) == class).is_some_and(|page| {
+            let block = self.block_at(page, address);
+            block.is_some_and(|block| self.headers.is_free(page, self.class(class).size, block))
         })
     }
 }

@@ -15,7 +15,7 @@ pub use self::current::CurrentPage;
 pub use self::left::{Least, LeftHeaders, Most, MostRecent};
 pub use self::pool::{AtRandom, Chain};
 use super::config::Config;
-use super::engine::{Paging, Placement};
+use super::engine::{PageEngine, Placement};
 use crate::engine::Heap;
 use crate::meter::Meter;
 use crate::segments::SegmentHeap;
@@ -47,9 +47,9 @@ use crate::source::Source;
 /// unsafe { heap.deallocate(block, layout) };
 /// assert_eq!(heap.usage().blocks, 0);
 /// ```
-pub type Paged<P, S, M = ()> = Heap<Paging<P, SegmentHeap>, S, M>;
+pub type Paged<P, S, M = ()> = Heap<PageEngine<P, SegmentHeap>, S, M>;
 
-impl<P: Placement, S: Source, M: Meter> Heap<Paging<P, SegmentHeap>, S, M> {
+impl<P: Placement, S: Source, M: Meter> Heap<PageEngine<P, SegmentHeap>, S, M> {
     /// The strategy over `source`. Takes no memory before the first allocation.
     ///
     /// # Panics
@@ -61,7 +61,7 @@ impl<P: Placement, S: Source, M: Meter> Heap<Paging<P, SegmentHeap>, S, M> {
         let segment = 64 * granule;
         let growth = if segment < config.page_size { config.page_size } else { segment };
         let below = SegmentHeap::new(granule, segment, growth);
-        Self::over(Paging::over(config, u32::MAX, below), source, meter)
+        Self::over(PageEngine::over(config, u32::MAX, below), source, meter)
     }
 }
 

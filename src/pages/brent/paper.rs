@@ -10,7 +10,7 @@ use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::pages::below::Below;
 use crate::pages::class::Classes;
-use crate::pages::engine::{Paging, Placement};
+use crate::pages::engine::{PageEngine, Placement};
 use crate::pages::headers::in_page::InPage;
 use crate::pages::headers::numbered::Numbered;
 use crate::pages::store::Pages;
@@ -83,12 +83,14 @@ impl<P: PaperPlacement> Placement for P {
 
     #[inline(always)]
     fn free<B: Below, S: Source, M: Meter>(
-        heap: &mut Heap<Paging<Self, B>, S, M>,
+        heap: &mut Heap<PageEngine<Self, B>, S, M>,
         page: u32,
         block: NonNull<u8>,
         requested: usize,
     ) {
-        let Heap { engine: Paging { placement, pages, .. }, backing } = heap;
+        let Heap { engine, backing } = heap;
+        debug_assert!(engine.is_in_use(page, block, requested), "a freed block is in use");
+        let PageEngine { placement, pages, .. } = engine;
         let put = pages.put(page, block, &backing.meter);
         if placement.freed(block, put, pages, &backing.meter) {
             pages.release(page, &backing.meter);

@@ -90,6 +90,10 @@ impl Headers for Linked {
         })
     }
 
+    fn is_free(&self, page: Page, _: u32, block: u32) -> bool {
+        page.is_free(block)
+    }
+
     fn audit(&self, page: Page, capacity: u32) -> Result<(), &'static str> {
         for index in 0..capacity.div_ceil(WORD) {
             let bits = page.word(index).get();

@@ -85,6 +85,9 @@ pub trait Headers: Debug {
     /// far as the header knows. Numbers beyond the last block may be said to be free.
     fn free_blocks(&self, page: Self::Page, size: u32, from: u32) -> Free;
 
+    /// Whether a block of `size` bytes is free as far as the header knows: O(1) where a bit says so.
+    fn is_free(&self, page: Self::Page, size: u32, block: u32) -> bool;
+
     /// Checks what the header alone tells of a page of `capacity` blocks.
     fn audit(&self, _page: Self::Page, _capacity: u32) -> Result<(), &'static str> {
         Ok(())

@@ -167,6 +167,11 @@ impl<F: InPage> Headers for Numbered<F> {
         F::free_blocks(self.header(page), words, self.base(page), size, from)
     }
 
+    fn is_free(&self, page: u32, size: u32, block: u32) -> bool {
+        let words = self.headers.tail(page as usize);
+        F::is_free(self.header(page), words, self.base(page), size, block)
+    }
+
     fn audit(&self, page: u32, capacity: u32) -> Result<(), &'static str> {
         let header = self.header(page);
         if page >= self.count {

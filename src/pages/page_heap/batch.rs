@@ -13,18 +13,12 @@ use crate::meter::{Meter, Part};
 use crate::pages::below::Below;
 use crate::pages::below::tagged::Tagged;
 use crate::pages::class::Class;
-use crate::pages::engine::Paging;
+use crate::pages::engine::PageEngine;
 use crate::pages::headers::Headers;
 use crate::pages::headers::page::{Page, WORD};
 use crate::source::Source;
 
-impl<S: Source, M: Meter> Heap<Paging<Windowed, Tagged>, S, M> {
-    /// Number of size classes; 0 before the heap was [opened](Self::open).
-    #[inline(always)]
-    pub(crate) fn classes(&self) -> u32 {
-        self.engine.pages.classes.count() as u32
-    }
-
+impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
     /// Block size of a class, bytes.
     ///
     /// # Panics
@@ -57,7 +51,7 @@ impl<S: Source, M: Meter> Heap<Paging<Windowed, Tagged>, S, M> {
         mut from_page: impl FnMut(*mut u8),
     ) -> usize {
         let size = self.class_size(class);
-        let (Paging { placement, pages, .. }, backing) = (&mut self.engine, &mut self.backing);
+        let (PageEngine { placement, pages, .. }, backing) = (&mut self.engine, &mut self.backing);
         let mut room = blocks.len();
         while room > 0 {
             let supply = placement.supplies.get_mut(class);
@@ -91,7 +85,7 @@ impl<S: Source, M: Meter> Heap<Paging<Windowed, Tagged>, S, M> {
     /// Each was taken by [`take_batch`](Self::take_batch) (or allocated with the size of its
     /// class) and, as far as that is not noticed, was not freed since.
     pub(crate) unsafe fn free_batch(&mut self, blocks: &[NonNull<u8>]) -> Result<(), NonNull<u8>> {
-        let (Paging { placement, pages, .. }, backing) = (&mut self.engine, &mut self.backing);
+        let (PageEngine { placement, pages, .. }, backing) = (&mut self.engine, &mut self.backing);
         let within = pages.page_size() - 1;
         let (mut freed, mut bytes) = (0, 0);
         while let Some(&first) = blocks.get(freed) {

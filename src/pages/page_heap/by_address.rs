@@ -6,11 +6,11 @@ use super::windowed::Windowed;
 use crate::engine::{Backing, Heap};
 use crate::meter::{Meter, Part};
 use crate::pages::below::tagged::{Large, Tagged};
-use crate::pages::engine::Paging;
+use crate::pages::engine::PageEngine;
 use crate::pages::headers::Headers;
 use crate::source::Source;
 
-impl<S: Source, M: Meter> Heap<Paging<Windowed, Tagged>, S, M> {
+impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
     /// Bytes of a block in use. All may be used. O(1).
     ///
     /// # Safety

@@ -4,11 +4,11 @@ use super::windowed::Windowed;
 use crate::engine::Heap;
 use crate::meter::Meter;
 use crate::pages::below::tagged::Tagged;
-use crate::pages::engine::Paging;
+use crate::pages::engine::PageEngine;
 use crate::pages::headers::Headers;
 use crate::source::Source;
 
-impl<S: Source, M: Meter> Heap<Paging<Windowed, Tagged>, S, M> {
+impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
     /// Bytes of all pages, those without blocks in use among them.
     pub(crate) fn page_bytes(&self) -> usize {
         self.engine.pages.count() * self.engine.config.page_size
@@ -23,7 +23,7 @@ impl<S: Source, M: Meter> Heap<Paging<Windowed, Tagged>, S, M> {
     /// Calls `visit` for each page that serves a class, with the class and the number of its blocks in
     /// use. O(pages).
     pub(crate) fn for_each_page(&self, visit: &mut dyn FnMut(u32, u32)) {
-        let Paging { placement, pages, .. } = &self.engine;
+        let PageEngine { placement, pages, .. } = &self.engine;
         pages.headers.for_each(&mut |page| {
             let (class, supply) = (page.class(), placement.supplies.get(page.class()));
             let current = supply.page == Some(page);

@@ -8,7 +8,7 @@ use crate::engine::Heap;
 use crate::meter::Meter;
 use crate::pages::below::Below;
 use crate::pages::below::tagged::{Large, Tagged};
-use crate::pages::engine::Paging;
+use crate::pages::engine::PageEngine;
 use crate::pages::headers::Headers;
 use crate::pages::headers::page::{Page, WORD};
 use crate::source::Source;
@@ -28,7 +28,7 @@ pub(crate) enum FreeKind {
     InPage,
 }
 
-impl<S: Source, M: Meter> Heap<Paging<Windowed, Tagged>, S, M> {
+impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
     /// Goes on where the last call stopped, in address order, over some `blocks` blocks and pages,
     /// and calls `visit` for the free memory met, in stretches of at least `least` bytes that hold
     /// nothing, neither contents nor bookkeeping, and with what it is. Where `visit` returns `false` it stops, and meets
@@ -40,7 +40,7 @@ impl<S: Source, M: Meter> Heap<Paging<Windowed, Tagged>, S, M> {
         blocks: usize,
         visit: &mut dyn FnMut(Range<usize>, FreeKind) -> bool,
     ) -> bool {
-        let Paging { placement, pages, .. } = &mut self.engine;
+        let PageEngine { placement, pages, .. } = &mut self.engine;
         let (headers, page_size) = (&pages.headers, pages.page_size());
         pages.below.step(blocks, |heap, block| {
             let start = heap.contents(block.start).addr();

@@ -55,7 +55,7 @@ pub(crate) use self::free_walk::FreeKind;
 pub use self::windowed::Windowed;
 use super::below::tagged::Tagged;
 use super::config::Config;
-use super::engine::Paging;
+use super::engine::PageEngine;
 use crate::engine::Heap;
 use crate::meter::Meter;
 use crate::source::Source;
@@ -82,17 +82,17 @@ use crate::source::Source;
 /// unsafe { heap.deallocate(block.cast(), layout) };
 /// heap.audit().expect("every invariant holds");
 /// ```
-pub type PageHeap<S, M = ()> = Heap<Paging<Windowed, Tagged>, S, M>;
+pub type PageHeap<S, M = ()> = Heap<PageEngine<Windowed, Tagged>, S, M>;
 
 /// Pages without blocks in use that are kept for the next class that needs one.
 const SPARE: u32 = 4;
 
-impl<S, M> Heap<Paging<Windowed, Tagged>, S, M> {
+impl<S, M> Heap<PageEngine<Windowed, Tagged>, S, M> {
     /// The parameters that proved best for arenas of 64 KiB and more: see [`Config::arena`].
     pub const CONFIG: Config = Config::arena();
 }
 
-impl<S: Source, M: Meter> Heap<Paging<Windowed, Tagged>, S, M> {
+impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
     /// The strategy over `source`. Takes no memory before the first allocation.
     ///
     /// # Panics
@@ -101,6 +101,6 @@ impl<S: Source, M: Meter> Heap<Paging<Windowed, Tagged>, S, M> {
     pub const fn new(config: Config, source: S, meter: M) -> Self {
         assert!(config.check().is_ok(), "the configuration is out of range: see Config::check");
         let below = Tagged::growing_by(config.page_size);
-        Self::over(Paging::over(config, SPARE, below), source, meter)
+        Self::over(PageEngine::over(config, SPARE, below), source, meter)
     }
 }

@@ -9,7 +9,7 @@ use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::pages::below::Below;
 use crate::pages::class::{Class, Classes};
-use crate::pages::engine::{Paging, Placement};
+use crate::pages::engine::{PageEngine, Placement};
 use crate::pages::headers::Headers;
 use crate::pages::headers::linked::Linked;
 use crate::pages::headers::page::{NO_LIST, Page, WORD};
@@ -141,11 +141,11 @@ impl Windowed {
     }
 }
 
-impl<B: Below, S: Source, M: Meter> Heap<Paging<Windowed, B>, S, M> {
+impl<B: Below, S: Source, M: Meter> Heap<PageEngine<Windowed, B>, S, M> {
     /// Serves a layout of a class whose window has no block for it.
     #[inline(never)]
     fn refill(&mut self, class: u32, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        let Paging { placement, pages, .. } = &mut self.engine;
+        let PageEngine { placement, pages, .. } = &mut self.engine;
         // Most often the current page has gained blocks since.
         let supply = placement.supplies.get_mut(class);
         let again = if supply.window == 0 && supply.refill(&self.backing.meter) {
@@ -194,10 +194,10 @@ impl Placement for Windowed {
     /// Serves small requests from their class's window.
     #[inline(always)]
     fn allocate<B: Below, S: Source, M: Meter>(
-        heap: &mut Heap<Paging<Self, B>, S, M>,
+        heap: &mut Heap<PageEngine<Self, B>, S, M>,
         layout: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        let Paging { placement, pages, .. } = &mut heap.engine;
+        let PageEngine { placement, pages, .. } = &mut heap.engine;
         let Some(class) = Self::class_for(pages, layout) else { return heap.serve_below(layout) };
         let supply = placement.supplies.get_mut(class);
         let Some(block) = supply.take_aligned(layout.align()) else {
@@ -240,12 +240,12 @@ impl Placement for Windowed {
     /// (The block is counted first, so that a call at the end needs no registers kept.)
     #[inline(always)]
     fn free<B: Below, S: Source, M: Meter>(
-        heap: &mut Heap<Paging<Self, B>, S, M>,
+        heap: &mut Heap<PageEngine<Self, B>, S, M>,
         page: Page,
         block: NonNull<u8>,
         requested: usize,
     ) {
-        let Heap { engine: Paging { placement, pages, .. }, backing } = heap;
+        let Heap { engine: PageEngine { placement, pages, .. }, backing } = heap;
         backing.meter.touch(page.header());
         backing.tally.freed(requested, page.size.get() as usize);
         let offset = block.addr().get() & (pages.page_size() - 1);
