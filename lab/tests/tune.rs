@@ -50,7 +50,7 @@ fn a_search_gives_for_each_family_a_front_a_choice_a_verdict_and_code() {
     let [global, arena] = [&families[0], &families[1]];
     assert_eq!((&global["family"], &arena["family"]), (&"global".into(), &"arena".into()));
     // An arena's default has pages that are too large for so small a program.
-    assert!(number(&arena["held_out"]["gain"]) > 0.05, "{arena}");
+    assert!(number(&arena["held_out"]["gain"]) > 0.1, "{arena}");
     let code = fs::read_to_string(&code).expect("the code");
     assert_eq!(tuned["code"], code);
     assert!(

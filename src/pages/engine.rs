@@ -78,7 +78,7 @@ pub trait Placement: Debug + Sized {
         requested: usize,
     );
 
-    /// Has the pages without blocks in use that it keeps [released](Pages::release).
+    /// [Releases](Pages::release) the pages that it keeps though no block of theirs is in use.
     fn retire<B: Below, M: Meter>(&mut self, _pages: &mut Pages<Self::Headers, B>, _meter: &M) {}
 
     /// Gives every page without blocks in use back to the heap below. Whether there were any.
@@ -112,8 +112,8 @@ pub trait Placement: Debug + Sized {
         }
     }
 
-    /// Bits of the free blocks of a page that its header does not know of, among those of one word:
-    /// the number of the first block of the word, and the word.
+    /// Free blocks of a page that its header does not count: the number of the first block of a word, and
+    /// the word's bits.
     fn withheld(&self, _class: u32, _page: <Self::Headers as Headers>::Page) -> Option<(u32, u64)> {
         None
     }

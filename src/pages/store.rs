@@ -22,7 +22,7 @@ use crate::source::Source;
 #[derive(Debug)]
 pub struct Pages<H: Headers, B> {
     pub(super) classes: Classes,
-    /// The classes while the placement is not ready for them: nobody may ask for one meanwhile.
+    /// The classes until the placement is ready for them. Requests do not find them here.
     made: Classes,
     /// Bytes that no block of a page exceeds; 0 before there are classes.
     pub(super) largest: usize,
@@ -192,7 +192,7 @@ impl<H: Headers, B: Below> Pages<H, B> {
         Ok(page)
     }
 
-    /// Gives a header that no page has to the page that starts at `base`; takes it back if that fails.
+    /// Gives a header to the page that starts at `base`, or takes the header back if that fails.
     fn place<S: Source>(
         &mut self,
         page: H::Page,

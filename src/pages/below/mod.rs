@@ -50,7 +50,7 @@ pub trait Below: Debug {
     /// A block, and its length in bytes, if a free block that is known at once has room.
     fn take<M: Meter>(&mut self, layout: Layout, meter: &M) -> Option<(NonNull<u8>, usize)>;
 
-    /// As [`take`](Self::take), of any size, also 0, where that is quick; `None` where it is not.
+    /// A quick way to [`take`](Self::take), for any size, also 0; `None` where it does not serve.
     #[inline(always)]
     fn take_plain<M: Meter>(&mut self, _: Layout, _: &M) -> Option<(NonNull<u8>, usize)> {
         None

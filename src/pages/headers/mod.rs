@@ -39,13 +39,13 @@ pub trait Headers: Debug {
     /// The least blocks that pages of this size (bytes) can be carved into, bytes.
     fn least_block(page_size: usize) -> usize;
 
-    /// Makes ready for pages of this size (bytes) with at most `most_blocks` blocks. No page exists yet.
+    /// Prepares for pages of this size (bytes) with at most `most_blocks` blocks. No page exists yet.
     fn open(&mut self, page_size: usize, most_blocks: u32);
 
     /// The page in which this address lies, if it lies in one. Any address may be asked for. O(1).
     fn at(&self, address: usize) -> Option<Self::Page>;
 
-    /// A header no page has, for one of `capacity` blocks.
+    /// Makes a header for a page of `capacity` blocks. It has no page yet.
     fn make<S: Source>(&mut self, capacity: u32, source: &mut S) -> Result<Self::Page, AllocError>;
 
     /// Whether a header will do for a page of `capacity` blocks.
@@ -53,7 +53,7 @@ pub trait Headers: Debug {
         true
     }
 
-    /// Gives a header that no page has to the page that starts at `base`. Slots are counted from
+    /// Gives a header to the page that starts at `base`. Slots are counted from
     /// `origin`, rounded down to p.
     fn place<S: Source>(
         &mut self,
@@ -63,10 +63,10 @@ pub trait Headers: Debug {
         source: &mut S,
     ) -> Result<(), AllocError>;
 
-    /// The slot of a page is a page no more.
+    /// Takes a page out of its slot.
     fn remove(&mut self, page: Self::Page);
 
-    /// Takes back a header no page has.
+    /// Takes back a header that has no page.
     fn recycle(&mut self, page: Self::Page);
 
     /// Puts a page to use for a class: all its blocks are free.

@@ -19,7 +19,7 @@ use crate::tags::CELL;
 const LINKS: usize = 16;
 const SIZE: usize = 8;
 
-/// What free memory is that a walk meets.
+/// The kind of free memory that a walk meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FreeKind {
     /// Of a free block below the pages, without what the heap keeps at its ends.
@@ -29,11 +29,11 @@ pub(crate) enum FreeKind {
 }
 
 impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
-    /// Goes on where the last call stopped, in address order, over some `blocks` blocks and pages,
-    /// and calls `visit` for the free memory met, in stretches of at least `least` bytes that hold
-    /// nothing, neither contents nor bookkeeping, and with what it is. Where `visit` returns `false` it stops, and meets
-    /// the block or page at hand again next time. Whether there is more to be met; if not, the next
-    /// call begins at the beginning. O(blocks met and runs of free blocks in them).
+    /// Goes on where the last call stopped, in address order, over at most `blocks` blocks and pages.
+    /// Calls `visit` for each stretch of free memory there, without bookkeeping and of at least `least`
+    /// bytes, and with its kind. Where `visit` returns `false` the walk stops, and the next call begins
+    /// with the same block or page. Returns whether there is more; if not, the next call begins at the
+    /// beginning. O(blocks met and runs of free blocks in them).
     pub(crate) fn walk_free(
         &mut self,
         least: usize,
@@ -56,8 +56,8 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         })
     }
 
-    /// Calls `visit` for free memory below the pages in pieces of about `least` bytes or more, at
-    /// both ends of which the heap keeps up to 16 bytes. O(pieces).
+    /// Calls `visit` for free memory below the pages in pieces of about `least` bytes or more. The heap
+    /// keeps up to 16 bytes at both ends of each piece. O(pieces).
     pub(crate) fn for_each_large_free(&self, least: usize, visit: &mut dyn FnMut(Span)) {
         let Some(cells) = Large::cells_for(least) else { return };
         let heap = &self.engine.pages.below.heap;
