@@ -31,9 +31,12 @@ fn the_child_of_a_threaded_program_can_allocate() {
 #[ignore = "in a process of its own"]
 fn fork() {
     static STOP: AtomicBool = AtomicBool::new(false);
+    // A thread that starts holds a lock of Rust's library, which a child forked then needs for its own.
+    static BEGUN: Barrier = Barrier::new(3);
     let threads: Vec<_> = (0..2)
         .map(|seed| {
             thread::spawn(move || {
+                BEGUN.wait();
                 let mut random = Random(seed + 1);
                 let mut blocks: Vec<Vec<u8>> = Vec::new();
                 while !STOP.load(Ordering::Relaxed) {
@@ -45,6 +48,7 @@ fn fork() {
             })
         })
         .collect();
+    BEGUN.wait();
     let kept = Marked::new(10_000, 3);
     for _ in 0..60 {
         in_child(|| {

@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::ptr;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -100,12 +101,17 @@ pub(crate) fn child() -> Outcome {
     })
 }
 
-/// Runs `action` while three threads allocate blocks of all sizes.
+/// Runs `action` while three threads allocate blocks of all sizes. It begins after the threads: one
+/// that starts allocates under a lock of Rust's library (the table of stacks), a child forked meanwhile
+/// has that lock held for ever, and no thread of the child could start, under any malloc library.
 fn while_others_allocate(action: impl FnOnce() -> Result<(), String>) -> Outcome {
     static STOP: AtomicBool = AtomicBool::new(false);
+    let begun = Barrier::new(4);
     let result = thread::scope(|scope| {
         for seed in 1..4 {
+            let begun = &begun;
             scope.spawn(move || {
+                begun.wait();
                 let mut random = Random(seed);
                 while !STOP.load(Ordering::Relaxed) {
                     let mut blocks = Blocks::new();
@@ -116,6 +122,7 @@ fn while_others_allocate(action: impl FnOnce() -> Result<(), String>) -> Outcome
                 }
             });
         }
+        begun.wait();
         let result = action();
         STOP.store(true, Ordering::Relaxed);
         result
