@@ -76,6 +76,10 @@ const LOOKS: usize = 8;
 #[derive(Debug)]
 pub struct Good {
     occupied: [u64; BITS],
+    /// Whether a block is [vetted](super::vet) before it is taken off its list.
+    pub(super) vets: bool,
+    /// A free block whose words were overwritten, if one was met: it stays where it is.
+    pub(super) damaged: Option<Block>,
 }
 
 /// The list of a size in words: the size in cells up to 2⁶ − 1, then its leading six bits and how
@@ -106,7 +110,25 @@ const fn words(cells: u32) -> usize {
     cells as usize * WORDS
 }
 
+/// Whether a link leads to where a block may be. Any number may be asked about.
+#[inline(always)]
+fn leads_to_block(word: usize, cells: &Cells) -> bool {
+    FIRST <= word && word < words(cells.end()) && word.is_multiple_of(WORDS)
+}
+
 impl Good {
+    /// Whether the links of a free block on a list lead to it, and those that lead to it come from
+    /// where they should.
+    pub(super) fn is_linked(&self, block: Block, cells: &Cells) -> bool {
+        let word = words(block.start);
+        let next = cells.word(word + NEXT) as usize;
+        let back = cells.word(word + BACK) as usize;
+        let next_knows = next == END
+            || leads_to_block(next, cells) && cells.word(next + BACK) as usize == word + NEXT;
+        let is_link = leads_to_block(back, cells) || (ANCHORS..FIRST).contains(&back);
+        next_knows && is_link && cells.word(back) as usize == word
+    }
+
     /// The first list from `list` on that has blocks.
     #[inline(always)]
     fn first_from(&self, list: usize) -> Option<usize> {
@@ -176,7 +198,8 @@ impl Good {
         let occupied = self.occupied[list / 64] >> (list % 64) & 1 == 1;
         let mut word = if occupied { cells.word(anchor(list)) as usize } else { END };
         core::iter::from_fn(move || {
-            let start = (word != END).then_some((word / WORDS) as u32)?;
+            // A link may have been overwritten: what leads to no block ends the list, as the end does.
+            let start = leads_to_block(word, cells).then_some((word / WORDS) as u32)?;
             word = cells.word(word + NEXT) as usize;
             Some(cells.block(start))
         })
@@ -253,7 +276,7 @@ impl TagHeap<Good> {
 impl Index for Good {}
 
 impl IndexPolicy for Good {
-    const EMPTY: Self = Self { occupied: [0; BITS] };
+    const EMPTY: Self = Self { occupied: [0; BITS], vets: false, damaged: None };
     const BY_SIZE: bool = true;
     const FIRST: u32 = (FIRST / WORDS) as u32;
 
@@ -271,6 +294,22 @@ impl IndexPolicy for Good {
     #[inline(always)]
     fn remove<M: Meter>(&mut self, block: Block, cells: &mut Cells, _: &M) {
         self.unlink(words(block.start), cells);
+    }
+
+    #[inline(always)]
+    fn take<M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        cells: &mut Cells,
+        meter: &M,
+    ) -> Option<(Block, u32)> {
+        let found = self.find(len, align, cells, meter)?;
+        if self.vets && !self.vet(found.0, cells) {
+            return None;
+        }
+        self.unlink(words(found.0.start), cells);
+        Some(found)
     }
 
     fn find<M: Meter>(
@@ -322,9 +361,7 @@ impl IndexPolicy for Good {
             let known = occupied == (word != END);
             Fault::unless(known, "a list's bit says whether it has blocks", origin)?;
             while word != END {
-                let block =
-                    FIRST <= word && word < words(cells.end()) && word.is_multiple_of(WORDS);
-                Fault::unless(block, "a link leads to a block", origin)?;
+                Fault::unless(leads_to_block(word, cells), "a link leads to a block", origin)?;
                 let block = cells.block((word / WORDS) as u32);
                 let at = cells.contents(block.start).addr();
                 Fault::unless(!cells.is_in_use(block.start), "a block on a list is free", at)?;

@@ -106,6 +106,7 @@ pub(crate) mod stacks;
 mod tests;
 #[cfg(feature = "strategies")]
 mod unsorted;
+mod vet;
 
 pub use self::area::{Apart, Area, Bounded, Joining, NoArea, Releasing, Sparing};
 #[cfg(feature = "strategies")]

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `page_size` | bytes of an OS page, a power of two |
 //! | `map_lazily`, `unmap` | zeros; only what is touched takes memory |
-//! | `write`, `stop` | a line on standard error, and with it the end of the process |
+//! | `write`, `stop`, `abort` | a line on standard error, with it the end of the process, that alone |
 //! | `at_fork` | handlers before and after a fork |
 //!
 //! **A system on which [`Pagewise`](crate::global::Pagewise) is an allocator of its own** fulfils this
@@ -25,7 +25,7 @@
 //! | `address_space_limit`, `cpus` | bytes and processors that this process may use |
 //! | `wait`, `wait_for`, `wake`, `wake_all` | sleep while a word has a value; the lock is made of it |
 //! | `now`, `pause` | a clock that never goes back; a moment for others |
-//! | `thread_address`, `KeepErrno` | an address that only the calling thread has; restores its `errno` |
+//! | `thread_address`, `thread_id`, `KeepErrno` | an address that only the calling thread has, its number; restores its `errno` |
 //! | `start_thread`, `join_thread` | a thread of our own, deaf to signals; allocates |
 //! | `standard_error`, `has_terminal` | which file standard error is, and whether it is a terminal |
 

@@ -48,6 +48,11 @@ pub(crate) unsafe fn unmap(base: NonNull<u8>, len: usize) {
 #[cold]
 pub(crate) fn stop(message: &[u8]) -> ! {
     write(message);
+    abort()
+}
+
+/// Ends the process.
+pub(crate) fn abort() -> ! {
     // SAFETY: `abort` does not return.
     unsafe { libc::abort() }
 }

@@ -75,6 +75,25 @@ impl Cells {
         })
     }
 
+    /// As [`free_below`](Self::free_below), if the footer can be one: anything may stand there.
+    pub(crate) fn whole_below(&self, end: u32) -> Option<Block> {
+        let len = self.read(end, FOOTER);
+        let below = Block { start: end.checked_sub(len)?, len };
+        (len > 0 && below.start >= self.first()).then_some(below)
+    }
+
+    /// Whether all that the tags say of a free block agrees: its header, its footer, and the header
+    /// above. The block may be any, with a start in the cells.
+    #[inline]
+    pub(crate) fn is_whole_free(&self, block: Block) -> bool {
+        let fits = block.len > 0 && block.len <= self.end() - block.start;
+        fits && self.tag(block.start).len() == block.len
+            && !self.is_in_use(block.start)
+            && self.footer(block) == block.len
+            && !self.prev_is_in_use(block.end())
+            && self.is_in_use(block.end())
+    }
+
     /// The free block that starts at `start`, if one does.
     #[inline(always)]
     pub(crate) fn free_above(&self, start: u32) -> Option<Block> {

@@ -5,6 +5,9 @@
 
 #![cfg(target_os = "linux")]
 
+#[path = "../child/mod.rs"]
+mod child;
+mod damage;
 mod fork;
 mod layouts;
 mod limits;

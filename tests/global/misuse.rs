@@ -34,6 +34,32 @@ fn freed_twice() {
     ALLOCATOR.purge();
 }
 
+#[test]
+fn a_block_freed_twice_in_a_row_stops_at_once() {
+    stops("misuse::freed_twice_in_a_row", "pagewise: a block was freed twice");
+}
+
+/// No list goes back to a heap here.
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn freed_twice_in_a_row() {
+    let blocks = [(); 3].map(|()| ALLOCATOR.allocate(100));
+    // SAFETY: the last is the misuse to be noticed.
+    unsafe {
+        ALLOCATOR.free(blocks[0]);
+        ALLOCATOR.free(blocks[1]);
+        ALLOCATOR.free(blocks[1]);
+    }
+}
+
+/// The line tells which block, of which class, in which thread, and what to do next.
+#[test]
+fn the_line_tells_what_to_do() {
+    for part in ["(112-byte class)", ", thread ", "PAGEWISE_HARDENED=1"] {
+        stops("misuse::freed_twice_in_a_row", part);
+    }
+}
+
 /// Frees a block of this many bytes twice, between two others; `freed` of these go before it.
 fn free_twice(size: usize, freed: [bool; 2]) {
     // SAFETY: the second free is the misuse to be noticed.

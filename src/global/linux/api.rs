@@ -146,11 +146,10 @@ unsafe impl GlobalAlloc for Pagewise {
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: the caller's promise.
         unsafe {
-            if layout.size() <= SMALL_MAX && layout.align() <= UNIT {
-                paths::free_sized(&self.tuning, block, layout.size());
-            } else {
-                paths::free(&self.tuning, block);
+            if layout.size() > SMALL_MAX || layout.align() > UNIT {
+                return paths::free_by_address(&self.tuning, block);
             }
+            paths::free_sized(&self.tuning, block, layout.size());
         }
     }
 

@@ -49,22 +49,24 @@ impl Deferred {
         }
     }
 
-    /// Takes all blocks and calls `put_back` with each; `false` if a link was overwritten, as far as
-    /// `is_own` tells. The blocks behind that one are lost.
+    /// Takes all blocks and calls `put_back` with each; the block whose link was overwritten, as far as
+    /// `is_own` tells, if one was. The blocks behind that one are lost.
     pub(super) fn take(
         &self,
         is_own: impl Fn(*mut u8) -> bool,
         mut put_back: impl FnMut(NonNull<u8>),
-    ) -> bool {
+    ) -> Option<*mut u8> {
+        let mut last = ptr::null_mut();
         let mut next = self.last.swap(ptr::null_mut(), Acquire);
         while let Some(block) = NonNull::new(next) {
             if !is_own(next) {
-                return false;
+                return Some(last);
             }
+            last = next;
             // SAFETY: `push` wrote the link, and the block is nobody's but the stack's.
             next = unsafe { block.cast::<*mut u8>().read_unaligned() };
             put_back(block);
         }
-        true
+        None
     }
 }

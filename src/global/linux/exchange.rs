@@ -4,12 +4,12 @@
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 
-use super::heap::{FREED_TWICE, Heap, NOT_IN_USE};
+use super::fault::{self, Fault};
+use super::heap::Heap;
 use super::purge;
 use super::space::SPACE;
 use super::state::State;
 use super::{background, heaps, relief};
-use crate::os;
 
 impl Heap {
     /// Runs `action` as [`with`](Self::with); if the heap has grown, free memory of all heaps goes back.
@@ -45,7 +45,7 @@ impl Heap {
     pub(super) fn take(
         &self,
         class: u32,
-        list: u16,
+        list: u32,
         blocks: &mut [MaybeUninit<NonNull<u8>>],
     ) -> usize {
         self.work(|state| state.take(class, list, blocks)).unwrap_or(0)
@@ -62,8 +62,8 @@ impl Heap {
             let heap = Self::of_slot(slot);
             // SAFETY: the caller's promise; they lie in this heap.
             match heap.work(|state| unsafe { state.put(ours) }) {
-                Some(true) => {}
-                Some(false) => os::stop(FREED_TWICE),
+                Some(Ok(())) => {}
+                Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
                 // SAFETY: as above; every block has room for a link.
                 None => unsafe { heap.deferred.push(ours) },
             }
@@ -84,7 +84,7 @@ impl Heap {
                 }
                 bytes
             }
-            Some(None) => os::stop(FREED_TWICE),
+            Some(None) => fault::stop(Fault::FreedTwice, block.as_ptr()),
             None => {
                 // SAFETY: the caller's promise; every block has room for a link.
                 unsafe { self.deferred.push(&[block]) };
@@ -110,7 +110,7 @@ impl Heap {
         // SAFETY: passed on.
         match self.work(|state| unsafe { state.resize_in_place(block, new_size) }) {
             Some(Some(resized)) => resized,
-            Some(None) => os::stop(NOT_IN_USE),
+            Some(None) => fault::stop(Fault::NotInUse, block.as_ptr()),
             None => false,
         }
     }

@@ -16,6 +16,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::deferred::Deferred;
+use super::fault::{self, Fault};
 use super::lock::Locked;
 use super::purge;
 use super::space::{SPACE, Slot};
@@ -36,10 +37,6 @@ pub(super) struct Heap {
     pub(super) used: AtomicUsize,
     pub(super) most: AtomicUsize,
 }
-
-pub(super) const FREED_TWICE: &[u8] = b"pagewise: a block was freed twice, or is none\n";
-pub(super) const NOT_IN_USE: &[u8] =
-    b"pagewise: a block was resized or measured that is free, or is none\n";
 
 impl Heap {
     /// Makes the heap of a slot; `None` if there is no memory for it. Done once for each slot.
@@ -89,13 +86,18 @@ impl Heap {
         SPACE.slot_of(ptr::from_ref(self).cast_mut().cast())
     }
 
-    /// Runs `action` under the heap's lock; `None` if the lock cannot be waited for.
+    /// Runs `action` under the heap's lock; `None` if the lock cannot be waited for. Stops the process if
+    /// damage was noticed meanwhile.
     #[inline]
     pub(super) fn with<R>(&self, action: impl FnOnce(&mut State) -> R) -> Option<R> {
         if !self.deferred.is_empty() {
             self.put_deferred();
         }
-        self.state.with(action)
+        let (result, damaged) = self.state.with(|state| (action(state), state.damaged()))?;
+        match damaged {
+            None => Some(result),
+            Some(block) => fault::stop(Fault::Damaged, block),
+        }
     }
 
     /// Notes what others are told without the lock.
@@ -134,16 +136,18 @@ impl Heap {
     fn put_deferred(&self) {
         let slot = self.slot();
         let is_own = |block: *mut u8| SPACE.contains(block) && SPACE.slot_of(block) == slot;
-        let intact = self.state.with(|state| {
-            let mut freed = true;
-            let linked = self.deferred.take(is_own, |block| {
+        let mut refused = None;
+        self.state.with(|state| {
+            let overwritten = self.deferred.take(is_own, |block| {
                 // SAFETY: the block was freed once, as far as that is not noticed here.
-                freed &= unsafe { state.put_back(block) };
+                if unsafe { state.put_back(block) }.is_err() {
+                    refused = Some((Fault::FreedTwice, block.as_ptr()));
+                }
             });
-            freed && linked
+            refused = refused.or(overwritten.map(|block| (Fault::Damaged, block)));
         });
-        if intact == Some(false) {
-            os::stop(FREED_TWICE);
+        if let Some((fault, block)) = refused {
+            fault::stop(fault, block);
         }
     }
 
@@ -187,7 +191,7 @@ impl Heap {
         });
         match len {
             Some(len) => len,
-            None => os::stop(NOT_IN_USE),
+            None => fault::stop(Fault::NotInUse, block.as_ptr()),
         }
     }
 

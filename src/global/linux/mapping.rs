@@ -12,6 +12,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::fault::{self, Fault};
 use super::huge;
 use super::space::SPACE;
 use crate::os;
@@ -23,9 +24,20 @@ struct Header {
     mark: usize,
     base: *mut u8,
     len: usize,
+    /// The mark again, up to the contents: who writes before a block's start writes here.
+    fence: [usize; FENCE],
 }
 
 const HEADER: usize = size_of::<Header>();
+
+/// Words of the fence.
+const FENCE: usize = 64 / size_of::<usize>() - 3;
+
+impl Header {
+    fn new(block: *mut u8, base: *mut u8, len: usize) -> Self {
+        Self { mark: mark(block), base, len, fence: [mark(block); FENCE] }
+    }
+}
 
 /// Mappings in use: number, bytes, and the most bytes there ever were.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -74,7 +86,7 @@ pub(super) fn allocate(size: usize, align: usize, huge: Option<bool>) -> Option<
         if let Some(wanted) = huge {
             os::advise_huge_pages(base, len, wanted);
         }
-        header(block).write(Header { mark: mark(block), base, len });
+        header(block).write(Header::new(block, base, len));
     }
     COUNT.fetch_add(1, Relaxed);
     counted(len, 0);
@@ -95,10 +107,13 @@ unsafe fn known(block: *mut u8) -> &'static mut Header {
         // SAFETY: a block has its header before it, and whatever is there can be read.
         let header = unsafe { &mut *header(block) };
         if header.mark == mark(block) {
+            if header.fence != [mark(block); FENCE] {
+                fault::stop(Fault::Damaged, block);
+            }
             return header;
         }
     }
-    os::stop(b"pagewise: a pointer was freed or resized that is no block in use\n")
+    fault::stop(Fault::NoBlock, block)
 }
 
 /// Bytes the block has.
@@ -118,7 +133,7 @@ pub(super) unsafe fn len_of(block: *mut u8) -> usize {
 pub(super) unsafe fn deallocate(block: *mut u8) {
     // SAFETY: the caller's promise; the header is read before its memory goes.
     unsafe {
-        let Header { base, len, .. } = *known(block);
+        let &mut Header { base, len, .. } = known(block);
         (*header(block)).mark = 0;
         os::release(base, len);
         COUNT.fetch_sub(1, Relaxed);
@@ -141,7 +156,7 @@ pub(super) unsafe fn resize(
     let page = os::page_size();
     // SAFETY: the caller's promise; a mapping that moves keeps its contents, the header among them.
     unsafe {
-        let Header { base, len, .. } = *known(block);
+        let &mut Header { base, len, .. } = known(block);
         let offset = block.addr() - base.addr();
         let new_len = offset.checked_add(new_size)?.checked_next_multiple_of(page)?;
         // Unsigned arithmetic allows for more than a block may have.
@@ -159,7 +174,7 @@ pub(super) unsafe fn resize(
                 os::advise_huge_pages(base, new_len, true);
             }
             let block = base.wrapping_add(offset);
-            header(block).write(Header { mark: mark(block), base, len: new_len });
+            header(block).write(Header::new(block, base, new_len));
             counted(new_len, len);
             return NonNull::new(block);
         }

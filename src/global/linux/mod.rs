@@ -30,6 +30,7 @@ mod background;
 mod current;
 mod deferred;
 mod exchange;
+mod fault;
 mod fork;
 mod heap;
 mod heaps;

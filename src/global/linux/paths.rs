@@ -17,6 +17,7 @@ use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::time::Duration;
 
+use super::fault::{self, Fault};
 use super::heap::Heap;
 use super::purge::LARGE;
 use super::space::SPACE;
@@ -109,7 +110,7 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
 }
 
 /// The quick list for a request; 0 if it is not small.
-fn list_for(tuning: &Tuning, size: usize, align: usize) -> u16 {
+fn list_for(tuning: &Tuning, size: usize, align: usize) -> u32 {
     match size {
         0..=SMALL_MAX => quick::offset_aligned(size, align, tuning.pages.page_size),
         _ => 0,
@@ -138,7 +139,7 @@ fn mapped(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
 }
 
 /// A small block, for which the thread's list is filled where it is empty.
-fn small(caller: thread::Caller, list: u16) -> Option<NonNull<u8>> {
+fn small(caller: thread::Caller, list: u32) -> Option<NonNull<u8>> {
     let Some(lists) = caller.lists else {
         let mut block = [MaybeUninit::uninit()];
         let class = quick::class(list);
@@ -224,6 +225,17 @@ pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
     }
 }
 
+/// As [`free`], out of the way of who frees another block.
+///
+/// # Safety
+/// As for [`free`].
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn free_by_address(asked: &Tuning, block: *mut u8) {
+    // SAFETY: passed on.
+    unsafe { free(asked, block) };
+}
+
 #[cold]
 #[inline(never)]
 unsafe fn free_slowly(asked: &Tuning, block: *mut u8) {
@@ -252,13 +264,16 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8) {
 }
 
 /// Frees a small block, for which room is made on the thread's list where it is full.
-unsafe fn free_small(asked: &Tuning, list: u16, block: NonNull<u8>) {
+unsafe fn free_small(asked: &Tuning, list: u32, block: NonNull<u8>) {
     let lists = thread::enter(asked).and_then(|caller| caller.lists);
     // SAFETY: the caller's promise; the lists are this thread's, and hold blocks of their class.
     unsafe {
         let Some(lists) = lists.map(NonNull::as_ptr) else {
             return Heap::put(&mut [block]);
         };
+        if quick::has_last(lists, list, block) {
+            fault::stop(Fault::FreedTwice, block.as_ptr());
+        }
         if quick::push(lists, list, block) {
             return;
         }

@@ -16,7 +16,7 @@ use core::cell::Cell;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Relaxed, Release};
-use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicUsize, compiler_fence};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, compiler_fence};
 
 use super::heap::Heap;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
@@ -31,7 +31,7 @@ const MAX_WORDS: usize = 16 << 10;
 
 /// Which list serves which size, and the size of its blocks in bytes: written once, at the start,
 /// before any thread has lists.
-static OFFSETS: [AtomicU16; ENTRIES] = [const { AtomicU16::new(0) }; ENTRIES];
+static OFFSETS: [AtomicU32; ENTRIES] = [const { AtomicU32::new(0) }; ENTRIES];
 static SIZES: [AtomicU32; ENTRIES] = [const { AtomicU32::new(0) }; ENTRIES];
 
 /// Words that the lists of a thread take.
@@ -71,8 +71,9 @@ pub(super) struct List {
     count: AtomicU32,
     /// Blocks it takes at present.
     capacity: Cell<u32>,
-    /// Size of its blocks, bytes.
-    size: u16,
+    /// Size of its blocks in bytes, and 1. It lies where a block before the first would, which a pushed
+    /// block is [compared with](push): it must not look like one, and so is odd.
+    odd_size: u16,
     /// Their class.
     class: u16,
     /// Blocks there is room for.
@@ -137,7 +138,7 @@ pub(super) fn open(tuning: &Tuning, sizes: impl ExactSizeIterator<Item = usize>)
     for size in sizes {
         while index < ENTRIES && index * UNIT <= size.min(tuning.pages.ffcrossover) {
             SIZES[index].store(size as u32, Relaxed);
-            OFFSETS[index].store(words as u16, Relaxed);
+            OFFSETS[index].store(words as u32, Relaxed);
             index += 1;
         }
         let capacity = (tuning.quick_bytes / size as u32).min(tuning.quick_blocks).min(room);
@@ -153,7 +154,7 @@ pub(super) fn open(tuning: &Tuning, sizes: impl ExactSizeIterator<Item = usize>)
     reason = "it would allow for an overflow, in two instructions more"
 )]
 #[inline(always)]
-pub(super) fn offset(size: usize) -> u16 {
+pub(super) fn offset(size: usize) -> u32 {
     debug_assert!(size <= SMALL_MAX);
     // SAFETY: the table has an entry for every multiple of the unit up to the largest size.
     unsafe { OFFSETS.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed)
@@ -162,7 +163,7 @@ pub(super) fn offset(size: usize) -> u16 {
 /// The list for blocks of this size and alignment; 0 if they are not small. Blocks lie at multiples
 /// of their size in pages aligned to the page size, so they are aligned to `align` iff their size
 /// is a multiple of it.
-pub(super) fn offset_aligned(size: usize, align: usize, page_size: usize) -> u16 {
+pub(super) fn offset_aligned(size: usize, align: usize, page_size: usize) -> u32 {
     let mut wanted = size.max(1);
     while wanted <= SMALL_MAX && align <= page_size {
         let list = offset(wanted);
@@ -180,13 +181,13 @@ pub(super) fn make() -> Option<NonNull<Lists>> {
     let words = WORDS.load(Relaxed);
     let lists = os::allocate((words * WORD).next_multiple_of(os::page_size()))?.cast::<Lists>();
     let mut class = 0;
-    let mut make = |from: u16, to: usize| {
+    let mut make = |from: u32, to: usize| {
         let most = (to - from as usize - size_of::<List>() / WORD) as u16;
         let size = class_size(from) as u16;
         let list = List {
             count: AtomicU32::new(0),
             capacity: Cell::new(0),
-            size,
+            odd_size: size | 1,
             class,
             most,
             batches: Cell::new(0),
@@ -210,7 +211,7 @@ pub(super) fn make() -> Option<NonNull<Lists>> {
 }
 
 #[inline(always)]
-fn at(lists: *mut Lists, offset: u16) -> *mut List {
+fn at(lists: *mut Lists, offset: u32) -> *mut List {
     lists.wrapping_byte_add(offset as usize * WORD).cast()
 }
 
@@ -224,7 +225,7 @@ fn blocks(list: *mut List) -> *mut MaybeUninit<NonNull<u8>> {
 /// # Safety
 /// `lists` are the calling thread's, and `offset` was got from the tables.
 #[inline(always)]
-pub(super) unsafe fn pop(lists: *mut Lists, offset: u16) -> Option<NonNull<u8>> {
+pub(super) unsafe fn pop(lists: *mut Lists, offset: u32) -> Option<NonNull<u8>> {
     let list = at(lists, offset);
     // SAFETY: a list lies there, and only this thread changes it; its first `count`
     // entries are blocks.
@@ -242,17 +243,17 @@ pub(super) unsafe fn pop(lists: *mut Lists, offset: u16) -> Option<NonNull<u8>> 
     }
 }
 
-/// Puts a block on a list; `false` if it is full.
+/// Puts a block on a list; `false` if it is full, or the block is the one put there last.
 ///
 /// # Safety
-/// As for [`pop`]; the block is free and of the list's class.
+/// As for [`pop`]; the block is free and of the list's class, unless it is that one.
 #[inline(always)]
-pub(super) unsafe fn push(lists: *mut Lists, offset: u16, block: NonNull<u8>) -> bool {
+pub(super) unsafe fn push(lists: *mut Lists, offset: u32, block: NonNull<u8>) -> bool {
     let list = at(lists, offset);
     // SAFETY: as in `pop`.
     unsafe {
         let count = (*list).count.load(Relaxed);
-        if count == (*list).capacity.get() {
+        if count == (*list).capacity.get() || last(list, count) == block.as_ptr() {
             return false;
         }
         blocks(list).add(count as usize).write(MaybeUninit::new(block));
@@ -262,14 +263,37 @@ pub(super) unsafe fn push(lists: *mut Lists, offset: u16, block: NonNull<u8>) ->
     }
 }
 
+/// The block that was put last on a list of `count` blocks; what is none if there are none.
+///
+/// # Safety
+/// As for [`pop`].
+#[inline(always)]
+unsafe fn last(list: *mut List, count: u32) -> *mut u8 {
+    // SAFETY: the entry before the first is the end of the list's head, initialised as the others.
+    unsafe { blocks(list).cast::<*mut u8>().wrapping_add(count as usize).wrapping_sub(1).read() }
+}
+
+/// Whether a block is the one put last on a list: a list that is not full refuses only that.
+///
+/// # Safety
+/// As for [`pop`].
+pub(super) unsafe fn has_last(lists: *mut Lists, offset: u32, block: NonNull<u8>) -> bool {
+    let list = at(lists, offset);
+    // SAFETY: as in `pop`.
+    unsafe {
+        let count = (*list).count.load(Relaxed);
+        count > 0 && last(list, count) == block.as_ptr()
+    }
+}
+
 /// The size of a list's blocks, bytes; for callers that may have no lists.
-pub(super) fn class_size(offset: u16) -> usize {
+pub(super) fn class_size(offset: u32) -> usize {
     let index = OFFSETS.partition_point(|entry| (1..offset).contains(&entry.load(Relaxed)));
     SIZES[index].load(Relaxed) as usize
 }
 
 /// The class of a list's blocks, for such callers.
-pub(super) fn class(offset: u16) -> u32 {
+pub(super) fn class(offset: u32) -> u32 {
     let mut class = 0;
     for_each(|other| class += u32::from(other < offset));
     class
@@ -309,7 +333,7 @@ impl Lists {
 ///
 /// # Safety
 /// As for [`pop`].
-pub(super) unsafe fn refill(lists: *mut Lists, offset: u16, heap: &Heap) -> bool {
+pub(super) unsafe fn refill(lists: *mut Lists, offset: u32, heap: &Heap) -> bool {
     let list = at(lists, offset);
     // SAFETY: as in `pop`. A heap gives free blocks of the class asked for.
     unsafe {
@@ -328,7 +352,7 @@ pub(super) unsafe fn refill(lists: *mut Lists, offset: u16, heap: &Heap) -> bool
 ///
 /// # Safety
 /// As for [`pop`].
-pub(super) unsafe fn make_room(lists: *mut Lists, offset: u16) {
+pub(super) unsafe fn make_room(lists: *mut Lists, offset: u32) {
     let list = at(lists, offset);
     // SAFETY: as in `pop`.
     unsafe {
@@ -343,7 +367,7 @@ pub(super) unsafe fn make_room(lists: *mut Lists, offset: u16) {
 ///
 /// # Safety
 /// As for [`pop`].
-pub(super) unsafe fn flush(lists: *mut Lists, offset: u16) {
+pub(super) unsafe fn flush(lists: *mut Lists, offset: u32) {
     let list = at(lists, offset);
     // SAFETY: as in `pop`.
     unsafe {
@@ -385,7 +409,7 @@ unsafe fn put_back(list: *mut List, older: usize) {
 }
 
 /// Calls `visit` with the offset of every list.
-pub(super) fn for_each(mut visit: impl FnMut(u16)) {
+pub(super) fn for_each(mut visit: impl FnMut(u32)) {
     let mut last = 0;
     // From the first size on that is not small all are 0.
     for offset in OFFSETS.iter().map(|entry| entry.load(Relaxed)).take_while(|&offset| offset > 0) {
@@ -397,7 +421,12 @@ pub(super) fn for_each(mut visit: impl FnMut(u16)) {
 }
 
 /// The number of blocks on a list, also another thread's, and their size.
-pub(super) fn kept(lists: *mut Lists, offset: u16) -> (usize, usize) {
+pub(super) fn kept(lists: *mut Lists, offset: u32) -> (usize, usize) {
     // SAFETY: a list lies there; its count is atomic, its size does not change.
-    unsafe { ((*at(lists, offset)).count.load(Relaxed) as usize, (*at(lists, offset)).size.into()) }
+    unsafe {
+        (
+            (*at(lists, offset)).count.load(Relaxed) as usize,
+            usize::from((*at(lists, offset)).odd_size & !1),
+        )
+    }
 }

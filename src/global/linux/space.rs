@@ -3,7 +3,7 @@
 //! ```text
 //! base                                                                  base + len
 //!  | Heap | pages, blocks ▶   ◀ headers | Heap | …                …      | list offsets |
-//!  slot 0                               slot 1                            a u16 for each 16 KiB
+//!  slot 0                               slot 1                            a u32 for each 16 KiB
 //! ```
 //! Whose a block is follows from its address alone: (address − base) >> slot_shift. So does the
 //! quick list it belongs to: the heap notes it for every granule of 16 KiB that it takes small
@@ -21,7 +21,7 @@ use core::alloc::Layout;
 use core::ops::Range;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicUsize};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 
 use super::huge::{HUGE, Huge};
 use super::tuning::{GRANULE, HugePages, LARGEST_SLOT, UNIT};
@@ -45,7 +45,7 @@ const ALIGN: usize = 2 << 20;
 const TABLE_STEP: usize = 64 << 10;
 
 /// Bytes of a slot whose entries they are.
-const COVERED: usize = TABLE_STEP / size_of::<AtomicU16>() * GRANULE;
+const COVERED: usize = TABLE_STEP / size_of::<AtomicU32>() * GRANULE;
 
 /// The address space. Invariants, once it is [open](Space::open): `base` is aligned to [`ALIGN`];
 /// the slots lie in the `units` from it, behind them a table entry for each granule. Nothing
@@ -57,7 +57,7 @@ const COVERED: usize = TABLE_STEP / size_of::<AtomicU16>() * GRANULE;
 pub(super) struct Space {
     base: AtomicPtr<u8>,
     units: AtomicUsize,
-    table: AtomicPtr<AtomicU16>,
+    table: AtomicPtr<AtomicU32>,
     slot_shift: AtomicU32,
     /// Whether the space is a reservation.
     reserved: AtomicBool,
@@ -180,7 +180,7 @@ impl Space {
     }
 
     #[inline(always)]
-    fn entry(&self, granule: usize) -> &AtomicU16 {
+    fn entry(&self, granule: usize) -> &AtomicU32 {
         // SAFETY: the table has an entry for every granule of the slots, and is accessible for
         // every slot in use; all bits zero is a value.
         unsafe { &*self.table.load(Relaxed).wrapping_add(granule) }
@@ -189,13 +189,13 @@ impl Space {
     /// The offset of the quick list for this block: 0 if it is not a small one, `None` if it lies
     /// in no slot, or is no block for not being aligned.
     #[inline(always)]
-    pub(super) fn list_of(&self, block: *mut u8) -> Option<u16> {
+    pub(super) fn list_of(&self, block: *mut u8) -> Option<u32> {
         self.find(block).map(|unit| self.entry(unit / (GRANULE / UNIT)).load(Relaxed))
     }
 
     /// Notes the quick list of the blocks in all granules of a page.
     #[inline(always)]
-    pub(super) fn set_list_of_page(&self, page: *mut u8, page_size: usize, list: u16) {
+    pub(super) fn set_list_of_page(&self, page: *mut u8, page_size: usize, list: u32) {
         for granule in (0..page_size).step_by(GRANULE) {
             self.set_list(page.wrapping_add(granule), list);
         }
@@ -203,14 +203,14 @@ impl Space {
 
     /// Notes the quick list of the blocks in this one's granule.
     #[inline(always)]
-    pub(super) fn set_list(&self, block: *mut u8, list: u16) {
+    pub(super) fn set_list(&self, block: *mut u8, list: u32) {
         self.entry(self.offset(block) / GRANULE).store(list, Relaxed);
     }
 }
 
 /// Bytes of the entries for `len` bytes of slots.
 fn table_len(len: usize) -> usize {
-    (len / GRANULE) * size_of::<AtomicU16>()
+    (len / GRANULE) * size_of::<AtomicU32>()
 }
 
 /// Addresses for slots and their table that nothing uses, and the bytes of the slots.

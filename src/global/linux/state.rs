@@ -33,6 +33,7 @@ impl State {
             engine: PageHeap::new(tuning.pages, memory, ()),
             purge: Purge::new(tuning.purge_delay),
         };
+        state.engine.vet_all();
         if state.engine.open().is_err() {
             // SAFETY: nothing of it is used.
             unsafe { state.engine.source().give_up() };
@@ -106,7 +107,7 @@ impl State {
     pub(super) fn take(
         &mut self,
         class: u32,
-        list: u16,
+        list: u32,
         blocks: &mut [MaybeUninit<NonNull<u8>>],
     ) -> usize {
         let Self { engine, zeros, .. } = self;
@@ -127,25 +128,31 @@ impl State {
         taken
     }
 
-    /// Puts back small blocks of this heap; `false` if one of them is free.
+    /// Puts back small blocks of this heap.
+    ///
+    /// # Errors
+    /// The first of them that is free, or where no block starts.
     ///
     /// # Safety
     /// They were [taken](Self::take), and are put back once.
     #[inline]
-    pub(super) unsafe fn put(&mut self, blocks: &[NonNull<u8>]) -> bool {
+    pub(super) unsafe fn put(&mut self, blocks: &[NonNull<u8>]) -> Result<(), NonNull<u8>> {
         // SAFETY: passed on.
-        unsafe { self.engine.free_batch(blocks) }.is_ok()
+        unsafe { self.engine.free_batch(blocks) }
     }
 
-    /// Puts back a block of any size; `false` if it is not in use.
+    /// Puts back a block of any size.
+    ///
+    /// # Errors
+    /// The block, if it is not in use.
     ///
     /// # Safety
     /// It was allocated here, and is freed once.
-    pub(super) unsafe fn put_back(&mut self, block: NonNull<u8>) -> bool {
+    pub(super) unsafe fn put_back(&mut self, block: NonNull<u8>) -> Result<(), NonNull<u8>> {
         // SAFETY: the caller's promise.
         unsafe {
             match SPACE.list_of(block.as_ptr()) {
-                Some(0) => self.release(block).is_some(),
+                Some(0) => self.release(block).map(|_| ()).ok_or(block),
                 _ => self.put(&[block]),
             }
         }
@@ -162,6 +169,10 @@ impl State {
         new_size: usize,
     ) -> Option<bool> {
         let len = self.len_of(block)?;
+        // SAFETY: the caller's promise.
+        if !unsafe { self.engine.is_tagged_sound(block) } {
+            return Some(false);
+        }
         let more = new_size.saturating_sub(len);
         let huge = self.engine.source().huge();
         let concerned =
@@ -189,6 +200,12 @@ impl State {
     pub(super) fn len_of(&self, block: NonNull<u8>) -> Option<usize> {
         // SAFETY: the block was allocated here; its size is asked for if it is in use.
         unsafe { self.engine.is_tagged_in_use(block).then(|| self.engine.block_size(block)) }
+    }
+
+    /// A block near which the heap's own words were overwritten, if that was noticed.
+    #[inline]
+    pub(super) fn damaged(&self) -> Option<*mut u8> {
+        self.engine.damaged()
     }
 
     #[inline]

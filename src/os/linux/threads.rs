@@ -10,6 +10,12 @@ pub(crate) fn thread_address() -> usize {
     unsafe { libc::__errno_location() }.addr()
 }
 
+/// The number the system knows the calling thread by.
+pub(crate) fn thread_id() -> i32 {
+    // SAFETY: the call may be made at any time.
+    unsafe { libc::syscall(libc::SYS_gettid) as i32 }
+}
+
 /// Keeps the calling thread's `errno` as it is while this lives: `free` must not change it.
 pub(crate) struct KeepErrno(c_int);
 

@@ -47,10 +47,25 @@ impl Tagged {
         self.heap.known_at(block.addr().get())
     }
 
+    /// Whether a block is in use, and the free ones beside it are as the heap left them; if not, the heap
+    /// knows of [damage](TagHeap::damaged).
+    pub(crate) fn is_sound(&mut self, block: NonNull<u8>) -> bool {
+        match self.known_at(block) {
+            Some(found) => self.heap.vet_neighbours(found),
+            None => {
+                self.heap.damage_at(block.addr().get());
+                false
+            }
+        }
+    }
+
     /// Frees a block, if its tags say that it is in use, and has them say that it is not; its length
-    /// in bytes.
+    /// in bytes. Where the free blocks beside it are [damaged](TagHeap::damaged), nothing is done.
     pub(crate) fn free_known<M: Meter>(&mut self, block: NonNull<u8>, meter: &M) -> Option<usize> {
         let found = self.known_at(block)?;
+        if !self.heap.vet_neighbours(found) {
+            return None;
+        }
         self.keep_mark(found);
         self.heap.release_known(found, meter);
         Some(Large::bytes(found.len))
@@ -76,6 +91,12 @@ impl Tagged {
                 break;
             }
             let block = self.heap.block(start);
+            if block.len == 0 || block.len > end - start {
+                // A tag was overwritten. There is no way on.
+                self.heap.damage_at(self.heap.contents(start).addr());
+                start = end;
+                break;
+            }
             if !visit(&self.heap, block) {
                 break;
             }
@@ -142,6 +163,9 @@ impl Below for Tagged {
     }
 
     fn release_page<M: Meter>(&mut self, base: NonNull<u8>, meter: &M) {
+        if self.heap.vets() && !self.is_sound(base) {
+            return;
+        }
         let block = self.heap.block_at(base.addr().get());
         self.keep_mark(block);
         self.heap.release(block, meter);

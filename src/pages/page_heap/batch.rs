@@ -78,8 +78,8 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
     /// Frees blocks of pages at once. O(blocks); blocks close together side by side are cheapest.
     ///
     /// # Errors
-    /// The first of a run of blocks among which one is free already, or is an address at which no block
-    /// of a page starts. The blocks before it may have been freed; the heap is intact.
+    /// The first that is free already, or given twice, or is an address at which no block of a page starts.
+    /// Blocks before it may have been freed; the heap is intact.
     ///
     /// # Safety
     /// Each was taken by [`take_batch`](Self::take_batch) (or allocated with the size of its
@@ -117,7 +117,22 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
             }
         }
         backing.tally.freed_many(freed, bytes);
-        blocks.get(freed).map_or(Ok(()), |&block| Err(block))
+        if freed < blocks.len() { Err(self.first_refused(&blocks[freed..])) } else { Ok(()) }
+    }
+
+    /// The first of some blocks that cannot be freed: one cannot.
+    #[cold]
+    fn first_refused(&self, blocks: &[NonNull<u8>]) -> NonNull<u8> {
+        let pages = &self.engine.pages;
+        let within = pages.page_size() - 1;
+        let is_in_use = |block: NonNull<u8>| {
+            let page = pages.headers.at(block.addr().get())?;
+            let index = page.block_at(block.addr().get() & within, within + 1)?;
+            (!page.is_free(index)).then_some(())
+        };
+        let refused =
+            |&at: &usize| is_in_use(blocks[at]).is_none() || blocks[..at].contains(&blocks[at]);
+        blocks[(0..blocks.len()).find(refused).unwrap_or(0)]
     }
 }
 
@@ -245,7 +260,7 @@ mod tests {
             heap.audit().expect("every invariant holds");
             assert_eq!(heap.usage().blocks, 10);
             heap.free_batch(freed).expect("they were in use");
-            assert_eq!(heap.free_batch(&[kept[0], freed[0]]), Err(kept[0]), "in two");
+            assert_eq!(heap.free_batch(&[kept[0], freed[0]]), Err(freed[0]), "in two");
             heap.audit().expect("every invariant holds");
             let elsewhere = Box::new(0u8);
             assert!(heap.free_batch(&[NonNull::from(&*elsewhere)]).is_err(), "of nobody");

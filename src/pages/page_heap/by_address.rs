@@ -43,10 +43,35 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         pages.headers.at(block.addr().get()).is_none() && pages.below.known_at(block).is_some()
     }
 
+    /// Has every free block larger than those of pages looked at before its links are followed: [damaged]
+    /// ones are left alone. (A block of pages that are free is one of them.)
+    ///
+    /// [damaged]: Self::damaged
+    pub(crate) fn vet_all(&mut self) {
+        self.engine.pages.below.heap.vet_all();
+    }
+
+    /// A free block in which somebody has overwritten what the heap keeps there, if one was met.
+    #[inline]
+    pub(crate) fn damaged(&self) -> Option<*mut u8> {
+        let heap = &self.engine.pages.below.heap;
+        heap.damaged().map(|block| heap.contents(block.start))
+    }
+
+    /// Whether a block larger than those of pages is in use, and no free block beside it is damaged; if not,
+    /// [that is known](Self::damaged). O(1).
+    ///
+    /// # Safety
+    /// As for [`is_tagged_in_use`](Self::is_tagged_in_use).
+    pub(crate) unsafe fn is_tagged_sound(&mut self, block: NonNull<u8>) -> bool {
+        self.engine.pages.below.is_sound(block)
+    }
+
     /// Frees a block larger than those of pages, as if all of it had been requested. O(1).
     ///
     /// # Errors
-    /// The block, if it [is not in use](Self::is_tagged_in_use); nothing is changed.
+    /// The block, if it [is not in use](Self::is_tagged_in_use), or one beside it is
+    /// [damaged](Self::damaged); nothing is changed.
     ///
     /// # Safety
     /// The block was allocated here and, as far as that is not noticed, not freed since.

@@ -1,0 +1,170 @@
+//! Whether a free block's words are still as the heap wrote them, before they are followed.
+//!
+//! A free block of [`Good`] lies among blocks in use, whose owners may write beyond them, and was in use
+//! itself, by somebody who may write to it still. Its words say in more than one place what they say:
+//!
+//! ```text
+//! [H] [next][back] …            … [F] [H']       H: size, free; F: the size again; H': below is free
+//!       │     └── what leads here ── leads here
+//!       └──────── its back leads here
+//! ```
+//! A heap that vets looks at all of it first, in some thirty instructions; a block that fails is left
+//! where it is, and the heap [remembers](TagHeap::damaged) it. Whoever asked finds that before going
+//! on: the heap's walks and audits read tags that others wrote from then on.
+
+use super::good::Good;
+use super::heap::TagHeap;
+use crate::tags::{Block, Cells};
+
+impl Good {
+    /// Whether a block of the index is as the heap left it; else it is remembered.
+    #[inline]
+    pub(super) fn vet(&mut self, block: Block, cells: &Cells) -> bool {
+        let sound = cells.is_whole_free(block) && self.is_linked(block, cells);
+        if !sound {
+            self.note(block);
+        }
+        sound
+    }
+
+    /// Remembers damage, unless some is remembered already.
+    #[cold]
+    fn note(&mut self, block: Block) {
+        self.damaged.get_or_insert(block);
+    }
+}
+
+impl TagHeap<Good> {
+    /// Has every free block vetted before it is used.
+    pub(crate) fn vet_all(&mut self) {
+        self.index.vets = true;
+    }
+
+    /// Whether they are.
+    #[inline]
+    pub(crate) fn vets(&self) -> bool {
+        self.index.vets
+    }
+
+    /// Remembers damage to the tags of the block at this address, which lies in the heap.
+    #[cold]
+    pub(crate) fn damage_at(&mut self, address: usize) {
+        if let Some(start) = self.cells.cell_at(address) {
+            self.index.note(Block { start, len: 0 });
+        }
+    }
+
+    /// The first free block found overwritten, if one was.
+    pub(crate) fn damaged(&self) -> Option<Block> {
+        self.index.damaged
+    }
+
+    /// Whether the free blocks beside a block in use, which it may soon be joined with, are as the heap
+    /// left them; if not, the heap [remembers](Self::damaged) that.
+    pub(crate) fn vet_neighbours(&mut self, block: Block) -> bool {
+        let end = self.cells.end();
+        if !self.cells.prev_is_in_use(block.start) {
+            let sound = self.cells.whole_below(block.start).is_some_and(|below| self.vet(below));
+            if !sound {
+                self.index.note(block);
+                return false;
+            }
+        }
+        block.end() >= end || self.cells.is_in_use(block.end()) || {
+            let above = self.cells.block(block.end());
+            self.vet(above)
+        }
+    }
+
+    /// Whether a free block is sound: on its list, but for the wilderness, which is on none.
+    fn vet(&mut self, block: Block) -> bool {
+        if self.indexed(block).is_some() {
+            return self.index.vet(block, &self.cells);
+        }
+        let sound = self.cells.is_whole_free(block);
+        if !sound {
+            self.index.note(block);
+        }
+        sound
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::mem::MaybeUninit;
+
+    use super::*;
+    use crate::source::Region;
+    use crate::tags::CELL;
+
+    /// A heap that vets, with five blocks of 6 cells, the second and the fourth free.
+    fn heap(region: &mut Region) -> (TagHeap<Good>, [u32; 5]) {
+        let mut heap = TagHeap::<Good>::growing_by(1 << 14);
+        heap.vet_all();
+        let mut take = || heap.allocate_block(6, CELL, region, &()).expect("there is room");
+        let starts = [take(), take(), take(), take(), take()];
+        for free in [1, 3] {
+            heap.release(Block { start: starts[free], len: 6 }, &());
+        }
+        (heap, starts)
+    }
+
+    fn memory() -> Vec<MaybeUninit<u8>> {
+        Box::<[u8]>::new_uninit_slice(1 << 16).into_vec()
+    }
+
+    fn region(memory: &mut [MaybeUninit<u8>]) -> Region {
+        // SAFETY: nobody else uses the memory, which outlives the region.
+        unsafe { Region::new(memory.as_mut_ptr().cast(), memory.len()) }
+    }
+
+    /// Words of a block, from its start: header, links, footer, and the header of the block above.
+    const HEADER: isize = -1;
+    const NEXT: isize = 0;
+    const BACK: isize = 1;
+    const FOOTER: isize = 22;
+    const ABOVE: isize = 23;
+
+    /// Each word of the free blocks beside one in use is overwritten in turn, with several values.
+    #[test]
+    fn every_word_of_a_free_block_counts() {
+        let words = [(1, HEADER), (1, NEXT), (1, BACK), (1, FOOTER)];
+        let words = words.into_iter().chain([HEADER, NEXT, BACK, FOOTER, ABOVE].map(|w| (3, w)));
+        for (free, word) in words {
+            for value in [0_u32, 2, 3, 7, 41, 0x4141_4141, u32::MAX] {
+                let mut memory = memory();
+                let mut region = region(&mut memory);
+                let (mut heap, starts) = heap(&mut region);
+                let between = Block { start: starts[2], len: 6 };
+                assert!(heap.vet_neighbours(between), "nothing was overwritten yet");
+                let place = heap.contents(starts[free]).cast::<u32>().wrapping_offset(word);
+                // SAFETY: the word lies in the heap's memory.
+                let same = unsafe { place.replace(value) } == value;
+                // A header that says of both blocks what it must, whatever the size it tells.
+                let agrees = word == ABOVE && value & 3 == 1;
+                // A header that says that its block is in use: nothing is followed.
+                let unused = (free, word) == (3, HEADER) && value & 1 == 1;
+                let sound = same || agrees || unused;
+                assert_eq!(heap.vet_neighbours(between), sound, "{free} {word} {value:#x}");
+                assert_eq!(heap.damaged().is_none(), sound);
+            }
+        }
+    }
+
+    /// A link that was overwritten is not followed: the block is not handed out.
+    #[test]
+    fn a_damaged_block_is_not_taken() {
+        for (word, value) in [(0, 0x4141_4141_u32), (1, 0x4141_4141), (0, 2 << 2), (22, 7)] {
+            let mut memory = memory();
+            let mut region = region(&mut memory);
+            let (mut heap, starts) = heap(&mut region);
+            // The last freed is the first taken.
+            let place = heap.contents(starts[3]).cast::<u32>().wrapping_add(word);
+            // SAFETY: the word lies in the heap's memory.
+            unsafe { place.write(value) };
+            let taken = heap.allocate_known(6, CELL, &());
+            assert_eq!(taken, None, "{word}");
+            assert_eq!(heap.damaged(), Some(Block { start: starts[3], len: 6 }));
+        }
+    }
+}

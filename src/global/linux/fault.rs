@@ -1,0 +1,55 @@
+//! A misuse that is noticed: one line on standard error, and the end of the process.
+//!
+//! ```text
+//! pagewise: a block was freed twice, or is none: 0x20e7a94362e0 (112-byte class), thread 4711; <advice>
+//! ```
+//! Whoever is called then (the handler of SIGABRT) may allocate, so no lock may be held here.
+
+use core::fmt::Write;
+
+use super::quick;
+use super::space::SPACE;
+use super::text::Text;
+use crate::os;
+
+/// A kind of misuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Freed while free, or where no block starts within the heap's memory.
+    FreedTwice,
+    /// Resized or measured while free.
+    NotInUse,
+    /// No address of a heap, nor of a mapping.
+    NoBlock,
+    /// The heap's own words beside a block were overwritten, or those in a free block.
+    Damaged,
+}
+
+impl Fault {
+    /// What the line says.
+    const fn text(self) -> &'static str {
+        match self {
+            Self::FreedTwice => "a block was freed twice, or is none",
+            Self::NotInUse => "a block was resized or measured that is free, or is none",
+            Self::NoBlock => "a pointer was freed or resized that is no block in use",
+            Self::Damaged => {
+                "memory was written beyond a block's bounds, or after it was freed, near a block"
+            }
+        }
+    }
+}
+
+/// Reports a misuse of this block, and ends the process. No lock is held.
+#[cold]
+#[inline(never)]
+pub(super) fn stop(fault: Fault, block: *mut u8) -> ! {
+    let mut text = Text::new();
+    let _ = write!(text, "pagewise: {}: {:#x}", fault.text(), block.addr());
+    if let Some(list) = SPACE.list_of(block).filter(|&list| list > 0) {
+        let _ = write!(text, " ({}-byte class)", quick::class_size(list));
+    }
+    let _ = write!(text, ", thread {}", os::thread_id());
+    let _ = writeln!(text, "; PAGEWISE_HARDENED=1 stops at the first wrong call");
+    text.write();
+    os::abort()
+}

@@ -1,0 +1,118 @@
+//! Writes beyond a block, before it, or after it was freed: where they hit what the allocator keeps
+//! there, one line and the process stops, in every build.
+
+use crate::ALLOCATOR;
+use crate::child::run;
+
+/// Runs this misuse in a process of its own, which it must stop with a line of the allocator's.
+fn stops(test: &str, of: &str) {
+    let ended = run(test, |command| {
+        command.env("PAGEWISE_TEST_OF", of);
+    });
+    assert_eq!(ended.signal, Some(libc::SIGABRT), "{test} {of}: {}{}", ended.out, ended.err);
+    let lines = ended.err.lines().filter(|line| line.starts_with("pagewise: ")).count();
+    assert_eq!(lines, 1, "{test} {of}: {}", ended.err);
+    assert!(!ended.err.contains("panicked"), "{test} {of}: {}", ended.err);
+}
+
+/// What the process of its own is to do: numbers.
+fn asked<const N: usize>() -> [usize; N] {
+    let of = std::env::var("PAGEWISE_TEST_OF").expect("it is run by a test");
+    let mut numbers = of.split(' ').map(|number| number.parse().expect("a number"));
+    [(); N].map(|()| numbers.next().expect("enough numbers"))
+}
+
+/// Blocks side by side.
+fn side_by_side(size: usize) -> [*mut u8; 5] {
+    let mut blocks = [(); 5].map(|()| ALLOCATOR.allocate(size));
+    blocks.sort_unstable();
+    blocks
+}
+
+fn use_the_allocator(size: usize) {
+    for _ in 0..20 {
+        let blocks = side_by_side(size);
+        // SAFETY: each is in use and freed once.
+        blocks.iter().for_each(|&block| unsafe { ALLOCATOR.free(block) });
+    }
+    ALLOCATOR.purge();
+}
+
+#[test]
+fn a_write_beyond_a_large_block_stops_the_process() {
+    for size in [100_000, 2_000_000] {
+        for len in [1, 4, 64] {
+            for value in [0x00, 0x41, 0xff] {
+                for free in [0, 1] {
+                    stops("damage::beyond", &format!("{size} {len} {value} {free}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn beyond() {
+    let [size, len, value, free] = asked();
+    let blocks = side_by_side(size);
+    // SAFETY: the write beyond the block's end is the misuse to be noticed.
+    unsafe {
+        if free == 1 {
+            ALLOCATOR.free(blocks[2]);
+        }
+        let end = blocks[1].add(ALLOCATOR.usable_size(blocks[1]));
+        end.write_bytes(value as u8, len);
+        let rest = [0, 1, 3, 4].into_iter().chain((free == 0).then_some(2));
+        rest.for_each(|block| ALLOCATOR.free(blocks[block]));
+    }
+    use_the_allocator(size);
+}
+
+#[test]
+fn a_write_to_a_free_large_block_stops_the_process() {
+    for size in [30_000, 100_000, 2_000_000] {
+        for value in [0x41, 0xff] {
+            for allocates in [0, 1] {
+                stops("damage::after_free", &format!("{size} {value} {allocates}"));
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn after_free() {
+    let [size, value, allocates] = asked();
+    let blocks = side_by_side(size);
+    // SAFETY: the write is the misuse to be noticed.
+    unsafe {
+        ALLOCATOR.free(blocks[2]);
+        blocks[2].write_bytes(value as u8, size);
+        // The free block may be handed out again before one beside it is freed.
+        for _ in 0..20 * allocates {
+            assert!(!ALLOCATOR.allocate(size - 5_000).is_null());
+        }
+        [0, 1, 3, 4].into_iter().for_each(|block| ALLOCATOR.free(blocks[block]));
+    }
+    use_the_allocator(size);
+}
+
+#[test]
+fn a_write_before_a_mapping_stops_the_process() {
+    for len in [1, 16, 40, 64] {
+        stops("damage::before", &format!("{len}"));
+    }
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn before() {
+    let [len] = asked();
+    let block = ALLOCATOR.allocate(48 << 20);
+    // SAFETY: the write is the misuse to be noticed.
+    unsafe {
+        block.sub(len).write_bytes(0, len);
+        ALLOCATOR.free(block);
+    }
+}
