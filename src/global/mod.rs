@@ -27,11 +27,13 @@
 // `linux` has the allocator proper, `forwarding` passes on; `tuning` and `stats` are for both.
 #[cfg(not(all(target_os = "linux", not(pagewise_forwarding))))]
 mod forwarding;
+mod hardening;
 #[cfg(all(target_os = "linux", not(pagewise_forwarding)))]
 mod linux;
 mod stats;
 mod tuning;
 
+pub use self::hardening::Hardening;
 pub use self::stats::{ClassStats, Stats};
 pub use self::tuning::{HugePages, Tuning, TuningError};
 

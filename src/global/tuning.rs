@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use super::hardening::Hardening;
 use crate::pages::{Config, ConfigError};
 use crate::sizemap::SizeMap;
 
@@ -65,6 +66,11 @@ pub struct Tuning {
     /// started when there is first something to give back, with every signal blocked; in the child of a
     /// fork, when there is something again. Off by default.
     pub background: bool,
+    /// How much misuse is noticed, and what is done to withstand it: [`Hardening::OFF`] by default.
+    pub hardening: Hardening,
+    /// One allocation in so many, of up to an OS page, is a [guarded block](crate::global#guarded-blocks);
+    /// 0, the default: none is.
+    pub guarded: u32,
 }
 
 /// Whether the heap's memory may be huge pages.
@@ -112,6 +118,8 @@ impl Tuning {
             purge_delay: 1000,
             huge_pages: HugePages::Beyond(8 << 20),
             background: false,
+            hardening: Hardening::OFF,
+            guarded: 0,
         }
     }
 
@@ -160,6 +168,18 @@ impl Tuning {
     /// Sets whether there is a [background thread](field@Self::background).
     pub const fn background(mut self, background: bool) -> Self {
         self.background = background;
+        self
+    }
+
+    /// Sets the [hardening](field@Self::hardening).
+    pub const fn hardening(mut self, hardening: Hardening) -> Self {
+        self.hardening = hardening;
+        self
+    }
+
+    /// Sets the rate of [guarded blocks](field@Self::guarded).
+    pub const fn guarded(mut self, one_in: u32) -> Self {
+        self.guarded = one_in;
         self
     }
 

@@ -18,12 +18,14 @@
 //! |---|---|
 //! | `reserve`, `commit`, `release` | addresses without memory; memory for a part of them; neither any more |
 //! | `addresses`, `is_free`, `map_at` | where a window of addresses may lie; memory at an address and no other |
-//! | `allocate`, `remap` | mappings of their own, longer or shorter |
+//! | `allocate`, `remap`, `move_to` | mappings of their own, longer or shorter |
+//! | `guard` | pages that nobody may touch |
 //! | `discard` | memory goes back, its addresses stay and read as zeros |
 //! | `advise_huge_pages` | tells the system whether huge pages are wanted here |
 //! | `for_each_resident`, `is_resident`, `is_mapped` | which OS pages take memory, or are there at all |
 //! | `address_space_limit`, `cpus` | bytes and processors that this process may use |
 //! | `wait`, `wait_for`, `wake`, `wake_all` | sleep while a word has a value; the lock is made of it |
+//! | `random` | a number nobody can foretell |
 //! | `now`, `pause` | a clock that never goes back; a moment for others |
 //! | `thread_address`, `thread_id`, `KeepErrno` | an address that only the calling thread has, its number; restores its `errno` |
 //! | `start_thread`, `join_thread` | a thread of our own, deaf to signals; allocates |

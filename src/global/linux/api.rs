@@ -4,7 +4,7 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::time::Duration;
 
 use super::tuning::{SMALL_MAX, UNIT};
-use super::{ClassStats, Pagewise, Stats, paths, statistics};
+use super::{ClassStats, Pagewise, Stats, mode, paths, statistics};
 
 impl Pagewise {
     /// Statistics of all threads: bytes in use and held. O(OS pages held): the system is asked which of them
@@ -109,6 +109,9 @@ impl Pagewise {
         // SAFETY: the caller's promise; all of the block matters.
         unsafe {
             let size = paths::usable_size(block);
+            if mode::is_hardened() {
+                return paths::reallocate(&self.tuning, block, size, UNIT, new_size);
+            }
             if new_size <= size && new_size >= size - size / 4 {
                 return block;
             }
@@ -147,7 +150,7 @@ unsafe impl GlobalAlloc for Pagewise {
         // SAFETY: the caller's promise.
         unsafe {
             if layout.size() > SMALL_MAX || layout.align() > UNIT {
-                return paths::free_by_address(&self.tuning, block);
+                return paths::free_any_sized(&self.tuning, block, layout.size());
             }
             paths::free_sized(&self.tuning, block, layout.size());
         }

@@ -9,6 +9,7 @@ use super::heap::Heap;
 use super::purge;
 use super::space::SPACE;
 use super::state::State;
+use super::tuning::UNIT;
 use super::{background, heaps, relief};
 
 impl Heap {
@@ -64,8 +65,12 @@ impl Heap {
             match heap.work(|state| unsafe { state.put(ours) }) {
                 Some(Ok(())) => {}
                 Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
-                // SAFETY: as above; every block has room for a link.
-                None => unsafe { heap.deferred.push(ours) },
+                None => {
+                    // What was zeros is not with a link in it.
+                    ours.iter().for_each(|block| SPACE.forget_states(block.as_ptr(), UNIT));
+                    // SAFETY: as above; every block has room for a link.
+                    unsafe { heap.deferred.push(ours) };
+                }
             }
             blocks = others;
         }

@@ -7,7 +7,8 @@
 
 use core::fmt::Write;
 
-use super::quick;
+use super::mode;
+use super::sizes;
 use super::space::SPACE;
 use super::text::Text;
 use crate::os;
@@ -21,6 +22,18 @@ pub(super) enum Fault {
     NotInUse,
     /// No address of a heap, nor of a mapping.
     NoBlock,
+    /// Hardened mode: freed, but no block in use starts there.
+    FreedAgain,
+    /// Hardened mode: freed with another size than it was allocated with.
+    WrongSize,
+    /// Hardened mode: something was written behind the block's end.
+    Overflow,
+    /// Hardened mode: something was written before its start.
+    Underflow,
+    /// Hardened mode: something was written to it after it was freed.
+    UsedAfterFree,
+    /// Hardened mode: free by the lists, but in use.
+    HandedOutTwice,
     /// The heap's own words beside a block were overwritten, or those in a free block.
     Damaged,
 }
@@ -32,6 +45,12 @@ impl Fault {
             Self::FreedTwice => "a block was freed twice, or is none",
             Self::NotInUse => "a block was resized or measured that is free, or is none",
             Self::NoBlock => "a pointer was freed or resized that is no block in use",
+            Self::FreedAgain => "a block was freed twice, or is none: no block in use starts there",
+            Self::WrongSize => "a block was freed with a size that is not its own",
+            Self::Overflow => "memory was written beyond the end of a block",
+            Self::Underflow => "memory was written before the start of a block",
+            Self::UsedAfterFree => "memory was written after it was freed, in a block",
+            Self::HandedOutTwice => "a block that is in use was about to be handed out again",
             Self::Damaged => {
                 "memory was written beyond a block's bounds, or after it was freed, near a block"
             }
@@ -46,10 +65,15 @@ pub(super) fn stop(fault: Fault, block: *mut u8) -> ! {
     let mut text = Text::new();
     let _ = write!(text, "pagewise: {}: {:#x}", fault.text(), block.addr());
     if let Some(list) = SPACE.list_of(block).filter(|&list| list > 0) {
-        let _ = write!(text, " ({}-byte class)", quick::class_size(list));
+        let _ = write!(text, " ({}-byte class)", sizes::class_size(list));
     }
     let _ = write!(text, ", thread {}", os::thread_id());
-    let _ = writeln!(text, "; PAGEWISE_HARDENED=1 stops at the first wrong call");
+    let advice = if mode::is_hardened() {
+        ""
+    } else {
+        "; PAGEWISE_HARDENED=1 stops earlier, and tells more"
+    };
+    let _ = writeln!(text, "{advice}");
     text.write();
     os::abort()
 }

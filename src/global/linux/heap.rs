@@ -18,6 +18,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 use super::deferred::Deferred;
 use super::fault::{self, Fault};
 use super::lock::Locked;
+use super::mode;
 use super::purge;
 use super::space::{SPACE, Slot};
 use super::state::State;
@@ -42,17 +43,23 @@ impl Heap {
     /// Makes the heap of a slot; `None` if there is no memory for it. Done once for each slot.
     pub(super) fn open(slot: usize, tuning: &Tuning) -> Option<&'static Self> {
         let start = SPACE.slot(slot);
-        let own = size_of::<Self>().next_multiple_of(os::page_size());
+        let page = os::page_size();
+        let own = size_of::<Self>().next_multiple_of(page);
+        // No block lies right behind the heap's own words.
+        let guard = if mode::has_guards() { page } else { 0 };
         // SAFETY: the slot is used by nobody else, and not accessible yet.
         let memory = unsafe {
-            if !SPACE.commit(start, own, tuning.huge_pages.advice()) {
+            if !SPACE.commit(start, own + guard, tuning.huge_pages.advice()) {
                 return None;
             }
-            Slot::new(slot, own, tuning.huge_pages)
+            if guard > 0 {
+                os::guard(start.add(own), guard);
+            }
+            Slot::new(slot, own + guard, tuning.huge_pages)
         };
         let Some(state) = State::open(memory, tuning) else {
             // SAFETY: nothing of it is used.
-            unsafe { SPACE.give_up(start, own) };
+            unsafe { SPACE.give_up(start, own + guard) };
             return None;
         };
         let heap = start.cast::<Self>();

@@ -1,11 +1,12 @@
 //! Blocks that are mappings of their own: the largest, and large ones that must be zeros.
 //!
 //! ```text
-//!  base          block − 64   block                         base + len
-//!   | unused     | header     | contents …                |
+//!             base          block − 64   block                         base + len
+//!  | (guard) | unused     | header     | contents … (fence)          | (guard) |
 //! ```
 //! The block lies at the first multiple of its alignment behind the header, but 64 bytes behind it
-//! at least. Growing is `mremap`: pages are moved, not copied.
+//! at least. Growing is `mremap`: pages are moved, not copied. In hardened mode there are guard pages on both
+//! sides, and a fence behind the contents as there always is one before.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -14,6 +15,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::fault::{self, Fault};
 use super::huge;
+use super::mode;
 use super::space::SPACE;
 use crate::os;
 
@@ -24,6 +26,10 @@ struct Header {
     mark: usize,
     base: *mut u8,
     len: usize,
+    /// Bytes of each guard page; 0: there is none, nor a fence behind the contents.
+    guard: usize,
+    /// Bytes of the contents.
+    size: usize,
     /// The mark again, up to the contents: who writes before a block's start writes here.
     fence: [usize; FENCE],
 }
@@ -31,11 +37,24 @@ struct Header {
 const HEADER: usize = size_of::<Header>();
 
 /// Words of the fence.
-const FENCE: usize = 64 / size_of::<usize>() - 3;
+const FENCE: usize = 64 / size_of::<usize>() - 5;
 
-impl Header {
-    fn new(block: *mut u8, base: *mut u8, len: usize) -> Self {
-        Self { mark: mark(block), base, len, fence: [mark(block); FENCE] }
+/// Bytes of the fence behind the contents.
+const BEHIND: usize = size_of::<[usize; 2]>();
+
+/// Writes the header of a block of `size` bytes, and the fence behind if there is one.
+///
+/// # Safety
+/// The block lies in this mapping, [`HEADER`] bytes behind its start at least, and has room.
+unsafe fn write_header(block: *mut u8, (base, len): (*mut u8, usize), guard: usize, size: usize) {
+    let mark = mark(block);
+    let size = if guard > 0 { size } else { base.addr() + len - block.addr() };
+    // SAFETY: the caller's promise.
+    unsafe {
+        header(block).write(Header { mark, base, len, guard, size, fence: [mark; FENCE] });
+        if guard > 0 {
+            block.add(size).cast::<[usize; 2]>().write_unaligned([mark; 2]);
+        }
     }
 }
 
@@ -65,28 +84,34 @@ pub(super) fn allocate(size: usize, align: usize, huge: Option<bool>) -> Option<
     let page = os::page_size();
     // The kernel aligns to an OS page; the rest is made by leaving memory out.
     let offset = HEADER.max(align);
+    let (guard, behind) = if mode::has_guards() { (page, BEHIND) } else { (0, 0) };
     let spare = if align > page { align } else { 0 };
-    let rounded = size.checked_add(offset)?.checked_next_multiple_of(page)?;
-    let mapped = rounded.checked_add(spare)?;
+    let rounded = size.checked_add(offset + behind)?.checked_next_multiple_of(page)?;
+    let mapped = rounded.checked_add(spare + 2 * guard)?;
     let memory = os::allocate(mapped)?;
     if SPACE.meets(memory, mapped) {
         // SAFETY: nobody uses what was mapped just now.
         unsafe { os::release(memory, mapped) };
         return None;
     }
-    let block = memory.wrapping_add(HEADER + memory.wrapping_add(HEADER).align_offset(align));
+    let first = memory.wrapping_add(guard + HEADER);
+    let block = first.wrapping_add(first.align_offset(align));
     let base = memory.with_addr((block.addr() - HEADER) & !(page - 1));
-    let end = memory.with_addr((block.addr() + size).next_multiple_of(page));
+    let end = memory.with_addr((block.addr() + size + behind).next_multiple_of(page));
     let len = end.addr() - base.addr();
     // SAFETY: the pages before the header's and behind the contents are not used; the header's are
     // part of the mapping.
     unsafe {
-        os::release(memory, base.addr() - memory.addr());
-        os::release(end, memory.addr() + mapped - end.addr());
+        os::release(memory, base.addr() - guard - memory.addr());
+        os::release(end.add(guard), memory.addr() + mapped - guard - end.addr());
+        if guard > 0 {
+            os::guard(base.sub(guard), guard);
+            os::guard(end, guard);
+        }
         if let Some(wanted) = huge {
             os::advise_huge_pages(base, len, wanted);
         }
-        header(block).write(Header::new(block, base, len));
+        write_header(block, (base, len), guard, size);
     }
     COUNT.fetch_add(1, Relaxed);
     counted(len, 0);
@@ -108,7 +133,12 @@ unsafe fn known(block: *mut u8) -> &'static mut Header {
         let header = unsafe { &mut *header(block) };
         if header.mark == mark(block) {
             if header.fence != [mark(block); FENCE] {
-                fault::stop(Fault::Damaged, block);
+                fault::stop(Fault::Underflow, block);
+            }
+            // SAFETY: the fence lies behind the contents.
+            let behind = || unsafe { block.add(header.size).cast::<[usize; 2]>().read_unaligned() };
+            if header.guard > 0 && behind() != [mark(block); 2] {
+                fault::stop(Fault::Overflow, block);
             }
             return header;
         }
@@ -122,8 +152,7 @@ unsafe fn known(block: *mut u8) -> &'static mut Header {
 /// The block is a mapping in use.
 pub(super) unsafe fn len_of(block: *mut u8) -> usize {
     // SAFETY: the caller's promise.
-    let header = unsafe { known(block) };
-    header.base.addr() + header.len - block.addr()
+    unsafe { known(block) }.size
 }
 
 /// Frees a block.
@@ -133,9 +162,9 @@ pub(super) unsafe fn len_of(block: *mut u8) -> usize {
 pub(super) unsafe fn deallocate(block: *mut u8) {
     // SAFETY: the caller's promise; the header is read before its memory goes.
     unsafe {
-        let &mut Header { base, len, .. } = known(block);
+        let &mut Header { base, len, guard, .. } = known(block);
         (*header(block)).mark = 0;
-        os::release(base, len);
+        os::release(base.sub(guard), len + 2 * guard);
         COUNT.fetch_sub(1, Relaxed);
         counted(0, len);
     }
@@ -156,15 +185,29 @@ pub(super) unsafe fn resize(
     let page = os::page_size();
     // SAFETY: the caller's promise; a mapping that moves keeps its contents, the header among them.
     unsafe {
-        let &mut Header { base, len, .. } = known(block);
+        let &mut Header { base, len, guard, .. } = known(block);
         let offset = block.addr() - base.addr();
-        let new_len = offset.checked_add(new_size)?.checked_next_multiple_of(page)?;
+        let behind = if guard > 0 { BEHIND } else { 0 };
+        let new_len = offset.checked_add(new_size)?.checked_add(behind)?;
+        let new_len = new_len.checked_next_multiple_of(page)?;
         // Unsigned arithmetic allows for more than a block may have.
         isize::try_from(new_len).ok()?;
-        if new_len < len {
+        if guard > 0 {
+            if new_len > len {
+                // What grows once mostly grows again: with room for that it stays, and room untouched
+                // takes no memory.
+                let roomy = new_len.saturating_add(new_len / 8) & !(page - 1);
+                let moves = align <= page;
+                return moves.then(|| move_guarded(block, offset, roomy, new_size)).flatten();
+            }
+            if new_len < len / 2 {
+                return None;
+            }
+            write_header(block, (base, len), guard, new_size);
+        } else if new_len < len {
             // What cannot be cut off stays, as room.
             if os::release(base.wrapping_add(new_len), len - new_len) {
-                (*header(block)).len = new_len;
+                write_header(block, (base, new_len), guard, new_size);
                 counted(new_len, len);
             }
         } else if new_len > len {
@@ -174,10 +217,43 @@ pub(super) unsafe fn resize(
                 os::advise_huge_pages(base, new_len, true);
             }
             let block = base.wrapping_add(offset);
-            header(block).write(Header::new(block, base, new_len));
+            write_header(block, (base, new_len), guard, new_size);
             counted(new_len, len);
             return NonNull::new(block);
         }
+        NonNull::new(block)
+    }
+}
+
+/// Moves a block between other guard pages, where it has more room.
+///
+/// # Safety
+/// As for [`resize`]; the block lies between guard pages, `offset` bytes behind its base, and needs
+/// `new_len` bytes from there, more than it has.
+unsafe fn move_guarded(
+    block: *mut u8,
+    offset: usize,
+    new_len: usize,
+    new_size: usize,
+) -> Option<NonNull<u8>> {
+    // SAFETY: the caller's promise; the pages that are moved to are ours, and hold nothing.
+    unsafe {
+        let &mut Header { base, len, guard, .. } = known(block);
+        let memory = os::reserve(new_len.checked_add(2 * guard)?)?;
+        if SPACE.meets(memory, new_len + 2 * guard) {
+            os::release(memory, new_len + 2 * guard);
+            return None;
+        }
+        let new_base = memory.add(guard);
+        if !os::move_to(base, len, new_len, new_base) {
+            os::release(memory, new_len + 2 * guard);
+            return None;
+        }
+        os::release(base.sub(guard), guard);
+        os::release(base.add(len), guard);
+        let block = new_base.add(offset);
+        write_header(block, (new_base, new_len), guard, new_size);
+        counted(new_len, len);
         NonNull::new(block)
     }
 }

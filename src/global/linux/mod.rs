@@ -6,9 +6,12 @@
 //! |---|---|
 //! | `sync`, `lock` | the lock |
 //! | `text` | text for standard error |
+//! | `mode` | whether the process runs hardened |
+//! | `sizes` | which list serves which size |
 //! | `settings` | what the environment sets, and what of it is ignored |
 //! | `huge` | which memory is to be of huge pages |
 //! | `space` | the addresses of all heaps, cut into slots |
+//! | `fault` | the line that reports a misuse |
 //! | `zero` | which free memory is zeros |
 //! | `purge` | what goes back to the system, and when |
 //! | `state`, `deferred`, `heap` | what a heap is; blocks freed while its lock could not be waited for |
@@ -21,28 +24,34 @@
 //! | `registry` | the tuning in force, the lists of all threads |
 //! | `fork` | a fork at any moment |
 //! | `statistics` | what is in use and held |
+//! | `hardened` | every block checked: what its files say; `own` before `thread`, `paths` after `blocks` |
 //! | `thread` | how a thread begins and ends |
+//! | `blocks` | blocks from heaps and mappings, and back |
 //! | `paths` | the paths of a request through all of these |
 //! | `api` | what a program sees |
 
 mod api;
 mod background;
+mod blocks;
 mod current;
 mod deferred;
 mod exchange;
 mod fault;
 mod fork;
+mod hardened;
 mod heap;
 mod heaps;
 mod huge;
 mod lock;
 mod mapping;
+mod mode;
 mod paths;
 mod purge;
 mod quick;
 mod registry;
 mod relief;
 mod settings;
+mod sizes;
 mod space;
 mod state;
 mod statistics;

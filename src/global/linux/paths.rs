@@ -13,16 +13,17 @@
 //! for a mapping that could not be made) needs no note.
 
 use core::alloc::Layout;
-use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::time::Duration;
 
+use super::blocks::{
+    self, free_mapping, free_medium, from_any, large, list_for, mapped, medium, small,
+};
 use super::fault::{self, Fault};
 use super::heap::Heap;
-use super::purge::LARGE;
 use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
-use super::{background, current, fork, heaps, mapping, quick, registry, relief, thread};
+use super::{background, current, hardened, heaps, mapping, mode, quick, registry, sizes, thread};
 use crate::os::KeepErrno;
 
 /// A block of `size` bytes at a multiple of `align`; null if there is no memory.
@@ -30,7 +31,7 @@ use crate::os::KeepErrno;
 pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     if size <= SMALL_MAX && align <= UNIT {
         // SAFETY: the lists are this thread's, the offset is from the tables.
-        if let Some(block) = unsafe { quick::pop(current::lists(), quick::offset(size)) } {
+        if let Some(block) = unsafe { quick::pop(current::lists(), sizes::offset(size)) } {
             return block.as_ptr();
         }
     }
@@ -55,6 +56,9 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
 #[cold]
 #[inline(never)]
 fn allocate_zeroed_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+    if mode::is_hardened() {
+        return hardened::paths::allocate_zeroed(asked, size, align);
+    }
     let _errno = KeepErrno::new();
     let Ok(layout) = Layout::from_size_align(size, align.max(UNIT)) else {
         return ptr::null_mut();
@@ -63,6 +67,10 @@ fn allocate_zeroed_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 
     let Some(caller) = thread::enter(tuning) else {
         return mapped(tuning, size, align);
     };
+    if mode::is_hardened() {
+        // The allocator has just been opened.
+        return hardened::paths::allocate_zeroed(asked, size, align);
+    }
     if let Some(block) = large(caller, tuning, size, align) {
         return block.as_ptr();
     }
@@ -80,6 +88,17 @@ fn allocate_zeroed_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 
 #[cold]
 #[inline(never)]
 fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+    if mode::is_hardened() {
+        return hardened::paths::allocate(asked, size, align);
+    }
+    allocate_more(asked, size, align)
+}
+
+/// As [`allocate`], in the usual mode, where the thread's list has no block. (A function of its own, so that
+/// the question before it keeps no registers.)
+#[cold]
+#[inline(never)]
+fn allocate_more(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     let _errno = KeepErrno::new();
     // No block has more than `isize::MAX` bytes when rounded up to its alignment, a power of two. What is
     // allocated below may be larger than asked for, but not than this.
@@ -92,6 +111,10 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         // Without heaps there are still mappings.
         return mapped(tuning, size, align);
     };
+    if mode::is_hardened() {
+        // The allocator has just been opened.
+        return hardened::paths::allocate(asked, size, align);
+    }
     let list = list_for(tuning, size, align);
     if list > 0 {
         return small(caller, list).map_or(ptr::null_mut(), NonNull::as_ptr);
@@ -109,89 +132,6 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     }
 }
 
-/// The quick list for a request; 0 if it is not small.
-fn list_for(tuning: &Tuning, size: usize, align: usize) -> u32 {
-    match size {
-        0..=SMALL_MAX => quick::offset_aligned(size, align, tuning.pages.page_size),
-        _ => 0,
-    }
-}
-
-/// A block that is a mapping for its size.
-fn large(
-    caller: thread::Caller,
-    tuning: &Tuning,
-    size: usize,
-    align: usize,
-) -> Option<NonNull<u8>> {
-    if size < tuning.mapping_from {
-        return None;
-    }
-    let block = mapping::allocate(size, align, tuning.huge_pages.advice())?;
-    let _ = caller.heap.with(|state| state.purge_large(size));
-    relief::grown(size);
-    Some(block)
-}
-
-fn mapped(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
-    let huge = tuning.huge_pages.advice();
-    mapping::allocate(size, align, huge).map_or(ptr::null_mut(), NonNull::as_ptr)
-}
-
-/// A small block, for which the thread's list is filled where it is empty.
-fn small(caller: thread::Caller, list: u32) -> Option<NonNull<u8>> {
-    let Some(lists) = caller.lists else {
-        let mut block = [MaybeUninit::uninit()];
-        let class = quick::class(list);
-        from_any(caller, |heap| (heap.take(class, list, &mut block) == 1).then_some(()))?;
-        // SAFETY: one block was taken.
-        return Some(unsafe { block[0].assume_init() });
-    };
-    let lists = lists.as_ptr();
-    // SAFETY: the lists are this thread's, the offset is from the tables.
-    unsafe {
-        (*lists).look();
-        if let Some(block) = quick::pop(lists, list) {
-            return Some(block);
-        }
-        from_any(caller, |heap| {
-            quick::refill(lists, list, heap).then(|| registry::move_to(&*lists, heap))
-        })?;
-        quick::pop(lists, list)
-    }
-}
-
-/// A block that is neither small nor a mapping.
-fn medium(caller: thread::Caller, layout: Layout) -> Option<NonNull<u8>> {
-    from_any(caller, |heap| heap.grow(|state| state.allocate(layout)).flatten())
-}
-
-/// What `take` gets from the caller's heap; where that is exhausted, or cannot be waited for, from
-/// another, or from a new one.
-#[inline]
-fn from_any<R>(
-    caller: thread::Caller,
-    mut take: impl FnMut(&'static Heap) -> Option<R>,
-) -> Option<R> {
-    take(caller.heap).or_else(|| from_others(caller.heap, take))
-}
-
-#[cold]
-fn from_others<R>(
-    refused: &'static Heap,
-    mut take: impl FnMut(&'static Heap) -> Option<R>,
-) -> Option<R> {
-    let mut others = heaps::all().filter(|heap| !ptr::eq(*heap, refused));
-    if let Some(taken) = others.find_map(&mut take) {
-        return Some(taken);
-    }
-    if let Some(taken) = registry::open_another().and_then(&mut take) {
-        return Some(taken);
-    }
-    // All locks may have been held for a fork.
-    if fork::wait_for_end() { take(refused) } else { None }
-}
-
 /// Frees a block of a size up to [`SMALL_MAX`] and an alignment up to the unit, of which the caller
 /// remembers the size.
 ///
@@ -202,7 +142,24 @@ pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize) {
     // SAFETY: the caller's promise; the lists are this thread's.
     unsafe {
         let address = NonNull::new_unchecked(block);
-        if !quick::push(current::lists(), quick::offset(size), address) {
+        if !quick::push(current::lists(), sizes::offset(size), address) {
+            free_sized_slowly(asked, block, size);
+        }
+    }
+}
+
+/// Frees a block for which its thread's list has no room.
+///
+/// # Safety
+/// As for [`free_sized`], of a block of any size.
+#[cold]
+#[inline(never)]
+unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize) {
+    // SAFETY: passed on.
+    unsafe {
+        if mode::is_hardened() {
+            hardened::paths::free(asked, block, Some(size));
+        } else {
             free_slowly(asked, block);
         }
     }
@@ -225,38 +182,49 @@ pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
     }
 }
 
-/// As [`free`], out of the way of who frees another block.
+/// As [`free_sized`], of a block of any size and alignment.
 ///
 /// # Safety
-/// As for [`free`].
+/// As for [`free`]; the block was allocated with this size.
 #[cold]
 #[inline(never)]
-pub(super) unsafe fn free_by_address(asked: &Tuning, block: *mut u8) {
+pub(super) unsafe fn free_any_sized(asked: &Tuning, block: *mut u8, size: usize) {
     // SAFETY: passed on.
-    unsafe { free(asked, block) };
+    unsafe {
+        if mode::is_hardened() {
+            hardened::paths::free(asked, block, Some(size));
+        } else {
+            free(asked, block);
+        }
+    }
 }
 
 #[cold]
 #[inline(never)]
 unsafe fn free_slowly(asked: &Tuning, block: *mut u8) {
-    let Some(address) = NonNull::new(block) else { return };
-    let list = SPACE.list_of(block);
+    // SAFETY: passed on.
+    unsafe {
+        if mode::is_hardened() {
+            return hardened::paths::free(asked, block, None);
+        }
+        free_more(asked, block);
+    }
+}
+
+/// As [`free`], in the usual mode, where the thread's list has no room.
+///
+/// # Safety
+/// As for [`free`].
+#[cold]
+#[inline(never)]
+unsafe fn free_more(asked: &Tuning, block: *mut u8) {
     // SAFETY: the caller's promise; what the block is, its address tells.
     unsafe {
+        let Some(address) = NonNull::new(block) else { return };
         let _errno = KeepErrno::new();
-        match list {
-            None => {
-                mapping::deallocate(block);
-                if let Some(caller) = thread::enter(asked) {
-                    caller.heap.trim(thread::empty_lists);
-                }
-            }
-            Some(0) => {
-                let heap = Heap::of(block);
-                if heap.deallocate(address) >= LARGE {
-                    heap.trim(thread::empty_lists);
-                }
-            }
+        match SPACE.list_of(block) {
+            None => return free_mapping(asked, block),
+            Some(0) => return free_medium(address),
             Some(list) => free_small(asked, list, address),
         }
     }
@@ -288,12 +256,16 @@ unsafe fn free_small(asked: &Tuning, list: u32, block: NonNull<u8>) {
 /// The block is in use.
 pub(super) unsafe fn usable_size(block: *mut u8) -> usize {
     let Some(address) = NonNull::new(block) else { return 0 };
+    if mode::is_hardened() {
+        // SAFETY: the caller's promise.
+        return unsafe { hardened::paths::usable_size(block) };
+    }
     match SPACE.list_of(block) {
         // SAFETY: a block in use that lies in no slot is a mapping.
         None => unsafe { mapping::len_of(block) },
         // SAFETY: the caller's promise.
         Some(0) => unsafe { Heap::of(block).len_of(address) },
-        Some(list) => quick::class_size(list),
+        Some(list) => sizes::class_size(list),
     }
 }
 
@@ -311,9 +283,9 @@ pub(super) unsafe fn reallocate_sized(
     new_size: usize,
 ) -> *mut u8 {
     let small = size.max(new_size) <= SMALL_MAX && align <= UNIT;
-    let list_of = |size| if small { quick::offset(size) } else { 0 };
+    let list_of = |size| if small { sizes::offset(size) } else { 0 };
     let (list, new_list) = (list_of(size), list_of(new_size));
-    if list == 0 || new_list == 0 {
+    if list == 0 || new_list == 0 || mode::is_hardened() {
         // SAFETY: passed on.
         return unsafe { reallocate(asked, block, size, align, new_size) };
     }
@@ -339,6 +311,9 @@ pub(super) unsafe fn reallocate(
 ) -> *mut u8 {
     // SAFETY: the caller's promise, passed on.
     unsafe {
+        if mode::is_hardened() {
+            return hardened::paths::reallocate(asked, block, align, new_size);
+        }
         if let Some(resized) = resize(asked, block, align, new_size) {
             return resized.as_ptr();
         }
@@ -387,13 +362,11 @@ unsafe fn resize(
             done.then_some(address)
         }
         Some(list) => (list > 0 && list == new_list).then_some(address),
-        None if new_size >= tuning.mapping_from / 2 => {
+        None => {
             let _errno = KeepErrno::new();
-            let follow = tuning.huge_pages.follows();
             // SAFETY: the caller's promise.
-            unsafe { mapping::resize(block, align, new_size, follow) }
+            unsafe { blocks::resize_mapping(asked, block, align, new_size) }
         }
-        None => None,
     }
 }
 

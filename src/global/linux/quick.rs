@@ -19,23 +19,20 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, compiler_fence};
 
 use super::heap::Heap;
-use super::tuning::{SMALL_MAX, Tuning, UNIT};
+use super::mode;
+use super::sizes::{self, class_size, for_each};
+use super::tuning::Tuning;
 use crate::os;
-
-/// Table entries: one for each multiple of the unit.
-const ENTRIES: usize = SMALL_MAX / UNIT + 1;
 
 /// Words that the lists of a thread may take: room for lists of two blocks, were every multiple of
 /// the unit a class.
 const MAX_WORDS: usize = 16 << 10;
 
-/// Which list serves which size, and the size of its blocks in bytes: written once, at the start,
-/// before any thread has lists.
-static OFFSETS: [AtomicU32; ENTRIES] = [const { AtomicU32::new(0) }; ENTRIES];
-static SIZES: [AtomicU32; ENTRIES] = [const { AtomicU32::new(0) }; ENTRIES];
-
 /// Words that the lists of a thread take.
 static WORDS: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes behind the lists and their face that a thread has of its own in hardened mode.
+pub(super) const OWN: usize = 12 << 10;
 
 /// The lists of a thread without lists: all zeros, in words of eight bytes, which not every target
 /// has atomics of. The two words more are for [`gone`].
@@ -130,17 +127,13 @@ pub(super) struct Lists {
 const WORD: usize = size_of::<u64>();
 
 /// Decides on the lists, for classes of these sizes.
-pub(super) fn open(tuning: &Tuning, sizes: impl ExactSizeIterator<Item = usize>) {
-    let heads = size_of::<Lists>() + sizes.len() * size_of::<List>();
-    let room = ((MAX_WORDS - heads / WORD) / sizes.len().max(1)) as u32;
+pub(super) fn open(tuning: &Tuning, classes: impl ExactSizeIterator<Item = usize>) {
+    let heads = size_of::<Lists>() + classes.len() * size_of::<List>();
+    let room = ((MAX_WORDS - heads / WORD) / classes.len().max(1)) as u32;
     let mut words = size_of::<Lists>() / WORD;
     let mut index = 0;
-    for size in sizes {
-        while index < ENTRIES && index * UNIT <= size.min(tuning.pages.ffcrossover) {
-            SIZES[index].store(size as u32, Relaxed);
-            OFFSETS[index].store(words as u32, Relaxed);
-            index += 1;
-        }
+    for size in classes {
+        index = sizes::serve(index, size, words as u32, tuning.pages.ffcrossover);
         let capacity = (tuning.quick_bytes / size as u32).min(tuning.quick_blocks).min(room);
         words += size_of::<List>() / WORD + (capacity.max(2) & !1) as usize;
     }
@@ -148,38 +141,38 @@ pub(super) fn open(tuning: &Tuning, sizes: impl ExactSizeIterator<Item = usize>)
     WORDS.store(words, Relaxed);
 }
 
-/// The list for blocks of this size, at most [`SMALL_MAX`].
-#[allow(
-    clippy::manual_div_ceil,
-    reason = "it would allow for an overflow, in two instructions more"
-)]
-#[inline(always)]
-pub(super) fn offset(size: usize) -> u32 {
-    debug_assert!(size <= SMALL_MAX);
-    // SAFETY: the table has an entry for every multiple of the unit up to the largest size.
-    unsafe { OFFSETS.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed)
+/// The pointer by which a thread with these lists pops and pushes: the lists; in hardened mode the
+/// [face](hardened) behind them.
+pub(super) fn face(lists: NonNull<Lists>) -> *mut Lists {
+    let words = if mode::is_hardened() { WORDS.load(Relaxed) } else { 0 };
+    lists.as_ptr().wrapping_byte_add(words * WORD)
 }
 
-/// The list for blocks of this size and alignment; 0 if they are not small. Blocks lie at multiples
-/// of their size in pages aligned to the page size, so they are aligned to `align` iff their size
-/// is a multiple of it.
-pub(super) fn offset_aligned(size: usize, align: usize, page_size: usize) -> u32 {
-    let mut wanted = size.max(1);
-    while wanted <= SMALL_MAX && align <= page_size {
-        let list = offset(wanted);
-        let class = SIZES[wanted.div_ceil(UNIT)].load(Relaxed) as usize;
-        if list == 0 || class & (align - 1) == 0 {
-            return list;
-        }
-        wanted = (class + 1).next_multiple_of(align);
-    }
-    0
+/// The lists with this face; those of a thread without lists are their own.
+pub(super) fn of_face(face: *mut Lists) -> *mut Lists {
+    if mode::is_hardened() && !is_none(face) { behind_face(face).0 } else { face }
+}
+
+/// Whether these are the lists of a thread without lists.
+#[inline(always)]
+pub(super) fn is_none(lists: *mut Lists) -> bool {
+    // Both lie at the start of the static ones.
+    lists.addr().wrapping_sub(empty().addr()) < size_of::<Zeros>()
+}
+
+/// The lists with this face, in hardened mode, and what the thread has besides.
+#[inline(always)]
+pub(super) fn behind_face(face: *mut Lists) -> (*mut Lists, *mut u8) {
+    let bytes = WORDS.load(Relaxed) * WORD;
+    (face.wrapping_byte_sub(bytes), face.wrapping_byte_add(bytes).cast())
 }
 
 /// Lists for one more thread, all empty; `None` if there is no memory for them.
 pub(super) fn make() -> Option<NonNull<Lists>> {
     let words = WORDS.load(Relaxed);
-    let lists = os::allocate((words * WORD).next_multiple_of(os::page_size()))?.cast::<Lists>();
+    let besides = if mode::is_hardened() { words * WORD + OWN } else { 0 };
+    let bytes = (words * WORD + besides).next_multiple_of(os::page_size());
+    let lists = os::allocate(bytes)?.cast::<Lists>();
     let mut class = 0;
     let mut make = |from: u32, to: usize| {
         let most = (to - from as usize - size_of::<List>() / WORD) as u16;
@@ -243,6 +236,57 @@ pub(super) unsafe fn pop(lists: *mut Lists, offset: u32) -> Option<NonNull<u8>> 
     }
 }
 
+/// When a list has too few blocks to choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Low {
+    /// When it is empty.
+    Empty,
+    /// At an eighth of what it takes.
+    Eighth,
+}
+
+/// Takes a block off a list, the one at the place that `choose` says of so many, and says how long it is;
+/// `None` if the list is as [low](Low) as that, or a [look](Lists::look) is due.
+///
+/// # Safety
+/// As for [`pop`]; the place is one of the list's.
+#[inline(always)]
+pub(super) unsafe fn pop_any(
+    lists: *mut Lists,
+    offset: u32,
+    low: Low,
+    choose: impl FnOnce(u32) -> u32,
+) -> Option<(NonNull<u8>, usize)> {
+    let list = at(lists, offset);
+    // SAFETY: as in `pop`.
+    unsafe {
+        let count = (*list).count.load(Relaxed);
+        let left = count.checked_sub(1)?;
+        if low == Low::Eighth && count <= (*list).capacity.get() / 8 {
+            return None;
+        }
+        let pops = (*lists).pops.get() - 1;
+        (*lists).pops.set(pops);
+        if pops < 0 {
+            return None;
+        }
+        let place = blocks(list).add(choose(count) as usize);
+        // Uncounted before it moves: no block is ever counted twice.
+        (*list).count.store(left, Relaxed);
+        compiler_fence(Release);
+        let block = place.read().assume_init();
+        place.write(blocks(list).add(left as usize).read());
+        Some((block, usize::from((*list).odd_size & !1)))
+    }
+}
+
+/// The size of a list's blocks, bytes.
+#[inline(always)]
+pub(super) fn block_size(lists: *mut Lists, offset: u32) -> usize {
+    // SAFETY: a list lies there; its size does not change.
+    usize::from(unsafe { (*at(lists, offset)).odd_size } & !1)
+}
+
 /// Puts a block on a list; `false` if it is full, or the block is the one put there last.
 ///
 /// # Safety
@@ -286,19 +330,6 @@ pub(super) unsafe fn has_last(lists: *mut Lists, offset: u32, block: NonNull<u8>
     }
 }
 
-/// The size of a list's blocks, bytes; for callers that may have no lists.
-pub(super) fn class_size(offset: u32) -> usize {
-    let index = OFFSETS.partition_point(|entry| (1..offset).contains(&entry.load(Relaxed)));
-    SIZES[index].load(Relaxed) as usize
-}
-
-/// The class of a list's blocks, for such callers.
-pub(super) fn class(offset: u32) -> u32 {
-    let mut class = 0;
-    for_each(|other| class += u32::from(other < offset));
-    class
-}
-
 impl Lists {
     /// Where the thread's blocks come from.
     pub(super) fn heap(&self) -> &'static Heap {
@@ -328,8 +359,8 @@ impl Lists {
     }
 }
 
-/// Fills half of an empty list from a heap; whether that had any blocks. The lowest are popped
-/// first.
+/// Takes half as many blocks as a list takes from a heap, for it; whether that had any. The lowest are
+/// popped first.
 ///
 /// # Safety
 /// As for [`pop`].
@@ -337,13 +368,14 @@ pub(super) unsafe fn refill(lists: *mut Lists, offset: u32, heap: &Heap) -> bool
     let list = at(lists, offset);
     // SAFETY: as in `pop`. A heap gives free blocks of the class asked for.
     unsafe {
-        debug_assert!((*list).count.load(Relaxed) == 0, "only an empty list is filled");
+        let before = (*list).count.load(Relaxed) as usize;
         (*list).widen();
         let half = (*list).capacity.get() as usize / 2;
-        let room = core::slice::from_raw_parts_mut(blocks(list), half);
+        debug_assert!(before <= half, "a list is filled that has few blocks");
+        let room = core::slice::from_raw_parts_mut(blocks(list).add(before), half);
         let count = heap.take((*list).class.into(), offset, room);
         compiler_fence(Release);
-        (*list).count.store(count as u32, Relaxed);
+        (*list).count.store((before + count) as u32, Relaxed);
         count > 0
     }
 }
@@ -408,25 +440,9 @@ unsafe fn put_back(list: *mut List, older: usize) {
     }
 }
 
-/// Calls `visit` with the offset of every list.
-pub(super) fn for_each(mut visit: impl FnMut(u32)) {
-    let mut last = 0;
-    // From the first size on that is not small all are 0.
-    for offset in OFFSETS.iter().map(|entry| entry.load(Relaxed)).take_while(|&offset| offset > 0) {
-        if offset > last {
-            visit(offset);
-            last = offset;
-        }
-    }
-}
-
 /// The number of blocks on a list, also another thread's, and their size.
 pub(super) fn kept(lists: *mut Lists, offset: u32) -> (usize, usize) {
-    // SAFETY: a list lies there; its count is atomic, its size does not change.
-    unsafe {
-        (
-            (*at(lists, offset)).count.load(Relaxed) as usize,
-            usize::from((*at(lists, offset)).odd_size & !1),
-        )
-    }
+    // SAFETY: a list lies there; its count is atomic.
+    let count = unsafe { (*at(lists, offset)).count.load(Relaxed) };
+    (count as usize, block_size(lists, offset))
 }

@@ -12,7 +12,7 @@ use super::lock::Locked;
 use super::quick::{self, Lists};
 use super::settings::Settings;
 use super::tuning::Tuning;
-use super::{background, current};
+use super::{background, current, mode};
 
 /// What the registry's lock protects.
 struct Registry {
@@ -115,6 +115,7 @@ impl Registry {
     /// Opens the allocator, with the tuning in force.
     #[cold]
     fn open(&mut self, tuning: &Tuning) -> Option<()> {
+        mode::open(tuning);
         self.heaps.open_space(tuning)?;
         if tuning.background {
             background::enable();
@@ -227,7 +228,7 @@ pub(super) fn after_fork_in_child() {
         }
     }
     REGISTRY.after_fork_in_child();
-    FORKED.store(current::lists(), Relaxed);
+    FORKED.store(quick::of_face(current::lists()), Relaxed);
     ORPHANS.store(true, Relaxed);
 }
 

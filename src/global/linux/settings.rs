@@ -10,6 +10,7 @@ use super::tuning::{HugePages, Tuning};
 
 mod complaints;
 mod environment;
+mod hardening;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,8 @@ pub(super) use complaints::complain;
 struct Setting {
     name: &'static CStr,
     range: RangeInclusive<u64>,
+    /// The number that words stand for, where it takes words.
+    words: Option<fn(&str) -> Option<u64>>,
     /// What it takes, in words: range and unit.
     takes: &'static str,
     set: fn(&mut Settings, u64),
@@ -42,6 +45,7 @@ const SETTINGS: &[Setting] = &[
     Setting {
         name: c"PAGEWISE_PURGE_DELAY",
         range: 0..=u64::MAX,
+        words: None,
         takes: "a number of milliseconds",
         set: |settings, delay| {
             settings.tuning.purge_delay = u32::try_from(delay).unwrap_or(u32::MAX);
@@ -56,6 +60,7 @@ const SETTINGS: &[Setting] = &[
     Setting {
         name: c"PAGEWISE_HUGE_PAGES",
         range: 0..=u64::MAX,
+        words: None,
         takes: "0, 1 or a number of mebibytes",
         set: |settings, wanted| {
             settings.tuning.huge_pages = match wanted {
@@ -78,6 +83,7 @@ const SETTINGS: &[Setting] = &[
     Setting {
         name: c"PAGEWISE_BACKGROUND",
         range: 0..=1,
+        words: None,
         takes: "0 or 1",
         set: |settings, wanted| settings.tuning.background = wanted == 1,
         documented: Documented {
@@ -88,8 +94,36 @@ const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        name: c"PAGEWISE_HARDENED",
+        range: 0..=1,
+        words: Some(hardening::parts),
+        takes: "0, 1, or parts: checks, canaries, random, quarantine, zero, pinned, guards",
+        set: |settings, parts| settings.tuning.hardening = hardening::of_parts(parts),
+        documented: Documented {
+            field: "hardening",
+            value: "1",
+            default: "no",
+            about: "hardened mode: 1 is `Hardening::ON`; or parts, as `canaries,random`, of checks, \
+                    canaries, random, quarantine, zero, pinned, guards",
+        },
+    },
+    Setting {
+        name: c"PAGEWISE_GUARDED",
+        range: 0..=u32::MAX as u64,
+        words: None,
+        takes: "a number: one allocation in so many",
+        set: |settings, one_in| settings.tuning.guarded = one_in as u32,
+        documented: Documented {
+            field: "guarded",
+            value: "n",
+            default: "0: none",
+            about: "one allocation in n, of up to an OS page, is a guarded block; 5000 is a good rate",
+        },
+    },
+    Setting {
         name: c"PAGEWISE_SHOW_STATS",
         range: 0..=1,
+        words: None,
         takes: "0 or 1",
         set: |settings, wanted| settings.show_stats = wanted == 1,
         documented: Documented {
@@ -103,6 +137,7 @@ const SETTINGS: &[Setting] = &[
     Setting {
         name: c"PAGEWISE_VERBOSE",
         range: 0..=1,
+        words: None,
         takes: "0 or 1",
         set: |settings, wanted| settings.verbose = Some(wanted == 1),
         documented: Documented {
@@ -141,7 +176,8 @@ impl Settings {
 impl Setting {
     /// The number that a value stands for, if it is one that the setting takes.
     fn number(&self, value: &[u8]) -> Option<u64> {
-        let number = core::str::from_utf8(value).ok()?.trim().parse().ok()?;
-        self.range.contains(&number).then_some(number)
+        let text = core::str::from_utf8(value).ok()?.trim();
+        let number = text.parse().ok().filter(|number| self.range.contains(number));
+        number.or_else(|| self.words?(text))
     }
 }

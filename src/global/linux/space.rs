@@ -21,9 +21,10 @@ use core::alloc::Layout;
 use core::ops::Range;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize};
 
 use super::huge::{HUGE, Huge};
+use super::mode;
 use super::tuning::{GRANULE, HugePages, LARGEST_SLOT, UNIT};
 use crate::error::AllocError;
 use crate::os;
@@ -58,6 +59,8 @@ pub(super) struct Space {
     base: AtomicPtr<u8>,
     units: AtomicUsize,
     table: AtomicPtr<AtomicU32>,
+    /// In hardened mode, a byte for each unit of the slots; else null.
+    states: AtomicPtr<AtomicU8>,
     slot_shift: AtomicU32,
     /// Whether the space is a reservation.
     reserved: AtomicBool,
@@ -68,6 +71,7 @@ pub(super) static SPACE: Space = Space {
     base: AtomicPtr::new(ptr::null_mut()),
     units: AtomicUsize::new(0),
     table: AtomicPtr::new(ptr::null_mut()),
+    states: AtomicPtr::new(ptr::null_mut()),
     slot_shift: AtomicU32::new(0),
     reserved: AtomicBool::new(false),
 };
@@ -82,6 +86,9 @@ impl Space {
         let slot = (len / heaps).clamp(LEAST_SLOT, LARGEST_SLOT).min(len);
         self.base.store(base, Relaxed);
         self.table.store(base.wrapping_add(len).cast(), Relaxed);
+        if mode::is_hardened() {
+            self.states.store(base.wrapping_add(len + table_len(len) + ALIGN).cast(), Relaxed);
+        }
         self.slot_shift.store(slot.trailing_zeros(), Relaxed);
         self.reserved.store(window.is_none(), Relaxed);
         self.units.store(len / UNIT, Release);
@@ -124,6 +131,30 @@ impl Space {
     fn table_of(&self, slot: usize) -> (*mut u8, usize) {
         let len = table_len(self.slot_len());
         (self.table.load(Relaxed).cast::<u8>().wrapping_add(slot * len), len)
+    }
+
+    /// Where the states of a slot start, and their bytes; `None` but in hardened mode.
+    fn states_of(&self, slot: usize) -> Option<(*mut u8, usize)> {
+        let states = self.states.load(Relaxed).cast::<u8>();
+        let len = self.slot_len() / UNIT;
+        (!states.is_null()).then(|| (states.wrapping_add(slot * len), len))
+    }
+
+    /// In hardened mode: the state of the unit at an address in a slot that was extended so far.
+    #[inline(always)]
+    pub(super) fn state_of(&self, block: *mut u8) -> &AtomicU8 {
+        // SAFETY: there is a byte for every unit of the slots, and it is accessible as far as a slot is
+        // in use; all bits zero is a value.
+        unsafe { &*self.states.load(Relaxed).wrapping_add(self.offset(block) / UNIT) }
+    }
+
+    /// In hardened mode: has no block start in a page, none of whose blocks is in use or on a list.
+    pub(super) fn forget_states(&self, page: *mut u8, page_size: usize) {
+        if mode::is_hardened() {
+            for unit in (0..page_size).step_by(UNIT) {
+                self.state_of(page.wrapping_add(unit)).store(0, Relaxed);
+            }
+        }
     }
 
     /// Gives up memory that was made accessible, in vain.
@@ -208,6 +239,13 @@ impl Space {
     }
 }
 
+/// Bytes behind `len` bytes of slots: the entries; in hardened mode the states, and a gap before them that
+/// stays inaccessible.
+fn besides(len: usize) -> usize {
+    let states = if mode::is_hardened() { ALIGN + len / UNIT } else { 0 };
+    table_len(len) + states
+}
+
 /// Bytes of the entries for `len` bytes of slots.
 fn table_len(len: usize) -> usize {
     (len / GRANULE) * size_of::<AtomicU32>()
@@ -229,7 +267,7 @@ fn window() -> Option<(*mut u8, usize)> {
         random = random.wrapping_mul(0x5851_f42d_4c95_7f2d_u64 as usize).wrapping_add(1);
         let place = (random >> (usize::BITS / 2)) % places;
         let base = ptr::with_exposed_provenance_mut(all / 8 + place * ALIGN);
-        os::is_free(base, len + table_len(len)).then_some((base, len))
+        os::is_free(base, len + besides(len)).then_some((base, len))
     })
 }
 
@@ -240,7 +278,7 @@ fn reservation() -> Option<(*mut u8, usize)> {
         len /= 2;
     }
     while len >= LEAST {
-        if let Some(memory) = os::reserve(len + table_len(len) + ALIGN) {
+        if let Some(memory) = os::reserve(len + besides(len) + ALIGN) {
             return Some((memory.wrapping_add(memory.align_offset(ALIGN)), len));
         }
         len /= 2;
@@ -269,6 +307,8 @@ pub(super) struct Slot {
     /// Where the extent ends at most.
     most: usize,
     covered: usize,
+    /// In hardened mode: up to where the states are accessible, no less than `low`.
+    stated: usize,
     huge: Huge,
     /// What the kernel is told of all of the slot.
     advice: Option<bool>,
@@ -299,6 +339,7 @@ impl Slot {
             high: end,
             most,
             covered: SPACE.slot(slot).addr(),
+            stated: SPACE.slot(slot).addr(),
             huge: Huge::new(huge_pages, start.addr()..most),
             advice: huge_pages.advice(),
         }
@@ -324,6 +365,9 @@ impl Slot {
             SPACE.give_up(at(addresses.start), self.low - addresses.start);
             SPACE.give_up(at(self.high), addresses.end - self.high);
             SPACE.give_up(table, covered);
+            if let Some((states, _)) = SPACE.states_of(slot) {
+                SPACE.give_up(states, (self.stated - SPACE.slot(slot).addr()) / UNIT);
+            }
         }
     }
 
@@ -390,6 +434,24 @@ impl Slot {
                 return Err(AllocError::Exhausted);
             }
             self.covered += COVERED;
+        }
+        self.state(end)
+    }
+
+    /// In hardened mode, makes the states accessible for the slot up to `end`.
+    fn state(&mut self, end: usize) -> Result<(), AllocError> {
+        /// Bytes of a slot whose states become accessible at a time.
+        const STATED: usize = 4 << 20;
+        let slot = SPACE.slot_of(SPACE.slot(0).with_addr(self.stated));
+        let Some((states, len)) = SPACE.states_of(slot) else { return Ok(()) };
+        while self.stated < end {
+            let from = (self.stated - SPACE.slot(slot).addr()) / UNIT;
+            let step = (STATED / UNIT).min(len - from);
+            // SAFETY: these are states of this slot, behind those that are accessible.
+            if !unsafe { SPACE.commit(states.wrapping_add(from), step, None) } {
+                return Err(AllocError::Exhausted);
+            }
+            self.stated += STATED;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use core::ops::Range;
 use core::ptr::NonNull;
 
 use super::huge::{self, HUGE};
+use super::mode;
 use super::purge::{self, Purge};
 use super::space::{SPACE, Slot};
 use super::tuning::{Tuning, UNIT};
@@ -34,6 +35,9 @@ impl State {
             purge: Purge::new(tuning.purge_delay),
         };
         state.engine.vet_all();
+        if mode::pins() {
+            state.engine.pin_pages();
+        }
         if state.engine.open().is_err() {
             // SAFETY: nothing of it is used.
             unsafe { state.engine.source().give_up() };
@@ -114,7 +118,10 @@ impl State {
         let page_size = engine.config().page_size;
         // Pages of small blocks are written densely.
         engine.source().huge().allow(engine.page_bytes());
-        let taken = engine.take_batch(class, blocks, |page| {
+        let taken = engine.take_batch(class, blocks, |page, whole| {
+            if whole {
+                SPACE.forget_states(page, page_size);
+            }
             SPACE.set_list_of_page(page, page_size, list);
             zeros.used(page.addr()..page.addr() + page_size);
         });

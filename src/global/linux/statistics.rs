@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use super::settings::Settings;
 use super::text::Text;
-use super::{ClassStats, Stats, heaps, mapping, quick, registry};
+use super::{ClassStats, Stats, heaps, mapping, quick, registry, sizes};
 use crate::os;
 
 /// Collects the figures.
@@ -26,7 +26,7 @@ pub(super) fn stats() -> Stats {
         stats.heaps += 1;
     }
     for lists in registry::all_lists() {
-        quick::for_each(|offset| {
+        sizes::for_each(|offset| {
             let (kept, size) = quick::kept(lists, offset);
             stats.quick += kept * size;
             stats.blocks = stats.blocks.saturating_sub(kept);
@@ -87,7 +87,7 @@ pub(super) fn for_each_class(visit: &mut dyn FnMut(ClassStats)) {
         }
         for lists in registry::all_lists() {
             let mut class = 0_usize;
-            quick::for_each(|offset| {
+            sizes::for_each(|offset| {
                 let at = class.checked_sub(from);
                 if let Some(stats) = at.and_then(|at| counted.get_mut(at)) {
                     stats.quick += quick::kept(lists, offset).0;

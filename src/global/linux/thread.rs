@@ -17,6 +17,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 
 use super::current;
 use super::fork;
+use super::hardened::own;
 use super::heap::Heap;
 use super::heaps;
 use super::quick::{self, Lists};
@@ -98,7 +99,7 @@ pub(super) fn enter(tuning: &Tuning) -> Option<Caller> {
     } else if current == quick::empty() {
         first(tuning)
     } else {
-        NonNull::new(current)
+        NonNull::new(quick::of_face(current))
     };
     let heap = match lists {
         // SAFETY: a thread's lists are never given up.
@@ -111,7 +112,8 @@ pub(super) fn enter(tuning: &Tuning) -> Option<Caller> {
 #[cold]
 fn first(tuning: &Tuning) -> Option<NonNull<Lists>> {
     let lists = registry::enter(tuning, make_key)?;
-    current::set(lists.as_ptr());
+    current::set(quick::face(lists));
+    own::begin();
     // From here on this thread can allocate, which the following may do.
     opened(tuning);
     let key = KEY.load(Relaxed);
@@ -140,6 +142,7 @@ fn opened(tuning: &Tuning) {
 extern "C" fn thread_ended(lists: *mut c_void) {
     let lists = lists.cast::<Lists>();
     registry::adopt_orphans();
+    own::leave();
     current::set(quick::gone());
     // SAFETY: the thread that ends is the calling one.
     unsafe { quick::flush_all(lists) };
@@ -153,6 +156,7 @@ extern "C" fn thread_ended(lists: *mut c_void) {
 
 /// Puts back what is on the calling thread's lists, if it has some.
 pub(super) fn empty_lists() {
+    own::leave();
     // SAFETY: they are the calling thread's.
-    unsafe { quick::flush_all(current::lists()) };
+    unsafe { quick::flush_all(quick::of_face(current::lists())) };
 }

@@ -120,6 +120,27 @@ pub(crate) unsafe fn remap(
     (moved != libc::MAP_FAILED).then_some(moved.cast())
 }
 
+/// Makes a mapping longer, and moves it to an address, whose pages are replaced. Whether it could be done.
+///
+/// # Safety
+/// The mapping is `len` bytes long, and known by nobody else; the `new_len` bytes moved to are the caller's,
+/// and hold nothing.
+pub(crate) unsafe fn move_to(start: *mut u8, len: usize, new_len: usize, to: *mut u8) -> bool {
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // SAFETY: the caller's promise.
+    unsafe { libc::mremap(start.cast(), len, new_len, flags, to) != libc::MAP_FAILED }
+}
+
+/// Makes whole OS pages inaccessible: who touches them gets SIGSEGV. Where the system refuses, they stay as
+/// they are.
+///
+/// # Safety
+/// The pages were mapped here, and nobody is to use them.
+pub(crate) unsafe fn guard(start: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { libc::mprotect(start.cast(), len, libc::PROT_NONE) };
+}
+
 /// Gives the memory of whole OS pages back; they read as zeros when touched again. Whether it could be
 /// done: before Linux 5.18 the memory of a program that called `mlockall` stays.
 ///

@@ -15,6 +15,24 @@ pub(crate) fn standard_error() -> Option<FileIdentity> {
     (answer == 0).then_some(identity)
 }
 
+/// A number that nobody outside can foretell; where the system has none to give, one that is hard to.
+pub(crate) fn random() -> u64 {
+    let mut number = 0_u64;
+    // SAFETY: the call writes no more than the number's bytes; the other touches no memory of ours.
+    unsafe {
+        let bytes = size_of::<u64>();
+        let got = libc::syscall(libc::SYS_getrandom, &raw mut number, bytes, libc::GRND_NONBLOCK);
+        if usize::try_from(got).ok() != Some(bytes) {
+            let mut time: libc::timespec = core::mem::zeroed();
+            libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time);
+            let place = super::threads::thread_address() as u64;
+            number =
+                (place ^ (time.tv_nsec as u64).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+    }
+    number
+}
+
 /// Whether standard error is a terminal.
 pub(crate) fn has_terminal() -> bool {
     // SAFETY: the call touches no memory of ours.

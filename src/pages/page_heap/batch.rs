@@ -40,7 +40,7 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
     /// layouts of the class's size, or at once with [`free_batch`](Self::free_batch).
     ///
     /// `from_page` is told the base of each page before blocks are taken from it for the first time
-    /// since it belongs to the class, or more often. O(blocks).
+    /// since it belongs to the class, or more often; and whether all its blocks are free. O(blocks).
     ///
     /// # Panics
     /// If there is no such class.
@@ -48,7 +48,7 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         &mut self,
         class: u32,
         blocks: &mut [MaybeUninit<NonNull<u8>>],
-        mut from_page: impl FnMut(*mut u8),
+        mut from_page: impl FnMut(*mut u8, bool),
     ) -> usize {
         let size = self.class_size(class);
         let (PageEngine { placement, pages, .. }, backing) = (&mut self.engine, &mut self.backing);
@@ -59,8 +59,10 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
                 if placement.fill_window(class, pages, backing).is_err() {
                     break;
                 }
-                if let Some(page) = placement.supplies.get(class).page {
-                    from_page(page.base.get());
+                let supply = placement.supplies.get(class);
+                if let Some(page) = supply.page {
+                    let free = page.free() + supply.window.count_ones();
+                    from_page(page.base.get(), free == supply.capacity);
                 }
             }
             let supply = placement.supplies.get_mut(class);
@@ -207,7 +209,7 @@ mod tests {
     /// Takes `count` blocks. All their pages were announced.
     fn take(heap: &mut PageHeap<Reserved>, class: u32, count: usize) -> Vec<NonNull<u8>> {
         let mut places = vec![MaybeUninit::uninit(); count];
-        let taken = heap.take_batch(class, &mut places, |page| {
+        let taken = heap.take_batch(class, &mut places, |page, _| {
             assert!(page.addr().is_multiple_of(PAGE), "a page is aligned");
         });
         // SAFETY: the first `taken` places were written.

@@ -51,6 +51,11 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         self.engine.pages.below.heap.vet_all();
     }
 
+    /// Has every page stay with the class it first served, whether it has blocks in use or not.
+    pub(crate) fn pin_pages(&mut self) {
+        self.engine.placement.pins = true;
+    }
+
     /// A free block in which somebody has overwritten what the heap keeps there, if one was met.
     #[inline]
     pub(crate) fn damaged(&self) -> Option<*mut u8> {

@@ -207,9 +207,16 @@ impl Supply {
         page.set_trigger(NEVER);
     }
 
+    /// The list of a page's φ.
+    #[inline]
+    pub(in crate::pages) fn list_for(&self, page: Page) -> u32 {
+        // A page all of whose blocks are free is on a list only where it is pinned to its class.
+        (LISTS * page.free() / self.capacity).min(LISTS - 1)
+    }
+
     /// Puts a page on the list of its φ, as the last.
     pub(in crate::pages) fn put<M: Meter>(&mut self, page: Page, meter: &M) {
-        let list = LISTS * page.free() / self.capacity;
+        let list = self.list_for(page);
         meter.link_double(page.header());
         page.set_list(list);
         page.set_trigger(self.capacity);
@@ -257,7 +264,7 @@ impl Supply {
             while let Some(page) = self.lists[list as usize] {
                 meter.visit(page.header());
                 self.remove(page);
-                if LISTS * page.free() / self.capacity == list {
+                if self.list_for(page) == list {
                     return Some(page);
                 }
                 self.put(page, meter);

@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use super::supply::{LISTS, Supplies};
+use super::supply::Supplies;
 use crate::engine::{Backing, Heap, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
@@ -22,6 +22,8 @@ use crate::strategy::SpanKind;
 #[derive(Debug)]
 pub struct Windowed {
     pub(in crate::pages) supplies: Supplies,
+    /// Whether a page whose blocks are all free stays with its class.
+    pub(in crate::pages) pins: bool,
 }
 
 impl Windowed {
@@ -121,6 +123,12 @@ impl Windowed {
             supply.put(page, meter);
             return;
         }
+        if self.pins {
+            if page.list() == NO_LIST {
+                supply.put(page, meter);
+            }
+            return;
+        }
         if page.list() != NO_LIST {
             supply.remove(page);
         }
@@ -178,7 +186,7 @@ impl<B: Below, S: Source, M: Meter> Heap<PageEngine<Windowed, B>, S, M> {
 
 impl Placement for Windowed {
     type Headers = Linked;
-    const INITIAL: Self = Self { supplies: Supplies::new() };
+    const INITIAL: Self = Self { supplies: Supplies::new(), pins: false };
     const LEAST_BLOCK: usize = 1;
     const UNUSED: SpanKind = SpanKind::Free;
 
@@ -293,7 +301,7 @@ impl Placement for Windowed {
                 kept += 1;
                 let belongs = page.list() == list
                     && page.trigger() == supply.capacity
-                    && LISTS * page.free() / supply.capacity >= list;
+                    && supply.list_for(page) >= list;
                 if !belongs {
                     wrong = Some(page.base.get().addr());
                 }

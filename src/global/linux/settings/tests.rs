@@ -1,5 +1,6 @@
 use super::complaints::nearest;
 use super::*;
+use crate::global::Hardening;
 
 impl Setting {
     /// The row of the document's table.
@@ -59,8 +60,10 @@ fn a_setting_sets_what_it_says() {
     assert_eq!(set(1, 32).tuning.huge_pages, HugePages::Beyond(32 << 20));
     assert_eq!(set(1, u64::MAX).tuning.huge_pages, HugePages::Beyond(usize::MAX));
     assert_eq!(set(2, 1).tuning, Tuning { background: true, ..Tuning::new() });
-    assert!(set(3, 1).show_stats && !set(3, 0).show_stats);
-    assert_eq!((set(4, 0).verbose, set(4, 1).verbose), (Some(false), Some(true)));
+    assert_eq!(set(3, 1).tuning.hardening, Hardening::ON);
+    assert_eq!(set(4, 7).tuning.guarded, 7);
+    assert!(set(5, 1).show_stats && !set(5, 0).show_stats);
+    assert_eq!((set(6, 0).verbose, set(6, 1).verbose), (Some(false), Some(true)));
 }
 
 #[test]

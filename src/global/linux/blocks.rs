@@ -1,0 +1,157 @@
+//! Blocks from heaps and mappings, where no list has one, and back: the slow half of every path, in the usual
+//! mode and in [hardened mode](super::hardened).
+
+use core::alloc::Layout;
+use core::mem::MaybeUninit;
+use core::ptr::{self, NonNull};
+
+use super::heap::Heap;
+use super::purge::LARGE;
+use super::quick::{self, Lists};
+use super::tuning::{SMALL_MAX, Tuning};
+use super::{background, fork, heaps, mapping, mode, registry, relief, sizes, thread};
+
+/// The quick list for a request; 0 if it is not small.
+pub(super) fn list_for(tuning: &Tuning, size: usize, align: usize) -> u32 {
+    match size {
+        0..=SMALL_MAX => sizes::offset_aligned(size, align, tuning.pages.page_size),
+        _ => 0,
+    }
+}
+
+/// The least size that is a mapping of its own, bytes.
+pub(super) fn mapping_from(tuning: &Tuning) -> usize {
+    /// Where mappings lie between guard pages.
+    const GUARDED: usize = 256 << 10;
+    if mode::has_guards() { tuning.mapping_from.min(GUARDED) } else { tuning.mapping_from }
+}
+
+/// A block that is a mapping for its size.
+pub(super) fn large(
+    caller: thread::Caller,
+    tuning: &Tuning,
+    size: usize,
+    align: usize,
+) -> Option<NonNull<u8>> {
+    if size < mapping_from(tuning) {
+        return None;
+    }
+    let block = mapping::allocate(size, align, tuning.huge_pages.advice())?;
+    let _ = caller.heap.with(|state| state.purge_large(size));
+    relief::grown(size);
+    Some(block)
+}
+
+pub(super) fn mapped(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
+    let huge = tuning.huge_pages.advice();
+    mapping::allocate(size, align, huge).map_or(ptr::null_mut(), NonNull::as_ptr)
+}
+
+/// A small block, for which the thread's list is filled where it is empty.
+pub(super) fn small(caller: thread::Caller, list: u32) -> Option<NonNull<u8>> {
+    let Some(lists) = caller.lists else {
+        let mut block = [MaybeUninit::uninit()];
+        let class = sizes::class(list);
+        from_any(caller, |heap| (heap.take(class, list, &mut block) == 1).then_some(()))?;
+        // SAFETY: one block was taken.
+        return Some(unsafe { block[0].assume_init() });
+    };
+    let lists = lists.as_ptr();
+    // SAFETY: the lists are this thread's, the offset is from the tables.
+    unsafe {
+        (*lists).look();
+        if let Some(block) = quick::pop(lists, list) {
+            return Some(block);
+        }
+        fill(caller, lists, list)?;
+        quick::pop(lists, list)
+    }
+}
+
+/// Fills a list of the caller's, which has few blocks. `None` if there is no memory.
+///
+/// # Safety
+/// As for [`quick::pop`].
+pub(super) unsafe fn fill(caller: thread::Caller, lists: *mut Lists, list: u32) -> Option<()> {
+    // SAFETY: passed on.
+    from_any(caller, |heap| unsafe {
+        quick::refill(lists, list, heap).then(|| registry::move_to(&*lists, heap))
+    })
+}
+
+/// A block that is neither small nor a mapping.
+pub(super) fn medium(caller: thread::Caller, layout: Layout) -> Option<NonNull<u8>> {
+    from_any(caller, |heap| heap.grow(|state| state.allocate(layout)).flatten())
+}
+
+/// What `take` gets from the caller's heap; where that is exhausted, or cannot be waited for, from
+/// another, or from a new one.
+#[inline]
+pub(super) fn from_any<R>(
+    caller: thread::Caller,
+    mut take: impl FnMut(&'static Heap) -> Option<R>,
+) -> Option<R> {
+    take(caller.heap).or_else(|| from_others(caller.heap, take))
+}
+
+#[cold]
+fn from_others<R>(
+    refused: &'static Heap,
+    mut take: impl FnMut(&'static Heap) -> Option<R>,
+) -> Option<R> {
+    let mut others = heaps::all().filter(|heap| !ptr::eq(*heap, refused));
+    if let Some(taken) = others.find_map(&mut take) {
+        return Some(taken);
+    }
+    if let Some(taken) = registry::open_another().and_then(&mut take) {
+        return Some(taken);
+    }
+    // All locks may have been held for a fork.
+    if fork::wait_for_end() { take(refused) } else { None }
+}
+
+/// Frees a block that is a mapping.
+///
+/// # Safety
+/// As for [`free`](super::paths::free); the block lies in no slot.
+pub(super) unsafe fn free_mapping(asked: &Tuning, block: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe { mapping::deallocate(block) };
+    if let Some(caller) = thread::enter(asked) {
+        caller.heap.trim(thread::empty_lists);
+    }
+    background::start();
+}
+
+/// Frees a block that is neither small nor a mapping.
+///
+/// # Safety
+/// As for [`free`](super::paths::free); the block lies in a slot, and is not small.
+pub(super) unsafe fn free_medium(block: NonNull<u8>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let heap = Heap::of(block.as_ptr());
+        if heap.deallocate(block) >= LARGE {
+            heap.trim(thread::empty_lists);
+        }
+    }
+    background::start();
+}
+
+/// Resizes a mapping without copying.
+///
+/// # Safety
+/// As for [`reallocate`](super::paths::reallocate); the block lies in no slot.
+pub(super) unsafe fn resize_mapping(
+    asked: &Tuning,
+    block: *mut u8,
+    align: usize,
+    new_size: usize,
+) -> Option<NonNull<u8>> {
+    let tuning = registry::tuning(asked);
+    if new_size < mapping_from(tuning) / 2 {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { mapping::resize(block, align, new_size, tuning.huge_pages.follows()) }
+}

@@ -1,0 +1,25 @@
+//! Hardened mode: every block is checked, at every call, and the parts of
+//! [`Hardening`](crate::global::Hardening) besides.
+//!
+//! ```text
+//!  a thread's memory        | lists: blocks | face: zeros                | own: random state, quarantine |
+//!                             ▲ taken here    ▲ what the thread points at   ▲ behind the face
+//! ```
+//! Nothing of this costs the usual mode anything: there a thread points at its lists, and pops and pushes
+//! in a few instructions. In hardened mode it points at the *face*, lists that are empty and full for ever,
+//! so that every call takes the slow path, whose first question is whether the mode
+//! [is on](super::mode::is_hardened).
+//!
+//! | file | |
+//! |---|---|
+//! | `states` | which blocks are in use: a byte for each 16 bytes |
+//! | `canary` | what is written around a block |
+//! | `release` | freed blocks on their way back |
+//! | `own` | what a thread has besides lists: random numbers, the quarantine |
+//! | `paths` | allocating, freeing, resizing, measuring |
+
+mod canary;
+pub(super) mod own;
+pub(super) mod paths;
+mod release;
+mod states;

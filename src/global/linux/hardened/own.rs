@@ -1,0 +1,110 @@
+//! What a thread has in hardened mode besides its lists: random numbers, and the quarantine, a ring of the
+//! blocks it freed last.
+//!
+//! ```text
+//!  entries  |   | oldest | … | newest |   |   |
+//!                 first        first + count
+//! ```
+
+use core::cell::Cell;
+use core::ptr::NonNull;
+
+use super::super::quick::{self, Lists};
+use super::super::{current, mode};
+use super::release;
+use crate::os;
+
+/// Blocks the quarantine has room for.
+const ENTRIES: usize = 1024;
+
+/// A thread's own. All zeros is a value.
+#[repr(C)]
+pub(super) struct Own {
+    random: Cell<u64>,
+    first: Cell<u32>,
+    count: Cell<u32>,
+    /// Bytes of the blocks in it.
+    bytes: Cell<usize>,
+    entries: [Cell<*mut u8>; ENTRIES],
+}
+
+const _: () = assert!(size_of::<Own>() <= quick::OWN);
+
+/// The calling thread's lists and its own; `None` if it has none (yet, or any more).
+#[inline(always)]
+pub(super) fn of_thread() -> Option<(*mut Lists, &'static Own)> {
+    let face = current::lists();
+    if quick::is_none(face) {
+        return None;
+    }
+    let (lists, own) = quick::behind_face(face);
+    // SAFETY: in hardened mode every thread's lists have its own behind them, which is initialised, never
+    // given up, and used by this thread alone.
+    Some((lists, unsafe { &*own.cast::<Own>() }))
+}
+
+impl Own {
+    /// A random number below `bound`, as good as even for a small one.
+    #[inline(always)]
+    pub(super) fn below(&self, bound: u32) -> u32 {
+        let mut state = self.random.get();
+        if state == 0 {
+            state = os::random() | 1;
+        }
+        // xorshift64*: Marsaglia 2003, Vigna 2016.
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        self.random.set(state);
+        let high = state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
+        ((high * u64::from(bound)) >> 32) as u32
+    }
+
+    /// Puts a freed block of `size` bytes into the quarantine, and those that were there for their time back.
+    #[inline(always)]
+    pub(super) fn keep(&self, lists: *mut Lists, block: NonNull<u8>, size: usize) {
+        let count = self.count.get();
+        let at = self.first.get().wrapping_add(count) as usize % ENTRIES;
+        self.entries[at].set(block.as_ptr());
+        self.count.set(count + 1);
+        self.bytes.set(self.bytes.get() + size);
+        while self.bytes.get() > mode::quarantine() || self.count.get() as usize == ENTRIES {
+            let Some(oldest) = self.take(lists) else { break };
+            release::put_back(lists, oldest);
+        }
+    }
+
+    /// Takes the oldest out.
+    fn take(&self, lists: *mut Lists) -> Option<NonNull<u8>> {
+        let left = self.count.get().checked_sub(1)?;
+        let block = NonNull::new(self.entries[self.first.get() as usize % ENTRIES].get())?;
+        self.first.set(self.first.get().wrapping_add(1));
+        self.count.set(left);
+        self.bytes.set(self.bytes.get().saturating_sub(release::bytes_of(lists, block)));
+        Some(block)
+    }
+}
+
+/// Begins with an empty quarantine: lists that a fork left behind may have had one, perhaps changed by half,
+/// whose blocks stay in use.
+pub(in super::super) fn begin() {
+    if mode::is_hardened()
+        && let Some((_, own)) = of_thread()
+    {
+        own.first.set(0);
+        own.count.set(0);
+        own.bytes.set(0);
+    }
+}
+
+/// Empties the quarantine of a thread that ends, or that puts back what it keeps.
+pub(in super::super) fn leave() {
+    if !mode::is_hardened() {
+        return;
+    }
+    if let Some((lists, own)) = of_thread() {
+        while let Some(block) = own.take(lists) {
+            release::put_back(lists, block);
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! What hardened mode does with a request.
+//!
+//! | block | looked at when it is freed | when it is handed out |
+//! |---|---|---|
+//! | small | state, size, canary | state; zeros |
+//! | up to [`mapping_from`](crate::global::Tuning::mapping_from) | state, size, what stands before and behind | state; the links of free memory |
+//! | mapping | its header, and the fences | |
+//!
+//! The small ones' paths call nothing but what is rare.
+
+use core::alloc::Layout;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::super::fault::{self, Fault};
+use super::super::heap::Heap;
+use super::super::mode::{self, Parts};
+use super::super::quick::{self, Lists, Low};
+use super::super::space::SPACE;
+use super::super::tuning::{SMALL_MAX, Tuning, UNIT};
+use super::super::{blocks, mapping, registry, sizes, thread};
+use super::canary;
+use super::own::{self, Own};
+use super::release::{self, is_zero, overflown, wipe};
+use super::states::{self, FAR, NONE, ZEROED};
+use crate::os::KeepErrno;
+
+/// What a small request asks of a class: a canary takes a byte at least.
+#[inline(always)]
+fn least(size: usize, parts: Parts) -> usize {
+    size.wrapping_add(usize::from(parts.has_canaries()))
+}
+
+/// A block of `size` bytes at a multiple of `align`; null if there is no memory.
+pub(in super::super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+    let parts = mode::parts();
+    let least = least(size, parts);
+    if least <= SMALL_MAX
+        && align <= UNIT
+        && let Some((lists, own)) = own::of_thread()
+    {
+        // The list for what is not small has no blocks.
+        let list = sizes::offset(least);
+        // SAFETY: the lists are this thread's, the offset is from the tables.
+        if let Some((block, class)) = unsafe { take(parts, lists, own, list, Low::Eighth) } {
+            return hand_out(parts, block, size, class);
+        }
+    }
+    allocate_slowly(asked, size, align)
+}
+
+/// Takes a block from a list, and says how long it is: any one, if that is wanted, of as many as there
+/// should be or, where there are none to be had, of those there are.
+///
+/// # Safety
+/// As for [`quick::pop`].
+#[inline(always)]
+unsafe fn take(
+    parts: Parts,
+    lists: *mut Lists,
+    own: &Own,
+    list: u32,
+    low: Low,
+) -> Option<(NonNull<u8>, usize)> {
+    // SAFETY: passed on.
+    unsafe {
+        if parts.are_random() {
+            quick::pop_any(lists, list, low, |count| own.below(count))
+        } else {
+            quick::pop_any(lists, list, Low::Empty, |count| count - 1)
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+    let _errno = KeepErrno::new();
+    let parts = mode::parts();
+    let align = align.max(UNIT);
+    if size > isize::MAX as usize - align - SMALL_MAX {
+        return ptr::null_mut();
+    }
+    let tuning = registry::tuning(asked);
+    let Some(caller) = thread::enter(tuning) else {
+        return blocks::mapped(tuning, size, align);
+    };
+    let list = blocks::list_for(tuning, least(size, parts), align);
+    if list > 0 {
+        let class = sizes::class_size(list);
+        let block = match own::of_thread() {
+            // SAFETY: the lists are this thread's, the offset is from the tables.
+            Some((lists, own)) => unsafe {
+                (*lists).look();
+                let taken = take(parts, lists, own, list, Low::Eighth).or_else(|| {
+                    let _ = blocks::fill(caller, lists, list);
+                    take(parts, lists, own, list, Low::Empty)
+                });
+                taken.map(|(block, _)| block)
+            },
+            None => blocks::small(caller, list),
+        };
+        return block.map_or(ptr::null_mut(), |block| hand_out(parts, block, size, class));
+    }
+    if let Some(block) = blocks::large(caller, tuning, size, align) {
+        return block.as_ptr();
+    }
+    // Where canaries are not wanted, what stands around the block tells its size all the same.
+    let front = align.max(canary::FRONT);
+    let whole = (front + size + canary::BEHIND).max(tuning.pages.ffcrossover + 1);
+    let Ok(layout) = Layout::from_size_align(whole, align) else { return ptr::null_mut() };
+    let Some(raw) = blocks::medium(caller, layout) else {
+        return blocks::mapped(tuning, size, align);
+    };
+    // SAFETY: the block has `whole` bytes.
+    unsafe {
+        let block = raw.add(front);
+        SPACE.set_list(block.as_ptr(), 0);
+        if states::is_in_use(states::of(block).load(Relaxed)) {
+            fault::stop(Fault::HandedOutTwice, block.as_ptr());
+        }
+        states::of(block).store(FAR, Relaxed);
+        canary::enclose(block, size, align);
+        block.as_ptr()
+    }
+}
+
+/// Hands out a small block of a class, for a request of `size` bytes.
+#[inline(always)]
+fn hand_out(parts: Parts, block: NonNull<u8>, size: usize, class: usize) -> *mut u8 {
+    let state = states::of(block);
+    let before = state.load(Relaxed);
+    if states::is_in_use(before) {
+        fault::stop(Fault::HandedOutTwice, block.as_ptr());
+    }
+    let slack = class - size;
+    let code = states::in_use(slack);
+    // SAFETY: the block is of this class, and nobody's but the caller's.
+    unsafe {
+        if parts.zero() {
+            if before != ZEROED {
+                block.write_bytes(0, class);
+            } else if !is_zero(block, class) {
+                fault::stop(Fault::UsedAfterFree, block.as_ptr());
+            }
+        }
+        if parts.has_canaries() {
+            canary::write(block, class, slack, code == FAR);
+        }
+    }
+    state.store(code, Relaxed);
+    block.as_ptr()
+}
+
+/// As [`allocate`], zeros.
+pub(in super::super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+    let block = allocate(asked, size, align);
+    // A mapping is fresh.
+    if !block.is_null() && SPACE.contains(block) {
+        // SAFETY: the block has this many bytes.
+        unsafe { block.write_bytes(0, size) };
+    }
+    block
+}
+
+/// The state of a block; stops the process, naming `fault`, if it is not in use.
+#[inline(always)]
+fn in_use(block: NonNull<u8>, fault: Fault) -> u8 {
+    let state = states::of(block).load(Relaxed);
+    if !states::is_in_use(state) {
+        fault::stop(fault, block.as_ptr());
+    }
+    state
+}
+
+/// Bytes requested of a small block in use, which has this state and class; stops the process if what
+/// stands behind them was overwritten. Without canaries, no less than that.
+///
+/// # Safety
+/// The block is of this class.
+#[inline(always)]
+unsafe fn small_size(parts: Parts, block: NonNull<u8>, state: u8, class: usize) -> usize {
+    if !parts.has_canaries() {
+        return class - states::slack(state).unwrap_or(0);
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        let slack = match states::slack(state) {
+            Some(slack) => slack,
+            None => canary::far_slack(block, class).unwrap_or_else(|| overflown(block)),
+        };
+        if !canary::is_whole(block, class, slack, state == FAR) {
+            overflown(block);
+        }
+        class - slack
+    }
+}
+
+/// Bytes requested of a block in use above FFCROSSOVER, and those before it that are its own, too; stops
+/// the process if what stands around it was overwritten.
+///
+/// # Safety
+/// The block is in use, and above FFCROSSOVER.
+unsafe fn medium_size(block: NonNull<u8>) -> (usize, usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let Some((size, align)) = canary::enclosed(block) else {
+            fault::stop(Fault::Underflow, block.as_ptr())
+        };
+        if !canary::is_closed(block, size) {
+            overflown(block);
+        }
+        (size, align.max(canary::FRONT))
+    }
+}
+
+/// Frees a block, which its owner says has `size` bytes, if he says so.
+///
+/// # Safety
+/// The block is in use, and is not used any more: what is not so is noticed.
+#[inline(never)]
+pub(in super::super) unsafe fn free(asked: &Tuning, block: *mut u8, size: Option<usize>) {
+    // No block lies at address 0, nor in a slot where the list is none's.
+    let list = SPACE.list_of(block).unwrap_or(0);
+    // SAFETY: the caller's promise.
+    unsafe {
+        let Some((lists, own)) = own::of_thread().filter(|_| list > 0) else {
+            return free_slowly(asked, block, size);
+        };
+        let block = NonNull::new_unchecked(block);
+        let parts = mode::parts();
+        let state = in_use(block, Fault::FreedAgain);
+        let class = quick::block_size(lists, list);
+        let known = small_size(parts, block, state, class);
+        // Without canaries a size far from its class's is not known.
+        if let Some(size) = size
+            && size != known
+            && (parts.has_canaries() || state != FAR)
+        {
+            fault::stop(Fault::WrongSize, block.as_ptr());
+        }
+        give_up_small(parts, lists, own, list, block, class);
+    }
+}
+
+/// Frees a small block that was looked at.
+///
+/// # Safety
+/// It is of this class, in use, and its owner does not use it any more.
+#[inline(always)]
+unsafe fn give_up_small(
+    parts: Parts,
+    lists: *mut Lists,
+    own: &Own,
+    list: u32,
+    block: NonNull<u8>,
+    class: usize,
+) {
+    if parts.zero() {
+        // SAFETY: the caller's promise.
+        unsafe { block.write_bytes(0, class) };
+    }
+    states::of(block).store(if parts.zero() { ZEROED } else { NONE }, Relaxed);
+    let quarantine = mode::quarantine();
+    if class > quarantine {
+        // SAFETY: the lists are this thread's; the block is free and of the list's class.
+        if !unsafe { quick::push(lists, list, block) } {
+            release::put_back(lists, block);
+        }
+        return;
+    }
+    own.keep(lists, block, class);
+}
+
+/// # Safety
+/// As for [`free`].
+#[cold]
+#[inline(never)]
+unsafe fn free_slowly(asked: &Tuning, block: *mut u8, size: Option<usize>) {
+    let Some(block) = NonNull::new(block) else { return };
+    let _errno = KeepErrno::new();
+    let parts = mode::parts();
+    // SAFETY: the caller's promise; a block above FFCROSSOVER began so many bytes before.
+    unsafe {
+        let Some(list) = SPACE.list_of(block.as_ptr()) else {
+            return blocks::free_mapping(asked, block.as_ptr());
+        };
+        let state = in_use(block, Fault::FreedAgain);
+        if list > 0 {
+            // The thread is about to end.
+            let class = sizes::class_size(list);
+            small_size(parts, block, state, class);
+            if parts.zero() {
+                block.write_bytes(0, class);
+            }
+            states::of(block).store(if parts.zero() { ZEROED } else { NONE }, Relaxed);
+            let _ = thread::enter(asked);
+            return Heap::put(&mut [block]);
+        }
+        let (known, front) = medium_size(block);
+        if size.is_some_and(|size| size != known) {
+            fault::stop(Fault::WrongSize, block.as_ptr());
+        }
+        if parts.zero() {
+            wipe(block, known);
+        }
+        states::of(block).store(NONE, Relaxed);
+        match own::of_thread().filter(|_| known <= mode::quarantine()) {
+            Some((lists, own)) => own.keep(lists, block, known),
+            None => {
+                let _ = thread::enter(asked);
+                blocks::free_medium(block.sub(front));
+            }
+        }
+    }
+}
+
+/// Bytes of a block in use that its owner may use.
+///
+/// # Safety
+/// The block is null, or in use: what is not so is noticed.
+pub(in super::super) unsafe fn usable_size(block: *mut u8) -> usize {
+    let Some(address) = NonNull::new(block) else { return 0 };
+    let Some(list) = SPACE.list_of(block) else {
+        // SAFETY: a block in use that lies in no slot is a mapping.
+        return unsafe { mapping::len_of(block) };
+    };
+    let state = in_use(address, Fault::NotInUse);
+    // SAFETY: the block is in use.
+    unsafe {
+        match list {
+            0 => medium_size(address).0,
+            list => small_size(mode::parts(), address, state, sizes::class_size(list)),
+        }
+    }
+}
+
+/// Changes a block's size; null, and nothing changed, if there is no memory. A small block stays while its
+/// class does; another while it can.
+///
+/// # Safety
+/// As for [`paths::reallocate`](super::super::paths::reallocate).
+pub(in super::super) unsafe fn reallocate(
+    asked: &Tuning,
+    block: *mut u8,
+    align: usize,
+    new_size: usize,
+) -> *mut u8 {
+    let Some(address) = NonNull::new(block) else { return allocate(asked, new_size, align) };
+    // SAFETY: the caller's promise; both blocks are in use, hence disjoint, and at least this long.
+    unsafe {
+        let size = usable_size(block);
+        if resize(asked, address, align, new_size) {
+            return block;
+        }
+        if SPACE.list_of(block).is_none() {
+            let _errno = KeepErrno::new();
+            if let Some(resized) = blocks::resize_mapping(asked, block, align, new_size) {
+                return resized.as_ptr();
+            }
+        }
+        let moved = allocate(asked, new_size, align);
+        if !moved.is_null() {
+            moved.copy_from_nonoverlapping(block, size.min(new_size));
+            free(asked, block, None);
+        }
+        moved
+    }
+}
+
+/// Resizes a block where it is, unless it is a mapping; whether it could be done.
+///
+/// # Safety
+/// The block is in use, and was looked at.
+unsafe fn resize(asked: &Tuning, block: NonNull<u8>, align: usize, new_size: usize) -> bool {
+    let parts = mode::parts();
+    let tuning = registry::tuning(asked);
+    let new_list = blocks::list_for(tuning, least(new_size, parts), align.max(UNIT));
+    // SAFETY: the caller's promise.
+    unsafe {
+        match SPACE.list_of(block.as_ptr()) {
+            Some(0) if new_list == 0 && new_size < blocks::mapping_from(tuning) => {
+                let _errno = KeepErrno::new();
+                let Some((_, align)) = canary::enclosed(block) else { return false };
+                let front = align.max(canary::FRONT);
+                let raw = block.sub(front);
+                let done =
+                    Heap::of(raw.as_ptr()).resize_in_place(raw, front + new_size + canary::BEHIND);
+                if done {
+                    canary::enclose(block, new_size, align);
+                }
+                done
+            }
+            Some(list) if list > 0 && list == new_list => {
+                let class = sizes::class_size(list);
+                let slack = class - new_size;
+                let code = states::in_use(slack);
+                if parts.has_canaries() {
+                    canary::write(block, class, slack, code == FAR);
+                }
+                states::of(block).store(code, Relaxed);
+                true
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Freed blocks on their way back: wiped, perhaps kept in quarantine, put on a list or into their heap.
+
+use core::ptr::NonNull;
+
+use super::super::fault::{self, Fault};
+use super::super::heap::Heap;
+use super::super::mode;
+use super::super::quick::{self, Lists};
+use super::super::space::SPACE;
+use super::canary;
+use crate::os::{self, KeepErrno};
+
+/// Writes zeros; memory that is mostly untouched must not be touched for it.
+///
+/// # Safety
+/// The block has this many bytes, which are nobody's.
+#[inline(always)]
+pub(super) unsafe fn wipe(block: NonNull<u8>, len: usize) {
+    /// Bytes from which on whole OS pages are given back, not written.
+    const LARGE: usize = 256 << 10;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if len < LARGE {
+            return block.write_bytes(0, len);
+        }
+        let page = os::page_size();
+        let before = block.align_offset(page);
+        let pages = (len - before) & !(page - 1);
+        let inner = block.as_ptr().add(before);
+        if !os::discard(inner, pages) {
+            inner.write_bytes(0, pages);
+        }
+        block.write_bytes(0, before);
+        inner.add(pages).write_bytes(0, len - before - pages);
+    }
+}
+
+/// Bytes of a freed block in the quarantine.
+#[inline(always)]
+pub(super) fn bytes_of(lists: *mut Lists, block: NonNull<u8>) -> usize {
+    match SPACE.list_of(block.as_ptr()).unwrap_or(0) {
+        // SAFETY: what stands around it stays until it leaves the quarantine.
+        0 => unsafe { canary::enclosed(block) }.map_or(0, |(size, _)| size),
+        list => quick::block_size(lists, list),
+    }
+}
+
+/// Puts a freed block, back from the quarantine, on its list or into its heap, to be used again.
+#[inline(always)]
+pub(super) fn put_back(lists: *mut Lists, block: NonNull<u8>) {
+    let list = SPACE.list_of(block.as_ptr()).unwrap_or(0);
+    // SAFETY: the lists are this thread's; the block is free and of the list's class.
+    unsafe {
+        if list == 0 {
+            return put_medium(block);
+        }
+        if !quick::push(lists, list, block) {
+            let _errno = KeepErrno::new();
+            quick::make_room(lists, list);
+            quick::push(lists, list, block);
+        }
+    }
+}
+
+/// Puts a freed block above FFCROSSOVER back to its heap, if nobody has written to it.
+///
+/// # Safety
+/// It is free, and nobody's.
+#[cold]
+unsafe fn put_medium(block: NonNull<u8>) {
+    let _errno = KeepErrno::new();
+    // SAFETY: the caller's promise; what was allocated began so many bytes before.
+    unsafe {
+        let Some((size, align)) = canary::enclosed(block) else {
+            fault::stop(Fault::Underflow, block.as_ptr())
+        };
+        if !canary::is_closed(block, size) {
+            overflown(block);
+        }
+        if mode::parts().zero() && !is_zero(block, size) {
+            fault::stop(Fault::UsedAfterFree, block.as_ptr());
+        }
+        let raw = block.sub(align.max(canary::FRONT));
+        Heap::of(raw.as_ptr()).deallocate(raw);
+    }
+}
+
+/// Whether a block holds nothing but zeros.
+///
+/// # Safety
+/// It has this many bytes, which may be read.
+#[inline(always)]
+pub(super) unsafe fn is_zero(block: NonNull<u8>, size: usize) -> bool {
+    // SAFETY: the caller's promise; blocks are aligned to 16 bytes.
+    unsafe {
+        let words = core::slice::from_raw_parts(block.cast::<[u64; 2]>().as_ptr(), size / 16);
+        let rest = core::slice::from_raw_parts(block.as_ptr().add(size & !15), size & 15);
+        words.iter().fold(0, |all, word| all | word[0] | word[1]) == 0
+            && rest.iter().all(|&byte| byte == 0)
+    }
+}
+
+#[cold]
+pub(super) fn overflown(block: NonNull<u8>) -> ! {
+    fault::stop(Fault::Overflow, block.as_ptr())
+}

@@ -1,0 +1,102 @@
+//! Whether the process runs in hardened mode, and with which parts.
+//!
+//! Decided under the registry's lock before any thread has lists, and not changed after.
+
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicUsize};
+
+use super::tuning::Tuning;
+use crate::global::Hardening;
+use crate::os;
+
+const CANARIES: u32 = 1 << 0;
+const CHECKS: u32 = 1 << 1;
+const RANDOM: u32 = 1 << 2;
+const ZERO: u32 = 1 << 3;
+const GUARDS: u32 = 1 << 4;
+const PINNED: u32 = 1 << 5;
+
+/// The parts in force, as bits; 0 before the allocator is open, and if the mode is off.
+static PARTS: AtomicU32 = AtomicU32::new(0);
+
+/// Bytes of freed blocks that a thread keeps.
+static QUARANTINE: AtomicUsize = AtomicUsize::new(0);
+
+/// What nobody outside can know.
+static SECRET: AtomicUsize = AtomicUsize::new(0);
+
+/// Decides, for the process.
+pub(super) fn open(tuning: &Tuning) {
+    let Hardening { checks, canaries, random, quarantine, zero, pinned, guards } = tuning.hardening;
+    if !checks {
+        return;
+    }
+    SECRET.store(os::random() as usize, Relaxed);
+    QUARANTINE.store(quarantine as usize, Relaxed);
+    let parts =
+        [(canaries, CANARIES), (random, RANDOM), (zero, ZERO), (guards, GUARDS), (pinned, PINNED)];
+    let wanted = parts.into_iter().filter(|(wanted, _)| *wanted);
+    PARTS.store(wanted.fold(CHECKS, |all, (_, part)| all | part), Relaxed);
+}
+
+/// The parts in force, loaded once for a call.
+#[derive(Clone, Copy)]
+pub(super) struct Parts(u32);
+
+#[inline(always)]
+pub(super) fn parts() -> Parts {
+    Parts(PARTS.load(Relaxed))
+}
+
+impl Parts {
+    #[inline(always)]
+    fn has(self, part: u32) -> bool {
+        self.0 & part != 0
+    }
+
+    /// Whether something is written around blocks.
+    #[inline(always)]
+    pub(super) fn has_canaries(self) -> bool {
+        self.has(CANARIES)
+    }
+
+    /// Whether a block is taken at random.
+    #[inline(always)]
+    pub(super) fn are_random(self) -> bool {
+        self.has(RANDOM)
+    }
+
+    /// Whether freed blocks are zeroed.
+    #[inline(always)]
+    pub(super) fn zero(self) -> bool {
+        self.has(ZERO)
+    }
+}
+
+/// Whether the mode is on.
+#[inline(always)]
+pub(super) fn is_hardened() -> bool {
+    PARTS.load(Relaxed) != 0
+}
+
+/// Whether there are guard pages.
+pub(super) fn has_guards() -> bool {
+    parts().has(GUARDS)
+}
+
+/// Whether pages are kept for their class.
+pub(super) fn pins() -> bool {
+    parts().has(PINNED)
+}
+
+/// Bytes of freed blocks that a thread keeps.
+#[inline(always)]
+pub(super) fn quarantine() -> usize {
+    QUARANTINE.load(Relaxed)
+}
+
+/// What nobody outside can know.
+#[inline(always)]
+pub(super) fn secret() -> u64 {
+    SECRET.load(Relaxed) as u64
+}

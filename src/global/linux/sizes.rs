@@ -1,0 +1,81 @@
+//! Which quick list serves which size: two tables, written once, at the start, before any thread has lists.
+//!
+//! A list is named by its [offset](super::quick) in the memory of a thread's lists, the same in every thread;
+//! 0 names none.
+
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::tuning::{SMALL_MAX, UNIT};
+
+/// Table entries: one for each multiple of the unit.
+const ENTRIES: usize = SMALL_MAX / UNIT + 1;
+
+/// The list of each multiple of the unit, and the size of its blocks in bytes.
+static OFFSETS: [AtomicU32; ENTRIES] = [const { AtomicU32::new(0) }; ENTRIES];
+static SIZES: [AtomicU32; ENTRIES] = [const { AtomicU32::new(0) }; ENTRIES];
+
+/// Has a list of blocks of `size` bytes serve all sizes from entry `from` on that it can, up to `most`; the
+/// entry behind.
+pub(super) fn serve(from: usize, size: usize, offset: u32, most: usize) -> usize {
+    let mut entry = from;
+    while entry < ENTRIES && entry * UNIT <= size.min(most) {
+        SIZES[entry].store(size as u32, Relaxed);
+        OFFSETS[entry].store(offset, Relaxed);
+        entry += 1;
+    }
+    entry
+}
+
+/// The list for blocks of this size, at most [`SMALL_MAX`].
+#[allow(
+    clippy::manual_div_ceil,
+    reason = "it would allow for an overflow, in two instructions more"
+)]
+#[inline(always)]
+pub(super) fn offset(size: usize) -> u32 {
+    debug_assert!(size <= SMALL_MAX);
+    // SAFETY: the table has an entry for every multiple of the unit up to the largest size.
+    unsafe { OFFSETS.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed)
+}
+
+/// The list for blocks of this size and alignment; 0 if they are not small. Blocks lie at multiples
+/// of their size in pages aligned to the page size, so they are aligned to `align` iff their size
+/// is a multiple of it.
+pub(super) fn offset_aligned(size: usize, align: usize, page_size: usize) -> u32 {
+    let mut wanted = size.max(1);
+    while wanted <= SMALL_MAX && align <= page_size {
+        let list = offset(wanted);
+        let class = SIZES[wanted.div_ceil(UNIT)].load(Relaxed) as usize;
+        if list == 0 || class & (align - 1) == 0 {
+            return list;
+        }
+        wanted = (class + 1).next_multiple_of(align);
+    }
+    0
+}
+
+/// The size of a list's blocks, bytes; for callers that may have no lists.
+pub(super) fn class_size(offset: u32) -> usize {
+    let index = OFFSETS.partition_point(|entry| (1..offset).contains(&entry.load(Relaxed)));
+    SIZES[index].load(Relaxed) as usize
+}
+
+/// The class of a list's blocks, for such callers.
+pub(super) fn class(offset: u32) -> u32 {
+    let mut class = 0;
+    for_each(|other| class += u32::from(other < offset));
+    class
+}
+
+/// Calls `visit` with the offset of every list.
+pub(super) fn for_each(mut visit: impl FnMut(u32)) {
+    let mut last = 0;
+    // From the first size on that is not small all are 0.
+    for offset in OFFSETS.iter().map(|entry| entry.load(Relaxed)).take_while(|&offset| offset > 0) {
+        if offset > last {
+            visit(offset);
+            last = offset;
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Hardened mode: with every set of parts the allocator works, and what each part is for stops the process
+//! with its line.
+//!
+//! Each case is an ignored test, which its test runs in a process of its own with `PAGEWISE_HARDENED` set.
+
+#![cfg(all(target_os = "linux", not(miri)))]
+
+#[path = "../child/mod.rs"]
+mod child;
+mod misuse;
+#[path = "../random/mod.rs"]
+mod random;
+mod works;
+
+use pagewise::Pagewise;
+
+#[global_allocator]
+static ALLOCATOR: Pagewise = Pagewise::new();
+
+/// Sizes of each kind: small, the largest small ones, medium, a mapping in this mode, one in any.
+const SIZES: [usize; 7] = [1, 64, 3000, 16_384, 100_000, 300_000, 40 << 20];

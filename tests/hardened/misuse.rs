@@ -1,0 +1,236 @@
+//! What each part notices, for blocks of every kind.
+
+use std::alloc::{GlobalAlloc, Layout};
+
+use crate::child::run;
+use crate::{ALLOCATOR, SIZES};
+
+/// What a process of its own is to do: with which size.
+const OF: &str = "PAGEWISE_TEST_OF";
+
+fn asked() -> usize {
+    std::env::var(OF).expect("it is run by a test").parse().expect("a number")
+}
+
+/// Runs a misuse with every size in a process of its own, with these parts; each must stop with a line that
+/// says this.
+fn stops(test: &str, parts: &str, sizes: &[usize], says: &str) {
+    for size in sizes {
+        let ended = run(test, |command| {
+            command.env("PAGEWISE_HARDENED", parts).env(OF, size.to_string());
+        });
+        let said = format!("{test} {size}: {}{}", ended.out, ended.err);
+        assert_eq!(ended.signal, Some(libc::SIGABRT), "{said}");
+        let lines = ended.err.lines().filter(|line| line.starts_with("pagewise: "));
+        assert_eq!(lines.count(), 1, "{said}");
+        assert!(ended.err.contains(says), "{said}");
+    }
+}
+
+macro_rules! stops {
+    ($($(#[$meta:meta])* $test:ident ($parts:literal, $sizes:expr, $says:literal) $alone:ident $body:block)*) => {$(
+        $(#[$meta])*
+        #[test]
+        fn $test() {
+            stops(concat!("misuse::", stringify!($alone)), $parts, &$sizes, $says);
+        }
+
+        #[test]
+        #[ignore = "in a process of its own, which it stops"]
+        fn $alone() $body
+    )*};
+}
+
+/// Those that are no mapping.
+const IN_HEAPS: [usize; 5] = [1, 64, 3000, 16_384, 100_000];
+
+fn others(size: usize) -> [*mut u8; 4] {
+    [(); 4].map(|()| ALLOCATOR.allocate(size))
+}
+
+stops! {
+    a_block_freed_twice("checks", IN_HEAPS, "a block was freed twice") freed_twice {
+        let blocks = others(asked());
+        // SAFETY: the last is the misuse to be noticed.
+        unsafe {
+            ALLOCATOR.free(blocks[1]);
+            ALLOCATOR.free(blocks[2]);
+            ALLOCATOR.free(blocks[1]);
+        }
+    }
+
+    a_block_freed_twice_in_two_threads("checks", IN_HEAPS, "a block was freed twice") freed_elsewhere {
+        let block = ALLOCATOR.allocate(asked()).expose_provenance();
+        let free = move || {
+            // SAFETY: the second is the misuse to be noticed.
+            unsafe { ALLOCATOR.free(std::ptr::with_exposed_provenance_mut(block)) };
+        };
+        std::thread::spawn(free).join().expect("it ends");
+        free();
+    }
+
+    a_pointer_into_a_block("checks", [64, 3000, 16_384, 100_000], "a block was freed twice, or is none") interior {
+        let blocks = others(asked());
+        // SAFETY: the misuse to be noticed.
+        unsafe { ALLOCATOR.free(blocks[1].add(32)) };
+    }
+
+    a_wrong_size("checks", [64, 3000, 16_384, 100_000], "a size that is not its own") wrong_size {
+        let size = asked();
+        let block = ALLOCATOR.allocate(size);
+        let wrong = Layout::from_size_align(size / 2, 8).expect("a valid layout");
+        // SAFETY: the misuse to be noticed.
+        unsafe { ALLOCATOR.dealloc(block, wrong) };
+    }
+
+    a_free_block_resized("checks", IN_HEAPS, "resized or measured that is free") resized {
+        let blocks = others(asked());
+        // SAFETY: the last is the misuse to be noticed.
+        unsafe {
+            ALLOCATOR.free(blocks[1]);
+            let _ = ALLOCATOR.reallocate(blocks[1], 777);
+        }
+    }
+
+    a_free_block_measured("checks", IN_HEAPS, "resized or measured that is free") measured {
+        let blocks = others(asked());
+        // SAFETY: the last is the misuse to be noticed.
+        unsafe {
+            ALLOCATOR.free(blocks[1]);
+            let _ = ALLOCATOR.usable_size(blocks[1]);
+        }
+    }
+
+    a_byte_beyond_a_block("1", SIZES, "beyond the end of a block") byte_beyond {
+        let size = asked();
+        let blocks = others(size);
+        // SAFETY: the misuse to be noticed.
+        unsafe {
+            blocks[1].add(size).write(0);
+            ALLOCATOR.free(blocks[1]);
+        }
+    }
+
+    a_write_beyond_a_block_that_is_resized("1", SIZES, "beyond the end of a block") resized_beyond {
+        let size = asked();
+        let blocks = others(size);
+        // SAFETY: the misuse to be noticed.
+        unsafe {
+            let block = ALLOCATOR.reallocate(blocks[1], size + 3);
+            block.add(size + 3).write(b'x');
+            let _ = ALLOCATOR.reallocate(block, 2 * size + 100);
+        }
+    }
+
+    a_write_before_a_block("canaries", [16_384, 100_000], "before the start of a block") before {
+        let blocks = others(asked());
+        // SAFETY: the misuse to be noticed.
+        unsafe {
+            blocks[1].sub(16).write_bytes(0x41, 16);
+            ALLOCATOR.free(blocks[1]);
+        }
+    }
+
+    a_write_before_a_guarded_mapping("guards", [300_000, 40 << 20], "before the start of a block") before_mapping {
+        let blocks = others(asked());
+        // SAFETY: the misuse to be noticed.
+        unsafe {
+            blocks[1].sub(1).write(0x41);
+            ALLOCATOR.free(blocks[1]);
+        }
+    }
+
+    /// Whose bytes they are is not known: those of the block below are looked at when that is freed.
+    a_write_before_a_small_block("canaries", [64, 3000], "beyond the end of a block") before_small {
+        let size = asked();
+        let mut blocks: Vec<*mut u8> = (0..64).map(|_| ALLOCATOR.allocate(size)).collect();
+        blocks.sort_unstable();
+        // SAFETY: the misuse to be noticed.
+        unsafe {
+            blocks[1..].iter().for_each(|block| block.sub(16).write_bytes(0x41, 16));
+            blocks.iter().for_each(|&block| ALLOCATOR.free(block));
+        }
+    }
+
+    a_write_to_a_freed_block("1", IN_HEAPS, "written after it was freed") after_free {
+        let size = asked();
+        let blocks = others(size);
+        // SAFETY: the misuse to be noticed, once the block leaves the quarantine or is handed out again.
+        unsafe {
+            ALLOCATOR.free(blocks[1]);
+            blocks[1].add(size / 2).write(b'x');
+            for _ in 0..60_000 {
+                ALLOCATOR.free(ALLOCATOR.allocate(size));
+            }
+        }
+    }
+
+    a_byte_behind_the_guard("guards", [300_000, 40 << 20], "beyond the end of a block") behind_mapping {
+        let size = asked();
+        let block = ALLOCATOR.allocate(size);
+        // SAFETY: the misuse to be noticed.
+        unsafe {
+            block.add(size).write(0);
+            ALLOCATOR.free(block);
+        }
+    }
+}
+
+/// Nothing is to be read in a freed block.
+#[test]
+fn a_freed_block_is_zeros() {
+    for size in [64, 3000, 16_384, 100_000] {
+        crate::child::passes_when("misuse::zeros", |command| {
+            command.env("PAGEWISE_HARDENED", "1").env(OF, size.to_string());
+        });
+    }
+}
+
+#[test]
+#[ignore = "in a process of its own, in hardened mode"]
+fn zeros() {
+    let size = asked();
+    let block = ALLOCATOR.allocate(size);
+    // SAFETY: the block is in use; after, its memory is read as a misuse would.
+    unsafe {
+        block.write_bytes(b'x', size);
+        ALLOCATOR.free(block);
+        assert!((0..size).all(|at| block.add(at).read_volatile() == 0));
+    }
+}
+
+/// Beyond the room behind its contents lies a page that cannot be touched.
+#[test]
+fn a_mapping_lies_between_guard_pages() {
+    for size in [300_000_usize, 40 << 20] {
+        for test in ["misuse::far_behind", "misuse::far_before"] {
+            let ended = run(test, |command| {
+                command.env("PAGEWISE_HARDENED", "1").env(OF, size.to_string());
+            });
+            assert_eq!(
+                ended.signal,
+                Some(libc::SIGSEGV),
+                "{test} {size}: {}{}",
+                ended.out,
+                ended.err
+            );
+        }
+    }
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn far_behind() {
+    let size = asked();
+    let block = ALLOCATOR.allocate(size);
+    // SAFETY: the misuse to be stopped.
+    unsafe { block.add(size).write_bytes(1, 8192) };
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn far_before() {
+    let block = ALLOCATOR.allocate(asked());
+    // SAFETY: the misuse to be stopped.
+    unsafe { block.sub(4096 + 64).write(1) };
+}

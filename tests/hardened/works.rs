@@ -1,0 +1,240 @@
+//! Programs that do nothing wrong notice nothing.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::thread;
+
+use crate::child::passes_when;
+use crate::random::Random;
+use crate::{ALLOCATOR, SIZES};
+
+const PARTS: [&str; 9] = [
+    "1",
+    "checks",
+    "canaries",
+    "random",
+    "quarantine",
+    "zero",
+    "pinned",
+    "guards",
+    "canaries,random,quarantine,zero,pinned,guards",
+];
+
+fn works(test: &str) {
+    for parts in PARTS {
+        passes_when(test, |command| {
+            command.env("PAGEWISE_HARDENED", parts);
+        });
+    }
+}
+
+#[test]
+fn threads_that_pass_blocks_on_work() {
+    works("works::threads");
+}
+
+/// A block with all its bytes written.
+struct Block {
+    place: *mut u8,
+    layout: Layout,
+    mark: u8,
+}
+
+// SAFETY: the block is owned.
+unsafe impl Send for Block {}
+
+impl Block {
+    fn new(random: &mut Random) -> Self {
+        let size = 1 + match random.below(40) {
+            0 => random.below(700_000),
+            1..=4 => random.below(60_000),
+            _ => random.below(600),
+        };
+        let largest = if random.below(8) == 0 { 15 } else { 5 };
+        let align = 1 << random.below(largest);
+        let layout = Layout::from_size_align(size, align).expect("a valid layout");
+        let zeroed = random.below(4) == 0;
+        // SAFETY: the size is not 0.
+        let place = unsafe {
+            if zeroed { ALLOCATOR.alloc_zeroed(layout) } else { ALLOCATOR.alloc(layout) }
+        };
+        assert!(!place.is_null() && place.addr().is_multiple_of(align));
+        let mut block = Self { place, layout, mark: 0 };
+        assert!(!zeroed || block.holds(0), "zeros");
+        block.fill(random.below(256) as u8);
+        block
+    }
+
+    fn fill(&mut self, mark: u8) {
+        self.mark = mark;
+        // SAFETY: the block has this many bytes.
+        unsafe { self.place.write_bytes(mark, self.layout.size()) };
+    }
+
+    fn holds(&self, mark: u8) -> bool {
+        // SAFETY: the block has this many bytes, which were written or are zeros.
+        let bytes = unsafe { std::slice::from_raw_parts(self.place, self.layout.size()) };
+        bytes.iter().all(|&byte| byte == mark)
+    }
+
+    fn resize(&mut self, size: usize) {
+        let kept = size.min(self.layout.size());
+        // SAFETY: the block is in use, the size is not 0.
+        unsafe {
+            let place = ALLOCATOR.realloc(self.place, self.layout, size);
+            assert!(!place.is_null());
+            self.place = place;
+            self.layout = Layout::from_size_align(kept, self.layout.align()).expect("valid");
+            assert!(self.holds(self.mark), "what was there stays");
+            self.layout = Layout::from_size_align(size, self.layout.align()).expect("valid");
+            assert!(self.place.addr().is_multiple_of(self.layout.align()));
+        }
+        self.fill(self.mark);
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        assert!(self.holds(self.mark), "nobody else wrote there");
+        // SAFETY: the block is in use, and freed once.
+        unsafe { ALLOCATOR.dealloc(self.place, self.layout) };
+    }
+}
+
+#[test]
+#[ignore = "in a process of its own, in hardened mode"]
+fn threads() {
+    let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<Block>>(4);
+    let receiver = thread::spawn(move || receiver.into_iter().for_each(drop));
+    let threads = (1..4).map(|seed| {
+        let sender = sender.clone();
+        thread::spawn(move || {
+            let mut random = Random(seed);
+            let mut blocks: Vec<Block> = Vec::new();
+            for _ in 0..4_000 {
+                match random.below(10) {
+                    0..=4 => blocks.push(Block::new(&mut random)),
+                    5 | 6 if !blocks.is_empty() => {
+                        drop(blocks.swap_remove(random.below(blocks.len())))
+                    }
+                    7 | 8 if !blocks.is_empty() => {
+                        let at = random.below(blocks.len());
+                        let size = blocks[at].layout.size();
+                        let size = if random.below(2) == 0 {
+                            size + 1
+                        } else {
+                            1 + random.below(2 * size)
+                        };
+                        blocks[at].resize(size);
+                    }
+                    _ => {}
+                }
+                if blocks.len() > 200 {
+                    sender.send(blocks.split_off(100)).expect("the other thread receives");
+                }
+            }
+        })
+    });
+    let threads: Vec<_> = threads.collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
+    drop(sender);
+    receiver.join().expect("it ends");
+    ALLOCATOR.purge();
+}
+
+#[test]
+fn the_size_of_a_block_is_what_was_asked_for() {
+    passes_when("works::sizes", |command| {
+        command.env("PAGEWISE_HARDENED", "1");
+    });
+}
+
+#[test]
+#[ignore = "in a process of its own, in hardened mode"]
+fn sizes() {
+    for size in SIZES.into_iter().chain((1..20_000).step_by(37)) {
+        let block = ALLOCATOR.allocate(size);
+        // SAFETY: the block is in use, and freed once.
+        unsafe {
+            assert_eq!(ALLOCATOR.usable_size(block), size);
+            let block = ALLOCATOR.reallocate(block, size + 5);
+            assert_eq!(ALLOCATOR.usable_size(block), size + 5);
+            block.write_bytes(0xab, size + 5);
+            ALLOCATOR.free(block);
+        }
+    }
+}
+
+#[test]
+fn the_child_of_a_fork_works() {
+    works("works::forks");
+}
+
+#[test]
+#[ignore = "in a process of its own, in hardened mode"]
+fn forks() {
+    let begun = std::sync::Barrier::new(3);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    thread::scope(|scope| {
+        for seed in 1..3 {
+            let (begun, stop) = (&begun, &stop);
+            scope.spawn(move || {
+                begun.wait();
+                let mut random = Random(seed);
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    let blocks: Vec<Block> = (0..100).map(|_| Block::new(&mut random)).collect();
+                    drop(blocks);
+                }
+            });
+        }
+        begun.wait();
+        for round in 0..25 {
+            // SAFETY: the child allocates, which is what is tested, and ends by `_exit`.
+            unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    let mut random = Random(round + 9);
+                    let use_memory = |seed| {
+                        let mut random = Random(seed);
+                        drop((0..300).map(|_| Block::new(&mut random)).collect::<Vec<_>>());
+                    };
+                    use_memory(random.below(1000) as u64 + 1);
+                    thread::spawn(move || use_memory(round + 77)).join().expect("it ends");
+                    libc::_exit(0);
+                }
+                let mut status = 0;
+                assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+                assert_eq!(status, 0, "the child ended by itself");
+            }
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+/// Blocks do not come in the order of their addresses, nor the last freed first.
+#[test]
+fn blocks_come_at_random() {
+    passes_when("works::at_random", |command| {
+        command.env("PAGEWISE_HARDENED", "random");
+    });
+}
+
+#[test]
+#[ignore = "in a process of its own, in hardened mode"]
+fn at_random() {
+    let blocks: Vec<*mut u8> = (0..1000).map(|_| ALLOCATOR.allocate(64)).collect();
+    let neighbours = blocks.windows(2).filter(|pair| pair[0].addr().abs_diff(pair[1].addr()) == 64);
+    assert!(neighbours.count() < 100, "few are side by side");
+    // SAFETY: each is in use, and freed once.
+    blocks.iter().for_each(|&block| unsafe { ALLOCATOR.free(block) });
+    let again = (0..200).filter(|_| {
+        // SAFETY: as above.
+        unsafe {
+            let block = ALLOCATOR.allocate(64);
+            ALLOCATOR.free(block);
+            let next = ALLOCATOR.allocate(64);
+            ALLOCATOR.free(next);
+            block == next
+        }
+    });
+    assert!(again.count() < 20, "seldom the one freed last");
+}
