@@ -1,6 +1,7 @@
 //! What the documents say of the repository holds: links lead somewhere, snippets of Rust are compiled,
 //! and the list of strategies is the catalogue's.
 
+mod inventory;
 mod markdown;
 
 use std::collections::BTreeMap;
