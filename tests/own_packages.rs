@@ -4,23 +4,19 @@
 //! system's there; and the models of that allocator's lock and of what it publishes without one, whose
 //! checker is a dependency.
 
+#[path = "package/mod.rs"]
+mod package;
+
 use std::path::Path;
 use std::process::Command;
 
 /// Builds the package in this folder and runs its program, to its end; what it printed.
 fn builds_and_runs(folder: &str, environment: &[(&str, &str)]) -> String {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let name = package.file_name().expect("the folder has the package's name");
+    let name = folder.rsplit('/').next().expect("the folder has the package's name");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--manifest-path"])
-        .arg(package.join("Cargo.toml"))
-        .arg("--target-dir")
-        .arg(&target)
-        .envs(environment.iter().copied())
-        .status()
-        .expect("cargo runs");
-    assert!(built.success(), "{folder} builds");
+    package::build(folder, &target, |command| {
+        command.envs(environment.iter().copied());
+    });
     let run = Command::new(target.join("debug").join(name)).output();
     let run = run.expect("the program starts");
     let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));

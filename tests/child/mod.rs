@@ -3,24 +3,16 @@
 
 #![allow(dead_code, reason = "each test program uses what it needs of this")]
 
+pub(crate) mod process;
 pub(crate) mod sandbox;
 
-use std::io::Read;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+pub(crate) use process::Ended;
 
 /// The longest a child may take. On an idle machine none needs more than a few seconds.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
-
-/// How a child ended.
-pub(crate) struct Ended {
-    pub(crate) code: Option<i32>,
-    pub(crate) signal: Option<i32>,
-    pub(crate) out: String,
-    pub(crate) err: String,
-}
 
 /// Runs an ignored test in a process of its own; it must pass.
 pub(crate) fn passes(test: &str) {
@@ -51,44 +43,9 @@ pub(crate) fn run(test: &str, prepare: impl FnOnce(&mut Command)) -> Ended {
     finish(&mut command, test)
 }
 
-/// Runs a command to its end, and kills it after [`LIMIT`].
+/// Runs a command to its end, which must come within [`LIMIT`].
 pub(crate) fn finish(command: &mut Command, name: &str) -> Ended {
-    // A group of its own: what the child leaves behind ends with it.
-    let command = command.process_group(0).stdin(Stdio::null());
-    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("the child starts");
-    let out = reader(child.stdout.take());
-    let err = reader(child.stderr.take());
-    let status = wait(&mut child, name);
-    let group = i32::try_from(child.id()).expect("a process has a number");
-    // SAFETY: the signal goes to what was started here alone.
-    unsafe { libc::killpg(group, libc::SIGKILL) };
-    let text = |reader: thread::JoinHandle<String>| reader.join().expect("its output was read");
-    Ended { code: status.code(), signal: status.signal(), out: text(out), err: text(err) }
-}
-
-/// Reads all of a child's output, so that a full pipe does not stop it.
-fn reader(from: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        from.expect("it is a pipe").read_to_end(&mut bytes).expect("the pipe can be read");
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
-}
-
-pub(crate) fn wait(child: &mut Child, name: &str) -> std::process::ExitStatus {
-    let end = Instant::now() + LIMIT;
-    loop {
-        if let Some(status) = child.try_wait().expect("the child can be waited for") {
-            return status;
-        }
-        if Instant::now() > end {
-            let group = i32::try_from(child.id()).expect("a process has a number");
-            // SAFETY: the signal goes to what was started here alone.
-            unsafe { libc::killpg(group, libc::SIGKILL) };
-            let _ = child.wait();
-            panic!("{name} did not end within {LIMIT:?}");
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
+    let command = command.stdin(Stdio::null()).stderr(Stdio::piped());
+    let ended = process::run(command, LIMIT).expect("the child starts");
+    ended.unwrap_or_else(|| panic!("{name} did not end within {LIMIT:?}"))
 }

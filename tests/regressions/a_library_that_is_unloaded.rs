@@ -3,26 +3,18 @@
 
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::{env, mem, thread};
 
 use crate::child::passes_when;
+use crate::package;
 
 /// The environment variable that tells the child where the library is.
 const LIBRARY: &str = "PAGEWISE_TEST_LIBRARY";
 
 /// Builds the library, and says where it is.
 fn library() -> PathBuf {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/unloaded");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("unloaded");
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--manifest-path"])
-        .arg(package.join("Cargo.toml"))
-        .arg("--target-dir")
-        .arg(&target)
-        .status()
-        .expect("cargo runs");
-    assert!(built.success(), "the library builds");
+    package::build("tests/unloaded", &target, |_| {});
     target.join("debug/libunloaded.so")
 }
 

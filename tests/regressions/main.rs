@@ -26,6 +26,8 @@ mod a_source_used_before;
 mod an_alignment_ignored;
 mod failing_requests_that_opened_heaps;
 mod more_than_1024_cpus;
+#[path = "../package/mod.rs"]
+mod package;
 mod settings_ignored_silently;
 mod settings_that_calloc_ignored;
 mod statistics_in_a_file_of_the_program;

@@ -11,6 +11,8 @@ mod fork;
 mod limits;
 mod locked_memory;
 mod memory;
+#[path = "../package/mod.rs"]
+mod package;
 mod programs;
 #[path = "../random/mod.rs"]
 mod random;

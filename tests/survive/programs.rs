@@ -5,32 +5,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use crate::package;
+
 /// The library and the program that runs all programs.
 struct Built {
     library: PathBuf,
     survive: PathBuf,
 }
 
-/// Cargo builds neither for this test, so it is asked to.
 fn built() -> &'static Built {
     static BUILT: OnceLock<Built> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let build = |package: &str, target: &Path| {
-            let built = Command::new(env!("CARGO"))
-                .args(["build", "--quiet", "--manifest-path"])
-                .arg(root.join(package).join("Cargo.toml"))
-                .arg("--target-dir")
-                .arg(target)
-                .status();
-            assert!(built.is_ok_and(|status| status.success()), "{package} can be built");
-        };
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("survive");
-        build("tests/survive/programs", &target);
-        // The library's own folder, where other tests have built it already.
-        let program = std::env::current_exe().expect("this program has a path");
-        let workspace = program.ancestors().nth(3).expect("it lies in a target directory");
-        build("preload/malloc", workspace);
+        package::build("tests/survive/programs", &target, |_| {});
+        let workspace = package::workspace_target();
+        package::build("preload/malloc", &workspace, |_| {});
         Built {
             library: workspace.join("debug/libpagewise.so"),
             survive: target.join("debug/survive"),

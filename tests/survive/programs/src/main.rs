@@ -21,6 +21,8 @@ mod fork;
 mod limits;
 mod memory;
 mod outcome;
+#[path = "../../../child/process.rs"]
+mod process;
 mod programs;
 #[path = "../../../random/mod.rs"]
 mod random;

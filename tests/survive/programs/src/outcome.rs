@@ -1,13 +1,13 @@
 //! What becomes of a program: run in a process of its own, under a time limit, and judged.
 
+use std::env;
 use std::fmt::{self, Display, Formatter};
-use std::io::Read;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
-use std::{env, thread};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use crate::cgroup::Cgroup;
+use crate::process::{self, Ended};
 use crate::programs::{Expected, Program};
 
 /// What becomes of a program.
@@ -90,7 +90,7 @@ pub(crate) fn of(program: &Program, library: Option<&str>) -> Outcome {
         Err(reason) => return Outcome::Unavailable(reason),
     };
     let mut command = Command::new(env::current_exe().expect("this program has a path"));
-    command.args(["inside", program.name]).process_group(0).stdout(Stdio::piped());
+    command.args(["inside", program.name]);
     command.envs(program.environment.iter().copied());
     match library {
         Some(library) => command.env("LD_PRELOAD", library),
@@ -107,30 +107,12 @@ pub(crate) fn of(program: &Program, library: Option<&str>) -> Outcome {
             prepare()
         });
     }
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(error) => return Outcome::Unavailable(error.to_string()),
-    };
-    let deadline = Instant::now() + Duration::from_secs(program.seconds * patience());
-    let status = loop {
-        match child.try_wait().expect("the child is ours") {
-            Some(status) => break Some(status),
-            None if Instant::now() > deadline => break None,
-            None => thread::sleep(Duration::from_millis(5)),
-        }
-    };
-    // What it forked goes with it.
-    // SAFETY: the group is the child's, which has not been waited for or has just ended.
-    unsafe { libc::kill(-child.id().cast_signed(), libc::SIGKILL) };
-    let Some(status) = status else {
-        let _ = child.wait();
-        return Outcome::Hangs;
-    };
-    let mut out = String::new();
-    let _ = child.stdout.take().expect("it is a pipe").read_to_string(&mut out);
-    match status.signal() {
-        Some(signal) => Outcome::Dies(signal),
-        None => Outcome::parse(&out),
+    let limit = Duration::from_secs(program.seconds * patience());
+    match process::run(&mut command, limit) {
+        Err(error) => Outcome::Unavailable(error.to_string()),
+        Ok(None) => Outcome::Hangs,
+        Ok(Some(Ended { signal: Some(signal), .. })) => Outcome::Dies(signal),
+        Ok(Some(Ended { out, .. })) => Outcome::parse(&out),
     }
 }
 

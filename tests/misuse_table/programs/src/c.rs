@@ -1,0 +1,47 @@
+//! C's `malloc` family, called so that the compiler knows nothing of it: it would take a misuse for
+//! impossible, and may drop it.
+
+use std::ffi::c_void;
+use std::hint::black_box;
+use std::mem;
+
+/// C's `malloc`. Ends the program if there is no memory, which no misuse here is about.
+pub(crate) fn malloc(size: usize) -> *mut u8 {
+    // SAFETY: `malloc` may be called at any time.
+    let block =
+        unsafe { black_box(libc::malloc as unsafe extern "C" fn(usize) -> *mut c_void)(size) };
+    if block.is_null() {
+        crate::stage::end("no memory");
+    }
+    black_box(block.cast())
+}
+
+/// C's `free`.
+///
+/// # Safety
+/// That of `free`, unless this is the misuse to try.
+pub(crate) unsafe fn free(block: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe { black_box(libc::free as unsafe extern "C" fn(*mut c_void))(black_box(block).cast()) };
+}
+
+/// C's `realloc`.
+///
+/// # Safety
+/// That of `realloc`, unless this is the misuse to try.
+pub(crate) unsafe fn realloc(block: *mut u8, size: usize) -> *mut u8 {
+    let realloc = libc::realloc as unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
+    // SAFETY: the caller's promise.
+    unsafe { black_box(realloc)(black_box(block).cast(), size).cast() }
+}
+
+/// GNU's `malloc_trim`, if the library or the C library has it: what is free goes back.
+pub(crate) fn trim() {
+    // SAFETY: the name ends with a zero; the function is the one of this name.
+    unsafe {
+        let trim = libc::dlsym(libc::RTLD_DEFAULT, c"malloc_trim".as_ptr());
+        if !trim.is_null() {
+            mem::transmute::<*mut c_void, extern "C" fn(usize) -> i32>(trim)(0);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What a program tells the process that watches it: a word a line, written without `malloc`. The last
+//! line tells how far it came, so that the watcher knows when it was stopped.
+
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The misuse is done.
+pub(crate) const MISUSED: &str = "misused";
+/// The misused access itself faulted: the memory is not mapped, or guarded.
+pub(crate) const FAULTED: &str = "faulted";
+
+/// Says how far the program came.
+pub(crate) fn reached(word: &str) {
+    for text in [word, "\n"] {
+        // SAFETY: the text is valid for reads of its length.
+        unsafe { libc::write(1, text.as_ptr().cast(), text.len()) };
+    }
+}
+
+/// Says what came of it, and ends the program as it stands.
+pub(crate) fn end(word: &str) -> ! {
+    reached(word);
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(0) }
+}
+
+/// Whether the program is in the middle of a misused access.
+static ACCESSING: AtomicBool = AtomicBool::new(false);
+
+/// Reads or writes where the program must not.
+pub(crate) fn access<T>(access: impl FnOnce() -> T) -> T {
+    ACCESSING.store(true, Ordering::SeqCst);
+    let result = access();
+    ACCESSING.store(false, Ordering::SeqCst);
+    result
+}
+
+/// The action that was there before.
+static mut BEFORE: Option<libc::sigaction> = None;
+
+/// Tells faults of [`access`] from those in the allocator, and leaves both to the action that was there
+/// before, perhaps the allocator's.
+pub(crate) fn watch_faults() {
+    // SAFETY: all bits zero is a value of the type, and both places are valid; there is one thread.
+    unsafe {
+        let mut before: libc::sigaction = mem::zeroed();
+        let mut action: libc::sigaction = mem::zeroed();
+        action.sa_sigaction = on_fault as extern "C" fn(i32) as usize;
+        action.sa_flags = libc::SA_ONSTACK;
+        libc::sigaction(libc::SIGSEGV, &action, &mut before);
+        BEFORE = Some(before);
+    }
+}
+
+extern "C" fn on_fault(_: i32) {
+    if ACCESSING.load(Ordering::SeqCst) {
+        reached(FAULTED);
+    }
+    // The access is tried again, and faults again.
+    // SAFETY: written once, before the first fault.
+    unsafe {
+        if let Some(before) = BEFORE {
+            libc::sigaction(libc::SIGSEGV, &before, std::ptr::null_mut());
+        }
+    }
+}

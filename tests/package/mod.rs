@@ -1,0 +1,22 @@
+//! Packages of the repository that a test needs built: cargo builds none of them for it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Builds the package in this folder into `target`.
+pub(crate) fn build(folder: &str, target: &Path, prepare: impl FnOnce(&mut Command)) {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join("Cargo.toml");
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["build", "--quiet", "--manifest-path"]).arg(manifest);
+    command.arg("--target-dir").arg(target);
+    prepare(&mut command);
+    let built = command.status().expect("cargo runs");
+    assert!(built.success(), "{folder} builds");
+}
+
+/// The workspace's own target directory, where other tests have built its packages already.
+#[allow(dead_code, reason = "for packages of the workspace")]
+pub(crate) fn workspace_target() -> PathBuf {
+    let program = std::env::current_exe().expect("this program has a path");
+    program.ancestors().nth(3).expect("it lies in a target directory").to_owned()
+}
