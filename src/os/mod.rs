@@ -30,6 +30,7 @@
 //! | `thread_address`, `thread_id`, `KeepErrno` | an address that only the calling thread has, its number; restores its `errno` |
 //! | `start_thread`, `join_thread` | a thread of our own, deaf to signals; allocates |
 //! | `standard_error`, `has_terminal` | which file standard error is, and whether it is a terminal |
+//! | `is_privileged` | whether the environment is that of a user with fewer rights |
 
 #[cfg(all(target_os = "linux", not(pagewise_forwarding)))]
 mod linux;

@@ -31,6 +31,7 @@ mod package;
 mod settings_ignored_silently;
 mod settings_that_calloc_ignored;
 mod statistics_in_a_file_of_the_program;
+mod the_environment_of_a_setuid_program;
 mod zeroed_mappings_that_are_resized;
 
 use std::alloc::Layout;

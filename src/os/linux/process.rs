@@ -1,4 +1,4 @@
-//! The process: its standard error.
+//! The process: its standard error, and whose word it takes.
 
 /// What tells a file from all others that are there: device, number and type.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,4 +37,11 @@ pub(crate) fn random() -> u64 {
 pub(crate) fn has_terminal() -> bool {
     // SAFETY: the call touches no memory of ours.
     unsafe { libc::isatty(libc::STDERR_FILENO) == 1 }
+}
+
+/// Whether the process has more rights than the user who started it (setuid, file capabilities): its
+/// environment is then that user's, and not to be trusted.
+pub(crate) fn is_privileged() -> bool {
+    // SAFETY: the call touches no memory of ours. Miri does not know it.
+    !cfg!(miri) && unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }

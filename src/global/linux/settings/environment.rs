@@ -2,11 +2,18 @@
 //!
 //! It is read at the allocator's first use only, mostly before a program has threads. A thread that
 //! changes the environment at that very moment races with us, as it does with every `getenv`.
+//!
+//! A program with more rights than its user has no environment here, as for the loader.
 
 use core::ffi::{CStr, c_char};
 
+use crate::os;
+
 /// Calls `read` with a variable's value, if it has one that is not empty.
 pub(super) fn variable<R>(name: &CStr, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    if os::is_privileged() {
+        return None;
+    }
     // SAFETY: `getenv` returns null or a C string, which stays while nobody changes the environment.
     let value = unsafe {
         let value = libc::getenv(name.as_ptr());
@@ -17,6 +24,9 @@ pub(super) fn variable<R>(name: &CStr, read: impl FnOnce(&[u8]) -> R) -> Option<
 
 /// Calls `visit` with the name of each variable.
 pub(super) fn for_each_name(mut visit: impl FnMut(&[u8])) {
+    if os::is_privileged() {
+        return;
+    }
     unsafe extern "C" {
         static mut environ: *const *const c_char;
     }
