@@ -9,6 +9,7 @@
 mod child;
 mod damage;
 mod fork;
+mod free_memory;
 mod layouts;
 mod limits;
 mod memory;

@@ -110,13 +110,14 @@ impl Subject {
 /// A property: its name, what tries it, and whether that takes Miri too long.
 type Property = (&'static str, fn(&Subject), bool);
 
-const PROPERTIES: [Property; 6] = [
+const PROPERTIES: [Property; 7] = [
     ("keeps_its_promises", keeps_its_promises, false),
     ("serves_nothing_before_anything_else", serves_nothing_before_anything_else, false),
     ("survives_exhaustion", survives_exhaustion, true),
     ("survives_exhaustion_at_every_step", survives_exhaustion_at_every_step, true),
     ("refuses_a_source_that_was_used_before", refuses_a_source_that_was_used_before, false),
     ("only_fails_in_a_region_too_small", only_fails_in_a_region_too_small, false),
+    ("withstands_writes_to_free_blocks", withstands_writes_to_free_blocks, false),
 ];
 
 fn main() -> ExitCode {
@@ -263,5 +264,46 @@ fn only_fails_in_a_region_too_small(subject: &Subject) {
             assert!(strategy.allocate(layout).is_err());
             strategy.audit().expect("every invariant holds");
         }
+    }
+}
+
+/// Where no bookkeeping lies among the blocks, nor links in free ones.
+fn withstands_writes_to_free_blocks(subject: &Subject) {
+    let linked = ["STACK", "QUEUE", "BUDDY"].contains(&subject.name);
+    if linked || subject.name.ends_with(", linked") || subject.bookkeeping == Bookkeeping::InBand {
+        return;
+    }
+    for config in CONFIGS {
+        let mut memory = Memory::new(subject.region);
+        let mut strategy = subject.fixed(config, &mut memory);
+        let sizes = || (0..120).map(|number| 1 + number * 37 % 700);
+        let blocks = |strategy: &mut dyn Strategy| {
+            let block = |size| {
+                let layout = Layout::from_size_align(size, 4).expect("a valid layout");
+                (strategy.allocate(layout).expect("room enough").cast::<u8>(), layout)
+            };
+            sizes().map(block).collect::<Vec<_>>()
+        };
+        let first = blocks(&mut *strategy);
+        for &(block, layout) in first.iter().step_by(2) {
+            // SAFETY: it is in use; the write after is into the region, which is this test's.
+            unsafe {
+                strategy.deallocate(block, layout);
+                block.write_bytes(0xa5, layout.size());
+            }
+        }
+        strategy.audit().expect("every invariant holds");
+        let kept = first.into_iter().skip(1).step_by(2);
+        let all: Vec<_> = kept.chain(blocks(&mut *strategy)).collect();
+        strategy.audit().expect("every invariant holds");
+        let mut extents: Vec<_> =
+            all.iter().map(|(block, layout)| (block.addr().get(), layout.size())).collect();
+        extents.sort_unstable();
+        assert!(extents.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0));
+        for (block, layout) in all {
+            // SAFETY: it is in use.
+            unsafe { strategy.deallocate(block, layout) };
+        }
+        strategy.audit().expect("every invariant holds");
     }
 }
