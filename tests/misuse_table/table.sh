@@ -17,7 +17,7 @@ build --manifest-path $here/programs/Cargo.toml --target-dir $here/programs/targ
 misuse=$here/programs/target/release/misuse
 
 pagewise
-if grep -qa PAGEWISE_HARDENED "${libraries[0]#*=}"; then
+if grep -rqF 'c"PAGEWISE_HARDENED"' src/global; then
   libraries+=("hardened=${libraries[0]#*=},PAGEWISE_HARDENED=1")
 fi
 libraries+=(glibc=)
