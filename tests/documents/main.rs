@@ -146,3 +146,48 @@ fn every_snippet_is_compiled() {
     }
     assert!(snippets >= 3, "{snippets} snippets");
 }
+
+/// Why no test of this name, `file::test`, is in the repository, if so. A test may be a function or a
+/// row of a macro.
+fn missing(test: &str) -> Option<String> {
+    let Some((file, name)) = test.split_once("::") else { return Some("no `file::test`".into()) };
+    let Ok(text) = fs::read_to_string(root().join(file)) else {
+        return Some("no such file".into());
+    };
+    let found = text.lines().map(str::trim_start).any(|line| {
+        let named = line.strip_prefix("fn ").unwrap_or(line).strip_prefix(name);
+        named.is_some_and(|rest| rest.starts_with(['(', ':', ',']))
+    });
+    (!found).then(|| "no such test".into())
+}
+
+#[test]
+fn every_promise_names_its_test() {
+    let text = fs::read_to_string(root().join("docs/promises.md")).expect("the promises");
+    let mut faults = String::new();
+    let mut promises = 0;
+    for row in text.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")) {
+        let (_, held_by) = row.rsplit_once(" | ").expect("a row has cells");
+        if held_by == "held by" {
+            continue;
+        }
+        promises += 1;
+        for test in held_by.split(", ") {
+            if let Some(fault) = missing(test.trim_matches('`')) {
+                faults += &format!("{test}: {fault}\n");
+            }
+        }
+    }
+    assert!(faults.is_empty(), "\n{faults}");
+    assert!(promises > 40, "{promises} promises");
+}
+
+#[test]
+fn a_missing_test_is_noticed() {
+    let this = "tests/documents/main.rs::";
+    assert!(missing(&format!("{this}a_missing_test_is_noticed")).is_none());
+    assert!(missing("tests/survive/refused_calls.rs::munmap").is_none());
+    assert!(missing(&format!("{this}a_missing_test")).is_some());
+    assert!(missing("tests/documents/nothing.rs::missing").is_some());
+    assert!(missing("a_missing_test_is_noticed").is_some());
+}
