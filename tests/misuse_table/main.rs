@@ -41,6 +41,7 @@ fn documented(column: &str) -> BTreeMap<[String; 2], Outcome> {
     let mut rows = text.lines().filter_map(cells);
     let head = rows.find(|cells| cells.len() > 2).expect("the table's head");
     let Some(column) = head.iter().position(|cell| cell == column) else { return BTreeMap::new() };
+    let rows = rows.take_while(|cells| cells[0] != "bold");
     let rows = rows.filter(|cells| cells.len() == head.len());
     rows.map(|cells| {
         let outcome = Outcome::named(&cells[column]).expect("the name of an outcome");

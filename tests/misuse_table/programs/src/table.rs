@@ -13,6 +13,8 @@ pub(crate) fn print(libraries: &[Library], times: usize, json: bool) -> io::Resu
         head(libraries);
     }
     let mut cells = Vec::new();
+    // Of each library, the misuses that did harm or ended in a fault, without a word.
+    let mut bad = vec![0; libraries.len()];
     for misuse in MISUSES.iter().chain([&CONTROL]) {
         for (size, words) in SIZES {
             let worst = |&library| {
@@ -33,8 +35,9 @@ pub(crate) fn print(libraries: &[Library], times: usize, json: bool) -> io::Resu
                 }));
             } else {
                 print!("| {} | {} |", misuse.name, words);
-                for run in &runs {
+                for (run, bad) in runs.iter().zip(&mut bad) {
                     let mark = if run.outcome > Outcome::Unnoticed { "**" } else { "" };
+                    *bad += usize::from(!mark.is_empty());
                     print!(" {mark}{}{mark} |", run.outcome);
                 }
                 println!();
@@ -43,6 +46,10 @@ pub(crate) fn print(libraries: &[Library], times: usize, json: bool) -> io::Resu
     }
     if json {
         println!("{}", serde_json::Value::from(cells));
+    } else {
+        print!("| **bold** | of {} |", MISUSES.len() * SIZES.len());
+        bad.iter().for_each(|bad| print!(" **{bad}** |"));
+        println!();
     }
     Ok(())
 }
