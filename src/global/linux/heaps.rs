@@ -67,6 +67,7 @@ impl Opener {
             return None;
         }
         let heap = Heap::open(slot, tuning)?;
+        SPACE.have_heaps(slot + 1);
         OPENED.store(slot + 1, Release);
         Some(heap)
     }

@@ -49,11 +49,12 @@ const TABLE_STEP: usize = 64 << 10;
 const COVERED: usize = TABLE_STEP / size_of::<AtomicU32>() * GRANULE;
 
 /// The address space. Invariants, once it is [open](Space::open): `base` is aligned to [`ALIGN`];
-/// the slots lie in the `units` from it, behind them a table entry for each granule. Nothing
-/// is changed any more but the entries, each before the blocks of its granule are handed out.
+/// the slots lie between it and `table`, which has an entry for each granule; those that have a heap lie
+/// in the `units` from it. Nothing is changed any more but `units`, which grows as heaps are opened, and
+/// the entries, each before the blocks of its granule are handed out.
 ///
-/// `units` is stored last, and loaded first where an address may be any (null, another allocator's):
-/// whoever sees it sees the rest. Whoever has a block of a slot sees the rest by having it.
+/// `table` is stored last. `units` is loaded first where an address may be any (null, another
+/// allocator's): whoever sees it sees the rest. Whoever has a block of a slot sees the rest by having it.
 #[derive(Debug)]
 pub(super) struct Space {
     base: AtomicPtr<u8>,
@@ -85,14 +86,18 @@ impl Space {
         let (base, len) = window.or_else(reservation)?;
         let slot = (len / heaps).clamp(LEAST_SLOT, LARGEST_SLOT).min(len);
         self.base.store(base, Relaxed);
-        self.table.store(base.wrapping_add(len).cast(), Relaxed);
         if mode::is_hardened() {
             self.states.store(base.wrapping_add(len + table_len(len) + ALIGN).cast(), Relaxed);
         }
         self.slot_shift.store(slot.trailing_zeros(), Relaxed);
         self.reserved.store(window.is_none(), Relaxed);
-        self.units.store(len / UNIT, Release);
+        self.table.store(base.wrapping_add(len).cast(), Release);
         Some(len / slot)
+    }
+
+    /// The slots below this one have a heap each: addresses in others are no block's.
+    pub(super) fn have_heaps(&self, slots: usize) {
+        self.units.store((slots << self.slot_shift.load(Relaxed)) / UNIT, Release);
     }
 
     /// Where a slot starts.
@@ -174,8 +179,8 @@ impl Space {
         block.addr().wrapping_sub(self.base.load(Relaxed).addr())
     }
 
-    /// Units from the base to any address; `None` if it lies in no slot or is no multiple of a unit, as
-    /// every block's is. One comparison tells both: the rotation makes a large number of a remainder.
+    /// Units from the base to any address; `None` if it lies in no heap's slot or is no multiple of a unit,
+    /// as every block's is. One comparison tells both: the rotation makes a large number of a remainder.
     #[inline(always)]
     fn find(&self, block: *mut u8) -> Option<usize> {
         let units = self.units.load(Acquire);
@@ -191,7 +196,8 @@ impl Space {
 
     /// Whether other memory lies in the slots: what is freed there would be taken for a heap's.
     pub(super) fn meets(&self, start: *mut u8, len: usize) -> bool {
-        let slots = self.units.load(Acquire) * UNIT;
+        let end = self.table.load(Acquire).addr();
+        let slots = end.wrapping_sub(self.base.load(Relaxed).addr());
         self.offset(start) < slots || self.offset(start.wrapping_add(len - 1)) < slots
     }
 

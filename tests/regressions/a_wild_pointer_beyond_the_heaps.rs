@@ -1,0 +1,36 @@
+//! A pointer into the allocator's window of addresses, but into no heap, ended the process with SIGSEGV
+//! when it was freed, resized or measured: the table for that part of the window is not there.
+
+use crate::ALLOCATOR;
+use crate::child::aborts;
+
+const MESSAGE: &str = "pagewise: a pointer was freed or resized that is no block in use";
+
+/// An address a quarter of the window above a block: a slot of a heap that is never opened.
+fn beyond() -> *mut u8 {
+    ALLOCATOR.allocate(100).wrapping_add(if usize::BITS == 64 { 1 << 40 } else { 1 << 28 })
+}
+
+macro_rules! misused {
+    ($($test:ident: $alone:ident, |$block:ident| $misuse:expr;)*) => {$(
+        #[test]
+        fn $test() {
+            aborts(concat!("a_wild_pointer_beyond_the_heaps::", stringify!($alone)), MESSAGE);
+        }
+
+        #[test]
+        #[ignore = "in a process of its own, which it stops"]
+        fn $alone() {
+            let $block = beyond();
+            // SAFETY: the misuse to be noticed.
+            let _ = unsafe { $misuse };
+        }
+    )*};
+}
+
+misused! {
+    is_not_freed: freed, |block| ALLOCATOR.free(block);
+    is_not_resized: resized, |block| ALLOCATOR.reallocate(block, 50_000);
+    is_not_resized_to_a_mapping: mapped, |block| ALLOCATOR.reallocate(block, 50 << 20);
+    is_not_measured: measured, |block| ALLOCATOR.usable_size(block);
+}
