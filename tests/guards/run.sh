@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Takes out the guard of each promise, one after the other, and runs the test that must fail then:
+#
+#     tests/guards/run.sh [TEXT]
+#
+# Prints a row of Markdown for each guard of guards.txt, or for those whose test has TEXT in its name, and
+# ends with 1 if a test passes without its guard, does not compile, or fails with it. Works on a copy of
+# HEAD in target/guards; half a minute a guard.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+root=$PWD
+tree=$root/target/guards/tree
+export CARGO_TARGET_DIR=$root/target/guards/target CARGO_TERM_COLOR=never RUST_BACKTRACE=0
+rm -rf "$tree"
+git worktree prune
+git worktree add --quiet --detach "$tree"
+trap 'git -C "$root" worktree remove --force "$tree"' EXIT
+
+# cargo_test FILE::NAME [ARGUMENT…]: the command that runs a test, wherever it is.
+cargo_test() {
+  local file=${1%%::*} name=${1##*::} package target
+  shift
+  case $file in
+    trace/*) package=pagewise-trace ;;
+    lab/*) package=pagewise-lab ;;
+    preload/*) package=pagewise-preload ;;
+    *) package=pagewise ;;
+  esac
+  target=${file#*tests/}
+  case $file in
+    src/*) target=--lib ;;
+    *) target="--test ${target%%[./]*}" ;;
+  esac
+  # shellcheck disable=SC2086
+  (cd "$tree" && cargo test --quiet --locked -p $package $target "$@" -- "$name")
+}
+
+bad=0
+try() {
+  local text rest log=$root/target/guards/log
+  text=$(cat "$tree/$file"; echo x)
+  rest=${text#*"$old"}
+  if [ "$rest" = "$text" ]; then
+    echo "| \`$test\` | \`$file\` | **the guard is not there** |"
+    bad=1
+    return
+  fi
+  if ! cargo_test "$test" >"$log" 2>&1; then
+    echo "| \`$test\` | \`$file\` | **fails with its guard** |"
+    bad=1
+    return
+  fi
+  text=${text%%"$old"*}$new$rest
+  printf '%s' "${text%x}" >"$tree/$file"
+  if ! cargo_test "$test" --no-run >"$log" 2>&1; then
+    echo "| \`$test\` | \`$file\` | **does not compile** |"
+    bad=1
+  elif cargo_test "$test" >"$log" 2>&1; then
+    echo "| \`$test\` | \`$file\` | **passes** |"
+    bad=1
+  else
+    echo "| \`$test\` | \`$file\`: \`${old# }\` | fails |"
+  fi
+  git -C "$tree" checkout --quiet "$file"
+}
+
+echo '| test | the guard that was taken out | the test |'
+echo '|---|---|---|'
+while IFS= read -r line; do
+  case $line in
+    'test '*) test=${line#test } ;;
+    'file '*) file=${line#file } ;;
+    '- '*) old=${line#- } ;;
+    '+ '*)
+      new=${line#+ }
+      case $test in *"${1-}"*) try ;; esac
+      ;;
+  esac
+done <tests/guards/guards.txt
+exit $bad
