@@ -1,7 +1,6 @@
-//! What GNU's library has beyond C's: the figures of `mallinfo` and `malloc_info`, and the names that
-//! programs call its allocator by when they stand in for `malloc` themselves.
+//! What GNU's library has beyond C's: trimming, options, and the figures of `mallinfo` and `malloc_info`.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 use core::fmt::{self, Write};
 
 use crate::PAGEWISE;
@@ -89,33 +88,20 @@ pub(crate) unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::F
     if written.is_ok() { 0 } else { -1 }
 }
 
-/// A function of C's under the name that GNU's library has for it itself.
-macro_rules! names {
-    ($($name:ident = $function:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
-        /// As the function without the prefix.
-        ///
-        /// # Safety
-        /// As for that.
-        #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
-            #[allow(unused_unsafe, reason = "some of them are safe")]
-            // SAFETY: the caller's promise.
-            unsafe {
-                crate::$function($($argument),*)
-            }
-        }
-    )*};
+/// GNU's `malloc_trim`: gives free memory back to the system. 1 if any was given back.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn malloc_trim(_keep: usize) -> c_int {
+    c_int::from(PAGEWISE.purge() > 0)
 }
 
-names! {
-    __libc_malloc = malloc(size: usize) -> *mut c_void;
-    __libc_calloc = calloc(count: usize, size: usize) -> *mut c_void;
-    __libc_realloc = realloc(block: *mut c_void, size: usize) -> *mut c_void;
-    __libc_reallocarray = reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void;
-    __libc_free = free(block: *mut c_void);
-    __libc_cfree = cfree(block: *mut c_void);
-    __libc_memalign = memalign(align: usize, size: usize) -> *mut c_void;
-    __libc_valloc = valloc(size: usize) -> *mut c_void;
-    __libc_pvalloc = pvalloc(size: usize) -> *mut c_void;
-    __posix_memalign = posix_memalign(out: *mut *mut c_void, align: usize, size: usize) -> c_int;
+/// GNU's `mallopt`: nothing can be changed once the allocator is open, which 0 says.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn mallopt(_parameter: c_int, _value: c_int) -> c_int {
+    0
+}
+
+/// GNU's `malloc_stats`: writes the statistics to standard error.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn malloc_stats() {
+    PAGEWISE.show_stats();
 }

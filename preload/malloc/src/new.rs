@@ -10,7 +10,8 @@
 use core::ffi::{CStr, c_void};
 use core::mem;
 
-use crate::{PAGEWISE, free, stop};
+use crate::c::free;
+use crate::{PAGEWISE, stop};
 
 type Handler = unsafe extern "C-unwind" fn();
 

@@ -1,0 +1,50 @@
+//! The names of C's `malloc` family, and those that GNU's library has for it itself, which programs call
+//! its allocator by when they stand in for `malloc` themselves.
+
+use core::ffi::{c_int, c_void};
+
+/// Functions of [`c`](crate::c), exported.
+macro_rules! names {
+    ($($name:ident = $function:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
+        /// As the function in `c`.
+        ///
+        /// # Safety
+        /// As for that.
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
+            #[allow(unused_unsafe, reason = "some of them are safe")]
+            // SAFETY: the caller's promise.
+            unsafe {
+                crate::c::$function($($argument),*)
+            }
+        }
+    )*};
+}
+
+names! {
+    malloc = malloc(size: usize) -> *mut c_void;
+    calloc = calloc(count: usize, size: usize) -> *mut c_void;
+    realloc = realloc(block: *mut c_void, size: usize) -> *mut c_void;
+    reallocarray = reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void;
+    free = free(block: *mut c_void);
+    cfree = free(block: *mut c_void);
+    free_sized = free_sized(block: *mut c_void, size: usize);
+    free_aligned_sized = free_aligned_sized(block: *mut c_void, align: usize, size: usize);
+    posix_memalign = posix_memalign(out: *mut *mut c_void, align: usize, size: usize) -> c_int;
+    aligned_alloc = aligned_alloc(align: usize, size: usize) -> *mut c_void;
+    memalign = memalign(align: usize, size: usize) -> *mut c_void;
+    valloc = valloc(size: usize) -> *mut c_void;
+    pvalloc = pvalloc(size: usize) -> *mut c_void;
+    malloc_usable_size = malloc_usable_size(block: *mut c_void) -> usize;
+
+    __libc_malloc = malloc(size: usize) -> *mut c_void;
+    __libc_calloc = calloc(count: usize, size: usize) -> *mut c_void;
+    __libc_realloc = realloc(block: *mut c_void, size: usize) -> *mut c_void;
+    __libc_reallocarray = reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void;
+    __libc_free = free(block: *mut c_void);
+    __libc_cfree = free(block: *mut c_void);
+    __libc_memalign = memalign(align: usize, size: usize) -> *mut c_void;
+    __libc_valloc = valloc(size: usize) -> *mut c_void;
+    __libc_pvalloc = pvalloc(size: usize) -> *mut c_void;
+    __posix_memalign = posix_memalign(out: *mut *mut c_void, align: usize, size: usize) -> c_int;
+}
