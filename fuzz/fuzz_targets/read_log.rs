@@ -1,41 +1,7 @@
-//! Any bytes read as a raw log give records or an error, and the records events that can be written:
-//! no panic, no endless loop, memory in proportion to the bytes.
+//! What it checks stands in the body.
 #![no_main]
 
-use std::io::Cursor;
+#[path = "../bodies/read_log.rs"]
+mod body;
 
-use libfuzzer_sys::fuzz_target;
-use pagewise::trace::raw::{Converter, LogReader};
-use pagewise::trace::{Origin, Writer};
-
-/// Bytes of a log before its first record, and what it begins with.
-const HEAD: usize = 1 << 16;
-const MAGIC: u64 = u64::from_be_bytes(*b"PWLOG\r\n\x1a");
-const VERSION: u32 = 2;
-
-fuzz_target!(|data: &[u8]| {
-    // A head is long and mostly text: the first bytes are its numbers, the rest the records.
-    let (numbers, records) = data.split_at(data.len().min(32));
-    let mut log = vec![0; HEAD];
-    log[..8].copy_from_slice(&MAGIC.to_ne_bytes());
-    log[8..12].copy_from_slice(&VERSION.to_ne_bytes());
-    log[12..12 + numbers.len()].copy_from_slice(numbers);
-    log.extend(records);
-
-    let mut reader = LogReader::new(&log[..]).unwrap();
-    let mut converter = Converter::new();
-    let mut writer = Writer::new(Cursor::new(Vec::new()), Origin::default()).unwrap();
-    let mut count = 0;
-    for record in &mut reader {
-        let Ok((thread, record)) = record else { break };
-        count += 1;
-        // Sizes that no machine has are refused there, and that ends it.
-        if converter.convert(thread, record, |event| writer.write(event)).is_err() {
-            break;
-        }
-    }
-    // Each record and each hole takes at least a byte.
-    assert!(count + reader.holes() <= records.len() as u64);
-    assert!(converter.remembered() <= 3 * count);
-    writer.finish().unwrap();
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));

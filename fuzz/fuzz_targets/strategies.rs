@@ -1,61 +1,10 @@
-//! Any sequence of requests keeps every strategy of the catalogue intact: blocks are aligned, long
-//! enough and disjoint, contents survive, wrong frees are refused, exhaustion loses nothing, and
-//! the audit finds no fault. The oracle is that of the property tests.
-//!
-//! The first two bytes choose the strategy and its parameters, then every five bytes are a request.
+//! What it checks stands in the body.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use pagewise::catalogue;
-use pagewise::pages::Config;
-
+#[path = "../bodies/strategies.rs"]
+mod body;
 #[path = "../../tests/harness/mod.rs"]
-#[allow(dead_code)] // the property tests use more of it
+#[allow(dead_code, reason = "the property tests use more of it")]
 mod harness;
 
-use harness::{Bookkeeping, Request};
-
-/// Address space, little enough to be exhausted now and then.
-const CAPACITY: usize = 16 << 20;
-
-/// Requests in one go: a fuzzer learns more from many short sequences.
-const MOST_REQUESTS: usize = 2_000;
-
-fuzz_target!(|data: &[u8]| {
-    let [which, parameters, requests @ ..] = data else { return };
-    let entries = catalogue::all().count();
-    let Some(entry) = catalogue::all().nth(usize::from(*which) % entries) else { return };
-    let Ok(mut strategy) = entry.build(config(*parameters), CAPACITY) else { return };
-    let bookkeeping = if entry.in_band { Bookkeeping::InBand } else { Bookkeeping::Apart };
-    let (requests, _) = requests.as_chunks();
-    let requests: Vec<_> = requests.iter().take(MOST_REQUESTS).map(request).collect();
-    harness::drive(&mut *strategy, bookkeeping, &requests);
-});
-
-/// Pages of 512 bytes to 64 KiB, with or without a tolerance.
-fn config(byte: u8) -> Config {
-    let page_size = 512 << (byte & 7);
-    let freetol = if byte & 8 == 0 { 1 } else { page_size / 5 };
-    Config::with_page_size(page_size).freetol(freetol)
-}
-
-/// What to do, with which block, how large, how aligned.
-fn request(&[what, which, mantissa, exponent, align]: &[u8; 5]) -> Request {
-    let which = usize::from(which);
-    let size = usize::from(mantissa) << (exponent % 14);
-    match what % 16 {
-        0..=7 => Request::Allocate { size, align: 1 << (align % 18) },
-        8 => Request::Resize { which, size },
-        9 => {
-            let offset = isize::from(align as i8) * 16;
-            Request::WrongFree { which, offset, size, align: 8 }
-        }
-        10 => {
-            let (offset, align) = (size as isize - 4096, 1 << (align % 18));
-            Request::WrongFree { which, offset, size: which + 1, align }
-        }
-        11 => Request::CheckedFree { which },
-        12 => Request::Misaligned { which, shift: 1 + u32::from(align % 5) },
-        _ => Request::Free { which },
-    }
-}
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));

@@ -18,7 +18,7 @@ fn root() -> &'static Path {
 /// All documents of the repository, by their paths in it.
 fn documents() -> BTreeMap<PathBuf, Document> {
     let mut documents = BTreeMap::new();
-    for folder in ["", "docs", "benches/records", "trace", "traces"] {
+    for folder in ["", "docs", "benches/records", "fuzz", "trace", "traces"] {
         for entry in fs::read_dir(root().join(folder)).expect("a folder") {
             let path = entry.expect("an entry").path();
             if path.extension().is_some_and(|extension| extension == "md") {

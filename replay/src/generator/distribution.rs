@@ -49,7 +49,10 @@ impl Distribution {
     }
 
     /// Reads CSV with a header line; columns may stand in any order, and others are ignored.
-    fn read(input: impl std::io::Read) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    /// Line and reason.
+    pub fn read(input: impl std::io::Read) -> anyhow::Result<Self> {
         let mut reader =
             csv::ReaderBuilder::new().comment(Some(b'#')).trim(csv::Trim::All).from_reader(input);
         let headers = reader.headers()?.clone();

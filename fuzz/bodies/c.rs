@@ -1,0 +1,339 @@
+//! Any sequence of calls of C's `malloc` family obeys POSIX, C23 and GNU's library: alignment, sizes of zero,
+//! products that overflow, sizes that no machine has, `errno`, what is left alone on an error; and every
+//! byte of every block, those beyond what was asked for, too, keeps what was written.
+//!
+//! The functions are `libpagewise.so`'s own file, without their names: the fuzzer has another allocator.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use arbitrary::{Arbitrary, Unstructured};
+use pagewise::global::{Pagewise, Tuning};
+
+#[path = "../../preload/malloc/src/c.rs"]
+mod rules;
+
+/// As tuned in `global`, whose allocator it is when tests run both: all values share one heap.
+static PAGEWISE: Pagewise = Pagewise::with(Tuning::new().mapping_from(1 << 20));
+
+/// Bytes in use at one time, beyond which calls are passed over.
+const MOST: usize = 32 << 20;
+
+/// What any block is aligned to.
+const ALIGN: usize = 16;
+
+/// An error number that no function gives.
+const UNTOUCHED: i32 = 4711;
+
+#[derive(Clone, Copy, Debug, Arbitrary)]
+enum Size {
+    Tiny(u8),
+    Small(u16),
+    Large(u8),
+    /// From the largest number down, and around the largest difference of two pointers.
+    Impossible(u8),
+    AroundHalf(i8),
+}
+
+impl Size {
+    fn bytes(self) -> usize {
+        match self {
+            Self::Tiny(size) => size.into(),
+            Self::Small(size) => usize::from(size) & 0x3fff,
+            Self::Large(size) => usize::from(size) << 13,
+            Self::Impossible(below) => usize::MAX - usize::from(below),
+            Self::AroundHalf(by) => (usize::MAX >> 1).wrapping_add_signed(by.into()),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Arbitrary)]
+enum Align {
+    Log2(u8),
+    /// No power of two, mostly.
+    Any(u8),
+    Huge(u8),
+}
+
+impl Align {
+    fn bytes(self) -> usize {
+        match self {
+            Self::Log2(log2) => 1 << (log2 % 22),
+            Self::Any(align) => align.into(),
+            // No machine has as many addresses; no power of two, half of them.
+            Self::Huge(align) => (1 << (48 + align % 16)) + usize::from(align >> 7),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Arbitrary)]
+enum Call {
+    Malloc(Size),
+    Calloc(Size, Size),
+    Realloc(u8, Size),
+    ReallocNull(Size),
+    Reallocarray(u8, Size, Size),
+    PosixMemalign(Align, Size),
+    AlignedAlloc(Align, Size),
+    Memalign(Align, Size),
+    Valloc(Size),
+    Pvalloc(Size),
+    Free(u8),
+    FreeSized(u8),
+    FreeAlignedSized(u8),
+    OfNull,
+    Trim,
+}
+
+/// A block in use; its first `usable` bytes are `mark`.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    start: *mut c_void,
+    size: usize,
+    align: usize,
+    usable: usize,
+    mark: u8,
+}
+
+impl Block {
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: the block is in use and this long, and nobody else looks at it meanwhile.
+        unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.usable) }
+    }
+
+    /// Panics unless the first `len` bytes are as they were written.
+    fn check(&mut self, len: usize) {
+        let mark = self.mark;
+        assert!(self.bytes()[..len].iter().all(|&byte| byte == mark), "{self:?}");
+    }
+}
+
+fn errno() -> i32 {
+    // SAFETY: the location is the calling thread's own and always valid.
+    unsafe { *libc::__errno_location() }
+}
+
+fn os_page() -> usize {
+    // SAFETY: the call touches no memory of ours.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("a size")
+}
+
+#[derive(Default)]
+struct Program {
+    blocks: Vec<Block>,
+    in_use: usize,
+    mark: u8,
+}
+
+impl Program {
+    /// What a function answered that was asked for `size` bytes (none: a product that overflows), aligned to
+    /// `align`; the first `kept` bytes are to be `mark`. Whether it gave a block.
+    fn answered(
+        &mut self,
+        start: *mut c_void,
+        size: Option<usize>,
+        align: usize,
+        kept: usize,
+        mark: u8,
+    ) -> bool {
+        let Some(size) = possible(size, align) else {
+            assert!(start.is_null(), "{size:?} bytes aligned to {align} at {start:?}");
+            assert_eq!(errno(), libc::ENOMEM, "{size:?} bytes aligned to {align}");
+            return false;
+        };
+        assert!(!start.is_null(), "{size} bytes aligned to {align}: errno {}", errno());
+        assert!(
+            start.addr().is_multiple_of(align.max(ALIGN)),
+            "{start:?} is not aligned to {align}"
+        );
+        // SAFETY: the block is in use.
+        let usable = unsafe { rules::malloc_usable_size(start) };
+        assert!(usable >= size, "{usable} bytes of {size}");
+        let mut block = Block { start, size, align, usable, mark };
+        block.check(kept);
+        self.mark = self.mark.wrapping_add(1).max(1);
+        block.mark = self.mark;
+        let mark = block.mark;
+        block.bytes().fill(mark);
+        self.in_use += usable;
+        self.blocks.push(block);
+        true
+    }
+
+    /// Whether a call may be made: it fails, or there is room for what it asks.
+    fn room(&self, size: Option<usize>, align: usize) -> bool {
+        possible(size, align).is_none_or(|size| self.in_use + size + align <= MOST)
+    }
+
+    fn take(&mut self, which: u8) -> Option<Block> {
+        let index = usize::from(which).checked_rem(self.blocks.len())?;
+        let mut block = self.blocks.swap_remove(index);
+        block.check(block.usable);
+        self.in_use -= block.usable;
+        Some(block)
+    }
+
+    /// Resizes a block by one of the two functions.
+    fn resize(
+        &mut self,
+        which: u8,
+        size: Option<usize>,
+        call: impl FnOnce(*mut c_void) -> *mut c_void,
+    ) {
+        if !self.room(size, ALIGN) {
+            return;
+        }
+        let Some(mut block) = self.take(which) else { return };
+        let start = call(block.start);
+        if size == Some(0) {
+            assert!(start.is_null() && errno() == UNTOUCHED, "{start:?}, errno {}", errno());
+            return;
+        }
+        let kept = block.usable.min(size.unwrap_or(0));
+        if !self.answered(start, size, 1, kept, block.mark) {
+            // It is as it was.
+            block.check(block.usable);
+            self.in_use += block.usable;
+            self.blocks.push(block);
+        }
+    }
+
+    fn perform(&mut self, call: Call) {
+        // SAFETY: the location is the calling thread's own and always valid.
+        unsafe { *libc::__errno_location() = UNTOUCHED };
+        match call {
+            Call::Malloc(size) | Call::ReallocNull(size) => {
+                let size = size.bytes();
+                if self.room(Some(size), 1) {
+                    let start = match call {
+                        Call::Malloc(_) => rules::malloc(size),
+                        // SAFETY: null is no block.
+                        _ => unsafe { rules::realloc(ptr::null_mut(), size) },
+                    };
+                    self.answered(start, Some(size), 1, 0, 0);
+                }
+            }
+            Call::Calloc(count, size) => {
+                let (count, size) = (count.bytes(), size.bytes());
+                let product = count.checked_mul(size);
+                if self.room(product, 1) {
+                    let start = rules::calloc(count, size);
+                    self.answered(start, product, 1, product.unwrap_or(0), 0);
+                }
+            }
+            Call::Realloc(which, size) => {
+                let size = size.bytes();
+                // SAFETY: the block is in use, and forgotten if it moves.
+                self.resize(which, Some(size), |block| unsafe { rules::realloc(block, size) });
+            }
+            Call::Reallocarray(which, count, size) => {
+                let (count, size) = (count.bytes(), size.bytes());
+                self.resize(which, count.checked_mul(size), |block| {
+                    // SAFETY: as above.
+                    unsafe { rules::reallocarray(block, count, size) }
+                });
+            }
+            Call::PosixMemalign(align, size) => self.posix_memalign(align.bytes(), size.bytes()),
+            Call::AlignedAlloc(align, size) => {
+                let (align, size) = (align.bytes(), size.bytes());
+                if !align.is_power_of_two() {
+                    assert!(rules::aligned_alloc(align, size).is_null() && errno() == libc::EINVAL);
+                } else if self.room(Some(size), align) {
+                    self.answered(rules::aligned_alloc(align, size), Some(size), align, 0, 0);
+                }
+            }
+            Call::Memalign(align, size) => {
+                let (align, size) = (align.bytes(), size.bytes());
+                match align.checked_next_power_of_two() {
+                    None => {
+                        assert!(rules::memalign(align, size).is_null() && errno() == libc::EINVAL)
+                    }
+                    Some(rounded) if self.room(Some(size), rounded) => {
+                        self.answered(rules::memalign(align, size), Some(size), rounded, 0, 0);
+                    }
+                    Some(_) => {}
+                }
+            }
+            Call::Valloc(size) => {
+                let size = size.bytes();
+                if self.room(Some(size), os_page()) {
+                    self.answered(rules::valloc(size), Some(size), os_page(), 0, 0);
+                }
+            }
+            Call::Pvalloc(size) => {
+                let size = size.bytes();
+                let rounded = size.checked_next_multiple_of(os_page());
+                if self.room(rounded, os_page()) {
+                    self.answered(rules::pvalloc(size), rounded, os_page(), 0, 0);
+                }
+            }
+            Call::Free(which) | Call::FreeSized(which) | Call::FreeAlignedSized(which) => {
+                let Some(block) = self.take(which) else { return };
+                // SAFETY: the block is in use with this size and alignment, and forgotten.
+                unsafe {
+                    match call {
+                        Call::Free(_) => rules::free(block.start),
+                        Call::FreeSized(_) => rules::free_sized(block.start, block.size),
+                        _ => rules::free_aligned_sized(block.start, block.align, block.size),
+                    }
+                }
+                assert_eq!(errno(), UNTOUCHED, "free keeps errno");
+            }
+            // SAFETY: null is no block.
+            Call::OfNull => unsafe {
+                rules::free(ptr::null_mut());
+                assert_eq!(rules::malloc_usable_size(ptr::null_mut()), 0);
+                assert_eq!(errno(), UNTOUCHED);
+            },
+            Call::Trim => drop(PAGEWISE.purge()),
+        }
+    }
+
+    fn posix_memalign(&mut self, align: usize, size: usize) {
+        if !self.room(Some(size), align.checked_next_power_of_two().unwrap_or(1)) {
+            return;
+        }
+        let untouched = ptr::without_provenance_mut(UNTOUCHED as usize);
+        let mut out = untouched;
+        // SAFETY: `out` may be written.
+        let error = unsafe { rules::posix_memalign(&raw mut out, align, size) };
+        assert_eq!(errno(), UNTOUCHED, "posix_memalign keeps errno");
+        if !align.is_power_of_two() || !align.is_multiple_of(size_of::<usize>()) {
+            assert_eq!((error, out), (libc::EINVAL, untouched), "aligned to {align}");
+        } else if possible(Some(size), align).is_none() {
+            assert_eq!((error, out), (libc::ENOMEM, untouched), "{size} aligned to {align}");
+        } else {
+            assert_eq!(error, 0, "{size} bytes aligned to {align}");
+            self.answered(out, Some(size), align, 0, 0);
+        }
+    }
+}
+
+/// The size, if there is a block of this size and alignment on any machine.
+fn possible(size: Option<usize>, align: usize) -> Option<usize> {
+    size.filter(|&size| size <= MOST && align <= MOST)
+}
+
+pub(crate) fn run(data: &[u8]) {
+    let Ok(calls) = Vec::<Call>::arbitrary_take_rest(Unstructured::new(data)) else { return };
+    let mut program = Program::default();
+    // What is neither small nor impossible depends on the machine.
+    calls.into_iter().filter(|call| !is_between(*call)).for_each(|call| program.perform(call));
+    while let Some(block) = program.take(0) {
+        // SAFETY: the block is in use, and forgotten.
+        unsafe { rules::free(block.start) };
+    }
+    let stats = PAGEWISE.stats();
+    assert_eq!((stats.blocks, stats.live, stats.mappings), (0, 0, 0), "{stats}");
+}
+
+/// Whether a call asks for a product that some machines have and others do not.
+fn is_between(call: Call) -> bool {
+    match call {
+        Call::Calloc(count, size) | Call::Reallocarray(_, count, size) => {
+            let product = count.bytes().checked_mul(size.bytes());
+            product.is_some_and(|size| (MOST..1 << 47).contains(&size))
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,169 @@
+//! Any sequence of requests to the global allocator, by its C face and as Rust asks, gives blocks
+//! that are aligned, long enough and nobody else's: all bytes of a block, those beyond what was asked
+//! for, too, are written and found again when it is resized and freed, and zeroed blocks are zeros.
+//! In the end nothing is in use.
+//!
+//! Every five bytes are a request.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::thread;
+
+use pagewise::global::{Pagewise, Tuning};
+
+/// With mappings from 1 MiB on: to write 16 MiB would take a fuzzer too long.
+static PAGEWISE: Pagewise = Pagewise::with(Tuning::new().mapping_from(1 << 20));
+
+/// Bytes in use at one time, beyond which requests are passed over: a fuzzer's memory is bounded.
+const MOST: usize = 64 << 20;
+
+/// A block in use.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    start: *mut u8,
+    /// What was asked for: the size for C, all of it for Rust, which frees with it.
+    layout: Layout,
+    c: bool,
+    mark: u8,
+}
+
+// SAFETY: a block may be used and freed by any thread.
+unsafe impl Send for Block {}
+
+impl Block {
+    /// Bytes of the block that may be used.
+    fn len(&self) -> usize {
+        // SAFETY: the block is in use.
+        unsafe { PAGEWISE.usable_size(self.start) }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: the block is in use and this long, and nobody else looks at it meanwhile.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.len()) }
+    }
+
+    /// Panics unless the first `len` bytes are as they were written.
+    fn check(&mut self, len: usize) {
+        let mark = self.mark;
+        assert!(self.bytes()[..len].iter().all(|&byte| byte == mark), "{self:?}");
+    }
+
+    fn free(mut self) {
+        self.check(self.len());
+        // SAFETY: the block is in use, and forgotten.
+        unsafe {
+            if self.c {
+                PAGEWISE.free(self.start);
+            } else {
+                PAGEWISE.dealloc(self.start, self.layout);
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Program {
+    blocks: Vec<Block>,
+    mark: u8,
+}
+
+impl Program {
+    /// Takes over a block that was just allocated or resized, whose first `kept` bytes are to be
+    /// `mark`, and writes all of it anew.
+    fn enter(&mut self, start: *mut u8, layout: Layout, c: bool, kept: usize, mark: u8) {
+        assert!(!start.is_null() && start.addr().is_multiple_of(layout.align()), "{layout:?}");
+        let mut block = Block { start, layout, c, mark };
+        assert!(block.len() >= layout.size(), "{layout:?}");
+        block.check(kept);
+        self.mark = self.mark.wrapping_add(1).max(1);
+        block.mark = self.mark;
+        let mark = block.mark;
+        block.bytes().fill(mark);
+        self.blocks.push(block);
+    }
+
+    fn pick(&mut self, which: u8) -> Option<Block> {
+        let index = usize::from(which).checked_rem(self.blocks.len())?;
+        Some(self.blocks.swap_remove(index))
+    }
+
+    fn allocate(&mut self, what: u8, layout: Layout) {
+        let (size, align) = (layout.size(), layout.align());
+        let c_layout = Layout::from_size_align(size, align.max(16)).unwrap();
+        let plain = Layout::from_size_align(size, 16).unwrap();
+        match what {
+            0 => self.enter(PAGEWISE.allocate(size), plain, true, 0, 0),
+            1 => self.enter(PAGEWISE.allocate_zeroed(size), plain, true, size, 0),
+            2 => {
+                self.enter(PAGEWISE.allocate_aligned(size, c_layout.align()), c_layout, true, 0, 0)
+            }
+            _ if size == 0 => {}
+            3 => {
+                // SAFETY: the layout has a size.
+                let start = unsafe { PAGEWISE.alloc_zeroed(layout) };
+                self.enter(start, layout, false, size, 0);
+            }
+            _ => {
+                // SAFETY: the layout has a size.
+                let start = unsafe { PAGEWISE.alloc(layout) };
+                self.enter(start, layout, false, 0, 0);
+            }
+        }
+    }
+
+    fn resize(&mut self, mut block: Block, size: usize) {
+        block.check(block.len());
+        let Block { start, layout, c, mark } = block;
+        if c {
+            let kept = block.len().min(size);
+            // SAFETY: the block is in use, and forgotten.
+            let resized = unsafe { PAGEWISE.reallocate(start, size) };
+            // C promises no more than that.
+            let layout = Layout::from_size_align(size, 16).unwrap();
+            self.enter(resized, layout, true, kept, mark);
+        } else {
+            let size = size.max(1);
+            // SAFETY: the block is in use with this layout, and forgotten; it has a size.
+            let resized = unsafe { PAGEWISE.realloc(start, layout, size) };
+            let kept = layout.size().min(size);
+            let layout = Layout::from_size_align(size, layout.align()).unwrap();
+            self.enter(resized, layout, false, kept, mark);
+        }
+    }
+
+    fn perform(&mut self, &[what, which, mantissa, exponent, align]: &[u8; 5]) {
+        let size =
+            usize::from(mantissa) << if exponent < 240 { exponent % 10 } else { exponent % 14 };
+        let in_use: usize = self.blocks.iter().map(Block::len).sum();
+        // Few are aligned to more than Rust's types are.
+        let log2 = if align < 192 { align % 5 } else { align % 21 };
+        let layout = Layout::from_size_align(size, 1 << log2).unwrap();
+        let room = in_use + size + layout.align() <= MOST;
+        match what {
+            0..128 if room => self.allocate(what % 8, layout),
+            128..176 if room => {
+                if let Some(block) = self.pick(which) {
+                    self.resize(block, size);
+                }
+            }
+            248..252 => drop(PAGEWISE.purge()),
+            252.. => {
+                let blocks = std::mem::take(&mut self.blocks);
+                thread::spawn(move || blocks.into_iter().for_each(Block::free)).join().unwrap();
+            }
+            _ => {
+                if let Some(block) = self.pick(which) {
+                    block.free();
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn run(data: &[u8]) {
+    let mut program = Program::default();
+    let (requests, _) = data.as_chunks();
+    requests.iter().for_each(|request| program.perform(request));
+    program.blocks.drain(..).for_each(Block::free);
+    let stats = PAGEWISE.stats();
+    assert_eq!((stats.blocks, stats.live, stats.mappings), (0, 0, 0), "{stats}");
+}

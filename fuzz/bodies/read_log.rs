@@ -1,0 +1,38 @@
+//! Any bytes read as a raw log give records or an error, and the records events that can be written:
+//! no panic, no endless loop, memory in proportion to the bytes.
+
+use std::io::{Cursor, Read};
+
+use pagewise::trace::raw::{Converter, LogReader};
+use pagewise::trace::{Origin, Writer};
+
+/// Bytes of a log before its first record, and what it begins with.
+const HEAD: usize = 1 << 16;
+const MAGIC: u64 = u64::from_be_bytes(*b"PWLOG\r\n\x1a");
+const VERSION: u32 = 2;
+
+pub(crate) fn run(data: &[u8]) {
+    // A head is long and mostly text: the first bytes are its numbers, the rest the records.
+    let (numbers, records) = data.split_at(data.len().min(32));
+    let mut head = [0; HEAD];
+    head[..8].copy_from_slice(&MAGIC.to_ne_bytes());
+    head[8..12].copy_from_slice(&VERSION.to_ne_bytes());
+    head[12..12 + numbers.len()].copy_from_slice(numbers);
+
+    let mut reader = LogReader::new(head[..].chain(records)).unwrap();
+    let mut converter = Converter::new();
+    let mut writer = Writer::new(Cursor::new(Vec::new()), Origin::default()).unwrap();
+    let mut count = 0;
+    for record in &mut reader {
+        let Ok((thread, record)) = record else { break };
+        count += 1;
+        // Sizes that no machine has are refused there, and that ends it.
+        if converter.convert(thread, record, |event| writer.write(event)).is_err() {
+            break;
+        }
+    }
+    // Each record and each hole takes at least a byte.
+    assert!(count + reader.holes() <= records.len() as u64);
+    assert!(converter.remembered() <= 3 * count);
+    writer.finish().unwrap();
+}

@@ -1,0 +1,7 @@
+//! What it checks stands in the body.
+#![no_main]
+
+#[path = "../bodies/rep.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));
