@@ -215,6 +215,17 @@ mod tests {
     }
 
     #[test]
+    fn an_alignment_seen_with_the_size_before_is_not_written() {
+        let mut encoder = Encoder::default();
+        let mut length = |align| {
+            let mut bytes = Vec::new();
+            encoder.encode(Event::Allocate { slot: 0, size: 24, align }, &mut bytes);
+            bytes.len()
+        };
+        assert_eq!([16, 16, 1, 1, 16, 16].map(&mut length), [1, 1, 3, 1, 3, 1]);
+    }
+
+    #[test]
     fn malformed_events_are_refused() {
         for bytes in [&[][..], &[0x80], &[4 << 2], &[0, 32, 1], &[0, 4], &[3 << 1 | 1], &[1 << 2]] {
             let result = Decoder::default().decode(&mut &bytes[..], || Ok(0));

@@ -3,7 +3,7 @@
 
 use std::io::Cursor;
 
-use pagewise_trace::{Event, Ledger, Origin, ReadError, Reader, Reason, Slots, Writer};
+use pagewise_trace::{Event, Ledger, Origin, ReadError, Reader, Reason, Slots, WriteError, Writer};
 use proptest::prelude::*;
 
 /// A step of a random program; turned into a valid event by what is live.
@@ -283,6 +283,21 @@ fn long_traces_are_read_in_bounded_memory() {
     assert!(header.is_prefix());
     file.set_position(0);
     assert_eq!(Reader::new(file).unwrap().filter(|event| event.is_ok()).count(), 800_000);
+}
+
+/// The longest header is of 1 MiB; each text has four bytes before it, the figures and the checksum 68.
+#[test]
+fn the_longest_header_is_read_back_and_no_longer_one_is_written() {
+    let origin = |length| Origin { note: "x".repeat(length), ..Origin::default() };
+    let longest = (1 << 20) - 68 - 2 * 4;
+    let mut file = Cursor::new(Vec::new());
+    Writer::new(&mut file, origin(longest)).unwrap().finish().unwrap();
+    assert_eq!(file.get_ref().len(), 1 << 20);
+    let reader = Reader::new(&file.get_ref()[..]).unwrap();
+    assert_eq!(reader.header().origin, origin(longest));
+
+    let too_long = Writer::new(Cursor::new(Vec::new()), origin(longest + 1));
+    assert!(matches!(too_long, Err(WriteError::HeaderTooLong)));
 }
 
 #[test]
