@@ -1,0 +1,378 @@
+//! What an allocation must answer, worked out the plain way: from the walk and the live blocks, by looking
+//! at all of them. Where a strategy's paper leaves the choice open, nothing is foretold.
+
+use std::collections::BTreeMap;
+
+use pagewise::walk::SpanKind;
+
+use crate::heap::{Heap, Operation};
+use crate::room::Bounds;
+
+/// The pages of the paged strategies, and the largest size that pages serve.
+pub(crate) const PAGE: usize = 512;
+pub(crate) const LARGEST: usize = 256;
+
+/// The unit of all strategies but Nielsen's: sizes are rounded up to it.
+const UNIT: usize = 16;
+
+/// What a header takes in a heap with tags.
+const TAG: usize = 4;
+
+/// Which of several free blocks that fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Choice {
+    /// Any of them.
+    Any,
+    /// The lowest.
+    Lowest,
+    /// The smallest, the lowest of those.
+    Smallest,
+    /// The largest, the lowest of those.
+    Largest,
+}
+
+/// Which page of a class becomes the current one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Page {
+    Any,
+    MostFree,
+    LeastFree,
+    LastFreed,
+}
+
+/// Which free block of a class is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Chain {
+    /// The one freed last; of a new page the lowest.
+    Stack,
+    /// The one freed first; of a new page the lowest.
+    Queue,
+    /// The one freed last, of Kingsley's powers of two less a tag.
+    Kingsley,
+}
+
+/// A naive model of a strategy.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Naive {
+    /// Of nothing.
+    Unspecified,
+    /// A request is served if and only if a run of free blocks holds it, joined to the utmost and with the
+    /// memory that the source has left. Free blocks lie between tags.
+    Fit(Choice),
+    /// As well, but what a header takes is left open.
+    Roughly,
+    /// Blocks without tags, each at the lowest address there is.
+    Lowest,
+    /// Blocks of powers of two at multiples of their lengths.
+    Buddies,
+    /// Pages of equal blocks, filled one after the other.
+    Paged { page: Page, current: BTreeMap<usize, usize>, freed: Vec<usize>, exact: bool },
+    /// One list of the free blocks of each class.
+    Chained { chain: Chain, lists: BTreeMap<usize, Vec<usize>>, exact: bool },
+    /// Pages of equal blocks above a heap with tags: a request is served if memory holds it in which there
+    /// is no page in use, and refused if none does at all.
+    Above,
+    /// Blocks that were freed never come again.
+    Never { used: Vec<usize> },
+}
+
+/// What an allocation must answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Foretold {
+    Unknown,
+    Refused,
+    Served,
+    At(usize),
+    /// In one of these pages.
+    In(Vec<usize>),
+    /// Refused, or at none of these.
+    NotAt(Vec<usize>),
+}
+
+/// What an operation did.
+pub(crate) struct Step {
+    pub(crate) refused: bool,
+    pub(crate) foretold: bool,
+}
+
+fn page_of(offset: usize) -> usize {
+    offset / PAGE * PAGE
+}
+
+impl Naive {
+    pub(crate) fn paged(page: Page) -> Self {
+        Self::Paged { page, current: BTreeMap::new(), freed: Vec::new(), exact: true }
+    }
+
+    pub(crate) fn chained(chain: Chain) -> Self {
+        Self::Chained { chain, lists: BTreeMap::new(), exact: true }
+    }
+
+    /// Performs an operation on the heap, which must answer as foretold.
+    pub(crate) fn step(&mut self, heap: &mut Heap, operation: Operation) -> Step {
+        let foretold = match operation {
+            Operation::Allocate { size } => self.foretell(heap, heap.sizes[size as usize]),
+            _ => Foretold::Unknown,
+        };
+        let len = match operation {
+            Operation::Free { block } => heap.nth(block).1.len,
+            _ => 0,
+        };
+        let done = heap.perform(operation);
+        let Bounds { start, .. } = Bounds::current();
+        let kept = match (&foretold, done) {
+            (Foretold::Unknown, _) => true,
+            (Foretold::Refused, done) => done.is_err(),
+            (Foretold::NotAt(used), done) => done.is_err() || !used.contains(&done.unwrap_or(0)),
+            (_, Err(_)) => false,
+            (Foretold::Served, Ok(_)) => true,
+            (Foretold::At(at), Ok(offset)) => offset == *at,
+            (Foretold::In(pages), Ok(offset)) => pages.contains(&page_of(offset - start)),
+        };
+        assert!(kept, "{self:?} foretells {foretold:?}, not {done:?}");
+        match (operation, done) {
+            (Operation::Allocate { .. }, Ok(offset)) => self.served(heap, offset),
+            (Operation::Free { .. }, Ok(offset)) => self.freed(offset, len),
+            (Operation::Resize { .. }, _) => self.resized(),
+            _ => {}
+        }
+        Step { refused: done.is_err(), foretold: foretold != Foretold::Unknown }
+    }
+
+    fn foretell(&self, heap: &Heap, (size, align): (usize, usize)) -> Foretold {
+        match self {
+            Self::Unspecified => Foretold::Unknown,
+            Self::Fit(choice) => fit(heap, *choice, size, align),
+            Self::Roughly => {
+                let held = |size| runs(heap, false).any(|run| holds(run, size, align));
+                either(held(size + 2 * UNIT), held(size))
+            }
+            Self::Above => {
+                let held = runs(heap, true).any(|run| holds(run, size, align));
+                either(above(heap, size + UNIT, align), held)
+            }
+            Self::Lowest => lowest(heap, size.next_multiple_of(UNIT), align),
+            Self::Buddies => buddies(heap, size.max(align).next_power_of_two()),
+            Self::Paged { page, current, freed, exact: true } if size <= LARGEST => {
+                paged(heap, *page, current, freed, size)
+            }
+            Self::Chained { chain, lists, exact: true } => {
+                let class = match chain {
+                    // Where a block is aligned further is open.
+                    Chain::Kingsley if align > UNIT => return Foretold::Unknown,
+                    Chain::Kingsley => (size + TAG).next_power_of_two() - TAG,
+                    _ if size > LARGEST => return Foretold::Unknown,
+                    _ => class(size),
+                };
+                let list = lists.get(&class).map_or(&[][..], |list| list);
+                let next = if *chain == Chain::Queue { list.first() } else { list.last() };
+                next.map_or(Foretold::Unknown, |&at| Foretold::At(at))
+            }
+            Self::Never { used } => Foretold::NotAt(used.clone()),
+            _ => Foretold::Unknown,
+        }
+    }
+
+    fn served(&mut self, heap: &Heap, offset: usize) {
+        let class = heap.model.live[&offset].len;
+        match self {
+            Self::Paged { current, freed, .. } if class <= LARGEST => {
+                current.insert(class, page_of(offset));
+                freed.retain(|&page| page != page_of(offset));
+            }
+            Self::Chained { chain, lists, .. } => {
+                let list = lists.entry(class).or_default();
+                match list.iter().position(|&at| at == offset) {
+                    Some(index) => drop(list.remove(index)),
+                    None if class > LARGEST || *chain == Chain::Kingsley => {}
+                    None => {
+                        let page = page_of(offset);
+                        let all = (0..PAGE / class).map(|index| page + index * class);
+                        list.extend(all.filter(|&at| at != offset));
+                        if *chain == Chain::Stack {
+                            list.reverse();
+                        }
+                    }
+                }
+            }
+            Self::Never { used } if class <= LARGEST => used.push(offset),
+            _ => {}
+        }
+    }
+
+    fn freed(&mut self, offset: usize, len: usize) {
+        match self {
+            Self::Paged { current, freed, .. } if len <= LARGEST => {
+                let page = page_of(offset);
+                freed.retain(|&other| other != page);
+                if current.get(&len) != Some(&page) {
+                    freed.push(page);
+                }
+            }
+            // Those that no page serves are asked for by no class.
+            Self::Chained { lists, .. } => {
+                lists.entry(len).or_default().push(offset);
+            }
+            _ => {}
+        }
+    }
+
+    /// Pages and lists may have changed in ways that are not modelled.
+    fn resized(&mut self) {
+        match self {
+            Self::Paged { exact, .. } | Self::Chained { exact, .. } => *exact = false,
+            _ => {}
+        }
+    }
+}
+
+/// Runs of free memory, start and end: free blocks with the tags between them, and what the source has
+/// left behind the last.
+fn runs(heap: &Heap, across: bool) -> impl Iterator<Item = (usize, usize)> {
+    let bounds = Bounds::current();
+    let (end, room) = (bounds.base() + bounds.end, bounds.base() + bounds.low / UNIT * UNIT);
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    let mut behind = None;
+    for span in heap.spans().into_iter().take_while(|span| span.start < end) {
+        let goes_on = behind == Some(span.start);
+        match (span.kind, runs.last_mut()) {
+            (SpanKind::Free, Some(last)) if goes_on => last.1 = span.end(),
+            (SpanKind::Free, _) => runs.push((span.start, span.end())),
+            (SpanKind::Header, Some(last)) if goes_on => last.1 = span.end(),
+            _ => {
+                behind = None;
+                continue;
+            }
+        }
+        behind = Some(span.end());
+    }
+    match runs.last_mut() {
+        Some(last) if across && last.1 == end => last.1 = room,
+        _ => runs.push((end, room)),
+    }
+    runs.into_iter()
+}
+
+/// Served if it is `sure`, refused if it is not `possible`.
+fn either(sure: bool, possible: bool) -> Foretold {
+    match (sure, possible) {
+        (true, _) => Foretold::Served,
+        (false, true) => Foretold::Unknown,
+        (false, false) => Foretold::Refused,
+    }
+}
+
+fn holds((start, end): (usize, usize), size: usize, align: usize) -> bool {
+    start.next_multiple_of(align) + size <= end
+}
+
+/// Whether a run of free memory holds a request beside the pages in which small blocks lie.
+fn above(heap: &Heap, size: usize, align: usize) -> bool {
+    let base = Bounds::current().base();
+    let live = heap.model.live.iter();
+    let small = live.filter(|(_, block)| block.layout.size() <= LARGEST);
+    let pages: Vec<usize> = small.map(|(&offset, _)| base + page_of(offset)).collect();
+    runs(heap, true).any(|(mut start, end)| {
+        let mut held = false;
+        let (first, last) = (start, end);
+        for &page in pages.iter().filter(|&&page| page < last && first < page + PAGE) {
+            held |= start < page && holds((start, page), size, align);
+            start = start.max(page + PAGE);
+        }
+        held || start < end && holds((start, end), size, align)
+    })
+}
+
+fn fit(heap: &Heap, choice: Choice, size: usize, align: usize) -> Foretold {
+    if !runs(heap, true).any(|run| holds(run, size, align)) {
+        return Foretold::Refused;
+    }
+    let bounds = Bounds::current();
+    let free = heap.spans().into_iter().filter(|span| span.kind == SpanKind::Free);
+    // The wilderness is spent last; nothing but the last header lies behind it.
+    let inner = free.filter(|span| span.end() + UNIT < bounds.base() + bounds.end);
+    let fitting = inner.filter(|span| holds((span.start, span.end()), size, align));
+    let chosen = match choice {
+        // In which block a gap is left is open.
+        Choice::Any => None,
+        _ if align > UNIT => None,
+        Choice::Lowest => fitting.min_by_key(|span| span.start),
+        Choice::Smallest => fitting.min_by_key(|span| (span.len, span.start)),
+        Choice::Largest => fitting.max_by_key(|span| (span.len, usize::MAX - span.start)),
+    };
+    chosen.map_or(Foretold::Served, |span| Foretold::At(span.start - bounds.base()))
+}
+
+fn lowest(heap: &Heap, size: usize, align: usize) -> Foretold {
+    let base = Bounds::current().base();
+    let free = heap.spans().into_iter().filter(|span| span.kind == SpanKind::Free);
+    let mut fitting = free.filter(|span| holds((span.start, span.end()), size, align));
+    fitting
+        .next()
+        .map_or(Foretold::Unknown, |span| Foretold::At(span.start.next_multiple_of(align) - base))
+}
+
+/// Free blocks of this length, or larger ones: memory at a multiple of the length in which nothing else
+/// lies.
+fn buddies(heap: &Heap, len: usize) -> Foretold {
+    let bounds = Bounds::current();
+    let len = len.max(UNIT);
+    let mut taken = vec![false; bounds.low / UNIT];
+    for span in heap.spans() {
+        if span.kind != SpanKind::Free && span.start < bounds.base() + bounds.end {
+            let first = (span.start - bounds.base()) / UNIT;
+            taken[first..(span.end() - bounds.base()).div_ceil(UNIT)].fill(true);
+        }
+    }
+    // The heap grows at its end, by whole blocks.
+    taken.truncate(bounds.end / UNIT);
+    let end = (bounds.end.next_multiple_of(len) + len).next_multiple_of(2 * PAGE);
+    let served = taken.chunks_exact(len / UNIT).any(|block| !block.contains(&true));
+    let served = served || end <= bounds.low;
+    if served { Foretold::Served } else { Foretold::Refused }
+}
+
+/// The class of a size: the largest that as many blocks of fit a page.
+fn class(size: usize) -> usize {
+    let least = size.next_multiple_of(UNIT);
+    PAGE / (PAGE / least) / UNIT * UNIT
+}
+
+fn paged(
+    heap: &Heap,
+    page: Page,
+    current: &BTreeMap<usize, usize>,
+    freed: &[usize],
+    size: usize,
+) -> Foretold {
+    let class = class(size);
+    let mut in_use: BTreeMap<usize, usize> = BTreeMap::new();
+    for (&offset, block) in &heap.model.live {
+        if block.len == class {
+            *in_use.entry(page_of(offset)).or_default() += 1;
+        }
+    }
+    let current = current.get(&class).copied();
+    in_use.retain(|_, blocks| *blocks < PAGE / class);
+    if let Some(current) = current {
+        let blocks = heap.model.live.range(current..current + PAGE).count();
+        if blocks < PAGE / class {
+            return Foretold::In(vec![current]);
+        }
+    }
+    let candidates = in_use.iter();
+    let best = match page {
+        Page::Any => None,
+        Page::MostFree => candidates.map(|(_, &blocks)| blocks).min(),
+        Page::LeastFree => candidates.map(|(_, &blocks)| blocks).max(),
+        Page::LastFreed => {
+            let last = freed.iter().rev().find(|page| in_use.contains_key(page));
+            return last.map_or(Foretold::Unknown, |&page| Foretold::In(vec![page]));
+        }
+    };
+    in_use.retain(|_, blocks| best.is_none_or(|best| *blocks == best));
+    if in_use.is_empty() {
+        return Foretold::Unknown;
+    }
+    Foretold::In(in_use.into_keys().collect())
+}
