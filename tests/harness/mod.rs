@@ -18,7 +18,8 @@ use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 
-use pagewise::{AllocError, Freed, Strategy};
+use pagewise::walk::SpanKind;
+use pagewise::{AllocError, Freed, Strategy, Usage};
 use proptest::prelude::*;
 use proptest::test_runner::{FileFailurePersistence, RngAlgorithm, TestRng};
 
@@ -210,13 +211,29 @@ impl Bench<'_> {
                 assert!(memory.len() >= size);
                 self.enter(memory.cast(), layout);
             }
-            Err(error) => {
-                assert_eq!(error, AllocError::Exhausted);
-                let after = self.strategy.usage();
-                assert_eq!(before.blocks, after.blocks);
-                assert_eq!(before.requested, after.requested);
-                self.strategy.audit().expect("exhaustion loses nothing");
+            Err(error) => self.lost_nothing(before, error),
+        }
+    }
+
+    /// A request failed as is documented, and every block is where it was.
+    fn lost_nothing(&self, before: Usage, error: AllocError) {
+        assert_eq!(error, AllocError::Exhausted);
+        // A strategy keeps memory that it got before it was refused more.
+        let mut after = self.strategy.usage();
+        assert!(after.held >= before.held && after.peak_held >= before.peak_held);
+        (after.held, after.peak_held) = (before.held, before.peak_held);
+        assert_eq!(after, before);
+        self.strategy.audit().expect("exhaustion loses nothing");
+        let mut ends = BTreeMap::new();
+        self.strategy.walk(&mut |span| {
+            if span.kind == SpanKind::Block {
+                ends.insert(span.start, span.end());
             }
+        });
+        assert_eq!(ends.len(), self.extents.len(), "the walk has the blocks in use");
+        for (&start, &end) in &self.extents {
+            let below = ends.range(..=start).next_back();
+            assert!(below.is_some_and(|(_, &walked)| end <= walked), "the walk has {start:#x}");
         }
     }
 
@@ -247,6 +264,7 @@ impl Bench<'_> {
     fn resize(&mut self, index: usize, size: usize) {
         let old = self.blocks[index];
         old.verify(old.layout.size());
+        let before = self.strategy.usage();
         // SAFETY: the block is in use with this layout; sizes are far below isize::MAX.
         match unsafe { self.strategy.reallocate(old.address, old.layout, size) } {
             Ok(memory) => {
@@ -259,10 +277,8 @@ impl Bench<'_> {
                 self.enter(moved.address, layout);
             }
             Err(error) => {
-                assert_eq!(error, AllocError::Exhausted);
                 assert!(size > old.layout.size(), "{old:?} does not shrink to {size} bytes");
-                old.verify(old.layout.size());
-                self.strategy.audit().expect("exhaustion loses nothing");
+                self.lost_nothing(before, error);
             }
         }
     }
@@ -404,13 +420,13 @@ pub(crate) fn exhaust_and_refill(strategy: &mut dyn Strategy, size: usize, reuse
     assert_eq!(strategy.usage().blocks, 0);
 }
 
-/// So many requests of every kind, always the same.
-pub(crate) fn fixed_requests(count: usize) -> Vec<Request> {
-    const SIZES: [usize; 12] = [1, 8, 24, 60, 100, 200, 500, 900, 1500, 4000, 9000, 30_000];
+/// So many requests of every kind, always the same but for the largest size.
+pub(crate) fn fixed_requests(count: usize, largest: usize) -> Vec<Request> {
+    let sizes = [1, 8, 24, 60, 100, 200, 500, 900, 1500, 4000, 9000, largest];
     let mut random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut next = |below: usize| random.next_u32() as usize % below;
     let request = |_| {
-        let (which, size, align) = (next(1 << 16), SIZES[next(SIZES.len())], 1 << next(9));
+        let (which, size, align) = (next(1 << 16), sizes[next(sizes.len())], 1 << next(9));
         match next(10) {
             0..5 => Request::Allocate { size, align: if align > 16 { 1 } else { align } },
             5 => Request::Allocate { size, align },

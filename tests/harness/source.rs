@@ -5,6 +5,8 @@ use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use pagewise::AllocError;
 use pagewise::source::{Region, Source};
@@ -42,35 +44,42 @@ impl Memory {
     }
 }
 
-/// A region that has no more memory at some of the calls that ask for it.
-pub(crate) struct Refusing<'c> {
-    region: Region,
+/// A source that has no more memory at some of the calls that ask for it.
+pub(crate) struct Refusing<'c, S> {
+    source: S,
     /// Calls so far that asked for memory.
     calls: &'c Cell<usize>,
     refused: Range<usize>,
 }
 
-impl<'c> Refusing<'c> {
+/// Calls that sources refused, in all tests of this program.
+pub(crate) static REFUSED: AtomicUsize = AtomicUsize::new(0);
+
+impl<'c, S> Refusing<'c, S> {
     /// Refuses those calls whose numbers, from 0 on, are `refused`.
-    pub(crate) fn new(region: Region, calls: &'c Cell<usize>, refused: Range<usize>) -> Self {
-        Self { region, calls, refused }
+    pub(crate) fn new(source: S, calls: &'c Cell<usize>, refused: Range<usize>) -> Self {
+        Self { source, calls, refused }
     }
 
-    fn ask(&mut self) -> Result<&mut Region, AllocError> {
+    fn ask(&mut self) -> Result<&mut S, AllocError> {
         let call = self.calls.replace(self.calls.get() + 1);
-        if self.refused.contains(&call) { Err(AllocError::Exhausted) } else { Ok(&mut self.region) }
+        if self.refused.contains(&call) {
+            REFUSED.fetch_add(1, Relaxed);
+            return Err(AllocError::Exhausted);
+        }
+        Ok(&mut self.source)
     }
 }
 
-// SAFETY: the region's promises.
-unsafe impl Source for Refusing<'_> {
+// SAFETY: the source's promises.
+unsafe impl<S: Source> Source for Refusing<'_, S> {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
         self.ask()?.extend(bytes, align)
     }
 
     unsafe fn retract(&mut self, bytes: usize) {
         // SAFETY: passed on.
-        unsafe { self.region.retract(bytes) };
+        unsafe { self.source.retract(bytes) };
     }
 
     fn dedicate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
@@ -78,11 +87,28 @@ unsafe impl Source for Refusing<'_> {
     }
 
     fn extent(&self) -> Range<usize> {
-        self.region.extent()
+        self.source.extent()
     }
 
     fn dedicated(&self) -> Range<usize> {
-        self.region.dedicated()
+        self.source.dedicated()
+    }
+
+    fn map(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.ask()?.map(layout)
+    }
+
+    unsafe fn unmap(&mut self, block: NonNull<u8>) {
+        // SAFETY: passed on.
+        unsafe { self.source.unmap(block) };
+    }
+
+    fn mapped(&self, visit: &mut dyn FnMut(Range<usize>, usize)) {
+        self.source.mapped(visit);
+    }
+
+    fn held(&self) -> usize {
+        self.source.held()
     }
 }
 
