@@ -19,7 +19,7 @@
 //! | `reserve`, `commit`, `release` | addresses without memory; memory for a part of them; neither any more |
 //! | `addresses`, `is_free`, `map_at` | where a window of addresses may lie; memory at an address and no other |
 //! | `allocate`, `remap`, `move_to` | mappings of their own, longer or shorter |
-//! | `guard` | pages that nobody may touch |
+//! | `guard`, `close` | pages that nobody may touch, with their memory or without |
 //! | `discard` | memory goes back, its addresses stay and read as zeros |
 //! | `advise_huge_pages` | tells the system whether huge pages are wanted here |
 //! | `for_each_resident`, `is_resident`, `is_mapped` | which OS pages take memory, or are there at all |

@@ -15,6 +15,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::fault::{self, Fault};
 use super::huge;
+use super::lock::Locked;
 use super::mode;
 use super::space::SPACE;
 use crate::os;
@@ -164,9 +165,44 @@ pub(super) unsafe fn deallocate(block: *mut u8) {
     unsafe {
         let &mut Header { base, len, guard, .. } = known(block);
         (*header(block)).mark = 0;
-        os::release(base.sub(guard), len + 2 * guard);
+        if guard > 0 {
+            keep_closed(base.sub(guard), len + 2 * guard);
+        } else {
+            os::release(base, len);
+        }
         COUNT.fetch_sub(1, Relaxed);
         counted(0, len);
+    }
+}
+
+/// Freed mappings whose addresses stay taken, by turns: whoever still has a pointer there meets nothing rather
+/// than another block.
+struct Closed {
+    mappings: [(usize, usize); 64],
+    turn: usize,
+}
+
+static CLOSED: Locked<Closed> = Locked::new(Closed { mappings: [(0, 0); 64], turn: 0 });
+
+/// Gives the memory of a mapping back, and its addresses once some others were freed.
+///
+/// # Safety
+/// The pages were mapped here and are not used any more.
+unsafe fn keep_closed(start: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    let closed = unsafe { os::close(start, len) };
+    // Nobody waits here: a fork may have lost the lock.
+    let oldest = closed.then(|| {
+        CLOSED.try_with(|closed| {
+            let turn = closed.turn % closed.mappings.len();
+            closed.turn += 1;
+            core::mem::replace(&mut closed.mappings[turn], (start.addr(), len))
+        })
+    });
+    let (address, bytes) = oldest.flatten().unwrap_or((start.addr(), len));
+    if bytes > 0 {
+        // SAFETY: the pages were mapped here, are not used, and known by nobody else any more.
+        unsafe { os::release(start.with_addr(address), bytes) };
     }
 }
 

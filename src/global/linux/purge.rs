@@ -370,6 +370,7 @@ fn discard(start: usize, end: usize, gone: &mut dyn FnMut(Range<usize>)) -> usiz
         // SAFETY: the pages lie within free memory, in which the engine keeps nothing.
         if unsafe { os::discard(run, len) } {
             gone(run.addr()..run.addr() + len);
+            SPACE.discard_states(run, len);
             discarded += len;
         }
     });

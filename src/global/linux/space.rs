@@ -162,6 +162,23 @@ impl Space {
         }
     }
 
+    /// In hardened mode: gives the states of free memory back, as far as they fill OS pages; no block starts
+    /// there then.
+    pub(super) fn discard_states(&self, start: *mut u8, len: usize) {
+        if mode::is_hardened() {
+            let page = os::page_size();
+            let first = self.states.load(Relaxed).cast::<u8>();
+            let state = |at: usize| first.wrapping_add(self.offset(start.wrapping_add(at)) / UNIT);
+            let from = state(0).addr().next_multiple_of(page);
+            let to = state(len).addr() & !(page - 1);
+            if from < to {
+                // SAFETY: the states of memory that was extended so far are accessible, and nobody has a
+                // block there.
+                unsafe { os::discard(first.with_addr(from), to - from) };
+            }
+        }
+    }
+
     /// Gives up memory that was made accessible, in vain.
     ///
     /// # Safety
@@ -267,11 +284,9 @@ fn window() -> Option<(*mut u8, usize)> {
     let all = os::addresses()?;
     let len = (all / 16).min(LARGEST);
     let places = all / 4 / ALIGN;
-    // The address of the thread's variables is random where addresses are, but for its lowest bits.
-    let mut random = os::thread_address() >> 12;
     (0..TRIES).find_map(|_| {
-        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d_u64 as usize).wrapping_add(1);
-        let place = (random >> (usize::BITS / 2)) % places;
+        // Of no other address, so that who knows one does not know this.
+        let place = os::random() as usize % places;
         let base = ptr::with_exposed_provenance_mut(all / 8 + place * ALIGN);
         os::is_free(base, len + besides(len)).then_some((base, len))
     })

@@ -172,3 +172,8 @@ pub(crate) unsafe fn move_to(_: *mut u8, _: usize, _: usize, _: *mut u8) -> bool
 
 /// As the real one; here nothing is inaccessible.
 pub(crate) unsafe fn guard(_: *mut u8, _: usize) {}
+
+/// As the real one; here nothing is.
+pub(crate) unsafe fn close(_: *mut u8, _: usize) -> bool {
+    false
+}

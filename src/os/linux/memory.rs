@@ -131,6 +131,17 @@ pub(crate) unsafe fn move_to(start: *mut u8, len: usize, new_len: usize, to: *mu
     unsafe { libc::mremap(start.cast(), len, new_len, flags, to) != libc::MAP_FAILED }
 }
 
+/// Gives the memory of whole OS pages back, whose addresses stay taken, and inaccessible. Whether it could be
+/// done.
+///
+/// # Safety
+/// The pages were mapped here and are not used any more.
+pub(crate) unsafe fn close(start: *mut u8, len: usize) -> bool {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    // SAFETY: the caller's promise.
+    unsafe { libc::mmap(start.cast(), len, libc::PROT_NONE, flags, -1, 0) != libc::MAP_FAILED }
+}
+
 /// Makes whole OS pages inaccessible: who touches them gets SIGSEGV. Where the system refuses, they stay as
 /// they are.
 ///

@@ -163,6 +163,14 @@ pub(in super::super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usiz
     block
 }
 
+/// Stops the process if an address lies in a slot whose heap does not reach so far: no state is kept there.
+#[inline(always)]
+fn within_heap(block: NonNull<u8>, list: u32) {
+    if list == 0 && !Heap::of(block.as_ptr()).reaches(block.as_ptr()) {
+        fault::stop(Fault::NoBlock, block.as_ptr());
+    }
+}
+
 /// The state of a block; stops the process, naming `fault`, if it is not in use.
 #[inline(always)]
 fn in_use(block: NonNull<u8>, fault: Fault) -> u8 {
@@ -285,6 +293,7 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8, size: Option<usize>) {
         let Some(list) = SPACE.list_of(block.as_ptr()) else {
             return blocks::free_mapping(asked, block.as_ptr());
         };
+        within_heap(block, list);
         let state = in_use(block, Fault::FreedAgain);
         if list > 0 {
             // The thread is about to end.
@@ -325,6 +334,7 @@ pub(in super::super) unsafe fn usable_size(block: *mut u8) -> usize {
         // SAFETY: a block in use that lies in no slot is a mapping.
         return unsafe { mapping::len_of(block) };
     };
+    within_heap(address, list);
     let state = in_use(address, Fault::NotInUse);
     // SAFETY: the block is in use.
     unsafe {
