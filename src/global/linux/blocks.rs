@@ -9,7 +9,7 @@ use super::heap::Heap;
 use super::purge::LARGE;
 use super::quick::{self, Lists};
 use super::tuning::{SMALL_MAX, Tuning};
-use super::{background, fork, heaps, mapping, mode, registry, relief, sizes, thread};
+use super::{background, fork, guarded, heaps, mapping, mode, registry, relief, sizes, thread};
 
 /// The quick list for a request; 0 if it is not small.
 pub(super) fn list_for(tuning: &Tuning, size: usize, align: usize) -> u32 {
@@ -59,7 +59,6 @@ pub(super) fn small(caller: thread::Caller, list: u32) -> Option<NonNull<u8>> {
     let lists = lists.as_ptr();
     // SAFETY: the lists are this thread's, the offset is from the tables.
     unsafe {
-        (*lists).look();
         if let Some(block) = quick::pop(lists, list) {
             return Some(block);
         }
@@ -110,13 +109,35 @@ fn from_others<R>(
     if fork::wait_for_end() { take(refused) } else { None }
 }
 
-/// Frees a block that is a mapping.
+/// A guarded block, if the caller's next one is to be one. Does what else is due from time to time.
+pub(super) fn guarded(caller: thread::Caller, size: usize, align: usize) -> Option<NonNull<u8>> {
+    let lists = caller.lists?;
+    // SAFETY: the lists are the caller's, and never given up.
+    let is_due = unsafe { lists.as_ref() }.look();
+    is_due.then(|| guarded::allocate(size, align)).flatten()
+}
+
+/// Bytes of a block that lies in no heap.
+///
+/// # Safety
+/// It is a mapping in use, or a guarded block.
+pub(super) unsafe fn len_outside(block: *mut u8) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { if guarded::has(block) { guarded::len_of(block) } else { mapping::len_of(block) } }
+}
+
+/// Frees a block that lies in no heap.
 ///
 /// # Safety
 /// As for [`free`](super::paths::free); the block lies in no slot.
-pub(super) unsafe fn free_mapping(asked: &Tuning, block: *mut u8) {
+pub(super) unsafe fn free_outside(asked: &Tuning, block: *mut u8) {
     // SAFETY: the caller's promise.
-    unsafe { mapping::deallocate(block) };
+    unsafe {
+        if guarded::has(block) {
+            return guarded::free(block);
+        }
+        mapping::deallocate(block);
+    }
     if let Some(caller) = thread::enter(asked) {
         caller.heap.trim(thread::empty_lists);
     }
@@ -138,18 +159,18 @@ pub(super) unsafe fn free_medium(block: NonNull<u8>) {
     background::start();
 }
 
-/// Resizes a mapping without copying.
+/// Resizes a block that lies in no heap, without copying, if it is a mapping.
 ///
 /// # Safety
 /// As for [`reallocate`](super::paths::reallocate); the block lies in no slot.
-pub(super) unsafe fn resize_mapping(
+pub(super) unsafe fn resize_outside(
     asked: &Tuning,
     block: *mut u8,
     align: usize,
     new_size: usize,
 ) -> Option<NonNull<u8>> {
     let tuning = registry::tuning(asked);
-    if new_size < mapping_from(tuning) / 2 {
+    if guarded::has(block) || new_size < mapping_from(tuning) / 2 {
         return None;
     }
     // SAFETY: the caller's promise.

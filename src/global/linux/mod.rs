@@ -24,6 +24,7 @@
 //! | `registry` | the tuning in force, the lists of all threads |
 //! | `fork` | a fork at any moment |
 //! | `statistics` | what is in use and held |
+//! | `guarded` | blocks at the end of a page of their own |
 //! | `hardened` | every block checked: what its files say; `own` before `thread`, `paths` after `blocks` |
 //! | `thread` | how a thread begins and ends |
 //! | `blocks` | blocks from heaps and mappings, and back |
@@ -38,6 +39,7 @@ mod deferred;
 mod exchange;
 mod fault;
 mod fork;
+mod guarded;
 mod hardened;
 mod heap;
 mod heaps;

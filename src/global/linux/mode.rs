@@ -22,12 +22,16 @@ static PARTS: AtomicU32 = AtomicU32::new(0);
 /// Bytes of freed blocks that a thread keeps.
 static QUARANTINE: AtomicUsize = AtomicUsize::new(0);
 
+/// One allocation in so many is guarded; 0: none is.
+static GUARDED: AtomicU32 = AtomicU32::new(0);
+
 /// What nobody outside can know.
 static SECRET: AtomicUsize = AtomicUsize::new(0);
 
 /// Decides, for the process.
 pub(super) fn open(tuning: &Tuning) {
     let Hardening { checks, canaries, random, quarantine, zero, pinned, guards } = tuning.hardening;
+    GUARDED.store(tuning.guarded.min(1 << 30), Relaxed);
     if !checks {
         return;
     }
@@ -87,6 +91,12 @@ pub(super) fn has_guards() -> bool {
 /// Whether pages are kept for their class.
 pub(super) fn pins() -> bool {
     parts().has(PINNED)
+}
+
+/// One allocation in so many is guarded; 0: none is.
+#[inline(always)]
+pub(super) fn guarded() -> u32 {
+    GUARDED.load(Relaxed)
 }
 
 /// Bytes of freed blocks that a thread keeps.

@@ -17,13 +17,13 @@ use core::ptr::{self, NonNull};
 use core::time::Duration;
 
 use super::blocks::{
-    self, free_mapping, free_medium, from_any, large, list_for, mapped, medium, small,
+    self, free_medium, free_outside, from_any, large, list_for, mapped, medium, small,
 };
 use super::fault::{self, Fault};
 use super::heap::Heap;
 use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
-use super::{background, current, hardened, heaps, mapping, mode, quick, registry, sizes, thread};
+use super::{background, current, guarded, hardened, heaps, mode, quick, registry, sizes, thread};
 use crate::os::KeepErrno;
 
 /// A block of `size` bytes at a multiple of `align`; null if there is no memory.
@@ -115,6 +115,9 @@ fn allocate_more(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         // The allocator has just been opened.
         return hardened::paths::allocate(asked, size, align);
     }
+    if let Some(block) = blocks::guarded(caller, size, align) {
+        return block.as_ptr();
+    }
     let list = list_for(tuning, size, align);
     if list > 0 {
         return small(caller, list).map_or(ptr::null_mut(), NonNull::as_ptr);
@@ -142,7 +145,9 @@ pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize) {
     // SAFETY: the caller's promise; the lists are this thread's.
     unsafe {
         let address = NonNull::new_unchecked(block);
-        if !quick::push(current::lists(), sizes::offset(size), address) {
+        if guarded::may_be_outside(block)
+            || !quick::push(current::lists(), sizes::offset(size), address)
+        {
             free_sized_slowly(asked, block, size);
         }
     }
@@ -223,7 +228,7 @@ unsafe fn free_more(asked: &Tuning, block: *mut u8) {
         let Some(address) = NonNull::new(block) else { return };
         let _errno = KeepErrno::new();
         match SPACE.list_of(block) {
-            None => return free_mapping(asked, block),
+            None => return free_outside(asked, block),
             Some(0) => return free_medium(address),
             Some(list) => free_small(asked, list, address),
         }
@@ -261,8 +266,8 @@ pub(super) unsafe fn usable_size(block: *mut u8) -> usize {
         return unsafe { hardened::paths::usable_size(block) };
     }
     match SPACE.list_of(block) {
-        // SAFETY: a block in use that lies in no slot is a mapping.
-        None => unsafe { mapping::len_of(block) },
+        // SAFETY: the caller's promise.
+        None => unsafe { blocks::len_outside(block) },
         // SAFETY: the caller's promise.
         Some(0) => unsafe { Heap::of(block).len_of(address) },
         Some(list) => sizes::class_size(list),
@@ -285,7 +290,8 @@ pub(super) unsafe fn reallocate_sized(
     let small = size.max(new_size) <= SMALL_MAX && align <= UNIT;
     let list_of = |size| if small { sizes::offset(size) } else { 0 };
     let (list, new_list) = (list_of(size), list_of(new_size));
-    if list == 0 || new_list == 0 || mode::is_hardened() {
+    let in_heap = !guarded::may_be_outside(block);
+    if list == 0 || new_list == 0 || mode::is_hardened() || !in_heap {
         // SAFETY: passed on.
         return unsafe { reallocate(asked, block, size, align, new_size) };
     }
@@ -365,7 +371,7 @@ unsafe fn resize(
         None => {
             let _errno = KeepErrno::new();
             // SAFETY: the caller's promise.
-            unsafe { blocks::resize_mapping(asked, block, align, new_size) }
+            unsafe { blocks::resize_outside(asked, block, align, new_size) }
         }
     }
 }

@@ -120,6 +120,10 @@ pub(super) struct Lists {
     /// Pops until the thread looks at the clock, at 0 or below: one that only pops and pushes gives
     /// memory back, too.
     pops: Cell<i32>,
+    /// What that began with.
+    stride: Cell<i32>,
+    /// Pops until a block is guarded, if any is.
+    unguarded: Cell<i32>,
     /// When it looked last, milliseconds.
     looked: Cell<u32>,
 }
@@ -337,21 +341,43 @@ impl Lists {
         unsafe { &*self.heap.load(Relaxed) }
     }
 
-    /// Looks at the clock if it is time to, and gives memory back if that is due.
-    pub(super) fn look(&self) {
+    /// Looks at the clock if it is time to, and gives memory back if that is due. Whether the next block is
+    /// to be [guarded](super::guarded).
+    pub(super) fn look(&self) -> bool {
         /// Pops between two looks.
         const POPS: i32 = 1 << 11;
         /// Milliseconds between two looks at the heap.
         const PAUSE: u32 = 64;
         if self.pops.get() > 0 {
-            return;
+            return false;
         }
-        self.pops.set(POPS);
+        let (stride, guarded) = match mode::guarded() {
+            0 => (POPS, false),
+            one_in => self.next_guarded(one_in, POPS),
+        };
+        self.pops.set(stride);
+        self.stride.set(stride);
         let now = os::now() as u32;
         if now.wrapping_sub(self.looked.get()) >= PAUSE {
             self.looked.set(now);
             self.heap().maintain();
         }
+        guarded
+    }
+
+    /// The pops until the next look, at most `most`, and whether the next block is to be guarded.
+    #[cold]
+    fn next_guarded(&self, one_in: u32, most: i32) -> (i32, bool) {
+        let left = self.unguarded.get() - self.stride.get();
+        let is_due = left <= 0 && self.stride.get() > 0;
+        if left <= 0 {
+            // So many on average, one at least, and never foreseeable.
+            let next = 1 + os::random() % (2 * u64::from(one_in) - 2).max(1);
+            self.unguarded.set(next as i32);
+        } else {
+            self.unguarded.set(left);
+        }
+        (self.unguarded.get().min(most), is_due)
     }
 
     pub(super) fn set_heap(&self, heap: &'static Heap) {

@@ -17,6 +17,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 
 use super::current;
 use super::fork;
+use super::guarded;
 use super::hardened::own;
 use super::heap::Heap;
 use super::heaps;
@@ -133,6 +134,9 @@ fn opened(tuning: &Tuning) {
         return;
     }
     fork::register();
+    if tuning.guarded > 0 {
+        guarded::open();
+    }
     let settings = Settings::read(*tuning);
     statistics::opened(&settings);
     settings::complain(&settings);

@@ -18,7 +18,7 @@ use super::super::mode::{self, Parts};
 use super::super::quick::{self, Lists, Low};
 use super::super::space::SPACE;
 use super::super::tuning::{SMALL_MAX, Tuning, UNIT};
-use super::super::{blocks, mapping, registry, sizes, thread};
+use super::super::{blocks, registry, sizes, thread};
 use super::canary;
 use super::own::{self, Own};
 use super::release::{self, is_zero, overflown, wipe};
@@ -85,13 +85,15 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     let Some(caller) = thread::enter(tuning) else {
         return blocks::mapped(tuning, size, align);
     };
+    if let Some(block) = blocks::guarded(caller, size, align) {
+        return block.as_ptr();
+    }
     let list = blocks::list_for(tuning, least(size, parts), align);
     if list > 0 {
         let class = sizes::class_size(list);
         let block = match own::of_thread() {
             // SAFETY: the lists are this thread's, the offset is from the tables.
             Some((lists, own)) => unsafe {
-                (*lists).look();
                 let taken = take(parts, lists, own, list, Low::Eighth).or_else(|| {
                     let _ = blocks::fill(caller, lists, list);
                     take(parts, lists, own, list, Low::Empty)
@@ -291,7 +293,7 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8, size: Option<usize>) {
     // SAFETY: the caller's promise; a block above FFCROSSOVER began so many bytes before.
     unsafe {
         let Some(list) = SPACE.list_of(block.as_ptr()) else {
-            return blocks::free_mapping(asked, block.as_ptr());
+            return blocks::free_outside(asked, block.as_ptr());
         };
         within_heap(block, list);
         let state = in_use(block, Fault::FreedAgain);
@@ -331,8 +333,8 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8, size: Option<usize>) {
 pub(in super::super) unsafe fn usable_size(block: *mut u8) -> usize {
     let Some(address) = NonNull::new(block) else { return 0 };
     let Some(list) = SPACE.list_of(block) else {
-        // SAFETY: a block in use that lies in no slot is a mapping.
-        return unsafe { mapping::len_of(block) };
+        // SAFETY: the caller's promise.
+        return unsafe { blocks::len_outside(block) };
     };
     within_heap(address, list);
     let state = in_use(address, Fault::NotInUse);
@@ -365,7 +367,7 @@ pub(in super::super) unsafe fn reallocate(
         }
         if SPACE.list_of(block).is_none() {
             let _errno = KeepErrno::new();
-            if let Some(resized) = blocks::resize_mapping(asked, block, align, new_size) {
+            if let Some(resized) = blocks::resize_outside(asked, block, align, new_size) {
                 return resized.as_ptr();
             }
         }

@@ -1,0 +1,166 @@
+//! Guarded blocks: what hits one stops the process at that instruction, and says where the block came from.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+
+#[path = "child/mod.rs"]
+mod child;
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::hint::black_box;
+
+use child::{Ended, passes_when, run};
+use pagewise::Pagewise;
+
+#[global_allocator]
+static ALLOCATOR: Pagewise = Pagewise::new();
+
+/// Runs a misuse in a process of its own, where every block is guarded; it must end by this signal, with
+/// these lines.
+fn stops(test: &str, signal: libc::c_int, says: &[&str]) {
+    let Ended { signal: ended, out, err, .. } = run(test, |command| {
+        command.env("PAGEWISE_GUARDED", "1");
+    });
+    assert_eq!(ended, Some(signal), "{test}: {out}{err}");
+    for line in says {
+        assert!(err.contains(line), "{test} does not say {line:?}: {err}");
+    }
+    // The stacks lead to this program.
+    let program = std::env::current_exe().expect("this program has a path");
+    let name = program.file_name().expect("it has a name").to_string_lossy().into_owned();
+    assert!(err.lines().filter(|line| line.contains(&format!("{name}+0x"))).count() > 3, "{err}");
+}
+
+macro_rules! stops {
+    ($($test:ident ($signal:ident: $($says:literal),*) $alone:ident $body:block)*) => {$(
+        #[test]
+        fn $test() {
+            stops(stringify!($alone), libc::$signal, &[$($says),*]);
+        }
+
+        #[test]
+        #[ignore = "in a process of its own, which it stops"]
+        fn $alone() $body
+    )*};
+}
+
+const LAYOUT: Layout = Layout::new::<[u64; 6]>();
+
+/// A guarded block of this layout. (At most every second one is.)
+fn guarded(layout: Layout) -> *mut u8 {
+    // SAFETY: the size is not 0.
+    let mut blocks = (0..4).map(|_| unsafe { ALLOCATOR.alloc(layout) });
+    let page_end = |block: &*mut u8| {
+        (block.addr() + layout.size()).next_multiple_of(16) % 4096 == 0 && block.addr() >> 46 == 1
+    };
+    blocks.find(page_end).expect("one of four is guarded")
+}
+
+fn block() -> *mut u8 {
+    guarded(LAYOUT)
+}
+
+stops! {
+    a_read_beyond_the_end(SIGSEGV: "used beyond the end of a block", "block is 48 bytes", "misused by", "allocated by") beyond {
+        // SAFETY: the misuse to be noticed.
+        unsafe { black_box(block().add(48).read_volatile()) };
+    }
+
+    a_read_after_the_free(SIGSEGV: "used after it was freed", "misused by", "freed by", "allocated by") after {
+        let block = block();
+        // SAFETY: the second is the misuse to be noticed.
+        unsafe {
+            ALLOCATOR.dealloc(block, LAYOUT);
+            black_box(block.add(8).read_volatile());
+        }
+    }
+
+    a_write_before_the_start(SIGSEGV: "used before the start of a block") before {
+        let block = block();
+        // SAFETY: the misuse to be noticed: the page before the block's.
+        unsafe { block.sub(block.addr() % 4096 + 1).write_volatile(1) };
+    }
+
+    a_second_free(SIGABRT: "a block was freed twice", "freed by", "allocated by") twice {
+        let block = block();
+        // SAFETY: the second is the misuse to be noticed.
+        unsafe {
+            ALLOCATOR.dealloc(block, LAYOUT);
+            ALLOCATOR.dealloc(block, LAYOUT);
+        }
+    }
+
+    a_free_within(SIGABRT: "that is no block in use", "allocated by") within {
+        // SAFETY: the misuse to be noticed.
+        unsafe { ALLOCATOR.free(block().add(16)) };
+    }
+
+    a_byte_beyond_an_odd_size(SIGABRT: "written beyond the end of a block", "allocated by") odd {
+        let block = guarded(Layout::from_size_align(41, 1).expect("a valid layout"));
+        // SAFETY: the misuse to be noticed.
+        unsafe {
+            block.add(41).write(0);
+            ALLOCATOR.free(block);
+        }
+    }
+}
+
+/// All of a program's blocks are guarded as far as there are places, and it notices nothing.
+#[test]
+fn a_program_that_does_nothing_wrong_works() {
+    for (guarded, hardened) in [("1", "0"), ("1", "1"), ("7", "0"), ("50", "1")] {
+        passes_when("works", |command| {
+            command.env("PAGEWISE_GUARDED", guarded).env("PAGEWISE_HARDENED", hardened);
+        });
+    }
+}
+
+#[test]
+#[ignore = "in a process of its own, with guarded blocks"]
+fn works() {
+    let threads: Vec<_> = (0..3_usize)
+        .map(|seed| {
+            std::thread::spawn(move || {
+                let mut kept: Vec<Vec<u8>> = Vec::new();
+                for round in 0..20_000_usize {
+                    let size = (round * 7919 + seed * 31) % 3000;
+                    let mut block = vec![round as u8; size];
+                    block.push(1);
+                    block.truncate(size);
+                    kept.push(block);
+                    if kept.len() > 500 {
+                        let block = kept.swap_remove(round * 31 % 500);
+                        assert!(block.iter().all(|&byte| byte == block[0]));
+                    }
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
+}
+
+/// Blocks are guarded as often as they should be: of 100,000 at one in 100, and none where none is asked for.
+#[test]
+fn one_in_so_many_is_guarded() {
+    for (guarded, least, most) in [("100", 700, 1300), ("1000", 50, 160), ("0", 0, 0)] {
+        let ended = run("counted", |command| {
+            command.env("PAGEWISE_GUARDED", guarded);
+        });
+        let count = ended.out.lines().find_map(|line| line.strip_prefix("guarded: "));
+        let count: usize = count.expect("it says so").parse().expect("a number");
+        assert!((least..=most).contains(&count), "one in {guarded}: {count}");
+    }
+}
+
+#[test]
+#[ignore = "in a process of its own, with guarded blocks"]
+fn counted() {
+    let mut guarded = 0;
+    for _ in 0..100_000 {
+        // SAFETY: the size is not 0.
+        let block = unsafe { ALLOCATOR.alloc(LAYOUT) };
+        guarded += usize::from(block.addr() >> 46 == 1 && (block.addr() + 48) % 4096 == 0);
+        // SAFETY: the block is in use, and freed once.
+        unsafe { ALLOCATOR.dealloc(block, LAYOUT) };
+    }
+    println!("\nguarded: {guarded}");
+}
