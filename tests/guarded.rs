@@ -1,6 +1,6 @@
 //! Guarded blocks: what hits one stops the process at that instruction, and says where the block came from.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+#![cfg(all(feature = "guarded", target_os = "linux", target_arch = "x86_64", not(miri)))]
 
 #[path = "child/mod.rs"]
 mod child;

@@ -21,6 +21,17 @@
 //! quick lists, whoever allocated them, and go back to their heaps by the batch. No thread owns a
 //! heap, so a thread's end, or a block freed by another thread, is nothing special.
 //!
+//! # Hardened mode
+//! [`Tuning::hardening`], or `PAGEWISE_HARDENED=1` in the environment of any program that uses this allocator, has
+//! every block checked at every call: [`Hardening`] lists the parts, and `docs/global.md` what each costs and stops.
+//!
+//! # Guarded blocks
+//! With the feature `guarded` and [`Tuning::guarded`], or `PAGEWISE_GUARDED=5000`, one allocation in so many lies
+//! at the end of an OS page of its own, before one that nobody may touch; its page is closed when it is freed. Whoever
+//! writes beyond it, or uses it after it was freed, is stopped at that instruction, and standard error tells what it
+//! was, with the stacks of allocation, free and fault. That is cheap enough for production, and finds in many runs
+//! what is wrong in one of many.
+//!
 //! On Linux. Elsewhere `Pagewise` compiles, and passes everything on to the system's allocator; so it
 //! does on Linux with `--cfg pagewise_forwarding`, for a test of just that.
 

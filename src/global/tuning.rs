@@ -69,7 +69,7 @@ pub struct Tuning {
     /// How much misuse is noticed, and what is done to withstand it: [`Hardening::OFF`] by default.
     pub hardening: Hardening,
     /// One allocation in so many, of up to an OS page, is a [guarded block](crate::global#guarded-blocks);
-    /// 0, the default: none is.
+    /// 0, the default: none is. Needs the feature `guarded`.
     pub guarded: u32,
 }
 

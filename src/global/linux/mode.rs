@@ -31,7 +31,9 @@ static SECRET: AtomicUsize = AtomicUsize::new(0);
 /// Decides, for the process.
 pub(super) fn open(tuning: &Tuning) {
     let Hardening { checks, canaries, random, quarantine, zero, pinned, guards } = tuning.hardening;
-    GUARDED.store(tuning.guarded.min(1 << 30), Relaxed);
+    if cfg!(feature = "guarded") {
+        GUARDED.store(tuning.guarded.min(1 << 30), Relaxed);
+    }
     if !checks {
         return;
     }

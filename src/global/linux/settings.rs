@@ -109,15 +109,20 @@ const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: c"PAGEWISE_GUARDED",
-        range: 0..=u32::MAX as u64,
+        range: 0..=if cfg!(feature = "guarded") { u32::MAX as u64 } else { 0 },
         words: None,
-        takes: "a number: one allocation in so many",
+        takes: if cfg!(feature = "guarded") {
+            "a number: one allocation in so many"
+        } else {
+            "0, in a program built without the feature `guarded`,"
+        },
         set: |settings, one_in| settings.tuning.guarded = one_in as u32,
         documented: Documented {
             field: "guarded",
             value: "n",
             default: "0: none",
-            about: "one allocation in n, of up to an OS page, is a guarded block; 5000 is a good rate",
+            about: "one allocation in n, of up to an OS page, is a guarded block; 5000 is a good rate. In \
+                    Rust programs with the feature `guarded`",
         },
     },
     Setting {

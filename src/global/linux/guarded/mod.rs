@@ -134,11 +134,12 @@ pub(super) fn open() {
 }
 
 /// Whether a block may be one that lies in no heap: one bit of the address tells, which all addresses have that
-/// the system gives of itself, and none of the window.
+/// the system gives of itself, and none of the window. Without the feature there are no guarded blocks, and no
+/// other block is freed with a small size but lies in a heap.
 #[inline(always)]
 pub(super) fn may_be_outside(block: *mut u8) -> bool {
     const BIT: u32 = if cfg!(target_arch = "x86_64") { 46 } else { 47 };
-    usize::BITS == 64 && block.addr() as u64 >> BIT & 1 == 1
+    cfg!(feature = "guarded") && usize::BITS == 64 && block.addr() as u64 >> BIT & 1 == 1
 }
 
 /// Whether an address lies among the places.
