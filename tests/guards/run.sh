@@ -33,7 +33,7 @@ cargo_test() {
     *) target="--test ${target%%[./]*}" ;;
   esac
   # shellcheck disable=SC2086
-  (cd "$tree" && cargo test --quiet --locked -p $package $target "$@" -- "$name")
+  (cd "$tree" && CARGO_INCREMENTAL=1 cargo test --quiet --locked -p $package $target "$@" -- "$name")
 }
 
 bad=0
