@@ -123,7 +123,11 @@ fn a_foreign_pointer_stops_the_process() {
 #[test]
 #[ignore = "in a process of its own, which it stops"]
 fn foreign() {
-    let mut words = [0u128; 16];
+    /// At a multiple of all that a block of the allocator's may lie at.
+    #[repr(align(128))]
+    struct Words([u128; 16]);
+
+    let mut words = Words([0; 16]);
     // SAFETY: the misuse to be noticed.
-    unsafe { ALLOCATOR.free((&raw mut words[8]).cast()) };
+    unsafe { ALLOCATOR.free((&raw mut words.0[8]).cast()) };
 }
