@@ -22,7 +22,7 @@
 //! | `guard`, `close` | pages that nobody may touch, with their memory or without |
 //! | `discard` | memory goes back, its addresses stay and read as zeros |
 //! | `advise_huge_pages` | tells the system whether huge pages are wanted here |
-//! | `for_each_resident`, `is_resident`, `is_mapped` | which OS pages take memory, or are there at all |
+//! | `for_each_resident`, `is_resident`, `is_readable` | which OS pages take memory, or can be read at all |
 //! | `address_space_limit`, `cpus` | bytes and processors that this process may use |
 //! | `wait`, `wait_for`, `wake`, `wake_all` | sleep while a word has a value; the lock is made of it |
 //! | `random` | a number nobody can foretell |

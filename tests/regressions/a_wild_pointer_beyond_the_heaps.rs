@@ -34,3 +34,20 @@ misused! {
     is_not_resized_to_a_mapping: mapped, |block| ALLOCATOR.reallocate(block, 50 << 20);
     is_not_measured: measured, |block| ALLOCATOR.usable_size(block);
 }
+
+/// Where a mapping may not be read, freeing it ended so, too.
+#[test]
+fn what_cannot_be_read_is_not_freed() {
+    aborts("a_wild_pointer_beyond_the_heaps::closed", MESSAGE);
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn closed() {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a fresh mapping; freeing it is the misuse to be noticed.
+    unsafe {
+        let closed = libc::mmap(std::ptr::null_mut(), 1 << 16, libc::PROT_NONE, flags, -1, 0);
+        ALLOCATOR.free(closed.cast::<u8>().add(128));
+    }
+}

@@ -129,7 +129,7 @@ fn header(block: *mut u8) -> *mut Header {
 /// # Safety
 /// The address is a block of this allocator; a best effort is made to notice that it is not.
 unsafe fn known(block: *mut u8) -> &'static mut Header {
-    if block.addr().is_multiple_of(HEADER) && os::is_mapped(header(block).cast()) {
+    if block.addr().is_multiple_of(HEADER) && os::is_readable(header(block).cast()) {
         // SAFETY: a block has its header before it, and whatever is there can be read.
         let header = unsafe { &mut *header(block) };
         if header.mark == mark(block) {

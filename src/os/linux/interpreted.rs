@@ -151,7 +151,11 @@ pub(crate) fn for_each_resident(start: *mut u8, len: usize, visit: &mut dyn FnMu
 }
 
 /// See `memory`.
-pub(crate) fn is_mapped(address: *mut u8) -> bool {
+pub(crate) fn is_readable(address: *mut u8) -> bool {
+    is_mapped(address)
+}
+
+fn is_mapped(address: *mut u8) -> bool {
     mappings().iter().any(|mapping| mapping.has(address.addr()))
 }
 

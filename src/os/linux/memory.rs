@@ -209,17 +209,23 @@ pub(crate) fn for_each_resident(start: *mut u8, len: usize, visit: &mut dyn FnMu
     }
 }
 
-/// Whether there may be memory at an address, be it of this allocator or not. Both calls answer ENOMEM
-/// where there is none. Any other error, or one of them alone, is that of a sandbox, and tells nothing.
-pub(crate) fn is_mapped(address: *mut u8) -> bool {
+/// Whether the word at an address may be readable, be it of this allocator or not. Neither of two calls
+/// may answer ENOMEM, as they do where nothing is mapped, nor a third EFAULT, which it does where reading is
+/// not allowed. Any other error is that of a sandbox or of an emulator, and tells nothing.
+pub(crate) fn is_readable(address: *mut u8) -> bool {
     let page = page_size();
     let mut state = 0u8;
     let start = address.with_addr(address.addr() & !(page - 1)).cast();
-    // SAFETY: there is a state for the one page asked about; the other call changes nothing.
+    // SAFETY: there is a state for the one page asked about; the second call changes nothing. The third reads
+    // a set of signals, before it finds that it is not told what to do with them.
     unsafe {
-        let absent = |answer| answer != 0 && *libc::__errno_location() == libc::ENOMEM;
-        !(absent(libc::mincore(start, page, (&raw mut state).cast()))
-            && absent(libc::msync(start, page, libc::MS_ASYNC)))
+        let fails = |failed, error| failed && *libc::__errno_location() == error;
+        let absent = fails(libc::mincore(start, page, (&raw mut state).cast()) != 0, libc::ENOMEM)
+            && fails(libc::msync(start, page, libc::MS_ASYNC) != 0, libc::ENOMEM);
+        let set = address.with_addr(address.addr() & !7);
+        let none = ptr::null_mut::<u8>();
+        let call = libc::SYS_rt_sigprocmask;
+        !absent && !fails(libc::syscall(call, -1_isize, set, none, 8_usize) != 0, libc::EFAULT)
     }
 }
 
