@@ -85,7 +85,6 @@ fn by_default() {
 
 /// Nothing goes unnoticed, and nothing but a guarded access faults.
 #[test]
-#[ignore = "until there is a hardened mode"]
 fn hardened() {
     assert_eq!(documented("hardened").len(), 13 * 4, "every misuse in every size, and none");
     no_worse_than_documented("hardened", ",PAGEWISE_HARDENED=1", Outcome::Late);

@@ -17,10 +17,7 @@ build --manifest-path $here/programs/Cargo.toml --target-dir $here/programs/targ
 misuse=$here/programs/target/release/misuse
 
 pagewise
-if grep -rqF 'c"PAGEWISE_HARDENED"' src/global; then
-  libraries+=("hardened=${libraries[0]#*=},PAGEWISE_HARDENED=1")
-fi
-libraries+=(glibc=)
+libraries+=("hardened=${libraries[0]#*=},PAGEWISE_HARDENED=1" glibc=)
 mimalloc3
 mimalloc3 secure
 debian jemalloc libjemalloc2 libjemalloc.so.2

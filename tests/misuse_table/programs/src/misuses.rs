@@ -127,7 +127,7 @@ fn realloc_freed(live: &mut Live, place: Place) {
 }
 
 fn overflow_1(live: &mut Live, place: Place) {
-    beside(live, place, |block| {
+    beside(live, place, Side::Above, |block| {
         // SAFETY: the misuse.
         unsafe {
             let past = block.add(place.size);
@@ -137,19 +137,39 @@ fn overflow_1(live: &mut Live, place: Place) {
 }
 
 fn overflow_64(live: &mut Live, place: Place) {
-    beside(live, place, |block| plant(block.wrapping_add(place.size), 64, place));
+    beside(live, place, Side::Above, |block| plant(block.wrapping_add(place.size), 64, place));
 }
 
 fn underflow_16(live: &mut Live, place: Place) {
-    beside(live, place, |block| plant(block.wrapping_sub(16), 16, place));
+    beside(live, place, Side::Below, |block| plant(block.wrapping_sub(16), 16, place));
 }
 
-/// Writes beside two blocks and frees them: one between blocks in use, one between free blocks.
-fn beside(live: &mut Live, place: Place, write: impl Fn(*mut u8)) {
-    let row = row(live, place.size);
-    live.free(row[6]);
-    live.free(row[8]);
-    for block in [row[3], row[7]] {
+/// Where a block's neighbour lies.
+#[derive(Clone, Copy)]
+enum Side {
+    Below,
+    Above,
+}
+
+/// Writes beyond a block, towards a neighbour that lies as close as any, and frees the block: once with the
+/// neighbour in use, once with it free.
+fn beside(live: &mut Live, place: Place, side: Side, write: impl Fn(*mut u8)) {
+    let count = if place.size > 1 << 20 { 10 } else { 40 };
+    let mut blocks = live.fill(count, place.size);
+    blocks.sort_unstable();
+    let mut pairs: Vec<[*mut u8; 2]> = blocks.windows(2).map(|pair| [pair[0], pair[1]]).collect();
+    pairs.sort_by_key(|[low, high]| high.addr() - low.addr());
+    let first = pairs[0];
+    let apart = |pair: &&[*mut u8; 2]| pair.iter().all(|block| !first.contains(block));
+    let second = *pairs.iter().find(apart).expect("there are enough");
+    for (pair, is_free) in [(first, false), (second, true)] {
+        let [neighbour, block] = match side {
+            Side::Below => pair,
+            Side::Above => [pair[1], pair[0]],
+        };
+        if is_free {
+            live.free(neighbour);
+        }
         stage::access(|| write(block));
         live.free(block);
     }
