@@ -361,7 +361,8 @@ unsafe fn resize(
     let tuning = registry::tuning(asked);
     let new_list = list_for(tuning, new_size, align);
     match SPACE.list_of(block) {
-        Some(0) if new_list == 0 && new_size < isize::MAX as usize => {
+        // As in `beyond_small`: it is part of a layout below.
+        Some(0) if new_list == 0 && new_size <= isize::MAX as usize + 1 - UNIT => {
             let _errno = KeepErrno::new();
             // SAFETY: the caller's promise.
             let done = unsafe { Heap::of(block).resize_in_place(address, new_size) };
