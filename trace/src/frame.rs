@@ -114,6 +114,21 @@ mod tests {
     }
 
     #[test]
+    fn a_length_out_of_bounds_is_refused_before_anything_is_read() {
+        let read = |compressed: usize, content: usize| {
+            let lengths = [compressed as u32, content as u32].map(u32::to_le_bytes);
+            FrameReader::new().read(&mut lengths.as_flattened()).unwrap_err()
+        };
+        let (most, largest) = ((1 << 20) + (1 << 10) + 64, 1 << 20);
+        for (compressed, content) in [(most, largest), (0, 1)] {
+            assert!(matches!(read(compressed, content), Reason::Truncated));
+        }
+        for (compressed, content) in [(most + 1, largest), (most, largest + 1), (10, 0)] {
+            assert!(matches!(read(compressed, content), Reason::Frame(_)));
+        }
+    }
+
+    #[test]
     fn a_stream_that_expands_further_is_refused() {
         let mut file = Vec::new();
         write(&mut file, &[7; 1000]).unwrap();

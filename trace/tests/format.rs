@@ -227,7 +227,8 @@ fn no_event_passes_that_exceeds_a_claim() {
         let passed = reader.by_ref().take_while(Result::is_ok).count() as u64;
         assert_eq!(passed, good, "{figures:?}");
         let error = read(&forge_claiming(content, figures, threads)).unwrap_err();
-        assert!(matches!(error.reason(), Reason::Claim { .. }), "{error}");
+        let Reason::Claim { claimed, found, .. } = error.reason() else { panic!("{error}") };
+        assert!(found > claimed, "it names the figure that is exceeded: {error}");
     }
 }
 
@@ -245,11 +246,45 @@ fn a_header_that_cannot_be_true_is_refused() {
         let error = read(&forge_claiming(&[2], figures, threads)).unwrap_err();
         assert!(matches!(error.reason(), Reason::Header(_)), "{error}");
     }
-    // Its bytes cannot expand to as many events.
+    for length in [0_u32, 59, 60, 63, 64, 67, (1 << 20) + 1, u32::MAX] {
+        let mut file = sample();
+        file[12..16].copy_from_slice(&length.to_le_bytes());
+        let error = read(&file).unwrap_err();
+        assert!(error.to_string().contains("its length is out of bounds"), "{length}: {error}");
+    }
+}
+
+/// The bytes of a file can expand to 1,032 times as many events, and no more.
+#[test]
+fn a_header_that_claims_more_events_than_the_file_can_hold_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), forge_claiming(&[2], [huge, huge, 1, 0], 1)).unwrap();
-    let error = pagewise_trace::open(file.path()).err().unwrap();
-    assert!(error.to_string().contains("more events than the file can hold"), "{error}");
+    let most = forge_claiming(&[2], [0, 0, 0, 0], 1).len() as u64 * 1032;
+    for (claimed, refused) in [(most, false), (most + 1, true), (1 << 40, true)] {
+        std::fs::write(file.path(), forge_claiming(&[2], [claimed, claimed, 1, 0], 1)).unwrap();
+        let error = pagewise_trace::open(file.path()).err().map(|error| error.to_string());
+        assert_eq!(error.is_some(), refused, "{error:?}");
+        let expected = "more events than the file can hold";
+        assert!(error.is_none_or(|error| error.contains(expected)));
+    }
+}
+
+/// What the writer says that it wrote is what is in the file, frame by frame.
+#[test]
+fn bytes_written_are_in_the_file() {
+    let file = tempfile::tempfile().unwrap();
+    let mut writer = Writer::new(file.try_clone().unwrap(), origin()).unwrap();
+    let mut lengths = vec![writer.bytes_written()];
+    for round in 0..300_000_u64 {
+        // Sizes that do not compress.
+        let size = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
+        writer.write(Event::Allocate { slot: 0, size, align: 16 }).unwrap();
+        writer.write(Event::Free { slot: 0 }).unwrap();
+        if writer.bytes_written() != lengths[lengths.len() - 1] {
+            lengths.push(writer.bytes_written());
+            assert_eq!(writer.bytes_written(), file.metadata().unwrap().len());
+        }
+    }
+    assert!(lengths[0] > 60 && lengths.len() > 2, "{lengths:?}");
 }
 
 #[test]

@@ -9,7 +9,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 
-use pagewise_trace::raw::{self, Converter, DIRECTORY, Dropped, LogOrigin, Record};
+use pagewise_trace::raw::{
+    self, Converter, DIRECTORY, Dropped, LogOrigin, MAX_LOG, Record, Stopped,
+};
 use pagewise_trace::{Event, Ledger, Recording};
 use storm::{ROUNDS, THREADS, storm};
 
@@ -57,11 +59,17 @@ impl Recorded {
 /// Plays a scenario in a process of its own and gives the logs, the parents' before the
 /// children's.
 fn play(scenario: &str) -> Vec<Recorded> {
+    play_within(scenario, u64::MAX)
+}
+
+/// As [`play`], with logs of at most so many bytes.
+fn play_within(scenario: &str, most: u64) -> Vec<Recorded> {
     let directory = tempfile::tempdir().unwrap();
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "scenarios", "--nocapture"])
         .env(SCENARIO, scenario)
         .env(DIRECTORY, directory.path())
+        .env(MAX_LOG, most.to_string())
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -188,7 +196,11 @@ fn children_of_fork_have_logs_of_their_own() {
 fn nothing_is_recorded_unless_armed() {
     let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("missing");
-    for armed in [None, Some(missing.as_path()), Some(Path::new("relative"))] {
+    // These are there, but one is not absolute, the other takes more bytes than the recorder has room for.
+    let relative = directory.path().join("relative");
+    std::fs::create_dir(&relative).unwrap();
+    let too_long = directory.path().join("./".repeat(600));
+    for armed in [None, Some(&*missing), Some(Path::new("relative")), Some(&*too_long)] {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
             .args(["--exact", "scenarios"])
@@ -200,7 +212,17 @@ fn nothing_is_recorded_unless_armed() {
         }
         assert!(command.output().unwrap().status.success(), "{armed:?}");
     }
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    assert_eq!(std::fs::read_dir(relative).unwrap().count(), 0);
+}
+
+#[test]
+fn a_log_that_reaches_its_limit_says_so() {
+    let whole = &play("calls")[0];
+    assert_eq!(whole.origin.stopped, None);
+    let cut = &play_within("storm", (64 << 10) + 4096)[0];
+    assert_eq!(cut.origin.stopped, Some(Stopped::Limit));
+    assert!((1..=4096 / 8).contains(&cut.events.len()), "{} events", cut.events.len());
 }
 
 /// Whether a cut before byte `cut` of a log is within a record: a further word follows.
@@ -241,7 +263,8 @@ fn a_damaged_log_is_refused_or_read_but_never_panics() {
     for cut in 65_536..65_536 + 100 {
         let (records, holes) = read(&log[..cut]);
         assert!(all.starts_with(&records));
-        assert!(holes <= 1);
+        // A word that is cut, and the record that it belonged to.
+        assert!(holes <= 2);
         assert_eq!(holes > 0, log[cut & !7..cut].iter().any(|&byte| byte != 0) || torn(&log, cut));
     }
     let mut missing = log.clone();

@@ -255,6 +255,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_remembered_is_what_lives() {
+        let mut converter = Converter::new();
+        let mut after = |record| {
+            let Ok(()) = converter.convert(0, record, |_| Ok::<_, Infallible>(()));
+            converter.remembered()
+        };
+        let one = after(allocated(100));
+        assert!(one >= 1);
+        assert_eq!(after(allocated(200)), one + 1);
+        assert_eq!(after(allocated(300)), one + 2);
+        assert_eq!(after(Record::Freeing { address: 200 }), one + 1);
+    }
+
+    #[test]
     fn an_address_reused_during_a_reallocation_is_not_confused() {
         let (events, dropped) = convert(&[
             (7, allocated(100)),

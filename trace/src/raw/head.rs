@@ -88,3 +88,18 @@ impl core::fmt::Display for Stopped {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_to_stop_is_read_back() {
+        for stopped in [Stopped::Limit, Stopped::Asked, Stopped::Failed(1), Stopped::Failed(28)] {
+            assert_eq!(Stopped::of_code(stopped.code()), Some(stopped));
+        }
+        assert_eq!(Stopped::of_code(0), None);
+        // What no system's number is must not be taken for another reason, nor for none.
+        assert_eq!(Stopped::of_code(Stopped::Failed(-1).code()), Some(Stopped::Failed(1)));
+    }
+}

@@ -268,3 +268,39 @@ fn half(bytes: &[u8], at: usize) -> u32 {
 fn word(bytes: &[u8], at: usize) -> u64 {
     bytes[at..].first_chunk().map_or(0, |field| u64::from_ne_bytes(*field))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log with these words behind its head.
+    fn log(words: &[u64]) -> Vec<u8> {
+        let mut log = vec![0; HEAD];
+        log[..8].copy_from_slice(&MAGIC.to_ne_bytes());
+        log[8..12].copy_from_slice(&VERSION.to_ne_bytes());
+        let started = 1_700_000_000_999_999_999_u64;
+        let at = offset_of!(Head, started);
+        log[at..at + 8].copy_from_slice(&started.to_ne_bytes());
+        log.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+        log
+    }
+
+    #[test]
+    fn what_is_written_so_far_is_found() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (words, empty) in [(0, 0), (0, 9), (1, 0), (1, 1), (5, 6), (100, 29), (64, 1000)] {
+            let mut bytes = log(&[vec![1; words], vec![0; empty]].concat());
+            bytes.extend([1; 3]);
+            std::fs::write(file.path(), bytes).unwrap();
+            assert_eq!(written(file.path()).unwrap(), words as u64 * 8, "{words}, {empty}");
+        }
+    }
+
+    #[test]
+    fn a_reader_shows_where_the_log_is_from() {
+        let log = log(&[]);
+        let reader = LogReader::new(&log[..]).unwrap();
+        assert_eq!(reader.origin().origin.date, 1_700_000_000);
+        assert!(format!("{reader:?}").starts_with("LogReader { file: None, origin: "));
+    }
+}
