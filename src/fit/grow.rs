@@ -29,8 +29,12 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
             return Ok(found);
         }
         self.grow(len, align, source).or_else(|exhausted| {
-            let reclaimed = self.reclaim(true, meter);
-            let found = reclaimed.then(|| self.search_again(len, align, meter)).flatten();
+            let mut found = None;
+            if self.reclaim(true, meter) {
+                found = self.search_again(len, align, meter);
+                // The wilderness may begin lower now.
+                found = found.or_else(|| self.grow(len, align, source).ok());
+            }
             let found = found.or_else(|| self.index.take_last(len, align, &mut self.cells, meter));
             found.ok_or(exhausted)
         })

@@ -25,6 +25,7 @@ mod a_shrink_that_fails;
 mod a_size_of_zero;
 mod a_source_used_before;
 mod a_wild_pointer_beyond_the_heaps;
+mod a_wilderness_joined_too_late;
 mod an_alignment_ignored;
 mod failing_requests_that_opened_heaps;
 mod more_than_1024_cpus;
