@@ -96,9 +96,11 @@ fn naive(family: &str, strategy: &str) -> Naive {
         ("fits", "WORST-FIT") | ("lazy", "W") => Naive::Fit(Choice::Largest),
         ("hasan", "KINGSLEY") => Naive::chained(Chain::Kingsley),
         ("fits" | "lazy" | "hasan" | "head-firsts", _) => Naive::Fit(Choice::Any),
-        ("nielsen", name) if !name.starts_with("V-") => Naive::Roughly,
         ("default", _) => Naive::Above,
-        _ => Naive::Unspecified,
+        // Buddies, sizes rounded up, and compaction that waits for its turn.
+        ("brent", _) | ("nielsen", "IV-2" | "IV-3") => Naive::Unspecified,
+        ("nielsen", name) if name.starts_with("V-") => Naive::Unspecified,
+        _ => Naive::Roughly,
     }
 }
 

@@ -145,7 +145,8 @@ impl Naive {
             Self::Fit(choice) => fit(heap, *choice, size, align),
             Self::Roughly => {
                 let held = |size| runs(heap, false).any(|run| holds(run, size, align));
-                either(held(size + 2 * UNIT), held(size))
+                let gap = if align > UNIT { 2 * align } else { 0 };
+                either(held(size + 2 * UNIT + gap), held(size))
             }
             Self::Above => {
                 let held = runs(heap, true).any(|run| holds(run, size, align));
@@ -227,10 +228,11 @@ impl Naive {
 }
 
 /// Runs of free memory, start and end: free blocks with the tags between them, and what the source has
-/// left behind the last.
+/// left, if `across` as a part of the last run.
 fn runs(heap: &Heap, across: bool) -> impl Iterator<Item = (usize, usize)> {
     let bounds = Bounds::current();
-    let (end, room) = (bounds.base() + bounds.end, bounds.base() + bounds.low / UNIT * UNIT);
+    // The last tag lies at the end.
+    let (end, room) = (bounds.base() + bounds.end, bounds.base() + bounds.low / UNIT * UNIT - TAG);
     let mut runs: Vec<(usize, usize)> = Vec::new();
     let mut behind = None;
     for span in heap.spans().into_iter().take_while(|span| span.start < end) {
@@ -238,7 +240,7 @@ fn runs(heap: &Heap, across: bool) -> impl Iterator<Item = (usize, usize)> {
         match (span.kind, runs.last_mut()) {
             (SpanKind::Free, Some(last)) if goes_on => last.1 = span.end(),
             (SpanKind::Free, _) => runs.push((span.start, span.end())),
-            (SpanKind::Header, Some(last)) if goes_on => last.1 = span.end(),
+            (SpanKind::Header, _) if goes_on => {}
             _ => {
                 behind = None;
                 continue;
@@ -247,7 +249,7 @@ fn runs(heap: &Heap, across: bool) -> impl Iterator<Item = (usize, usize)> {
         behind = Some(span.end());
     }
     match runs.last_mut() {
-        Some(last) if across && last.1 == end => last.1 = room,
+        Some(last) if across && behind == Some(end) => last.1 = room,
         _ => runs.push((end, room)),
     }
     runs.into_iter()
@@ -284,7 +286,12 @@ fn above(heap: &Heap, size: usize, align: usize) -> bool {
 }
 
 fn fit(heap: &Heap, choice: Choice, size: usize, align: usize) -> Foretold {
-    if !runs(heap, true).any(|run| holds(run, size, align)) {
+    let held = |size| runs(heap, true).any(|run| holds(run, size, align));
+    if align > UNIT {
+        // In which block a gap is left, and how large it must be, is open.
+        return either(held(size + 2 * align), held(size));
+    }
+    if !held(size) {
         return Foretold::Refused;
     }
     let bounds = Bounds::current();
@@ -293,9 +300,7 @@ fn fit(heap: &Heap, choice: Choice, size: usize, align: usize) -> Foretold {
     let inner = free.filter(|span| span.end() + UNIT < bounds.base() + bounds.end);
     let fitting = inner.filter(|span| holds((span.start, span.end()), size, align));
     let chosen = match choice {
-        // In which block a gap is left is open.
         Choice::Any => None,
-        _ if align > UNIT => None,
         Choice::Lowest => fitting.min_by_key(|span| span.start),
         Choice::Smallest => fitting.min_by_key(|span| (span.len, span.start)),
         Choice::Largest => fitting.max_by_key(|span| (span.len, usize::MAX - span.start)),
