@@ -50,14 +50,20 @@ pub(super) fn enable() {
 
 /// Something is to be given back, now or later.
 pub(super) fn due() {
-    let (from, to) = match STATE.load(Relaxed) {
-        NONE => (NONE, WANTED),
-        AWAKE => (AWAKE, AGAIN),
-        ASLEEP => (ASLEEP, AWAKE),
-        _ => return,
-    };
-    if STATE.compare_exchange(from, to, AcqRel, Relaxed).is_ok() && from == ASLEEP {
-        os::wake(&STATE);
+    loop {
+        let (from, to) = match STATE.load(Relaxed) {
+            NONE => (NONE, WANTED),
+            AWAKE => (AWAKE, AGAIN),
+            ASLEEP => (ASLEEP, AWAKE),
+            _ => return,
+        };
+        // Where it fell asleep, or woke, at this very moment, it knows nothing of this yet.
+        if STATE.compare_exchange(from, to, AcqRel, Relaxed).is_ok() {
+            if from == ASLEEP {
+                os::wake(&STATE);
+            }
+            return;
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 //! model allows, and finds data races, lost wake-ups and assertions that fail.
 //!
 //! The lock is the allocator's own file, over loom's atomics. The protocols are models of what
-//! `space.rs`, `registry.rs` and `quick.rs` do, with the same orderings.
+//! `space.rs`, `registry.rs`, `quick.rs`, `deferred.rs`, `background.rs` and the arenas' lock do, with the
+//! same orderings.
 
 #[path = "../../../src/global/linux/lock.rs"]
 #[allow(dead_code, reason = "a model needs part of it")]
@@ -76,7 +77,7 @@ mod os {
 }
 
 use loom::sync::Arc;
-use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use loom::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize};
 use loom::thread;
 
@@ -299,6 +300,88 @@ fn deferred() {
     assert_eq!(first + take(&stack), 3);
 }
 
+/// `background.rs`: the thread that gives memory back falls asleep when it finds nothing due, and whoever
+/// makes something due wakes it: neither misses the other. If `stopping`, it is told to end as well.
+fn background(stopping: bool) {
+    const AWAKE: u32 = 3;
+    const AGAIN: u32 = 4;
+    const ASLEEP: u32 = 5;
+    const STOPPED: u32 = 6;
+    struct Shared {
+        due: Locked<u32>,
+        state: AtomicU32,
+    }
+    let due = |shared: &Shared| loop {
+        let (from, to) = match shared.state.load(Relaxed) {
+            AWAKE => (AWAKE, AGAIN),
+            ASLEEP => (ASLEEP, AWAKE),
+            _ => return,
+        };
+        if shared.state.compare_exchange(from, to, AcqRel, Relaxed).is_ok() {
+            if from == ASLEEP {
+                os::wake(&shared.state);
+            }
+            return;
+        }
+    };
+    let run = |shared: &Shared| loop {
+        if with(&shared.due, std::mem::take) > 0 {
+            return true;
+        }
+        if shared.state.compare_exchange(AWAKE, ASLEEP, AcqRel, Relaxed).is_ok() {
+            os::wait(&shared.state, ASLEEP);
+            let _ = shared.state.compare_exchange(ASLEEP, AWAKE, AcqRel, Relaxed);
+        }
+        let _ = shared.state.compare_exchange(AGAIN, AWAKE, AcqRel, Relaxed);
+        if shared.state.load(Acquire) == STOPPED {
+            return false;
+        }
+    };
+    let shared = Arc::new(Shared { due: Locked::new(0), state: AtomicU32::new(AWAKE) });
+    let tending = {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || run(&shared))
+    };
+    with(&shared.due, |due| *due = 1);
+    due(&shared);
+    if stopping {
+        if shared.state.swap(STOPPED, AcqRel) == ASLEEP {
+            os::wake(&shared.state);
+        }
+    }
+    let tended = tending.join().expect("it ends");
+    assert!(tended || stopping, "what was due was given back");
+}
+
+/// The arenas' lock (`yielding.rs`): one word, which is swapped.
+fn arena() {
+    struct Arena {
+        taken: AtomicU32,
+        blocks: sync::Place<u32>,
+    }
+    // SAFETY: the blocks are those of the thread that has the lock.
+    unsafe impl Sync for Arena {}
+    // Waiting has no end to the checker, so a thread looks twice and does without.
+    let count = |arena: &Arena| {
+        if arena.taken.swap(1, Acquire) != 0 && arena.taken.swap(1, Acquire) != 0 {
+            return 0;
+        }
+        // SAFETY: this thread has the lock.
+        arena.blocks.with_mut(|blocks| unsafe { *blocks += 1 });
+        arena.taken.store(0, Release);
+        1
+    };
+    let arena = Arc::new(Arena { taken: AtomicU32::new(0), blocks: sync::Place::new(0) });
+    let others = [0; 2].map(|_| {
+        let arena = Arc::clone(&arena);
+        thread::spawn(move || count(&arena))
+    });
+    let mine = count(&arena);
+    let done: u32 = others.into_iter().map(|other| other.join().expect("it ends")).sum();
+    // SAFETY: the others have ended.
+    arena.blocks.with(|blocks| assert_eq!(unsafe { *blocks }, mine + done));
+}
+
 fn main() {
     explore("exclusion", 3, exclusion);
     explore("a purge in pieces", 3, a_purge_in_pieces);
@@ -309,5 +392,8 @@ fn main() {
     explore("publication", 4, publication);
     explore("lists", 4, lists);
     explore("deferred", 3, deferred);
+    explore("background", 4, || background(false));
+    explore("background until the end", 4, || background(true));
+    explore("arena", 3, arena);
     println!("every model holds");
 }
