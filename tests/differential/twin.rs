@@ -1,0 +1,168 @@
+//! Two allocators that are asked the same, and must answer the same but for addresses.
+
+use std::alloc::Layout;
+
+use crate::subject::{Subject, System};
+
+/// A block that both have.
+#[derive(Clone, Copy)]
+struct Pair {
+    ours: *mut u8,
+    theirs: *mut u8,
+    layout: Layout,
+}
+
+impl Pair {
+    fn bytes(&self, len: usize) -> [&[u8]; 2] {
+        // SAFETY: both blocks are in use, and their first `len` bytes were written.
+        [self.ours, self.theirs].map(|block| unsafe { std::slice::from_raw_parts(block, len) })
+    }
+
+    fn agree(&self, len: usize) {
+        let [ours, theirs] = self.bytes(len);
+        assert!(ours == theirs, "{len} bytes of {:?} agree", self.layout);
+    }
+}
+
+/// What blocks are filled with: no two stretches of it are alike.
+struct Ink(Vec<u8>);
+
+impl Ink {
+    const LEN: usize = 1 << 16;
+
+    fn new() -> Self {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let byte = || {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            (state >> 56) as u8
+        };
+        Self(std::iter::repeat_with(byte).take(2 * Self::LEN).collect())
+    }
+
+    /// Fills the bytes of a block from `from` on.
+    fn fill(&self, pair: &Pair, from: usize, tint: usize) {
+        for block in [pair.ours, pair.theirs] {
+            let mut at = from;
+            while at < pair.layout.size() {
+                let len = (pair.layout.size() - at).min(Self::LEN);
+                let ink = &self.0[(tint + at) % Self::LEN..][..len];
+                // SAFETY: the bytes lie in the block.
+                unsafe { block.add(at).copy_from_nonoverlapping(ink.as_ptr(), len) };
+                at += len;
+            }
+        }
+    }
+}
+
+/// One of ours beside the system's.
+pub(crate) struct Twin<'s, S: Subject> {
+    ours: &'s S,
+    blocks: Vec<Option<Pair>>,
+    ink: Ink,
+    /// Operations so far.
+    pub(crate) operations: usize,
+    /// What was in use before.
+    before: usize,
+}
+
+impl<'s, S: Subject> Twin<'s, S> {
+    pub(crate) fn new(ours: &'s S) -> Self {
+        let before = ours.blocks().unwrap_or(0);
+        Self { ours, blocks: Vec::new(), ink: Ink::new(), operations: 0, before }
+    }
+
+    /// The slots in which there are blocks.
+    pub(crate) fn live(&self) -> Vec<usize> {
+        (0..self.blocks.len()).filter(|&slot| self.blocks[slot].is_some()).collect()
+    }
+
+    pub(crate) fn layout(&self, slot: usize) -> Layout {
+        self.blocks[slot].expect("a live block").layout
+    }
+
+    /// Allocates in a slot; zeroed now and then.
+    pub(crate) fn allocate(&mut self, slot: usize, layout: Layout) {
+        self.operations += 1;
+        let zeroed = self.operations.is_multiple_of(4) && layout.align() <= 16 && layout.size() > 0;
+        let (ours, theirs) = if zeroed {
+            (self.ours.allocate_zeroed(layout), System.allocate_zeroed(layout))
+        } else {
+            (self.ours.allocate(layout), System.allocate(layout))
+        };
+        assert_eq!(ours.is_null(), theirs.is_null(), "{layout:?}");
+        if ours.is_null() {
+            return;
+        }
+        let pair = Pair { ours, theirs, layout };
+        self.check(&pair);
+        if zeroed {
+            pair.agree(layout.size());
+            assert_eq!(pair.bytes(layout.size())[1].iter().copied().max(), Some(0));
+        }
+        self.ink.fill(&pair, 0, self.operations);
+        if self.blocks.len() <= slot {
+            self.blocks.resize(slot + 1, None);
+        }
+        assert!(self.blocks[slot].replace(pair).is_none(), "the slot is free");
+    }
+
+    /// Both are aligned, and as long as asked.
+    fn check(&self, pair: &Pair) {
+        let Pair { ours, theirs, layout } = *pair;
+        for block in [ours, theirs] {
+            assert!(block.addr().is_multiple_of(layout.align()), "{layout:?} at {block:p}");
+        }
+        // SAFETY: both blocks are in use with this layout.
+        let usable =
+            unsafe { [self.ours.usable_size(ours, layout), System.usable_size(theirs, layout)] };
+        assert!(usable.iter().all(|&usable| usable >= layout.size()), "{layout:?}: {usable:?}");
+    }
+
+    /// The contents stay up to the lesser size; where one fails, so does the other.
+    pub(crate) fn reallocate(&mut self, slot: usize, size: usize) {
+        self.operations += 1;
+        let pair = self.blocks[slot].expect("a live block");
+        let old = pair.layout;
+        pair.agree(old.size());
+        if old.size() == 0 || size == 0 || old.align() > 16 {
+            // Of these C leaves open what a resize is.
+            self.free(slot);
+            let layout = Layout::from_size_align(size, old.align()).expect("a valid layout");
+            return self.allocate(slot, layout);
+        }
+        // SAFETY: both blocks are in use with this layout; only what is returned is used on.
+        let (ours, theirs) = unsafe {
+            (self.ours.reallocate(pair.ours, old, size), System.reallocate(pair.theirs, old, size))
+        };
+        assert_eq!(ours.is_null(), theirs.is_null(), "{old:?} to {size} bytes");
+        if ours.is_null() {
+            return pair.agree(old.size());
+        }
+        let layout = Layout::from_size_align(size, old.align()).expect("a valid layout");
+        let pair = Pair { ours, theirs, layout };
+        self.check(&pair);
+        pair.agree(size.min(old.size()));
+        self.ink.fill(&pair, size.min(old.size()), self.operations);
+        self.blocks[slot] = Some(pair);
+    }
+
+    pub(crate) fn free(&mut self, slot: usize) {
+        self.operations += 1;
+        let pair = self.blocks[slot].take().expect("a live block");
+        pair.agree(pair.layout.size());
+        // SAFETY: both are in use with this layout, and forgotten.
+        unsafe {
+            self.ours.free(pair.ours, pair.layout);
+            System.free(pair.theirs, pair.layout);
+        }
+    }
+
+    /// Frees what is left: all is given back then.
+    pub(crate) fn end(mut self) -> usize {
+        self.live().into_iter().for_each(|slot| self.free(slot));
+        if let Some(blocks) = self.ours.blocks() {
+            assert_eq!(blocks, self.before, "every block was freed");
+        }
+        self.operations
+    }
+}
