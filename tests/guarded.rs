@@ -50,7 +50,8 @@ fn guarded(layout: Layout) -> *mut u8 {
     // SAFETY: the size is not 0.
     let mut blocks = (0..4).map(|_| unsafe { ALLOCATOR.alloc(layout) });
     let page_end = |block: &*mut u8| {
-        (block.addr() + layout.size()).next_multiple_of(16) % 4096 == 0 && block.addr() >> 46 == 1
+        (block.addr() + layout.size()).next_multiple_of(16).is_multiple_of(4096)
+            && block.addr() >> 46 == 1
     };
     blocks.find(page_end).expect("one of four is guarded")
 }
@@ -158,7 +159,7 @@ fn counted() {
     for _ in 0..100_000 {
         // SAFETY: the size is not 0.
         let block = unsafe { ALLOCATOR.alloc(LAYOUT) };
-        guarded += usize::from(block.addr() >> 46 == 1 && (block.addr() + 48) % 4096 == 0);
+        guarded += usize::from(block.addr() >> 46 == 1 && (block.addr() + 48).is_multiple_of(4096));
         // SAFETY: the block is in use, and freed once.
         unsafe { ALLOCATOR.dealloc(block, LAYOUT) };
     }
