@@ -42,7 +42,9 @@ fn a_block_of_none_is_not_lost_in_silence() {
         // SAFETY: that the block is not of the claims is what is tested: nothing is done with it.
         unsafe { claims.deallocate(block, layout(100, 8)) }
     }));
-    assert!(freed.is_err(), "it is reported");
+    let reported = freed.expect_err("it is reported");
+    let text = reported.downcast_ref::<String>().expect("a message");
+    assert!(text.contains("is in none of the claims"), "{text}");
     claims.audit().expect("every invariant holds");
     // SAFETY: as above.
     assert_eq!(unsafe { claims.try_free(block, layout(100, 8)) }, pagewise::Freed::Unallocated);
