@@ -156,7 +156,7 @@ fn missing(test: &str) -> Option<String> {
     };
     let found = text.lines().map(str::trim_start).any(|line| {
         let named = line.strip_prefix("fn ").unwrap_or(line).strip_prefix(name);
-        named.is_some_and(|rest| rest.starts_with(['(', ':', ',']))
+        named.is_some_and(|rest| rest.trim_start().starts_with(['(', ':', ',']))
     });
     (!found).then(|| "no such test".into())
 }
