@@ -372,10 +372,12 @@ pub(in super::super) unsafe fn reallocate(
             }
         }
         let moved = allocate(asked, new_size, align);
-        if !moved.is_null() {
-            moved.copy_from_nonoverlapping(block, size.min(new_size));
-            free(asked, block, None);
+        if moved.is_null() {
+            // Making a block smaller does not fail: it stays as large as it was.
+            return if new_size <= size { block } else { moved };
         }
+        moved.copy_from_nonoverlapping(block, size.min(new_size));
+        free(asked, block, None);
         moved
     }
 }
@@ -393,7 +395,11 @@ unsafe fn resize(asked: &Tuning, block: NonNull<u8>, align: usize, new_size: usi
         match SPACE.list_of(block.as_ptr()) {
             Some(0) if new_list == 0 && new_size < blocks::mapping_from(tuning) => {
                 let _errno = KeepErrno::new();
-                let Some((_, align)) = canary::enclosed(block) else { return false };
+                let Some((size, align)) = canary::enclosed(block) else { return false };
+                if parts.zero() && new_size < size {
+                    // What is cut off is to be zeros, and would be the heap's at once.
+                    return false;
+                }
                 let front = align.max(canary::FRONT);
                 let raw = block.sub(front);
                 let done =
