@@ -213,3 +213,19 @@ pub(crate) fn kind_for(capacity: u32) -> usize {
 pub(crate) fn words_of(kind: usize) -> u32 {
     if kind < 16 { kind as u32 + 1 } else { 1 << (kind - 11) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A header has a bit for each block; up to 16 words no more than it needs, beyond less than twice.
+    #[test]
+    fn every_kind_has_the_words_it_needs() {
+        for capacity in 1..=MOST_BLOCKS as u32 {
+            let (words, kind) = (capacity.div_ceil(WORD), kind_for(capacity));
+            let had = words_of(kind);
+            assert!(kind < KINDS && had >= words, "{capacity} blocks: kind {kind}");
+            assert!(if words <= 16 { had == words } else { had < 2 * words }, "{capacity} blocks");
+        }
+    }
+}
