@@ -40,7 +40,7 @@ pub struct Hardening {
     /// another of its size. Costs the memory of classes that are not used any more.
     pub pinned: bool,
     /// Guard pages: around what the allocator keeps to itself, and on both sides of blocks that are mappings
-    /// of their own, as those of 256 KiB and more are then.
+    /// of their own, as those of 1 MiB and more are then.
     pub guards: bool,
 }
 

@@ -18,4 +18,4 @@ use pagewise::Pagewise;
 static ALLOCATOR: Pagewise = Pagewise::new();
 
 /// Sizes of each kind: small, the largest small ones, medium, a mapping in this mode, one in any.
-const SIZES: [usize; 7] = [1, 64, 3000, 16_384, 100_000, 300_000, 40 << 20];
+const SIZES: [usize; 7] = [1, 64, 3000, 16_384, 100_000, 1_100_000, 40 << 20];

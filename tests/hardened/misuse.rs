@@ -131,7 +131,7 @@ stops! {
         }
     }
 
-    a_write_before_a_guarded_mapping("guards", [300_000, 40 << 20], "before the start of a block") before_mapping {
+    a_write_before_a_guarded_mapping("guards", [1_100_000, 40 << 20], "before the start of a block") before_mapping {
         let blocks = others(asked());
         // SAFETY: the misuse to be noticed.
         unsafe {
@@ -165,7 +165,7 @@ stops! {
         }
     }
 
-    a_byte_behind_the_guard("guards", [300_000, 40 << 20], "beyond the end of a block") behind_mapping {
+    a_byte_behind_the_guard("guards", [1_100_000, 40 << 20], "beyond the end of a block") behind_mapping {
         let size = asked();
         let block = ALLOCATOR.allocate(size);
         // SAFETY: the misuse to be noticed.
@@ -202,7 +202,7 @@ fn zeros() {
 /// Beyond the room behind its contents lies a page that cannot be touched.
 #[test]
 fn a_mapping_lies_between_guard_pages() {
-    for size in [300_000_usize, 40 << 20] {
+    for size in [1_100_000_usize, 40 << 20] {
         for test in ["misuse::far_behind", "misuse::far_before"] {
             let ended = run(test, |command| {
                 command.env("PAGEWISE_HARDENED", "1").env(OF, size.to_string());

@@ -21,8 +21,9 @@ pub(super) fn list_for(tuning: &Tuning, size: usize, align: usize) -> u32 {
 
 /// The least size that is a mapping of its own, bytes.
 pub(super) fn mapping_from(tuning: &Tuning) -> usize {
-    /// Where mappings lie between guard pages.
-    const GUARDED: usize = 256 << 10;
+    /// Where mappings lie between guard pages: less would have programs that copy such blocks often spend
+    /// their time on mappings.
+    const GUARDED: usize = 1 << 20;
     if mode::has_guards() { tuning.mapping_from.min(GUARDED) } else { tuning.mapping_from }
 }
 

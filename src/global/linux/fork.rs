@@ -12,13 +12,16 @@
 //! C's library takes its own locks after ours, and who holds one of those may need memory before it
 //! lets go. GNU's `malloc` takes its locks last of all, which a handler cannot.
 //!
+//! Handlers of the program may run between ours and the fork, and before ours in the child: whoever forks waits
+//! for no lock meanwhile, since in the child its owner may have stayed behind.
+//!
 //! A lock that cannot be taken in a second, because its owner forks, too, or that the calling thread
 //! holds itself (it forks in a signal's handler), is left as it is.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::{background, registry};
+use super::{background, registry, sync};
 use crate::os;
 
 /// Moments that are waited at most: for all locks together, before a fork; for a fork, by a thread
@@ -42,16 +45,19 @@ extern "C" fn before() {
         waited += 1;
         waited < PATIENCE
     });
+    sync::begin_fork();
 }
 
 extern "C" fn in_parent() {
     registry::after_fork();
+    sync::end_fork();
     FORKS.fetch_sub(1, Relaxed);
 }
 
 extern "C" fn in_child() {
     registry::after_fork_in_child();
     background::after_fork_in_child();
+    sync::end_fork_in_child();
     FORKS.store(0, Relaxed);
 }
 

@@ -10,7 +10,9 @@
 //! - the calling thread holds the lock: the handler of a signal, or of a panic, interrupted it;
 //! - a thread that forks holds it: C's library next takes locks of its own, whose holders may be
 //!   waiting for memory;
-//! - the lock is lost: this is the child of a fork, and its owner stayed behind.
+//! - the lock is lost: this is the child of a fork, and its owner stayed behind;
+//! - the calling thread forks, and handlers of the program run before or after: in the child nobody knows yet
+//!   which locks are lost.
 //!
 //! The caller then goes elsewhere: to another heap, or to a list that the lock's next holder empties.
 //!
@@ -129,7 +131,7 @@ impl<T> Locked<T> {
                 if self.word.compare_exchange(FREE, me | AWAITED, Acquire, Relaxed).is_ok() {
                     return true;
                 }
-            } else if never_waited_for(held, me) {
+            } else if never_waited_for(held, me) || sync::is_forking(me) {
                 return false;
             } else if held & AWAITED != 0
                 || self.word.compare_exchange(held, held | AWAITED, Relaxed, Relaxed).is_ok()
@@ -201,4 +203,38 @@ fn owner(held: u32) -> u32 {
 /// Whether waiting for a lock that is held so might never end.
 fn never_waited_for(held: u32, me: u32) -> bool {
     held & FORK != 0 || owner(held) == me
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A child's handler that ran before ours waited for a lock whose owner had stayed behind.
+    #[test]
+    fn a_thread_that_forks_waits_for_nobody() {
+        static LOCKED: Locked<u32> = Locked::new(7);
+        let (held, is_held) = mpsc::channel();
+        let (let_go, may_go) = mpsc::channel::<()>();
+        let owner = std::thread::spawn(move || {
+            LOCKED.with(|_| {
+                held.send(()).expect("the test waits");
+                may_go.recv().expect("the test says so");
+            })
+        });
+        is_held.recv().expect("the lock is taken");
+        let (answer, answered) = mpsc::channel();
+        let forker = std::thread::spawn(move || {
+            sync::begin_fork();
+            answer.send(LOCKED.with(|value| *value)).expect("the test waits");
+            sync::end_fork();
+            LOCKED.with(|value| *value)
+        });
+        assert_eq!(answered.recv_timeout(Duration::from_secs(60)), Ok(None));
+        let_go.send(()).expect("the owner waits");
+        assert_eq!(owner.join().expect("it ends"), Some(()));
+        assert_eq!(forker.join().expect("it ends"), Some(7), "it waits again");
+    }
 }

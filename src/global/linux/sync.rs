@@ -3,6 +3,7 @@
 
 use core::cell::UnsafeCell;
 pub(super) use core::hint::spin_loop;
+use core::sync::atomic::Ordering::Relaxed;
 pub(super) use core::sync::atomic::{AtomicBool, AtomicU32};
 
 use crate::os;
@@ -18,6 +19,34 @@ pub(super) fn token() -> u32 {
     // Threads' own variables are further apart than 512 bytes, and 256 GiB are room for all.
     let place = (os::thread_address() >> 9) as u32 & ((1 << 29) - 1);
     (1 << 31) | (place << 2)
+}
+
+/// Threads that fork now: their tokens, each from after it took the locks it could until its handlers after
+/// the fork ran; 0 where there is none. There is room for as many as fork at one time.
+static FORKING: [AtomicU32; 8] = [const { AtomicU32::new(0) }; 8];
+
+/// The calling thread is about to fork.
+pub(super) fn begin_fork() {
+    let me = token();
+    let claim = |entry: &AtomicU32| entry.compare_exchange(0, me, Relaxed, Relaxed).is_ok();
+    let _ = FORKING.iter().any(claim);
+}
+
+/// The calling thread has forked, and this is the parent.
+pub(super) fn end_fork() {
+    let me = token();
+    let give_up = |entry: &AtomicU32| entry.compare_exchange(me, 0, Relaxed, Relaxed).is_ok();
+    let _ = FORKING.iter().any(give_up);
+}
+
+/// As [`end_fork`], in the child, where nobody else forks.
+pub(super) fn end_fork_in_child() {
+    FORKING.iter().for_each(|entry| entry.store(0, Relaxed));
+}
+
+/// Whether the thread with this token is about to fork, or has forked and its handlers have not run yet.
+pub(super) fn is_forking(me: u32) -> bool {
+    FORKING.iter().any(|entry| entry.load(Relaxed) == me)
 }
 
 /// A value that is reached through a pointer, by one thread at a time.

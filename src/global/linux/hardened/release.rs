@@ -17,7 +17,7 @@ use crate::os::{self, KeepErrno};
 #[inline(always)]
 pub(super) unsafe fn wipe(block: NonNull<u8>, len: usize) {
     /// Bytes from which on whole OS pages are given back, not written.
-    const LARGE: usize = 256 << 10;
+    const LARGE: usize = 1 << 20;
     // SAFETY: the caller's promise.
     unsafe {
         if len < LARGE {
