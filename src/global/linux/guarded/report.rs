@@ -7,9 +7,16 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
 
 use super::super::text::Text;
+use super::pool::{PLACES, POOL, Place, State, Trace, has, index_of, with_place};
 use super::stack::Stack;
-use super::{Misuse, PLACES, POOL, Place, State, Trace, has, index_of, with_place};
 use crate::os;
+
+/// What is to be done about a free or a fault.
+pub(super) enum Misuse {
+    FreedTwice,
+    NoBlock,
+    Overflow,
+}
 
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 

@@ -1,0 +1,113 @@
+//! Guarded blocks handed out, measured and freed.
+
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Acquire;
+
+use super::super::tuning::UNIT;
+use super::pool::{self, Book, PLACES, POOL, Place, State, Trace, book, index_of, with_place};
+use super::report::{self, Misuse};
+use crate::os;
+
+/// What the bytes between a block's end and its page's hold.
+const FILL: u8 = 0xa5;
+
+/// Makes the places, and sees to it that faults there are reported. The calling thread has its lists.
+pub(in super::super) fn open() {
+    let page = os::page_size();
+    let len = (2 * PLACES + 1) * page;
+    let Some(memory) = os::reserve(len) else { return };
+    if !may_be_outside(memory) {
+        // A block freed with its size would be taken for a heap's.
+        return;
+    }
+    let Some(places) = os::allocate((PLACES * size_of::<Place>()).next_multiple_of(page)) else {
+        return;
+    };
+    // SAFETY: both are fresh, and large enough.
+    unsafe { pool::open(memory, len, places.cast()) };
+}
+
+/// Whether a block may be one that lies in no heap: one bit of the address tells, which all addresses have that
+/// the system gives of itself, and none of the window. Without the feature there are no guarded blocks, and no
+/// other block is freed with a small size but lies in a heap.
+#[inline(always)]
+pub(in super::super) fn may_be_outside(block: *mut u8) -> bool {
+    const BIT: u32 = if cfg!(target_arch = "x86_64") { 46 } else { 47 };
+    cfg!(feature = "guarded") && usize::BITS == 64 && block.addr() as u64 >> BIT & 1 == 1
+}
+
+/// A guarded block; `None` if it is too large, or there is no place. Zeros.
+#[cold]
+pub(in super::super) fn allocate(size: usize, align: usize) -> Option<NonNull<u8>> {
+    let page = os::page_size();
+    let align = align.max(UNIT);
+    let pool = POOL.load(Acquire);
+    if pool.is_null() || size > page || align > page {
+        return None;
+    }
+    report::install();
+    let allocated = Trace::here();
+    let index = book(Book::take).flatten()?;
+    let start = pool.wrapping_add((2 * index + 1) * page);
+    // SAFETY: the page is the place's, and nobody else's.
+    unsafe {
+        if !os::commit(start, page) {
+            // The place is lost.
+            return None;
+        }
+        let block = start.add((page - size) & !(align - 1));
+        let behind = start.add(page).addr() - block.add(size).addr();
+        block.add(size).write_bytes(FILL, behind);
+        let place =
+            Place { state: State::InUse, block: block.addr(), size, allocated, ..Place::UNUSED };
+        let known = book(|book| book.set(index, place));
+        if known.is_none() {
+            os::close(start, page);
+            return None;
+        }
+        NonNull::new(block)
+    }
+}
+
+/// Bytes of a guarded block in use.
+///
+/// # Safety
+/// The block lies among the places: what is wrong is noticed.
+pub(in super::super) unsafe fn len_of(block: *mut u8) -> usize {
+    match with_place(block, |place| (place.state, place.block, place.size)) {
+        Some((State::InUse, start, size)) if start == block.addr() => size,
+        Some((State::Freed, start, _)) if start == block.addr() => {
+            report::misuse(block, &Misuse::FreedTwice)
+        }
+        Some(_) => report::misuse(block, &Misuse::NoBlock),
+        // The lock cannot be had: the page's end is the most it can be.
+        None => os::page_size() - (block.addr() & (os::page_size() - 1)),
+    }
+}
+
+/// Frees a guarded block.
+///
+/// # Safety
+/// As for [`len_of`]; the block is not used any more.
+pub(in super::super) unsafe fn free(block: *mut u8) {
+    let page = os::page_size();
+    let freed = Trace::here();
+    let start = block.with_addr(block.addr() & !(page - 1));
+    // SAFETY: the caller's promise.
+    let size = unsafe { len_of(block) };
+    let end = block.addr() + size;
+    let behind = start.addr() + page - end;
+    // SAFETY: the block is in use, so its page can be read.
+    let rest = unsafe { core::slice::from_raw_parts(block.with_addr(end), behind) };
+    if rest.iter().any(|&byte| byte != FILL) {
+        report::misuse(block, &Misuse::Overflow);
+    }
+    // SAFETY: the page is the block's, which nobody uses any more.
+    unsafe { os::close(start, page) };
+    let index = index_of(block);
+    book(|book| {
+        let place = Place { state: State::Freed, freed, ..book.get(index) };
+        book.set(index, place);
+        book.give_back(index);
+    });
+}

@@ -1,0 +1,152 @@
+//! The places for guarded blocks, and what is known of each.
+
+use core::ptr;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicPtr, AtomicUsize};
+
+use super::super::lock::Locked;
+use super::stack::Stack;
+use crate::os;
+
+/// Places for guarded blocks, in use at one time or freed of late.
+pub(super) const PLACES: usize = 256;
+
+/// Where the first place's closed page lies; null as long as there are none.
+pub(super) static POOL: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+
+/// Bytes of the pool.
+static LEN: AtomicUsize = AtomicUsize::new(0);
+
+/// What is known of the places.
+static BOOK: Locked<Book> = Locked::new(Book {
+    places: ptr::null_mut(),
+    ring: {
+        let mut ring = [0; PLACES];
+        let mut place = 0;
+        while place < PLACES {
+            ring[place] = place as u16;
+            place += 1;
+        }
+        ring
+    },
+    first: 0,
+    free: PLACES,
+});
+
+/// One place's block, in use or freed.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) state: State,
+    pub(super) block: usize,
+    pub(super) size: usize,
+    pub(super) allocated: Trace,
+    pub(super) freed: Trace,
+}
+
+/// Who did something, and where.
+#[derive(Clone, Copy)]
+pub(super) struct Trace {
+    pub(super) thread: i32,
+    pub(super) stack: Stack,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Unused,
+    InUse,
+    Freed,
+}
+
+/// The places, in a mapping, and those that are free: `free` of them, in a ring that starts at `first`, the one
+/// that has been free for longest.
+pub(super) struct Book {
+    places: *mut Place,
+    ring: [u16; PLACES],
+    first: usize,
+    free: usize,
+}
+
+// SAFETY: the places are reached through the book alone.
+unsafe impl Send for Book {}
+
+impl Trace {
+    pub(super) fn here() -> Self {
+        Self { thread: os::thread_id(), stack: Stack::here() }
+    }
+}
+
+impl Place {
+    pub(super) const UNUSED: Self = {
+        let nobody = Trace { thread: 0, stack: Stack::EMPTY };
+        Self { state: State::Unused, block: 0, size: 0, allocated: nobody, freed: nobody }
+    };
+}
+
+/// Whether an address lies among the places.
+pub(in super::super) fn has(address: *mut u8) -> bool {
+    let pool = POOL.load(Acquire);
+    !pool.is_null() && address.addr().wrapping_sub(pool.addr()) < LEN.load(Relaxed)
+}
+
+/// Runs `action` on the book; `None` if it cannot be had: whoever has its lock may have stayed behind in a fork,
+/// so nobody waits for long.
+pub(super) fn book<R>(mut action: impl FnMut(&mut Book) -> R) -> Option<R> {
+    (0..1000).find_map(|_| {
+        let result = BOOK.try_with(&mut action);
+        if result.is_none() {
+            core::hint::spin_loop();
+        }
+        result
+    })
+}
+
+/// The place in whose page an address lies, or before whose page.
+pub(super) fn index_of(address: *mut u8) -> usize {
+    let offset = address.addr() - POOL.load(Relaxed).addr();
+    (offset / os::page_size() / 2).min(PLACES - 1)
+}
+
+/// What `ask` says of the place in whose page an address lies; `None` if the lock cannot be had.
+pub(super) fn with_place<R>(address: *mut u8, mut ask: impl FnMut(Place) -> R) -> Option<R> {
+    book(|book| ask(book.get(index_of(address))))
+}
+
+impl Book {
+    /// The place that has been free for longest.
+    pub(super) fn take(&mut self) -> Option<usize> {
+        self.free = self.free.checked_sub(1)?;
+        let index = self.ring[self.first % PLACES];
+        self.first = (self.first + 1) % PLACES;
+        Some(usize::from(index))
+    }
+
+    pub(super) fn give_back(&mut self, index: usize) {
+        self.ring[(self.first + self.free) % PLACES] = index as u16;
+        self.free += 1;
+    }
+
+    pub(super) fn get(&self, index: usize) -> Place {
+        // SAFETY: there are as many places.
+        unsafe { self.places.add(index).read() }
+    }
+
+    pub(super) fn set(&mut self, index: usize, place: Place) {
+        // SAFETY: there are as many places.
+        unsafe { self.places.add(index).write(place) };
+    }
+}
+
+/// There are places from here on.
+///
+/// # Safety
+/// `pool` has the places' `len` bytes of addresses, `places` room for [`PLACES`] entries; both are nobody else's.
+pub(super) unsafe fn open(pool: *mut u8, len: usize, places: *mut Place) {
+    for place in 0..PLACES {
+        // SAFETY: the caller's promise.
+        unsafe { places.add(place).write(Place::UNUSED) };
+    }
+    if book(|book| book.places = places).is_some() {
+        LEN.store(len, Relaxed);
+        POOL.store(pool, Release);
+    }
+}
