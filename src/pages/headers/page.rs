@@ -221,7 +221,7 @@ mod tests {
     /// A header has a bit for each block; up to 16 words no more than it needs, beyond less than twice.
     #[test]
     fn every_kind_has_the_words_it_needs() {
-        for capacity in 1..=MOST_BLOCKS as u32 {
+        for capacity in 1..=MOST_BLOCKS {
             let (words, kind) = (capacity.div_ceil(WORD), kind_for(capacity));
             let had = words_of(kind);
             assert!(kind < KINDS && had >= words, "{capacity} blocks: kind {kind}");
