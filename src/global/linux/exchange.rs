@@ -10,7 +10,7 @@ use super::purge;
 use super::space::SPACE;
 use super::state::State;
 use super::tuning::UNIT;
-use super::{background, heaps, relief};
+use super::{background, heaps, mode, relief, sizes, zero};
 
 impl Heap {
     /// Runs `action` as [`with`](Self::with); if the heap has grown, free memory of all heaps goes back.
@@ -57,6 +57,9 @@ impl Heap {
     /// # Safety
     /// They were [taken](Self::take), and are put back once.
     pub(super) unsafe fn put(mut blocks: &mut [NonNull<u8>]) {
+        if mode::parts().zero() {
+            blocks.iter().for_each(|&block| look_at_zeros(block));
+        }
         while !blocks.is_empty() {
             let (slot, own) = first_heaps(blocks);
             let (ours, others) = blocks.split_at_mut(own);
@@ -145,6 +148,16 @@ impl Heap {
                 return;
             }
         }
+    }
+}
+
+/// Stops the process if a block that was zeroed when it was freed holds something else now.
+#[cold]
+fn look_at_zeros(block: NonNull<u8>) {
+    let size = SPACE.list_of(block.as_ptr()).map_or(0, sizes::class_size);
+    // SAFETY: the block is free, of this size, and nobody's.
+    if SPACE.was_zeroed(block.as_ptr()) && !unsafe { zero::is_zero(block, size) } {
+        fault::stop(Fault::UsedAfterFree, block.as_ptr());
     }
 }
 

@@ -67,6 +67,9 @@ pub(super) struct Space {
     reserved: AtomicBool,
 }
 
+/// The state of a freed block that is zeros.
+pub(super) const ZEROED: u8 = 255;
+
 /// The one there is.
 pub(super) static SPACE: Space = Space {
     base: AtomicPtr::new(ptr::null_mut()),
@@ -151,6 +154,11 @@ impl Space {
         // SAFETY: there is a byte for every unit of the slots, and it is accessible as far as a slot is
         // in use; all bits zero is a value.
         unsafe { &*self.states.load(Relaxed).wrapping_add(self.offset(block) / UNIT) }
+    }
+
+    /// In hardened mode: whether a block was zeroed when it was freed.
+    pub(super) fn was_zeroed(&self, block: *mut u8) -> bool {
+        self.state_of(block).load(Relaxed) == ZEROED
     }
 
     /// In hardened mode: has no block start in a page, none of whose blocks is in use or on a list.

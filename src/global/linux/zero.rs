@@ -21,7 +21,7 @@
 //! blocks' pages, and more than `EDGE` bytes from any place where a block begins or ends.
 
 use core::ops::Range;
-use core::ptr;
+use core::ptr::{self, NonNull};
 
 use crate::os;
 
@@ -243,5 +243,20 @@ unsafe fn give_back(start: *mut u8, len: usize) {
         if len > 0 && !os::discard(start, len) {
             start.write_bytes(0, len);
         }
+    }
+}
+
+/// Whether a block holds nothing but zeros.
+///
+/// # Safety
+/// It has this many bytes, which may be read.
+#[inline(always)]
+pub(super) unsafe fn is_zero(block: NonNull<u8>, size: usize) -> bool {
+    // SAFETY: the caller's promise; blocks are aligned to 16 bytes.
+    unsafe {
+        let words = core::slice::from_raw_parts(block.cast::<[u64; 2]>().as_ptr(), size / 16);
+        let rest = core::slice::from_raw_parts(block.as_ptr().add(size & !15), size & 15);
+        words.iter().fold(0, |all, word| all | word[0] | word[1]) == 0
+            && rest.iter().all(|&byte| byte == 0)
     }
 }

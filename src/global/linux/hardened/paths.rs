@@ -18,10 +18,11 @@ use super::super::mode::{self, Parts};
 use super::super::quick::{self, Lists, Low};
 use super::super::space::SPACE;
 use super::super::tuning::{SMALL_MAX, Tuning, UNIT};
+use super::super::zero::is_zero;
 use super::super::{blocks, registry, sizes, thread};
 use super::canary;
 use super::own::{self, Own};
-use super::release::{self, is_zero, overflown, wipe};
+use super::release::{self, overflown, wipe};
 use super::states::{self, FAR, NONE, ZEROED};
 use crate::os::KeepErrno;
 

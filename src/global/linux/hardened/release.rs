@@ -4,9 +4,9 @@ use core::ptr::NonNull;
 
 use super::super::fault::{self, Fault};
 use super::super::heap::Heap;
-use super::super::mode;
 use super::super::quick::{self, Lists};
 use super::super::space::SPACE;
+use super::super::{mode, zero};
 use super::canary;
 use crate::os::{self, KeepErrno};
 
@@ -77,26 +77,11 @@ unsafe fn put_medium(block: NonNull<u8>) {
         if !canary::is_closed(block, size) {
             overflown(block);
         }
-        if mode::parts().zero() && !is_zero(block, size) {
+        if mode::parts().zero() && !zero::is_zero(block, size) {
             fault::stop(Fault::UsedAfterFree, block.as_ptr());
         }
         let raw = block.sub(align.max(canary::FRONT));
         Heap::of(raw.as_ptr()).deallocate(raw);
-    }
-}
-
-/// Whether a block holds nothing but zeros.
-///
-/// # Safety
-/// It has this many bytes, which may be read.
-#[inline(always)]
-pub(super) unsafe fn is_zero(block: NonNull<u8>, size: usize) -> bool {
-    // SAFETY: the caller's promise; blocks are aligned to 16 bytes.
-    unsafe {
-        let words = core::slice::from_raw_parts(block.cast::<[u64; 2]>().as_ptr(), size / 16);
-        let rest = core::slice::from_raw_parts(block.as_ptr().add(size & !15), size & 15);
-        words.iter().fold(0, |all, word| all | word[0] | word[1]) == 0
-            && rest.iter().all(|&byte| byte == 0)
     }
 }
 

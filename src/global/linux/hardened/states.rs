@@ -18,15 +18,13 @@ use core::ptr::NonNull;
 use core::sync::atomic::AtomicU8;
 
 use super::super::space::SPACE;
+pub(super) use super::super::space::ZEROED;
 
 /// No block in use starts there.
 pub(super) const NONE: u8 = 0;
 
 /// A block in use whose distance to its class is told elsewhere, if at all.
 pub(super) const FAR: u8 = 192;
-
-/// A freed block, all zeros.
-pub(super) const ZEROED: u8 = 255;
 
 /// The state of a block, which lies in a slot.
 #[inline(always)]
