@@ -164,6 +164,33 @@ fn sizes() {
     }
 }
 
+/// `malloc(SIZE_MAX)` gave a block of 16 bytes: with the byte of its canary the size was 0.
+#[test]
+fn no_request_is_too_large_to_be_refused() {
+    works("works::hostile");
+}
+
+#[test]
+#[ignore = "in a process of its own, in hardened mode"]
+fn hostile() {
+    for less in [0, 1, 7, 15, 16, 4096, usize::MAX / 2] {
+        let size = usize::MAX - less;
+        for align in [1, 16, 4096, 1 << 40, 1 << 62, 1 << 63] {
+            assert!(ALLOCATOR.allocate_aligned(size, align).is_null(), "{size:#x} {align:#x}");
+        }
+        assert!(ALLOCATOR.allocate_zeroed(size).is_null(), "{size:#x}");
+        for old in [1, 100, 20_000, 2_000_000] {
+            let block = ALLOCATOR.allocate(old);
+            // SAFETY: the block is in use, and freed once.
+            unsafe {
+                assert!(ALLOCATOR.reallocate(block, size).is_null(), "{old} to {size:#x}");
+                ALLOCATOR.free(block);
+            }
+        }
+    }
+    assert!(ALLOCATOR.allocate_aligned(1, 1 << 63).is_null());
+}
+
 #[test]
 fn the_child_of_a_fork_works() {
     works("works::forks");

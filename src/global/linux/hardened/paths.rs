@@ -29,7 +29,7 @@ use crate::os::KeepErrno;
 /// What a small request asks of a class: a canary takes a byte at least.
 #[inline(always)]
 fn least(size: usize, parts: Parts) -> usize {
-    size.wrapping_add(usize::from(parts.has_canaries()))
+    size.saturating_add(usize::from(parts.has_canaries()))
 }
 
 /// A block of `size` bytes at a multiple of `align`; null if there is no memory.
@@ -79,7 +79,7 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     let _errno = KeepErrno::new();
     let parts = mode::parts();
     let align = align.max(UNIT);
-    if size > isize::MAX as usize - align - SMALL_MAX {
+    if size > (isize::MAX as usize - SMALL_MAX).saturating_sub(align) {
         return ptr::null_mut();
     }
     let tuning = registry::tuning(asked);
