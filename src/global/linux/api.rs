@@ -4,7 +4,7 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::time::Duration;
 
 use super::tuning::{SMALL_MAX, UNIT};
-use super::{ClassStats, Pagewise, Stats, mode, paths, statistics};
+use super::{ClassStats, Pagewise, Stats, hardened, mode, paths, statistics};
 
 impl Pagewise {
     /// Statistics of all threads: bytes in use and held. O(OS pages held): the system is asked which of them
@@ -108,10 +108,10 @@ impl Pagewise {
     pub unsafe fn reallocate(&self, block: *mut u8, new_size: usize) -> *mut u8 {
         // SAFETY: the caller's promise; all of the block matters.
         unsafe {
-            let size = paths::usable_size(block);
             if mode::is_hardened() {
-                return paths::reallocate(&self.tuning, block, size, UNIT, new_size);
+                return hardened::paths::reallocate(&self.tuning, block, UNIT, new_size);
             }
+            let size = paths::usable_size(block);
             if new_size <= size && new_size >= size - size / 4 {
                 return block;
             }

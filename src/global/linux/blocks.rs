@@ -43,6 +43,7 @@ pub(super) fn large(
     Some(block)
 }
 
+/// A block that is a mapping though it need not be: there is no heap for it. Null if there is no memory.
 pub(super) fn mapped(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
     let huge = tuning.huge_pages.advice();
     mapping::allocate(size, align, huge).map_or(ptr::null_mut(), NonNull::as_ptr)

@@ -37,8 +37,6 @@ pub(super) struct Heap {
     /// Bytes in use, and bytes that may take memory, as they were when the lock was last let go of.
     pub(super) used: AtomicUsize,
     pub(super) most: AtomicUsize,
-    /// Where the blocks end, as it was then.
-    end: AtomicUsize,
 }
 
 impl Heap {
@@ -73,7 +71,6 @@ impl Heap {
                 threads: AtomicU32::new(0),
                 used: AtomicUsize::new(0),
                 most: AtomicUsize::new(0),
-                end: AtomicUsize::new(0),
             });
             Some(&*heap)
         }
@@ -115,12 +112,11 @@ impl Heap {
     pub(super) fn note(&self, state: &State) {
         self.used.store(state.usage().block, Relaxed);
         self.most.store(state.most(), Relaxed);
-        self.end.store(state.memory().0.end, Relaxed);
     }
 
     /// Whether a block of this heap may lie at an address of its slot: not beyond all that were handed out.
     pub(super) fn reaches(&self, block: *mut u8) -> bool {
-        block.addr() < self.end.load(Relaxed)
+        self.with(|state| state.memory().0.contains(&block.addr())).unwrap_or(true)
     }
 
     /// Gives about `wanted` bytes of free memory back, in steps; returns the bytes. O(bytes).

@@ -153,10 +153,10 @@ pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize) {
     }
 }
 
-/// Frees a block for which its thread's list has no room.
+/// As [`free_sized`], where the thread's list has no room.
 ///
 /// # Safety
-/// As for [`free_sized`], of a block of any size.
+/// As for [`free_sized`].
 #[cold]
 #[inline(never)]
 unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize) {
@@ -165,7 +165,7 @@ unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize) {
         if mode::is_hardened() {
             hardened::paths::free(asked, block, Some(size));
         } else {
-            free_slowly(asked, block);
+            free_more(asked, block);
         }
     }
 }
