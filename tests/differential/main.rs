@@ -11,6 +11,8 @@ mod twin;
 
 use std::alloc::Layout;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use harness::Request;
 use pagewise::Pagewise;
@@ -24,8 +26,15 @@ static PAGEWISE: Pagewise = Pagewise::new();
 /// Address space of an arena, more than any of the programs needs.
 const CAPACITY: usize = 1 << 30;
 
-/// One test at a time: blocks in use are counted.
-static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+/// Runs a test in a thread of its own, and one test at a time: blocks in use are counted. A thread that
+/// ends still hands back the blocks on its lists, so it is waited for before the next test counts.
+fn alone(test: impl FnOnce() + Send + 'static) {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Err(panic) = thread::spawn(test).join() {
+        std::panic::resume_unwind(panic);
+    }
+}
 
 fn replay(subject: &impl Subject, path: &PathBuf) -> usize {
     let mut twin = Twin::new(subject);
@@ -45,7 +54,10 @@ fn replay(subject: &impl Subject, path: &PathBuf) -> usize {
 
 #[test]
 fn recorded_programs() {
-    let _alone = ALONE.lock();
+    alone(replay_all);
+}
+
+fn replay_all() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("traces");
     let files = std::fs::read_dir(folder).expect("the repository has traces");
     let files = files.map(|file| file.expect("a readable folder").path());
@@ -93,16 +105,20 @@ proptest! {
 
     #[test]
     fn random_requests(requests in harness::requests()) {
-        let _alone = ALONE.lock();
-        perform(&PAGEWISE, &requests);
-        perform(&Growing::growing(CAPACITY), &requests);
+        alone(move || {
+            perform(&PAGEWISE, &requests);
+            perform(&Growing::growing(CAPACITY), &requests);
+        });
     }
 }
 
 /// Sizes that no allocator has memory for, or that are no sizes at all.
 #[test]
 fn what_cannot_be_served_is_refused_by_both() {
-    let _alone = ALONE.lock();
+    alone(refuse);
+}
+
+fn refuse() {
     let most = isize::MAX as usize - 15;
     for size in [most, most / 2, 1 << 47] {
         let mut twin = Twin::new(&PAGEWISE);
