@@ -5,7 +5,8 @@
 //! cargo bench --bench programs -- --rounds 7 LIBRARY…
 //! ```
 //! Libraries are given by path, `libpagewise.so` among them; a run without any is always there, and
-//! is what is measured against. Programs that are not installed are left out. CPU time (user and
+//! is what is measured against. Behind a path and a colon may stand settings:
+//! `libpagewise.so:PAGEWISE_HARDENED=1`. Programs that are not installed are left out. CPU time (user and
 //! system) and peak resident set are those of the shell's children; medians over interleaved rounds.
 //!
 //! Of `cargo build`, rustc brings an allocator of its own, which a preloaded library does not replace:
@@ -13,7 +14,7 @@
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::{env, fs};
+use std::{env, fmt, fs};
 
 /// A program: what it is called, what it needs, and shell scripts, run in a folder of their own:
 /// what is measured, and before it, once and without a library, what gets things ready.
@@ -106,6 +107,33 @@ const PROGRAMS: &[Program] = &[
     },
 ];
 
+/// A library that is preloaded, none if it has no path, and what its runs find in their environment.
+#[derive(Default)]
+struct Library {
+    path: String,
+    settings: Vec<(String, String)>,
+}
+
+impl Library {
+    /// Of an argument: a path, and settings behind colons. `None` if there is no such file.
+    fn parse(argument: &str) -> Option<Self> {
+        let mut parts = argument.split(':');
+        let path = fs::canonicalize(parts.next()?).ok()?.display().to_string();
+        let setting = |part: &str| {
+            let (name, value) = part.split_once('=')?;
+            Some((name.to_owned(), value.to_owned()))
+        };
+        Some(Self { path, settings: parts.map(setting).collect::<Option<_>>()? })
+    }
+}
+
+impl fmt::Display for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.path.rsplit('/').next().unwrap_or(&self.path))?;
+        self.settings.iter().try_for_each(|(name, value)| write!(f, ", {name}={value}"))
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Figures {
     seconds: f64,
@@ -114,13 +142,13 @@ struct Figures {
 
 fn main() -> ExitCode {
     let mut rounds = 5;
-    let mut libraries = vec![String::new()];
+    let mut libraries = vec![Library::default()];
     let mut arguments = env::args().skip(1).filter(|argument| argument != "--bench");
     while let Some(argument) = arguments.next() {
         if argument == "--rounds" {
             rounds = arguments.next().and_then(|value| value.parse().ok()).unwrap_or(rounds);
-        } else if let Ok(path) = fs::canonicalize(&argument) {
-            libraries.push(path.display().to_string());
+        } else if let Some(library) = Library::parse(&argument) {
+            libraries.push(library);
         } else {
             eprintln!("there is no library {argument}");
             return ExitCode::FAILURE;
@@ -130,9 +158,7 @@ fn main() -> ExitCode {
     let mut measured = 0.0;
     println!("CPU time and peak memory; without a library = 1\n");
     print!("| program |");
-    libraries.iter().skip(1).for_each(|path| {
-        print!(" {} |", path.rsplit('/').next().unwrap_or(path));
-    });
+    libraries.iter().skip(1).for_each(|library| print!(" {library} |"));
     print!("\n|---|");
     libraries.iter().skip(1).for_each(|_| print!("---:|"));
     println!();
@@ -141,16 +167,16 @@ fn main() -> ExitCode {
         eprintln!("{} cannot be made: {error}", folder.display());
         return ExitCode::FAILURE;
     }
-    let run = |script: &str, library: &str| run(script, library, &folder);
+    let run = |script: &str, library: &Library| run(script, library, &folder);
     for Program { name, needs, prepare, script } in PROGRAMS {
-        if run(&format!("command -v {needs} && {{ :\n{prepare}\n}}"), "").is_none() {
+        if run(&format!("command -v {needs} && {{ :\n{prepare}\n}}"), &libraries[0]).is_none() {
             continue;
         }
         let mut runs = vec![Vec::new(); libraries.len()];
         for _ in 0..rounds {
             for (library, runs) in libraries.iter().zip(&mut runs) {
                 let Some(figures) = run(script, library) else {
-                    eprintln!("{name} failed under {library:?}; what it left is in {folder:?}");
+                    eprintln!("{name} failed under “{library}”; what it left is in {folder:?}");
                     return ExitCode::FAILURE;
                 };
                 runs.push(figures);
@@ -178,16 +204,17 @@ fn main() -> ExitCode {
 }
 
 /// Runs a script in a folder with a library preloaded; `None` if it fails.
-fn run(script: &str, library: &str, folder: &Path) -> Option<Figures> {
+fn run(script: &str, library: &Library, folder: &Path) -> Option<Figures> {
     let mut command = Command::new("sh");
     command.args(["-c", script]).stdout(Stdio::null()).stderr(Stdio::null());
     command
         .current_dir(folder)
         .env("WORKSPACE", env!("CARGO_MANIFEST_DIR"))
         .env("THREADS", THREADS);
-    if !library.is_empty() {
-        command.env("LD_PRELOAD", library);
+    if !library.path.is_empty() {
+        command.env("LD_PRELOAD", &library.path);
     }
+    command.envs(library.settings.iter().map(|(name, value)| (name, value)));
     let child = command.spawn().ok()?;
     let mut status = 0;
     // SAFETY: all bits zero is a value; the child is ours and waited for once, here.

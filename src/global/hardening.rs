@@ -27,7 +27,8 @@ pub struct Hardening {
     /// freed: a write beyond its bounds stops the process then. So are bytes before blocks above FFCROSSOVER.
     /// Costs a byte a block, so that a size which is just a class's takes the next.
     pub canaries: bool,
-    /// A block is taken from the thread's list of its class at random, not the last freed first.
+    /// A block is any one of eight on the thread's list of its class, not the last freed; which blocks come to
+    /// the list first is random, too.
     pub random: bool,
     /// Bytes of freed blocks that each thread keeps before they are used again, the oldest first, in 1,024
     /// blocks at most; 0: none. Larger blocks are not kept.

@@ -44,6 +44,9 @@ macro_rules! stops {
 /// Those that are no mapping.
 const IN_HEAPS: [usize; 5] = [1, 64, 3000, 16_384, 100_000];
 
+/// Those of more than a unit, so that half the size is another class's.
+const NOT_TINY: [usize; 6] = [64, 3000, 16_384, 100_000, 1_100_000, 40 << 20];
+
 fn others(size: usize) -> [*mut u8; 4] {
     [(); 4].map(|()| ALLOCATOR.allocate(size))
 }
@@ -75,12 +78,22 @@ stops! {
         unsafe { ALLOCATOR.free(blocks[1].add(32)) };
     }
 
-    a_wrong_size("checks", [64, 3000, 16_384, 100_000], "a size that is not its own") wrong_size {
+    a_wrong_size("checks", NOT_TINY, "a size that is not its own") wrong_size {
         let size = asked();
         let block = ALLOCATOR.allocate(size);
         let wrong = Layout::from_size_align(size / 2, 8).expect("a valid layout");
         // SAFETY: the misuse to be noticed.
         unsafe { ALLOCATOR.dealloc(block, wrong) };
+    }
+
+    a_wrong_size_in_c("checks", NOT_TINY, "a size that is not its own") wrong_size_in_c {
+        let size = asked();
+        let blocks = others(size);
+        // SAFETY: the second is the misuse to be noticed.
+        unsafe {
+            ALLOCATOR.free_sized(blocks[1], size);
+            ALLOCATOR.free_sized(blocks[2], size + 1);
+        }
     }
 
     a_free_block_resized("checks", IN_HEAPS, "resized or measured that is free") resized {

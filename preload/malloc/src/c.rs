@@ -49,24 +49,24 @@ pub(super) unsafe fn free(block: *mut c_void) {
     unsafe { PAGEWISE.free(block.cast()) };
 }
 
-/// C23's `free_sized`.
+/// C23's `free_sized`. In hardened mode another size than the one asked for stops the process.
 ///
 /// # Safety
 /// As for [`free`].
 #[inline(always)]
-pub(super) unsafe fn free_sized(block: *mut c_void, _size: usize) {
+pub(super) unsafe fn free_sized(block: *mut c_void, size: usize) {
     // SAFETY: the caller's promise.
-    unsafe { free(block) };
+    unsafe { PAGEWISE.free_sized(block.cast(), size) };
 }
 
-/// C23's `free_aligned_sized`.
+/// C23's `free_aligned_sized`. As [`free_sized`]; the alignment makes no difference.
 ///
 /// # Safety
 /// As for [`free`].
 #[inline(always)]
-pub(super) unsafe fn free_aligned_sized(block: *mut c_void, _align: usize, _size: usize) {
+pub(super) unsafe fn free_aligned_sized(block: *mut c_void, _align: usize, size: usize) {
     // SAFETY: the caller's promise.
-    unsafe { free(block) };
+    unsafe { free_sized(block, size) };
 }
 
 /// C's `realloc`. As in GNU's library, size 0 frees the block and gives null.

@@ -10,7 +10,7 @@
 use core::ffi::{CStr, c_void};
 use core::mem;
 
-use crate::c::free;
+use crate::c::{free, free_sized};
 use crate::{PAGEWISE, stop};
 
 type Handler = unsafe extern "C-unwind" fn();
@@ -140,7 +140,7 @@ operators! {
     }
 }
 
-/// `delete` in its forms: size, alignment and tag make no difference.
+/// `delete` where no size is given: alignment and tag make no difference.
 macro_rules! deletes {
     ($($name:ident($($argument:ident),*))*) => {operators! {$(
         /// `delete`
@@ -154,14 +154,28 @@ macro_rules! deletes {
 deletes! {
     _ZdlPv()
     _ZdaPv()
-    _ZdlPvm(_size)
-    _ZdaPvm(_size)
     _ZdlPvRKSt9nothrow_t(_tag)
     _ZdaPvRKSt9nothrow_t(_tag)
     _ZdlPvSt11align_val_t(_align)
     _ZdaPvSt11align_val_t(_align)
-    _ZdlPvmSt11align_val_t(_size, _align)
-    _ZdaPvmSt11align_val_t(_size, _align)
     _ZdlPvSt11align_val_tRKSt9nothrow_t(_align, _tag)
     _ZdaPvSt11align_val_tRKSt9nothrow_t(_align, _tag)
+}
+
+/// `delete` where one is: it makes a difference in hardened mode.
+macro_rules! sized_deletes {
+    ($($name:ident($($argument:ident),*))*) => {operators! {$(
+        /// `delete`
+        $name(block: *mut c_void, size: usize $(, $argument: usize)*) {
+            // SAFETY: the caller's promise.
+            unsafe { free_sized(block, size) };
+        }
+    )*}};
+}
+
+sized_deletes! {
+    _ZdlPvm()
+    _ZdaPvm()
+    _ZdlPvmSt11align_val_t(_align)
+    _ZdaPvmSt11align_val_t(_align)
 }

@@ -8,6 +8,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::hint::black_box;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -195,6 +196,52 @@ fn the_family_keeps_its_rules() {
 #[test]
 fn two_copies_live_in_one_process() {
     run_preloaded("two_copies");
+}
+
+/// In hardened mode a size that is not the block's stops the process, by each name.
+#[test]
+fn a_wrong_size() {
+    for name in ["free_sized", "free_aligned_sized", "_ZdlPvm", "_ZdaPvmSt11align_val_t"] {
+        let mut command = Command::new(env::current_exe().expect("this program has a path"));
+        let arguments = ["wrong_size", "--exact", "--ignored", "--nocapture"];
+        command.args(arguments).env(NAME, name).env("PAGEWISE_HARDENED", "checks");
+        let output = run(&mut command, true);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{name}: {err}");
+        assert!(err.contains("a size that is not its own"), "{name}: {err}");
+    }
+}
+
+const NAME: &str = "PAGEWISE_TEST_NAME";
+
+#[test]
+#[ignore = "with the library, in hardened mode, in a process of its own, which it stops"]
+fn wrong_size() {
+    let name = env::var(NAME).expect("it is run by a test");
+    let is_aligned = name.contains("align");
+    let name = std::ffi::CString::new(name).expect("a name");
+    // SAFETY: the functions have these types; the last free is the misuse to be noticed.
+    unsafe {
+        let function = libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
+        assert!(!function.is_null());
+        let free = |size: usize| {
+            let block = libc::aligned_alloc(16, 96);
+            if !is_aligned {
+                let free: unsafe extern "C" fn(*mut c_void, usize) = std::mem::transmute(function);
+                free(block, size);
+            } else if name.as_bytes().starts_with(b"_Z") {
+                let delete: unsafe extern "C" fn(*mut c_void, usize, usize) =
+                    std::mem::transmute(function);
+                delete(block, size, 16);
+            } else {
+                let free: unsafe extern "C" fn(*mut c_void, usize, usize) =
+                    std::mem::transmute(function);
+                free(block, 16, size);
+            }
+        };
+        free(96);
+        free(95);
+    }
 }
 
 fn errno() -> c_int {

@@ -98,6 +98,17 @@ impl Pagewise {
         unsafe { paths::free(&self.tuning, block) };
     }
 
+    /// As [`free`](Self::free), for a caller who remembers the size that he asked for, at last: in
+    /// [hardened mode](crate::Hardening) another size stops the process; else it makes no difference.
+    ///
+    /// # Safety
+    /// As for [`free`](Self::free).
+    #[inline]
+    pub unsafe fn free_sized(&self, block: *mut u8, size: usize) {
+        // SAFETY: passed on.
+        unsafe { paths::free_checked(&self.tuning, block, size) };
+    }
+
     /// Changes the size of a block whose size the caller does not remember; null, and nothing
     /// changed, if there is no memory. Making a block smaller does not fail.
     ///
@@ -109,7 +120,7 @@ impl Pagewise {
         // SAFETY: the caller's promise; all of the block matters.
         unsafe {
             if mode::is_hardened() {
-                return hardened::paths::reallocate(&self.tuning, block, UNIT, new_size);
+                return hardened::resize::reallocate(&self.tuning, block, UNIT, new_size);
             }
             let size = paths::usable_size(block);
             if new_size <= size && new_size >= size - size / 4 {

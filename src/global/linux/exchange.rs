@@ -58,7 +58,7 @@ impl Heap {
     /// They were [taken](Self::take), and are put back once.
     pub(super) unsafe fn put(mut blocks: &mut [NonNull<u8>]) {
         if mode::parts().zero() {
-            blocks.iter().for_each(|&block| look_at_zeros(block));
+            look_at_zeros(blocks);
         }
         while !blocks.is_empty() {
             let (slot, own) = first_heaps(blocks);
@@ -151,13 +151,23 @@ impl Heap {
     }
 }
 
-/// Stops the process if a block that was zeroed when it was freed holds something else now.
+/// Stops the process if one of these small blocks was zeroed when it was freed, and holds something else now.
 #[cold]
-fn look_at_zeros(block: NonNull<u8>) {
-    let size = SPACE.list_of(block.as_ptr()).map_or(0, sizes::class_size);
-    // SAFETY: the block is free, of this size, and nobody's.
-    if SPACE.was_zeroed(block.as_ptr()) && !unsafe { zero::is_zero(block, size) } {
-        fault::stop(Fault::UsedAfterFree, block.as_ptr());
+fn look_at_zeros(blocks: &[NonNull<u8>]) {
+    // Mostly they are of one list.
+    let (mut list, mut size) = (0, 0);
+    for &block in blocks {
+        if !SPACE.was_zeroed(block.as_ptr()) {
+            continue;
+        }
+        let own = SPACE.list_of(block.as_ptr()).unwrap_or(0);
+        if own != list {
+            (list, size) = (own, sizes::class_size(own));
+        }
+        // SAFETY: the block is free, of this size, and nobody's.
+        if !unsafe { zero::is_zero(block, size) } {
+            fault::stop(Fault::UsedAfterFree, block.as_ptr());
+        }
     }
 }
 

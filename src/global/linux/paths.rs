@@ -187,6 +187,24 @@ pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
     }
 }
 
+/// As [`free`], with the size that the block was allocated, or last resized, with: in hardened mode another
+/// one is noticed.
+///
+/// # Safety
+/// As for [`free`].
+#[inline(always)]
+pub(super) unsafe fn free_checked(asked: &Tuning, block: *mut u8, size: usize) {
+    // SAFETY: passed on; the lists are this thread's.
+    unsafe {
+        if let Some(list) = SPACE.list_of(block)
+            && quick::push(current::lists(), list, NonNull::new_unchecked(block))
+        {
+            return;
+        }
+        free_any_sized(asked, block, size);
+    }
+}
+
 /// As [`free_sized`], of a block of any size and alignment.
 ///
 /// # Safety
@@ -263,7 +281,7 @@ pub(super) unsafe fn usable_size(block: *mut u8) -> usize {
     let Some(address) = NonNull::new(block) else { return 0 };
     if mode::is_hardened() {
         // SAFETY: the caller's promise.
-        return unsafe { hardened::paths::usable_size(block) };
+        return unsafe { hardened::resize::usable_size(block) };
     }
     match SPACE.list_of(block) {
         // SAFETY: the caller's promise.
@@ -318,7 +336,7 @@ pub(super) unsafe fn reallocate(
     // SAFETY: the caller's promise, passed on.
     unsafe {
         if mode::is_hardened() {
-            return hardened::paths::reallocate(asked, block, align, new_size);
+            return hardened::resize::reallocate(asked, block, align, new_size);
         }
         if let Some(resized) = resize(asked, block, align, new_size) {
             return resized.as_ptr();

@@ -32,7 +32,7 @@ const MAX_WORDS: usize = 16 << 10;
 static WORDS: AtomicUsize = AtomicUsize::new(0);
 
 /// Bytes behind the lists and their face that a thread has of its own in hardened mode.
-pub(super) const OWN: usize = 12 << 10;
+pub(super) const OWN: usize = 20 << 10;
 
 /// The lists of a thread without lists: all zeros, in words of eight bytes, which not every target
 /// has atomics of. The two words more are for [`gone`].
@@ -281,6 +281,25 @@ pub(super) unsafe fn pop_any(
         let block = place.read().assume_init();
         place.write(blocks(list).add(left as usize).read());
         Some((block, usize::from((*list).odd_size & !1)))
+    }
+}
+
+/// Has a list begin at another of its blocks, and keep their order but for that: `choose` says how many move
+/// from the end to the front.
+///
+/// # Safety
+/// As for [`pop`].
+pub(super) unsafe fn rotate(lists: *mut Lists, offset: u32, choose: impl FnOnce(u32) -> u32) {
+    let list = at(lists, offset);
+    // SAFETY: as in `pop`. The list is empty meanwhile: the child of a fork must not find a block twice.
+    unsafe {
+        let count = (*list).count.load(Relaxed);
+        (*list).count.store(0, Relaxed);
+        compiler_fence(Release);
+        let on_list = core::slice::from_raw_parts_mut(blocks(list), count as usize);
+        on_list.rotate_right(choose(count) as usize);
+        compiler_fence(Release);
+        (*list).count.store(count, Relaxed);
     }
 }
 

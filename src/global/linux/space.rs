@@ -164,9 +164,9 @@ impl Space {
     /// In hardened mode: has no block start in a page, none of whose blocks is in use or on a list.
     pub(super) fn forget_states(&self, page: *mut u8, page_size: usize) {
         if mode::is_hardened() {
-            for unit in (0..page_size).step_by(UNIT) {
-                self.state_of(page.wrapping_add(unit)).store(0, Relaxed);
-            }
+            let states = self.states.load(Relaxed).wrapping_add(self.offset(page) / UNIT);
+            // SAFETY: the states of a page follow each other, and are the heap's while nobody has its blocks.
+            unsafe { states.write_bytes(0, page_size / UNIT) };
         }
     }
 

@@ -246,17 +246,33 @@ unsafe fn give_back(start: *mut u8, len: usize) {
     }
 }
 
+/// A piece of memory that is looked at as a whole.
+#[derive(Clone, Copy)]
+#[repr(align(16))]
+struct Piece([u64; 8]);
+
 /// Whether a block holds nothing but zeros.
 ///
 /// # Safety
-/// It has this many bytes, which may be read.
+/// It begins at a multiple of 16, and has this many bytes, which may be read.
 #[inline(always)]
 pub(super) unsafe fn is_zero(block: NonNull<u8>, size: usize) -> bool {
-    // SAFETY: the caller's promise; blocks are aligned to 16 bytes.
+    const PIECE: usize = size_of::<Piece>();
+    // SAFETY: the caller's promise.
     unsafe {
-        let words = core::slice::from_raw_parts(block.cast::<[u64; 2]>().as_ptr(), size / 16);
-        let rest = core::slice::from_raw_parts(block.as_ptr().add(size & !15), size & 15);
-        words.iter().fold(0, |all, word| all | word[0] | word[1]) == 0
-            && rest.iter().all(|&byte| byte == 0)
+        let pieces = core::slice::from_raw_parts(block.cast::<Piece>().as_ptr(), size / PIECE);
+        let mut all = [0; 8];
+        for piece in pieces {
+            for (all, word) in all.iter_mut().zip(piece.0) {
+                *all |= word;
+            }
+        }
+        let rest = block.add(size / PIECE * PIECE);
+        let words = core::slice::from_raw_parts(rest.cast::<u64>().as_ptr(), size % PIECE / 8);
+        let mut any = words.iter().fold(0, |any, word| any | word);
+        for at in size & !7..size {
+            any |= u64::from(block.add(at).read());
+        }
+        all.iter().fold(any, |any, word| any | word) == 0
     }
 }

@@ -16,10 +16,12 @@
 //! | `canary` | what is written around a block |
 //! | `release` | freed blocks on their way back |
 //! | `own` | what a thread has besides lists: random numbers, the quarantine |
-//! | `paths` | allocating, freeing, resizing, measuring |
+//! | `paths` | allocating and freeing |
+//! | `resize` | resizing and measuring |
 
 mod canary;
 pub(super) mod own;
 pub(super) mod paths;
 mod release;
+pub(super) mod resize;
 mod states;

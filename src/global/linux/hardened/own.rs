@@ -1,5 +1,5 @@
 //! What a thread has in hardened mode besides its lists: random numbers, and the quarantine, a ring of the
-//! blocks it freed last.
+//! blocks it freed last, each with what is to be known of it, so that nothing is looked up when it leaves.
 //!
 //! ```text
 //!  entries  |   | oldest | … | newest |   |   |
@@ -17,6 +17,15 @@ use crate::os;
 /// Blocks the quarantine has room for.
 const ENTRIES: usize = 1024;
 
+/// A freed block, its list (0 if it is above FFCROSSOVER) and its bytes.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Freed {
+    pub(super) block: NonNull<u8>,
+    pub(super) list: u32,
+    pub(super) bytes: u32,
+}
+
 /// A thread's own. All zeros is a value.
 #[repr(C)]
 pub(super) struct Own {
@@ -25,7 +34,7 @@ pub(super) struct Own {
     count: Cell<u32>,
     /// Bytes of the blocks in it.
     bytes: Cell<usize>,
-    entries: [Cell<*mut u8>; ENTRIES],
+    entries: [Cell<Option<Freed>>; ENTRIES],
 }
 
 const _: () = assert!(size_of::<Own>() <= quick::OWN);
@@ -51,37 +60,34 @@ impl Own {
         if state == 0 {
             state = os::random() | 1;
         }
-        // xorshift64*: Marsaglia 2003, Vigna 2016.
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        self.random.set(state);
-        let high = state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        ((high * u64::from(bound)) >> 32) as u32
+        // Multiplicative congruential, of period 2^62; the upper bits are used: Steele & Vigna 2022.
+        self.random.set(state.wrapping_mul(0xf135_7aea_2e62_a9c5));
+        (((state >> 32) * u64::from(bound)) >> 32) as u32
     }
 
-    /// Puts a freed block of `size` bytes into the quarantine, and those that were there for their time back.
+    /// Puts a freed block into the quarantine, and those that were there for their time back.
     #[inline(always)]
-    pub(super) fn keep(&self, lists: *mut Lists, block: NonNull<u8>, size: usize) {
-        let count = self.count.get();
-        let at = self.first.get().wrapping_add(count) as usize % ENTRIES;
-        self.entries[at].set(block.as_ptr());
+    pub(super) fn keep(&self, lists: *mut Lists, freed: Freed) {
+        let (first, count) = (self.first.get(), self.count.get());
+        self.entries[first.wrapping_add(count) as usize % ENTRIES].set(Some(freed));
         self.count.set(count + 1);
-        self.bytes.set(self.bytes.get() + size);
+        self.bytes.set(self.bytes.get() + freed.bytes as usize);
         while self.bytes.get() > mode::quarantine() || self.count.get() as usize == ENTRIES {
-            let Some(oldest) = self.take(lists) else { break };
+            let Some(oldest) = self.take() else { break };
             release::put_back(lists, oldest);
         }
     }
 
     /// Takes the oldest out.
-    fn take(&self, lists: *mut Lists) -> Option<NonNull<u8>> {
+    #[inline(always)]
+    fn take(&self) -> Option<Freed> {
         let left = self.count.get().checked_sub(1)?;
-        let block = NonNull::new(self.entries[self.first.get() as usize % ENTRIES].get())?;
-        self.first.set(self.first.get().wrapping_add(1));
+        let first = self.first.get();
+        let oldest = self.entries[first as usize % ENTRIES].get()?;
+        self.first.set(first.wrapping_add(1));
         self.count.set(left);
-        self.bytes.set(self.bytes.get().saturating_sub(release::bytes_of(lists, block)));
-        Some(block)
+        self.bytes.set(self.bytes.get().saturating_sub(oldest.bytes as usize));
+        Some(oldest)
     }
 }
 
@@ -103,8 +109,8 @@ pub(in super::super) fn leave() {
         return;
     }
     if let Some((lists, own)) = of_thread() {
-        while let Some(block) = own.take(lists) {
-            release::put_back(lists, block);
+        while let Some(oldest) = own.take() {
+            release::put_back(lists, oldest);
         }
     }
 }

@@ -10,6 +10,7 @@
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
+use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::super::fault::{self, Fault};
@@ -21,14 +22,18 @@ use super::super::tuning::{SMALL_MAX, Tuning, UNIT};
 use super::super::zero::is_zero;
 use super::super::{blocks, registry, sizes, thread};
 use super::canary;
-use super::own::{self, Own};
+use super::own::{self, Freed, Own};
 use super::release::{self, overflown, wipe};
 use super::states::{self, FAR, NONE, ZEROED};
 use crate::os::KeepErrno;
 
+/// Blocks at the end of a list from which one is chosen. More would cost far more time: blocks that are asked
+/// for one after the other should lie near each other, as programs use them in that order, too.
+const CHOICE: u32 = 8;
+
 /// What a small request asks of a class: a canary takes a byte at least.
 #[inline(always)]
-fn least(size: usize, parts: Parts) -> usize {
+pub(super) fn least(size: usize, parts: Parts) -> usize {
     size.saturating_add(usize::from(parts.has_canaries()))
 }
 
@@ -50,8 +55,8 @@ pub(in super::super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *
     allocate_slowly(asked, size, align)
 }
 
-/// Takes a block from a list, and says how long it is: any one, if that is wanted, of as many as there
-/// should be or, where there are none to be had, of those there are.
+/// Takes a block from a list, and says how long it is: the last, or, if that is wanted, any one of the last
+/// [`CHOICE`].
 ///
 /// # Safety
 /// As for [`quick::pop`].
@@ -66,7 +71,7 @@ unsafe fn take(
     // SAFETY: passed on.
     unsafe {
         if parts.are_random() {
-            quick::pop_any(lists, list, low, |count| own.below(count))
+            quick::pop_any(lists, list, low, |count| count - 1 - own.below(count.min(CHOICE)))
         } else {
             quick::pop_any(lists, list, Low::Empty, |count| count - 1)
         }
@@ -97,6 +102,9 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
             Some((lists, own)) => unsafe {
                 let taken = take(parts, lists, own, list, Low::Eighth).or_else(|| {
                     let _ = blocks::fill(caller, lists, list);
+                    if parts.are_random() {
+                        quick::rotate(lists, list, |count| own.below(count));
+                    }
                     take(parts, lists, own, list, Low::Empty)
                 });
                 taken.map(|(block, _)| block)
@@ -136,8 +144,6 @@ fn hand_out(parts: Parts, block: NonNull<u8>, size: usize, class: usize) -> *mut
     if states::is_in_use(before) {
         fault::stop(Fault::HandedOutTwice, block.as_ptr());
     }
-    let slack = class - size;
-    let code = states::in_use(slack);
     // SAFETY: the block is of this class, and nobody's but the caller's.
     unsafe {
         if parts.zero() {
@@ -147,12 +153,30 @@ fn hand_out(parts: Parts, block: NonNull<u8>, size: usize, class: usize) -> *mut
                 fault::stop(Fault::UsedAfterFree, block.as_ptr());
             }
         }
-        if parts.has_canaries() {
-            canary::write(block, class, slack, code == FAR);
-        }
+        mark_in_use(parts, block, state, size, class);
+    }
+    block.as_ptr()
+}
+
+/// Says by its state that a small block of a class is in use, with so many bytes, and writes what stands behind them.
+///
+/// # Safety
+/// The block is of this class, not smaller than `size`, and the bytes from there on are nobody's.
+#[inline(always)]
+pub(super) unsafe fn mark_in_use(
+    parts: Parts,
+    block: NonNull<u8>,
+    state: &AtomicU8,
+    size: usize,
+    class: usize,
+) {
+    let slack = class - size;
+    let code = states::in_use(slack);
+    if parts.has_canaries() {
+        // SAFETY: the caller's promise.
+        unsafe { canary::write(block, class, slack, code == FAR) };
     }
     state.store(code, Relaxed);
-    block.as_ptr()
 }
 
 /// As [`allocate`], zeros.
@@ -168,39 +192,40 @@ pub(in super::super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usiz
 
 /// Stops the process if an address lies in a slot whose heap does not reach so far: no state is kept there.
 #[inline(always)]
-fn within_heap(block: NonNull<u8>, list: u32) {
+pub(super) fn within_heap(block: NonNull<u8>, list: u32) {
     if list == 0 && !Heap::of(block.as_ptr()).reaches(block.as_ptr()) {
         fault::stop(Fault::NoBlock, block.as_ptr());
     }
 }
 
-/// The state of a block; stops the process, naming `fault`, if it is not in use.
+/// Where the state of a block is kept, and the state; stops the process, naming `fault`, if it is not in use.
 #[inline(always)]
-fn in_use(block: NonNull<u8>, fault: Fault) -> u8 {
-    let state = states::of(block).load(Relaxed);
-    if !states::is_in_use(state) {
+pub(super) fn in_use(block: NonNull<u8>, fault: Fault) -> (&'static AtomicU8, u8) {
+    let state = states::of(block);
+    let code = state.load(Relaxed);
+    if !states::is_in_use(code) {
         fault::stop(fault, block.as_ptr());
     }
-    state
+    (state, code)
 }
 
-/// Bytes requested of a small block in use, which has this state and class; stops the process if what
+/// Bytes requested of a small block in use, which has this state (its `code`) and class; stops the process if what
 /// stands behind them was overwritten. Without canaries, no less than that.
 ///
 /// # Safety
 /// The block is of this class.
 #[inline(always)]
-unsafe fn small_size(parts: Parts, block: NonNull<u8>, state: u8, class: usize) -> usize {
+pub(super) unsafe fn small_size(parts: Parts, block: NonNull<u8>, code: u8, class: usize) -> usize {
     if !parts.has_canaries() {
-        return class - states::slack(state).unwrap_or(0);
+        return class - states::slack(code).unwrap_or(0);
     }
     // SAFETY: the caller's promise.
     unsafe {
-        let slack = match states::slack(state) {
+        let slack = match states::slack(code) {
             Some(slack) => slack,
             None => canary::far_slack(block, class).unwrap_or_else(|| overflown(block)),
         };
-        if !canary::is_whole(block, class, slack, state == FAR) {
+        if !canary::is_whole(block, class, slack, code == FAR) {
             overflown(block);
         }
         class - slack
@@ -212,7 +237,7 @@ unsafe fn small_size(parts: Parts, block: NonNull<u8>, state: u8, class: usize) 
 ///
 /// # Safety
 /// The block is in use, and above FFCROSSOVER.
-unsafe fn medium_size(block: NonNull<u8>) -> (usize, usize) {
+pub(super) unsafe fn medium_size(block: NonNull<u8>) -> (usize, usize) {
     // SAFETY: the caller's promise.
     unsafe {
         let Some((size, align)) = canary::enclosed(block) else {
@@ -240,17 +265,17 @@ pub(in super::super) unsafe fn free(asked: &Tuning, block: *mut u8, size: Option
         };
         let block = NonNull::new_unchecked(block);
         let parts = mode::parts();
-        let state = in_use(block, Fault::FreedAgain);
+        let (state, code) = in_use(block, Fault::FreedAgain);
         let class = quick::block_size(lists, list);
-        let known = small_size(parts, block, state, class);
+        let known = small_size(parts, block, code, class);
         // Without canaries a size far from its class's is not known.
         if let Some(size) = size
             && size != known
-            && (parts.has_canaries() || state != FAR)
+            && (parts.has_canaries() || code != FAR)
         {
             fault::stop(Fault::WrongSize, block.as_ptr());
         }
-        give_up_small(parts, lists, own, list, block, class);
+        give_up_small(parts, lists, own, (block, list, state), class);
     }
 }
 
@@ -259,28 +284,37 @@ pub(in super::super) unsafe fn free(asked: &Tuning, block: *mut u8, size: Option
 /// # Safety
 /// It is of this class, in use, and its owner does not use it any more.
 #[inline(always)]
-unsafe fn give_up_small(
+pub(super) unsafe fn give_up_small(
     parts: Parts,
     lists: *mut Lists,
     own: &Own,
-    list: u32,
-    block: NonNull<u8>,
+    (block, list, state): (NonNull<u8>, u32, &AtomicU8),
     class: usize,
 ) {
-    if parts.zero() {
+    // SAFETY: the caller's promise.
+    unsafe { mark_free(parts, block, state, class) };
+    let freed = Freed { block, list, bytes: class as u32 };
+    if class > mode::quarantine() {
+        release::put_back(lists, freed);
+    } else {
+        own.keep(lists, freed);
+    }
+}
+
+/// Zeroes a freed small block, if that is wanted, and says that it is free.
+///
+/// # Safety
+/// As for [`give_up_small`].
+#[inline(always)]
+unsafe fn mark_free(parts: Parts, block: NonNull<u8>, state: &AtomicU8, class: usize) {
+    let code = if parts.zero() {
         // SAFETY: the caller's promise.
         unsafe { block.write_bytes(0, class) };
-    }
-    states::of(block).store(if parts.zero() { ZEROED } else { NONE }, Relaxed);
-    let quarantine = mode::quarantine();
-    if class > quarantine {
-        // SAFETY: the lists are this thread's; the block is free and of the list's class.
-        if !unsafe { quick::push(lists, list, block) } {
-            release::put_back(lists, block);
-        }
-        return;
-    }
-    own.keep(lists, block, class);
+        ZEROED
+    } else {
+        NONE
+    };
+    state.store(code, Relaxed);
 }
 
 /// # Safety
@@ -294,18 +328,18 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8, size: Option<usize>) {
     // SAFETY: the caller's promise; a block above FFCROSSOVER began so many bytes before.
     unsafe {
         let Some(list) = SPACE.list_of(block.as_ptr()) else {
+            if size.is_some_and(|size| size != blocks::len_outside(block.as_ptr())) {
+                fault::stop(Fault::WrongSize, block.as_ptr());
+            }
             return blocks::free_outside(asked, block.as_ptr());
         };
         within_heap(block, list);
-        let state = in_use(block, Fault::FreedAgain);
+        let (state, code) = in_use(block, Fault::FreedAgain);
         if list > 0 {
             // The thread is about to end.
             let class = sizes::class_size(list);
-            small_size(parts, block, state, class);
-            if parts.zero() {
-                block.write_bytes(0, class);
-            }
-            states::of(block).store(if parts.zero() { ZEROED } else { NONE }, Relaxed);
+            small_size(parts, block, code, class);
+            mark_free(parts, block, state, class);
             let _ = thread::enter(asked);
             return Heap::put(&mut [block]);
         }
@@ -316,111 +350,15 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8, size: Option<usize>) {
         if parts.zero() {
             wipe(block, known);
         }
-        states::of(block).store(NONE, Relaxed);
+        state.store(NONE, Relaxed);
         match own::of_thread().filter(|_| known <= mode::quarantine()) {
-            Some((lists, own)) => own.keep(lists, block, known),
+            Some((lists, own)) => {
+                own.keep(lists, Freed { block, list, bytes: known as u32 });
+            }
             None => {
                 let _ = thread::enter(asked);
                 blocks::free_medium(block.sub(front));
             }
-        }
-    }
-}
-
-/// Bytes of a block in use that its owner may use.
-///
-/// # Safety
-/// The block is null, or in use: what is not so is noticed.
-pub(in super::super) unsafe fn usable_size(block: *mut u8) -> usize {
-    let Some(address) = NonNull::new(block) else { return 0 };
-    let Some(list) = SPACE.list_of(block) else {
-        // SAFETY: the caller's promise.
-        return unsafe { blocks::len_outside(block) };
-    };
-    within_heap(address, list);
-    let state = in_use(address, Fault::NotInUse);
-    // SAFETY: the block is in use.
-    unsafe {
-        match list {
-            0 => medium_size(address).0,
-            list => small_size(mode::parts(), address, state, sizes::class_size(list)),
-        }
-    }
-}
-
-/// Changes a block's size; null, and nothing changed, if there is no memory. A small block stays while its
-/// class does; another while it can.
-///
-/// # Safety
-/// As for [`paths::reallocate`](super::super::paths::reallocate).
-pub(in super::super) unsafe fn reallocate(
-    asked: &Tuning,
-    block: *mut u8,
-    align: usize,
-    new_size: usize,
-) -> *mut u8 {
-    let Some(address) = NonNull::new(block) else { return allocate(asked, new_size, align) };
-    // SAFETY: the caller's promise; both blocks are in use, hence disjoint, and at least this long.
-    unsafe {
-        let size = usable_size(block);
-        if resize(asked, address, align, new_size) {
-            return block;
-        }
-        if SPACE.list_of(block).is_none() {
-            let _errno = KeepErrno::new();
-            if let Some(resized) = blocks::resize_outside(asked, block, align, new_size) {
-                return resized.as_ptr();
-            }
-        }
-        let moved = allocate(asked, new_size, align);
-        if moved.is_null() {
-            // Making a block smaller does not fail: it stays as large as it was.
-            return if new_size <= size { block } else { moved };
-        }
-        moved.copy_from_nonoverlapping(block, size.min(new_size));
-        free(asked, block, None);
-        moved
-    }
-}
-
-/// Resizes a block where it is, unless it is a mapping; whether it could be done.
-///
-/// # Safety
-/// The block is in use, and was looked at.
-unsafe fn resize(asked: &Tuning, block: NonNull<u8>, align: usize, new_size: usize) -> bool {
-    let parts = mode::parts();
-    let tuning = registry::tuning(asked);
-    let new_list = blocks::list_for(tuning, least(new_size, parts), align.max(UNIT));
-    // SAFETY: the caller's promise.
-    unsafe {
-        match SPACE.list_of(block.as_ptr()) {
-            Some(0) if new_list == 0 && new_size < blocks::mapping_from(tuning) => {
-                let _errno = KeepErrno::new();
-                let Some((size, align)) = canary::enclosed(block) else { return false };
-                if parts.zero() && new_size < size {
-                    // What is cut off is to be zeros, and would be the heap's at once.
-                    return false;
-                }
-                let front = align.max(canary::FRONT);
-                let raw = block.sub(front);
-                let done =
-                    Heap::of(raw.as_ptr()).resize_in_place(raw, front + new_size + canary::BEHIND);
-                if done {
-                    canary::enclose(block, new_size, align);
-                }
-                done
-            }
-            Some(list) if list > 0 && list == new_list => {
-                let class = sizes::class_size(list);
-                let slack = class - new_size;
-                let code = states::in_use(slack);
-                if parts.has_canaries() {
-                    canary::write(block, class, slack, code == FAR);
-                }
-                states::of(block).store(code, Relaxed);
-                true
-            }
-            _ => false,
         }
     }
 }

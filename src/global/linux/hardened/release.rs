@@ -5,9 +5,9 @@ use core::ptr::NonNull;
 use super::super::fault::{self, Fault};
 use super::super::heap::Heap;
 use super::super::quick::{self, Lists};
-use super::super::space::SPACE;
 use super::super::{mode, zero};
 use super::canary;
+use super::own::Freed;
 use crate::os::{self, KeepErrno};
 
 /// Writes zeros; memory that is mostly untouched must not be touched for it.
@@ -35,30 +35,31 @@ pub(super) unsafe fn wipe(block: NonNull<u8>, len: usize) {
     }
 }
 
-/// Bytes of a freed block in the quarantine.
-#[inline(always)]
-pub(super) fn bytes_of(lists: *mut Lists, block: NonNull<u8>) -> usize {
-    match SPACE.list_of(block.as_ptr()).unwrap_or(0) {
-        // SAFETY: what stands around it stays until it leaves the quarantine.
-        0 => unsafe { canary::enclosed(block) }.map_or(0, |(size, _)| size),
-        list => quick::block_size(lists, list),
-    }
-}
-
 /// Puts a freed block, back from the quarantine, on its list or into its heap, to be used again.
 #[inline(always)]
-pub(super) fn put_back(lists: *mut Lists, block: NonNull<u8>) {
-    let list = SPACE.list_of(block.as_ptr()).unwrap_or(0);
+pub(super) fn put_back(lists: *mut Lists, Freed { block, list, .. }: Freed) {
     // SAFETY: the lists are this thread's; the block is free and of the list's class.
     unsafe {
         if list == 0 {
-            return put_medium(block);
+            put_medium(block);
+        } else if !quick::push(lists, list, block) {
+            make_room(lists, list, block);
         }
-        if !quick::push(lists, list, block) {
-            let _errno = KeepErrno::new();
-            quick::make_room(lists, list);
-            quick::push(lists, list, block);
-        }
+    }
+}
+
+/// Puts a freed block on its list, which is full.
+///
+/// # Safety
+/// As for [`quick::push`].
+#[cold]
+#[inline(never)]
+unsafe fn make_room(lists: *mut Lists, list: u32, block: NonNull<u8>) {
+    let _errno = KeepErrno::new();
+    // SAFETY: passed on.
+    unsafe {
+        quick::make_room(lists, list);
+        quick::push(lists, list, block);
     }
 }
 
@@ -67,6 +68,7 @@ pub(super) fn put_back(lists: *mut Lists, block: NonNull<u8>) {
 /// # Safety
 /// It is free, and nobody's.
 #[cold]
+#[inline(never)]
 unsafe fn put_medium(block: NonNull<u8>) {
     let _errno = KeepErrno::new();
     // SAFETY: the caller's promise; what was allocated began so many bytes before.

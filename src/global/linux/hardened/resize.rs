@@ -1,0 +1,175 @@
+//! What hardened mode does with a request to resize, and what it says of a block's size: the block is looked
+//! at as when it is freed.
+
+use core::ptr::{self, NonNull};
+
+use super::super::fault::Fault;
+use super::super::heap::Heap;
+use super::super::mode;
+use super::super::quick::{self, Lists};
+use super::super::space::SPACE;
+use super::super::tuning::{SMALL_MAX, Tuning, UNIT};
+use super::super::{blocks, registry, sizes};
+use super::canary;
+use super::own::{self, Own};
+use super::paths::{
+    allocate, free, give_up_small, in_use, least, mark_in_use, medium_size, small_size, within_heap,
+};
+use super::release::wipe;
+use super::states;
+use crate::os::KeepErrno;
+
+/// Bytes of a block in use that its owner may use.
+///
+/// # Safety
+/// The block is null, or in use: what is not so is noticed.
+pub(in super::super) unsafe fn usable_size(block: *mut u8) -> usize {
+    let Some(address) = NonNull::new(block) else { return 0 };
+    let Some(list) = SPACE.list_of(block) else {
+        // SAFETY: the caller's promise.
+        return unsafe { blocks::len_outside(block) };
+    };
+    within_heap(address, list);
+    let (_, code) = in_use(address, Fault::NotInUse);
+    // SAFETY: the block is in use.
+    unsafe {
+        match list {
+            0 => medium_size(address).0,
+            list => small_size(mode::parts(), address, code, sizes::class_size(list)),
+        }
+    }
+}
+
+/// Changes a block's size; null, and nothing changed, if there is no memory. A small block stays while its
+/// class does; another while it can.
+///
+/// # Safety
+/// As for [`paths::reallocate`](super::super::paths::reallocate).
+pub(in super::super) unsafe fn reallocate(
+    asked: &Tuning,
+    block: *mut u8,
+    align: usize,
+    new_size: usize,
+) -> *mut u8 {
+    let list = SPACE.list_of(block).unwrap_or(0);
+    let least = least(new_size, mode::parts());
+    // SAFETY: the caller's promise; no list is kept for address 0.
+    unsafe {
+        if list > 0
+            && least <= SMALL_MAX
+            && align <= UNIT
+            && let Some((lists, own)) = own::of_thread()
+        {
+            let block = NonNull::new_unchecked(block);
+            return reallocate_small(asked, (lists, own), (block, list), new_size);
+        }
+        reallocate_slowly(asked, block, align, new_size)
+    }
+}
+
+/// As [`reallocate`], of a small block, with its list, to a size that may be small; of a thread that has
+/// lists.
+///
+/// # Safety
+/// As for [`reallocate`].
+#[inline(always)]
+unsafe fn reallocate_small(
+    asked: &Tuning,
+    (lists, own): (*mut Lists, &Own),
+    (block, list): (NonNull<u8>, u32),
+    new_size: usize,
+) -> *mut u8 {
+    let parts = mode::parts();
+    let (state, code) = in_use(block, Fault::NotInUse);
+    let class = quick::block_size(lists, list);
+    // SAFETY: the block is in use, of this class; that which it moves to is disjoint, and long enough.
+    unsafe {
+        let size = small_size(parts, block, code, class);
+        if sizes::offset(least(new_size, parts)) == list {
+            mark_in_use(parts, block, state, new_size, class);
+            return block.as_ptr();
+        }
+        let moved = allocate(asked, new_size, UNIT);
+        if moved.is_null() {
+            return stay(block, size, new_size);
+        }
+        moved.copy_from_nonoverlapping(block.as_ptr(), size.min(new_size));
+        give_up_small(parts, lists, own, (block, list, state), class);
+        moved
+    }
+}
+
+/// What is said where there is no memory to move a block of `size` bytes to. Making one smaller does not
+/// fail: it stays as large as it was.
+fn stay(block: NonNull<u8>, size: usize, new_size: usize) -> *mut u8 {
+    if new_size <= size { block.as_ptr() } else { ptr::null_mut() }
+}
+
+/// # Safety
+/// As for [`reallocate`].
+#[cold]
+#[inline(never)]
+unsafe fn reallocate_slowly(
+    asked: &Tuning,
+    block: *mut u8,
+    align: usize,
+    new_size: usize,
+) -> *mut u8 {
+    let Some(address) = NonNull::new(block) else { return allocate(asked, new_size, align) };
+    // SAFETY: the caller's promise; both blocks are in use, hence disjoint, and at least this long.
+    unsafe {
+        let size = usable_size(block);
+        if resize(asked, address, align, new_size) {
+            return block;
+        }
+        if SPACE.list_of(block).is_none() {
+            let _errno = KeepErrno::new();
+            if let Some(resized) = blocks::resize_outside(asked, block, align, new_size) {
+                return resized.as_ptr();
+            }
+        }
+        let moved = allocate(asked, new_size, align);
+        if moved.is_null() {
+            return stay(address, size, new_size);
+        }
+        moved.copy_from_nonoverlapping(block, size.min(new_size));
+        free(asked, block, None);
+        moved
+    }
+}
+
+/// Resizes a block where it is, unless it is a mapping; whether it could be done.
+///
+/// # Safety
+/// The block is in use, and was looked at.
+unsafe fn resize(asked: &Tuning, block: NonNull<u8>, align: usize, new_size: usize) -> bool {
+    let parts = mode::parts();
+    let tuning = registry::tuning(asked);
+    let new_list = blocks::list_for(tuning, least(new_size, parts), align.max(UNIT));
+    // SAFETY: the caller's promise.
+    unsafe {
+        match SPACE.list_of(block.as_ptr()) {
+            Some(0) if new_list == 0 && new_size < blocks::mapping_from(tuning) => {
+                let _errno = KeepErrno::new();
+                let Some((size, align)) = canary::enclosed(block) else { return false };
+                if parts.zero() && new_size < size {
+                    // Cut off, it is the heap's at once.
+                    wipe(block.add(new_size), size - new_size);
+                }
+                let front = align.max(canary::FRONT);
+                let raw = block.sub(front);
+                let done =
+                    Heap::of(raw.as_ptr()).resize_in_place(raw, front + new_size + canary::BEHIND);
+                if done {
+                    canary::enclose(block, new_size, align);
+                }
+                done
+            }
+            Some(list) if list > 0 && list == new_list => {
+                mark_in_use(parts, block, states::of(block), new_size, sizes::class_size(list));
+                true
+            }
+            _ => false,
+        }
+    }
+}
