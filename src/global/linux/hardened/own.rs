@@ -7,24 +7,14 @@
 //! ```
 
 use core::cell::Cell;
-use core::ptr::NonNull;
 
 use super::super::quick::{self, Lists};
 use super::super::{current, mode};
-use super::release;
+use super::release::{self, Freed};
 use crate::os;
 
 /// Blocks the quarantine has room for.
 const ENTRIES: usize = 1024;
-
-/// A freed block, its list (0 if it is above FFCROSSOVER) and its bytes.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(super) struct Freed {
-    pub(super) block: NonNull<u8>,
-    pub(super) list: u32,
-    pub(super) bytes: u32,
-}
 
 /// A thread's own. All zeros is a value.
 #[repr(C)]

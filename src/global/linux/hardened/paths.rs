@@ -22,8 +22,8 @@ use super::super::tuning::{SMALL_MAX, Tuning, UNIT};
 use super::super::zero::is_zero;
 use super::super::{blocks, registry, sizes, thread};
 use super::canary;
-use super::own::{self, Freed, Own};
-use super::release::{self, overflown, wipe};
+use super::own::{self, Own};
+use super::release::{self, Freed, overflown, wipe};
 use super::states::{self, FAR, NONE, ZEROED};
 use crate::os::KeepErrno;
 

@@ -7,8 +7,16 @@ use super::super::heap::Heap;
 use super::super::quick::{self, Lists};
 use super::super::{mode, zero};
 use super::canary;
-use super::own::Freed;
 use crate::os::{self, KeepErrno};
+
+/// A freed block, its list (0 if it is above FFCROSSOVER) and its bytes.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Freed {
+    pub(super) block: NonNull<u8>,
+    pub(super) list: u32,
+    pub(super) bytes: u32,
+}
 
 /// Writes zeros; memory that is mostly untouched must not be touched for it.
 ///
