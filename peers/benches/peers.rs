@@ -11,7 +11,8 @@
 //! The program of `src/` is built once for each allocator, with the feature of its name. The rounds
 //! are interleaved: in each, every workload runs under every allocator in turn, so that what else
 //! the machine does falls on all of them. The figures are medians over the rounds; what is printed
-//! are ratios to the better of mimalloc 2 and 3, row by row, and their geometric means.
+//! are ratios to the better of mimalloc 2 and 3, row by row, and their geometric means, each over the rows
+//! that its allocator has: smmalloc lacks the functions of C's kind, which the last rows call (`src/c.rs`).
 //!
 //! mimalloc advises huge pages by default, which spares it faults and costs it memory; Pagewise does
 //! beyond the first mebibytes of a heap. Columns named `…-small-pages` run them without
@@ -45,6 +46,7 @@ const PEERS: &[Peer] = &[
     ("snmalloc", "snmalloc", &[]),
     ("rpmalloc", "rpmalloc", &[]),
     ("smmalloc", "smmalloc", &[]),
+    ("rusty_alloc", "rusty_alloc", &[]),
     ("system", "", &[]),
 ];
 
@@ -117,17 +119,23 @@ fn compare(options: &Options) -> Result<(), String> {
         })
         .map(|peer| build(peer.1).map(|program| (peer, program)))
         .collect::<Result<_, _>>()?;
-    let (_, first) = peers.first().ok_or("no allocator of that name")?;
-    let workloads: Vec<String> = workloads(first)?
-        .into_iter()
-        .filter(|name| options.only.as_ref().is_none_or(|only| only.iter().any(|o| o == name)))
+    let listed =
+        peers.iter().map(|(_, program)| workloads(program)).collect::<Result<Vec<_>, _>>()?;
+    // One without C's functions lists fewer.
+    let workloads = listed.iter().max_by_key(|names| names.len());
+    let workloads: Vec<String> = workloads
+        .ok_or("no allocator of that name")?
+        .iter()
+        .filter(|name| options.only.as_ref().is_none_or(|only| only.contains(name)))
+        .cloned()
         .collect();
 
     let mut results = Results::new();
     for round in 0..options.rounds {
         for (row, workload) in workloads.iter().enumerate() {
             progress(&format!("round {} of {}: {workload}", round + 1, options.rounds));
-            for (column, (peer, program)) in peers.iter().enumerate() {
+            let able = |&(column, _): &(usize, _)| listed[column].contains(workload);
+            for (column, (peer, program)) in peers.iter().enumerate().filter(able) {
                 let figures = run(program, peer.2, workload, options.instructions)?;
                 results.entry((row, column)).or_default().push(figures);
             }
@@ -290,21 +298,26 @@ fn print_table(
     print!("\n|---|");
     names.iter().for_each(|_| print!("---:|"));
     println!();
-    let mut logarithms = vec![0.0; names.len()];
+    let mut logarithms = vec![(0.0, 0.0_f64); names.len()];
     for (row, workload) in workloads.iter().enumerate() {
-        let value = |column: usize| of(&medians[&(row, column)]).max(1.0);
-        let one = base.iter().map(|&column| value(column)).fold(f64::INFINITY, f64::min);
+        let value = |column: usize| medians.get(&(row, column)).map(|figures| of(figures).max(1.0));
+        let one = base.iter().filter_map(|&column| value(column)).fold(f64::INFINITY, f64::min);
         print!("| {workload} |");
-        for (column, logarithm) in logarithms.iter_mut().enumerate() {
-            let ratio = value(column) / one;
-            *logarithm += ratio.ln();
-            print!(" {ratio:.2} |");
+        for (column, (logarithm, rows)) in logarithms.iter_mut().enumerate() {
+            match value(column).map(|value| value / one) {
+                Some(ratio) => {
+                    *logarithm += ratio.ln();
+                    *rows += 1.0;
+                    print!(" {ratio:.2} |");
+                }
+                None => print!(" |"),
+            }
         }
         println!();
     }
     print!("| **geometric mean** |");
-    for logarithm in logarithms {
-        print!(" **{:.2}** |", (logarithm / workloads.len() as f64).exp());
+    for (logarithm, rows) in logarithms {
+        print!(" **{:.2}** |", (logarithm / rows.max(1.0)).exp());
     }
     println!();
 }

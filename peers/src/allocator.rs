@@ -2,7 +2,7 @@
 
 #[cfg(feature = "pagewise")]
 #[global_allocator]
-static ALLOCATOR: pagewise::global::Pagewise = pagewise::global::Pagewise::new();
+pub(crate) static ALLOCATOR: pagewise::global::Pagewise = pagewise::global::Pagewise::new();
 
 #[cfg(feature = "mimalloc-crate")]
 #[global_allocator]
@@ -23,6 +23,10 @@ static ALLOCATOR: rpmalloc::RpMalloc = rpmalloc::RpMalloc;
 #[cfg(feature = "smmalloc")]
 #[global_allocator]
 static ALLOCATOR: smmalloc::Smalloc = smmalloc::Smalloc::new();
+
+#[cfg(feature = "rusty_alloc")]
+#[global_allocator]
+static ALLOCATOR: rusty_alloc_api::RustyAlloc = rusty_alloc_api::RustyAlloc;
 
 #[cfg(any(feature = "mimalloc3", feature = "mimalloc2"))]
 #[global_allocator]

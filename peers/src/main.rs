@@ -5,6 +5,7 @@
 //! `cargo run --release --features pagewise -- lifo`.
 
 mod allocator;
+mod c;
 mod pin;
 mod random;
 mod workloads;
@@ -16,11 +17,10 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().unwrap_or_default();
     let parts = arguments.next().and_then(|parts| parts.parse().ok()).unwrap_or(1);
-    let Some((_, run)) = workloads::ALL.iter().find(|(workload, _)| *workload == name) else {
+    let all = workloads::ALL.iter().chain(c::WORKLOADS);
+    let Some((_, run)) = all.clone().find(|(workload, _)| *workload == name) else {
         eprintln!("there is no workload {name:?}; there are:");
-        for (workload, _) in workloads::ALL {
-            eprintln!("  {workload}");
-        }
+        all.for_each(|(workload, _)| eprintln!("  {workload}"));
         return ExitCode::FAILURE;
     };
     pin::to_cpu(0);

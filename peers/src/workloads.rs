@@ -11,7 +11,7 @@ use std::sync::mpsc::sync_channel;
 use crate::pin;
 use crate::random::Random;
 
-type Workload = fn(usize) -> usize;
+pub(crate) type Workload = fn(usize) -> usize;
 
 pub(crate) const ALL: &[(&str, Workload)] = &[
     ("lifo", lifo),

@@ -4,7 +4,7 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::time::Duration;
 
 use super::tuning::{SMALL_MAX, UNIT};
-use super::{ClassStats, Pagewise, Stats, hardened, mode, paths, statistics};
+use super::{ClassStats, Pagewise, Stats, by_address, paths, statistics};
 
 impl Pagewise {
     /// Statistics of all threads: bytes in use and held. O(OS pages held): the system is asked which of them
@@ -115,31 +115,22 @@ impl Pagewise {
     /// # Safety
     /// As for [`free`](Self::free), and the block is not null; if another is returned, only that
     /// is used from then on.
+    #[inline]
     #[must_use]
     pub unsafe fn reallocate(&self, block: *mut u8, new_size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise; all of the block matters.
-        unsafe {
-            if mode::is_hardened() {
-                return hardened::resize::reallocate(&self.tuning, block, UNIT, new_size);
-            }
-            let size = paths::usable_size(block);
-            if new_size <= size && new_size >= size - size / 4 {
-                return block;
-            }
-            let moved = paths::reallocate(&self.tuning, block, size, UNIT, new_size);
-            // Where there is no memory, a block that shrinks stays: it is freed by its address.
-            if moved.is_null() && new_size <= size { block } else { moved }
-        }
+        // SAFETY: passed on.
+        unsafe { by_address::reallocate(&self.tuning, block, new_size) }
     }
 
     /// Bytes of a block in use; all may be used. 0 for null.
     ///
     /// # Safety
     /// The block is null, or in use.
+    #[inline]
     #[must_use]
     pub unsafe fn usable_size(&self, block: *mut u8) -> usize {
         // SAFETY: passed on.
-        unsafe { paths::usable_size(block) }
+        unsafe { by_address::usable_size(block) }
     }
 }
 

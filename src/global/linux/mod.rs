@@ -29,11 +29,13 @@
 //! | `thread` | how a thread begins and ends |
 //! | `blocks` | blocks from heaps and mappings, and back |
 //! | `paths` | the paths of a request through all of these |
+//! | `by_address` | blocks measured and resized, whose size the caller does not remember |
 //! | `api` | what a program sees |
 
 mod api;
 mod background;
 mod blocks;
+mod by_address;
 mod current;
 mod deferred;
 mod exchange;

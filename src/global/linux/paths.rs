@@ -10,7 +10,7 @@
 //! Zeroed blocks are written, but for what is [known](super::zero) to be zeros of those that are not small.
 //!
 //! What a block is follows from its address when it is freed or resized, so that a fallback (a heap
-//! for a mapping that could not be made) needs no note.
+//! for a mapping that could not be made) needs no note. Callers that remember no size measure and resize blocks by way of `by_address`.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -178,12 +178,24 @@ unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize) {
 pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
     // SAFETY: the caller's promise; the lists are this thread's.
     unsafe {
-        if let Some(list) = SPACE.list_of(block)
-            && quick::push(current::lists(), list, NonNull::new_unchecked(block))
-        {
-            return;
+        match SPACE.list_of(block) {
+            Some(list) => free_listed(asked, block, list),
+            None => free_slowly(asked, block),
         }
-        free_slowly(asked, block);
+    }
+}
+
+/// As [`free`], of a block that lies in a slot, and whose list is known; 0: it is not small.
+///
+/// # Safety
+/// As for [`free`].
+#[inline(always)]
+pub(super) unsafe fn free_listed(asked: &Tuning, block: *mut u8, list: u32) {
+    // SAFETY: the caller's promise; the lists are this thread's.
+    unsafe {
+        if !quick::push(current::lists(), list, NonNull::new_unchecked(block)) {
+            free_slowly(asked, block);
+        }
     }
 }
 
@@ -196,12 +208,10 @@ pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
 pub(super) unsafe fn free_checked(asked: &Tuning, block: *mut u8, size: usize) {
     // SAFETY: passed on; the lists are this thread's.
     unsafe {
-        if let Some(list) = SPACE.list_of(block)
-            && quick::push(current::lists(), list, NonNull::new_unchecked(block))
-        {
-            return;
+        match SPACE.list_of(block) {
+            Some(list) if quick::push(current::lists(), list, NonNull::new_unchecked(block)) => {}
+            _ => free_any_sized(asked, block, size),
         }
-        free_any_sized(asked, block, size);
     }
 }
 
@@ -273,25 +283,6 @@ unsafe fn free_small(asked: &Tuning, list: u32, block: NonNull<u8>) {
     }
 }
 
-/// Bytes of a block in use.
-///
-/// # Safety
-/// The block is in use.
-pub(super) unsafe fn usable_size(block: *mut u8) -> usize {
-    let Some(address) = NonNull::new(block) else { return 0 };
-    if mode::is_hardened() {
-        // SAFETY: the caller's promise.
-        return unsafe { hardened::resize::usable_size(block) };
-    }
-    match SPACE.list_of(block) {
-        // SAFETY: the caller's promise.
-        None => unsafe { blocks::len_outside(block) },
-        // SAFETY: the caller's promise.
-        Some(0) => unsafe { Heap::of(block).len_of(address) },
-        Some(list) => sizes::class_size(list),
-    }
-}
-
 /// As [`reallocate`], of a block whose size the caller remembers: the sizes name the lists, where
 /// both are small.
 ///
@@ -351,7 +342,7 @@ pub(super) unsafe fn reallocate(
 /// # Safety
 /// As for [`reallocate`]; `free` frees the block and nothing else.
 #[inline(always)]
-unsafe fn relocate(
+pub(super) unsafe fn relocate(
     asked: &Tuning,
     block: *mut u8,
     size: usize,

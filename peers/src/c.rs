@@ -1,0 +1,178 @@
+//! The functions like C's of the allocator this program was built with: blocks are resized and freed by callers
+//! that do not remember their size. smmalloc has none.
+
+#[cfg(feature = "pagewise")]
+mod face {
+    use crate::allocator::ALLOCATOR;
+
+    #[inline]
+    pub(crate) unsafe fn malloc(size: usize) -> *mut u8 {
+        ALLOCATOR.allocate(size)
+    }
+
+    #[inline]
+    pub(crate) unsafe fn free(block: *mut u8) {
+        // SAFETY: passed on.
+        unsafe { ALLOCATOR.free(block) }
+    }
+
+    #[inline]
+    pub(crate) unsafe fn realloc(block: *mut u8, size: usize) -> *mut u8 {
+        // SAFETY: passed on.
+        unsafe { ALLOCATOR.reallocate(block, size) }
+    }
+
+    #[inline]
+    pub(crate) unsafe fn usable_size(block: *mut u8) -> usize {
+        // SAFETY: passed on.
+        unsafe { ALLOCATOR.usable_size(block) }
+    }
+}
+
+/// Functions of another language, or of another crate, that take and give blocks as C's do.
+#[cfg(not(any(feature = "pagewise", feature = "smmalloc")))]
+macro_rules! face {
+    ($of:path, $malloc:ident, $free:ident, $realloc:ident, $usable_size:ident) => {
+        mod face {
+            use $of as theirs;
+
+            #[inline]
+            pub(crate) unsafe fn malloc(size: usize) -> *mut u8 {
+                #[allow(unused_unsafe, reason = "some of them are safe")]
+                // SAFETY: any size may be asked for.
+                unsafe {
+                    theirs::$malloc(size).cast()
+                }
+            }
+
+            #[inline]
+            pub(crate) unsafe fn free(block: *mut u8) {
+                // SAFETY: passed on.
+                unsafe { theirs::$free(block.cast()) }
+            }
+
+            #[inline]
+            pub(crate) unsafe fn realloc(block: *mut u8, size: usize) -> *mut u8 {
+                // SAFETY: passed on.
+                unsafe { theirs::$realloc(block.cast(), size).cast() }
+            }
+
+            #[inline]
+            pub(crate) unsafe fn usable_size(block: *mut u8) -> usize {
+                // SAFETY: passed on.
+                unsafe { theirs::$usable_size(block.cast()) }
+            }
+        }
+    };
+}
+
+#[cfg(any(feature = "mimalloc3", feature = "mimalloc2", feature = "mimalloc-crate"))]
+face!(libmimalloc_sys, mi_malloc, mi_free, mi_realloc, mi_usable_size);
+#[cfg(feature = "jemalloc")]
+face!(tikv_jemalloc_sys, malloc, free, realloc, malloc_usable_size);
+#[cfg(feature = "snmalloc")]
+face!(snmalloc_sys, sn_malloc, sn_free, sn_realloc, sn_malloc_usable_size);
+#[cfg(feature = "rpmalloc")]
+face!(rpmalloc_sys, rpmalloc, rpfree, rprealloc, rpmalloc_usable_size);
+#[cfg(feature = "rusty_alloc")]
+face!(rusty_alloc::alloc, malloc, free, realloc, usable_size);
+#[cfg(not(any(
+    feature = "pagewise",
+    feature = "mimalloc3",
+    feature = "mimalloc2",
+    feature = "mimalloc-crate",
+    feature = "jemalloc",
+    feature = "snmalloc",
+    feature = "rpmalloc",
+    feature = "smmalloc",
+    feature = "rusty_alloc"
+)))]
+face!(libc, malloc, free, realloc, malloc_usable_size);
+
+#[cfg(not(feature = "smmalloc"))]
+pub(crate) const WORKLOADS: &[(&str, crate::workloads::Workload)] = &[
+    ("usable size", workloads::usable_size),
+    ("realloc in place", workloads::same_class),
+    ("realloc growing", workloads::growing),
+];
+#[cfg(feature = "smmalloc")]
+pub(crate) const WORKLOADS: &[(&str, crate::workloads::Workload)] = &[];
+
+#[cfg(not(feature = "smmalloc"))]
+mod workloads {
+    use std::hint::black_box;
+
+    use super::face::{free, malloc, realloc, usable_size as size_of_block};
+    use crate::random::Random;
+
+    /// Writes the first byte of a block, which there must be.
+    ///
+    /// # Safety
+    /// It is null, or in use.
+    unsafe fn touch(block: *mut u8) {
+        assert!(!block.is_null(), "out of memory");
+        // SAFETY: the block has a byte at least.
+        unsafe { block.write(1) };
+    }
+
+    /// Ten thousand blocks of 16 to 1,024 bytes, each asked for its size again and again.
+    pub(super) fn usable_size(parts: usize) -> usize {
+        let mut random = Random::new(21);
+        let mut total = 0_usize;
+        // SAFETY: the blocks are in use, and freed once.
+        unsafe {
+            let blocks: Vec<*mut u8> =
+                (0..10_000).map(|_| malloc(16 + random.below(1009))).collect();
+            for _ in 0..4_000 / parts {
+                for &block in &blocks {
+                    total = total.wrapping_add(black_box(size_of_block(black_box(block))));
+                }
+            }
+            blocks.into_iter().for_each(|block| free(block));
+        }
+        total
+    }
+
+    /// Blocks resized by a byte, for which they stay where they are in every allocator.
+    pub(super) fn same_class(parts: usize) -> usize {
+        let mut random = Random::new(22);
+        // SAFETY: the blocks are in use, and freed once.
+        unsafe {
+            let mut blocks: Vec<*mut u8> =
+                (0..1_000).map(|_| malloc(18 + 16 * random.below(62))).collect();
+            let sizes: Vec<usize> = blocks.iter().map(|&block| size_of_block(block)).collect();
+            for round in 0..30_000 / parts {
+                for (block, size) in blocks.iter_mut().zip(&sizes) {
+                    *block = black_box(realloc(black_box(*block), size - round % 2));
+                    touch(*block);
+                }
+            }
+            blocks.into_iter().for_each(|block| free(block));
+        }
+        parts
+    }
+
+    /// A thousand strings that grow by 1 to 64 bytes at a time, and begin anew beyond 1,000.
+    pub(super) fn growing(parts: usize) -> usize {
+        let mut random = Random::new(23);
+        let mut total = 0;
+        // SAFETY: the blocks are in use, and freed once.
+        unsafe {
+            let mut strings: Vec<(*mut u8, usize)> = (0..1_000).map(|_| (malloc(16), 16)).collect();
+            for _ in 0..20_000_000 / parts {
+                let (block, len) = &mut strings[random.below(1_000)];
+                *len += 1 + random.below(64);
+                if *len > 1_000 {
+                    free(*block);
+                    (*block, *len) = (malloc(16), 16);
+                } else {
+                    *block = realloc(*block, *len);
+                }
+                touch(*block);
+                total += *len;
+            }
+            strings.into_iter().for_each(|(block, _)| free(block));
+        }
+        total
+    }
+}

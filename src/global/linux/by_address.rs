@@ -1,0 +1,177 @@
+//! Blocks whose size the caller does not remember, measured and resized, as C asks for.
+//!
+//! The size of a small block is one load once its list is known: it stands at the head of the calling thread's
+//! list. Where that says nothing (the block is not small, the thread has no lists, hardened mode) the slow path
+//! finds it out.
+
+use core::ptr::NonNull;
+
+use super::heap::Heap;
+use super::space::SPACE;
+use super::tuning::{SMALL_MAX, Tuning, UNIT};
+use super::{blocks, current, hardened, mode, paths, quick, sizes};
+
+/// The list of a small block, and the size of its blocks; `None` where the thread's lists do not tell.
+#[inline(always)]
+fn listed(block: *mut u8) -> Option<(u32, usize)> {
+    let list = SPACE.list_of(block)?;
+    let size = quick::block_size(current::lists(), list);
+    (size > 0).then_some((list, size))
+}
+
+/// Bytes of a block; 0 for null.
+///
+/// # Safety
+/// The block is null, or in use.
+#[inline]
+pub(super) unsafe fn usable_size(block: *mut u8) -> usize {
+    match listed(block) {
+        Some((_, size)) => size,
+        // SAFETY: passed on.
+        None => unsafe { usable_size_slowly(block) },
+    }
+}
+
+/// # Safety
+/// As for [`usable_size`].
+#[cold]
+#[inline(never)]
+unsafe fn usable_size_slowly(block: *mut u8) -> usize {
+    let Some(address) = NonNull::new(block) else { return 0 };
+    if mode::is_hardened() {
+        // SAFETY: the caller's promise.
+        return unsafe { hardened::resize::usable_size(block) };
+    }
+    match SPACE.list_of(block) {
+        // SAFETY: the caller's promise.
+        None => unsafe { blocks::len_outside(block) },
+        // SAFETY: the caller's promise.
+        Some(0) => unsafe { Heap::of(block).len_of(address) },
+        Some(list) => sizes::class_size(list),
+    }
+}
+
+/// Whether a block of `size` bytes stays where it is for a request of `new_size`: little of it is left over.
+#[inline(always)]
+fn stays(size: usize, new_size: usize) -> bool {
+    new_size <= size && new_size >= size - size / 4
+}
+
+/// Changes the size of a block, at a multiple of [`UNIT`]; null, and nothing changed, if there is no memory.
+/// Making a block smaller does not fail.
+///
+/// # Safety
+/// The block is in use; if another is returned, only that is used from then on.
+#[inline(always)]
+pub(super) unsafe fn reallocate(asked: &Tuning, block: *mut u8, new_size: usize) -> *mut u8 {
+    // SAFETY: passed on; the block is of the list's class.
+    unsafe {
+        match listed(block) {
+            Some((_, size)) if stays(size, new_size) => block,
+            Some((list, size)) if new_size <= SMALL_MAX => {
+                reallocate_small(asked, block, list, size, new_size)
+            }
+            _ => reallocate_slowly(asked, block, new_size),
+        }
+    }
+}
+
+/// As [`reallocate`], where another class may be due. (A function of its own, so that a block that stays costs no
+/// saved registers.)
+///
+/// # Safety
+/// As for [`reallocate`]; the block is of this list, whose blocks have `size` bytes.
+#[inline(never)]
+unsafe fn reallocate_small(
+    asked: &Tuning,
+    block: *mut u8,
+    list: u32,
+    size: usize,
+    new_size: usize,
+) -> *mut u8 {
+    if sizes::offset(new_size) == list {
+        return block;
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        let free = || paths::free_listed(asked, block, list);
+        let moved = paths::relocate(asked, block, size, UNIT, new_size, free);
+        or_stays(block, size, moved, new_size)
+    }
+}
+
+/// # Safety
+/// As for [`reallocate`].
+#[cold]
+#[inline(never)]
+unsafe fn reallocate_slowly(asked: &Tuning, block: *mut u8, new_size: usize) -> *mut u8 {
+    // SAFETY: the caller's promise; all of the block matters.
+    unsafe {
+        if mode::is_hardened() {
+            return hardened::resize::reallocate(asked, block, UNIT, new_size);
+        }
+        let size = usable_size(block);
+        if stays(size, new_size) {
+            return block;
+        }
+        let moved = paths::reallocate(asked, block, size, UNIT, new_size);
+        or_stays(block, size, moved, new_size)
+    }
+}
+
+/// A block that was moved; where there is no memory, one that shrinks stays: it is freed by its address.
+#[inline(always)]
+fn or_stays(block: *mut u8, size: usize, moved: *mut u8, new_size: usize) -> *mut u8 {
+    if moved.is_null() && new_size <= size { block } else { moved }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::global::Pagewise;
+
+    const PAGEWISE: Pagewise = Pagewise::new();
+
+    /// Blocks of every class, and of larger sizes: what the calling thread's lists say of a block is what is found
+    /// without them, and what was asked for when it is resized is there.
+    #[test]
+    fn a_block_is_as_long_by_the_lists_as_by_the_table() {
+        for size in (0..=SMALL_MAX + 4 * UNIT).step_by(7) {
+            // SAFETY: the block is in use until it is freed, once.
+            unsafe {
+                let block = PAGEWISE.allocate(size);
+                let len = PAGEWISE.usable_size(block);
+                assert!(len >= size, "{size}");
+                assert_eq!(len, usable_size_slowly(block), "{size}");
+                assert_eq!(listed(block).is_some(), SPACE.list_of(block) != Some(0), "{size}");
+                let resized = PAGEWISE.reallocate(block, len + 1);
+                assert!(PAGEWISE.usable_size(resized) > len, "{size}");
+                PAGEWISE.free(resized);
+            }
+        }
+    }
+
+    /// A thread that has no lists yet measures and resizes blocks of another.
+    #[test]
+    fn a_thread_without_lists_measures_and_resizes() {
+        for size in [1, 100, 5_000, SMALL_MAX + 1] {
+            let block = PAGEWISE.allocate(size);
+            // SAFETY: the block is in use.
+            let len = unsafe { PAGEWISE.usable_size(block) };
+            let address = block.expose_provenance();
+            let measured = std::thread::spawn(move || {
+                let block = core::ptr::with_exposed_provenance_mut(address);
+                // SAFETY: the block is in use until it is freed, once.
+                unsafe {
+                    assert!(quick::is_none(current::lists()));
+                    let measured = PAGEWISE.usable_size(block);
+                    assert_eq!(PAGEWISE.reallocate(block, measured), block);
+                    assert!(quick::is_none(current::lists()));
+                    PAGEWISE.free(PAGEWISE.reallocate(block, 2 * measured));
+                    measured
+                }
+            });
+            assert_eq!(measured.join().expect("it ends"), len);
+        }
+    }
+}
