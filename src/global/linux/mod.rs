@@ -4,6 +4,7 @@
 //!
 //! | files | |
 //! |---|---|
+//! | `apart` | statics in cache lines of their own |
 //! | `sync`, `lock` | the lock |
 //! | `text` | text for standard error |
 //! | `mode` | whether the process runs hardened |
@@ -32,6 +33,7 @@
 //! | `by_address` | blocks measured and resized, whose size the caller does not remember |
 //! | `api` | what a program sees |
 
+mod apart;
 mod api;
 mod background;
 mod blocks;

@@ -5,6 +5,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
+use super::apart::Apart;
 use super::tuning::Tuning;
 use crate::global::Hardening;
 use crate::os;
@@ -17,7 +18,7 @@ const GUARDS: u32 = 1 << 4;
 const PINNED: u32 = 1 << 5;
 
 /// The parts in force, as bits; 0 before the allocator is open, and if the mode is off.
-static PARTS: AtomicU32 = AtomicU32::new(0);
+static PARTS: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
 
 /// Bytes of freed blocks that a thread keeps.
 static QUARANTINE: AtomicUsize = AtomicUsize::new(0);
