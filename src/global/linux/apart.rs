@@ -1,5 +1,7 @@
 //! Statics in cache lines of their own. What every slow path reads must not lie in a line that is written while the
 //! program runs: on a machine of many cores each write takes the line away from all others.
+//!
+//! `statics` holds that every static of the allocator that may be written lies apart, or says why it need not.
 
 use core::ops::Deref;
 

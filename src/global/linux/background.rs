@@ -18,6 +18,7 @@ use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 
+use super::apart::Apart;
 use super::heaps;
 use crate::os;
 
@@ -38,7 +39,7 @@ const STOPPED: u32 = 6;
 /// It has ended.
 const ENDED: u32 = 7;
 
-static STATE: AtomicU32 = AtomicU32::new(OFF);
+static STATE: Apart<AtomicU32> = Apart::new(AtomicU32::new(OFF));
 
 /// The thread, if there is one, as the C library knows it.
 static THREAD: AtomicUsize = AtomicUsize::new(0);

@@ -39,7 +39,7 @@ pub(super) fn large(
     }
     let block = mapping::allocate(size, align, tuning.huge_pages.advice())?;
     let _ = caller.heap.with(|state| state.purge_large(size));
-    relief::grown(size);
+    relief::grown(caller.heap, size);
     Some(block)
 }
 

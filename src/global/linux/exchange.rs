@@ -23,7 +23,7 @@ impl Heap {
             (result, growth)
         })?;
         if let Some(growth) = growth {
-            relief::grown(growth);
+            relief::grown(self, growth);
         }
         Some(result)
     }
@@ -127,7 +127,7 @@ impl Heap {
     #[cold]
     pub(super) fn maintain(&self) {
         self.purge_some();
-        let other = heaps::next();
+        let other = heaps::next_after(self);
         if !ptr::eq(self, other) {
             other.purge_some();
         }

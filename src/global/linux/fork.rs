@@ -21,6 +21,7 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::apart::Apart;
 use super::{background, registry, sync};
 use crate::os;
 
@@ -29,7 +30,7 @@ use crate::os;
 const PATIENCE: u32 = 15_000;
 
 /// Forks that are under way.
-static FORKS: AtomicU32 = AtomicU32::new(0);
+static FORKS: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
 
 /// Has the handlers called.
 pub(super) fn register() {

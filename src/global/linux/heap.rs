@@ -32,6 +32,8 @@ pub(super) struct Heap {
     pub(super) state: Locked<State>,
     /// Blocks freed while the lock could not be waited for.
     pub(super) deferred: Deferred,
+    /// Which heap this one's users look after next, besides this one.
+    pub(super) turn: AtomicUsize,
     /// Threads whose blocks come from here.
     pub(super) threads: AtomicU32,
     /// Bytes in use, and bytes that may take memory, as they were when the lock was last let go of.
@@ -68,6 +70,7 @@ impl Heap {
             heap.write(Self {
                 state: Locked::new(state),
                 deferred: Deferred::new(),
+                turn: AtomicUsize::new(slot),
                 threads: AtomicU32::new(0),
                 used: AtomicUsize::new(0),
                 most: AtomicUsize::new(0),

@@ -3,39 +3,53 @@
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use super::apart::Apart;
 use super::heap::Heap;
 use super::space::SPACE;
 use super::tuning::Tuning;
 use crate::os;
 
-/// How many slots there are, how many have a heap, and over how many heaps threads are spread.
-static SLOTS: AtomicUsize = AtomicUsize::new(0);
-static OPENED: AtomicUsize = AtomicUsize::new(0);
-static SHARED: AtomicUsize = AtomicUsize::new(0);
+/// Which heaps there are. Written when one is opened.
+#[derive(Debug)]
+struct Heaps {
+    /// How many slots there are, how many have a heap, and over how many heaps threads are spread.
+    slots: AtomicUsize,
+    opened: AtomicUsize,
+    shared: AtomicUsize,
+    /// The slot of the heap that no fork locks; [`NO_SLOT`]: there is none.
+    spare: AtomicUsize,
+}
 
-/// The slot of the heap that no fork locks; [`NO_SLOT`]: there is none.
-static SPARE: AtomicUsize = AtomicUsize::new(NO_SLOT);
 const NO_SLOT: usize = usize::MAX;
+
+static HEAPS: Apart<Heaps> = Apart::new(Heaps {
+    slots: AtomicUsize::new(0),
+    opened: AtomicUsize::new(0),
+    shared: AtomicUsize::new(0),
+    spare: AtomicUsize::new(NO_SLOT),
+});
 
 /// Opened heaps, in address order.
 pub(super) fn all() -> impl Iterator<Item = &'static Heap> {
-    (0..OPENED.load(Acquire)).map(Heap::of_slot)
+    (0..HEAPS.opened.load(Acquire)).map(Heap::of_slot)
 }
 
-/// Another opened heap at each call, in turn. There must be one.
-pub(super) fn next() -> &'static Heap {
-    static TURN: AtomicUsize = AtomicUsize::new(0);
-    Heap::of_slot(TURN.fetch_add(1, Relaxed) % OPENED.load(Acquire).max(1))
+/// Another opened heap at each call for the same heap, in turn, itself among them.
+pub(super) fn next_after(heap: &Heap) -> &'static Heap {
+    // Where two threads are at it, one heap may have two turns, or another none this time.
+    let turn = heap.turn.load(Relaxed).wrapping_add(1);
+    heap.turn.store(turn, Relaxed);
+    Heap::of_slot(turn % HEAPS.opened.load(Acquire))
 }
 
 /// Whether this is the heap that no fork locks.
 pub(super) fn is_spare(heap: &Heap) -> bool {
-    heap.slot() == SPARE.load(Relaxed)
+    heap.slot() == HEAPS.spare.load(Relaxed)
 }
 
 /// There is no such heap any more: another thread held its lock when the process forked.
 pub(super) fn lose_spare() {
-    SPARE.store(NO_SLOT, Relaxed);
+    HEAPS.spare.store(NO_SLOT, Relaxed);
 }
 
 /// The right to open heaps: the registry has it, behind its lock.
@@ -50,25 +64,25 @@ impl Opener {
 
     /// Finds the space for the heaps, as many as the CPUs ask for. `None` if there is none.
     pub(super) fn open_space(&mut self, tuning: &Tuning) -> Option<()> {
-        if SLOTS.load(Relaxed) == 0 {
+        if HEAPS.slots.load(Relaxed) == 0 {
             let wanted = (os::cpus() * tuning.heaps_per_cpu as usize).min(256);
             // One more is the spare heap.
             let slots = SPACE.open(wanted + 1)?;
-            SHARED.store(wanted.min(slots), Relaxed);
-            SLOTS.store(slots, Relaxed);
+            HEAPS.shared.store(wanted.min(slots), Relaxed);
+            HEAPS.slots.store(slots, Relaxed);
         }
         Some(())
     }
 
     /// One more heap, if there is a slot and memory for it.
     pub(super) fn open(&mut self, tuning: &Tuning) -> Option<&'static Heap> {
-        let slot = OPENED.load(Relaxed);
-        if slot == SLOTS.load(Relaxed) {
+        let slot = HEAPS.opened.load(Relaxed);
+        if slot == HEAPS.slots.load(Relaxed) {
             return None;
         }
         let heap = Heap::open(slot, tuning)?;
         SPACE.have_heaps(slot + 1);
-        OPENED.store(slot + 1, Release);
+        HEAPS.opened.store(slot + 1, Release);
         Some(heap)
     }
 
@@ -81,10 +95,10 @@ impl Opener {
 
     /// Opens the spare heap, where there is none.
     pub(super) fn open_spare(&mut self, tuning: &Tuning) {
-        if SPARE.load(Relaxed) == NO_SLOT
+        if HEAPS.spare.load(Relaxed) == NO_SLOT
             && let Some(heap) = self.open(tuning)
         {
-            SPARE.store(heap.slot(), Relaxed);
+            HEAPS.spare.store(heap.slot(), Relaxed);
         }
     }
 
@@ -94,7 +108,7 @@ impl Opener {
         let shared = || all().filter(|heap| !is_spare(heap));
         let least = shared().min_by_key(|heap| heap.threads.load(Relaxed));
         let busy = least.is_none_or(|heap| heap.threads.load(Relaxed) > 0);
-        if busy && shared().count() < SHARED.load(Relaxed) {
+        if busy && shared().count() < HEAPS.shared.load(Relaxed) {
             self.open(tuning).or(least)
         } else {
             least

@@ -13,6 +13,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::apart::Apart;
 use super::fault::{self, Fault};
 use super::huge;
 use super::lock::Locked;
@@ -60,9 +61,17 @@ unsafe fn write_header(block: *mut u8, (base, len): (*mut u8, usize), guard: usi
 }
 
 /// Mappings in use: number, bytes, and the most bytes there ever were.
-static COUNT: AtomicUsize = AtomicUsize::new(0);
-static BYTES: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
+struct InUse {
+    count: AtomicUsize,
+    bytes: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+static IN_USE: Apart<InUse> = Apart::new(InUse {
+    count: AtomicUsize::new(0),
+    bytes: AtomicUsize::new(0),
+    peak: AtomicUsize::new(0),
+});
 
 fn mark(block: *mut u8) -> usize {
     block.addr() ^ 0x7061_6765_7769_7365_u64 as usize
@@ -70,12 +79,12 @@ fn mark(block: *mut u8) -> usize {
 
 /// Number of mappings in use, their bytes, and the most bytes there ever were.
 pub(super) fn usage() -> (usize, usize, usize) {
-    (COUNT.load(Relaxed), BYTES.load(Relaxed), PEAK.load(Relaxed))
+    (IN_USE.count.load(Relaxed), IN_USE.bytes.load(Relaxed), IN_USE.peak.load(Relaxed))
 }
 
 fn counted(added: usize, removed: usize) {
-    let bytes = BYTES.fetch_add(added.wrapping_sub(removed), Relaxed);
-    PEAK.fetch_max(bytes.wrapping_add(added).wrapping_sub(removed), Relaxed);
+    let bytes = IN_USE.bytes.fetch_add(added.wrapping_sub(removed), Relaxed);
+    IN_USE.peak.fetch_max(bytes.wrapping_add(added).wrapping_sub(removed), Relaxed);
 }
 
 /// A block of `size` bytes, zeros, at a multiple of `align`; `huge` is what the kernel is told of huge
@@ -114,7 +123,7 @@ pub(super) fn allocate(size: usize, align: usize, huge: Option<bool>) -> Option<
         }
         write_header(block, (base, len), guard, size);
     }
-    COUNT.fetch_add(1, Relaxed);
+    IN_USE.count.fetch_add(1, Relaxed);
     counted(len, 0);
     NonNull::new(block)
 }
@@ -170,7 +179,7 @@ pub(super) unsafe fn deallocate(block: *mut u8) {
         } else {
             os::release(base, len);
         }
-        COUNT.fetch_sub(1, Relaxed);
+        IN_USE.count.fetch_sub(1, Relaxed);
         counted(0, len);
     }
 }
@@ -182,7 +191,8 @@ struct Closed {
     turn: usize,
 }
 
-static CLOSED: Locked<Closed> = Locked::new(Closed { mappings: [(0, 0); 64], turn: 0 });
+static CLOSED: Apart<Locked<Closed>> =
+    Apart::new(Locked::new(Closed { mappings: [(0, 0); 64], turn: 0 }));
 
 /// Gives the memory of a mapping back, and its addresses once some others were freed.
 ///

@@ -60,6 +60,8 @@ mod settings;
 mod sizes;
 mod space;
 mod state;
+#[cfg(test)]
+mod statics;
 mod statistics;
 mod sync;
 mod text;

@@ -18,6 +18,7 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, compiler_fence};
 
+use super::apart::Apart;
 use super::heap::Heap;
 use super::mode;
 use super::sizes::{self, class_size, for_each};
@@ -29,7 +30,7 @@ use crate::os;
 const MAX_WORDS: usize = 16 << 10;
 
 /// Words that the lists of a thread take.
-static WORDS: AtomicUsize = AtomicUsize::new(0);
+static WORDS: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 
 /// Bytes behind the lists and their face that a thread has of its own in hardened mode.
 pub(super) const OWN: usize = 20 << 10;

@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicPtr};
 use std::sync::OnceLock;
 
+use super::apart::Apart;
 use super::heap::Heap;
 use super::heaps::{self, Opener};
 use super::lock::Locked;
@@ -25,23 +26,26 @@ struct Registry {
 }
 
 /// The tuning in force. Set under the registry's lock, so that a fork finds it set or not set.
-static TUNING: OnceLock<Tuning> = OnceLock::new();
+static TUNING: Apart<OnceLock<Tuning>> = Apart::new(OnceLock::new());
 
 // SAFETY: lists are tied to a thread only while it uses them.
 unsafe impl Send for Registry {}
 
-static REGISTRY: Locked<Registry> =
-    Locked::new(Registry { heaps: Opener::new(), spare: ptr::null_mut(), refused: false });
+static REGISTRY: Apart<Locked<Registry>> = Apart::new(Locked::new(Registry {
+    heaps: Opener::new(),
+    spare: ptr::null_mut(),
+    refused: false,
+}));
 
 /// Whether the allocator is open: the space is found, the first heap is made.
-static OPEN: AtomicBool = AtomicBool::new(false);
+static OPEN: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
 
 /// All lists ever made, linked through `next`.
-static ALL: AtomicPtr<Lists> = AtomicPtr::new(ptr::null_mut());
+static ALL: Apart<AtomicPtr<Lists>> = Apart::new(AtomicPtr::new(ptr::null_mut()));
 
 /// Lists whose threads have ended since the registry last took them, linked through `next_spare`: a
 /// thread ends without the registry's lock.
-static LEFT: AtomicPtr<Lists> = AtomicPtr::new(ptr::null_mut());
+static LEFT: Apart<AtomicPtr<Lists>> = Apart::new(AtomicPtr::new(ptr::null_mut()));
 
 /// Lists of all threads, those that have ended among them.
 pub(super) fn all_lists() -> impl Iterator<Item = *mut Lists> {
@@ -211,7 +215,7 @@ pub(super) fn after_fork() {
 static FORKED: AtomicPtr<Lists> = AtomicPtr::new(ptr::null_mut());
 
 /// Whether they are.
-static ORPHANS: AtomicBool = AtomicBool::new(false);
+static ORPHANS: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
 
 /// After a fork, in the child: the lists of all threads but the one there is are
 /// [adopted](adopt_orphans) when the child next needs the allocator's slow path, if it does: many a

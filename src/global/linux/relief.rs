@@ -4,17 +4,18 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::heap::Heap;
 use super::{heaps, mapping};
 
 /// Free memory that may stay beside what is in use: an eighth of that, and so many bytes at least.
 const SHARE: usize = 8;
 const LEAST: usize = 4 << 20;
 
-/// A heap has grown by so many bytes, or as many were mapped beside the heaps. If more is free than the
+/// This heap has grown by so many bytes, or as many were mapped beside it. If more is free than the
 /// share, twice as much goes back, of each heap in its turn, so that what is free comes down to the share
 /// while the process grows. O(bytes + heaps).
 #[cold]
-pub(super) fn grown(bytes: usize) {
+pub(super) fn grown(grown: &Heap, bytes: usize) {
     let (mut used, mut most) = (0_usize, 0_usize);
     for heap in heaps::all() {
         // A heap whose figures are being changed may seem to have less than nothing free.
@@ -30,7 +31,7 @@ pub(super) fn grown(bytes: usize) {
         if wanted == 0 {
             break;
         }
-        let heap = heaps::next();
+        let heap = heaps::next_after(grown);
         if heap.most.load(Relaxed) > heap.used.load(Relaxed) {
             wanted = wanted.saturating_sub(heap.give_back(wanted));
         }

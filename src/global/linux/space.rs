@@ -23,6 +23,7 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize};
 
+use super::apart::Apart;
 use super::huge::{HUGE, Huge};
 use super::mode;
 use super::tuning::{GRANULE, HugePages, LARGEST_SLOT, UNIT};
@@ -71,14 +72,14 @@ pub(super) struct Space {
 pub(super) const ZEROED: u8 = 255;
 
 /// The one there is.
-pub(super) static SPACE: Space = Space {
+pub(super) static SPACE: Apart<Space> = Apart::new(Space {
     base: AtomicPtr::new(ptr::null_mut()),
     units: AtomicUsize::new(0),
     table: AtomicPtr::new(ptr::null_mut()),
     states: AtomicPtr::new(ptr::null_mut()),
     slot_shift: AtomicU32::new(0),
     reserved: AtomicBool::new(false),
-};
+});
 
 impl Space {
     /// Finds address space for about `heaps` heaps or more; returns the number of slots, or `None` if

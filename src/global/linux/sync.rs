@@ -6,6 +6,7 @@ pub(super) use core::hint::spin_loop;
 use core::sync::atomic::Ordering::Relaxed;
 pub(super) use core::sync::atomic::{AtomicBool, AtomicU32};
 
+use super::apart::Apart;
 use crate::os;
 
 /// Looks at a held lock before sleeping. What a lock protects here takes less than a microsecond,
@@ -23,7 +24,7 @@ pub(super) fn token() -> u32 {
 
 /// Threads that fork now: their tokens, each from after it took the locks it could until its handlers after
 /// the fork ran; 0 where there is none. There is room for as many as fork at one time.
-static FORKING: [AtomicU32; 8] = [const { AtomicU32::new(0) }; 8];
+static FORKING: Apart<[AtomicU32; 8]> = Apart::new([const { AtomicU32::new(0) }; 8]);
 
 /// The calling thread is about to fork.
 pub(super) fn begin_fork() {

@@ -4,6 +4,7 @@ use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicUsize};
 
+use super::super::apart::Apart;
 use super::super::lock::Locked;
 use super::stack::Stack;
 use crate::os;
@@ -12,13 +13,13 @@ use crate::os;
 pub(super) const PLACES: usize = 256;
 
 /// Where the first place's closed page lies; null as long as there are none.
-pub(super) static POOL: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+pub(super) static POOL: Apart<AtomicPtr<u8>> = Apart::new(AtomicPtr::new(ptr::null_mut()));
 
 /// Bytes of the pool.
 static LEN: AtomicUsize = AtomicUsize::new(0);
 
 /// What is known of the places.
-static BOOK: Locked<Book> = Locked::new(Book {
+static BOOK: Apart<Locked<Book>> = Apart::new(Locked::new(Book {
     places: ptr::null_mut(),
     ring: {
         let mut ring = [0; PLACES];
@@ -31,7 +32,7 @@ static BOOK: Locked<Book> = Locked::new(Book {
     },
     first: 0,
     free: PLACES,
-});
+}));
 
 /// One place's block, in use or freed.
 #[derive(Clone, Copy)]
