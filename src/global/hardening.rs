@@ -41,7 +41,8 @@ pub struct Hardening {
     /// another of its size. Costs the memory of classes that are not used any more.
     pub pinned: bool,
     /// Guard pages: around what the allocator keeps to itself, and on both sides of blocks that are mappings
-    /// of their own, as those of 1 MiB and more are then.
+    /// of their own, as those of 1 MiB and more are then. What was decided at the start is read-only: the
+    /// mode, the tables of sizes, where the heaps lie (not where OS pages are larger than usual).
     pub guards: bool,
 }
 

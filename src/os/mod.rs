@@ -19,7 +19,7 @@
 //! | `reserve`, `commit`, `release` | addresses without memory; memory for a part of them; neither any more |
 //! | `addresses`, `is_free`, `map_at` | where a window of addresses may lie; memory at an address and no other |
 //! | `allocate`, `remap`, `move_to` | mappings of their own, longer or shorter |
-//! | `guard`, `close` | pages that nobody may touch, with their memory or without |
+//! | `guard`, `close`, `forbid_writes` | pages that nobody may touch, with their memory or without; or not write to |
 //! | `discard` | memory goes back, its addresses stay and read as zeros |
 //! | `advise_huge_pages` | tells the system whether huge pages are wanted here |
 //! | `for_each_resident`, `is_resident`, `is_readable` | which OS pages take memory, or can be read at all |

@@ -237,6 +237,46 @@ fn forks() {
     });
 }
 
+/// With guard pages, what the allocator was told once is read-only, and heaps are opened all the same.
+#[test]
+fn settings_are_read_only() {
+    passes_when("works::sealed", |command| {
+        command.env("PAGEWISE_HARDENED", "guards");
+    });
+}
+
+#[test]
+#[ignore = "in a process of its own, in hardened mode"]
+fn sealed() {
+    /// Statics lie nearer to each other.
+    const NEAR: usize = 1 << 20;
+    // The allocator and this lie in the same program's memory for statics.
+    static HERE: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let here = (&raw const HERE).addr();
+    for _ in 0..3 {
+        std::thread::scope(|scope| {
+            for seed in 1..9 {
+                scope.spawn(move || {
+                    let mut random = Random(seed);
+                    drop((0..300).map(|_| Block::new(&mut random)).collect::<Vec<_>>());
+                });
+            }
+        });
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("the system tells");
+        let read_only = maps.lines().filter(|line| {
+            let address = |text: &str| usize::from_str_radix(text, 16).expect("an address");
+            let (start, rest) = line.split_once('-').expect("a range");
+            line.contains(" r--p 00000000 00:00 0") && {
+                let end = rest.split(' ').next().expect("its end");
+                address(start).abs_diff(here) < NEAR && address(end).abs_diff(here) < NEAR
+            }
+        });
+        // One for the mode, the tables and the space each, where no two are neighbours.
+        assert!(read_only.count() >= 1, "{maps}");
+        assert!(ALLOCATOR.stats().heaps > 1, "{}", ALLOCATOR.stats());
+    }
+}
+
 /// Blocks do not come in the order of their addresses, nor the last freed first; and not from a page's start.
 #[test]
 fn blocks_come_at_random() {

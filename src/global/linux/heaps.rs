@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::apart::Apart;
 use super::heap::Heap;
+use super::mode;
 use super::space::SPACE;
 use super::tuning::Tuning;
 use crate::os;
@@ -80,8 +81,17 @@ impl Opener {
         if slot == HEAPS.slots.load(Relaxed) {
             return None;
         }
-        let heap = Heap::open(slot, tuning)?;
-        SPACE.have_heaps(slot + 1);
+        if mode::has_guards() && !SPACE.unseal() {
+            return None;
+        }
+        let heap = Heap::open(slot, tuning);
+        if heap.is_some() {
+            SPACE.have_heaps(slot + 1);
+        }
+        if mode::has_guards() && slot > 0 {
+            SPACE.seal();
+        }
+        let heap = heap?;
         HEAPS.opened.store(slot + 1, Release);
         Some(heap)
     }

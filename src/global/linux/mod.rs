@@ -5,6 +5,7 @@
 //! | files | |
 //! |---|---|
 //! | `apart` | statics in cache lines of their own |
+//! | `sealed` | statics in OS pages of their own, read-only in hardened mode |
 //! | `sync`, `lock` | the lock |
 //! | `text` | text for standard error |
 //! | `mode` | whether the process runs hardened |
@@ -56,6 +57,7 @@ mod purge;
 mod quick;
 mod registry;
 mod relief;
+mod sealed;
 mod settings;
 mod sizes;
 mod space;

@@ -5,7 +5,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
-use super::apart::Apart;
+use super::sealed::Sealed;
 use super::tuning::Tuning;
 use crate::global::Hardening;
 use crate::os;
@@ -17,33 +17,46 @@ const ZERO: u32 = 1 << 3;
 const GUARDS: u32 = 1 << 4;
 const PINNED: u32 = 1 << 5;
 
-/// The parts in force, as bits; 0 before the allocator is open, and if the mode is off.
-static PARTS: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
+/// What was decided.
+#[derive(Debug)]
+struct Mode {
+    /// The parts in force, as bits; 0 before the allocator is open, and if the mode is off.
+    parts: AtomicU32,
+    /// One allocation in so many is guarded; 0: none is.
+    guarded: AtomicU32,
+    /// Bytes of freed blocks that a thread keeps.
+    quarantine: AtomicUsize,
+    /// What nobody outside can know.
+    secret: AtomicUsize,
+}
 
-/// Bytes of freed blocks that a thread keeps.
-static QUARANTINE: AtomicUsize = AtomicUsize::new(0);
-
-/// One allocation in so many is guarded; 0: none is.
-static GUARDED: AtomicU32 = AtomicU32::new(0);
-
-/// What nobody outside can know.
-static SECRET: AtomicUsize = AtomicUsize::new(0);
+static MODE: Sealed<Mode> = Sealed::new(Mode {
+    parts: AtomicU32::new(0),
+    guarded: AtomicU32::new(0),
+    quarantine: AtomicUsize::new(0),
+    secret: AtomicUsize::new(0),
+});
 
 /// Decides, for the process.
 pub(super) fn open(tuning: &Tuning) {
     let Hardening { checks, canaries, random, quarantine, zero, pinned, guards } = tuning.hardening;
     if cfg!(feature = "guarded") {
-        GUARDED.store(tuning.guarded.min(1 << 30), Relaxed);
+        MODE.guarded.store(tuning.guarded.min(1 << 30), Relaxed);
     }
     if !checks {
         return;
     }
-    SECRET.store(os::random() as usize, Relaxed);
-    QUARANTINE.store(quarantine as usize, Relaxed);
+    MODE.secret.store(os::random() as usize, Relaxed);
+    MODE.quarantine.store(quarantine as usize, Relaxed);
     let parts =
         [(canaries, CANARIES), (random, RANDOM), (zero, ZERO), (guards, GUARDS), (pinned, PINNED)];
     let wanted = parts.into_iter().filter(|(wanted, _)| *wanted);
-    PARTS.store(wanted.fold(CHECKS, |all, (_, part)| all | part), Relaxed);
+    MODE.parts.store(wanted.fold(CHECKS, |all, (_, part)| all | part), Relaxed);
+}
+
+/// Has what was decided read-only.
+pub(super) fn seal() {
+    MODE.seal();
 }
 
 /// The parts in force, loaded once for a call.
@@ -52,7 +65,7 @@ pub(super) struct Parts(u32);
 
 #[inline(always)]
 pub(super) fn parts() -> Parts {
-    Parts(PARTS.load(Relaxed))
+    Parts(MODE.parts.load(Relaxed))
 }
 
 impl Parts {
@@ -83,7 +96,7 @@ impl Parts {
 /// Whether the mode is on.
 #[inline(always)]
 pub(super) fn is_hardened() -> bool {
-    PARTS.load(Relaxed) != 0
+    MODE.parts.load(Relaxed) != 0
 }
 
 /// Whether there are guard pages.
@@ -99,17 +112,17 @@ pub(super) fn pins() -> bool {
 /// One allocation in so many is guarded; 0: none is.
 #[inline(always)]
 pub(super) fn guarded() -> u32 {
-    GUARDED.load(Relaxed)
+    MODE.guarded.load(Relaxed)
 }
 
 /// Bytes of freed blocks that a thread keeps.
 #[inline(always)]
 pub(super) fn quarantine() -> usize {
-    QUARANTINE.load(Relaxed)
+    MODE.quarantine.load(Relaxed)
 }
 
 /// What nobody outside can know.
 #[inline(always)]
 pub(super) fn secret() -> u64 {
-    SECRET.load(Relaxed) as u64
+    MODE.secret.load(Relaxed) as u64
 }

@@ -12,8 +12,9 @@ use super::heaps::{self, Opener};
 use super::lock::Locked;
 use super::quick::{self, Lists};
 use super::settings::Settings;
+use super::space::SPACE;
 use super::tuning::Tuning;
-use super::{background, current, mode};
+use super::{background, current, mode, sizes};
 
 /// What the registry's lock protects.
 struct Registry {
@@ -127,6 +128,11 @@ impl Registry {
         let heap = self.heaps.open(tuning)?;
         let sizes = (0..heap.classes() as usize).map(|class| heap.class_size(class as u32));
         quick::open(tuning, sizes);
+        if mode::has_guards() {
+            mode::seal();
+            sizes::seal();
+            SPACE.seal();
+        }
         OPEN.store(true, Release);
         Some(())
     }

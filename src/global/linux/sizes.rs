@@ -6,22 +6,36 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::sealed::Sealed;
 use super::tuning::{SMALL_MAX, UNIT};
 
 /// Table entries: one for each multiple of the unit.
 const ENTRIES: usize = SMALL_MAX / UNIT + 1;
 
 /// The list of each multiple of the unit, and the size of its blocks in bytes.
-static OFFSETS: [AtomicU32; ENTRIES] = [const { AtomicU32::new(0) }; ENTRIES];
-static SIZES: [AtomicU32; ENTRIES] = [const { AtomicU32::new(0) }; ENTRIES];
+#[derive(Debug)]
+struct Tables {
+    offsets: [AtomicU32; ENTRIES],
+    sizes: [AtomicU32; ENTRIES],
+}
+
+static TABLES: Sealed<Tables> = Sealed::new(Tables {
+    offsets: [const { AtomicU32::new(0) }; ENTRIES],
+    sizes: [const { AtomicU32::new(0) }; ENTRIES],
+});
+
+/// Has the tables read-only, now that they are written.
+pub(super) fn seal() {
+    TABLES.seal();
+}
 
 /// Has a list of blocks of `size` bytes serve all sizes from entry `from` on that it can, up to `most`; the
 /// entry behind.
 pub(super) fn serve(from: usize, size: usize, offset: u32, most: usize) -> usize {
     let mut entry = from;
     while entry < ENTRIES && entry * UNIT <= size.min(most) {
-        SIZES[entry].store(size as u32, Relaxed);
-        OFFSETS[entry].store(offset, Relaxed);
+        TABLES.sizes[entry].store(size as u32, Relaxed);
+        TABLES.offsets[entry].store(offset, Relaxed);
         entry += 1;
     }
     entry
@@ -36,7 +50,7 @@ pub(super) fn serve(from: usize, size: usize, offset: u32, most: usize) -> usize
 pub(super) fn offset(size: usize) -> u32 {
     debug_assert!(size <= SMALL_MAX);
     // SAFETY: the table has an entry for every multiple of the unit up to the largest size.
-    unsafe { OFFSETS.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed)
+    unsafe { TABLES.offsets.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed)
 }
 
 /// The list for blocks of this size and alignment; 0 if they are not small. Blocks lie at multiples
@@ -46,7 +60,7 @@ pub(super) fn offset_aligned(size: usize, align: usize, page_size: usize) -> u32
     let mut wanted = size.max(1);
     while wanted <= SMALL_MAX && align <= page_size {
         let list = offset(wanted);
-        let class = SIZES[wanted.div_ceil(UNIT)].load(Relaxed) as usize;
+        let class = TABLES.sizes[wanted.div_ceil(UNIT)].load(Relaxed) as usize;
         if list == 0 || class & (align - 1) == 0 {
             return list;
         }
@@ -57,8 +71,8 @@ pub(super) fn offset_aligned(size: usize, align: usize, page_size: usize) -> u32
 
 /// The size of a list's blocks, bytes; for callers that may have no lists.
 pub(super) fn class_size(offset: u32) -> usize {
-    let index = OFFSETS.partition_point(|entry| (1..offset).contains(&entry.load(Relaxed)));
-    SIZES[index].load(Relaxed) as usize
+    let index = TABLES.offsets.partition_point(|entry| (1..offset).contains(&entry.load(Relaxed)));
+    TABLES.sizes[index].load(Relaxed) as usize
 }
 
 /// The class of a list's blocks, for such callers.
@@ -72,7 +86,9 @@ pub(super) fn class(offset: u32) -> u32 {
 pub(super) fn for_each(mut visit: impl FnMut(u32)) {
     let mut last = 0;
     // From the first size on that is not small all are 0.
-    for offset in OFFSETS.iter().map(|entry| entry.load(Relaxed)).take_while(|&offset| offset > 0) {
+    for offset in
+        TABLES.offsets.iter().map(|entry| entry.load(Relaxed)).take_while(|&offset| offset > 0)
+    {
         if offset > last {
             visit(offset);
             last = offset;

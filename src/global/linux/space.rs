@@ -23,9 +23,9 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize};
 
-use super::apart::Apart;
 use super::huge::{HUGE, Huge};
 use super::mode;
+use super::sealed::Sealed;
 use super::tuning::{GRANULE, HugePages, LARGEST_SLOT, UNIT};
 use crate::error::AllocError;
 use crate::os;
@@ -72,7 +72,7 @@ pub(super) struct Space {
 pub(super) const ZEROED: u8 = 255;
 
 /// The one there is.
-pub(super) static SPACE: Apart<Space> = Apart::new(Space {
+pub(super) static SPACE: Sealed<Space> = Sealed::new(Space {
     base: AtomicPtr::new(ptr::null_mut()),
     units: AtomicUsize::new(0),
     table: AtomicPtr::new(ptr::null_mut()),

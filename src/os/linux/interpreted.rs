@@ -177,6 +177,11 @@ pub(crate) unsafe fn move_to(_: *mut u8, _: usize, _: usize, _: *mut u8) -> bool
 /// As the real one; here nothing is inaccessible.
 pub(crate) unsafe fn guard(_: *mut u8, _: usize) {}
 
+/// As the real one; here nothing is read-only.
+pub(crate) unsafe fn forbid_writes(_: *mut u8, _: usize) -> bool {
+    false
+}
+
 /// As the real one; here nothing is.
 pub(crate) unsafe fn close(_: *mut u8, _: usize) -> bool {
     false

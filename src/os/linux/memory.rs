@@ -152,6 +152,15 @@ pub(crate) unsafe fn guard(start: *mut u8, len: usize) {
     unsafe { libc::mprotect(start.cast(), len, libc::PROT_NONE) };
 }
 
+/// Makes whole OS pages read-only: who writes there gets SIGSEGV. Whether it could be done.
+///
+/// # Safety
+/// The pages are the caller's, and nobody writes there until they are [accessible](commit) again.
+pub(crate) unsafe fn forbid_writes(start: *mut u8, len: usize) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { libc::mprotect(start.cast(), len, libc::PROT_READ) == 0 }
+}
+
 /// Gives the memory of whole OS pages back; they read as zeros when touched again. Whether it could be
 /// done: before Linux 5.18 the memory of a program that called `mlockall` stays.
 ///
