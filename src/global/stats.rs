@@ -11,7 +11,7 @@ pub struct Stats {
     pub blocks: usize,
     /// Bytes of the blocks in use, as the program got them.
     pub live: usize,
-    /// Bytes of free blocks that quick lists keep at hand.
+    /// Bytes of free blocks that quick lists keep at hand, and in hardened mode those in quarantine.
     pub quick: usize,
     /// Address space in use by heaps and mappings: blocks, free memory and bookkeeping.
     pub held: usize,

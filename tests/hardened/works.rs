@@ -237,6 +237,29 @@ fn forks() {
     });
 }
 
+/// What is in quarantine is not in use.
+#[test]
+fn statistics_know_the_quarantine() {
+    passes_when("works::counted", |command| {
+        command.env("PAGEWISE_HARDENED", "quarantine");
+    });
+}
+
+#[test]
+#[ignore = "in a process of its own, in hardened mode"]
+fn counted() {
+    let before = ALLOCATOR.stats();
+    for size in [500, 20_000] {
+        let blocks: [*mut u8; 10] = [(); 10].map(|()| ALLOCATOR.allocate(size));
+        assert!(ALLOCATOR.stats().blocks >= before.blocks + 10);
+        // SAFETY: each is in use, and freed once.
+        blocks.into_iter().for_each(|block| unsafe { ALLOCATOR.free(block) });
+    }
+    let after = ALLOCATOR.stats();
+    assert!(after.blocks <= before.blocks + 2, "{before}{after}");
+    assert!(after.quick >= before.quick + 10 * 20_000, "{before}{after}");
+}
+
 /// With guard pages, what the allocator was told once is read-only, and heaps are opened all the same.
 #[test]
 fn settings_are_read_only() {

@@ -4,6 +4,7 @@
 use core::fmt::Write;
 use std::sync::OnceLock;
 
+use super::hardened::own;
 use super::settings::Settings;
 use super::text::Text;
 use super::{ClassStats, Stats, heaps, mapping, quick, registry, sizes};
@@ -31,6 +32,9 @@ pub(super) fn stats() -> Stats {
             stats.quick += kept * size;
             stats.blocks = stats.blocks.saturating_sub(kept);
         });
+        let (kept, bytes) = own::kept(lists);
+        stats.quick += bytes;
+        stats.blocks = stats.blocks.saturating_sub(kept);
         stats.threads += 1;
     }
     stats.live = stats.live.saturating_sub(stats.quick);

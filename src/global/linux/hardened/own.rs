@@ -7,6 +7,9 @@
 //! ```
 
 use core::cell::Cell;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::super::quick::{self, Lists};
 use super::super::{current, mode};
@@ -16,14 +19,14 @@ use crate::os;
 /// Blocks the quarantine has room for.
 const ENTRIES: usize = 1024;
 
-/// A thread's own. All zeros is a value.
+/// A thread's own, which only the thread changes; others read how much it keeps. All zeros is a value.
 #[repr(C)]
 pub(super) struct Own {
     random: Cell<u64>,
     first: Cell<u32>,
-    count: Cell<u32>,
+    count: AtomicU32,
     /// Bytes of the blocks in it.
-    bytes: Cell<usize>,
+    bytes: AtomicUsize,
     entries: [Cell<Option<Freed>>; ENTRIES],
 }
 
@@ -58,11 +61,13 @@ impl Own {
     /// Puts a freed block into the quarantine, and those that were there for their time back.
     #[inline(always)]
     pub(super) fn keep(&self, lists: *mut Lists, freed: Freed) {
-        let (first, count) = (self.first.get(), self.count.get());
+        let (first, count) = (self.first.get(), self.count.load(Relaxed));
         self.entries[first.wrapping_add(count) as usize % ENTRIES].set(Some(freed));
-        self.count.set(count + 1);
-        self.bytes.set(self.bytes.get() + freed.bytes as usize);
-        while self.bytes.get() > mode::quarantine() || self.count.get() as usize == ENTRIES {
+        self.count.store(count + 1, Relaxed);
+        self.bytes.store(self.bytes.load(Relaxed) + freed.bytes as usize, Relaxed);
+        while self.bytes.load(Relaxed) > mode::quarantine()
+            || self.count.load(Relaxed) as usize == ENTRIES
+        {
             let Some(oldest) = self.take() else { break };
             release::put_back(lists, oldest);
         }
@@ -71,12 +76,12 @@ impl Own {
     /// Takes the oldest out.
     #[inline(always)]
     fn take(&self) -> Option<Freed> {
-        let left = self.count.get().checked_sub(1)?;
+        let left = self.count.load(Relaxed).checked_sub(1)?;
         let first = self.first.get();
         let oldest = self.entries[first as usize % ENTRIES].get()?;
         self.first.set(first.wrapping_add(1));
-        self.count.set(left);
-        self.bytes.set(self.bytes.get().saturating_sub(oldest.bytes as usize));
+        self.count.store(left, Relaxed);
+        self.bytes.store(self.bytes.load(Relaxed).saturating_sub(oldest.bytes as usize), Relaxed);
         Some(oldest)
     }
 }
@@ -88,9 +93,21 @@ pub(in super::super) fn begin() {
         && let Some((_, own)) = of_thread()
     {
         own.first.set(0);
-        own.count.set(0);
-        own.bytes.set(0);
+        own.count.store(0, Relaxed);
+        own.bytes.store(0, Relaxed);
     }
+}
+
+/// What is in the quarantine of the thread with these lists: blocks and bytes.
+pub(in super::super) fn kept(lists: *mut Lists) -> (usize, usize) {
+    let Some(lists) = NonNull::new(lists).filter(|_| mode::is_hardened()) else { return (0, 0) };
+    let (_, own) = quick::behind_face(quick::face(lists));
+    // SAFETY: as in `of_thread`; what is read is atomic.
+    let (count, bytes) = unsafe {
+        let own = own.cast::<Own>();
+        (&(*own).count, &(*own).bytes)
+    };
+    (count.load(Relaxed) as usize, bytes.load(Relaxed))
 }
 
 /// Empties the quarantine of a thread that ends, or that puts back what it keeps.

@@ -182,8 +182,9 @@ pub(super) unsafe fn mark_in_use(
 /// As [`allocate`], zeros.
 pub(in super::super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     let block = allocate(asked, size, align);
-    // A mapping is fresh.
-    if !block.is_null() && SPACE.contains(block) {
+    let list = SPACE.list_of(block);
+    // A mapping is fresh; a small block is zeros already where freed ones are zeroed.
+    if list == Some(0) || list.is_some() && !mode::parts().zero() {
         // SAFETY: the block has this many bytes.
         unsafe { block.write_bytes(0, size) };
     }
