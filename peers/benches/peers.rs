@@ -20,7 +20,7 @@
 //! everywhere (PAGEWISE_HUGE_PAGES=1). Compare what is equal. `pagewise-again` is `pagewise` once
 //! more: what those two differ by is noise.
 //!
-//! The main thread of a workload runs on one CPU, the second on another. Workloads with two threads
+//! The main thread of a workload runs on one CPU, the second on another. Workloads with threads
 //! are marked where their CPU time does not exceed their time by a fifth: then the machine gave them
 //! one CPU, mostly.
 
@@ -160,10 +160,10 @@ fn compare(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Workloads with two threads.
-const THREADED: &[&str] = &["producer/consumer", "larson 2 threads"];
+/// Workloads with two threads or more.
+const THREADED: &[&str] = &["producer/consumer", "larson 2 threads", "all to all"];
 
-/// Names the runs of two threads that took hardly more CPU time than time.
+/// Names the runs of several threads that took hardly more CPU time than time.
 fn print_alone(workloads: &[String], names: &[&str], medians: &BTreeMap<(usize, usize), Figures>) {
     for (&(row, column), figures) in medians {
         if THREADED.contains(&workloads[row].as_str()) && figures.cpu < 1.2 * figures.time {

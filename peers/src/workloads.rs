@@ -6,6 +6,7 @@
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, HashMap};
 use std::hint::black_box;
+use std::sync::Mutex;
 use std::sync::mpsc::sync_channel;
 
 use crate::pin;
@@ -24,6 +25,7 @@ pub(crate) const ALL: &[(&str, Workload)] = &[
     ("batch random", |parts| batch(parts, shuffle)),
     ("producer/consumer", producer_consumer),
     ("larson 2 threads", larson),
+    ("all to all", all_to_all),
     ("vec growth", vec_growth),
     ("large vec growth", large_vec_growth),
     ("btreemap", btreemap),
@@ -146,6 +148,29 @@ fn larson(parts: usize) -> usize {
         })
         .collect();
     threads.into_iter().map(|thread| thread.join().expect("it ends")).sum()
+}
+
+/// Thirty-two threads that leave blocks of all small sizes for each other, and free those they find.
+fn all_to_all(parts: usize) -> usize {
+    const THREADS: usize = 32;
+    let boxes: Vec<Mutex<Vec<Block>>> = (0..THREADS).map(|_| Mutex::default()).collect();
+    let serve = |own: usize| {
+        pin::to_cpu(own);
+        let mut random = Random::new(31 + own as u64);
+        let mut found = 0;
+        for _ in 0..60_000 / parts {
+            let mut blocks = (0..40).map(|_| Block::new(16 + random.below(1009))).collect();
+            let other = &boxes[random.below(THREADS)];
+            std::mem::swap(&mut *other.lock().expect("nobody panicked"), &mut blocks);
+            found += blocks.len();
+        }
+        found
+    };
+    let serve = &serve;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|own| scope.spawn(move || serve(own))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("it ends")).sum()
+    })
 }
 
 /// Vectors pushed to, up to a few hundred items each.

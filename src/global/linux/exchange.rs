@@ -6,17 +6,24 @@ use core::ptr::{self, NonNull};
 
 use super::fault::{self, Fault};
 use super::heap::Heap;
+use super::lock::Wait;
 use super::purge;
 use super::space::SPACE;
 use super::state::State;
 use super::tuning::UNIT;
-use super::{background, heaps, mode, relief, sizes, zero};
+use super::{background, heaps, mode, relief, sizes, sorting, zero};
 
 impl Heap {
     /// Runs `action` as [`with`](Self::with); if the heap has grown, free memory of all heaps goes back.
     #[inline]
     pub(super) fn grow<R>(&self, action: impl FnOnce(&mut State) -> R) -> Option<R> {
-        let (result, growth) = self.with(|state| {
+        self.grow_if(Wait::Always, action)
+    }
+
+    /// As [`grow`](Self::grow), perhaps without waiting.
+    #[inline]
+    fn grow_if<R>(&self, wait: Wait, action: impl FnOnce(&mut State) -> R) -> Option<R> {
+        let (result, growth) = self.enter(wait, |state| {
             let result = action(state);
             let growth = state.grown();
             self.note(state);
@@ -28,10 +35,11 @@ impl Heap {
         Some(result)
     }
 
-    /// Runs `action` as [`grow`](Self::grow), and looks now and then whether memory goes back.
-    #[inline]
-    fn work<R>(&self, action: impl FnOnce(&mut State) -> R) -> Option<R> {
-        let (result, look) = self.grow(|state| {
+    /// Runs `action` as [`grow`](Self::grow), perhaps without waiting, and looks now and then whether memory goes
+    /// back.
+    #[inline(always)]
+    fn work<R>(&self, wait: Wait, action: impl FnOnce(&mut State) -> R) -> Option<R> {
+        let (result, look) = self.grow_if(wait, |state| {
             let result = action(state);
             (result, state.tick())
         })?;
@@ -49,33 +57,78 @@ impl Heap {
         list: u32,
         blocks: &mut [MaybeUninit<NonNull<u8>>],
     ) -> usize {
-        self.work(|state| state.take(class, list, blocks)).unwrap_or(0)
+        self.work(Wait::Always, |state| state.take(class, list, blocks)).unwrap_or(0)
     }
 
-    /// Puts small blocks back to the heaps they lie in. Their order changes.
+    /// Puts small blocks back to the heaps they lie in, or has them wait there for the next user. Their order changes.
     ///
     /// # Safety
     /// They were [taken](Self::take), and are put back once.
-    pub(super) unsafe fn put(mut blocks: &mut [NonNull<u8>]) {
+    pub(super) unsafe fn put(blocks: &mut [NonNull<u8>]) {
         if mode::parts().zero() {
             look_at_zeros(blocks);
         }
-        while !blocks.is_empty() {
-            let (slot, own) = first_heaps(blocks);
-            let (ours, others) = blocks.split_at_mut(own);
-            let heap = Self::of_slot(slot);
-            // SAFETY: the caller's promise; they lie in this heap.
-            match heap.work(|state| unsafe { state.put(ours) }) {
-                Some(Ok(())) => {}
-                Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
-                None => {
-                    // What was zeros is not with a link in it.
-                    ours.iter().for_each(|block| SPACE.forget_states(block.as_ptr(), UNIT));
-                    // SAFETY: as above; every block has room for a link.
-                    unsafe { heap.deferred.push(ours) };
-                }
+        let Some(first) = blocks.first() else { return };
+        let slot = SPACE.slot_of(first.as_ptr());
+        // Mostly all lie in one heap, and to see just that takes an instruction or two a block.
+        if SPACE.slot_has(slot, blocks) {
+            // SAFETY: passed on; they lie in the heap of this slot.
+            unsafe { Self::of_slot(slot).put_own(blocks) }
+        } else {
+            // SAFETY: passed on.
+            unsafe { Self::put_mixed(blocks) }
+        }
+    }
+
+    /// As [`put`](Self::put), of blocks that lie in several heaps.
+    ///
+    /// # Safety
+    /// As for that.
+    #[inline(never)]
+    unsafe fn put_mixed(blocks: &mut [NonNull<u8>]) {
+        // SAFETY: passed on; they lie in the heap of this slot.
+        sorting::for_each_heap(blocks, &mut |slot, own| unsafe {
+            Self::of_slot(slot).put_own(own);
+        });
+    }
+
+    /// Puts back small blocks of this heap, unless somebody else uses it.
+    ///
+    /// # Safety
+    /// As for [`put`](Self::put); they lie here.
+    #[inline(always)]
+    unsafe fn put_own(&self, blocks: &[NonNull<u8>]) {
+        // SAFETY: passed on.
+        match self.work(Wait::Never, |state| unsafe { state.put(blocks) }) {
+            Some(Ok(())) => {}
+            Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
+            // SAFETY: passed on.
+            None => unsafe { self.defer(blocks) },
+        }
+    }
+
+    /// Has small blocks of this heap, which somebody else uses, wait for its next user.
+    ///
+    /// # Safety
+    /// As for [`put_own`](Self::put_own).
+    #[cold]
+    unsafe fn defer(&self, blocks: &[NonNull<u8>]) {
+        // SAFETY: the caller's promise.
+        if unsafe { self.deferred.push(blocks) } {
+            // Who used it may have let go in the meantime, and nobody else may come for long.
+            let _ = self.enter(Wait::Never, |_| ());
+            return;
+        }
+        // SAFETY: the caller's promise; every block has room for a link.
+        match self.work(Wait::Always, |state| unsafe { state.put(blocks) }) {
+            Some(Ok(())) => {}
+            Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
+            None => {
+                // What was zeros is not with a link in it.
+                blocks.iter().for_each(|block| SPACE.forget_states(block.as_ptr(), UNIT));
+                // SAFETY: as above.
+                unsafe { self.deferred.push_linked(blocks) };
             }
-            blocks = others;
         }
     }
 
@@ -85,7 +138,7 @@ impl Heap {
     /// It lies here, is not small, and is freed once.
     pub(super) unsafe fn deallocate(&self, block: NonNull<u8>) -> usize {
         // SAFETY: passed on.
-        match self.work(|state| unsafe { state.deallocate(block) }) {
+        match self.work(Wait::Always, |state| unsafe { state.deallocate(block) }) {
             Some(Some((bytes, wanted))) => {
                 if wanted > 0 {
                     self.give_back(wanted);
@@ -95,7 +148,7 @@ impl Heap {
             Some(None) => fault::stop(Fault::FreedTwice, block.as_ptr()),
             None => {
                 // SAFETY: the caller's promise; every block has room for a link.
-                unsafe { self.deferred.push(&[block]) };
+                unsafe { self.deferred.push_linked(&[block]) };
                 0
             }
         }
@@ -116,7 +169,7 @@ impl Heap {
     /// It lies here, is not small, and is in use.
     pub(super) unsafe fn resize_in_place(&self, block: NonNull<u8>, new_size: usize) -> bool {
         // SAFETY: passed on.
-        match self.work(|state| unsafe { state.resize_in_place(block, new_size) }) {
+        match self.work(Wait::Always, |state| unsafe { state.resize_in_place(block, new_size) }) {
             Some(Some(resized)) => resized,
             Some(None) => fault::stop(Fault::NotInUse, block.as_ptr()),
             None => false,
@@ -135,7 +188,7 @@ impl Heap {
 
     /// Does a few steps of a purge, if one is under way or due, while nobody waits.
     pub(super) fn purge_some(&self) {
-        let (goes_on, is_due) = self.state.try_with(State::look).unwrap_or_default();
+        let (goes_on, is_due) = self.enter(Wait::Never, State::look).unwrap_or_default();
         if is_due {
             background::due();
         }
@@ -171,20 +224,112 @@ fn look_at_zeros(blocks: &[NonNull<u8>]) {
     }
 }
 
-/// The slot of the first block, and how many of the blocks lie in it: those are moved to the front.
-#[inline(always)]
-fn first_heaps(blocks: &mut [NonNull<u8>]) -> (usize, usize) {
-    let slot = SPACE.slot_of(blocks[0].as_ptr());
-    // Mostly all do, and to see just that takes an instruction or two a block.
-    if SPACE.slot_has(slot, blocks) {
-        return (slot, blocks.len());
-    }
-    let mut own = 0;
-    for index in 0..blocks.len() {
-        if SPACE.slot_of(blocks[index].as_ptr()) == slot {
-            blocks.swap(own, index);
-            own += 1;
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::global::linux::registry;
+
+    /// Runs `action` until it has an answer: while another test forks, a heap has none.
+    fn patiently<R>(mut action: impl FnMut() -> Option<R>) -> R {
+        loop {
+            if let Some(result) = action() {
+                return result;
+            }
+            std::thread::yield_now();
         }
     }
-    (slot, own)
+
+    /// Blocks of 64 bytes or so from a heap.
+    fn take(heap: &Heap, count: usize) -> Vec<NonNull<u8>> {
+        let list = sizes::offset(64);
+        let mut blocks = vec![MaybeUninit::uninit(); count];
+        patiently(|| (heap.take(sizes::class(list), list, &mut blocks) == count).then_some(()));
+        // SAFETY: all were taken.
+        blocks.into_iter().map(|block| unsafe { block.assume_init() }).collect()
+    }
+
+    fn in_use(heap: &Heap) -> usize {
+        patiently(|| heap.with(|state| state.usage().blocks))
+    }
+
+    /// A block that is freed by one thread, sent from another.
+    struct Sent(Vec<NonNull<u8>>);
+    // SAFETY: the blocks are owned.
+    unsafe impl Send for Sent {}
+
+    /// While a thread has a heap's lock, others free its blocks, as many as may wait, and go on; whoever next uses the
+    /// heap puts them back.
+    #[test]
+    fn who_frees_does_not_wait() {
+        let heap = registry::heap_for_test();
+        let blocks = Sent(take(heap, 900));
+        let (done, is_done) = mpsc::channel();
+        heap.with(|state| {
+            let freeing = std::thread::spawn(move || {
+                let Sent(mut blocks) = { blocks };
+                for blocks in blocks.chunks_mut(90) {
+                    // SAFETY: they were taken above, and are freed once.
+                    unsafe { Heap::put(blocks) };
+                }
+                done.send(()).expect("the test waits");
+            });
+            is_done.recv_timeout(Duration::from_secs(60)).expect("it does not wait for the lock");
+            assert_eq!(state.usage().blocks, 900, "they wait");
+            freeing.join().expect("it ends");
+        });
+        assert_eq!(in_use(heap), 0);
+    }
+
+    /// Threads that free each other's blocks, of several heaps, more at a time than may wait: none is lost, and none
+    /// is freed twice, which would stop the process.
+    #[test]
+    fn nothing_is_lost_between_threads() {
+        let heaps: [&Heap; 3] = core::array::from_fn(|_| registry::heap_for_test());
+        std::thread::scope(|scope| {
+            let (senders, receivers): (Vec<_>, Vec<_>) = (0..4).map(|_| mpsc::channel()).unzip();
+            for (own, receiver) in receivers.into_iter().enumerate() {
+                let senders = senders.clone();
+                scope.spawn(move || {
+                    for round in 0..100 {
+                        let mut blocks: Vec<_> =
+                            heaps.iter().flat_map(|heap| take(heap, 60)).collect();
+                        // So that those of all heaps are mixed.
+                        blocks
+                            .sort_by_key(|block| block.addr().get().wrapping_mul(0x9e37_79b9) >> 5);
+                        let to = (own + 1 + round % 3) % 4;
+                        senders[to].send(Sent(blocks)).expect("it is received");
+                    }
+                    drop(senders);
+                    for Sent(mut blocks) in receiver {
+                        // SAFETY: they were taken above, and are freed once.
+                        unsafe { Heap::put(&mut blocks) };
+                    }
+                });
+            }
+            drop(senders);
+        });
+        assert_eq!(heaps.map(in_use), [0; 3]);
+    }
+
+    /// The child of a fork puts back what waited for a heap, and the parent does.
+    #[test]
+    fn what_waits_is_there_in_the_child_of_a_fork() {
+        let heap = registry::heap_for_test();
+        let blocks = take(heap, 100);
+        // SAFETY: they were taken above, and are freed once; the child only looks at the heap, and ends.
+        unsafe {
+            assert!(heap.deferred.push(&blocks));
+            let child = libc::fork();
+            if child == 0 {
+                libc::_exit(if in_use(heap) == 0 { 7 } else { 1 });
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
+        }
+        assert_eq!(in_use(heap), 0);
+    }
 }

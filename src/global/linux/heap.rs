@@ -4,20 +4,21 @@
 //! There are as many heaps as the machine's CPUs ask for, whatever the number of threads; threads
 //! beyond that share. Heaps are never destroyed, so a block outlives the thread that allocated it;
 //! nothing needs adopting. Blocks cross the lock by the batch, from and to quick lists. A block freed
-//! by another thread than allocated it is put back into its own heap under that heap's lock: there is
-//! no second protocol for remote frees, and they keep no memory. Only where the lock
-//! [cannot be waited for](super::lock) does a freed block wait itself (`deferred`).
+//! by another thread than allocated it is put back into its own heap under that heap's lock. Where somebody
+//! else has that, the blocks wait rather than the thread: [beside the heap](super::deferred), for its next user.
 //!
 //! A misuse that is noticed under the lock is reported after letting go of it: whoever is called then
 //! may allocate.
 
+use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
+use core::slice;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::deferred::Deferred;
 use super::fault::{self, Fault};
-use super::lock::Locked;
+use super::lock::{Locked, Wait};
 use super::mode;
 use super::purge;
 use super::space::{SPACE, Slot};
@@ -30,7 +31,7 @@ use crate::pages::PageHeap;
 #[derive(Debug)]
 pub(super) struct Heap {
     pub(super) state: Locked<State>,
-    /// Blocks freed while the lock could not be waited for.
+    /// Blocks freed while somebody else had the lock.
     pub(super) deferred: Deferred,
     /// Which heap this one's users look after next, besides this one.
     pub(super) turn: AtomicUsize,
@@ -65,16 +66,11 @@ impl Heap {
             return None;
         };
         let heap = start.cast::<Self>();
-        // SAFETY: the memory is accessible, large enough and aligned, and never given up.
+        // SAFETY: the memory is accessible, large enough and aligned, and never given up. It is zeros, a value of
+        // all that is not written: most of that is never used.
         unsafe {
-            heap.write(Self {
-                state: Locked::new(state),
-                deferred: Deferred::new(),
-                turn: AtomicUsize::new(slot),
-                threads: AtomicU32::new(0),
-                used: AtomicUsize::new(0),
-                most: AtomicUsize::new(0),
-            });
+            (&raw mut (*heap).state).write(Locked::new(state));
+            (&raw mut (*heap).turn).write(AtomicUsize::new(slot));
             Some(&*heap)
         }
     }
@@ -100,13 +96,21 @@ impl Heap {
     /// damage was noticed meanwhile.
     #[inline]
     pub(super) fn with<R>(&self, action: impl FnOnce(&mut State) -> R) -> Option<R> {
-        if !self.deferred.is_empty() {
-            self.put_deferred();
-        }
-        let (result, damaged) = self.state.with(|state| (action(state), state.damaged()))?;
-        match damaged {
+        self.enter(Wait::Always, action)
+    }
+
+    /// As [`with`](Self::with), perhaps without waiting. Puts back first what waits for the lock.
+    #[inline]
+    pub(super) fn enter<R>(&self, wait: Wait, action: impl FnOnce(&mut State) -> R) -> Option<R> {
+        let action = |state: &mut State| {
+            let refused = if self.deferred.is_empty() { None } else { self.put_deferred(state) };
+            let result = action(state);
+            (result, refused.or_else(|| state.damaged().map(|block| (Fault::Damaged, block))))
+        };
+        let (result, fault) = self.state.with_if(wait, action)?;
+        match fault {
             None => Some(result),
-            Some(block) => fault::stop(Fault::Damaged, block),
+            Some((fault, block)) => fault::stop(fault, block),
         }
     }
 
@@ -146,24 +150,32 @@ impl Heap {
         self.with(|state| state.purge_due_in()).flatten()
     }
 
-    /// Puts back the blocks that were freed while the lock could not be waited for.
+    /// Puts back the blocks that wait for the lock, which the caller has; a misuse that was noticed.
     #[cold]
-    fn put_deferred(&self) {
+    fn put_deferred(&self, state: &mut State) -> Option<(Fault, *mut u8)> {
+        /// Blocks put back at a time.
+        const AT_ONCE: usize = 64;
+        self.deferred.begin();
+        let mut refused = None;
+        loop {
+            let mut blocks = [const { MaybeUninit::<NonNull<u8>>::uninit() }; AT_ONCE];
+            let count = self.deferred.take(&mut blocks);
+            if count == 0 {
+                break;
+            }
+            // SAFETY: so many were written; each was freed once, as far as that is not noticed here.
+            let done = unsafe { state.put(slice::from_raw_parts(blocks.as_ptr().cast(), count)) };
+            refused = refused.or(done.err().map(|block| (Fault::FreedTwice, block.as_ptr())));
+        }
         let slot = self.slot();
         let is_own = |block: *mut u8| SPACE.contains(block) && SPACE.slot_of(block) == slot;
-        let mut refused = None;
-        self.state.with(|state| {
-            let overwritten = self.deferred.take(is_own, |block| {
-                // SAFETY: the block was freed once, as far as that is not noticed here.
-                if unsafe { state.put_back(block) }.is_err() {
-                    refused = Some((Fault::FreedTwice, block.as_ptr()));
-                }
-            });
-            refused = refused.or(overwritten.map(|block| (Fault::Damaged, block)));
+        let overwritten = self.deferred.take_linked(is_own, |block| {
+            // SAFETY: as above.
+            if unsafe { state.put_back(block) }.is_err() {
+                refused = Some((Fault::FreedTwice, block.as_ptr()));
+            }
         });
-        if let Some((fault, block)) = refused {
-            fault::stop(fault, block);
-        }
+        refused.or(overwritten.map(|block| (Fault::Damaged, block)))
     }
 
     /// Begins a purge of all there is; returns the bytes given back before.
@@ -222,6 +234,7 @@ impl Heap {
 
     /// As above, in the child; whether the heap is lost.
     pub(super) fn after_fork_in_child(&self) -> bool {
+        self.deferred.skip_lost();
         self.state.after_fork_in_child()
     }
 

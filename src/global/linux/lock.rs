@@ -31,6 +31,13 @@ const FORK: u32 = 2;
 /// Held for a fork by nobody.
 const LOST: u32 = FORK;
 
+/// Whether a lock that somebody holds is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    Always,
+    Never,
+}
+
 /// A value behind the lock.
 #[derive(Debug)]
 pub(super) struct Locked<T> {
@@ -68,17 +75,26 @@ impl<T> Locked<T> {
     /// done, where the lock cannot be waited for.
     #[inline]
     pub(super) fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let me = sync::token();
-        if self.try_lock(me) || self.lock_contended(me) {
-            Some(self.run(action))
-        } else {
-            self.pass_through(me, action)
-        }
+        self.with_if(Wait::Always, action)
     }
 
     /// As [`with`](Self::with), unless that would mean waiting.
+    #[inline]
     pub(super) fn try_with<R>(&self, action: impl FnOnce(&mut T) -> R) -> Option<R> {
-        self.try_lock(sync::token()).then(|| self.run(action))
+        self.with_if(Wait::Never, action)
+    }
+
+    /// As one of the two.
+    #[inline(always)]
+    pub(super) fn with_if<R>(&self, wait: Wait, action: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let me = sync::token();
+        if self.try_lock(me) || (wait == Wait::Always && self.lock_contended(me)) {
+            Some(self.run(action))
+        } else if wait == Wait::Always {
+            self.pass_through(me, action)
+        } else {
+            None
+        }
     }
 
     /// Whether somebody waits for the lock, which is held.

@@ -16,12 +16,12 @@
 //! | `fault` | the line that reports a misuse |
 //! | `zero` | which free memory is zeros |
 //! | `purge` | what goes back to the system, and when |
-//! | `state`, `deferred`, `heap` | what a heap is; blocks freed while its lock could not be waited for |
+//! | `state`, `deferred`, `heap` | what a heap is; blocks freed while somebody else had its lock |
 //! | `heaps` | which heaps there are |
 //! | `mapping` | the largest blocks, each a mapping of its own |
 //! | `relief` | what goes back before the process grows |
 //! | `background` | the thread that gives memory back while the program stands still |
-//! | `exchange` | blocks that cross a heap's lock |
+//! | `sorting`, `exchange` | blocks sorted by their heaps; blocks that cross a heap's lock |
 //! | `quick`, `current` | the lists of free blocks that each thread has, and where they are found |
 //! | `registry` | the tuning in force, the lists of all threads |
 //! | `fork` | a fork at any moment |
@@ -60,6 +60,7 @@ mod relief;
 mod sealed;
 mod settings;
 mod sizes;
+mod sorting;
 mod space;
 mod state;
 #[cfg(test)]

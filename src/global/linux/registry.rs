@@ -260,31 +260,43 @@ fn adopt_now() {
     let _ = REGISTRY.with(adopt);
 }
 
+/// A heap that no thread is given, for a test that counts its blocks.
+#[cfg(test)]
+pub(super) fn heap_for_test() -> &'static Heap {
+    use crate::global::Pagewise;
+    const PAGEWISE: Pagewise = Pagewise::new();
+    // SAFETY: the block is freed once. Now the allocator is open, and the thread has lists.
+    unsafe { PAGEWISE.free(PAGEWISE.allocate(1)) };
+    let tuning = TUNING.get().expect("the allocator is open");
+    let heap = REGISTRY.with(|registry| {
+        let heap = registry.heaps.open(tuning)?;
+        heap.threads.store(u32::MAX / 2, Relaxed);
+        Some(heap)
+    });
+    heap.flatten().expect("there is a slot")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::global::Pagewise;
 
     /// A thread that moved to another heap was subtracted there at its end without having been added:
     /// the count wrapped, and no thread was given that heap any more.
     #[test]
     fn a_thread_that_changes_heaps_is_counted() {
-        const PAGEWISE: Pagewise = Pagewise::new();
         let other = std::thread::spawn(|| {
-            // SAFETY: the block is freed once. Now the thread has lists.
-            unsafe { PAGEWISE.free(PAGEWISE.allocate(1)) };
-            let tuning = TUNING.get().expect("the allocator is open");
-            let other = REGISTRY.with(|registry| registry.heaps.open(tuning)).flatten();
-            let other = other.expect("there is a slot");
+            let other = heap_for_test();
+            let threads = other.threads.load(Relaxed);
             // SAFETY: the lists are the thread's, and never given up.
             let lists = unsafe { &*current::lists() };
             let own = lists.heap();
             let before = own.threads.load(Relaxed);
             move_to(lists, other);
             assert_eq!(own.threads.load(Relaxed), before - 1);
-            assert_eq!(other.threads.load(Relaxed), 1);
-            other
+            assert_eq!(other.threads.load(Relaxed), threads + 1);
+            (other, threads)
         });
-        assert_eq!(other.join().expect("it ends").threads.load(Relaxed), 0);
+        let (other, threads) = other.join().expect("it ends");
+        assert_eq!(other.threads.load(Relaxed), threads);
     }
 }

@@ -4,7 +4,7 @@
 use core::cell::UnsafeCell;
 pub(super) use core::hint::spin_loop;
 use core::sync::atomic::Ordering::Relaxed;
-pub(super) use core::sync::atomic::{AtomicBool, AtomicU32};
+pub(super) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
 
 use super::apart::Apart;
 use crate::os;

@@ -2,21 +2,24 @@
 //! each model in every order of its threads' steps (up to a number of preemptions) that C11's memory
 //! model allows, and finds data races, lost wake-ups and assertions that fail.
 //!
-//! The lock is the allocator's own file, over loom's atomics. The protocols are models of what
-//! `space.rs`, `registry.rs`, `quick.rs`, `deferred.rs`, `background.rs` and the arenas' lock do, with the
-//! same orderings.
+//! The lock, and the blocks that wait for it, are the allocator's own files, over loom's atomics. The other protocols
+//! are models of what `space.rs`, `registry.rs`, `quick.rs`, `background.rs` and the arenas' lock do, with the same
+//! orderings.
 
+#[path = "../../../src/global/linux/deferred.rs"]
+#[allow(dead_code, reason = "a model needs part of it")]
+mod deferred;
 #[path = "../../../src/global/linux/lock.rs"]
 #[allow(dead_code, reason = "a model needs part of it")]
 mod lock;
 
-/// What the lock is made of.
+/// What both are made of.
 mod sync {
     use loom::cell::Cell;
     pub(super) use loom::cell::UnsafeCell as Place;
     pub(super) use loom::hint::spin_loop;
     use loom::sync::atomic::Ordering::Relaxed;
-    pub(super) use loom::sync::atomic::{AtomicBool, AtomicU32};
+    pub(super) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
 
     /// None: to the checker a look lets others run, and so keeps a thread from falling asleep.
     pub(super) const SPINS: u32 = 0;
@@ -86,6 +89,9 @@ use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use loom::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize};
 use loom::thread;
 
+use std::ptr::NonNull;
+
+use deferred::Deferred;
 use lock::Locked;
 
 /// Explores a model, with at most `preemptions`.
@@ -265,44 +271,95 @@ fn lists() {
     ending.join().expect("it ends");
 }
 
-/// `deferred.rs`: two threads free blocks of a heap, each linked through itself; a third takes them
-/// all, and finds every block once.
-fn deferred() {
-    struct Stack {
-        last: AtomicUsize,
-        links: [sync::Place<usize>; 2],
+/// Blocks that wait for a heap, in a ring with room for two of them, each written by who frees it.
+struct Waiting {
+    heap: Locked<Vec<usize>>,
+    ring: Deferred<2>,
+    contents: [sync::Place<usize>; 3],
+}
+// SAFETY: a block is written by who frees it, and read by who took it.
+unsafe impl Sync for Waiting {}
+
+impl Waiting {
+    fn new() -> Self {
+        Self {
+            heap: Locked::new(Vec::new()),
+            ring: Deferred::new(),
+            contents: [0; 3].map(sync::Place::new),
+        }
     }
-    // SAFETY: a link is written by who frees the block, and read by who took it.
-    unsafe impl Sync for Stack {}
-    let push = |stack: &Stack, block: usize| {
-        let mut last = stack.last.load(Relaxed);
-        loop {
-            // SAFETY: the block is the caller's.
-            stack.links[block - 1].with_mut(|link| unsafe { *link = last });
-            match stack.last.compare_exchange_weak(last, block, Release, Relaxed) {
-                Ok(_) => return,
-                Err(other) => last = other,
-            }
+
+    fn block(&self, index: usize) -> NonNull<u8> {
+        NonNull::new(std::ptr::without_provenance_mut(16 * (1 + index))).expect("it is not null")
+    }
+
+    /// Puts back what waits, under the lock.
+    fn put_back(&self, freed: &mut Vec<usize>) {
+        if self.ring.is_empty() {
+            return;
         }
-    };
-    let take = |stack: &Stack| {
-        let (mut next, mut taken) = (stack.last.swap(0, Acquire), 0);
-        while next != 0 {
-            taken += next;
+        self.ring.begin();
+        let mut blocks = [std::mem::MaybeUninit::uninit(); 3];
+        let count = self.ring.take(&mut blocks);
+        for block in &blocks[..count] {
+            // SAFETY: so many were written.
+            let index = unsafe { block.assume_init() }.addr().get() / 16 - 1;
             // SAFETY: the block was taken.
-            next = stack.links[next - 1].with(|link| unsafe { *link });
+            self.contents[index].with(|contents| assert_eq!(unsafe { *contents }, 7));
+            freed.push(index);
         }
-        taken
-    };
-    let links = [sync::Place::new(0), sync::Place::new(0)];
-    let stack = Arc::new(Stack { last: AtomicUsize::new(0), links });
-    let threads = [1, 2].map(|block| {
-        let stack = Arc::clone(&stack);
-        thread::spawn(move || push(&stack, block))
+    }
+
+    /// As `Heap::put_own`: the lock if it is free, else the ring, else the lock.
+    fn free(&self, indices: &[usize]) {
+        for &index in indices {
+            // SAFETY: the block is the caller's.
+            self.contents[index].with_mut(|contents| unsafe { *contents = 7 });
+        }
+        let put = |freed: &mut Vec<usize>| {
+            self.put_back(freed);
+            freed.extend(indices);
+        };
+        if self.heap.try_with(put).is_some() {
+            return;
+        }
+        let blocks: Vec<_> = indices.iter().map(|&index| self.block(index)).collect();
+        // SAFETY: the blocks are the caller's.
+        if unsafe { self.ring.push(&blocks) } {
+            let _ = self.heap.try_with(|freed| self.put_back(freed));
+        } else {
+            self.heap.with(put).expect("it can be waited for");
+        }
+    }
+
+    /// Every block is freed once, when nobody is at it any more.
+    fn check(&self, blocks: usize) {
+        let mut freed = self.heap.with(|freed| {
+            self.put_back(freed);
+            freed.clone()
+        });
+        let freed = freed.as_mut().expect("it can be waited for");
+        freed.sort_unstable();
+        assert_eq!(*freed, (0..blocks).collect::<Vec<_>>());
+    }
+}
+
+/// `deferred.rs`: threads free blocks of a heap that another uses, more than may wait. Nobody finds a block that is not
+/// written, and each is put back once.
+fn deferred(first: &'static [usize], second: &'static [usize]) {
+    let waiting = Arc::new(Waiting::new());
+    let threads = [first, second].map(|blocks| {
+        let waiting = Arc::clone(&waiting);
+        thread::spawn(move || waiting.free(blocks))
     });
-    let first = take(&stack);
+    with_heap(&waiting);
     threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
-    assert_eq!(first + take(&stack), 3);
+    waiting.check(first.len() + second.len());
+}
+
+/// Somebody uses the heap.
+fn with_heap(waiting: &Waiting) {
+    waiting.heap.with(|freed| waiting.put_back(freed)).expect("it can be waited for");
 }
 
 /// `background.rs`: the thread that gives memory back falls asleep when it finds nothing due, and whoever
@@ -396,7 +453,8 @@ fn main() {
     explore("entries", 4, entries);
     explore("publication", 4, publication);
     explore("lists", 4, lists);
-    explore("deferred", 3, deferred);
+    explore("deferred", 3, || deferred(&[0], &[1]));
+    explore("deferred by the batch", 3, || deferred(&[0, 1], &[2]));
     explore("background", 4, || background(false));
     explore("background until the end", 4, || background(true));
     explore("arena", 3, arena);
