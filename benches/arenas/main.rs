@@ -3,12 +3,14 @@
 //!
 //! `cargo bench --bench arenas`: nanoseconds per action and their ratio to ours, and heap
 //! efficiency, the share of the region that was requested and not yet freed when a request first
-//! failed. All single-threaded, without locks, each called through the same trait object; every
-//! round runs all of them, in turn, on the same actions.
+//! failed: of a fresh region, and of one that was filled and emptied before. All single-threaded,
+//! without locks, each called through the same trait object; every round runs all of them, in turn,
+//! on the same actions.
 //!
-//! `-- --time` and `-- --fill` do only the one or the other.
-//! `cargo bench --bench arenas -- --only NAME MAX` performs the actions of one of them alone: for
-//! counting instructions (`valgrind --tool=callgrind`), which no noisy machine disturbs.
+//! `-- --time` and `-- --fill` do only the one or the other, `-- --peers NAME,NAME` only some allocators.
+//! `cargo bench --bench arenas -- --only NAME MAX LIVE` performs the actions of one of them alone, with so
+//! many live blocks (`--no-realloc`: without reallocations): for counting instructions, which no noisy
+//! machine disturbs. `benches/arenas/instructions.sh` does that for all.
 
 mod mixes;
 mod peers;
@@ -17,13 +19,16 @@ use mixes::{Actions, Filling, Live};
 use peers::{NAMES, Peer};
 
 /// Largest sizes of the random actions, bytes.
-const MAXIMA: [usize; 4] = [200, 1_000, 3_000, 10_000];
+const MAXIMA: [usize; 5] = [200, 1_000, 3_000, 10_000, 30_000];
+
+/// Live blocks that are held.
+const LIVE: [usize; 3] = [300, 1_000, 3_000];
 
 /// Region of the random actions, bytes: so large that no request fails.
-const REGION: usize = 128 << 20;
+const REGION: usize = 512 << 20;
 
 /// Rounds whose median counts, and actions in each.
-const ROUNDS: usize = 21;
+const ROUNDS: usize = 11;
 const ACTIONS: usize = 200_000;
 
 /// A region's memory, of which every OS page was touched.
@@ -55,21 +60,24 @@ fn median(mut figures: Vec<f64>) -> f64 {
 }
 
 /// Random actions: medians, and the medians of each round's ratio to the first.
-fn time(live: Live, rounds: usize, actions: usize) {
-    let blocks = match live {
-        Live::Steady => "300 to 400 live blocks",
-        Live::Drifting => "300 live blocks and more, as chance has it",
-    };
-    println!("ns of processor time per action (× ours), {rounds} rounds of {actions}, {blocks}");
+fn time(names: &[&str], live: Live, reallocates: bool, rounds: usize, actions: usize) {
+    print!("ns of processor time per action (× ours), {rounds} rounds of {actions}, ");
+    match live {
+        Live::Held(blocks) => print!("{blocks} live blocks"),
+        Live::Drifting => print!("300 live blocks and more, as chance has it"),
+    }
+    println!("{}", if reallocates { "" } else { ", without reallocations" });
     print!("{:<24}", "largest size");
     MAXIMA.iter().for_each(|max| print!("{max:>18}"));
     println!();
     let columns = MAXIMA.map(|max| {
-        let mut memories: Vec<Memory> = NAMES.iter().map(|_| Memory::new(REGION)).collect();
+        let mut memories: Vec<Memory> = names.iter().map(|_| Memory::new(REGION)).collect();
         let mut runs: Vec<_> = memories
             .iter_mut()
-            .zip(NAMES)
-            .map(|(memory, name)| (memory.peer(name), Actions::new(max, live), Vec::new()))
+            .zip(names)
+            .map(|(memory, name)| {
+                (memory.peer(name), Actions::new(max, live, reallocates), Vec::new())
+            })
             .collect();
         for round in 0..rounds + 2 {
             for (peer, mix, times) in &mut runs {
@@ -92,7 +100,7 @@ fn time(live: Live, rounds: usize, actions: usize) {
             })
             .collect::<Vec<_>>()
     });
-    for (row, name) in NAMES.iter().enumerate() {
+    for (row, name) in names.iter().enumerate() {
         print!("{name:<24}");
         for column in &columns {
             let (time, ratio) = column[row];
@@ -103,14 +111,16 @@ fn time(live: Live, rounds: usize, actions: usize) {
 }
 
 /// Heap efficiency: means over seeds.
-fn efficiency(seeds: u64) {
+fn efficiency(names: &[&str], seeds: u64) {
     let fillings = Filling::all();
-    println!("heap efficiency, per cent of the region, mean of {seeds} seeds");
+    println!(
+        "heap efficiency, per cent of the region, mean of {seeds} seeds: fresh, emptied and filled again"
+    );
     print!("{:<24}", "");
     fillings.iter().for_each(|filling| print!("{:>18}", filling.name));
     println!();
     let mut memory = Memory::new(fillings.iter().map(|filling| filling.region).max().unwrap_or(0));
-    for name in NAMES {
+    for name in names {
         print!("{name:<24}");
         for filling in &fillings {
             // Searching long lists takes hours.
@@ -118,45 +128,56 @@ fn efficiency(seeds: u64) {
                 print!("{:>18}", "–");
                 continue;
             }
-            let total: f64 = (0..seeds)
-                .map(|seed| {
-                    // SAFETY: the memory is borrowed for this allocator alone.
-                    let mut peer =
-                        unsafe { Peer::new(name, memory.0.as_mut_ptr().cast(), filling.region) };
-                    filling.fill(&mut peer, seed)
-                })
-                .sum();
-            print!("{:>18.1}", 100.0 * total / seeds as f64);
+            let mut heap = || {
+                // SAFETY: the memory is borrowed for one allocator at a time.
+                unsafe { Peer::new(name, memory.0.as_mut_ptr().cast(), filling.region) }
+            };
+            let fresh: f64 = (0..seeds).map(|seed| filling.fill(&mut heap(), seed)).sum();
+            let mut worn = heap();
+            let again = (0..2 * seeds).map(|seed| filling.fill(&mut worn, seed));
+            let again: f64 = again.skip(seeds as usize).sum();
+            let mean = |total: f64| 100.0 * total / seeds as f64;
+            print!("{:>18}", format!("{:.1} {:.1}", mean(fresh), mean(again)));
         }
         println!();
     }
 }
 
+/// Performs the actions of one allocator, as `--only NAME MAX LIVE` asks.
+fn only(arguments: &[String], reallocates: bool) {
+    let number = |index: usize| arguments.get(index)?.parse().ok();
+    let (Some(name), Some(max), Some(live)) = (arguments.first(), number(1), number(2)) else {
+        panic!("--only NAME MAX LIVE");
+    };
+    let mut memory = Memory::new(REGION);
+    let mut peer = memory.peer(name);
+    let mut mix = Actions::new(max, Live::Held(live), reallocates);
+    let failed = mix.perform(&mut peer, 2 * ACTIONS);
+    println!("{} actions, {failed} failed", 2 * ACTIONS);
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(only) = arguments.iter().position(|argument| argument == "--only") {
-        let name = arguments.get(only + 1).expect("--only NAME MAX");
-        let max =
-            arguments.get(only + 2).and_then(|max| max.parse().ok()).expect("--only NAME MAX");
-        let mut memory = Memory::new(REGION);
-        let mut peer = memory.peer(name);
-        let mut mix = Actions::new(max, Live::Drifting);
-        mix.perform(&mut peer, 2 * ACTIONS);
-        println!("{} actions", 2 * ACTIONS);
-        return;
-    }
     let asked = |option| arguments.iter().any(|argument| argument == option);
+    if let Some(index) = arguments.iter().position(|argument| argument == "--only") {
+        return only(&arguments[index + 1..], !asked("--no-realloc"));
+    }
     // `cargo test --benches` runs benches too, to see that they work.
     if !asked("--bench") {
-        return time(Live::Steady, 1, 2_000);
+        return time(&NAMES, Live::Held(300), true, 1, 2_000);
     }
+    let peers = arguments.iter().position(|argument| argument == "--peers");
+    let peers = peers.map(|index| arguments.get(index + 1).expect("--peers NAME,NAME"));
+    let names: Vec<&str> = peers.map_or(NAMES.to_vec(), |names| names.split(',').collect());
     if !asked("--fill") {
-        for live in [Live::Steady, Live::Drifting] {
-            time(live, ROUNDS, ACTIONS);
-            println!();
+        for reallocates in [true, false] {
+            for live in LIVE.map(Live::Held).into_iter().chain([Live::Drifting]) {
+                time(&names, live, reallocates, ROUNDS, ACTIONS);
+                println!();
+            }
         }
     }
     if !asked("--time") {
-        efficiency(16);
+        efficiency(&names, 16);
     }
 }

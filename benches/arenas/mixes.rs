@@ -45,55 +45,61 @@ impl Random {
 
 type Block = (NonNull<u8>, Layout);
 
-/// Random actions: three sevenths allocate, three free, one reallocates, to at most three times the
-/// largest size. With fewer than 300 live blocks, what would free allocates.
+/// Random actions: three sevenths allocate, three free, and one reallocates, to at most three times the
+/// largest size, or does nothing. With fewer live blocks than are held, what would free allocates.
 pub(crate) struct Actions {
     random: Random,
     max: usize,
     live: Live,
+    reallocates: bool,
     blocks: Vec<Block>,
 }
-
-/// Live blocks below which none is freed.
-const LEAST: usize = 300;
 
 /// How many blocks are live.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Live {
-    /// 300 to 400: with more, what would allocate frees.
-    Steady,
+    /// This many and at most a hundred more: with more, what would allocate frees.
+    Held(usize),
     /// 300 and more, as chance has it, as in talc's own benchmark: some thousands after millions of
     /// actions.
     Drifting,
 }
 
 impl Live {
+    fn least(self) -> usize {
+        match self {
+            Self::Held(blocks) => blocks,
+            Self::Drifting => 300,
+        }
+    }
+
     fn most(self) -> usize {
         match self {
-            Self::Steady => 400,
+            Self::Held(blocks) => blocks + 100,
             Self::Drifting => usize::MAX,
         }
     }
 }
 
 impl Actions {
-    pub(crate) fn new(max: usize, live: Live) -> Self {
-        Self { random: Random::new(1984), max, live, blocks: Vec::with_capacity(100_000) }
+    pub(crate) fn new(max: usize, live: Live, reallocates: bool) -> Self {
+        let random = Random::new(1984);
+        Self { random, max, live, reallocates, blocks: Vec::with_capacity(100_000) }
     }
 
     /// Performs actions; how many the allocator had no memory for.
     pub(crate) fn perform(&mut self, peer: &mut Peer<'_>, actions: usize) -> usize {
-        let Self { random, max, live, blocks } = self;
+        let Self { random, max, live, reallocates, blocks } = self;
         let mut failed = 0;
         for _ in 0..actions {
             let action = random.range(0, 7);
             if action == 6 {
-                if !blocks.is_empty() {
+                if *reallocates && !blocks.is_empty() {
                     let index = random.range(0, blocks.len());
                     let size = random.range(1, 3 * *max);
                     failed += usize::from(!reallocate(peer, &mut blocks[index], size));
                 }
-            } else if blocks.len() < LEAST || action < 3 && blocks.len() < live.most() {
+            } else if blocks.len() < live.least() || action < 3 && blocks.len() < live.most() {
                 let layout = random.layout(*max);
                 match peer.allocate(layout) {
                     Some(block) => blocks.push((block, layout)),
@@ -153,7 +159,7 @@ impl Filling {
         name != "linked_list_allocator" || self.max > 200 && self.region <= 16 << 20
     }
 
-    /// Fills a region; the share of it that is requested at the first failure.
+    /// Fills a region, and empties it; the share of it that is requested at the first failure.
     pub(crate) fn fill(&self, peer: &mut Peer<'_>, seed: u64) -> f64 {
         let mut random = Random::new(seed + 1);
         let mut blocks: Vec<Block> = Vec::new();
@@ -182,6 +188,7 @@ impl Filling {
             };
             if !succeeded {
                 let requested: usize = blocks.iter().map(|(_, layout)| layout.size()).sum();
+                blocks.drain(..).for_each(|(block, layout)| peer.free(block, layout));
                 return requested as f64 / self.region as f64;
             }
         }

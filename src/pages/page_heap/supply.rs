@@ -164,6 +164,11 @@ impl Supply {
         deserves
     }
 
+    /// Has the class be asked for often again before it deserves a page.
+    pub(in crate::pages) fn deserves_no_page(&mut self) {
+        self.refused = 0;
+    }
+
     /// Moves bits of the current page to the window, which is empty. Whether it had any.
     pub(in crate::pages) fn refill<M: Meter>(&mut self, meter: &M) -> bool {
         self.refill_with(self.width, meter)

@@ -264,9 +264,12 @@ impl Placement for Windowed {
         backing.meter.served(Part::Pages);
     }
 
+    /// Memory is scarce, so a class must be asked for often again before it gets a page of its own: pages
+    /// that it would fill by half stood in the way when a region was emptied and filled again.
     fn retire<B: Below, M: Meter>(&mut self, pages: &mut Pages<Linked, B>, meter: &M) {
         for class in 0..pages.classes.count() as u32 {
             let supply = self.supplies.get_mut(class);
+            supply.deserves_no_page();
             if let Some(page) = supply.close() {
                 page.set_trigger(supply.tolerance);
                 if page.free() >= page.trigger() {
