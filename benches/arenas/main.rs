@@ -9,7 +9,8 @@
 //!
 //! `-- --time` and `-- --fill` do only the one or the other, `-- --peers NAME,NAME` only some allocators.
 //! `cargo bench --bench arenas -- --only NAME MAX LIVE` performs the actions of one of them alone, with so
-//! many live blocks (`--no-realloc`: without reallocations): for counting instructions, which no noisy
+//! many live blocks (`--no-realloc`: without reallocations; `--align N`: all aligned so, as C's are to 16):
+//! for counting instructions, which no noisy
 //! machine disturbs. `benches/arenas/instructions.sh` does that for all.
 
 mod mixes;
@@ -151,7 +152,9 @@ fn only(arguments: &[String], reallocates: bool) {
     };
     let mut memory = Memory::new(REGION);
     let mut peer = memory.peer(name);
-    let mut mix = Actions::new(max, Live::Held(live), reallocates);
+    let align = arguments.iter().position(|argument| argument == "--align");
+    let align = align.and_then(|index| number(index + 1));
+    let mut mix = Actions::new(max, Live::Held(live), reallocates).aligned(align);
     let failed = mix.perform(&mut peer, 2 * ACTIONS);
     println!("{} actions, {failed} failed", 2 * ACTIONS);
 }

@@ -52,6 +52,8 @@ pub(crate) struct Actions {
     max: usize,
     live: Live,
     reallocates: bool,
+    /// Of every request; none: as talc's.
+    align: Option<usize>,
     blocks: Vec<Block>,
 }
 
@@ -84,12 +86,17 @@ impl Live {
 impl Actions {
     pub(crate) fn new(max: usize, live: Live, reallocates: bool) -> Self {
         let random = Random::new(1984);
-        Self { random, max, live, reallocates, blocks: Vec::with_capacity(100_000) }
+        Self { random, max, live, reallocates, align: None, blocks: Vec::with_capacity(100_000) }
+    }
+
+    /// With every request aligned so.
+    pub(crate) fn aligned(self, align: Option<usize>) -> Self {
+        Self { align, ..self }
     }
 
     /// Performs actions; how many the allocator had no memory for.
     pub(crate) fn perform(&mut self, peer: &mut Peer<'_>, actions: usize) -> usize {
-        let Self { random, max, live, reallocates, blocks } = self;
+        let Self { random, max, live, reallocates, align, blocks } = self;
         let mut failed = 0;
         for _ in 0..actions {
             let action = random.range(0, 7);
@@ -100,7 +107,10 @@ impl Actions {
                     failed += usize::from(!reallocate(peer, &mut blocks[index], size));
                 }
             } else if blocks.len() < live.least() || action < 3 && blocks.len() < live.most() {
-                let layout = random.layout(*max);
+                let mut layout = random.layout(*max);
+                if let Some(align) = *align {
+                    layout = Layout::from_size_align(layout.size(), align).expect("a valid layout");
+                }
                 match peer.allocate(layout) {
                     Some(block) => blocks.push((block, layout)),
                     None => failed += 1,

@@ -190,11 +190,12 @@ impl Classes {
         Some(u32::from(unsafe { *self.map.add(units).as_ref() }))
     }
 
-    #[cold]
     fn over_aligned(&self, class: u32, align: usize) -> Option<u32> {
-        (class..self.count as u32)
-            .find(|&class| (self.get(class).size as usize).is_multiple_of(align))
-            .filter(|&class| self.get(class).size as usize <= self.largest)
+        // SAFETY: `open` wrote `count` classes, which nobody changes.
+        let classes = unsafe { core::slice::from_raw_parts(self.classes.as_ptr(), self.count) };
+        let rest = classes.get(class as usize..)?;
+        let further = rest.iter().position(|class| class.size as usize & (align - 1) == 0)?;
+        (rest[further].size as usize <= self.largest).then_some(class + further as u32)
     }
 }
 

@@ -60,6 +60,12 @@ pub trait Placement: Debug + Sized {
         pages.classes.of(layout)
     }
 
+    /// Whether a block of this class suits a layout as well as a fresh block would.
+    #[inline(always)]
+    fn suits<B: Below>(pages: &Pages<Self::Headers, B>, class: u32, layout: Layout) -> bool {
+        Self::class_for(pages, layout) == Some(class)
+    }
+
     /// A block of a class for a layout.
     fn take<B: Below, S: Source, M: Meter>(
         &mut self,
@@ -255,7 +261,7 @@ unsafe impl<P: Placement, B: Below, S: Source, M: Meter> Engine<S, M> for PageEn
         let (size, new_size) = (layout.size(), new_layout.size());
         let bytes = match pages.page_of(block, layout) {
             Some(page) => {
-                if P::class_for(pages, new_layout)? != pages.headers.class(page) {
+                if !P::suits(pages, pages.headers.class(page), new_layout) {
                     return None;
                 }
                 let bytes = pages.class_of_page(page).size as usize;

@@ -166,11 +166,11 @@ impl Page {
         self.free.set(self.free.get() + count as u16);
     }
 
-    /// Clears a set bit of a word.
-    pub(crate) fn remove(self, index: u32, bit: u32) {
-        let word = self.word(index);
-        word.set(word.get() & !(1 << bit));
-        self.free.set(self.free.get() - 1);
+    /// Clears a word: the bits it had.
+    pub(crate) fn empty_word(self, index: u32) -> u64 {
+        let bits = self.word(index).take();
+        self.free.set(self.free.get() - bits.count_ones() as u16);
+        bits
     }
 
     /// Takes the lowest free blocks away, at most `width`: the index of their word, and their bits;

@@ -53,7 +53,9 @@ pub(in crate::pages) struct Supply {
     /// Blocks moved to the window at a time, a power of two up to 64.
     width: u32,
     /// Requests that were refused a first page.
-    refused: u32,
+    refused: u16,
+    /// φ of the current page when no block of it was aligned as asked.
+    looked: u16,
     /// φ0: blocks that must be free in a page before it can become the current page.
     pub(in crate::pages) tolerance: u32,
     /// First page of each list, a ring.
@@ -75,6 +77,7 @@ impl Supply {
         };
         Self {
             refused: 0,
+            looked: 0,
             width,
             window: 0,
             first: core::ptr::null_mut(),
@@ -132,16 +135,27 @@ impl Supply {
         EVERY[missing as usize % EVERY.len()]
     }
 
-    /// Takes a block of the current page that is aligned to `align`, but not from the window, if
-    /// there is one. O(words).
-    pub(in crate::pages) fn take_aligned_off_page(&self, align: usize) -> Option<NonNull<u8>> {
-        let page = self.page?;
+    /// Exchanges the window, none of whose blocks is aligned to `align`, for a word of the current page with
+    /// blocks that are. Whether there is one. O(words).
+    pub(in crate::pages) fn turn_to_aligned(&mut self, align: usize) -> bool {
+        let Some(page) = self.page else { return false };
         let every = self.every(align);
-        let index = (0..self.words()).find(|&index| page.word(index).get() & every != 0)?;
-        let bit = (page.word(index).get() & every).trailing_zeros();
-        page.remove(index, bit);
-        let block = (index * WORD + bit) as usize;
-        NonNull::new(page.base.get().wrapping_add(block * self.size as usize))
+        let Some(word) = (0..self.words()).find(|&word| page.word(word).get() & every != 0) else {
+            self.looked = page.free() as u16;
+            return false;
+        };
+        let bits = page.empty_word(word);
+        if self.window != 0 {
+            page.add(self.word, self.window, self.window.count_ones());
+        }
+        self.show(page, word, bits);
+        true
+    }
+
+    /// Whether the current page has the same number of free blocks as when it was last
+    /// [looked through](Self::turn_to_aligned) in vain.
+    pub(in crate::pages) fn looked_in_vain(&self) -> bool {
+        self.page.is_some_and(|page| page.free() == u32::from(self.looked))
     }
 
     /// Where a block of the window's word lies.
@@ -158,9 +172,9 @@ impl Supply {
     /// Whether the class is asked for often enough to be given a page.
     pub(in crate::pages) fn deserves_page(&mut self) -> bool {
         /// Requests that do not yet make a class one worth a page.
-        const RARE: u32 = 128;
+        const RARE: u16 = 128;
         let deserves = self.refused >= RARE;
-        self.refused += u32::from(!deserves);
+        self.refused += u16::from(!deserves);
         deserves
     }
 
@@ -187,10 +201,16 @@ impl Supply {
             return false;
         }
         let (word, bits) = page.harvest(self.words(), width);
+        self.show(page, word, bits);
+        true
+    }
+
+    /// Makes these bits of a word of the current page, cleared there, the window.
+    #[inline(always)]
+    fn show(&mut self, page: Page, word: u32, bits: u64) {
         let offset = word as usize * WORD as usize * self.size as usize;
         self.first = page.base.get().wrapping_add(offset);
         (self.window, self.word) = (bits, word);
-        true
     }
 
     /// Gives the window's blocks back to the current page, which is no longer current.

@@ -28,7 +28,8 @@ pub struct Windowed {
 
 impl Windowed {
     /// Takes a block of a class, aligned to `align`, with a new window if need be, and says how long it
-    /// is; `None` if no page is to be had, the class is too rare for one, or no block at hand is aligned.
+    /// is; `None` if no page is to be had, the class is too rare for one, or no block of the window is
+    /// aligned.
     fn take_aligned<B: Below, S: Source, M: Meter>(
         &mut self,
         class: u32,
@@ -43,8 +44,16 @@ impl Windowed {
             self.fill_window(class, pages, backing).ok()?;
         }
         let supply = self.supplies.get_mut(class);
-        let block = supply.take_aligned(align).or_else(|| supply.take_aligned_off_page(align))?;
-        Some((block, supply.size as usize))
+        Some((supply.take_aligned(align)?, supply.size as usize))
+    }
+
+    /// As [`take_aligned`](Self::take_aligned), from another word of the current page.
+    fn turn_to_aligned(&mut self, class: u32, align: usize) -> Option<(NonNull<u8>, usize)> {
+        let supply = self.supplies.get_mut(class);
+        if !supply.turn_to_aligned(align) {
+            return None;
+        }
+        Some((supply.take_aligned(align)?, supply.size as usize))
     }
 
     /// Sees to it that a class's window has a block: from the pages it has, or a new page.
@@ -99,9 +108,12 @@ impl Windowed {
             return Ok(Served::whole(block, bytes, Part::Fit));
         }
         for class in class..pages.classes.count() as u32 {
-            if self.fill_window_again(class, &backing.meter)
-                && let Some((block, bytes)) =
-                    self.take_aligned(class, layout.align(), pages, backing)
+            if !self.fill_window_again(class, &backing.meter) {
+                continue;
+            }
+            let taken = self.take_aligned(class, layout.align(), pages, backing);
+            if let Some((block, bytes)) =
+                taken.or_else(|| self.turn_to_aligned(class, layout.align()))
             {
                 return Ok(Served::whole(block, bytes, Part::Pages));
             }
@@ -154,15 +166,24 @@ impl<B: Below, S: Source, M: Meter> Heap<PageEngine<Windowed, B>, S, M> {
     #[inline(never)]
     fn refill(&mut self, class: u32, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let PageEngine { placement, pages, .. } = &mut self.engine;
-        // Most often the current page has gained blocks since.
         let supply = placement.supplies.get_mut(class);
-        let again = if supply.window == 0 && supply.refill(&self.backing.meter) {
-            supply.take_aligned(layout.align())
+        let again = if supply.window != 0 {
+            // Its blocks are not aligned, so the request is.
+            if !supply.looked_in_vain() && supply.turn_to_aligned(layout.align()) {
+                supply.take_aligned(layout.align()).map(|block| (block, supply.size))
+            } else {
+                let suited =
+                    pages.classes.of(layout).map(|class| placement.supplies.get_mut(class));
+                suited.and_then(|supply| Some((supply.take_aligned(layout.align())?, supply.size)))
+            }
+        } else if supply.refill(&self.backing.meter) {
+            // Most often the current page has gained blocks since.
+            supply.take_aligned(layout.align()).map(|block| (block, supply.size))
         } else {
             None
         };
         let served = match again {
-            Some(block) => Served::whole(block, supply.size as usize, Part::Pages),
+            Some((block, size)) => Served::whole(block, size as usize, Part::Pages),
             None => placement.take(class, layout, pages, &mut self.backing)?,
         };
         Ok(self.backing.served(layout, served))
@@ -222,6 +243,17 @@ impl Placement for Windowed {
         (layout.align() <= pages.page_size()).then_some(class)
     }
 
+    /// Also the least class all of whose blocks are aligned, from which one is taken where no block of the
+    /// least class is at hand.
+    #[inline(always)]
+    fn suits<B: Below>(pages: &Pages<Linked, B>, class: u32, layout: Layout) -> bool {
+        let (size, align) = (pages.class(class).size as usize, layout.align());
+        Self::class_for(pages, layout) == Some(class)
+            || align > pages.classes.unit()
+                && size & (align - 1) == 0
+                && size.wrapping_sub(layout.size()) < align
+    }
+
     #[inline(always)]
     fn take<B: Below, S: Source, M: Meter>(
         &mut self,
@@ -230,15 +262,21 @@ impl Placement for Windowed {
         pages: &mut Pages<Linked, B>,
         backing: &mut Backing<S, M>,
     ) -> Result<Served, AllocError> {
-        // A fresh window may have a block that happens to be aligned; else one whose size is a
-        // multiple of the alignment is.
-        let found = match self.take_aligned(class, layout.align(), pages, backing) {
-            None if layout.align() > pages.classes.unit() => pages
-                .classes
-                .of(layout)
-                .and_then(|class| self.take_aligned(class, layout.align(), pages, backing)),
-            found => found,
-        };
+        let align = layout.align();
+        let mut found = self.take_aligned(class, align, pages, backing);
+        if found.is_none() && align > pages.classes.unit() {
+            // No block of the window happens to be aligned: perhaps one of the page does, else one whose
+            // size is a multiple of the alignment is.
+            if !self.supplies.get(class).looked_in_vain() {
+                found = self.turn_to_aligned(class, align);
+            }
+            if found.is_none()
+                && let Some(suited) = pages.classes.of(layout)
+                && suited != class
+            {
+                found = self.take_aligned(suited, align, pages, backing);
+            }
+        }
         match found {
             Some((block, bytes)) => Ok(Served::whole(block, bytes, Part::Pages)),
             None => self.make_do(class, layout, pages, backing),
