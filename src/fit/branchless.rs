@@ -52,13 +52,38 @@ impl TagHeap<Good> {
         let (list, start) = index.first(list_for(len), cells)?;
         meter.visit(header(cells, start));
         index.pop(list, start, cells);
+        Some(self.use_words(start, len, meter))
+    }
+
+    /// As [`allocate_plain`](Self::allocate_plain), for a request that is [larger](Self::PLAIN): the first
+    /// few blocks of its own list are looked at before. O(1).
+    #[inline(never)]
+    pub(crate) fn allocate_close<M: Meter>(
+        &mut self,
+        bytes: usize,
+        meter: &M,
+    ) -> Option<(NonNull<u8>, usize)> {
+        let len = words_for(bytes);
+        let start = match self.index.close(len, &self.cells, meter) {
+            Some(start) => start,
+            None => self.index.first(list_for(len), &self.cells)?.1,
+        };
+        meter.visit(header(&self.cells, start));
+        self.index.unlink(start, &mut self.cells);
+        Some(self.use_words(start, len, meter))
+    }
+
+    /// Puts the lower `len` words of a free block on no list to use: where they lie, and the bytes they hold.
+    #[inline(always)]
+    fn use_words<M: Meter>(&mut self, start: usize, len: usize, meter: &M) -> (NonNull<u8>, usize) {
+        let (index, cells) = (&mut self.index, &mut self.cells);
         let rest = cells.split_words(start, len);
         if rest > 0 {
             index.insert_words(start + len, rest, cells, meter);
         }
         let contents = cells.origin().wrapping_add(start * TAG);
         // SAFETY: the block lies in the heap, which is valid memory, hence not at address 0.
-        Some((unsafe { NonNull::new_unchecked(contents) }, bytes_of(len)))
+        (unsafe { NonNull::new_unchecked(contents) }, bytes_of(len))
     }
 
     /// Frees the block at this address, which the caller vouches is in use and was requested with

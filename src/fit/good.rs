@@ -180,14 +180,24 @@ impl Good {
         Some((chosen, fit(chosen, len, align, cells)?))
     }
 
-    /// The smallest block that fits among the first few of a request's own list.
-    fn choose_close<M: Meter>(&self, len: u32, cells: &Cells, meter: &M) -> Option<Block> {
-        let mut found: Option<Block> = None;
-        for block in self.on(list_of(words(len)), cells).take(LOOKS) {
-            meter.visit(cells.header(block.start));
-            if block.len >= len && found.is_none_or(|found| block.len < found.len) {
-                found = Some(block);
+    /// The first word of the smallest block of at least `len` words among the first few of the list of
+    /// that size.
+    #[inline(always)]
+    pub(super) fn close<M: Meter>(&self, len: usize, cells: &Cells, meter: &M) -> Option<usize> {
+        let (mut found, mut least) = (None, usize::MAX);
+        let mut word = cells.word(anchor(list_of(len))) as usize;
+        // A link may have been overwritten: what leads to no block ends the list, as the end does.
+        for _ in 0..LOOKS {
+            if !leads_to_block(word, cells) {
+                break;
             }
+            let block = cells.block((word / WORDS) as u32);
+            meter.visit(cells.header(block.start));
+            let has = words(block.len);
+            if len <= has && has < least {
+                (found, least) = (Some(word), has);
+            }
+            word = cells.word(word + NEXT) as usize;
         }
         found
     }
@@ -321,8 +331,9 @@ impl IndexPolicy for Good {
     ) -> Option<(Block, u32)> {
         if align <= CELL
             && len >= LOOKING
-            && let Some(close) = self.choose_close(len, cells, meter)
+            && let Some(word) = self.close(words(len), cells, meter)
         {
+            let close = cells.block((word / WORDS) as u32);
             return Some((close, close.start));
         }
         self.choose_aligned(len, align, cells, meter)

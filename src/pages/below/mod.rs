@@ -56,6 +56,12 @@ pub trait Below: Debug {
         None
     }
 
+    /// Another, for larger requests.
+    #[inline(always)]
+    fn take_close<M: Meter>(&mut self, _: Layout, _: &M) -> Option<(NonNull<u8>, usize)> {
+        None
+    }
+
     /// As [`take`](Self::take), where that had none: with more of the source's memory.
     fn take_more<S: Source, M: Meter>(
         &mut self,

@@ -191,6 +191,15 @@ impl Below for Tagged {
         self.heap.allocate_plain(layout.size(), meter)
     }
 
+    #[inline(always)]
+    fn take_close<M: Meter>(&mut self, layout: Layout, meter: &M) -> Option<(NonNull<u8>, usize)> {
+        let (size, align) = (layout.size(), layout.align());
+        if align > CELL || !(Large::PLAIN + 1..=Large::MOST).contains(&size) || self.heap.vets() {
+            return None;
+        }
+        self.heap.allocate_close(size, meter)
+    }
+
     fn take_more<S: Source, M: Meter>(
         &mut self,
         layout: Layout,

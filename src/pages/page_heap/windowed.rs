@@ -201,7 +201,12 @@ impl<B: Below, S: Source, M: Meter> Heap<PageEngine<Windowed, B>, S, M> {
     /// their registers.)
     #[inline(never)]
     fn serve_more(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        self.serve(layout)
+        match self.engine.pages.below.take_close(layout, &self.backing.meter) {
+            Some((block, bytes)) => {
+                Ok(self.backing.served(layout, Served::whole(block, bytes, Part::Fit)))
+            }
+            None => self.serve(layout),
+        }
     }
 }
 
