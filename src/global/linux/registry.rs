@@ -268,12 +268,18 @@ pub(super) fn heap_for_test() -> &'static Heap {
     // SAFETY: the block is freed once. Now the allocator is open, and the thread has lists.
     unsafe { PAGEWISE.free(PAGEWISE.allocate(1)) };
     let tuning = TUNING.get().expect("the allocator is open");
-    let heap = REGISTRY.with(|registry| {
-        let heap = registry.heaps.open(tuning)?;
-        heap.threads.store(u32::MAX / 2, Relaxed);
-        Some(heap)
-    });
-    heap.flatten().expect("there is a slot")
+    loop {
+        let heap = REGISTRY.with(|registry| {
+            let heap = registry.heaps.open(tuning).expect("there is a slot");
+            heap.threads.store(u32::MAX / 2, Relaxed);
+            heap
+        });
+        match heap {
+            Some(heap) => return heap,
+            // Another test forks.
+            None => std::thread::yield_now(),
+        }
+    }
 }
 
 #[cfg(test)]
