@@ -184,8 +184,13 @@ impl Good {
     /// that size.
     #[inline(always)]
     pub(super) fn close<M: Meter>(&self, len: usize, cells: &Cells, meter: &M) -> Option<usize> {
+        let list = list_of(len);
+        if self.occupied[list / 64] >> (list % 64) & 1 == 0 {
+            // Perhaps there are no anchors yet.
+            return None;
+        }
         let (mut found, mut least) = (None, usize::MAX);
-        let mut word = cells.word(anchor(list_of(len))) as usize;
+        let mut word = cells.word(anchor(list)) as usize;
         // A link may have been overwritten: what leads to no block ends the list, as the end does.
         for _ in 0..LOOKS {
             if !leads_to_block(word, cells) {
