@@ -1,6 +1,6 @@
 #!/bin/sh
-# Instructions per action within the allocators, and conditional branches mispredicted, as callgrind counts
-# and models them, copying included, the bench's own not. Prints a table; needs valgrind.
+# Instructions per action within the allocators, and branches mispredicted, as callgrind counts and models
+# them; without the bench's own, and without copying. Prints a table; needs valgrind.
 #
 #   benches/arenas/instructions.sh [NAME …]        pagewise and talc, unless others are named
 set -eu
@@ -17,7 +17,7 @@ for option in "" --no-realloc; do
             printf '%-24s' "$name"
             for max in 200 1000 3000 10000 30000; do
                 valgrind --tool=callgrind --callgrind-out-file=/dev/null --branch-sim=yes \
-                    --toggle-collect='*as arenas::peers::Heap>*' \
+                    --toggle-collect='*as arenas::peers::Heap>*' --toggle-collect='__mem*' \
                     "$bench" --only "$name" "$max" "$live" $option 2>&1 |
                     awk '/Collected/ { instructions = $4 } / actions/ { actions = $1 }
                          /Mispredicts/ { gsub(",", ""); missed = $3 }

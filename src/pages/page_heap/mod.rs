@@ -19,11 +19,12 @@
 //!   list only when a page is to be chosen, once for each quarter at most. Among pages of one
 //!   quarter the one that has waited longest comes first: it has gathered most blocks since.
 //! - **A block aligned above the unit is a block that happens to be aligned.** Every second block
-//!   of 24 bytes is aligned to 16: such a request takes one of those, and only if none is at hand
-//!   a block of a size that is a multiple of the alignment.
+//!   of 24 bytes is aligned to 16: such a request takes one of those, and only if the current page has
+//!   none a block of a size that is a multiple of the alignment. A page looked through in vain is not
+//!   looked through again before its free blocks have changed.
 //! - **A page is for those who use it.** A class gets its first page once it was asked for often;
-//!   until then the heap serves it. So an arena with blocks of many sizes is not filled with pages
-//!   of one block each.
+//!   until then, and again once memory was exhausted, the heap serves it. So an arena with blocks of
+//!   many sizes is not filled with pages of one block each.
 //! - **The layout says where a block lies, and how long it is.** Above the largest class it is not
 //!   in a page; a large block's end is known before its tag was read. So a free waits for one tag
 //!   less, and large blocks are not looked up.

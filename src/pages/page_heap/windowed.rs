@@ -252,11 +252,14 @@ impl Placement for Windowed {
     /// least class is at hand.
     #[inline(always)]
     fn suits<B: Below>(pages: &Pages<Linked, B>, class: u32, layout: Layout) -> bool {
-        let (size, align) = (pages.class(class).size as usize, layout.align());
-        Self::class_for(pages, layout) == Some(class)
-            || align > pages.classes.unit()
-                && size & (align - 1) == 0
-                && size.wrapping_sub(layout.size()) < align
+        if Self::class_for(pages, layout) == Some(class) {
+            return true;
+        }
+        let align = layout.align();
+        align > pages.classes.unit() && {
+            let size = pages.class(class).size as usize;
+            size & (align - 1) == 0 && size.wrapping_sub(layout.size()) < align
+        }
     }
 
     #[inline(always)]
