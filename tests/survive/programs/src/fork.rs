@@ -218,12 +218,18 @@ pub(crate) fn signal_exit() -> Outcome {
     unsafe {
         libc::signal(libc::SIGALRM, forks_and_exits as extern "C" fn(i32) as libc::sighandler_t);
         let parent = libc::getpid();
+        let mut alarm: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut alarm);
+        libc::sigaddset(&mut alarm, libc::SIGALRM);
         for round in 1..=100 {
+            // A signal that interrupted this very fork would have its handler wait for a lock of C's library.
+            libc::sigprocmask(libc::SIG_BLOCK, &alarm, ptr::null_mut());
             let sender = libc::fork();
             if sender == 0 {
                 libc::kill(parent, libc::SIGALRM);
                 libc::exit(0);
             }
+            libc::sigprocmask(libc::SIG_UNBLOCK, &alarm, ptr::null_mut());
             if wait_for(sender) != 0 {
                 return Outcome::Fails("a child fails".to_owned());
             }
