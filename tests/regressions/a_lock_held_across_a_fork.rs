@@ -19,14 +19,14 @@ fn the_child_says_so_and_ends() {
     assert!(ended.err.contains(message), "{}", ended.err);
 }
 
-/// The status of the child of a fork that does this, for ten seconds at most.
+/// The status of the child of a fork that does this, for a minute at most.
 fn in_child(action: impl FnOnce()) -> libc::c_int {
     // SAFETY: the child uses the arena, which is what is tested, and ends by `_exit` or the alarm.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
         // SAFETY: as above.
-        unsafe { libc::alarm(10) };
+        unsafe { libc::alarm(60) };
         action();
         // SAFETY: as above.
         unsafe { libc::_exit(0) };

@@ -91,7 +91,7 @@ pub(crate) fn idle_large() -> Outcome {
 
 pub(crate) fn hot() -> Outcome {
     free_large();
-    for_duration(Duration::from_secs(3), || {
+    for_duration(Duration::from_secs(3), 1000, || {
         for _ in 0..10_000 {
             // SAFETY: the block is written and freed once.
             unsafe {
@@ -129,7 +129,7 @@ pub(crate) fn huge_requests() -> Outcome {
             }
         });
         freed.wait();
-        for_duration(Duration::from_secs(3), || {
+        for_duration(Duration::from_secs(3), 1000, || {
             poke(1);
             thread::sleep(Duration::from_millis(1));
         });

@@ -36,11 +36,14 @@ pub(crate) fn peak_resident() -> usize {
     usage.ru_maxrss as usize * 1024
 }
 
-/// Calls `action` again and again for as long.
-pub(crate) fn for_duration(duration: Duration, mut action: impl FnMut()) {
+/// Calls `action` again and again for as long, and so many times at least: on a busy machine a program comes
+/// to little in that time.
+pub(crate) fn for_duration(duration: Duration, least: usize, mut action: impl FnMut()) {
     let end = Instant::now() + duration;
-    while Instant::now() < end {
+    let mut calls = 0;
+    while calls < least || Instant::now() < end {
         action();
+        calls += 1;
     }
 }
 
