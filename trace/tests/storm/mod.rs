@@ -15,7 +15,7 @@ pub(crate) fn storm() {
     thread::scope(|scope| {
         let channels = (0..THREADS).map(|_| mpsc::channel::<Vec<u8>>());
         let (senders, receivers): (Vec<_>, Vec<_>) = channels.unzip();
-        for (number, receiver) in receivers.into_iter().enumerate() {
+        let threads = receivers.into_iter().enumerate().map(|(number, receiver)| {
             let next = senders[(number + 1) % senders.len()].clone();
             scope.spawn(move || {
                 for round in 0..ROUNDS {
@@ -28,7 +28,10 @@ pub(crate) fn storm() {
                     drop(next.send(block));
                     drop(receiver.try_recv());
                 }
-            });
-        }
+            })
+        });
+        // To the last of their records, for which a scope would not wait: the process may end at once.
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
     });
 }
