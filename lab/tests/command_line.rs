@@ -121,19 +121,20 @@ fn a_full_device_is_told_in_one_line() {
 #[test]
 fn an_interrupted_file_is_not_left_half_written() {
     let folder = tempfile::tempdir().expect("a folder");
-    let files = || std::fs::read_dir(folder.path()).expect("a folder").count();
+    let files =
+        || std::fs::read_dir(folder.path()).expect("a folder").map(|file| file.expect("a file"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_pagewise"));
     command.args(["generate", "--distribution", "cambridg-like", "--seconds", "100000000", "-o"]);
     command.arg(folder.path().join("out.pwt")).stderr(Stdio::null());
     let mut process = command.spawn().expect("the binary runs");
-    while files() == 0 {
+    // The file is there before its name is known to the handler, and empty.
+    let is_written = |file: std::fs::DirEntry| file.metadata().is_ok_and(|of| of.len() > 0);
+    while !files().any(is_written) {
         assert_eq!(process.try_wait().expect("a child"), None, "it is still writing");
         std::thread::sleep(Duration::from_millis(5));
     }
-    // The file is there before its name is known to the handler, if by an instant.
-    std::thread::sleep(Duration::from_millis(50));
     // SAFETY: sends a signal to our child.
     unsafe { libc::kill(process.id() as libc::pid_t, libc::SIGINT) };
     let status = process.wait().expect("it ends");
-    assert_eq!((status.signal(), files()), (Some(libc::SIGINT), 0));
+    assert_eq!((status.signal(), files().count()), (Some(libc::SIGINT), 0));
 }
