@@ -232,21 +232,19 @@ mod tests {
     use super::*;
     use crate::global::linux::registry;
 
-    /// Runs `action` until it has an answer: while another test forks, a heap has none.
-    fn patiently<R>(mut action: impl FnMut() -> Option<R>) -> R {
-        loop {
-            if let Some(result) = action() {
-                return result;
-            }
-            std::thread::yield_now();
-        }
+    /// Runs `action` until it has an answer: a heap has none while another test forks.
+    fn patiently<R>(action: impl FnMut() -> Option<R>) -> R {
+        core::iter::repeat_with(action).find_map(|result| result).expect("it goes on until then")
     }
 
     /// Blocks of 64 bytes or so from a heap.
     fn take(heap: &Heap, count: usize) -> Vec<NonNull<u8>> {
         let list = sizes::offset(64);
         let mut blocks = vec![MaybeUninit::uninit(); count];
-        patiently(|| (heap.take(sizes::class(list), list, &mut blocks) == count).then_some(()));
+        patiently(|| {
+            let taken = heap.take(sizes::class(list), list, &mut blocks);
+            (taken == count).then_some(())
+        });
         // SAFETY: all were taken.
         blocks.into_iter().map(|block| unsafe { block.assume_init() }).collect()
     }
@@ -265,9 +263,11 @@ mod tests {
     #[test]
     fn who_frees_does_not_wait() {
         let heap = registry::heap_for_test();
-        let blocks = Sent(take(heap, 900));
+        let mut blocks = Some(Sent(take(heap, 900)));
         let (done, is_done) = mpsc::channel();
-        heap.with(|state| {
+        let hold = |state: &mut State| {
+            let Sent(blocks) = blocks.take().expect("it is held once");
+            let (blocks, done) = (Sent(blocks), done.clone());
             let freeing = std::thread::spawn(move || {
                 let Sent(mut blocks) = { blocks };
                 for blocks in blocks.chunks_mut(90) {
@@ -279,7 +279,9 @@ mod tests {
             is_done.recv_timeout(Duration::from_secs(60)).expect("it does not wait for the lock");
             assert_eq!(state.usage().blocks, 900, "they wait");
             freeing.join().expect("it ends");
-        });
+        };
+        let mut hold = Some(hold);
+        patiently(|| heap.with(|state| hold.take().expect("it is held once")(state)));
         assert_eq!(in_use(heap), 0);
     }
 
@@ -314,9 +316,21 @@ mod tests {
         assert_eq!(heaps.map(in_use), [0; 3]);
     }
 
-    /// The child of a fork puts back what waited for a heap, and the parent does.
+    /// The child of a fork puts back what waited for a heap, and so does the parent: in a process of its own, for no
+    /// other test waits for a lock while one forks.
     #[test]
     fn what_waits_is_there_in_the_child_of_a_fork() {
+        let program = std::env::current_exe().expect("it is known");
+        let name = "global::linux::exchange::tests::forks";
+        let run = std::process::Command::new(program).args([name, "--exact", "--ignored"]).output();
+        let run = run.expect("it starts");
+        let out = String::from_utf8_lossy(&run.stdout);
+        assert!(run.status.success() && out.contains("1 passed"), "{out}");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn forks() {
         let heap = registry::heap_for_test();
         let blocks = take(heap, 100);
         // SAFETY: they were taken above, and are freed once; the child only looks at the heap, and ends.

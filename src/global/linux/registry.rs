@@ -260,26 +260,26 @@ fn adopt_now() {
     let _ = REGISTRY.with(adopt);
 }
 
-/// A heap that no thread is given, for a test that counts its blocks.
+/// A heap that no thread is given, for a test that counts its blocks. The calling thread has lists afterwards.
 #[cfg(test)]
 pub(super) fn heap_for_test() -> &'static Heap {
     use crate::global::Pagewise;
     const PAGEWISE: Pagewise = Pagewise::new();
-    // SAFETY: the block is freed once. Now the allocator is open, and the thread has lists.
-    unsafe { PAGEWISE.free(PAGEWISE.allocate(1)) };
-    let tuning = TUNING.get().expect("the allocator is open");
-    loop {
-        let heap = REGISTRY.with(|registry| {
-            let heap = registry.heaps.open(tuning).expect("there is a slot");
-            heap.threads.store(u32::MAX / 2, Relaxed);
-            heap
-        });
-        match heap {
-            Some(heap) => return heap,
-            // Another test forks.
-            None => std::thread::yield_now(),
-        }
+    // While another test forks, nobody waits for a lock, and so nobody gets lists.
+    while quick::is_none(current::lists()) {
+        // SAFETY: the block is freed once.
+        unsafe { PAGEWISE.free(PAGEWISE.allocate(1)) };
     }
+    let tuning = TUNING.get().expect("the allocator is open");
+    let open = |registry: &mut Registry| {
+        let heap = registry.heaps.open(tuning)?;
+        heap.threads.store(u32::MAX / 2, Relaxed);
+        Some(heap)
+    };
+    core::iter::repeat_with(|| REGISTRY.with(open))
+        .find_map(|heap| heap)
+        .flatten()
+        .expect("there is a slot")
 }
 
 #[cfg(test)]

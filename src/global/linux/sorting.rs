@@ -12,7 +12,10 @@ pub(super) fn for_each_heap(
     blocks: &mut [NonNull<u8>],
     visit: &mut dyn FnMut(usize, &[NonNull<u8>]),
 ) {
-    let Some((slot, own, others)) = first_heap(blocks) else { return };
+    let Some(first) = blocks.first() else { return };
+    let slot = SPACE.slot_of(first.as_ptr());
+    let count = to_front(slot, blocks);
+    let (own, others) = blocks.split_at(count);
     visit(slot, own);
     // Mostly there are two.
     match others.first().map(|first| SPACE.slot_of(first.as_ptr())) {
@@ -22,10 +25,9 @@ pub(super) fn for_each_heap(
     }
 }
 
-/// The slot of the first block, the blocks that lie in it, which are moved to the front, and the others.
+/// Moves the blocks that lie in a slot to the front, and says how many there are.
 #[inline(always)]
-fn first_heap(blocks: &mut [NonNull<u8>]) -> Option<(usize, &[NonNull<u8>], &[NonNull<u8>])> {
-    let slot = SPACE.slot_of(blocks.first()?.as_ptr());
+fn to_front(slot: usize, blocks: &mut [NonNull<u8>]) -> usize {
     let mut own = 0;
     for index in 0..blocks.len() {
         if SPACE.slot_of(blocks[index].as_ptr()) == slot {
@@ -33,8 +35,7 @@ fn first_heap(blocks: &mut [NonNull<u8>]) -> Option<(usize, &[NonNull<u8>], &[No
             own += 1;
         }
     }
-    let (own, others) = blocks.split_at(own);
-    Some((slot, own, others))
+    own
 }
 
 /// Blocks sorted at a time: what is known of them meanwhile lies on the stack, perhaps a signal's.
