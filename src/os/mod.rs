@@ -23,7 +23,7 @@
 //! | `discard` | memory goes back, its addresses stay and read as zeros |
 //! | `advise_huge_pages` | tells the system whether huge pages are wanted here |
 //! | `for_each_resident`, `is_resident`, `is_readable` | which OS pages take memory, or can be read at all |
-//! | `address_space_limit`, `cpus` | bytes and processors that this process may use |
+//! | `address_space_limit`, `cpus`, `cpu_quota` | bytes and processors that this process may use, and how much of their time |
 //! | `wait`, `wait_for`, `wake`, `wake_all` | sleep while a word has a value; the lock is made of it |
 //! | `random` | a number nobody can foretell |
 //! | `now`, `pause` | a clock that never goes back; a moment for others |

@@ -6,6 +6,7 @@ use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 
 use super::heap::Heap;
+use super::lock::Wait;
 use super::purge::LARGE;
 use super::quick::{self, Lists};
 use super::tuning::{SMALL_MAX, Tuning};
@@ -54,7 +55,9 @@ pub(super) fn small(caller: thread::Caller, list: u32) -> Option<NonNull<u8>> {
     let Some(lists) = caller.lists else {
         let mut block = [MaybeUninit::uninit()];
         let class = sizes::class(list);
-        from_any(caller, |heap| (heap.take(class, list, &mut block) == 1).then_some(()))?;
+        from_any(caller, |heap| {
+            (heap.take(Wait::Always, class, list, &mut block) == 1).then_some(())
+        })?;
         // SAFETY: one block was taken.
         return Some(unsafe { block[0].assume_init() });
     };
@@ -74,10 +77,23 @@ pub(super) fn small(caller: thread::Caller, list: u32) -> Option<NonNull<u8>> {
 /// # Safety
 /// As for [`quick::pop`].
 pub(super) unsafe fn fill(caller: thread::Caller, lists: *mut Lists, list: u32) -> Option<()> {
-    // SAFETY: passed on.
-    from_any(caller, |heap| unsafe {
-        quick::refill(lists, list, heap).then(|| registry::move_to(&*lists, heap))
-    })
+    let fill = |heap: &'static Heap, wait| {
+        // SAFETY: passed on; the lists are never given up.
+        unsafe { quick::refill(lists, list, heap, wait).then(|| registry::move_to(&*lists, heap)) }
+    };
+    fill(caller.heap, Wait::Never).or_else(|| fill_elsewhere(caller, fill))
+}
+
+/// Fills a list whose heap is busy, or has nothing.
+#[cold]
+fn fill_elsewhere(
+    caller: thread::Caller,
+    fill: impl Fn(&'static Heap, Wait) -> Option<()>,
+) -> Option<()> {
+    let other = heaps::instead_of(caller.heap);
+    other
+        .and_then(|other| fill(other, Wait::Never))
+        .or_else(|| from_any(caller, |heap| fill(heap, Wait::Always)))
 }
 
 /// A block that is neither small nor a mapping.
@@ -177,4 +193,47 @@ pub(super) unsafe fn resize_outside(
     }
     // SAFETY: the caller's promise.
     unsafe { mapping::resize(block, align, new_size, tuning.huge_pages.follows()) }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::global::Pagewise;
+    use crate::global::linux::current;
+
+    const PAGEWISE: Pagewise = Pagewise::new();
+
+    /// Whether a thread whose heap, that of many, is in use goes to another for its blocks, and stays there.
+    fn hops() -> bool {
+        let heap = registry::heap_for_test();
+        let (answer, answered) = mpsc::channel();
+        let hopped = heap.with(|_| {
+            let thread = std::thread::spawn(move || {
+                registry::heap_for_test();
+                // SAFETY: now the thread has lists, which are its own.
+                let lists = unsafe { &*current::lists() };
+                registry::move_to(lists, heap);
+                let block = PAGEWISE.allocate(3_000);
+                let moved = !ptr::eq(lists.heap(), heap) && !ptr::eq(Heap::of(block), heap);
+                let _ = answer.send(moved);
+                // SAFETY: as above.
+                unsafe { PAGEWISE.free(block) };
+            });
+            (answered.recv_timeout(Duration::from_secs(2)).unwrap_or(false), thread)
+        });
+        // It is not to be had while another test forks.
+        hopped.is_some_and(|(hopped, thread)| {
+            thread.join().expect("it ends");
+            hopped
+        })
+    }
+
+    /// Other tests may use the other heaps at that moment, but not always.
+    #[test]
+    fn a_thread_leaves_a_heap_that_is_in_use() {
+        assert!((0..20).any(|_| hops()));
+    }
 }

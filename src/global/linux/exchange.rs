@@ -49,15 +49,16 @@ impl Heap {
         Some(result)
     }
 
-    /// Takes blocks of a class for a quick list, and says how many there were. The lowest are to be
+    /// Takes blocks of a class for a quick list, perhaps without waiting, and says how many there were. The lowest are to be
     /// used first, and come last.
     pub(super) fn take(
         &self,
+        wait: Wait,
         class: u32,
         list: u32,
         blocks: &mut [MaybeUninit<NonNull<u8>>],
     ) -> usize {
-        self.work(Wait::Always, |state| state.take(class, list, blocks)).unwrap_or(0)
+        self.work(wait, |state| state.take(class, list, blocks)).unwrap_or(0)
     }
 
     /// Puts small blocks back to the heaps they lie in, or has them wait there for the next user. Their order changes.
@@ -242,7 +243,7 @@ mod tests {
         let list = sizes::offset(64);
         let mut blocks = vec![MaybeUninit::uninit(); count];
         patiently(|| {
-            let taken = heap.take(sizes::class(list), list, &mut blocks);
+            let taken = heap.take(Wait::Always, sizes::class(list), list, &mut blocks);
             (taken == count).then_some(())
         });
         // SAFETY: all were taken.

@@ -1,5 +1,6 @@
 //! The heaps of a process: which slots have one, and which of them serves whom.
 
+use core::ptr;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -7,6 +8,7 @@ use super::apart::Apart;
 use super::heap::Heap;
 use super::mode;
 use super::space::SPACE;
+use super::sync;
 use super::tuning::Tuning;
 use crate::os;
 
@@ -29,6 +31,73 @@ static HEAPS: Apart<Heaps> = Apart::new(Heaps {
     shared: AtomicUsize::new(0),
     spare: AtomicUsize::new(NO_SLOT),
 });
+
+/// The most heaps that threads are spread over.
+const MOST: usize = 4096;
+
+const BITS: usize = usize::BITS as usize;
+
+/// A bit for each heap that no thread has, as far as is known: a thread's start looks for one here, and not at the
+/// heaps. Where a thread comes to such a heap another way, its bit stays until that is noticed.
+static IDLE: Apart<[AtomicUsize; MOST / BITS]> =
+    Apart::new([const { AtomicUsize::new(0) }; MOST / BITS]);
+
+/// Notes that a heap may have no threads.
+pub(super) fn may_be_idle(heap: &Heap) {
+    let slot = heap.slot();
+    if let Some(word) = IDLE.get(slot / BITS) {
+        word.fetch_or(1 << (slot % BITS), Relaxed);
+    }
+}
+
+/// One thread less has its blocks from a heap.
+pub(super) fn left(heap: &Heap) {
+    if heap.threads.fetch_sub(1, Relaxed) == 1 {
+        may_be_idle(heap);
+    }
+}
+
+/// The lowest heap that no thread has.
+fn idle() -> Option<&'static Heap> {
+    let words = HEAPS.opened.load(Acquire).div_ceil(BITS);
+    IDLE.iter().take(words).enumerate().find_map(|(index, word)| {
+        loop {
+            let bits = word.load(Relaxed);
+            if bits == 0 {
+                return None;
+            }
+            let bit = bits.trailing_zeros();
+            word.fetch_and(!(1 << bit), Relaxed);
+            let heap = Heap::of_slot(index * BITS + bit as usize);
+            if heap.threads.load(Relaxed) == 0 && !is_spare(heap) {
+                return Some(heap);
+            }
+        }
+    })
+}
+
+/// Another heap for a thread whose heap is busy: one that no more threads use, if one of the next two is such.
+pub(super) fn instead_of(busy: &Heap) -> Option<&'static Heap> {
+    let threads = busy.threads.load(Relaxed);
+    if threads < 2 {
+        // It is its only one: who uses the heap just now frees a few blocks.
+        return None;
+    }
+    let others = [next_after(busy), next_after(busy)];
+    let serves = |other: &&Heap| other.threads.load(Relaxed) <= threads && !is_spare(other);
+    others.into_iter().filter(|other| !ptr::eq(*other, busy)).find(serves)
+}
+
+/// A heap for the calling thread, which has no lists and so none of its own; not the same for all. `None` if there
+/// are no heaps.
+#[cold]
+#[inline(never)]
+pub(super) fn for_thread_without_lists() -> Option<&'static Heap> {
+    let opened = HEAPS.opened.load(Acquire);
+    let mixed = (sync::token() >> 2).wrapping_mul(0x9e37_79b9) >> 16;
+    let heap = Heap::of_slot((mixed as usize).checked_rem(opened)?);
+    if is_spare(heap) { all().next() } else { Some(heap) }
+}
 
 /// Opened heaps, in address order.
 pub(super) fn all() -> impl Iterator<Item = &'static Heap> {
@@ -55,18 +124,33 @@ pub(super) fn lose_spare() {
 
 /// The right to open heaps: the registry has it, behind its lock.
 #[derive(Debug)]
-pub(super) struct Opener(());
+pub(super) struct Opener {
+    /// Threads that came while no heap was idle.
+    turn: usize,
+    /// CPUs that the control group leaves to the process.
+    quota: usize,
+}
 
 impl Opener {
     /// To be made once.
     pub(super) const fn new() -> Self {
-        Self(())
+        Self { turn: 0, quota: usize::MAX }
+    }
+
+    /// Heaps that the CPUs ask for which the process may use at present.
+    fn wanted(&self, tuning: &Tuning) -> usize {
+        (os::cpus().min(self.quota) * tuning.heaps_per_cpu as usize).min(MOST)
     }
 
     /// Finds the space for the heaps, as many as the CPUs ask for. `None` if there is none.
     pub(super) fn open_space(&mut self, tuning: &Tuning) -> Option<()> {
         if HEAPS.slots.load(Relaxed) == 0 {
-            let wanted = (os::cpus() * tuning.heaps_per_cpu as usize).min(256);
+            /// CPUs up to which it is not worth while to ask for the quota: heaps are few anyway.
+            const FEW: usize = 8;
+            if os::cpus() > FEW {
+                self.quota = os::cpu_quota().unwrap_or(usize::MAX);
+            }
+            let wanted = self.wanted(tuning);
             // One more is the spare heap.
             let slots = SPACE.open(wanted + 1)?;
             HEAPS.shared.store(wanted.min(slots), Relaxed);
@@ -93,6 +177,7 @@ impl Opener {
         }
         let heap = heap?;
         HEAPS.opened.store(slot + 1, Release);
+        may_be_idle(heap);
         Some(heap)
     }
 
@@ -112,16 +197,75 @@ impl Opener {
         }
     }
 
-    /// The heap with the fewest threads, the lowest of those; a new one while all have some and there
-    /// may be more.
+    /// The lowest heap without threads; a new one while all have some and there may be more; else, of two in their
+    /// turn, the one with fewer threads (Azar et al. 1994, *Balanced allocations*). O(1), but for a look at a bit for
+    /// each heap.
     pub(super) fn heap_for_thread(&mut self, tuning: &Tuning) -> Option<&'static Heap> {
-        let shared = || all().filter(|heap| !is_spare(heap));
-        let least = shared().min_by_key(|heap| heap.threads.load(Relaxed));
-        let busy = least.is_none_or(|heap| heap.threads.load(Relaxed) > 0);
-        if busy && shared().count() < HEAPS.shared.load(Relaxed) {
-            self.open(tuning).or(least)
-        } else {
-            least
+        if let Some(heap) = idle() {
+            return Some(heap);
         }
+        let opened = HEAPS.opened.load(Relaxed);
+        let shared = opened - usize::from(HEAPS.spare.load(Relaxed) != NO_SLOT);
+        if shared == HEAPS.shared.load(Relaxed) {
+            // The process may have been given other CPUs.
+            let slots = HEAPS.slots.load(Relaxed);
+            HEAPS.shared.store(self.wanted(tuning).min(slots), Relaxed);
+        }
+        if shared < HEAPS.shared.load(Relaxed)
+            && let Some(heap) = self.open(tuning)
+        {
+            return Some(heap);
+        }
+        self.turn = self.turn.wrapping_add(1);
+        let two = [self.turn, self.turn + opened / 2].map(|turn| Heap::of_slot(turn % opened));
+        let shared = two.into_iter().filter(|heap| !is_spare(heap));
+        shared.min_by_key(|heap| heap.threads.load(Relaxed)).or_else(|| all().next())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::global::linux::registry;
+
+    /// Only a thread that shares its heap goes elsewhere, and never to the same heap.
+    #[test]
+    fn who_has_a_heap_alone_keeps_it() {
+        let heap = registry::heap_for_test();
+        for _ in 0..100 {
+            let other = instead_of(heap);
+            assert!(other.is_none_or(|other| !ptr::eq(other, heap) && !is_spare(other)));
+        }
+        heap.threads.store(1, Relaxed);
+        assert!(instead_of(heap).is_none());
+        heap.threads.store(u32::MAX / 2, Relaxed);
+    }
+
+    /// A heap is found when its last thread has left it, and not before.
+    #[test]
+    fn a_heap_is_idle_when_its_last_thread_left() {
+        let heap = registry::heap_for_test();
+        // Other tests may find it, too.
+        let is_found = || {
+            (0..=HEAPS.opened.load(Relaxed)).map_while(|_| idle()).any(|idle| ptr::eq(idle, heap))
+        };
+        heap.threads.store(2, Relaxed);
+        left(heap);
+        assert!(!is_found());
+        let found = (0..20).any(|_| {
+            heap.threads.store(1, Relaxed);
+            left(heap);
+            is_found()
+        });
+        assert!(found);
+        heap.threads.store(u32::MAX / 2, Relaxed);
+        (0..HEAPS.opened.load(Relaxed)).map(Heap::of_slot).for_each(may_be_idle);
+    }
+
+    #[test]
+    fn there_are_no_more_heaps_than_bits() {
+        let tuning = Tuning::new().heaps_per_cpu(16);
+        assert!(Opener { turn: 0, quota: usize::MAX }.wanted(&tuning) <= MOST);
+        assert_eq!(Opener { turn: 0, quota: 1 }.wanted(&tuning), 16);
     }
 }

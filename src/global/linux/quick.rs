@@ -20,6 +20,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, compiler_fence};
 
 use super::apart::Apart;
 use super::heap::Heap;
+use super::lock::Wait;
 use super::mode;
 use super::sizes::{self, class_size, for_each};
 use super::tuning::Tuning;
@@ -405,12 +406,12 @@ impl Lists {
     }
 }
 
-/// Takes half as many blocks as a list takes from a heap, for it; whether that had any. The lowest are
+/// Takes half as many blocks as a list takes from a heap, for it, perhaps without waiting; whether it got any. The lowest are
 /// popped first.
 ///
 /// # Safety
 /// As for [`pop`].
-pub(super) unsafe fn refill(lists: *mut Lists, offset: u32, heap: &Heap) -> bool {
+pub(super) unsafe fn refill(lists: *mut Lists, offset: u32, heap: &Heap, wait: Wait) -> bool {
     let list = at(lists, offset);
     // SAFETY: as in `pop`. A heap gives free blocks of the class asked for.
     unsafe {
@@ -419,7 +420,7 @@ pub(super) unsafe fn refill(lists: *mut Lists, offset: u32, heap: &Heap) -> bool
         let half = (*list).capacity.get() as usize / 2;
         debug_assert!(before <= half, "a list is filled that has few blocks");
         let room = core::slice::from_raw_parts_mut(blocks(list).add(before), half);
-        let count = heap.take((*list).class.into(), offset, room);
+        let count = heap.take(wait, (*list).class.into(), offset, room);
         compiler_fence(Release);
         (*list).count.store((before + count) as u32, Relaxed);
         count > 0

@@ -87,7 +87,7 @@ pub(super) fn enter(asked: &Tuning, opened: fn()) -> Option<NonNull<Lists>> {
 pub(super) fn leave(lists: NonNull<Lists>) {
     // SAFETY: lists are never given up.
     let known = unsafe { lists.as_ref() };
-    known.heap().threads.fetch_sub(1, Relaxed);
+    heaps::left(known.heap());
     let mut last = LEFT.load(Relaxed);
     loop {
         known.next_spare.store(last, Relaxed);
@@ -105,9 +105,9 @@ pub(super) fn move_to(lists: &Lists, heap: &'static Heap) {
     if ptr::eq(before, heap) || heaps::is_spare(heap) {
         return;
     }
-    before.threads.fetch_sub(1, Relaxed);
     heap.threads.fetch_add(1, Relaxed);
     lists.set_heap(heap);
+    heaps::left(before);
 }
 
 /// One more heap, if an empty one could serve a request that no heap could.
@@ -181,7 +181,10 @@ impl Registry {
     fn adopt(&mut self, own: *mut Lists) {
         self.spare = ptr::null_mut();
         LEFT.store(ptr::null_mut(), Relaxed);
-        heaps::all().for_each(|heap| heap.threads.store(0, Relaxed));
+        heaps::all().for_each(|heap| {
+            heap.threads.store(0, Relaxed);
+            heaps::may_be_idle(heap);
+        });
         for lists in all_lists() {
             // SAFETY: lists are never given up.
             let known = unsafe { &*lists };

@@ -105,7 +105,7 @@ pub(super) fn enter(tuning: &Tuning) -> Option<Caller> {
     let heap = match lists {
         // SAFETY: a thread's lists are never given up.
         Some(lists) => unsafe { lists.as_ref() }.heap(),
-        None => heaps::all().next()?,
+        None => heaps::for_thread_without_lists()?,
     };
     Some(Caller { lists, heap })
 }

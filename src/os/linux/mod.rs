@@ -8,6 +8,7 @@ mod interpreted;
 #[cfg(not(miri))]
 mod memory;
 mod process;
+mod quota;
 mod threads;
 mod wait;
 
@@ -16,5 +17,6 @@ pub(crate) use interpreted::*;
 #[cfg(not(miri))]
 pub(crate) use memory::*;
 pub(crate) use process::*;
+pub(crate) use quota::*;
 pub(crate) use threads::*;
 pub(crate) use wait::*;
