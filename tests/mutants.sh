@@ -27,9 +27,10 @@ heaps)
   ;;
 global)
   package=pagewise files=('src/global/**')
-  few=(--lib --test global)
+  few=(--test global)
   skip=(--skip pages_of_64_kib --skip memory_between_survivors)
-  all=(--lib --test global --test misuse --test regressions --test survive --test schedules)
+  all=(--lib --test global --test hardened --test misuse --test regressions --test survive
+    --test schedules)
   ;;
 trace)
   package=pagewise-trace files=('trace/src/**')

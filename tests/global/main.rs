@@ -20,6 +20,7 @@ mod pages;
 mod random;
 mod statistics;
 mod threads;
+mod tunings;
 
 use std::process::Command;
 
