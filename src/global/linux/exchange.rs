@@ -49,8 +49,8 @@ impl Heap {
         Some(result)
     }
 
-    /// Takes blocks of a class for a quick list, perhaps without waiting, and says how many there were. The lowest are to be
-    /// used first, and come last.
+    /// Takes blocks of a class for a quick list, perhaps without waiting, and says how many there were. The
+    /// lowest are to be used first, and come last.
     pub(super) fn take(
         &self,
         wait: Wait,

@@ -10,7 +10,8 @@
 //! Zeroed blocks are written, but for what is [known](super::zero) to be zeros of those that are not small.
 //!
 //! What a block is follows from its address when it is freed or resized, so that a fallback (a heap
-//! for a mapping that could not be made) needs no note. Callers that remember no size measure and resize blocks by way of `by_address`.
+//! for a mapping that could not be made) needs no note. Callers that remember no size measure and resize
+//! blocks by way of `by_address`.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};

@@ -406,8 +406,8 @@ impl Lists {
     }
 }
 
-/// Takes half as many blocks as a list takes from a heap, for it, perhaps without waiting; whether it got any. The lowest are
-/// popped first.
+/// Takes half as many blocks as a list takes from a heap, for it, perhaps without waiting; whether it got any.
+/// The lowest are popped first.
 ///
 /// # Safety
 /// As for [`pop`].

@@ -44,24 +44,36 @@ fn quota(text: &[u8]) -> Option<usize> {
     Some(quota.div_ceil(period).max(1))
 }
 
-/// The beginning of a file.
+/// The beginning of a file. By the kernel's calls: those of C's library may be another's, which allocates, and may
+/// end a thread that was cancelled, while a lock is held.
 fn read<'a>(file: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: the name is a string of C's; the call writes no more than the buffer's bytes; the number is a file's,
     // opened here and closed once.
     unsafe {
-        let number = libc::open(file.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        let number = libc::syscall(libc::SYS_openat, libc::AT_FDCWD, file.as_ptr(), flags);
         if number < 0 {
             return None;
         }
-        let got = libc::read(number, buffer.as_mut_ptr().cast(), buffer.len());
-        libc::close(number);
+        let got = libc::syscall(libc::SYS_read, number, buffer.as_mut_ptr(), buffer.len());
+        libc::syscall(libc::SYS_close, number);
         buffer.get(..usize::try_from(got).ok()?)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::quota;
+    use super::{cpu_quota, quota, read};
+
+    /// On any machine: there is a quota of at least one CPU, or none.
+    #[test]
+    #[cfg_attr(miri, ignore = "reads files")]
+    fn files_are_read() {
+        let mut buffer = [0; 64];
+        assert_eq!(read(c"/proc/self/comm", &mut buffer).and_then(<[u8]>::last), Some(&b'\n'));
+        assert_eq!(read(c"/proc/self/no such file", &mut buffer), None);
+        assert_ne!(cpu_quota(), Some(0));
+    }
 
     #[test]
     fn a_quota_is_rounded_up_to_cpus() {
