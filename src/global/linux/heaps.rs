@@ -76,7 +76,9 @@ fn idle() -> Option<&'static Heap> {
     })
 }
 
-/// Another heap for a thread whose heap is busy: one that no more threads use, if one of the next two is such.
+/// Another heap for a thread whose heap is busy: one that fewer threads use even with this one, if one of the next
+/// two is such. Where threads are spread evenly, they stay: each that moves leaves memory behind that grows the heap
+/// it moves to, and is given back, and is touched again.
 pub(super) fn instead_of(busy: &Heap) -> Option<&'static Heap> {
     let threads = busy.threads.load(Relaxed);
     if threads < 2 {
@@ -84,7 +86,7 @@ pub(super) fn instead_of(busy: &Heap) -> Option<&'static Heap> {
         return None;
     }
     let others = [next_after(busy), next_after(busy)];
-    let serves = |other: &&Heap| other.threads.load(Relaxed) <= threads && !is_spare(other);
+    let serves = |other: &&Heap| other.threads.load(Relaxed) + 1 < threads && !is_spare(other);
     others.into_iter().filter(|other| !ptr::eq(*other, busy)).find(serves)
 }
 
