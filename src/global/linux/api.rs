@@ -99,7 +99,7 @@ impl Pagewise {
     }
 
     /// As [`free`](Self::free), for a caller who remembers the size that he asked for, at last: in
-    /// [hardened mode](crate::Hardening) another size stops the process; else it makes no difference.
+    /// [hardened mode](crate::global::Hardening) another size stops the process; else it makes no difference.
     ///
     /// # Safety
     /// As for [`free`](Self::free).
