@@ -144,6 +144,21 @@ pub(super) unsafe fn len_outside(block: *mut u8) -> usize {
     unsafe { if guarded::has(block) { guarded::len_of(block) } else { mapping::len_of(block) } }
 }
 
+/// Whether a block that lies in no heap has so many bytes, as far as is known.
+///
+/// # Safety
+/// As for [`len_outside`].
+pub(super) unsafe fn has_len(block: *mut u8, size: usize) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if guarded::has(block) {
+            guarded::known_len(block).is_none_or(|len| len == size)
+        } else {
+            mapping::len_of(block) == size
+        }
+    }
+}
+
 /// Frees a block that lies in no heap.
 ///
 /// # Safety

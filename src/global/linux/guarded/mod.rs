@@ -18,5 +18,5 @@ mod pool;
 mod report;
 mod stack;
 
-pub(super) use paths::{allocate, free, len_of, may_be_outside, open};
+pub(super) use paths::{allocate, free, known_len, len_of, may_be_outside, open};
 pub(super) use pool::has;

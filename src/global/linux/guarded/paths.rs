@@ -69,20 +69,28 @@ pub(in super::super) fn allocate(size: usize, align: usize) -> Option<NonNull<u8
     }
 }
 
-/// Bytes of a guarded block in use.
+/// Bytes of a guarded block in use; `None` if the lock cannot be had.
 ///
 /// # Safety
 /// The block lies among the places: what is wrong is noticed.
-pub(in super::super) unsafe fn len_of(block: *mut u8) -> usize {
-    match with_place(block, |place| (place.state, place.block, place.size)) {
-        Some((State::InUse, start, size)) if start == block.addr() => size,
-        Some((State::Freed, start, _)) if start == block.addr() => {
+pub(in super::super) unsafe fn known_len(block: *mut u8) -> Option<usize> {
+    match with_place(block, |place| (place.state, place.block, place.size))? {
+        (State::InUse, start, size) if start == block.addr() => Some(size),
+        (State::Freed, start, _) if start == block.addr() => {
             report::misuse(block, &Misuse::FreedTwice)
         }
-        Some(_) => report::misuse(block, &Misuse::NoBlock),
-        // The lock cannot be had: the page's end is the most it can be.
-        None => os::page_size() - (block.addr() & (os::page_size() - 1)),
+        _ => report::misuse(block, &Misuse::NoBlock),
     }
+}
+
+/// Bytes of a guarded block in use, or up to the page's end, which is the most it can be.
+///
+/// # Safety
+/// As for [`known_len`].
+pub(in super::super) unsafe fn len_of(block: *mut u8) -> usize {
+    let most = os::page_size() - (block.addr() & (os::page_size() - 1));
+    // SAFETY: passed on.
+    unsafe { known_len(block) }.unwrap_or(most)
 }
 
 /// Frees a guarded block.
@@ -110,4 +118,27 @@ pub(in super::super) unsafe fn free(block: *mut u8) {
         book.set(index, place);
         book.give_back(index);
     });
+}
+
+#[cfg(all(test, feature = "guarded", not(miri)))]
+mod tests {
+    use super::*;
+    use crate::global::linux::blocks;
+
+    /// A thread that frees with the right size was stopped while another had the lock.
+    #[test]
+    fn a_size_that_is_not_known_is_not_wrong() {
+        open();
+        let Some(block) = allocate(100, UNIT) else { return };
+        // SAFETY: the block is in use, and freed once.
+        unsafe {
+            let held = book(|_| {
+                assert_eq!(known_len(block.as_ptr()), None);
+                assert!(blocks::has_len(block.as_ptr(), 100));
+            });
+            assert!(held.is_some());
+            assert!(blocks::has_len(block.as_ptr(), 100) && !blocks::has_len(block.as_ptr(), 99));
+            free(block.as_ptr());
+        }
+    }
 }

@@ -90,12 +90,16 @@ pub(in super::super) fn has(address: *mut u8) -> bool {
 }
 
 /// Runs `action` on the book; `None` if it cannot be had: whoever has its lock may have stayed behind in a fork,
-/// so nobody waits for long.
+/// so nobody waits for long. Who has it in this process may have lost its processor, and gets some time.
 pub(super) fn book<R>(mut action: impl FnMut(&mut Book) -> R) -> Option<R> {
-    (0..1000).find_map(|_| {
+    const SPINS: u32 = 1000;
+    const PAUSES: u32 = 50;
+    (0..SPINS + PAUSES).find_map(|turn| {
         let result = BOOK.try_with(&mut action);
-        if result.is_none() {
-            core::hint::spin_loop();
+        match &result {
+            Some(_) => {}
+            None if turn < SPINS => core::hint::spin_loop(),
+            None => os::pause(),
         }
         result
     })

@@ -329,7 +329,7 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8, size: Option<usize>) {
     // SAFETY: the caller's promise; a block above FFCROSSOVER began so many bytes before.
     unsafe {
         let Some(list) = SPACE.list_of(block.as_ptr()) else {
-            if size.is_some_and(|size| size != blocks::len_outside(block.as_ptr())) {
+            if size.is_some_and(|size| !blocks::has_len(block.as_ptr(), size)) {
                 fault::stop(Fault::WrongSize, block.as_ptr());
             }
             return blocks::free_outside(asked, block.as_ptr());
