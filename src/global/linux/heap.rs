@@ -50,19 +50,22 @@ impl Heap {
         let own = size_of::<Self>().next_multiple_of(page);
         // No block lies right behind the heap's own words.
         let guard = if mode::has_guards() { page } else { 0 };
+        // The tag behind the last block lies in the OS page that the next page of blocks begins in: another for each
+        // would take memory. What is between is not touched.
+        let from = (own + guard - page).next_multiple_of(tuning.pages.page_size) + page;
         // SAFETY: the slot is used by nobody else, and not accessible yet.
         let memory = unsafe {
-            if !SPACE.commit(start, own + guard, tuning.huge_pages.advice()) {
+            if !SPACE.commit(start, from, tuning.huge_pages.advice()) {
                 return None;
             }
             if guard > 0 {
                 os::guard(start.add(own), guard);
             }
-            Slot::new(slot, own + guard, tuning.huge_pages)
+            Slot::new(slot, from, tuning.huge_pages)
         };
         let Some(state) = State::open(memory, tuning) else {
             // SAFETY: nothing of it is used.
-            unsafe { SPACE.give_up(start, own + guard) };
+            unsafe { SPACE.give_up(start, from) };
             return None;
         };
         let heap = start.cast::<Self>();
