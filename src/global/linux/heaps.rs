@@ -6,7 +6,6 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::apart::Apart;
 use super::heap::Heap;
-use super::mode;
 use super::space::SPACE;
 use super::sync;
 use super::tuning::Tuning;
@@ -167,17 +166,8 @@ impl Opener {
         if slot == HEAPS.slots.load(Relaxed) {
             return None;
         }
-        if mode::has_guards() && !SPACE.unseal() {
-            return None;
-        }
-        let heap = Heap::open(slot, tuning);
-        if heap.is_some() {
-            SPACE.have_heaps(slot + 1);
-        }
-        if mode::has_guards() && slot > 0 {
-            SPACE.seal();
-        }
-        let heap = heap?;
+        let open = || Heap::open(slot, tuning).inspect(|_| SPACE.have_heaps(slot + 1));
+        let heap = SPACE.change(open)??;
         HEAPS.opened.store(slot + 1, Release);
         may_be_idle(heap);
         Some(heap)

@@ -2,6 +2,8 @@
 //! that no stray or hostile write switches it off or moves the heaps.
 
 use core::ops::Deref;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
 
 use crate::os;
 
@@ -9,32 +11,44 @@ use crate::os;
 #[derive(Debug)]
 #[cfg_attr(target_arch = "aarch64", repr(C, align(65536)))]
 #[cfg_attr(not(target_arch = "aarch64"), repr(C, align(4096)))]
-pub(super) struct Sealed<T>(T);
+pub(super) struct Sealed<T> {
+    value: T,
+    is_sealed: AtomicBool,
+}
 
 impl<T> Sealed<T> {
     pub(super) const fn new(value: T) -> Self {
-        Self(value)
+        Self { value, is_sealed: AtomicBool::new(false) }
     }
 
     /// Has the value read-only from now on: who writes to it gets SIGSEGV. Whether it could be done: not where OS
     /// pages are larger than a value's alignment.
     pub(super) fn seal(&'static self) -> bool {
-        self.is_whole_pages() && {
-            // SAFETY: the pages are this value's alone, which nobody writes to while it is sealed.
-            unsafe { os::forbid_writes(self.start(), size_of::<Self>()) }
+        if align_of::<Self>() < os::page_size() {
+            return false;
         }
+        self.is_sealed.store(true, Relaxed);
+        // SAFETY: the pages are this value's alone, which nobody writes to while it is sealed.
+        let done = unsafe { os::forbid_writes(self.start(), size_of::<Self>()) };
+        if !done {
+            self.is_sealed.store(false, Relaxed);
+        }
+        done
     }
 
-    /// Has the value writable again; whether it is.
-    pub(super) fn unseal(&'static self) -> bool {
-        !self.is_whole_pages() || {
-            // SAFETY: the pages are accessible already, and this value's.
-            unsafe { os::commit(self.start(), size_of::<Self>()) }
+    /// Runs an action that writes to the value, which stays sealed but for that if it is; `None`, and nothing is
+    /// done, where the system refuses. To be called by one thread at a time.
+    pub(super) fn change<R>(&'static self, action: impl FnOnce() -> R) -> Option<R> {
+        let is_sealed = self.is_sealed.load(Relaxed);
+        // SAFETY: the pages are accessible already, and this value's.
+        if is_sealed && !unsafe { os::commit(self.start(), size_of::<Self>()) } {
+            return None;
         }
-    }
-
-    fn is_whole_pages(&self) -> bool {
-        align_of::<Self>() >= os::page_size()
+        let result = action();
+        if is_sealed {
+            self.seal();
+        }
+        Some(result)
     }
 
     fn start(&'static self) -> *mut u8 {
@@ -47,14 +61,13 @@ impl<T> Deref for Sealed<T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        &self.0
+        &self.value
     }
 }
 
 #[cfg(all(test, not(miri)))]
 mod tests {
     use core::sync::atomic::AtomicU32;
-    use core::sync::atomic::Ordering::Relaxed;
 
     use super::*;
 
@@ -83,8 +96,9 @@ mod tests {
             assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSEGV);
             assert_eq!((VALUE.load(Relaxed), status_of_writing(&BESIDE)), (1, 0));
         }
-        assert!(VALUE.unseal());
-        VALUE.store(3, Relaxed);
+        assert_eq!(VALUE.change(|| VALUE.store(3, Relaxed)), Some(()));
         assert_eq!(VALUE.load(Relaxed), 3);
+        let is_sealed = VALUE.is_sealed.load(Relaxed);
+        assert_eq!(status_of_writing(&VALUE) != 0, is_sealed, "it is sealed again if it was");
     }
 }
