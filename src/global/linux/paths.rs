@@ -154,10 +154,10 @@ pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize) {
     }
 }
 
-/// As [`free_sized`], where the thread's list has no room.
+/// As [`free_checked`], where the thread's list has no room, or the block none.
 ///
 /// # Safety
-/// As for [`free_sized`].
+/// As for [`free`].
 #[cold]
 #[inline(never)]
 unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize) {
@@ -211,26 +211,20 @@ pub(super) unsafe fn free_checked(asked: &Tuning, block: *mut u8, size: usize) {
     unsafe {
         match SPACE.list_of(block) {
             Some(list) if quick::push(current::lists(), list, NonNull::new_unchecked(block)) => {}
-            _ => free_any_sized(asked, block, size),
+            _ => free_sized_slowly(asked, block, size),
         }
     }
 }
 
-/// As [`free_sized`], of a block of any size and alignment.
+/// As [`free_checked`]: what Rust programs call for blocks of large sizes and alignments, which are rare.
 ///
 /// # Safety
-/// As for [`free`]; the block was allocated with this size.
+/// As for [`free`].
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn free_any_sized(asked: &Tuning, block: *mut u8, size: usize) {
     // SAFETY: passed on.
-    unsafe {
-        if mode::is_hardened() {
-            hardened::paths::free(asked, block, Some(size));
-        } else {
-            free(asked, block);
-        }
-    }
+    unsafe { free_checked(asked, block, size) };
 }
 
 #[cold]
