@@ -2,20 +2,17 @@
 //! interpret under many schedules: `tests/targets.sh miri`.
 #![cfg(target_os = "linux")]
 
+#[path = "frugal/mod.rs"]
+mod frugal;
+
 use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 
-use pagewise::global::{Pagewise, Tuning};
+use frugal::FRUGAL;
+use pagewise::global::Pagewise;
 
 /// Small pages and short lists, so that few blocks need several of each.
-static PAGEWISE: Pagewise = Pagewise::with(
-    Tuning::new()
-        .pages(Tuning::new().pages.page_size(16 << 10).ffcrossover(2 << 10))
-        .quick_blocks(8)
-        .quick_bytes(4 << 10)
-        .mapping_from(64 << 10)
-        .purge_delay(0),
-);
+static PAGEWISE: Pagewise = Pagewise::with(FRUGAL);
 
 /// A block in use, filled with its size. It may go to another thread.
 struct Block {

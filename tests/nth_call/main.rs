@@ -13,6 +13,9 @@
 mod calls;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 mod every;
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+#[path = "../frugal/mod.rs"]
+mod frugal;
 #[path = "../random/mod.rs"]
 #[allow(dead_code, reason = "used where the allocator is")]
 mod random;

@@ -4,23 +4,13 @@ use std::hint::black_box;
 use std::thread;
 
 use pagewise::Pagewise;
-use pagewise::global::Tuning;
 
 use crate::calls::inside;
+use crate::frugal::FRUGAL;
 use crate::random::Random;
 
 /// As it ships, and with all that makes it call the system more often.
-pub(crate) static TUNINGS: [Pagewise; 2] = [
-    Pagewise::new(),
-    Pagewise::with(
-        Tuning::new()
-            .pages(Tuning::new().pages.page_size(16 << 10).ffcrossover(2 << 10))
-            .quick_blocks(8)
-            .quick_bytes(4 << 10)
-            .mapping_from(64 << 10)
-            .purge_delay(0),
-    ),
-];
+pub(crate) static TUNINGS: [Pagewise; 2] = [Pagewise::new(), Pagewise::with(FRUGAL)];
 
 /// Small, of pages and above them, one of most kinds of large blocks, and mappings of their own.
 const SIZES: [usize; 12] =
