@@ -101,7 +101,7 @@ pub(super) fn for_thread_without_lists() -> Option<&'static Heap> {
 }
 
 /// Opened heaps, in address order.
-pub(super) fn all() -> impl Iterator<Item = &'static Heap> {
+pub(super) fn all() -> impl ExactSizeIterator<Item = &'static Heap> {
     (0..HEAPS.opened.load(Acquire)).map(Heap::of_slot)
 }
 
