@@ -31,6 +31,7 @@ const CRATES: &[&str] = &[
     "lab/src/main.rs",
     "preload/malloc/src/lib.rs",
     "preload/record/src/lib.rs",
+    "peers/model/src/main.rs",
 ];
 
 #[test]

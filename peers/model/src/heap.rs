@@ -1,0 +1,108 @@
+//! A heap: its lock, its bookkeeping, and the blocks that wait for it.
+
+use super::machine::{Line, transfer};
+use super::times::Times;
+
+/// Cache lines of a heap that a visit reads and writes, whatever its blocks.
+const LINES: f64 = 4.0;
+
+/// Blocks of which the bits, or the entries of a list, share a cache line.
+pub(crate) const IN_LINE: f64 = 8.0;
+
+/// Blocks that may wait.
+const WAITING: f64 = 1024.0;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Heap {
+    lock: Line,
+    /// Until when somebody has the lock.
+    held_until: f64,
+    /// Who had it last: its bookkeeping lies in that core's cache.
+    last: usize,
+    /// Where blocks wait, how many do, and who put the last of them there.
+    ring: Line,
+    waiting: f64,
+    deferred_by: usize,
+    /// Visits.
+    pub(crate) visits: usize,
+}
+
+impl Heap {
+    /// Blocks are taken or put back under the lock; when that is done.
+    pub(crate) fn visit(&mut self, times: &Times, core: usize, at: f64, blocks: f64) -> f64 {
+        let has_lock = self.lock.exchange(times, core, at);
+        self.hold(times, core, has_lock, blocks)
+    }
+
+    /// As [`visit`](Self::visit), unless somebody has the lock: then the blocks wait.
+    pub(crate) fn visit_or_wait(
+        &mut self,
+        times: &Times,
+        core: usize,
+        at: f64,
+        blocks: f64,
+    ) -> f64 {
+        let tried = self.lock.exchange(times, core, at);
+        if self.held_until <= tried {
+            return self.hold(times, core, tried, blocks);
+        }
+        self.leave(times, core, tried, blocks)
+    }
+
+    /// Blocks wait for who visits next, unless too many do.
+    pub(crate) fn leave(&mut self, times: &Times, core: usize, at: f64, blocks: f64) -> f64 {
+        if self.waiting + blocks > WAITING {
+            return self.visit(times, core, at, blocks);
+        }
+        // Entries were last read by who had the lock.
+        let way = transfer(times, self.last, core);
+        self.waiting += blocks;
+        self.deferred_by = core;
+        self.ring.exchange(times, core, at) + (blocks / IN_LINE).ceil() * way
+    }
+
+    fn hold(&mut self, times: &Times, core: usize, at: f64, blocks: f64) -> f64 {
+        // Who waits learns of it by the lock's line.
+        let start = if self.held_until > at {
+            self.held_until + transfer(times, self.last, core)
+        } else {
+            at
+        };
+        let way = transfer(times, self.last, core);
+        let waiting = std::mem::take(&mut self.waiting);
+        let waited = (waiting / IN_LINE).ceil() * transfer(times, self.deferred_by, core);
+        let work = times.visit + times.block * (blocks + waiting) + LINES * way + waited;
+        self.last = core;
+        self.visits += 1;
+        self.held_until = start + work;
+        self.held_until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::times::RECORDED;
+
+    #[test]
+    fn visits_follow_each_other() {
+        let mut heap = Heap::default();
+        let first = heap.visit(&RECORDED, 0, 0.0, 64.0);
+        let expected = RECORDED.atomic + RECORDED.visit + 64.0 * RECORDED.block;
+        assert!((first - expected).abs() < 1e-6, "{first} {expected}");
+        let second = heap.visit(&RECORDED, 1, 0.0, 64.0);
+        assert!(second > 2.0 * first, "{second}");
+    }
+
+    /// Who frees goes on while another has the lock; who comes next does the work.
+    #[test]
+    fn blocks_wait_not_threads() {
+        let mut heap = Heap::default();
+        let busy_until = heap.visit(&RECORDED, 0, 0.0, 1_000.0);
+        let gone_on = heap.visit_or_wait(&RECORDED, 9, 1.0, 16.0);
+        assert!(gone_on < busy_until / 2.0, "{gone_on} {busy_until}");
+        let next = heap.visit(&RECORDED, 0, 2.0 * busy_until, 1.0) - 2.0 * busy_until;
+        assert!(next > RECORDED.visit + 17.0 * RECORDED.block, "{next}");
+        assert_eq!(heap.visits, 2);
+    }
+}
