@@ -128,6 +128,8 @@ pub(super) struct Lists {
     unguarded: Cell<i32>,
     /// When it looked last, milliseconds.
     looked: Cell<u32>,
+    /// Of a [face], the lists before it; of lists, none.
+    faced: AtomicPtr<Lists>,
 }
 
 const WORD: usize = size_of::<u64>();
@@ -156,21 +158,23 @@ pub(super) fn face(lists: NonNull<Lists>) -> *mut Lists {
 
 /// The lists with this face; those of a thread without lists are their own.
 pub(super) fn of_face(face: *mut Lists) -> *mut Lists {
-    if mode::is_hardened() && !is_none(face) { behind_face(face).0 } else { face }
+    behind_face(face).map_or(face, |(lists, _)| lists)
 }
 
 /// Whether these are the lists of a thread without lists.
-#[inline(always)]
+#[cfg(test)]
 pub(super) fn is_none(lists: *mut Lists) -> bool {
     // Both lie at the start of the static ones.
     lists.addr().wrapping_sub(empty().addr()) < size_of::<Zeros>()
 }
 
-/// The lists with this face, in hardened mode, and what the thread has besides.
+/// The lists with this face, and what the thread has besides, which lies as far behind the face as they do before it;
+/// `None` if these are no face, but lists.
 #[inline(always)]
-pub(super) fn behind_face(face: *mut Lists) -> (*mut Lists, *mut u8) {
-    let bytes = WORDS.load(Relaxed) * WORD;
-    (face.wrapping_byte_sub(bytes), face.wrapping_byte_add(bytes).cast())
+pub(super) fn behind_face(face: *mut Lists) -> Option<(*mut Lists, *mut u8)> {
+    // SAFETY: what a thread points at is lists, which are never given up; those of a thread without lists are zeros.
+    let lists = unsafe { (*face).faced.load(Relaxed) };
+    (!lists.is_null()).then(|| (lists, face.wrapping_byte_add(face.addr() - lists.addr()).cast()))
 }
 
 /// Lists for one more thread, all empty; `None` if there is no memory for them.
@@ -206,7 +210,12 @@ pub(super) fn make() -> Option<NonNull<Lists>> {
     if last > 0 {
         make(last, words);
     }
-    NonNull::new(lists)
+    let made = NonNull::new(lists)?;
+    if mode::is_hardened() {
+        // SAFETY: the face's memory is fresh, and nobody else's.
+        unsafe { (*face(made)).faced.store(lists, Relaxed) };
+    }
+    Some(made)
 }
 
 #[inline(always)]

@@ -23,6 +23,7 @@
 use core::ops::Range;
 use core::ptr::{self, NonNull};
 
+use super::tuning::UNIT;
 use crate::os;
 
 /// Bytes on either side of where a block begins or ends that may hold words of the heap.
@@ -251,6 +252,11 @@ unsafe fn give_back(start: *mut u8, len: usize) {
 #[repr(align(16))]
 struct Piece([u64; 8]);
 
+/// The least that a class's size is a multiple of.
+#[derive(Clone, Copy)]
+#[repr(align(16))]
+struct Unit([u64; 2]);
+
 /// Whether a block holds nothing but zeros.
 ///
 /// # Safety
@@ -258,6 +264,7 @@ struct Piece([u64; 8]);
 #[inline(always)]
 pub(super) unsafe fn is_zero(block: NonNull<u8>, size: usize) -> bool {
     const PIECE: usize = size_of::<Piece>();
+    const { assert!(size_of::<Unit>() == UNIT) };
     // SAFETY: the caller's promise.
     unsafe {
         let pieces = core::slice::from_raw_parts(block.cast::<Piece>().as_ptr(), size / PIECE);
@@ -268,9 +275,12 @@ pub(super) unsafe fn is_zero(block: NonNull<u8>, size: usize) -> bool {
             }
         }
         let rest = block.add(size / PIECE * PIECE);
-        let words = core::slice::from_raw_parts(rest.cast::<u64>().as_ptr(), size % PIECE / 8);
-        let mut any = words.iter().fold(0, |any, word| any | word);
-        for at in size & !7..size {
+        let units = core::slice::from_raw_parts(rest.cast::<Unit>().as_ptr(), size % PIECE / UNIT);
+        let mut any = 0;
+        for Unit([low, high]) in units {
+            any |= low | high;
+        }
+        for at in size & !(UNIT - 1)..size {
             any |= u64::from(block.add(at).read());
         }
         all.iter().fold(any, |any, word| any | word) == 0

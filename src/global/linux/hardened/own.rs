@@ -35,11 +35,7 @@ const _: () = assert!(size_of::<Own>() <= quick::OWN);
 /// The calling thread's lists and its own; `None` if it has none (yet, or any more).
 #[inline(always)]
 pub(super) fn of_thread() -> Option<(*mut Lists, &'static Own)> {
-    let face = current::lists();
-    if quick::is_none(face) {
-        return None;
-    }
-    let (lists, own) = quick::behind_face(face);
+    let (lists, own) = quick::behind_face(current::lists())?;
     // SAFETY: in hardened mode every thread's lists have its own behind them, which is initialised, never
     // given up, and used by this thread alone.
     Some((lists, unsafe { &*own.cast::<Own>() }))
@@ -63,26 +59,31 @@ impl Own {
     pub(super) fn keep(&self, lists: *mut Lists, freed: Freed) {
         let (first, count) = (self.first.get(), self.count.load(Relaxed));
         self.entries[first.wrapping_add(count) as usize % ENTRIES].set(Some(freed));
-        self.count.store(count + 1, Relaxed);
-        self.bytes.store(self.bytes.load(Relaxed) + freed.bytes as usize, Relaxed);
-        while self.bytes.load(Relaxed) > mode::quarantine()
-            || self.count.load(Relaxed) as usize == ENTRIES
-        {
-            let Some(oldest) = self.take() else { break };
+        let (mut count, mut bytes) = (count + 1, self.bytes.load(Relaxed) + freed.bytes as usize);
+        self.note(count, bytes);
+        let most = mode::quarantine();
+        while bytes > most || count as usize == ENTRIES {
+            let Some(oldest) = self.take(count, bytes) else { break };
+            (count, bytes) = (count - 1, bytes.saturating_sub(oldest.bytes as usize));
             release::put_back(lists, oldest);
         }
     }
 
-    /// Takes the oldest out.
+    /// Takes the oldest out of so many, of so many bytes in all.
     #[inline(always)]
-    fn take(&self) -> Option<Freed> {
-        let left = self.count.load(Relaxed).checked_sub(1)?;
+    fn take(&self, count: u32, bytes: usize) -> Option<Freed> {
+        let left = count.checked_sub(1)?;
         let first = self.first.get();
         let oldest = self.entries[first as usize % ENTRIES].get()?;
         self.first.set(first.wrapping_add(1));
-        self.count.store(left, Relaxed);
-        self.bytes.store(self.bytes.load(Relaxed).saturating_sub(oldest.bytes as usize), Relaxed);
+        self.note(left, bytes.saturating_sub(oldest.bytes as usize));
         Some(oldest)
+    }
+
+    #[inline(always)]
+    fn note(&self, count: u32, bytes: usize) {
+        self.count.store(count, Relaxed);
+        self.bytes.store(bytes, Relaxed);
     }
 }
 
@@ -93,15 +94,16 @@ pub(in super::super) fn begin() {
         && let Some((_, own)) = of_thread()
     {
         own.first.set(0);
-        own.count.store(0, Relaxed);
-        own.bytes.store(0, Relaxed);
+        own.note(0, 0);
     }
 }
 
 /// What is in the quarantine of the thread with these lists: blocks and bytes.
 pub(in super::super) fn kept(lists: *mut Lists) -> (usize, usize) {
-    let Some(lists) = NonNull::new(lists).filter(|_| mode::is_hardened()) else { return (0, 0) };
-    let (_, own) = quick::behind_face(quick::face(lists));
+    let lists = NonNull::new(lists).filter(|_| mode::is_hardened());
+    let Some((_, own)) = lists.and_then(|lists| quick::behind_face(quick::face(lists))) else {
+        return (0, 0);
+    };
     // SAFETY: as in `of_thread`; what is read is atomic.
     let (count, bytes) = unsafe {
         let own = own.cast::<Own>();
@@ -116,7 +118,7 @@ pub(in super::super) fn leave() {
         return;
     }
     if let Some((lists, own)) = of_thread() {
-        while let Some(oldest) = own.take() {
+        while let Some(oldest) = own.take(own.count.load(Relaxed), own.bytes.load(Relaxed)) {
             release::put_back(lists, oldest);
         }
     }
