@@ -78,7 +78,9 @@ pub(super) struct List {
     /// Blocks there is room for.
     most: u16,
     /// Batches taken or put back since the list began, or was last widened.
-    batches: Cell<u16>,
+    batches: Cell<u8>,
+    /// How many of the last went the same way: above 0 they were taken, below put back.
+    streak: Cell<i8>,
 }
 
 /// Blocks a list takes at first: threads that do little keep little.
@@ -86,9 +88,32 @@ const FIRST: u32 = 64;
 
 /// Batches after which a list takes twice as many blocks, up to its room: blocks cost less by larger
 /// batches.
-const WIDEN: u16 = 8;
+const WIDEN: u8 = 8;
+
+/// Batches that went the same way, after which the next are larger.
+const STREAK: i8 = 2;
 
 impl List {
+    /// Notes a batch that is taken; whether the last were, too. Then more are likely to be: a thread that only takes
+    /// blocks of a class goes on for a while.
+    fn takes_again(&self) -> bool {
+        let streak = self.streak.get().max(0);
+        self.streak.set(streak.saturating_add(1));
+        streak >= STREAK && self.is_wide()
+    }
+
+    /// As [`takes_again`](Self::takes_again), of batches that are put back.
+    fn puts_back_again(&self) -> bool {
+        let streak = self.streak.get().min(0);
+        self.streak.set(streak.saturating_sub(1));
+        streak <= -STREAK && self.is_wide()
+    }
+
+    /// Whether it takes all it has room for, or more than at first: a thread that does little keeps little.
+    fn is_wide(&self) -> bool {
+        self.capacity.get() > FIRST || self.capacity.get() == self.most.into()
+    }
+
     /// Counts a batch; whether the list was widened for it.
     fn widen(&self) -> bool {
         self.batches.set(self.batches.get().saturating_add(1));
@@ -104,6 +129,7 @@ impl List {
     fn narrow(&self) {
         self.capacity.set(FIRST.min(self.most.into()));
         self.batches.set(0);
+        self.streak.set(0);
     }
 }
 
@@ -194,6 +220,7 @@ pub(super) fn make() -> Option<NonNull<Lists>> {
             class,
             most,
             batches: Cell::new(0),
+            streak: Cell::new(0),
         };
         list.narrow();
         // SAFETY: the memory has room for a list at every offset of the table, and is fresh.
@@ -415,8 +442,8 @@ impl Lists {
     }
 }
 
-/// Takes half as many blocks as a list takes from a heap, for it, perhaps without waiting; whether it got any.
-/// The lowest are popped first.
+/// Takes blocks from a heap for a list, perhaps without waiting: half as many as it takes, or as many as it takes where
+/// the last two batches were taken, too. Whether it got any. The lowest are popped first.
 ///
 /// # Safety
 /// As for [`pop`].
@@ -426,9 +453,11 @@ pub(super) unsafe fn refill(lists: *mut Lists, offset: u32, heap: &Heap, wait: W
     unsafe {
         let before = (*list).count.load(Relaxed) as usize;
         (*list).widen();
-        let half = (*list).capacity.get() as usize / 2;
-        debug_assert!(before <= half, "a list is filled that has few blocks");
-        let room = core::slice::from_raw_parts_mut(blocks(list).add(before), half);
+        let capacity = (*list).capacity.get() as usize;
+        debug_assert!(before <= capacity / 2, "a list is filled that has few blocks");
+        let goes_on = (*list).takes_again();
+        let wanted = if goes_on { capacity - before } else { capacity / 2 };
+        let room = core::slice::from_raw_parts_mut(blocks(list).add(before), wanted);
         let count = heap.take(wait, (*list).class.into(), offset, room);
         compiler_fence(Release);
         (*list).count.store((before + count) as u32, Relaxed);
@@ -436,7 +465,8 @@ pub(super) unsafe fn refill(lists: *mut Lists, offset: u32, heap: &Heap, wait: W
     }
 }
 
-/// Makes room on a full list: widens it, or puts the older half of its blocks back to their heaps.
+/// Makes room on a full list: widens it, or puts the older half of its blocks back to their heaps; seven eighths where
+/// the last two batches were put back, too.
 ///
 /// # Safety
 /// As for [`pop`].
@@ -446,7 +476,8 @@ pub(super) unsafe fn make_room(lists: *mut Lists, offset: u32) {
     unsafe {
         if !(*list).widen() {
             let count = (*list).count.load(Relaxed) as usize;
-            put_back(list, count.div_ceil(2));
+            let kept = if (*list).puts_back_again() { count / 8 } else { count / 2 };
+            put_back(list, count - kept);
         }
     }
 }
@@ -501,4 +532,35 @@ pub(super) fn kept(lists: *mut Lists, offset: u32) -> (usize, usize) {
     // SAFETY: a list lies there; its count is atomic.
     let count = unsafe { (*at(lists, offset)).count.load(Relaxed) };
     (count as usize, block_size(lists, offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The third batch that goes the same way is larger, on a list that takes more than at first.
+    #[test]
+    fn batches_that_go_the_same_way_are_larger() {
+        let list = |capacity, most| List {
+            count: AtomicU32::new(0),
+            capacity: Cell::new(capacity),
+            odd_size: 17,
+            class: 0,
+            most,
+            batches: Cell::new(0),
+            streak: Cell::new(0),
+        };
+        for (list, is_wide) in [(list(64, 256), false), (list(128, 256), true), (list(8, 8), true)]
+        {
+            for _ in 0..2 {
+                assert_eq!([(); 4].map(|()| list.takes_again()), [false, false, is_wide, is_wide]);
+                assert_eq!([(); 3].map(|()| list.puts_back_again()), [false, false, is_wide]);
+            }
+            for _ in 0..300 {
+                assert!(!list.takes_again() && !list.puts_back_again());
+            }
+            let last = (0..300).map(|_| list.takes_again()).last();
+            assert_eq!(last, Some(is_wide), "it is counted to the end");
+        }
+    }
 }
