@@ -6,8 +6,9 @@
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, HashMap};
 use std::hint::black_box;
-use std::sync::Mutex;
 use std::sync::mpsc::sync_channel;
+use std::sync::{Barrier, Mutex};
+use std::time::Duration;
 
 use crate::pin;
 use crate::random::Random;
@@ -26,6 +27,8 @@ pub(crate) const ALL: &[(&str, Workload)] = &[
     ("producer/consumer", producer_consumer),
     ("larson 2 threads", larson),
     ("all to all", all_to_all),
+    ("waves of one size", waves),
+    ("idle threads", idle_threads),
     ("vec growth", vec_growth),
     ("large vec growth", large_vec_growth),
     ("btreemap", btreemap),
@@ -171,6 +174,71 @@ fn all_to_all(parts: usize) -> usize {
         let threads: Vec<_> = (0..THREADS).map(|own| scope.spawn(move || serve(own))).collect();
         threads.into_iter().map(|thread| thread.join().expect("it ends")).sum()
     })
+}
+
+/// Four thousand blocks of one size allocated, then freed in the same order, again and again; of five sizes.
+fn waves(parts: usize) -> usize {
+    let mut blocks = Vec::with_capacity(4_000);
+    for size in [24, 64, 130, 300, 1_000] {
+        for _ in 0..1_000 / parts {
+            blocks.extend((0..4_000).map(|_| Block::new(size)));
+            black_box(&mut blocks).drain(..).for_each(drop);
+        }
+    }
+    blocks.capacity()
+}
+
+/// Threads that end their work one after the other and then only wait, each with an empty list of what it
+/// allocated. How many KiB of resident memory there are for each, stack and all.
+fn idle_threads(parts: usize) -> usize {
+    const THREADS: usize = 64;
+    let (done, all_done) = (Barrier::new(2), Barrier::new(THREADS + 1));
+    let serve = |seed: usize| {
+        mixed_work(seed as u64, 10_000 / parts);
+        done.wait();
+        all_done.wait();
+    };
+    let serve = &serve;
+    let before = resident();
+    std::thread::scope(|scope| {
+        for seed in 0..THREADS {
+            scope.spawn(move || serve(seed));
+            done.wait();
+        }
+        // Others go on: enough for an allocator that gives memory back from time to time.
+        for _ in 0..15 {
+            mixed_work(99, 1_000 / parts);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let after = resident();
+        all_done.wait();
+        after.saturating_sub(before) / 1024 / THREADS
+    })
+}
+
+/// Replaces blocks of 16 bytes to 16 KiB, as many of each doubling, and writes all of each.
+fn mixed_work(seed: u64, actions: usize) {
+    let mut random = Random::new(41 + seed);
+    let mut blocks: Vec<Block> = Vec::new();
+    for _ in 0..actions {
+        let least = 16 << random.below(10);
+        let block = Block::new(least + random.below(least));
+        // SAFETY: the block has this many bytes.
+        unsafe { block.0.write_bytes(1, block.1) };
+        if blocks.len() < 300 {
+            blocks.push(block);
+        } else {
+            blocks[random.below(300)] = block;
+        }
+    }
+}
+
+/// Bytes of this process that are resident.
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("the system tells");
+    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+    // SAFETY: it only answers.
+    pages.expect("a number") * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize
 }
 
 /// Vectors pushed to, up to a few hundred items each.
