@@ -71,6 +71,8 @@ struct Figures {
     /// KiB.
     peak: f64,
     faults: f64,
+    /// What the workload returned: of those that measure memory, KiB.
+    found: f64,
 }
 
 type Results = BTreeMap<(usize, usize), Vec<Figures>>;
@@ -155,6 +157,7 @@ fn compare(options: &Options) -> Result<(), String> {
     if !options.instructions {
         print_table("peak memory", &workloads, &names, &medians, |figures| figures.peak);
         print_table("minor page faults", &workloads, &names, &medians, |figures| figures.faults);
+        print_idle(&workloads, &names, &medians);
         print_alone(&workloads, &names, &medians);
     }
     Ok(())
@@ -172,6 +175,20 @@ fn print_alone(workloads: &[String], names: &[&str], medians: &BTreeMap<(usize, 
                 workloads[row],
                 names[column],
                 figures.cpu / figures.time
+            );
+        }
+    }
+}
+
+/// Workloads that return how many KiB each of their idle threads holds.
+const IDLE: &[&str] = &["idle threads", "idle threads, told"];
+
+fn print_idle(workloads: &[String], names: &[&str], medians: &BTreeMap<(usize, usize), Figures>) {
+    for (&(row, column), figures) in medians {
+        if IDLE.contains(&workloads[row].as_str()) {
+            println!(
+                "\n{} under {}: {} KiB resident each",
+                workloads[row], names[column], figures.found
             );
         }
     }
@@ -241,9 +258,10 @@ fn run(
         return Err(failed());
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    let mut numbers = text.split(' ').map_while(|number| number.parse::<f64>().ok());
+    let mut numbers = text.split_whitespace().map_while(|number| number.parse::<f64>().ok());
     let mut next = || numbers.next().ok_or_else(failed);
-    let mut figures = Figures { time: next()?, cpu: next()?, peak: next()?, faults: next()? };
+    let mut figures =
+        Figures { time: next()?, cpu: next()?, peak: next()?, faults: next()?, found: next()? };
     if instructions {
         let report = String::from_utf8_lossy(&output.stderr);
         let collected = report.lines().find_map(|line| line.split("Collected : ").nth(1));
@@ -263,6 +281,7 @@ fn median(runs: &[Figures]) -> Figures {
         cpu: middle(|f| f.cpu),
         peak: middle(|f| f.peak),
         faults: middle(|f| f.faults),
+        found: middle(|f| f.found),
     }
 }
 

@@ -91,3 +91,25 @@ mod direct {
         }
     }
 }
+
+/// Says that the calling thread will not allocate for a while, where the allocator can be told.
+pub(crate) fn thread_idle() {
+    #[cfg(feature = "pagewise")]
+    ALLOCATOR.thread_idle();
+    #[cfg(any(feature = "mimalloc3", feature = "mimalloc2", feature = "mimalloc-crate"))]
+    // SAFETY: it may be called at any time.
+    unsafe {
+        libmimalloc_sys::mi_collect(true);
+    }
+    #[cfg(feature = "rpmalloc")]
+    // SAFETY: as above.
+    unsafe {
+        rpmalloc_sys::rpmalloc_thread_collect();
+    }
+    #[cfg(feature = "jemalloc")]
+    // SAFETY: the name is one of jemalloc's, and nothing is read or written.
+    unsafe {
+        use core::ptr::null_mut;
+        tikv_jemalloc_sys::mallctl(c"thread.idle".as_ptr(), null_mut(), null_mut(), null_mut(), 0);
+    }
+}

@@ -10,6 +10,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
+use crate::allocator::thread_idle;
 use crate::pin;
 use crate::random::Random;
 
@@ -28,7 +29,8 @@ pub(crate) const ALL: &[(&str, Workload)] = &[
     ("larson 2 threads", larson),
     ("all to all", all_to_all),
     ("waves of one size", waves),
-    ("idle threads", idle_threads),
+    ("idle threads", |parts| idle_threads(parts, || ())),
+    ("idle threads, told", |parts| idle_threads(parts, thread_idle)),
     ("vec growth", vec_growth),
     ("large vec growth", large_vec_growth),
     ("btreemap", btreemap),
@@ -188,13 +190,14 @@ fn waves(parts: usize) -> usize {
     blocks.capacity()
 }
 
-/// Threads that end their work one after the other and then only wait, each with an empty list of what it
-/// allocated. How many KiB of resident memory there are for each, stack and all.
-fn idle_threads(parts: usize) -> usize {
+/// Threads that end their work one after the other, free all their blocks, call `idle`, and then only wait. How many
+/// KiB of resident memory there are for each, stack and all.
+fn idle_threads(parts: usize, idle: fn()) -> usize {
     const THREADS: usize = 64;
     let (done, all_done) = (Barrier::new(2), Barrier::new(THREADS + 1));
     let serve = |seed: usize| {
         mixed_work(seed as u64, 10_000 / parts);
+        idle();
         done.wait();
         all_done.wait();
     };

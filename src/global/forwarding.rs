@@ -24,6 +24,9 @@ impl Pagewise {
         None
     }
 
+    /// On this target, nothing is to be done.
+    pub fn thread_idle(&self) {}
+
     /// On this target, nothing: 0 bytes.
     pub fn purge(&self) -> u64 {
         0

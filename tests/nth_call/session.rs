@@ -172,6 +172,9 @@ impl Session {
         } else {
             inside(|| self.allocator.maintain());
         }
+        if step.is_multiple_of(5) {
+            inside(|| self.allocator.thread_idle());
+        }
         // SAFETY: a block in use, or null.
         inside(|| unsafe { self.allocator.usable_size(std::ptr::null_mut()) });
     }

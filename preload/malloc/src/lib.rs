@@ -52,6 +52,12 @@ pub extern "C" fn pagewise_maintain() -> c_long {
         .map_or(-1, |pause| c_long::try_from(pause.as_millis()).unwrap_or(c_long::MAX))
 }
 
+/// To be called by a thread that will not allocate for a while: puts back the free blocks that it keeps at hand.
+#[unsafe(no_mangle)]
+pub extern "C" fn pagewise_thread_idle() {
+    PAGEWISE.thread_idle();
+}
+
 /// Ends the process with one line on standard error.
 #[cold]
 fn stop(message: &str) -> ! {

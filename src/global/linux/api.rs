@@ -55,6 +55,30 @@ impl Pagewise {
         paths::maintain()
     }
 
+    /// To be called by a thread that will not allocate for a while: a worker before it waits for work, for one. Puts
+    /// back the free blocks that the thread keeps at hand, which other threads can use then, and which else stay with it,
+    /// up to some hundred KiB. The thread may go on to allocate whenever it wants. O(blocks kept).
+    ///
+    /// ```
+    /// # use pagewise::Pagewise;
+    /// # static ALLOCATOR: Pagewise = Pagewise::new();
+    /// # let (sender, jobs) = std::sync::mpsc::channel::<fn()>();
+    /// # drop(sender);
+    /// loop {
+    ///     let job = jobs.try_recv().or_else(|_| {
+    ///         ALLOCATOR.thread_idle();
+    ///         jobs.recv()
+    ///     });
+    ///     match job {
+    ///         Ok(job) => job(),
+    ///         Err(_) => break,
+    ///     }
+    /// }
+    /// ```
+    pub fn thread_idle(&self) {
+        paths::thread_idle();
+    }
+
     /// Writes the statistics to standard error, those of each class, too, without allocating.
     pub fn show_stats(&self) {
         statistics::show();

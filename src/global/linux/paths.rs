@@ -390,6 +390,13 @@ pub(super) fn purge() -> u64 {
     heaps::all().map(Heap::purge).sum()
 }
 
+/// Puts back what the calling thread keeps, and does a part of what is due in its heap.
+pub(super) fn thread_idle() {
+    let _errno = KeepErrno::new();
+    registry::adopt_orphans();
+    thread::put_down();
+}
+
 /// Does a part of what is due; how long until more is, `None` if nothing is to come as things are.
 pub(super) fn maintain() -> Option<Duration> {
     let _errno = KeepErrno::new();

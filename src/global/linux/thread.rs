@@ -24,6 +24,7 @@ use super::heaps;
 use super::quick::{self, Lists};
 use super::registry;
 use super::settings::{self, Settings};
+use super::state::State;
 use super::statistics;
 use super::tuning::Tuning;
 
@@ -158,9 +159,57 @@ extern "C" fn thread_ended(lists: *mut c_void) {
     heap.maintain();
 }
 
+/// Puts back what is on the calling thread's lists, which is not to allocate soon, and makes pages without blocks free
+/// memory: nobody else may come by soon who uses that heap.
+pub(super) fn put_down() {
+    let lists = quick::of_face(current::lists());
+    if quick::is_none(lists) {
+        return;
+    }
+    empty_lists();
+    // SAFETY: lists are never given up.
+    let heap = unsafe { &*lists }.heap();
+    let _ = heap.with(State::collect);
+    heap.maintain();
+}
+
 /// Puts back what is on the calling thread's lists, if it has some.
 pub(super) fn empty_lists() {
     own::leave();
     // SAFETY: they are the calling thread's.
     unsafe { quick::flush_all(quick::of_face(current::lists())) };
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use crate::global::Pagewise;
+    use crate::global::linux::{current, quick, sizes};
+
+    const PAGEWISE: Pagewise = Pagewise::new();
+
+    /// Blocks on all lists of the calling thread.
+    fn kept() -> usize {
+        let mut kept = 0;
+        sizes::for_each(|offset| kept += quick::kept(quick::of_face(current::lists()), offset).0);
+        kept
+    }
+
+    /// A thread that says so keeps nothing, and goes on as before.
+    #[test]
+    fn an_idle_thread_keeps_no_blocks() {
+        let idle = std::thread::spawn(|| {
+            // It has no lists yet.
+            PAGEWISE.thread_idle();
+            for _ in 0..2 {
+                let blocks: Vec<_> =
+                    (0..3000).map(|index| PAGEWISE.allocate(index % 3000)).collect();
+                // SAFETY: they are freed once.
+                blocks.into_iter().for_each(|block| unsafe { PAGEWISE.free(block) });
+                assert!(kept() > 100);
+                PAGEWISE.thread_idle();
+                assert_eq!(kept(), 0);
+            }
+        });
+        idle.join().expect("it ends");
+    }
 }
