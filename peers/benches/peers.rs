@@ -164,7 +164,8 @@ fn compare(options: &Options) -> Result<(), String> {
 }
 
 /// Workloads with two threads or more.
-const THREADED: &[&str] = &["producer/consumer", "larson 2 threads", "all to all"];
+const THREADED: &[&str] =
+    &["producer/consumer", "4 producers 4 consumers", "larson 2 threads", "all to all"];
 
 /// Names the runs of several threads that took hardly more CPU time than time.
 fn print_alone(workloads: &[String], names: &[&str], medians: &BTreeMap<(usize, usize), Figures>) {
@@ -181,7 +182,7 @@ fn print_alone(workloads: &[String], names: &[&str], medians: &BTreeMap<(usize, 
 }
 
 /// Workloads that return how many KiB each of their idle threads holds.
-const IDLE: &[&str] = &["idle threads", "idle threads, told"];
+const IDLE: &[&str] = &["idle threads", "idle threads told"];
 
 fn print_idle(workloads: &[String], names: &[&str], medians: &BTreeMap<(usize, usize), Figures>) {
     for (&(row, column), figures) in medians {

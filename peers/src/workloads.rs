@@ -6,7 +6,7 @@
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, HashMap};
 use std::hint::black_box;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
@@ -26,11 +26,12 @@ pub(crate) const ALL: &[(&str, Workload)] = &[
     ("batch reverse", |parts| batch(parts, |blocks| blocks.reverse())),
     ("batch random", |parts| batch(parts, shuffle)),
     ("producer/consumer", producer_consumer),
+    ("4 producers 4 consumers", producers_consumers),
     ("larson 2 threads", larson),
     ("all to all", all_to_all),
     ("waves of one size", waves),
     ("idle threads", |parts| idle_threads(parts, || ())),
-    ("idle threads, told", |parts| idle_threads(parts, thread_idle)),
+    ("idle threads told", |parts| idle_threads(parts, thread_idle)),
     ("vec growth", vec_growth),
     ("large vec growth", large_vec_growth),
     ("btreemap", btreemap),
@@ -120,13 +121,45 @@ fn producer_consumer(parts: usize) -> usize {
         pin::to_cpu(1);
         receiver.into_iter().map(|batch| batch.len()).sum()
     });
-    let mut random = Random::new(5);
-    for _ in 0..60_000 / parts {
-        let batch = (0..100).map(|_| Block::new(16 + random.below(240))).collect();
-        sender.send(batch).expect("the consumer lives");
-    }
+    produce(&sender, 5, 60_000 / parts);
     drop(sender);
     consumer.join().expect("the consumer ends")
+}
+
+/// Four threads allocate, each for any of four others, which free.
+fn producers_consumers(parts: usize) -> usize {
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..4).map(|_| sync_channel(16)).unzip();
+    std::thread::scope(|scope| {
+        for own in 0..4 {
+            let senders = senders.clone();
+            scope.spawn(move || {
+                pin::to_cpu(own);
+                for round in 0..20_000 / parts {
+                    produce(&senders[(own + round) % 4], round as u64, 1);
+                }
+            });
+        }
+        drop(senders);
+        let consume = |(own, receiver): (usize, Receiver<Vec<Block>>)| {
+            pin::to_cpu(own + 1);
+            receiver.into_iter().map(|batch| batch.len()).sum::<usize>()
+        };
+        let consumers: Vec<_> = receivers
+            .into_iter()
+            .enumerate()
+            .map(|consumer| scope.spawn(move || consume(consumer)))
+            .collect();
+        consumers.into_iter().map(|consumer| consumer.join().expect("it ends")).sum()
+    })
+}
+
+/// Sends batches of a hundred blocks.
+fn produce(to: &SyncSender<Vec<Block>>, seed: u64, batches: usize) {
+    let mut random = Random::new(seed);
+    for _ in 0..batches {
+        let batch = (0..100).map(|_| Block::new(16 + random.below(240))).collect();
+        to.send(batch).expect("the consumer lives");
+    }
 }
 
 /// Larson and Krishnan's server (1998): each thread churns, and hands its blocks to the next, on the
