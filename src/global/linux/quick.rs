@@ -188,7 +188,7 @@ pub(super) fn of_face(face: *mut Lists) -> *mut Lists {
 }
 
 /// Whether these are the lists of a thread without lists.
-#[cfg(test)]
+#[inline(always)]
 pub(super) fn is_none(lists: *mut Lists) -> bool {
     // Both lie at the start of the static ones.
     lists.addr().wrapping_sub(empty().addr()) < size_of::<Zeros>()
