@@ -164,8 +164,14 @@ fn compare(options: &Options) -> Result<(), String> {
 }
 
 /// Workloads with two threads or more.
-const THREADED: &[&str] =
-    &["producer/consumer", "4 producers 4 consumers", "larson 2 threads", "all to all"];
+const THREADED: &[&str] = &[
+    "producer/consumer",
+    "4 producers 4 consumers",
+    "larson 2 threads",
+    "all to all",
+    "medium blocks 2 threads",
+    "medium blocks 32 threads",
+];
 
 /// Names the runs of several threads that took hardly more CPU time than time.
 fn print_alone(workloads: &[String], names: &[&str], medians: &BTreeMap<(usize, usize), Figures>) {

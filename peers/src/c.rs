@@ -91,6 +91,7 @@ face!(libc, malloc, free, realloc, malloc_usable_size);
 
 #[cfg(not(feature = "smmalloc"))]
 pub(crate) const WORKLOADS: &[(&str, crate::workloads::Workload)] = &[
+    ("medium block", workloads::medium),
     ("usable size", workloads::usable_size),
     ("realloc in place", workloads::same_class),
     ("realloc growing", workloads::growing),
@@ -113,6 +114,19 @@ mod workloads {
         assert!(!block.is_null(), "out of memory");
         // SAFETY: the block has a byte at least.
         unsafe { block.write(1) };
+    }
+
+    /// A block of 20,000 bytes, allocated and freed.
+    pub(super) fn medium(parts: usize) -> usize {
+        for _ in 0..20_000_000 / parts {
+            // SAFETY: the block is in use, and freed once.
+            unsafe {
+                let block = malloc(black_box(20_000));
+                touch(block);
+                free(black_box(block));
+            }
+        }
+        parts
     }
 
     /// Ten thousand blocks of 16 to 1,024 bytes, each asked for its size again and again.

@@ -32,6 +32,9 @@ pub(crate) const ALL: &[(&str, Workload)] = &[
     ("waves of one size", waves),
     ("idle threads", |parts| idle_threads(parts, || ())),
     ("idle threads told", |parts| idle_threads(parts, thread_idle)),
+    ("medium blocks", |parts| medium(1, parts)),
+    ("medium blocks 2 threads", |parts| medium(2, parts)),
+    ("medium blocks 32 threads", |parts| medium(32, parts)),
     ("vec growth", vec_growth),
     ("large vec growth", large_vec_growth),
     ("btreemap", btreemap),
@@ -275,6 +278,33 @@ fn resident() -> usize {
     let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
     // SAFETY: it only answers.
     pages.expect("a number") * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize
+}
+
+/// Threads that replace random blocks of 10 to 100 KiB, 1,024 in all, and write to each of their OS pages.
+fn medium(threads: usize, parts: usize) -> usize {
+    let new = |random: &mut Random| {
+        let block = Block::new((10 << 10) + random.below(90 << 10));
+        for at in (0..block.1).step_by(4096) {
+            // SAFETY: the block has this byte.
+            unsafe { block.0.add(at).write(at as u8) };
+        }
+        block
+    };
+    let serve = |own: usize| {
+        pin::to_cpu(own);
+        let mut random = Random::new(41 + own as u64);
+        let mut blocks: Vec<Block> = (0..1_024 / threads).map(|_| new(&mut random)).collect();
+        for _ in 0..8_000_000 / threads / parts {
+            let index = random.below(blocks.len());
+            blocks[index] = new(&mut random);
+        }
+        blocks.len()
+    };
+    let serve = &serve;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|own| scope.spawn(move || serve(own))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("it ends")).sum()
+    })
 }
 
 /// Vectors pushed to, up to a few hundred items each.

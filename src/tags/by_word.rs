@@ -5,7 +5,7 @@
 //! one that is in use is a free block of no words.
 
 use super::cells::Cells;
-use super::header::Flags;
+use super::header::{Flags, write_word};
 use super::layout::WORDS;
 
 /// Where a block's header lies, in words below its first; its neighbour's footer, if there is one,
@@ -33,7 +33,7 @@ impl Cells {
     pub(crate) fn set_word(&mut self, word: usize, to: u32) {
         debug_assert!(word < self.end() as usize * WORDS, "the word is of the cells");
         // SAFETY: as `word`; `&mut self` is exclusive.
-        unsafe { self.origin().cast::<u32>().wrapping_add(word).write(to) };
+        unsafe { write_word(self.origin().cast::<u32>().wrapping_add(word), to) };
     }
 
     /// Words of the free block that ends at the word `end`; 0 if none does.

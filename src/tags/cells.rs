@@ -1,6 +1,6 @@
 //! The cells of a heap: where they lie, and the words of their tags.
 
-use super::header::MAX_CELLS;
+use super::header::{MAX_CELLS, write_word};
 use super::layout::{CELL, NONE};
 
 /// The cells of a heap: the one place that reads and writes tags.
@@ -107,6 +107,6 @@ impl Cells {
     #[inline(always)]
     pub(super) fn write(&mut self, start: u32, offset: isize, word: u32) {
         // SAFETY: as `read`; `&mut self` is exclusive.
-        unsafe { self.place(start, offset).write(word) };
+        unsafe { write_word(self.place(start, offset), word) };
     }
 }

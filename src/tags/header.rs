@@ -14,6 +14,8 @@
 //! the missing PREV_IN_USE, or by the address.
 
 use core::ptr::NonNull;
+#[cfg(all(feature = "std", target_os = "linux", not(pagewise_forwarding)))]
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use bitflags::bitflags;
 
@@ -64,6 +66,38 @@ impl Tag {
 pub(crate) unsafe fn len_at(contents: NonNull<u8>) -> u32 {
     // SAFETY: the word before a block's contents is its header.
     Tag(unsafe { contents.byte_offset(HEADER).cast::<u32>().read() }).len()
+}
+
+/// Whether a block is in use and has so many cells, as its own header tells, which others may change meanwhile but for
+/// that.
+///
+/// # Safety
+/// The contents of a block start there, and its length is not changed meanwhile.
+#[cfg(all(feature = "std", target_os = "linux", not(pagewise_forwarding)))]
+#[inline(always)]
+pub(crate) unsafe fn is_in_use_of(contents: NonNull<u8>, cells: u32) -> bool {
+    // SAFETY: the word before a block's contents is its header, which is written as an atomic one.
+    let header = unsafe { AtomicU32::from_ptr(contents.byte_offset(HEADER).cast().as_ptr()) };
+    let tag = Tag(header.load(Relaxed));
+    tag.len() == cells && tag.flags().contains(Flags::IN_USE)
+}
+
+/// Writes a word of the cells. A header is [read](is_in_use_of) by the block's owner while neighbours come and go.
+///
+/// # Safety
+/// The word may be written, and is aligned.
+#[inline(always)]
+pub(super) unsafe fn write_word(at: *mut u32, word: u32) {
+    // SAFETY: the caller's promise.
+    #[cfg(all(feature = "std", target_os = "linux", not(pagewise_forwarding)))]
+    unsafe {
+        AtomicU32::from_ptr(at).store(word, Relaxed);
+    }
+    // SAFETY: the caller's promise.
+    #[cfg(not(all(feature = "std", target_os = "linux", not(pagewise_forwarding))))]
+    unsafe {
+        at.write(word);
+    }
 }
 
 /// Writes a header before contents that lie in no cells.

@@ -12,6 +12,7 @@ mod fork;
 mod free_memory;
 mod layouts;
 mod limits;
+mod medium;
 mod memory;
 mod misuse;
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]

@@ -100,6 +100,48 @@ freed_twice! {
 }
 
 #[test]
+fn a_medium_block_freed_by_two_threads_stops_the_process() {
+    for test in ["misuse::freed_by_two_threads", "misuse::freed_among_others"] {
+        stops(test, "pagewise: a block was freed twice");
+    }
+}
+
+/// The second thread frees others before, so that the block is not the last that any thread freed.
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn freed_by_two_threads() {
+    let block = ALLOCATOR.allocate(50_000).expose_provenance();
+    let free = move || {
+        // SAFETY: the second is the misuse to be noticed.
+        unsafe { ALLOCATOR.free(std::ptr::with_exposed_provenance_mut(block)) };
+    };
+    let (freed, is_freed) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        free();
+        freed.send(()).expect("the test waits");
+        loop {
+            std::thread::park();
+        }
+    });
+    is_freed.recv().expect("it frees");
+    free();
+    // SAFETY: ends without the allocator.
+    unsafe { libc::_exit(0) };
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn freed_among_others() {
+    let blocks = [(); 6].map(|()| ALLOCATOR.allocate(50_000));
+    // SAFETY: the last is the misuse to be noticed.
+    unsafe {
+        blocks[1..5].iter().for_each(|&block| ALLOCATOR.free(block));
+        ALLOCATOR.free(blocks[2]);
+        libc::_exit(0);
+    }
+}
+
+#[test]
 fn a_free_block_resized_stops_the_process() {
     stops("misuse::resized", "pagewise: a block was resized or measured that is free");
 }

@@ -19,6 +19,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 
 use super::apart::Apart;
+use super::heap::Heap;
 use super::heaps;
 use crate::os;
 
@@ -141,10 +142,10 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
 /// Does a part of what is due in each heap; milliseconds until there is something to do, `None` if nothing
 /// is to come as the heaps are.
 pub(super) fn tend() -> Option<u64> {
-    heaps::all()
-        .filter_map(|heap| {
-            heap.purge_some();
-            heap.next_due()
-        })
-        .min()
+    let lists_due = heaps::all().next().and_then(Heap::tend_lists);
+    let next = heaps::all().filter_map(|heap| {
+        heap.purge_some();
+        heap.next_due()
+    });
+    next.chain(lists_due).min()
 }

@@ -10,7 +10,9 @@ use super::lock::Wait;
 use super::purge::LARGE;
 use super::quick::{self, Lists};
 use super::tuning::{SMALL_MAX, Tuning};
-use super::{background, fork, guarded, heaps, mapping, mode, registry, relief, sizes, thread};
+use super::{
+    background, fork, guarded, heaps, idle, mapping, mode, registry, relief, sizes, thread,
+};
 
 /// The quick list for a request; 0 if it is not small.
 pub(super) fn list_for(tuning: &Tuning, size: usize, align: usize) -> u32 {
@@ -118,6 +120,12 @@ fn from_others<R>(
 ) -> Option<R> {
     let mut others = heaps::all().filter(|heap| !ptr::eq(*heap, refused));
     if let Some(taken) = others.find_map(&mut take) {
+        return Some(taken);
+    }
+    // Medium blocks on lists are better used than a limit reached.
+    if idle::put_back_all()
+        && let Some(taken) = heaps::all().find_map(&mut take)
+    {
         return Some(taken);
     }
     if let Some(taken) = registry::open_another().and_then(&mut take) {

@@ -6,10 +6,11 @@
 
 use core::ptr::NonNull;
 
+use super::fault::Fault;
 use super::heap::Heap;
 use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
-use super::{blocks, current, hardened, mode, paths, quick, sizes};
+use super::{blocks, current, hardened, medium, mode, paths, quick, sizes};
 
 /// The list of a small block, and the size of its blocks; `None` where the thread's lists do not tell.
 #[inline(always)]
@@ -45,8 +46,11 @@ unsafe fn usable_size_slowly(block: *mut u8) -> usize {
     match SPACE.list_of(block) {
         // SAFETY: the caller's promise.
         None => unsafe { blocks::len_outside(block) },
-        // SAFETY: the caller's promise.
-        Some(0) => unsafe { Heap::of(block).len_of(address) },
+        Some(0) => match medium::size_of_block(address, Fault::NotInUse) {
+            Some(size) => medium::usable(size),
+            // SAFETY: the caller's promise.
+            None => unsafe { Heap::of(block).len_of(address) },
+        },
         Some(list) => sizes::class_size(list),
     }
 }

@@ -3,15 +3,16 @@
 
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
+use core::slice;
 
 use super::fault::{self, Fault};
 use super::heap::Heap;
 use super::lock::Wait;
-use super::purge;
+use super::purge::{self, Look};
 use super::space::SPACE;
 use super::state::State;
 use super::tuning::UNIT;
-use super::{background, heaps, mode, relief, sizes, sorting, zero};
+use super::{background, heaps, idle, mode, relief, sizes, sorting, zero};
 
 impl Heap {
     /// Runs `action` as [`with`](Self::with); if the heap has grown, free memory of all heaps goes back.
@@ -108,7 +109,7 @@ impl Heap {
         }
     }
 
-    /// Has small blocks of this heap, which somebody else uses, wait for its next user.
+    /// Has blocks of this heap, which somebody else uses, wait for its next user.
     ///
     /// # Safety
     /// As for [`put_own`](Self::put_own).
@@ -121,7 +122,7 @@ impl Heap {
             return;
         }
         // SAFETY: the caller's promise; every block has room for a link.
-        match self.work(Wait::Always, |state| unsafe { state.put(blocks) }) {
+        match self.work(Wait::Always, |state| unsafe { state.put_any(blocks) }) {
             Some(Ok(())) => {}
             Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
             None => {
@@ -130,6 +131,50 @@ impl Heap {
                 // SAFETY: as above.
                 unsafe { self.deferred.push_linked(blocks) };
             }
+        }
+    }
+
+    /// Puts blocks back to their heaps that are not small, or has them wait there for the next user.
+    ///
+    /// # Safety
+    /// They are freed, each once, and nobody else has them.
+    pub(super) unsafe fn put_medium(blocks: &[NonNull<u8>]) {
+        let Some(first) = blocks.first() else { return };
+        let slot = SPACE.slot_of(first.as_ptr());
+        if SPACE.slot_has(slot, blocks) {
+            // SAFETY: passed on; they lie in the heap of this slot.
+            return unsafe { Self::of_slot(slot).put_own_medium(blocks) };
+        }
+        for block in blocks {
+            // SAFETY: as above.
+            unsafe { Self::of(block.as_ptr()).put_own_medium(slice::from_ref(block)) };
+        }
+    }
+
+    /// As [`put_medium`](Self::put_medium), of blocks that lie here.
+    ///
+    /// # Safety
+    /// As for that.
+    unsafe fn put_own_medium(&self, blocks: &[NonNull<u8>]) {
+        let put = |state: &mut State| {
+            let mut wanted = 0;
+            for &block in blocks {
+                // SAFETY: the caller's promise.
+                match unsafe { state.deallocate(block) } {
+                    Some((_, more)) => wanted += more,
+                    None => return Err(block),
+                }
+            }
+            Ok(wanted)
+        };
+        match self.work(Wait::Never, put) {
+            Some(Ok(0)) => {}
+            Some(Ok(wanted)) => {
+                self.give_back(wanted);
+            }
+            Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
+            // SAFETY: the caller's promise.
+            None => unsafe { self.defer(blocks) },
         }
     }
 
@@ -180,6 +225,7 @@ impl Heap {
     /// Looks whether memory goes back, of this heap and of another, and does some of it.
     #[cold]
     pub(super) fn maintain(&self) {
+        self.look_at_lists();
         self.purge_some();
         let other = heaps::next_after(self);
         if !ptr::eq(self, other) {
@@ -187,14 +233,31 @@ impl Heap {
         }
     }
 
+    /// Looks whether medium blocks on threads' lists go back, and puts some back.
+    fn look_at_lists(&self) {
+        idle::look(self.with(|state| state.purge_delay()).unwrap_or(u32::MAX));
+    }
+
+    /// As above; milliseconds until there may be something to put back, `None` if nothing lies there.
+    pub(super) fn tend_lists(&self) -> Option<u64> {
+        self.look_at_lists();
+        idle::next()
+    }
+
     /// Does a few steps of a purge, if one is under way or due, while nobody waits.
     pub(super) fn purge_some(&self) {
-        let (goes_on, is_due) = self.enter(Wait::Never, State::look).unwrap_or_default();
-        if is_due {
+        let look = self.enter(Wait::Never, State::look).unwrap_or(Look::Nothing);
+        if look != Look::Nothing {
             background::due();
         }
-        if !goes_on {
-            return;
+        match look {
+            Look::Nothing | Look::Due => return,
+            Look::Begins => {
+                // What is on lists is in the way of larger free blocks.
+                idle::put_back_of(self);
+                self.begin_purge();
+            }
+            Look::GoesOn => {}
         }
         for _ in 0..purge::STEPS {
             let (more, awaited) = self.step();

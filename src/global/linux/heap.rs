@@ -167,7 +167,8 @@ impl Heap {
                 break;
             }
             // SAFETY: so many were written; each was freed once, as far as that is not noticed here.
-            let done = unsafe { state.put(slice::from_raw_parts(blocks.as_ptr().cast(), count)) };
+            let done =
+                unsafe { state.put_any(slice::from_raw_parts(blocks.as_ptr().cast(), count)) };
             refused = refused.or(done.err().map(|block| (Fault::FreedTwice, block.as_ptr())));
         }
         let slot = self.slot();

@@ -23,7 +23,9 @@
 //! | `background` | the thread that gives memory back while the program stands still |
 //! | `sorting`, `exchange` | blocks sorted by their heaps; blocks that cross a heap's lock |
 //! | `quick`, `current` | the lists of free blocks that each thread has, and where they are found |
+//! | `medium` | such lists of medium blocks |
 //! | `registry` | the tuning in force, the lists of all threads |
+//! | `idle` | medium blocks that lay on a list for a while |
 //! | `fork` | a fork at any moment |
 //! | `statistics` | what is in use and held |
 //! | `guarded` | blocks at the end of a page of their own |
@@ -49,8 +51,10 @@ mod hardened;
 mod heap;
 mod heaps;
 mod huge;
+mod idle;
 mod lock;
 mod mapping;
+mod medium;
 mod mode;
 mod paths;
 mod purge;

@@ -4,7 +4,7 @@
 //! | size | from |
 //! |---|---|
 //! | small: up to FFCROSSOVER | the thread's quick list of the class; when it is empty, a batch from the heap's pages |
-//! | medium | the heap, under its lock |
+//! | medium | the thread's list of the class, to 128 KiB; else the heap, under its lock |
 //! | from [`mapping_from`](super::Tuning::mapping_from) | a mapping of its own |
 //!
 //! Zeroed blocks are written, but for what is [known](super::zero) to be zeros of those that are not small.
@@ -17,14 +17,15 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 use core::time::Duration;
 
-use super::blocks::{
-    self, free_medium, free_outside, from_any, large, list_for, mapped, medium, small,
-};
+use super::blocks::{self, free_medium, free_outside, from_any, large, list_for, mapped, small};
 use super::fault::{self, Fault};
 use super::heap::Heap;
 use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
-use super::{background, current, guarded, hardened, heaps, mode, quick, registry, sizes, thread};
+use super::{
+    background, current, guarded, hardened, heaps, idle, medium, mode, quick, registry, sizes,
+    thread,
+};
 use crate::os::KeepErrno;
 
 /// A block of `size` bytes at a multiple of `align`; null if there is no memory.
@@ -61,9 +62,18 @@ fn allocate_zeroed_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 
         return hardened::paths::allocate_zeroed(asked, size, align);
     }
     let _errno = KeepErrno::new();
-    let Ok(layout) = Layout::from_size_align(size, align.max(UNIT)) else {
+    let align = align.max(UNIT);
+    let rounded = medium::round(size, align);
+    let Ok(layout) = Layout::from_size_align(rounded, align) else {
         return ptr::null_mut();
     };
+    if medium::serves(size, align)
+        && let Some(block) = medium::allocate(size)
+    {
+        // SAFETY: the block has this many bytes, and is nobody else's.
+        unsafe { block.write_bytes(0, size) };
+        return block.as_ptr();
+    }
     let tuning = registry::tuning(asked);
     let Some(caller) = thread::enter(tuning) else {
         return mapped(tuning, size, align);
@@ -80,6 +90,7 @@ fn allocate_zeroed_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 
         Some((block, known)) => {
             // SAFETY: the block has this many bytes, and is nobody else's.
             unsafe { known.clear(block.as_ptr(), size) };
+            medium::begin(block, rounded, align);
             block.as_ptr()
         }
         None => mapped(tuning, size, align),
@@ -92,7 +103,19 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     if mode::is_hardened() {
         return hardened::paths::allocate(asked, size, align);
     }
+    if medium::serves(size, align) {
+        return allocate_medium(asked, size, align);
+    }
     allocate_more(asked, size, align)
+}
+
+/// As [`allocate`], of a medium block, in the usual mode. (A function of its own for its registers.)
+#[inline(never)]
+fn allocate_medium(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+    match medium::allocate(size) {
+        Some(block) => block.as_ptr(),
+        None => allocate_more(asked, size, align),
+    }
 }
 
 /// As [`allocate`], in the usual mode, where the thread's list has no block. (A function of its own, so that
@@ -127,11 +150,14 @@ fn allocate_more(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         return block.as_ptr();
     }
     // A small size that comes here has too large an alignment for a page.
-    let size = size.max(tuning.pages.ffcrossover + 1);
-    // SAFETY: checked above.
+    let size = medium::round(size.max(tuning.pages.ffcrossover + 1), align);
+    // SAFETY: checked above; a size that is rounded is far smaller.
     let layout = unsafe { Layout::from_size_align_unchecked(size, align) };
-    match medium(caller, layout) {
-        Some(block) => block.as_ptr(),
+    match blocks::medium(caller, layout) {
+        Some(block) => {
+            medium::begin(block, size, align);
+            block.as_ptr()
+        }
         None => mapped(tuning, size, align),
     }
 }
@@ -165,7 +191,7 @@ unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize) {
     unsafe {
         if mode::is_hardened() {
             hardened::paths::free(asked, block, Some(size));
-        } else {
+        } else if !free_to_list(block) {
             free_more(asked, block);
         }
     }
@@ -235,8 +261,21 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8) {
         if mode::is_hardened() {
             return hardened::paths::free(asked, block, None);
         }
-        free_more(asked, block);
+        if !free_to_list(block) {
+            free_more(asked, block);
+        }
     }
+}
+
+/// Frees a medium block onto a list; `false` if it is none, or that cannot be done.
+///
+/// # Safety
+/// As for [`free`].
+#[inline(always)]
+unsafe fn free_to_list(block: *mut u8) -> bool {
+    let address = NonNull::new(block).filter(|_| SPACE.list_of(block) == Some(0));
+    // SAFETY: passed on.
+    address.is_some_and(|block| unsafe { medium::free(block) })
 }
 
 /// As [`free`], in the usual mode, where the thread's list has no room.
@@ -367,9 +406,17 @@ unsafe fn resize(
     match SPACE.list_of(block) {
         // As in `beyond_small`: it is part of a layout below.
         Some(0) if new_list == 0 && new_size <= isize::MAX as usize + 1 - UNIT => {
+            let rounded = medium::round(new_size, align);
+            if medium::size_of_block(address, Fault::NotInUse) == Some(rounded) {
+                return Some(address);
+            }
             let _errno = KeepErrno::new();
             // SAFETY: the caller's promise.
-            let done = unsafe { Heap::of(block).resize_in_place(address, new_size) };
+            let done = unsafe { Heap::of(block).resize_in_place(address, rounded) };
+            if done {
+                medium::end(address);
+                medium::begin(address, rounded, align);
+            }
             done.then_some(address)
         }
         Some(list) => (list > 0 && list == new_list).then_some(address),
@@ -387,6 +434,7 @@ pub(super) fn purge() -> u64 {
     let _errno = KeepErrno::new();
     registry::adopt_orphans();
     thread::empty_lists();
+    idle::put_back_all();
     heaps::all().map(Heap::purge).sum()
 }
 

@@ -70,6 +70,18 @@ struct Walk {
     whole: bool,
 }
 
+/// What there is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    Nothing,
+    /// Memory is to go back later.
+    Due,
+    /// A walk through all of the heap is to begin.
+    Begins,
+    /// One goes on.
+    GoesOn,
+}
+
 /// Free memory that is not worth returning, bytes.
 const SURPLUS: usize = 1 << 20;
 
@@ -116,6 +128,11 @@ impl Purge {
             decline: Decline::NONE,
             delay,
         }
+    }
+
+    /// Milliseconds that free memory stays; the largest number: for ever.
+    pub(super) fn delay(&self) -> u32 {
+        self.delay
     }
 
     /// Bytes of free memory given back to the system since the beginning.
@@ -181,35 +198,27 @@ impl Purge {
         self.decline.freed(engine.usage().block, bytes, self.delay)
     }
 
-    /// Whether a walk is under way that goes on now; it begins here if its time has come.
-    pub(super) fn look(&mut self, engine: &mut PageHeap<Slot>) -> bool {
+    /// Whether a walk is under way that goes on now, or [begins](Self::begin) now.
+    pub(super) fn look(&mut self, engine: &PageHeap<Slot>) -> Look {
         if self.goes_on() {
             self.countdown = 1;
-            return true;
+            return Look::GoesOn;
         }
         let free = self.most - engine.usage().block;
         if free < SURPLUS.max(self.most / 8) || self.delay == u32::MAX {
             self.due = 0;
-            return false;
+            return Look::Nothing;
         }
         let now = os::now();
         if self.due == 0 {
             self.due = now + u64::from(self.delay);
         }
-        if now >= self.due {
-            self.begin(engine);
-        }
-        self.goes_on()
+        if now >= self.due { Look::Begins } else { Look::Due }
     }
 
     /// Whether a walk is under way to its end.
     fn goes_on(&self) -> bool {
         self.walk.as_ref().is_some_and(|walk| walk.whole)
-    }
-
-    /// Whether memory is to go back, now or later.
-    pub(super) fn is_due(&self) -> bool {
-        self.due > 0 || self.goes_on()
     }
 
     /// Milliseconds until there is something to do; `None` if nothing is to be done as it is.

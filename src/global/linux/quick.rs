@@ -36,6 +36,9 @@ static WORDS: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 /// Bytes behind the lists and their face that a thread has of its own in hardened mode.
 pub(super) const OWN: usize = 20 << 10;
 
+/// Bytes behind the lists for a thread's [medium](super::medium) ones, in the usual mode.
+pub(super) const MEDIUM: usize = 4 << 10;
+
 /// The lists of a thread without lists: all zeros, in words of eight bytes, which not every target
 /// has atomics of. The two words more are for [`gone`].
 pub(super) static EMPTY: Zeros = Zeros([const { AtomicU32::new(0) }; 2 * (MAX_WORDS + 2)]);
@@ -203,10 +206,16 @@ pub(super) fn behind_face(face: *mut Lists) -> Option<(*mut Lists, *mut u8)> {
     (!lists.is_null()).then(|| (lists, face.wrapping_byte_add(face.addr() - lists.addr()).cast()))
 }
 
+/// What a thread with these lists has behind them: in the usual mode its medium lists.
+#[inline(always)]
+pub(super) fn behind(lists: *mut Lists) -> *mut u8 {
+    lists.wrapping_byte_add(WORDS.load(Relaxed) * WORD).cast()
+}
+
 /// Lists for one more thread, all empty; `None` if there is no memory for them.
 pub(super) fn make() -> Option<NonNull<Lists>> {
     let words = WORDS.load(Relaxed);
-    let besides = if mode::is_hardened() { words * WORD + OWN } else { 0 };
+    let besides = if mode::is_hardened() { words * WORD + OWN } else { MEDIUM };
     let bytes = (words * WORD + besides).next_multiple_of(os::page_size());
     let lists = os::allocate(bytes)?.cast::<Lists>();
     let mut class = 0;
@@ -276,6 +285,18 @@ pub(super) unsafe fn pop(lists: *mut Lists, offset: u32) -> Option<NonNull<u8>> 
         compiler_fence(Release);
         Some(blocks(list).add(left as usize).read().assume_init())
     }
+}
+
+/// Counts a block as popped that is taken elsewhere; whether no [look](Lists::look) is due.
+///
+/// # Safety
+/// As for [`pop`], and the thread has lists.
+#[inline(always)]
+pub(super) unsafe fn counts_pop(lists: *mut Lists) -> bool {
+    // SAFETY: the caller's promise.
+    let pops = unsafe { &(*lists).pops };
+    pops.set(pops.get() - 1);
+    pops.get() >= 0
 }
 
 /// When a list has too few blocks to choose from.
@@ -392,6 +413,11 @@ pub(super) unsafe fn has_last(lists: *mut Lists, offset: u32, block: NonNull<u8>
 }
 
 impl Lists {
+    /// Whether the thread's blocks come from this heap; `false` of lists that have no heap yet.
+    pub(super) fn are_of(&self, heap: &Heap) -> bool {
+        ptr::eq(self.heap.load(Relaxed), heap)
+    }
+
     /// Where the thread's blocks come from.
     pub(super) fn heap(&self) -> &'static Heap {
         // SAFETY: lists in use have a heap, and heaps are never given up.

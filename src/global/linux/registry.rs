@@ -14,7 +14,7 @@ use super::quick::{self, Lists};
 use super::settings::Settings;
 use super::space::SPACE;
 use super::tuning::Tuning;
-use super::{background, current, mode, sizes};
+use super::{background, current, medium, mode, sizes};
 
 /// What the registry's lock protects.
 struct Registry {
@@ -50,7 +50,11 @@ static LEFT: Apart<AtomicPtr<Lists>> = Apart::new(AtomicPtr::new(ptr::null_mut()
 
 /// Lists of all threads, those that have ended among them.
 pub(super) fn all_lists() -> impl Iterator<Item = *mut Lists> {
-    let mut next = ALL.load(Acquire);
+    lists_from(ALL.load(Acquire))
+}
+
+/// As [`all_lists`], from some on.
+pub(super) fn lists_from(mut next: *mut Lists) -> impl Iterator<Item = *mut Lists> {
     core::iter::from_fn(move || {
         let lists = next;
         // SAFETY: lists are never given up.
@@ -193,6 +197,9 @@ impl Registry {
             } else {
                 // SAFETY: their thread stayed behind in the parent.
                 unsafe { quick::flush_all(lists) };
+                if !mode::is_hardened() {
+                    medium::of(lists).put_back_all();
+                }
                 known.next_spare.store(self.spare, Relaxed);
                 self.spare = lists;
             }

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! base                                                                  base + len
-//!  | Heap | pages, blocks ▶   ◀ headers | Heap | …                …      | list offsets |
-//!  slot 0                               slot 1                            a u32 for each 16 KiB
+//!  | Heap | pages, blocks ▶   ◀ headers | Heap | …                …      | list offsets | marks |
+//!  slot 0                               slot 1                            each a u32 for each 16 KiB
 //! ```
 //! Whose a block is follows from its address alone: (address − base) >> slot_shift. So does the
 //! quick list it belongs to: the heap notes it for every granule of 16 KiB that it takes small
-//! blocks from, and 0 where a larger block starts. No header is read, and no lock taken.
+//! blocks from, and 0 where a larger block starts. No header is read, and no lock taken. Of a [medium](super::medium)
+//! block, its granule's mark says whether it is in use.
 //!
 //! Nothing is reserved. The space is a *window*, up to 4 TiB of addresses that the system uses last, if
 //! ever, for mappings that ask for no address; what a heap needs is mapped there piece by piece. So a
@@ -34,6 +35,9 @@ use crate::source::{Region, Source};
 /// The most, bytes; a reservation of as much is asked for first.
 const LARGEST: usize = 1 << if usize::BITS == 64 { 42 } else { 30 };
 
+/// Units of a granule.
+pub(super) const UNITS: usize = GRANULE / UNIT;
+
 /// A reservation of less is not worth while, bytes.
 const LEAST: usize = 1 << 24;
 
@@ -50,9 +54,9 @@ const TABLE_STEP: usize = 64 << 10;
 const COVERED: usize = TABLE_STEP / size_of::<AtomicU32>() * GRANULE;
 
 /// The address space. Invariants, once it is [open](Space::open): `base` is aligned to [`ALIGN`];
-/// the slots lie between it and `table`, which has an entry for each granule; those that have a heap lie
-/// in the `units` from it. Nothing is changed any more but `units`, which grows as heaps are opened, and
-/// the entries, each before the blocks of its granule are handed out.
+/// the slots lie between it and `table`, which has an entry for each granule, as have the marks behind it; those that
+/// have a heap lie in the `units` from it. Nothing is changed any more but `units`, which grows as heaps are opened, and
+/// the entries, each before the blocks of its granule are handed out, and the marks.
 ///
 /// `table` is stored last. `units` is loaded first where an address may be any (null, another
 /// allocator's): whoever sees it sees the rest. Whoever has a block of a slot sees the rest by having it.
@@ -61,6 +65,7 @@ pub(super) struct Space {
     base: AtomicPtr<u8>,
     units: AtomicUsize,
     table: AtomicPtr<AtomicU32>,
+    marks: AtomicPtr<AtomicU32>,
     /// In hardened mode, a byte for each unit of the slots; else null.
     states: AtomicPtr<AtomicU8>,
     slot_shift: AtomicU32,
@@ -76,6 +81,7 @@ pub(super) static SPACE: Sealed<Space> = Sealed::new(Space {
     base: AtomicPtr::new(ptr::null_mut()),
     units: AtomicUsize::new(0),
     table: AtomicPtr::new(ptr::null_mut()),
+    marks: AtomicPtr::new(ptr::null_mut()),
     states: AtomicPtr::new(ptr::null_mut()),
     slot_shift: AtomicU32::new(0),
     reserved: AtomicBool::new(false),
@@ -91,10 +97,11 @@ impl Space {
         let slot = (len / heaps).clamp(LEAST_SLOT, LARGEST_SLOT).min(len);
         self.base.store(base, Relaxed);
         if mode::is_hardened() {
-            self.states.store(base.wrapping_add(len + table_len(len) + ALIGN).cast(), Relaxed);
+            self.states.store(base.wrapping_add(len + 2 * table_len(len) + ALIGN).cast(), Relaxed);
         }
         self.slot_shift.store(slot.trailing_zeros(), Relaxed);
         self.reserved.store(window.is_none(), Relaxed);
+        self.marks.store(base.wrapping_add(len + table_len(len)).cast(), Relaxed);
         self.table.store(base.wrapping_add(len).cast(), Release);
         Some(len / slot)
     }
@@ -136,10 +143,20 @@ impl Space {
         }
     }
 
-    /// Where the entries of a slot start, and their bytes.
-    fn table_of(&self, slot: usize) -> (*mut u8, usize) {
+    /// Where the entries of a slot start, where its marks do, and the bytes of each.
+    fn tables_of(&self, slot: usize) -> ([*mut u8; 2], usize) {
         let len = table_len(self.slot_len());
-        (self.table.load(Relaxed).cast::<u8>().wrapping_add(slot * len), len)
+        let of_slot = |table: &AtomicPtr<AtomicU32>| {
+            table.load(Relaxed).cast::<u8>().wrapping_add(slot * len)
+        };
+        ([of_slot(&self.table), of_slot(&self.marks)], len)
+    }
+
+    /// The mark of the block that starts in this one's granule.
+    #[inline(always)]
+    pub(super) fn mark_of(&self, block: *mut u8) -> &AtomicU32 {
+        // SAFETY: as for an entry.
+        unsafe { &*self.marks.load(Relaxed).wrapping_add(self.offset(block) / GRANULE) }
     }
 
     /// Where the states of a slot start, and their bytes; `None` but in hardened mode.
@@ -244,8 +261,8 @@ impl Space {
 
     #[inline(always)]
     fn entry(&self, granule: usize) -> &AtomicU32 {
-        // SAFETY: the table has an entry for every granule of the slots, and is accessible for
-        // every slot in use; all bits zero is a value.
+        // SAFETY: the table has an entry for every granule of the slots, and is accessible as far as a slot is in use;
+        // all bits zero is a value.
         unsafe { &*self.table.load(Relaxed).wrapping_add(granule) }
     }
 
@@ -271,11 +288,11 @@ impl Space {
     }
 }
 
-/// Bytes behind `len` bytes of slots: the entries; in hardened mode the states, and a gap before them that
+/// Bytes behind `len` bytes of slots: the entries and the marks; in hardened mode the states, and a gap before them that
 /// stays inaccessible.
 fn besides(len: usize) -> usize {
     let states = if mode::is_hardened() { ALIGN + len / UNIT } else { 0 };
-    table_len(len) + states
+    2 * table_len(len) + states
 }
 
 /// Bytes of the entries for `len` bytes of slots.
@@ -327,7 +344,7 @@ fn reservation() -> Option<(*mut u8, usize)> {
 /// accessible then.
 ///
 /// Invariants: what the region holds lies below `low` or from `high` on; all of that is accessible, and
-/// so are the entries of the slot up to `covered`, which is no less than `low`. All three are at the
+/// so are the entries and the marks of the slot, each up to `covered`, which is no less than `low`. All are at the
 /// bounds of OS pages, or `low` and `high` are the same.
 #[derive(Debug)]
 pub(super) struct Slot {
@@ -336,7 +353,7 @@ pub(super) struct Slot {
     high: usize,
     /// Where the extent ends at most.
     most: usize,
-    covered: usize,
+    covered: [usize; 2],
     /// In hardened mode: up to where the states are accessible, no less than `low`.
     stated: usize,
     huge: Huge,
@@ -368,7 +385,7 @@ impl Slot {
             low: start.addr(),
             high: end,
             most,
-            covered: SPACE.slot(slot).addr(),
+            covered: [SPACE.slot(slot).addr(); 2],
             stated: SPACE.slot(slot).addr(),
             huge: Huge::new(huge_pages, start.addr()..most),
             advice: huge_pages.advice(),
@@ -388,13 +405,13 @@ impl Slot {
         let at = |address| SPACE.slot(0).with_addr(address);
         let addresses = self.region.addresses();
         let slot = SPACE.slot_of(at(addresses.start));
-        let (table, len) = SPACE.table_of(slot);
-        let covered = table_len(self.covered - SPACE.slot(slot).addr()).min(len);
+        let (tables, len) = SPACE.tables_of(slot);
+        let covered = self.covered.map(|to| table_len(to - SPACE.slot(slot).addr()).min(len));
         // SAFETY: by the invariant all this is accessible; the caller's promise.
         unsafe {
             SPACE.give_up(at(addresses.start), self.low - addresses.start);
             SPACE.give_up(at(self.high), addresses.end - self.high);
-            SPACE.give_up(table, covered);
+            tables.into_iter().zip(covered).for_each(|(table, len)| SPACE.give_up(table, len));
             if let Some((states, _)) = SPACE.states_of(slot) {
                 SPACE.give_up(states, (self.stated - SPACE.slot(slot).addr()) / UNIT);
             }
@@ -452,18 +469,20 @@ impl Slot {
         Ok(())
     }
 
-    /// Makes the entries accessible for the slot up to `end`.
+    /// Makes the entries and the marks accessible for the slot up to `end`.
     fn cover(&mut self, end: usize) -> Result<(), AllocError> {
-        while self.covered < end {
-            let slot = SPACE.slot_of(SPACE.slot(0).with_addr(self.covered));
-            let (table, len) = SPACE.table_of(slot);
-            let from = table_len(self.covered - SPACE.slot(slot).addr());
-            // SAFETY: these are entries of this slot, behind those that are accessible.
-            if !unsafe { SPACE.commit(table.wrapping_add(from), TABLE_STEP.min(len - from), None) }
-            {
-                return Err(AllocError::Exhausted);
+        let slot = SPACE.slot_of(SPACE.slot(0).with_addr(self.region.addresses().start));
+        let (tables, len) = SPACE.tables_of(slot);
+        for (table, covered) in tables.into_iter().zip(&mut self.covered) {
+            while *covered < end {
+                let from = table_len(*covered - SPACE.slot(slot).addr());
+                let step = TABLE_STEP.min(len - from);
+                // SAFETY: these are of this slot, behind those that are accessible.
+                if !unsafe { SPACE.commit(table.wrapping_add(from), step, None) } {
+                    return Err(AllocError::Exhausted);
+                }
+                *covered += COVERED;
             }
-            self.covered += COVERED;
         }
         self.state(end)
     }

@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 
 use super::huge::{self, HUGE};
 use super::mode;
-use super::purge::{self, Purge};
+use super::purge::{self, Look, Purge};
 use super::space::{SPACE, Slot};
 use super::tuning::{Tuning, UNIT};
 use super::zero::{Known, Zeros};
@@ -23,6 +23,12 @@ pub(super) struct State {
     engine: PageHeap<Slot>,
     purge: Purge,
     zeros: Zeros,
+}
+
+/// Whether a block is small.
+#[inline(always)]
+fn is_small(block: NonNull<u8>) -> bool {
+    SPACE.list_of(block.as_ptr()) != Some(0)
 }
 
 impl State {
@@ -165,6 +171,23 @@ impl State {
         }
     }
 
+    /// Puts back blocks of any sizes.
+    ///
+    /// # Errors
+    /// One of them that is not in use.
+    ///
+    /// # Safety
+    /// They were allocated here, and are freed once.
+    pub(super) unsafe fn put_any(&mut self, blocks: &[NonNull<u8>]) -> Result<(), NonNull<u8>> {
+        // They come by batches of small ones, or of others.
+        blocks.chunk_by(|a, b| is_small(*a) && is_small(*b)).try_for_each(|blocks| match blocks {
+            // SAFETY: passed on.
+            &[block] => unsafe { self.put_back(block) },
+            // SAFETY: passed on.
+            _ => unsafe { self.put(blocks) },
+        })
+    }
+
     /// Makes a block that is not small longer or shorter, if it can stay where it is; `None` if it is
     /// not in use.
     ///
@@ -270,9 +293,14 @@ impl State {
         self.purge.tick(&self.engine)
     }
 
-    /// Whether a purge goes on now, and whether memory is to go back now or later.
-    pub(super) fn look(&mut self) -> (bool, bool) {
-        (self.purge.look(&mut self.engine), self.purge.is_due())
+    /// What is to go back, and when.
+    pub(super) fn look(&mut self) -> Look {
+        self.purge.look(&self.engine)
+    }
+
+    /// Milliseconds that free memory stays; the largest number: for ever.
+    pub(super) fn purge_delay(&self) -> u32 {
+        self.purge.delay()
     }
 
     /// Milliseconds until memory is to go back; `None` if none is as things are.

@@ -12,8 +12,18 @@ const WRITTEN_ONCE: &[&str] = &["KEY", "DONE", "STOPS", "STANDARD_ERROR", "LEN"]
 
 /// … never written, or when the process ends or forks, or when a thread of the allocator's own is made; or each
 /// thread has its own:
-const NEVER_WRITTEN: &[&str] =
-    &["EMPTY", "DEFAULT", "CLOSE", "BEFORE", "INSTALLED", "HANDLING", "THREAD", "FORKED", "LISTS"];
+const NEVER_WRITTEN: &[&str] = &[
+    "EMPTY",
+    "CLASS",
+    "DEFAULT",
+    "CLOSE",
+    "BEFORE",
+    "INSTALLED",
+    "HANDLING",
+    "THREAD",
+    "FORKED",
+    "LISTS",
+];
 
 /// Calls `visit` with the name and the type of each static that the Rust files of a folder declare.
 fn for_each_static(folder: &Path, visit: &mut dyn FnMut(&str, &str)) {

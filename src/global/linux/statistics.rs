@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use super::hardened::own;
 use super::settings::Settings;
 use super::text::Text;
-use super::{ClassStats, Stats, heaps, mapping, quick, registry, sizes};
+use super::{ClassStats, Stats, heaps, mapping, medium, mode, quick, registry, sizes};
 use crate::os;
 
 /// Collects the figures.
@@ -32,7 +32,8 @@ pub(super) fn stats() -> Stats {
             stats.quick += kept * size;
             stats.blocks = stats.blocks.saturating_sub(kept);
         });
-        let (kept, bytes) = own::kept(lists);
+        let (kept, bytes) =
+            if mode::is_hardened() { own::kept(lists) } else { medium::of(lists).kept() };
         stats.quick += bytes;
         stats.blocks = stats.blocks.saturating_sub(kept);
         stats.threads += 1;

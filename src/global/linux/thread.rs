@@ -21,6 +21,8 @@ use super::guarded;
 use super::hardened::own;
 use super::heap::Heap;
 use super::heaps;
+use super::medium;
+use super::mode;
 use super::quick::{self, Lists};
 use super::registry;
 use super::settings::{self, Settings};
@@ -150,7 +152,7 @@ extern "C" fn thread_ended(lists: *mut c_void) {
     own::leave();
     current::set(quick::gone());
     // SAFETY: the thread that ends is the calling one.
-    unsafe { quick::flush_all(lists) };
+    unsafe { flush(lists) };
     let Some(lists) = NonNull::new(lists) else { return };
     // SAFETY: lists are never given up.
     let heap = unsafe { lists.as_ref() }.heap();
@@ -177,7 +179,19 @@ pub(super) fn put_down() {
 pub(super) fn empty_lists() {
     own::leave();
     // SAFETY: they are the calling thread's.
-    unsafe { quick::flush_all(quick::of_face(current::lists())) };
+    unsafe { flush(quick::of_face(current::lists())) };
+}
+
+/// Puts back what is on a thread's lists.
+///
+/// # Safety
+/// They are the calling thread's, or those of a thread without lists.
+unsafe fn flush(lists: *mut Lists) {
+    // SAFETY: passed on.
+    unsafe { quick::flush_all(lists) };
+    if !mode::is_hardened() && !quick::is_none(lists) {
+        medium::of(lists).put_back_all();
+    }
 }
 
 #[cfg(all(test, not(miri)))]

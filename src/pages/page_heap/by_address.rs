@@ -32,6 +32,23 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         Large::bytes(unsafe { crate::tags::header::len_at(block) })
     }
 
+    /// Whether a block larger than those of pages is in use and as long as one for which so many bytes are asked, as the
+    /// tag before it says; read beside the block alone. O(1).
+    ///
+    /// # Safety
+    /// Such a block starts here, in use, and nobody resizes it meanwhile; what the program wrote before it may be
+    /// anything.
+    #[inline(always)]
+    pub(crate) unsafe fn is_tagged_of(block: NonNull<u8>, requested: usize) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { crate::tags::header::is_in_use_of(block, Large::cells_of(requested)) }
+    }
+
+    /// Bytes of a block larger than those of pages for which so many were asked, if it is no longer than it must be.
+    pub(crate) fn tagged_size_for(requested: usize) -> usize {
+        Large::bytes(Large::cells_of(requested))
+    }
+
     /// Whether a block larger than those of pages is in use, as far as the tags beside it tell: one
     /// that was freed is known until its memory is used for something else. O(1).
     ///

@@ -1,0 +1,83 @@
+//! Medium blocks that lay on a [list](super::medium) for a while go back to their heaps: whoever comes by looks after the
+//! lists of all threads, a few at a time. A thread that stands still keeps none for good.
+
+use core::ptr;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicPtr, AtomicU64};
+
+use super::apart::Apart;
+use super::heap::Heap;
+use super::{medium, mode, quick, registry};
+use crate::os;
+
+/// The round through the lists of all threads.
+#[derive(Debug)]
+struct Round {
+    /// When the next begins. Milliseconds.
+    next: AtomicU64,
+    /// The lists that are looked at next; null: the round has ended.
+    at: AtomicPtr<quick::Lists>,
+}
+
+static ROUND: Apart<Round> =
+    Apart::new(Round { next: AtomicU64::new(0), at: AtomicPtr::new(ptr::null_mut()) });
+
+/// Lists looked at in one visit.
+const AT_ONCE: usize = 16;
+
+/// Looks whether blocks on lists are idle, and puts some back. The next look at each thread's lists comes after `delay`
+/// milliseconds.
+pub(super) fn look(delay: u32) {
+    if mode::is_hardened() || delay == u32::MAX {
+        return;
+    }
+    let mut at = ROUND.at.load(Relaxed);
+    if at.is_null() {
+        let (now, next) = (os::now(), ROUND.next.load(Relaxed));
+        let begins = now >= next
+            && ROUND.next.compare_exchange(next, now + u64::from(delay), Relaxed, Relaxed).is_ok();
+        if !begins {
+            return;
+        }
+        at = registry::all_lists().next().unwrap_or(ptr::null_mut());
+    }
+    for lists in registry::lists_from(at).take(AT_ONCE) {
+        medium::of(lists).put_back_idle(false);
+        // SAFETY: lists are never given up.
+        at = unsafe { &*lists }.next.load(Relaxed);
+    }
+    ROUND.at.store(at, Relaxed);
+}
+
+/// Milliseconds until there may be something to put back; `None` if nothing lies on any list.
+pub(super) fn next() -> Option<u64> {
+    if mode::is_hardened() {
+        return None;
+    }
+    let some = registry::all_lists().any(|lists| medium::of(lists).kept().0 > 0);
+    some.then(|| {
+        let is_over = ROUND.at.load(Relaxed).is_null();
+        if is_over { ROUND.next.load(Relaxed).saturating_sub(os::now()) } else { 0 }
+    })
+}
+
+/// Puts back whatever lies on the lists of a heap's threads.
+pub(super) fn put_back_of(heap: &Heap) {
+    if mode::is_hardened() {
+        return;
+    }
+    for lists in registry::all_lists() {
+        // SAFETY: lists are never given up.
+        if unsafe { &*lists }.are_of(heap) {
+            medium::of(lists).put_back_idle(true);
+        }
+    }
+}
+
+/// Puts back whatever lies on the lists of all threads; whether that was anything.
+pub(super) fn put_back_all() -> bool {
+    if mode::is_hardened() {
+        return false;
+    }
+    registry::all_lists().fold(false, |any, lists| medium::of(lists).put_back_idle(true) | any)
+}

@@ -1,0 +1,188 @@
+//! Blocks of 16 to 128 KiB, which each thread keeps a few of on lists when they are freed.
+
+use std::sync::mpsc::{channel, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use crate::{ALLOCATOR, Random, run_alone, run_prepared};
+
+/// A block, all of whose bytes are its own number.
+struct Block {
+    start: *mut u8,
+    size: usize,
+    number: u8,
+}
+
+// SAFETY: the block is owned.
+unsafe impl Send for Block {}
+
+impl Block {
+    fn new(size: usize, number: usize) -> Self {
+        let (start, number) = (ALLOCATOR.allocate(size), number as u8);
+        assert!(!start.is_null() && start.addr().is_multiple_of(16));
+        // SAFETY: the block is in use, and has as many bytes as it says.
+        unsafe {
+            let usable = ALLOCATOR.usable_size(start);
+            assert!(usable >= size && usable <= size + size / 4 + 4096, "{size}: {usable}");
+            start.write_bytes(number, usable);
+        }
+        Self { start, size, number }
+    }
+
+    fn check(&self) {
+        // SAFETY: the block is in use.
+        let bytes = unsafe { std::slice::from_raw_parts(self.start, self.size) };
+        assert!(bytes.iter().all(|&byte| byte == self.number), "it is nobody else's");
+    }
+
+    fn resize(&mut self, size: usize) {
+        // SAFETY: the block is in use, and known by what is returned from then on.
+        unsafe {
+            self.start = ALLOCATOR.reallocate(self.start, size);
+            assert!(!self.start.is_null());
+            if size > self.size {
+                self.start.add(self.size).write_bytes(self.number, size - self.size);
+            }
+        }
+        self.size = size;
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.check();
+        // SAFETY: the block is in use, and freed once.
+        unsafe { ALLOCATOR.free(self.start) };
+    }
+}
+
+/// Threads that allocate, resize and free such blocks, a part of them each other's: each is its owner's alone as long as
+/// it is in use. Another thread takes everything off the lists again and again.
+#[test]
+fn a_block_is_one_owners_alone() {
+    const THREADS: usize = 4;
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| channel::<Block>()).unzip();
+    thread::scope(|scope| {
+        let (done, is_done) = channel::<()>();
+        for (own, receiver) in receivers.into_iter().enumerate() {
+            let (senders, done) = (senders.clone(), done.clone());
+            scope.spawn(move || {
+                let mut random = Random(own as u64 + 1);
+                let mut blocks: Vec<Block> = Vec::new();
+                for number in 0..1500 {
+                    match random.below(8) {
+                        0..4 => blocks.push(Block::new(15_000 + random.below(120_000), number)),
+                        4 if !blocks.is_empty() => {
+                            let index = random.below(blocks.len());
+                            blocks[index].resize(15_000 + random.below(120_000));
+                        }
+                        5 if !blocks.is_empty() => {
+                            let block = blocks.swap_remove(random.below(blocks.len()));
+                            let _ = senders[random.below(THREADS)].send(block);
+                        }
+                        _ if !blocks.is_empty() => {
+                            drop(blocks.swap_remove(random.below(blocks.len())));
+                        }
+                        _ => {}
+                    }
+                    receiver.try_iter().for_each(drop);
+                }
+                drop((senders, done));
+            });
+        }
+        drop((senders, done));
+        while is_done.recv_timeout(Duration::from_millis(1))
+            == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+        {
+            ALLOCATOR.purge();
+        }
+    });
+}
+
+#[test]
+fn blocks_on_lists_are_counted_as_free() {
+    run_alone("medium::counted");
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn counted() {
+    let before = ALLOCATOR.stats();
+    let blocks: Vec<Block> = (0..8).map(|at| Block::new(20_000 + 9_000 * at, at)).collect();
+    let bytes: usize = blocks.iter().map(|block| block.size).sum();
+    let used = ALLOCATOR.stats();
+    assert!(used.live >= before.live + bytes && used.blocks >= before.blocks + 8, "{used}");
+    drop(blocks);
+    let freed = ALLOCATOR.stats();
+    assert!(freed.quick >= used.quick + bytes, "they lie on lists: {freed}");
+    assert!(freed.live <= used.live - bytes && freed.blocks <= used.blocks - 8, "{freed}");
+    ALLOCATOR.purge();
+    assert!(ALLOCATOR.stats().quick < bytes, "they do not any more");
+}
+
+#[test]
+fn what_a_thread_keeps_that_stands_still_goes_back() {
+    run_prepared("medium::kept_by_a_thread_that_stands_still", |command| {
+        command.env("PAGEWISE_PURGE_DELAY", "20");
+    });
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn kept_by_a_thread_that_stands_still() {
+    let work = || drop((0..300).map(|size| vec![0u8; size * 4]).collect::<Vec<_>>());
+    // What this thread's own lists take, they take now.
+    (0..500).for_each(|_| work());
+    let (freed, is_freed) = sync_channel(0);
+    let (end, may_end) = sync_channel::<()>(0);
+    let thread = thread::spawn(move || {
+        drop((0..8).map(|at| Block::new(60_000, at)).collect::<Vec<_>>());
+        freed.send(()).expect("the test waits");
+        let _ = may_end.recv();
+    });
+    is_freed.recv().expect("the thread sends");
+    let kept = ALLOCATOR.stats().quick;
+    assert!(kept > 8 * 60_000, "{kept}");
+    let gone = (0..5_000).any(|_| {
+        work();
+        thread::sleep(Duration::from_millis(1));
+        ALLOCATOR.stats().quick < kept - 7 * 60_000
+    });
+    assert!(gone, "{} of {kept} bytes are kept", ALLOCATOR.stats().quick);
+    drop(end);
+    thread.join().expect("it ends");
+}
+
+#[test]
+fn the_child_of_a_fork_puts_back_what_other_threads_kept() {
+    run_alone("medium::forked");
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn forked() {
+    let (freed, is_freed) = sync_channel(0);
+    let (end, may_end) = sync_channel::<()>(0);
+    let thread = thread::spawn(move || {
+        drop((0..8).map(|at| Block::new(60_000, at)).collect::<Vec<_>>());
+        freed.send(()).expect("the test waits");
+        let _ = may_end.recv();
+    });
+    is_freed.recv().expect("the thread sends");
+    // SAFETY: the child does no more than use the allocator, and ends.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            let kept = ALLOCATOR.stats().quick;
+            // The slow path adopts.
+            ALLOCATOR.free(ALLOCATOR.allocate(3 << 20));
+            let left = ALLOCATOR.stats().quick;
+            libc::_exit(if kept > 8 * 60_000 && left < 8 * 60_000 { 7 } else { 1 });
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
+    }
+    drop(end);
+    thread.join().expect("it ends");
+}
