@@ -3,7 +3,7 @@
 
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicPtr, AtomicU64};
+use core::sync::atomic::{AtomicPtr, AtomicU32};
 
 use super::apart::Apart;
 use super::heap::Heap;
@@ -13,14 +13,17 @@ use crate::os;
 /// The round through the lists of all threads.
 #[derive(Debug)]
 struct Round {
-    /// When the next begins. Milliseconds.
-    next: AtomicU64,
+    /// When the next begins. Milliseconds, the lower bits.
+    next: AtomicU32,
     /// The lists that are looked at next; null: the round has ended.
     at: AtomicPtr<quick::Lists>,
 }
 
 static ROUND: Apart<Round> =
-    Apart::new(Round { next: AtomicU64::new(0), at: AtomicPtr::new(ptr::null_mut()) });
+    Apart::new(Round { next: AtomicU32::new(0), at: AtomicPtr::new(ptr::null_mut()) });
+
+/// The longest between two rounds, milliseconds: twelve days.
+const LONGEST: u32 = 1 << 30;
 
 /// Lists looked at in one visit.
 const AT_ONCE: usize = 16;
@@ -33,10 +36,9 @@ pub(super) fn look(delay: u32) {
     }
     let mut at = ROUND.at.load(Relaxed);
     if at.is_null() {
-        let (now, next) = (os::now(), ROUND.next.load(Relaxed));
-        let begins = now >= next
-            && ROUND.next.compare_exchange(next, now + u64::from(delay), Relaxed, Relaxed).is_ok();
-        if !begins {
+        let next = ROUND.next.load(Relaxed);
+        let after = (os::now() as u32).wrapping_add(delay.min(LONGEST));
+        if until(next) > 0 || ROUND.next.compare_exchange(next, after, Relaxed, Relaxed).is_err() {
             return;
         }
         at = registry::all_lists().next().unwrap_or(ptr::null_mut());
@@ -57,8 +59,14 @@ pub(super) fn next() -> Option<u64> {
     let some = registry::all_lists().any(|lists| medium::of(lists).kept().0 > 0);
     some.then(|| {
         let is_over = ROUND.at.load(Relaxed).is_null();
-        if is_over { ROUND.next.load(Relaxed).saturating_sub(os::now()) } else { 0 }
+        if is_over { until(ROUND.next.load(Relaxed)) } else { 0 }
     })
+}
+
+/// Milliseconds until a time of which these are the lower bits; 0 if it is past.
+fn until(time: u32) -> u64 {
+    let left = time.wrapping_sub(os::now() as u32);
+    if left > u32::MAX / 2 { 0 } else { left.into() }
 }
 
 /// Puts back whatever lies on the lists of a heap's threads.
