@@ -44,7 +44,11 @@ impl Block {
     /// Panics unless the first `len` bytes are as they were written.
     fn check(&mut self, len: usize) {
         let mark = self.mark;
-        assert!(self.bytes()[..len].iter().all(|&byte| byte == mark), "{self:?}");
+        let bytes = &self.bytes()[..len];
+        // Beside themselves moved by one: the fuzzer need not follow a loop over megabytes.
+        let same =
+            bytes.first().is_none_or(|&first| first == mark && bytes[1..] == bytes[..len - 1]);
+        assert!(same, "{self:?}");
     }
 
     fn free(mut self) {

@@ -1,25 +1,23 @@
 //! Any bytes read as a raw log give records or an error, and the records events that can be written:
 //! no panic, no endless loop, memory in proportion to the bytes.
 
-use std::io::{Cursor, Read};
+use std::io::{self, Cursor, Read};
 
 use pagewise::trace::raw::{Converter, LogReader};
 use pagewise::trace::{Origin, Writer};
 
 /// Bytes of a log before its first record, and what it begins with.
-const HEAD: usize = 1 << 16;
+const HEAD: u64 = 1 << 16;
 const MAGIC: u64 = u64::from_be_bytes(*b"PWLOG\r\n\x1a");
 const VERSION: u32 = 2;
 
 pub(crate) fn run(data: &[u8]) {
     // A head is long and mostly text: the first bytes are its numbers, the rest the records.
     let (numbers, records) = data.split_at(data.len().min(32));
-    let mut head = [0; HEAD];
-    head[..8].copy_from_slice(&MAGIC.to_ne_bytes());
-    head[8..12].copy_from_slice(&VERSION.to_ne_bytes());
-    head[12..12 + numbers.len()].copy_from_slice(numbers);
+    let (magic, version) = (MAGIC.to_ne_bytes(), VERSION.to_ne_bytes());
+    let head = magic[..].chain(&version[..]).chain(numbers).chain(io::repeat(0)).take(HEAD);
 
-    let mut reader = LogReader::new(head[..].chain(records)).unwrap();
+    let mut reader = LogReader::new(head.chain(records)).unwrap();
     let mut converter = Converter::new();
     let mut writer = Writer::new(Cursor::new(Vec::new()), Origin::default()).unwrap();
     let mut count = 0;

@@ -76,7 +76,7 @@ impl<W: Write + Seek> Writer<W> {
             origin: header.origin,
             ledger: Ledger::default(),
             encoder: Encoder::default(),
-            content: Vec::with_capacity(frame::LARGEST),
+            content: Vec::new(),
         })
     }
 
