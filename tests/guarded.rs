@@ -165,3 +165,29 @@ fn counted() {
     }
     println!("\nguarded: {guarded}");
 }
+
+/// Which block is guarded nobody can know: not the first of every thread.
+#[test]
+fn the_first_of_a_thread_is_guarded_no_more_than_others() {
+    let ended = run("first_of_threads", |command| {
+        command.env("PAGEWISE_GUARDED", "1000");
+    });
+    let count = ended.out.lines().find_map(|line| line.strip_prefix("guarded: "));
+    let count: usize = count.expect("it says so").parse().expect("a number");
+    assert!(count < 10, "{count} of 100 first blocks are guarded");
+}
+
+#[test]
+#[ignore = "in a process of its own, with guarded blocks"]
+fn first_of_threads() {
+    let first = || {
+        // SAFETY: the size is not 0.
+        let block = unsafe { ALLOCATOR.alloc(LAYOUT) };
+        let guarded = block.addr() >> 46 == 1 && (block.addr() + 48).is_multiple_of(4096);
+        // SAFETY: the block is in use, and freed once.
+        unsafe { ALLOCATOR.dealloc(block, LAYOUT) };
+        guarded
+    };
+    let guarded = (0..100).filter(|_| std::thread::spawn(first).join().expect("it ends"));
+    println!("\nguarded: {}", guarded.count());
+}

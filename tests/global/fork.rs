@@ -96,3 +96,28 @@ fn left_behind() {
         forked.wait();
     });
 }
+
+#[test]
+fn the_parent_has_all_its_heaps_again() {
+    run_alone("fork::parent");
+}
+
+/// After a fork other threads of the parent find every heap, and every block.
+#[test]
+#[ignore = "in a process of its own"]
+fn parent() {
+    const BLOCKS: usize = 5_000;
+    let blocks: Vec<_> = (0..BLOCKS).map(|size| Marked::new(size, 5)).collect();
+    let before = ALLOCATOR.stats();
+    in_child(|| {});
+    let after = thread::spawn(|| ALLOCATOR.stats()).join().expect("it ends");
+    assert!(after.heaps >= before.heaps && after.blocks >= BLOCKS, "{before}{after}");
+    // What they free is free.
+    thread::spawn(move || drop(blocks)).join().expect("it ends");
+    let last = thread::spawn(|| {
+        ALLOCATOR.purge();
+        ALLOCATOR.stats()
+    });
+    let last = last.join().expect("it ends");
+    assert!(last.blocks + BLOCKS <= after.blocks + 100, "{after}{last}");
+}

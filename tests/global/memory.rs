@@ -193,3 +193,59 @@ fn tables() {
     let last = ALLOCATOR.stats();
     assert!(last.peak_held <= first.peak_held + first.peak_held / 8, "{first}{last}");
 }
+
+#[test]
+fn a_heap_that_grows_gives_free_memory_back() {
+    run_prepared("memory::grown", |command| {
+        command.env("PAGEWISE_PURGE_DELAY", "1000000");
+    });
+}
+
+/// A block for which the heap must grow: as much goes back of free blocks that are too short for it.
+#[test]
+#[ignore = "in a process of its own"]
+fn grown() {
+    const MIB: usize = 1 << 20;
+    let mut blocks: Vec<Option<Vec<u8>>> = (0..24).map(|_| Some(vec![1; 8 * MIB])).collect();
+    let before = resident();
+    blocks.iter_mut().step_by(4).for_each(|block| drop(block.take()));
+    let held = ALLOCATOR.stats().held;
+    let block = vec![1_u8; 24 * MIB];
+    assert!(ALLOCATOR.stats().held >= held + 20 * MIB, "the heap grows");
+    let more = resident() as isize - before as isize;
+    assert!(more < 8 * MIB as isize, "{} MiB more are resident", more >> 20);
+    assert!(block.iter().chain(blocks.iter().flatten().flatten()).all(|&byte| byte == 1));
+}
+
+#[test]
+fn threads_that_peak_by_turns_keep_one_peak() {
+    run_prepared("memory::turns", |command| {
+        command.env("PAGEWISE_PURGE_DELAY", "1000000");
+    });
+}
+
+/// Each thread has a heap of its own, and nothing in use once it had its turn.
+#[test]
+#[ignore = "in a process of its own"]
+fn turns() {
+    const PEAK: usize = 64 << 20;
+    let threads: Vec<_> = (0..3)
+        .map(|_| {
+            let (had, has_had) = sync_channel::<()>(0);
+            let (end, may_end) = sync_channel::<()>(0);
+            let thread = thread::spawn(move || {
+                drop(blocks_of(PEAK));
+                had.send(()).expect("the test waits");
+                may_end.recv().expect("the test says so");
+            });
+            has_had.recv().expect("the thread has its turn");
+            (thread, end)
+        })
+        .collect();
+    assert!(ALLOCATOR.stats().held > 2 * PEAK, "they share no heap: {}", ALLOCATOR.stats());
+    assert!(resident() < 2 * PEAK, "{} MiB are resident", resident() >> 20);
+    for (thread, end) in threads {
+        end.send(()).expect("the thread waits");
+        thread.join().expect("it ends");
+    }
+}

@@ -336,3 +336,52 @@ fn at_random() {
     });
     assert!(again.count() < 60, "seldom the one freed last");
 }
+
+#[test]
+fn checks_alone_leave_blocks_in_order() {
+    passes_when("works::in_order", |command| {
+        command.env("PAGEWISE_HARDENED", "checks");
+    });
+}
+
+#[test]
+#[ignore = "in a process of its own, in hardened mode"]
+fn in_order() {
+    // A size of which nothing else has asked for blocks.
+    let blocks: Vec<*mut u8> = (0..100).map(|_| ALLOCATOR.allocate(592)).collect();
+    let upwards = blocks.windows(2).filter(|pair| pair[0] < pair[1]).count();
+    assert!(upwards > 90, "{upwards} of 100 lie above the one before");
+    // SAFETY: each is in use, and freed once.
+    blocks.iter().for_each(|&block| unsafe { ALLOCATOR.free(block) });
+}
+
+#[test]
+fn what_is_known_of_free_memory_goes_back_with_it() {
+    passes_when("works::states", |command| {
+        command.env("PAGEWISE_HARDENED", "checks").env("PAGEWISE_PURGE_DELAY", "1000000");
+    });
+}
+
+/// Bytes of this process that are resident.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/statm").expect("there is a /proc");
+    let pages = status.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+    // SAFETY: a plain query.
+    pages.expect("a number") * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize
+}
+
+/// A byte is known of every 16.
+#[test]
+#[ignore = "in a process of its own, in hardened mode"]
+fn states() {
+    const BYTES: usize = 96 << 20;
+    let before = resident();
+    let mut blocks = Vec::with_capacity(BYTES / 48);
+    blocks.extend((0..BYTES / 48).map(|_| ALLOCATOR.allocate(48)));
+    // SAFETY: each is in use, and freed once.
+    blocks.drain(..).for_each(|block| unsafe { ALLOCATOR.free(block) });
+    drop(blocks);
+    ALLOCATOR.purge();
+    let more = resident().saturating_sub(before);
+    assert!(more < BYTES / 16 / 2, "{} KiB more than before", more >> 10);
+}

@@ -154,3 +154,6 @@ pub(super) fn is_dense(start: *mut u8, len: usize) -> bool {
     const ASKED: usize = 16;
     (1..=ASKED).all(|at| os::is_resident(start.wrapping_add((len - 1) / ASKED * at)))
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests;

@@ -224,25 +224,126 @@ fn never_waited_for(held: u32, me: u32) -> bool {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use std::sync::mpsc;
+    use std::thread::{self, JoinHandle};
     use std::time::Duration;
 
     use super::*;
 
-    /// A child's handler that ran before ours waited for a lock whose owner had stayed behind.
-    #[test]
-    fn a_thread_that_forks_waits_for_nobody() {
-        static LOCKED: Locked<u32> = Locked::new(7);
+    /// A thread that holds the lock until it is told, and how to tell it.
+    fn hold(locked: &'static Locked<u32>) -> (JoinHandle<Option<()>>, mpsc::Sender<()>) {
         let (held, is_held) = mpsc::channel();
         let (let_go, may_go) = mpsc::channel::<()>();
-        let owner = std::thread::spawn(move || {
-            LOCKED.with(|_| {
+        let owner = thread::spawn(move || {
+            locked.with(|_| {
                 held.send(()).expect("the test waits");
                 may_go.recv().expect("the test says so");
             })
         });
         is_held.recv().expect("the lock is taken");
+        (owner, let_go)
+    }
+
+    /// What another thread finds that does not wait for the lock.
+    fn found_by_another(locked: &'static Locked<u32>) -> Option<u32> {
+        thread::spawn(|| locked.try_with(|value| *value)).join().expect("it ends")
+    }
+
+    /// Threads that wait are seen to wait, and each has the lock for itself in its turn.
+    #[test]
+    fn who_waits_is_woken() {
+        static LOCKED: Locked<u32> = Locked::new(7);
+        let (owner, let_go) = hold(&LOCKED);
+        assert!(!LOCKED.is_awaited());
+        let (ended, ends) = mpsc::channel();
+        for _ in 0..4 {
+            let ended = ended.clone();
+            thread::spawn(move || {
+                for _ in 0..50 {
+                    LOCKED.with(|value| {
+                        let before = *value;
+                        thread::yield_now();
+                        *value = before + 1;
+                    });
+                }
+                ended.send(()).expect("the test waits");
+            });
+        }
+        let mut looks = 0;
+        while !LOCKED.is_awaited() {
+            looks += 1;
+            assert!(looks < 60_000, "nobody waits");
+            thread::sleep(Duration::from_millis(1));
+        }
+        let_go.send(()).expect("the owner waits");
+        owner.join().expect("it ends");
+        for _ in 0..4 {
+            ends.recv_timeout(Duration::from_secs(60)).expect("a thread sleeps for ever");
+        }
+        assert!(!LOCKED.is_awaited());
+        assert_eq!(LOCKED.with(|value| *value), Some(207));
+    }
+
+    /// A fork waits until the owner lets go of the lock. Then the forking thread passes through it, and
+    /// nobody else does until the fork is done.
+    #[test]
+    fn a_fork_takes_a_lock_once_its_owner_lets_go() {
+        static LOCKED: Locked<u32> = Locked::new(7);
+        let (owner, let_go) = hold(&LOCKED);
+        let mut owner = Some(owner);
+        let mut pauses = 0;
+        LOCKED.take_for_fork(|| {
+            pauses += 1;
+            assert!(pauses < 10, "the lock is free");
+            if pauses == 3 {
+                let_go.send(()).expect("the owner waits");
+                let owner = owner.take().expect("it ends once");
+                assert_eq!(owner.join().expect("it ends"), Some(()));
+            }
+            true
+        });
+        assert_eq!(pauses, 3);
+        assert_eq!(found_by_another(&LOCKED), None);
+        let nested = |value: &mut u32| (*value, LOCKED.with(|value| *value));
+        assert_eq!(LOCKED.with(nested), Some((7, None)), "no handler gets in between");
+        // It has the lock already.
+        LOCKED.take_for_fork(|| panic!("nothing is waited for"));
+        LOCKED.after_fork();
+        assert_eq!(found_by_another(&LOCKED), Some(7));
+    }
+
+    /// A lock that a fork gave up is its owner's as before; in the child, where the owner is not, it is lost.
+    #[test]
+    fn a_lock_that_is_given_up_is_lost_in_the_child() {
+        static LOCKED: Locked<u32> = Locked::new(7);
+        let (owner, let_go) = hold(&LOCKED);
+        let mut pauses = 0;
+        LOCKED.take_for_fork(|| {
+            pauses += 1;
+            pauses < 5
+        });
+        assert_eq!(pauses, 5);
+        LOCKED.after_fork();
+        assert_eq!(found_by_another(&LOCKED), None, "the owner has it");
+        // As if this were the child.
+        assert!(LOCKED.after_fork_in_child(), "the owner is another thread");
+        LOCKED.take_for_fork(|| panic!("a lost lock is not waited for"));
+        assert_eq!(LOCKED.with(|value| *value), None, "a lost lock is not waited for");
+        let_go.send(()).expect("the owner waits");
+        owner.join().expect("it ends");
+        assert!(!LOCKED.after_fork_in_child(), "it is free");
+        LOCKED.with(|_| assert!(!LOCKED.after_fork_in_child(), "this thread has it"));
+        LOCKED.take_for_fork(|| panic!("it is free"));
+        assert!(!LOCKED.after_fork_in_child(), "this thread took it");
+        assert_eq!(found_by_another(&LOCKED), Some(7));
+    }
+
+    /// A child's handler that ran before ours waited for a lock whose owner had stayed behind.
+    #[test]
+    fn a_thread_that_forks_waits_for_nobody() {
+        static LOCKED: Locked<u32> = Locked::new(7);
+        let (owner, let_go) = hold(&LOCKED);
         let (answer, answered) = mpsc::channel();
-        let forker = std::thread::spawn(move || {
+        let forker = thread::spawn(move || {
             sync::begin_fork();
             answer.send(LOCKED.with(|value| *value)).expect("the test waits");
             sync::end_fork();

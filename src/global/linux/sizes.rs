@@ -95,3 +95,58 @@ pub(super) fn for_each(mut visit: impl FnMut(u32)) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::global::linux::registry;
+    use crate::global::tuning::Tuning;
+
+    /// The sizes of all lists, the smallest first.
+    fn served() -> Vec<usize> {
+        // The tables are written now.
+        registry::heap_for_test();
+        let mut sizes = Vec::new();
+        for_each(|offset| sizes.push(class_size(offset)));
+        sizes
+    }
+
+    #[test]
+    fn a_size_is_served_by_the_least_list_that_holds_it() {
+        let served = served();
+        assert!(served.is_sorted_by(|a, b| a < b) && served[0] <= 2 * UNIT);
+        let most = Tuning::new().pages.ffcrossover;
+        for size in 1..=SMALL_MAX {
+            let list = offset(size);
+            let least = served.iter().find(|&&class| class >= size).filter(|_| size <= most);
+            match least {
+                Some(&class) => {
+                    assert_eq!(class_size(list), class, "{size} bytes");
+                    let index = served.iter().position(|&other| other == class);
+                    assert_eq!(Some(self::class(list) as usize), index, "{size} bytes");
+                }
+                None => assert_eq!(list, 0, "{size} bytes"),
+            }
+        }
+    }
+
+    #[test]
+    fn an_aligned_size_is_served_by_the_least_list_of_multiples() {
+        let served = served();
+        let page = Tuning::new().pages.page_size;
+        for log2 in 0..20 {
+            let align = 1 << log2;
+            for size in (0..SMALL_MAX + 100).step_by(23) {
+                let list = offset_aligned(size, align, page);
+                let holds = |&&class: &&usize| class >= size && class.is_multiple_of(align);
+                let least = served.iter().find(holds).filter(|_| align <= page);
+                let found = (list != 0).then(|| class_size(list));
+                // A size between two lists' may be none's.
+                assert!(found.is_none() || found == least.copied(), "{size} at {align}");
+                if size <= served[served.len() - 1] && align <= UNIT {
+                    assert_eq!(found, least.copied(), "{size} at {align}");
+                }
+            }
+        }
+    }
+}

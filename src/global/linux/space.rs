@@ -545,3 +545,6 @@ unsafe impl Source for Slot {
         self.region.dedicated()
     }
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests;

@@ -17,8 +17,14 @@ pub(super) const SPINS: u32 = 64;
 /// the child of a fork.
 #[inline]
 pub(super) fn token() -> u32 {
+    token_at(os::thread_address())
+}
+
+/// The token of a thread whose own variables lie there.
+#[inline(always)]
+fn token_at(address: usize) -> u32 {
     // Threads' own variables are further apart than 512 bytes, and 256 GiB are room for all.
-    let place = (os::thread_address() >> 9) as u32 & ((1 << 29) - 1);
+    let place = (address >> 9) as u32 & ((1 << 29) - 1);
     (1 << 31) | (place << 2)
 }
 
@@ -63,5 +69,40 @@ impl<T> Place<T> {
     #[inline(always)]
     pub(super) fn with_mut<R>(&self, action: impl FnOnce(*mut T) -> R) -> R {
         action(self.0.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_told_apart() {
+        let base = 0x7f12_3456_7000_u64 as usize;
+        let mut tokens: Vec<u32> = Vec::new();
+        // Beside each other, and at every distance up to 128 GiB that a bit makes.
+        for apart in
+            (0..64).map(|index| 512 * index).chain((15..usize::BITS.min(38)).map(|bit| 1 << bit))
+        {
+            let token = token_at(base ^ apart);
+            assert!(token != 0 && token & 3 == 0);
+            assert!(!tokens.contains(&token), "{apart:#x} bytes apart");
+            tokens.push(token);
+        }
+        let other = std::thread::spawn(token).join().expect("it ends");
+        assert!(token() == token() && token() != other);
+    }
+
+    #[test]
+    fn a_thread_forks_from_when_it_says_so_to_when_it_says_so() {
+        std::thread::spawn(|| {
+            assert!(!is_forking(token()));
+            begin_fork();
+            assert!(is_forking(token()) && !is_forking(token() + 4));
+            end_fork();
+            assert!(!is_forking(token()));
+        })
+        .join()
+        .expect("it ends");
     }
 }

@@ -286,3 +286,6 @@ pub(super) unsafe fn is_zero(block: NonNull<u8>, size: usize) -> bool {
         all.iter().fold(any, |any, word| any | word) == 0
     }
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests;

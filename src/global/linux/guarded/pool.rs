@@ -155,3 +155,35 @@ pub(super) unsafe fn open(pool: *mut u8, len: usize, places: *mut Place) {
         POOL.store(pool, Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The place that was free for longest comes first, and each is somebody's once.
+    #[test]
+    fn places_come_in_the_order_in_which_they_were_freed() {
+        let ring = core::array::from_fn(|place| place as u16);
+        let mut book = Book { places: ptr::null_mut(), ring, first: 0, free: PLACES };
+        let mut free: std::collections::VecDeque<usize> = (0..PLACES).collect();
+        let mut used = Vec::new();
+        for round in 0..3000 {
+            // More are taken than given back for a while, and then fewer.
+            if round % 5 < 2 + round / 300 % 3 {
+                let taken = book.take();
+                assert_eq!(taken, free.pop_front());
+                used.extend(taken);
+            } else if !used.is_empty() {
+                let place = used.swap_remove(round * 7 % used.len());
+                book.give_back(place);
+                free.push_back(place);
+            }
+        }
+        while let Some(place) = free.pop_front() {
+            assert_eq!(book.take(), Some(place));
+        }
+        assert_eq!(book.take(), None);
+        book.give_back(7);
+        assert_eq!(book.take(), Some(7));
+    }
+}

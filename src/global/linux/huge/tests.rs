@@ -1,0 +1,118 @@
+//! Which huge pages are advised, and when the advice is taken back.
+
+use super::*;
+
+const EXTENT: usize = 512 << 20;
+
+/// Addresses for an extent, aligned to a huge page; nothing is there.
+fn extent() -> *mut u8 {
+    let memory = os::reserve(EXTENT + HUGE).expect("there are addresses");
+    memory.with_addr(memory.addr().next_multiple_of(HUGE))
+}
+
+/// The huge pages that are advised.
+fn advised(huge: &Huge, extent: *mut u8) -> Vec<usize> {
+    let regions = EXTENT / HUGE;
+    let is_advised = |&region: &usize| {
+        let start = extent.addr() + region * HUGE;
+        let (word, bit) = huge.place(start.max(huge.from));
+        start >= huge.from && huge.bits[word].get() & bit != 0
+    };
+    let found: Vec<_> = (0..regions).filter(is_advised).collect();
+    assert_eq!(huge.advised(), found.len() * HUGE);
+    found
+}
+
+#[test]
+fn pages_of_small_blocks_beyond_the_first_bytes_are() {
+    let extent = extent();
+    let end = |regions: usize| extent.wrapping_add(regions * HUGE);
+    let most = end(20).addr() + 100;
+    let mut huge = Huge::new(HugePages::Beyond(3 * HUGE - 100), extent.addr()..most);
+    assert!(!huge.concerns(end(3).addr()) && huge.concerns(end(3).addr() + 1));
+
+    // Nothing is allowed at first, and what was entered then is not advised later.
+    huge.reach(end(4).wrapping_add(1));
+    assert_eq!(advised(&huge, extent), []);
+    // As many as are allowed.
+    huge.allow(3 * HUGE - 1);
+    huge.reach(end(4).wrapping_add(HUGE));
+    assert_eq!(advised(&huge, extent), []);
+    huge.reach(end(9));
+    assert_eq!(advised(&huge, extent), [5, 6]);
+    huge.reach(end(8));
+    assert_eq!(advised(&huge, extent), [5, 6]);
+    huge.allow(0);
+    huge.reach(end(12));
+    assert_eq!(advised(&huge, extent), [5, 6]);
+    // None that ends beyond the extent.
+    huge.allow(usize::MAX);
+    huge.reach(end(20).wrapping_add(50));
+    assert_eq!(advised(&huge, extent), [5, 6, 12, 13, 14, 15, 16, 17, 18, 19]);
+
+    // A large block takes those that it touches.
+    huge.take_back(end(6).wrapping_sub(100), 100);
+    assert_eq!(advised(&huge, extent), [6, 12, 13, 14, 15, 16, 17, 18, 19]);
+    huge.take_back(end(13).wrapping_add(HUGE - 16), HUGE + 17);
+    assert_eq!(advised(&huge, extent), [6, 12, 16, 17, 18, 19]);
+    huge.take_back(extent, 3 * HUGE);
+    assert_eq!(advised(&huge, extent), [6, 12, 16, 17, 18, 19]);
+    huge.take_back(end(18), 40 * HUGE);
+    assert_eq!(advised(&huge, extent), [6, 12, 16, 17]);
+    huge.take_back(extent, EXTENT);
+    assert_eq!(advised(&huge, extent), []);
+    // SAFETY: nobody uses the addresses.
+    unsafe { os::release(extent, EXTENT) };
+}
+
+/// Each of many huge pages is known by itself.
+#[test]
+fn of_many_one_is_taken_back() {
+    let extent = extent();
+    let at = |region: usize| extent.wrapping_add(region * HUGE);
+    let mut huge = Huge::new(HugePages::Beyond(0), extent.addr()..extent.addr() + EXTENT);
+    huge.allow(EXTENT);
+    huge.reach(extent.wrapping_add(EXTENT));
+    let mut left: Vec<_> = (0..EXTENT / HUGE).collect();
+    for region in [70, 6, 64, 127, 128, 0, 255] {
+        huge.take_back(at(region), HUGE);
+        left.retain(|&other| other != region);
+        assert_eq!(advised(&huge, extent), left);
+    }
+    // SAFETY: nobody uses the addresses.
+    unsafe { os::release(extent, EXTENT) };
+}
+
+#[test]
+fn the_kernel_is_told_of_all_at_once_or_of_nothing() {
+    let extent = extent();
+    for (huge_pages, concerned) in
+        [(HugePages::System, false), (HugePages::Never, false), (HugePages::Always, true)]
+    {
+        let mut huge = Huge::new(huge_pages, extent.addr() + 100..extent.addr() + EXTENT);
+        assert_eq!(huge.concerns(extent.addr() + 1), concerned, "{huge_pages:?}");
+        huge.allow(usize::MAX);
+        huge.reach(extent.wrapping_add(EXTENT));
+        assert_eq!(advised(&huge, extent), [], "{huge_pages:?}");
+        assert!(!huge_pages.follows());
+    }
+    assert!(HugePages::Beyond(0).follows());
+    // SAFETY: nobody uses the addresses.
+    unsafe { os::release(extent, EXTENT) };
+}
+
+/// A block is dense if OS pages all over it take memory.
+#[test]
+fn a_block_is_dense_if_it_is_written_all_over() {
+    const LEN: usize = 16 << 20;
+    let memory = os::allocate(LEN).expect("there is memory");
+    assert!(!is_dense(memory, LEN));
+    // SAFETY: the memory is this long.
+    unsafe { memory.write_bytes(1, LEN / 2) };
+    assert!(!is_dense(memory, LEN) && is_dense(memory, LEN / 2));
+    // SAFETY: as above.
+    unsafe { memory.add(LEN / 2).write_bytes(1, LEN / 2) };
+    assert!(is_dense(memory, LEN));
+    // SAFETY: the memory is whole, and not used any more.
+    unsafe { os::release(memory, LEN) };
+}

@@ -1,0 +1,136 @@
+//! A space beside the process's own: where slots lie, and what an address belongs to.
+
+use super::*;
+
+fn opened(heaps: usize) -> (Space, usize) {
+    let space = Space {
+        base: AtomicPtr::new(ptr::null_mut()),
+        units: AtomicUsize::new(0),
+        table: AtomicPtr::new(ptr::null_mut()),
+        states: AtomicPtr::new(ptr::null_mut()),
+        slot_shift: AtomicU32::new(0),
+        reserved: AtomicBool::new(false),
+    };
+    let slots = space.open(heaps).expect("there are addresses");
+    (space, slots)
+}
+
+#[test]
+fn an_address_belongs_to_the_slot_it_lies_in() {
+    for heaps in [1, 3, 8, 100] {
+        let (space, slots) = opened(heaps);
+        let len = space.slot_len();
+        assert!(slots >= heaps && slots.is_power_of_two() && len.is_power_of_two());
+        assert!((LEAST_SLOT..=LARGEST_SLOT).contains(&len));
+        let base = space.slot(0);
+        assert!(base.addr().is_multiple_of(ALIGN));
+        let at = |bytes: usize| base.wrapping_add(bytes);
+        assert_eq!(space.slot(slots - 1), at((slots - 1) * len));
+
+        // Where addresses are plenty nothing is reserved, and nobody can know where the slots lie.
+        if os::addresses().is_some() {
+            assert!(!space.reserved.load(Relaxed));
+            let (other, _) = opened(heaps);
+            assert!(other.slot(0) != base);
+        }
+
+        // Without heaps there is no block.
+        assert!(!space.contains(base) && space.list_of(base).is_none());
+        let two = slots.min(2);
+        space.have_heaps(two);
+        for inside in [0, UNIT, len - UNIT, (two - 1) * len, two * len - UNIT] {
+            assert!(space.contains(at(inside)), "{inside:#x}");
+            assert_eq!(space.slot_of(at(inside)), inside / len);
+        }
+        for outside in [1, 8, len - 1, two * len, two * len + UNIT] {
+            assert!(!space.contains(at(outside)), "{outside:#x}");
+        }
+        assert!(!space.contains(base.wrapping_sub(UNIT)) && !space.contains(ptr::null_mut()));
+        let last = ptr::without_provenance_mut(usize::MAX - (UNIT - 1));
+        assert!(!space.contains(last));
+    }
+}
+
+#[test]
+fn blocks_of_one_slot_are_told_from_others() {
+    let (space, slots) = opened(4);
+    assert!(slots >= 4);
+    let len = space.slot_len();
+    let block = |bytes: usize| NonNull::new(space.slot(0).wrapping_add(bytes)).expect("not null");
+    let own = [block(len), block(len + UNIT), block(2 * len - UNIT)];
+    assert!(space.slot_has(1, &own) && space.slot_has(1, &own[..1]) && space.slot_has(1, &[]));
+    for other in [0, len - UNIT, 2 * len, 3 * len] {
+        assert!(!space.slot_has(1, &[own[0], own[2], block(other)]), "{other:#x}");
+        assert!(!space.slot_has(1, &[block(other), own[1]]), "{other:#x}");
+    }
+}
+
+/// Memory that is to be a mapping may end where the slots begin, and begin where they end.
+#[test]
+fn memory_that_meets_the_slots_is_told() {
+    let (space, slots) = opened(4);
+    let (base, all) = (space.slot(0), slots * space.slot_len());
+    let at = |bytes: usize| base.wrapping_add(bytes);
+    let before = base.wrapping_sub(0x3000);
+    assert!(!space.meets(before, 0x3000));
+    assert!(space.meets(before, 0x3001));
+    assert!(
+        space.meets(base, 1) && space.meets(at(all - 1), 1) && space.meets(at(all - 1), 0x2000)
+    );
+    assert!(!space.meets(at(all), 0x3000));
+}
+
+/// The entries of the slots follow each other, one for each granule, behind the slots; nothing was there.
+#[test]
+fn every_granule_has_an_entry_of_its_own() {
+    let (space, slots) = opened(16);
+    let len = space.slot_len();
+    let mut next = space.slot(0).wrapping_add(slots * len);
+    for slot in 0..slots {
+        let (table, bytes) = space.table_of(slot);
+        assert_eq!((table, bytes), (next, len / GRANULE * 4));
+        assert!(space.states_of(slot).is_none(), "not in hardened mode");
+        next = table.wrapping_add(bytes);
+    }
+    assert_eq!(next.addr() - space.slot(0).addr(), slots * len + besides(slots * len));
+}
+
+/// What a list is noted for: all granules of a page, and no other.
+#[test]
+fn the_list_of_a_page_is_that_of_all_its_granules() {
+    let (space, _) = opened(2);
+    space.have_heaps(1);
+    let (table, _) = space.table_of(0);
+    // SAFETY: nothing is there, as the space found.
+    assert!(unsafe { space.commit(table, TABLE_STEP, None) });
+    let at = |granule: usize| space.slot(0).wrapping_add(granule * GRANULE);
+    space.set_list_of_page(at(4), 3 * GRANULE, 77);
+    space.set_list(at(9).wrapping_add(GRANULE - UNIT), 99);
+    let lists: Vec<_> = (3..11).map(|granule| space.list_of(at(granule))).collect();
+    assert_eq!(lists, [0, 77, 77, 77, 0, 0, 99, 0].map(Some));
+    let last = at(4).wrapping_add(3 * GRANULE - UNIT);
+    assert_eq!(space.list_of(last), Some(77));
+    assert_eq!(space.list_of(last.wrapping_add(1)), None, "no block starts there");
+    // SAFETY: nobody uses it any more.
+    unsafe { space.give_up(table, TABLE_STEP) };
+}
+
+/// A reservation has room for the slots and all that lies beside them.
+#[test]
+fn a_reservation_has_room_for_what_lies_beside_the_slots() {
+    let (start, len) = reservation().expect("there are addresses");
+    assert!(start.addr().is_multiple_of(ALIGN) && len.is_power_of_two());
+    assert!((LEAST..=LARGEST).contains(&len));
+    let all = len + besides(len);
+    let page = os::page_size();
+    for at in [0, len, all - page] {
+        let place = start.wrapping_add(at & !(page - 1));
+        // SAFETY: the addresses are reserved, and this test's own.
+        unsafe {
+            assert!(os::commit(place, page));
+            place.write_bytes(1, page);
+        }
+    }
+    // SAFETY: nobody uses the addresses any more.
+    unsafe { os::release(start, all) };
+}

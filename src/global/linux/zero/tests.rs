@@ -1,0 +1,217 @@
+//! What is known, beside a plain model; what is cleared, byte by byte.
+
+use super::*;
+
+const MIB: usize = 1 << 20;
+
+/// The model: whether each OS page of the extent is known to be zeros.
+struct Plain {
+    start: usize,
+    page: usize,
+    known: Vec<bool>,
+    reached: usize,
+}
+
+impl Plain {
+    fn new(start: usize, pages: usize) -> Self {
+        Self { start, page: os::page_size(), known: vec![false; pages], reached: start }
+    }
+
+    /// Address of an OS page.
+    fn at(&self, index: usize) -> usize {
+        (self.start & !(self.page - 1)) + index * self.page
+    }
+
+    /// Sets what is known of the pages that `which` answers `true` for, by their addresses.
+    fn set(&mut self, known: bool, which: impl Fn(Range<usize>) -> bool) {
+        for index in 0..self.known.len() {
+            if which(self.at(index)..self.at(index + 1)) {
+                self.known[index] = known;
+            }
+        }
+    }
+
+    fn gained(&mut self, memory: &Range<usize>) {
+        self.set(true, |page| memory.start <= page.start && page.end <= memory.end);
+    }
+
+    fn used(&mut self, memory: &Range<usize>) {
+        let (start, end) = (memory.start - EDGE, memory.end + EDGE);
+        self.set(false, |page| page.start < end && start < page.end);
+    }
+
+    fn extended(&mut self, first: usize, end: usize) {
+        if end > self.reached {
+            let from = self.reached.max(first) + EDGE;
+            self.reached = end;
+            self.gained(&(from..end - EDGE));
+        }
+    }
+
+    /// Panics unless the other knows the same.
+    fn check(&self, zeros: &Zeros) {
+        let unknown = |from: usize| (from..self.known.len()).find(|&index| !self.known[index]);
+        let end = self.at(self.known.len());
+        for index in 0..self.known.len() {
+            let expected = unknown(index).map_or(end, |index| self.at(index));
+            assert_eq!(zeros.skip(self.at(index)..end), expected, "page {index}");
+            let next = self.at(index + 1);
+            assert_eq!(zeros.skip(self.at(index)..next), expected.min(next), "page {index}");
+            let known = zeros.known(self.at(index) + 48..next + 16);
+            let bit = |page: usize| {
+                let bit = known.first + page;
+                known.bits[bit / BITS] >> (bit % BITS) & 1 == 1
+            };
+            assert_eq!(bit(0), self.known[index], "page {index}");
+            assert_eq!(bit(1), self.known.get(index + 1) == Some(&true), "page {index} and one");
+        }
+    }
+}
+
+#[test]
+fn what_is_known_is_what_a_plain_model_says() {
+    // Where an extent begins is no OS page's start.
+    let start = (1_usize << if usize::BITS == 64 { 40 } else { 28 }) + 3 * 16;
+    let (mut plain, mut zeros) = (Plain::new(start, 600), Zeros::new(start));
+    plain.check(&zeros);
+    let page = os::page_size();
+    let mut random = 0x5eed_u64;
+    let mut below = |bound: usize| {
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (random >> 33) as usize % bound
+    };
+    for step in 0..400 {
+        // Pages mostly, or a word before or behind where one ends.
+        let mut place = |from: usize, most: usize| {
+            let near = [0, 16, page - 16, page / 2][below(4)];
+            plain.at(from + below(most)) + near + EDGE
+        };
+        let from = place(1, 480);
+        let to = from + [16, page - 32, page, page + 16, 65 * page, 100 * page][below(6)];
+        match below(8) {
+            0 => {
+                zeros.extended(from, to.max(from + 64));
+                plain.extended(from, to.max(from + 64));
+            }
+            1 => {
+                zeros.extended_unknown(to);
+                plain.reached = plain.reached.max(to);
+            }
+            2 if step % 4 == 0 => {
+                zeros.forget(to);
+                plain.reached = plain.reached.max(to);
+                plain.known.fill(false);
+            }
+            2..=4 => {
+                zeros.gained(from..to);
+                plain.gained(&(from..to));
+            }
+            _ => {
+                zeros.used(from..to);
+                plain.used(&(from..to));
+            }
+        }
+        if step % 8 == 0 || step < 50 {
+            plain.check(&zeros);
+        }
+    }
+    assert!(plain.known.contains(&true) && plain.known.contains(&false));
+}
+
+/// What is known of a block is used up to its end, and no further than was copied.
+#[test]
+fn of_a_block_too_long_the_first_part_is_known() {
+    let start = 1 << 28;
+    let page = os::page_size();
+    let mut zeros = Zeros::new(start);
+    let pages = (KNOWN + 5) * BITS;
+    zeros.gained(start..start + pages * page);
+    let known = zeros.known(start + 3 * page..start + pages * page);
+    assert_eq!(known.first, 3);
+    assert!(known.bits.iter().all(|&word| word == !0));
+    // Behind the last word there is.
+    let known = zeros.known(start + 4 * pages * page..start + 5 * pages * page);
+    assert!(known.bits.iter().all(|&word| word == 0));
+}
+
+/// Memory of its own, whole OS pages, all bytes of which are 1.
+fn ones(len: usize) -> *mut u8 {
+    let memory = os::allocate(len).expect("there is memory");
+    // SAFETY: the memory is this long.
+    unsafe { memory.write_bytes(1, len) };
+    memory
+}
+
+/// A block is cleared but for the OS pages that are known to be zeros, and nothing around it is.
+#[test]
+fn a_block_is_cleared_where_it_is_not_known() {
+    let page = os::page_size();
+    let (pages, len) = (700, 700 * page);
+    let memory = ones(len);
+    let mut zeros = Zeros::new(memory.addr());
+    let known = |index: usize| index % 5 == 2 || (100..400).contains(&index);
+    for index in (0..pages).filter(|&index| known(index)) {
+        let at = memory.addr() + index * page;
+        zeros.gained(at..at + page);
+    }
+    for (from, to) in [(16, 32), (page, 2 * page), (2 * page, 3 * page), (48, len - 64)] {
+        // SAFETY: the memory is this long, and the block lies in it.
+        unsafe { memory.write_bytes(1, len) };
+        let block = memory.wrapping_add(from);
+        let told = zeros.known(block.addr()..memory.addr() + to);
+        // SAFETY: as above.
+        unsafe { told.clear(block, to - from) };
+        for at in 0..len {
+            // SAFETY: as above.
+            let byte = unsafe { memory.add(at).read() };
+            let kept = !(from..to).contains(&at) || known(at / page);
+            assert_eq!(byte, u8::from(kept), "byte {at} of {from}..{to}");
+        }
+    }
+    // SAFETY: the memory is whole, and not used any more.
+    unsafe { os::release(memory, len) };
+}
+
+/// So is a long one of which some takes no memory, and that takes none then.
+#[test]
+fn memory_that_is_not_there_is_not_written() {
+    let page = os::page_size();
+    let len = 4 * MIB;
+    let memory = ones(len);
+    let (from, to) = (page / 2, len - page / 4);
+    // SAFETY: the memory is whole, and this test's own.
+    unsafe {
+        assert!(os::discard(memory.wrapping_add(MIB), MIB));
+        clear(memory.wrapping_add(from), to - from);
+    }
+    let mut there = 0;
+    os::for_each_resident(memory.wrapping_add(MIB), MIB, &mut |_, len| there += len);
+    assert_eq!(there, 0, "bytes take memory");
+    for at in 0..len {
+        // SAFETY: the memory is this long.
+        let byte = unsafe { memory.add(at).read() };
+        assert_eq!(byte, u8::from(!(from..to).contains(&at)), "byte {at}");
+    }
+    // SAFETY: the memory is whole, and not used any more.
+    unsafe { os::release(memory, len) };
+}
+
+#[test]
+fn a_block_is_zeros_if_every_byte_is() {
+    let mut memory = Piece([0; 8]).0.repeat(6);
+    let block = memory.as_mut_ptr().cast::<u8>();
+    let start = NonNull::new(block.wrapping_add(block.align_offset(16))).expect("not null");
+    for size in 0..300 {
+        // SAFETY: the memory has so many bytes, and is this test's own.
+        unsafe {
+            start.add(size).write(7);
+            assert!(is_zero(start, size), "{size} bytes");
+            start.add(size).write(0);
+            for at in 0..size {
+                start.add(at).write(1 << (at % 8));
+                assert!(!is_zero(start, size), "byte {at} of {size}");
+                start.add(at).write(0);
+            }
+        }
+    }
+}
