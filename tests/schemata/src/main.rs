@@ -1,0 +1,137 @@
+//! Mutation testing with all mutants of an area in one build, of which a variable of the environment switches
+//! on one: a test takes its own time for each, and no build.
+//!
+//! The mutants are those of cargo-mutants, but for those in constants and of fields, which cannot be switched,
+//! and those that do not compile.
+//! ```sh
+//! cargo run --release -- AREA [COUNT]   # global, heaps, trace; how many mutants, at random
+//! ```
+//! It takes a nightly compiler. What it makes stands in `target/AREA`: the source with its mutants, `done.txt`
+//! (a line for each mutant tried, to which a later run adds), and with `only FILE` instead of a count, those
+//! that the file names are tried.
+
+mod build;
+mod mutants;
+mod sources;
+mod suite;
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+use build::Tree;
+use mutants::Mutant;
+use suite::{Suite, Verdict};
+
+/// Where mutants are made, and the tests that look for them.
+pub(crate) struct Area {
+    pub(crate) name: &'static str,
+    pub(crate) package: &'static str,
+    pub(crate) files: &'static [&'static str],
+    /// What is built, and each folder whose crate has a switch.
+    pub(crate) build: &'static [&'static str],
+    pub(crate) crates: &'static [&'static str],
+    /// Tests that are left out: they build something, or look at the source.
+    pub(crate) without: &'static [&'static str],
+    /// Programs that are a test as a whole.
+    pub(crate) whole: &'static [&'static str],
+}
+
+const AREAS: &[Area] = &[
+    Area {
+        name: "global",
+        package: "pagewise",
+        files: &["src/global/**"],
+        build: &[
+            "--features=guarded,trace",
+            "--lib",
+            "--test=global",
+            "--test=hardened",
+            "--test=guarded",
+            "--test=regressions",
+            "--test=nth_call",
+            "--test=differential",
+        ],
+        crates: &["src/lib.rs"],
+        without: &["pages_of_64_kib", "a_library_that_is_unloaded"],
+        whole: &["nth_call-"],
+    },
+    Area {
+        name: "heaps",
+        package: "pagewise",
+        files: &["src/pages/**", "src/fit/**", "src/tags/**", "src/arena/**"],
+        build: &[
+            "--lib",
+            "--test=arena",
+            "--test=misuse",
+            "--test=regressions",
+            "--test=properties",
+        ],
+        crates: &["src/lib.rs"],
+        without: &["a_library_that_is_unloaded", "nielsen::", "hasan::", "head-firsts::"],
+        whole: &[],
+    },
+    Area {
+        name: "trace",
+        package: "pagewise-trace",
+        files: &["trace/src/**"],
+        build: &["--lib", "--tests"],
+        crates: &["trace/src/lib.rs"],
+        without: &[],
+        whole: &[],
+    },
+];
+
+fn main() -> Result<ExitCode> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let area = arguments.first().and_then(|name| AREAS.iter().find(|area| area.name == *name));
+    let Some(area) = area else { bail!("which area: global, heaps, trace?") };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("a root")?;
+    let out = root.join("target/schemata").join(area.name);
+    fs::create_dir_all(&out)?;
+
+    let all = mutants::list(root, area)?;
+    let tree = Tree::make(root, &out, area, &all)?;
+    println!("{} mutants, {} of them built in", all.len(), tree.viable.len());
+    let suite = Suite::measure(&tree, area)?;
+    let done = out.join("done.txt");
+    let chosen = match (arguments.get(1).map(String::as_str), arguments.get(2)) {
+        (Some("only"), Some(file)) => named(&tree.viable, &PathBuf::from(file))?,
+        (count, _) => sample(&tree.viable, count.map_or(Ok(usize::MAX), str::parse)?, &done)?,
+    };
+    try_all(&suite, &chosen, &done)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The first `count` mutants in a random order, which is the same each time, that were not tried yet.
+fn sample(viable: &[Mutant], count: usize, done: &Path) -> Result<Vec<Mutant>> {
+    let tried = fs::read_to_string(done).unwrap_or_default();
+    let tried: HashSet<&str> =
+        tried.lines().filter_map(|line| Some(line.split_once('\t')?.1)).collect();
+    let mut order: Vec<&Mutant> = viable.iter().filter(|mutant| !mutant.is_in_a_test()).collect();
+    order.sort_by_key(|mutant| mutants::hash(&mutant.name));
+    order.truncate(count);
+    Ok(order.into_iter().filter(|mutant| !tried.contains(&*mutant.name)).cloned().collect())
+}
+
+fn named(viable: &[Mutant], file: &Path) -> Result<Vec<Mutant>> {
+    let names = fs::read_to_string(file)?;
+    let names: HashSet<&str> = names.lines().collect();
+    Ok(viable.iter().filter(|mutant| names.contains(&*mutant.name)).cloned().collect())
+}
+
+fn try_all(suite: &Suite, chosen: &[Mutant], done: &Path) -> Result<()> {
+    let mut log = File::options().create(true).append(true).open(done)?;
+    let mut caught = 0;
+    for (index, mutant) in chosen.iter().enumerate() {
+        let verdict = suite.verdict(mutant)?;
+        caught += usize::from(!matches!(verdict, Verdict::Survived { .. }));
+        writeln!(log, "{verdict}\t{}", mutant.name)?;
+        println!("{caught} of {}: {verdict}: {}", index + 1, mutant.name);
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! The mutants, as cargo-mutants lists them.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::Area;
+
+/// Where a mutant begins and ends: lines from 1 on, characters from 0 on.
+pub(crate) type Place = (usize, usize);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Mutant {
+    /// Switches it on; not 0.
+    pub(crate) number: usize,
+    pub(crate) name: String,
+    pub(crate) file: String,
+    pub(crate) genre: Genre,
+    pub(crate) start: Place,
+    pub(crate) end: Place,
+    pub(crate) replacement: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Genre {
+    Function,
+    Binary,
+    Unary,
+    Arm,
+    Guard,
+}
+
+pub(crate) fn list(root: &Path, area: &Area) -> Result<Vec<Mutant>> {
+    let mut command = Command::new("cargo");
+    command.args(["mutants", "--list", "--json", "-p", area.package]).current_dir(root);
+    area.files.iter().for_each(|files| drop(command.args(["-f", files])));
+    let output = command.output().context("cargo-mutants runs")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let listed: Vec<Value> = serde_json::from_slice(&output.stdout)?;
+    let mutants = listed.iter().enumerate().filter_map(|(index, listed)| read(index + 1, listed));
+    Ok(mutants.collect())
+}
+
+/// One of the list; none if it cannot be switched.
+fn read(number: usize, listed: &Value) -> Option<Mutant> {
+    let genre = match listed["genre"].as_str()? {
+        "FnValue" => Genre::Function,
+        "BinaryOperator" => Genre::Binary,
+        "UnaryOperator" => Genre::Unary,
+        "MatchArm" => Genre::Arm,
+        "MatchArmGuard" => Genre::Guard,
+        _ => return None,
+    };
+    let place = |end: &str| {
+        let place = &listed["span"][end];
+        Some((place["line"].as_u64()? as usize, place["column"].as_u64()? as usize - 1))
+    };
+    let text = |field: &str| Some(listed[field].as_str()?.to_owned());
+    let (start, end) = (place("start")?, place("end")?);
+    // None: in a constant. A function that returns an `impl Iterator` returns one type.
+    let returned = listed["function"].as_object()?["return_type"].as_str()?;
+    if genre == Genre::Function && returned.starts_with("-> impl") {
+        return None;
+    }
+    let (name, file, replacement) = (text("name")?, text("file")?, text("replacement")?);
+    Some(Mutant { number, name, file, genre, start, end, replacement })
+}
+
+/// FNV-1a, twice mixed: an order that has nothing to do with the names'.
+pub(crate) fn hash(name: &str) -> u64 {
+    let fnv = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (fnv ^ fnv >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
+}
+
+impl Mutant {
+    /// Whether it stands in a unit test: those that Miri does not run are listed, too.
+    pub(crate) fn is_in_a_test(&self) -> bool {
+        self.file.ends_with("tests.rs") || self.name.contains("tests::")
+    }
+}

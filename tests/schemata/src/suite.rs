@@ -1,0 +1,174 @@
+//! The tests, each with the mutants that it reaches.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::Area;
+use crate::build::Tree;
+use crate::mutants::Mutant;
+
+/// The most mutants of an area.
+const MOST: usize = 1 << 16;
+
+/// How long a test may take with nothing changed, if it is to be used, unless the environment says otherwise.
+const SLOWEST: u64 = 4;
+
+struct Test {
+    binary: PathBuf,
+    name: String,
+    time: Duration,
+    reached: Vec<u8>,
+}
+
+pub(crate) struct Suite {
+    folder: PathBuf,
+    /// The fastest first.
+    tests: Vec<Test>,
+}
+
+pub(crate) enum Verdict {
+    Failed(String),
+    TimedOut(String),
+    /// So many tests reach it.
+    Survived {
+        tests: usize,
+    },
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(test) => write!(f, "caught by {test}"),
+            Self::TimedOut(test) => write!(f, "caught by {test}, which hung"),
+            Self::Survived { tests } => write!(f, "SURVIVED {tests} tests"),
+        }
+    }
+}
+
+impl Suite {
+    /// Runs each test once, with nothing changed.
+    pub(crate) fn measure(tree: &Tree, area: &Area) -> Result<Self> {
+        let folder =
+            if area.package == "pagewise" { tree.root.clone() } else { tree.root.join(area.name) };
+        let notes = tree.root.with_file_name("reached");
+        fs::create_dir_all(&notes)?;
+        let slowest = std::env::var("SLOWEST").ok().and_then(|text| text.parse().ok());
+        let slowest = Duration::from_secs(slowest.unwrap_or(SLOWEST));
+        let mut suite = Self { folder, tests: Vec::new() };
+        for binary in &tree.tests {
+            let file = binary.file_name().unwrap_or_default().to_string_lossy();
+            // A program without a list of tests is one.
+            let whole = area.whole.iter().any(|name| file.contains(name));
+            let names = if whole { vec![String::new()] } else { names(binary, &suite.folder)? };
+            let built = binary.metadata()?.modified()?;
+            for name in names {
+                if area.without.iter().any(|part| name.contains(part)) {
+                    continue;
+                }
+                let kept = notes.join(format!("{file} {}", name.replace('/', " ")));
+                let known =
+                    kept.metadata().and_then(|kept| kept.modified()).is_ok_and(|at| at > built);
+                if !known {
+                    fs::write(&kept, vec![0; MOST])?;
+                    let start = Instant::now();
+                    let mut child = suite.start(binary, &name, 0, Some(&kept))?;
+                    let passed = wait(&mut child, slowest)?;
+                    let took = start.elapsed().as_millis().to_string();
+                    let mut reached = fs::read(&kept)?;
+                    if passed == Some(true) {
+                        reached.extend(took.bytes());
+                    } else {
+                        println!("left out, since it fails or is slow: {file} {name}");
+                    }
+                    fs::write(&kept, reached)?;
+                }
+                let mut reached = fs::read(&kept)?;
+                let took = String::from_utf8(reached.split_off(MOST))?;
+                if let (Ok(took), true) = (took.parse(), reached.contains(&1)) {
+                    let time = Duration::from_millis(took);
+                    suite.tests.push(Test { binary: binary.clone(), name, time, reached });
+                }
+            }
+        }
+        suite.tests.sort_by_key(|test| test.time);
+        println!("{} tests", suite.tests.len());
+        Ok(suite)
+    }
+
+    fn start(
+        &self,
+        binary: &Path,
+        name: &str,
+        mutant: usize,
+        notes: Option<&Path>,
+    ) -> Result<Child> {
+        let mut command = Command::new(binary);
+        if !name.is_empty() {
+            command.args(["--exact", name]);
+        }
+        command.current_dir(&self.folder).env("SCHEMATA_MUTANT", mutant.to_string());
+        command.env("PROPTEST_CASES", "6").env("CARGO_MANIFEST_DIR", &self.folder);
+        notes.into_iter().for_each(|notes| drop(command.env("SCHEMATA_REACHED", notes)));
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().with_context(|| name.to_owned())
+    }
+
+    /// Which test notices a mutant.
+    pub(crate) fn verdict(&self, mutant: &Mutant) -> Result<Verdict> {
+        let mut tests = 0;
+        for test in self.tests.iter().filter(|test| test.reached[mutant.number] == 1) {
+            let mut child = self.start(&test.binary, &test.name, mutant.number, None)?;
+            match wait(&mut child, 5 * test.time + Duration::from_secs(5))? {
+                Some(true) => tests += 1,
+                Some(false) => return Ok(Verdict::Failed(test.label())),
+                None => return Ok(Verdict::TimedOut(test.label())),
+            }
+        }
+        Ok(Verdict::Survived { tests })
+    }
+}
+
+impl Test {
+    fn label(&self) -> String {
+        let file = self.binary.file_name().unwrap_or_default().to_string_lossy();
+        format!("{}::{}", file.rsplit_once('-').map_or("", |(name, _)| name), self.name)
+    }
+}
+
+/// The tests of a binary that are not ignored.
+fn names(binary: &Path, folder: &Path) -> Result<Vec<String>> {
+    let listed = Command::new(binary).arg("--list").current_dir(folder).output()?;
+    let ignored =
+        Command::new(binary).args(["--list", "--ignored"]).current_dir(folder).output()?;
+    let (listed, ignored) = (String::from_utf8(listed.stdout)?, String::from_utf8(ignored.stdout)?);
+    let names = |text: &str| -> Vec<String> {
+        text.lines().filter_map(|line| Some(line.strip_suffix(": test")?.to_owned())).collect()
+    };
+    let (all, without) = (names(&listed), names(&ignored));
+    Ok(all.into_iter().filter(|name| !without.contains(name)).collect())
+}
+
+/// Whether a process ended well; none if it did not end in time, and was ended.
+fn wait(child: &mut Child, limit: Duration) -> Result<Option<bool>> {
+    let end = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status.success()));
+        }
+        if Instant::now() > end {
+            // With the processes that it made.
+            let group = format!("-{}", child.id());
+            Command::new("kill").args(["-KILL", "--", &group]).status()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        sleep(Duration::from_millis(5));
+    }
+}
