@@ -7,6 +7,7 @@ fn opened(heaps: usize) -> (Space, usize) {
         base: AtomicPtr::new(ptr::null_mut()),
         units: AtomicUsize::new(0),
         table: AtomicPtr::new(ptr::null_mut()),
+        marks: AtomicPtr::new(ptr::null_mut()),
         states: AtomicPtr::new(ptr::null_mut()),
         slot_shift: AtomicU32::new(0),
         reserved: AtomicBool::new(false),
@@ -80,17 +81,20 @@ fn memory_that_meets_the_slots_is_told() {
     assert!(!space.meets(at(all), 0x3000));
 }
 
-/// The entries of the slots follow each other, one for each granule, behind the slots; nothing was there.
+/// The entries of the slots follow each other, one for each granule, behind the slots, and so do the marks behind those;
+/// nothing was there.
 #[test]
 fn every_granule_has_an_entry_of_its_own() {
     let (space, slots) = opened(16);
     let len = space.slot_len();
     let mut next = space.slot(0).wrapping_add(slots * len);
-    for slot in 0..slots {
-        let (table, bytes) = space.table_of(slot);
-        assert_eq!((table, bytes), (next, len / GRANULE * 4));
-        assert!(space.states_of(slot).is_none(), "not in hardened mode");
-        next = table.wrapping_add(bytes);
+    for table in 0..2 {
+        for slot in 0..slots {
+            let (tables, bytes) = space.tables_of(slot);
+            assert_eq!((tables[table], bytes), (next, len / GRANULE * 4));
+            assert!(space.states_of(slot).is_none(), "not in hardened mode");
+            next = next.wrapping_add(bytes);
+        }
     }
     assert_eq!(next.addr() - space.slot(0).addr(), slots * len + besides(slots * len));
 }
@@ -100,7 +104,7 @@ fn every_granule_has_an_entry_of_its_own() {
 fn the_list_of_a_page_is_that_of_all_its_granules() {
     let (space, _) = opened(2);
     space.have_heaps(1);
-    let (table, _) = space.table_of(0);
+    let ([table, _], _) = space.tables_of(0);
     // SAFETY: nothing is there, as the space found.
     assert!(unsafe { space.commit(table, TABLE_STEP, None) });
     let at = |granule: usize| space.slot(0).wrapping_add(granule * GRANULE);
