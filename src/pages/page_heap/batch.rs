@@ -325,6 +325,12 @@ mod tests {
             assert_eq!(heap.usage().blocks, 10);
             heap.free_batch(freed).expect("they were in use");
             assert_eq!(heap.free_batch(&[kept[0], freed[0]]), Err(freed[0]), "in two");
+            assert_eq!(heap.free_batch(freed), Err(freed[0]), "one after the other");
+            assert_eq!(
+                heap.free_batch(&[freed[1], freed[0]]),
+                Err(freed[1]),
+                "the other way round"
+            );
             heap.audit().expect("every invariant holds");
             let elsewhere = Box::new(0u8);
             assert!(heap.free_batch(&[NonNull::from(&*elsewhere)]).is_err(), "of nobody");
@@ -364,6 +370,15 @@ mod tests {
                         assert!(heap.free_batch(&run).is_err(), "{offset} behind its block");
                     }
                 }
+            }
+            let behind = at(in_page * size);
+            // SAFETY: as above.
+            unsafe {
+                assert!(
+                    heap.free_batch(&[at((in_page - 1) * size), behind]).is_err(),
+                    "a run beyond"
+                );
+                assert!(heap.free_batch(&[behind, at((in_page - 1) * size)]).is_err(), "and back");
             }
             heap.audit().expect("every invariant holds");
             // SAFETY: each was taken and is freed once.
