@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::Area;
 use crate::mutants::Mutant;
-use crate::sources;
+use crate::sources::{self, Spots};
 
 pub(crate) struct Tree {
     pub(crate) root: PathBuf,
@@ -82,7 +82,7 @@ fn copy(root: &Path, tree: &Path, area: &Area, all: &[Mutant]) -> Result<()> {
     Ok(())
 }
 
-type Places = BTreeMap<String, BTreeMap<usize, (usize, usize)>>;
+type Places = BTreeMap<String, Spots>;
 
 /// Writes the files with their mutants: which are in, and where.
 fn write(

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::Area;
 
-/// Where a mutant begins and ends: lines from 1 on, characters from 0 on.
+/// Where a mutant begins: lines from 1 on, characters from 0 on.
 pub(crate) type Place = (usize, usize);
 
 #[derive(Clone, Debug)]
@@ -19,7 +19,6 @@ pub(crate) struct Mutant {
     pub(crate) file: String,
     pub(crate) genre: Genre,
     pub(crate) start: Place,
-    pub(crate) end: Place,
     pub(crate) replacement: String,
 }
 
@@ -35,7 +34,9 @@ pub(crate) enum Genre {
 pub(crate) fn list(root: &Path, area: &Area) -> Result<Vec<Mutant>> {
     let mut command = Command::new("cargo");
     command.args(["mutants", "--list", "--json", "-p", area.package]).current_dir(root);
-    area.files.iter().for_each(|files| drop(command.args(["-f", files])));
+    for files in area.files {
+        command.args(["-f", files]);
+    }
     let output = command.output().context("cargo-mutants runs")?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let listed: Vec<Value> = serde_json::from_slice(&output.stdout)?;
@@ -53,19 +54,16 @@ fn read(number: usize, listed: &Value) -> Option<Mutant> {
         "MatchArmGuard" => Genre::Guard,
         _ => return None,
     };
-    let place = |end: &str| {
-        let place = &listed["span"][end];
-        Some((place["line"].as_u64()? as usize, place["column"].as_u64()? as usize - 1))
-    };
+    let place = &listed["span"]["start"];
     let text = |field: &str| Some(listed[field].as_str()?.to_owned());
-    let (start, end) = (place("start")?, place("end")?);
+    let start = (place["line"].as_u64()? as usize, place["column"].as_u64()? as usize - 1);
     // None: in a constant. A function that returns an `impl Iterator` returns one type.
     let returned = listed["function"].as_object()?["return_type"].as_str()?;
     if genre == Genre::Function && returned.starts_with("-> impl") {
         return None;
     }
     let (name, file, replacement) = (text("name")?, text("file")?, text("replacement")?);
-    Some(Mutant { number, name, file, genre, start, end, replacement })
+    Some(Mutant { number, name, file, genre, start, replacement })
 }
 
 /// FNV-1a, twice mixed: an order that has nothing to do with the names'.

@@ -14,6 +14,9 @@ use syn::visit::{self, Visit};
 
 use crate::mutants::{Genre, Mutant, Place};
 
+/// The first and the last line of each mutant, by its number.
+pub(crate) type Spots = BTreeMap<usize, (usize, usize)>;
+
 /// A part of a file that has mutants.
 #[derive(Debug)]
 struct Node {
@@ -33,10 +36,7 @@ enum Kind {
 }
 
 /// The text of a file with these mutants, and where each stands in it: lines.
-pub(crate) fn switched(
-    text: &str,
-    mutants: &[&Mutant],
-) -> Result<(String, BTreeMap<usize, (usize, usize)>)> {
+pub(crate) fn switched(text: &str, mutants: &[&Mutant]) -> Result<(String, Spots)> {
     let file = syn::parse_file(text).context("a source file")?;
     let lines = Lines::new(text);
     let mut finder =
@@ -232,7 +232,7 @@ struct Output<'a> {
     text: &'a str,
     nodes: &'a [Node],
     out: String,
-    places: BTreeMap<usize, (usize, usize)>,
+    places: Spots,
 }
 
 impl Output<'_> {

@@ -115,7 +115,9 @@ impl Suite {
         }
         command.current_dir(&self.folder).env("SCHEMATA_MUTANT", mutant.to_string());
         command.env("PROPTEST_CASES", "6").env("CARGO_MANIFEST_DIR", &self.folder);
-        notes.into_iter().for_each(|notes| drop(command.env("SCHEMATA_REACHED", notes)));
+        if let Some(notes) = notes {
+            command.env("SCHEMATA_REACHED", notes);
+        }
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().with_context(|| name.to_owned())
     }
