@@ -7,6 +7,7 @@ mod child;
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use child::{Ended, passes_when, run};
 use pagewise::Pagewise;
@@ -180,14 +181,34 @@ fn the_first_of_a_thread_is_guarded_no_more_than_others() {
 #[test]
 #[ignore = "in a process of its own, with guarded blocks"]
 fn first_of_threads() {
-    let first = || {
+    /// Threads at one time: a thread may get what one that ended has left.
+    const THREADS: usize = 100;
+    static BEGUN: AtomicUsize = AtomicUsize::new(0);
+    static GUARDED: AtomicUsize = AtomicUsize::new(0);
+    /// Rust's own threads allocate before they run anything.
+    extern "C" fn first(_: *mut libc::c_void) -> *mut libc::c_void {
         // SAFETY: the size is not 0.
         let block = unsafe { ALLOCATOR.alloc(LAYOUT) };
         let guarded = block.addr() >> 46 == 1 && (block.addr() + 48).is_multiple_of(4096);
+        GUARDED.fetch_add(usize::from(guarded), Relaxed);
+        BEGUN.fetch_add(1, Relaxed);
+        while BEGUN.load(Relaxed) < THREADS {
+            std::thread::yield_now();
+        }
         // SAFETY: the block is in use, and freed once.
         unsafe { ALLOCATOR.dealloc(block, LAYOUT) };
-        guarded
-    };
-    let guarded = (0..100).filter(|_| std::thread::spawn(first).join().expect("it ends"));
-    println!("\nguarded: {}", guarded.count());
+        std::ptr::null_mut()
+    }
+    let mut threads = [0; THREADS];
+    for thread in &mut threads {
+        // SAFETY: the function takes nothing.
+        let made =
+            unsafe { libc::pthread_create(thread, std::ptr::null(), first, std::ptr::null_mut()) };
+        assert_eq!(made, 0);
+    }
+    for thread in threads {
+        // SAFETY: each is waited for once.
+        assert_eq!(unsafe { libc::pthread_join(thread, std::ptr::null_mut()) }, 0);
+    }
+    println!("\nguarded: {}", GUARDED.load(Relaxed));
 }
