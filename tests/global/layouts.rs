@@ -2,7 +2,7 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 
-use crate::{ALLOCATOR, Random};
+use crate::{ALLOCATOR, Random, run_alone};
 
 /// Runs `check` on a block of this layout.
 fn with_block(layout: Layout, check: impl FnOnce(*mut u8)) {
@@ -54,6 +54,39 @@ fn blocks_do_not_overlap() {
     for (block, layout, _) in blocks {
         // SAFETY: as above.
         unsafe { ALLOCATOR.dealloc(block, layout) };
+    }
+}
+
+/// Free memory that the system took back is known to be zeros; what small blocks then wrote there is not, after they were
+/// freed.
+#[test]
+fn what_small_blocks_wrote_is_not_taken_for_zeros() {
+    run_alone("layouts::small_blocks_wrote");
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn small_blocks_wrote() {
+    const LEN: usize = 16 << 20;
+    for size in [100, 1_000, 5_000] {
+        // SAFETY: each block is in use as long as it is written to, has so many bytes, and is freed once.
+        unsafe {
+            let block = ALLOCATOR.allocate(LEN);
+            block.write_bytes(0xff, LEN);
+            ALLOCATOR.free(block);
+            assert!(ALLOCATOR.purge() >= LEN as u64 / 2, "it goes back");
+            let blocks: Vec<_> = (0..LEN / 4 / size).map(|_| ALLOCATOR.allocate(size)).collect();
+            blocks.iter().for_each(|block| block.write_bytes(0xff, size));
+            blocks.into_iter().for_each(|block| ALLOCATOR.free(block));
+            ALLOCATOR.thread_idle();
+            for part in 1..16 {
+                let len = LEN / 16 * part;
+                let block = ALLOCATOR.allocate_zeroed(len);
+                let bytes = std::slice::from_raw_parts(block, len);
+                assert!(bytes.iter().all(|&byte| byte == 0), "{len} bytes behind blocks of {size}");
+                ALLOCATOR.free(block);
+            }
+        }
     }
 }
 
