@@ -366,7 +366,7 @@ impl Lists {
         if let Some(entry) = list.entries.get(list.count.load(Relaxed) as usize)
             && bytes <= self.limit.load(Relaxed)
         {
-            entry.store(block.as_ptr(), Relaxed);
+            entry.store(block.as_ptr(), Release);
             list.count.store(list.count.load(Relaxed) + 1, Relaxed);
             self.bytes.store(bytes, Relaxed);
         } else {
@@ -419,7 +419,7 @@ impl Lists {
             let block = entry.load(Relaxed);
             match index.checked_sub(oldest) {
                 None => taken.add(block_of(block), class),
-                Some(to) => list.entries[to].store(block, Relaxed),
+                Some(to) => list.entries[to].store(block, Release),
             }
         }
         list.count.store((count - oldest) as u32, Relaxed);
@@ -449,13 +449,14 @@ impl Lists {
         for (class, list) in Class::all().zip(&self.lists) {
             let mut taken = Taken::new();
             for entry in list.entries.iter().take(list.count.load(Relaxed) as usize) {
-                let found = entry.load(Relaxed);
+                // Whoever sees the block here sees that it is kept; else it might be left on no list.
+                let found = entry.load(Acquire);
                 if found.is_null() {
                     continue;
                 }
                 if all || block_of(found) != found {
                     // Whoever else takes the block, there is none here afterwards.
-                    let _ = entry.compare_exchange(found, ptr::null_mut(), Relaxed, Relaxed);
+                    let _ = entry.compare_exchange(found, ptr::null_mut(), Acquire, Relaxed);
                     taken.add(block_of(found), class);
                 } else {
                     let seen = found.map_addr(|address| address | 1);

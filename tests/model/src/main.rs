@@ -3,7 +3,7 @@
 //! model allows, and finds data races, lost wake-ups and assertions that fail.
 //!
 //! The lock, and the blocks that wait for it, are the allocator's own files, over loom's atomics. The other protocols
-//! are models of what `space.rs`, `registry.rs`, `quick.rs`, `background.rs` and the arenas' lock do, with the same
+//! are models of what `space.rs`, `registry.rs`, `quick.rs`, `medium.rs`, `background.rs` and the arenas' lock do, with the same
 //! orderings.
 
 #[path = "../../../src/global/linux/deferred.rs"]
@@ -362,6 +362,107 @@ fn with_heap(waiting: &Waiting) {
     waiting.heap.with(|freed| waiting.put_back(freed)).expect("it can be waited for");
 }
 
+/// A medium block, and what leads to it: the list of each of two threads, with room for one block, and the heap.
+struct Kept {
+    mark: AtomicU32,
+    entries: [AtomicU32; 2],
+    heap: Locked<u32>,
+    contents: sync::Place<u32>,
+}
+// SAFETY: the contents are read and written by who has the block.
+unsafe impl Sync for Kept {}
+
+impl Kept {
+    const NONE: u32 = 0;
+    const IN_USE: u32 = 1;
+    const KEPT: u32 = 2;
+    /// What stands in a block on a list.
+    const FENCE: u32 = 7;
+
+    /// The block is somebody's: nobody else has it.
+    fn write(&self, to: u32) {
+        // SAFETY: so the checker is to find out.
+        self.contents.with_mut(|contents| unsafe { *contents = to });
+    }
+
+    /// Puts the block onto a thread's list, which is its own.
+    fn free(&self, own: usize) {
+        self.write(Self::FENCE);
+        let kept = self.mark.compare_exchange(Self::IN_USE, Self::KEPT, Release, Relaxed);
+        assert!(kept.is_ok(), "it was in use");
+        self.entries[own].store(1, Release);
+    }
+
+    /// Takes the block off the list that leads to it, unless somebody else has.
+    fn claim(&self, to: u32) -> bool {
+        let claimed = self.mark.compare_exchange(Self::KEPT, to, Acquire, Relaxed).is_ok();
+        if claimed {
+            // SAFETY: as above.
+            self.contents.with(|contents| assert_eq!(unsafe { *contents }, Self::FENCE));
+        }
+        claimed
+    }
+
+    /// The thread whose list it is uses the block again, if it still has it, and frees it.
+    fn pop(&self, own: usize) -> bool {
+        // An exchange here, for the checker has a load read what is older than the thread's own store.
+        self.entries[own].swap(0, Relaxed) != 0 && self.claim(Self::IN_USE)
+    }
+
+    /// Puts back what lies on a list, whichever thread's.
+    fn put_back_idle(&self, of: usize) {
+        let found = self.entries[of].load(Acquire);
+        if found == 0 {
+            return;
+        }
+        let _ = self.entries[of].compare_exchange(found, 0, Acquire, Relaxed);
+        if self.claim(Self::NONE) {
+            self.write(0);
+            with(&self.heap, |blocks| *blocks += 1);
+        }
+    }
+
+    /// A block from the heap, if there is one.
+    fn allocate(&self) -> bool {
+        let has = with(&self.heap, |blocks| std::mem::take(blocks) == 1);
+        if has {
+            self.write(0);
+            self.mark.store(Self::IN_USE, Relaxed);
+        }
+        has
+    }
+}
+
+/// `medium.rs`: a thread frees a block onto its list, and uses it again, while another puts back what idles there, gets the
+/// block from the heap, and frees it onto its own list. An entry that leads to the block may stay behind. The block is
+/// one thread's at a time, and never lost.
+fn medium() {
+    let kept = Arc::new(Kept {
+        mark: AtomicU32::new(Kept::IN_USE),
+        entries: [AtomicU32::new(0), AtomicU32::new(0)],
+        heap: Locked::new(0),
+        contents: sync::Place::new(0),
+    });
+    let other = {
+        let kept = Arc::clone(&kept);
+        thread::spawn(move || {
+            kept.put_back_idle(0);
+            if kept.allocate() {
+                kept.free(1);
+            }
+        })
+    };
+    kept.free(0);
+    if kept.pop(0) {
+        kept.write(3);
+        kept.free(0);
+    }
+    kept.put_back_idle(1);
+    other.join().expect("it ends");
+    let found = [kept.pop(0), kept.pop(1), kept.allocate()];
+    assert_eq!(found.iter().filter(|found| **found).count(), 1, "{found:?}");
+}
+
 /// `background.rs`: the thread that gives memory back falls asleep when it finds nothing due, and whoever
 /// makes something due wakes it: neither misses the other. If `stopping`, it is told to end as well.
 fn background(stopping: bool) {
@@ -455,6 +556,7 @@ fn main() {
     explore("lists", 4, lists);
     explore("deferred", 3, || deferred(&[0], &[1]));
     explore("deferred by the batch", 3, || deferred(&[0, 1], &[2]));
+    explore("medium", 4, medium);
     explore("background", 4, || background(false));
     explore("background until the end", 4, || background(true));
     explore("arena", 3, arena);
