@@ -142,7 +142,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
 /// Does a part of what is due in each heap; milliseconds until there is something to do, `None` if nothing
 /// is to come as the heaps are.
 pub(super) fn tend() -> Option<u64> {
-    let lists_due = heaps::all().next().and_then(Heap::tend_lists);
+    let lists_due = Heap::tend_lists();
     let next = heaps::all().filter_map(|heap| {
         heap.purge_some();
         heap.next_due()

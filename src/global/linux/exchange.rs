@@ -225,7 +225,7 @@ impl Heap {
     /// Looks whether memory goes back, of this heap and of another, and does some of it.
     #[cold]
     pub(super) fn maintain(&self) {
-        self.look_at_lists();
+        idle::look();
         self.purge_some();
         let other = heaps::next_after(self);
         if !ptr::eq(self, other) {
@@ -233,14 +233,10 @@ impl Heap {
         }
     }
 
-    /// Looks whether medium blocks on threads' lists go back, and puts some back.
-    fn look_at_lists(&self) {
-        idle::look(self.with(|state| state.purge_delay()).unwrap_or(u32::MAX));
-    }
-
-    /// As above; milliseconds until there may be something to put back, `None` if nothing lies there.
-    pub(super) fn tend_lists(&self) -> Option<u64> {
-        self.look_at_lists();
+    /// Looks whether medium blocks on threads' lists go back, and puts some back; milliseconds until there may be
+    /// something to put back, `None` if nothing lies there.
+    pub(super) fn tend_lists() -> Option<u64> {
+        idle::look();
         idle::next()
     }
 

@@ -28,9 +28,10 @@ const LONGEST: u32 = 1 << 30;
 /// Lists looked at in one visit.
 const AT_ONCE: usize = 16;
 
-/// Looks whether blocks on lists are idle, and puts some back. The next look at each thread's lists comes after `delay`
-/// milliseconds.
-pub(super) fn look(delay: u32) {
+/// Looks whether blocks on lists are idle, and puts some back. The next look at each thread's lists comes after the purge
+/// delay.
+pub(super) fn look() {
+    let delay = registry::purge_delay();
     if mode::is_hardened() || delay == u32::MAX {
         return;
     }

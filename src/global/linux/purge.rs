@@ -130,11 +130,6 @@ impl Purge {
         }
     }
 
-    /// Milliseconds that free memory stays; the largest number: for ever.
-    pub(super) fn delay(&self) -> u32 {
-        self.delay
-    }
-
     /// Bytes of free memory given back to the system since the beginning.
     pub(super) fn purged(&self) -> u64 {
         self.purged

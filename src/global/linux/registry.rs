@@ -102,6 +102,11 @@ pub(super) fn leave(lists: NonNull<Lists>) {
     }
 }
 
+/// Milliseconds that free memory stays; the largest number: for ever, or as long as nothing is decided.
+pub(super) fn purge_delay() -> u32 {
+    TUNING.get().map_or(u32::MAX, |tuning| tuning.purge_delay)
+}
+
 /// Has a thread's blocks come from this heap, which has just served it, from now on; unless that is
 /// the spare heap.
 pub(super) fn move_to(lists: &Lists, heap: &'static Heap) {

@@ -298,11 +298,6 @@ impl State {
         self.purge.look(&self.engine)
     }
 
-    /// Milliseconds that free memory stays; the largest number: for ever.
-    pub(super) fn purge_delay(&self) -> u32 {
-        self.purge.delay()
-    }
-
     /// Milliseconds until memory is to go back; `None` if none is as things are.
     pub(super) fn purge_due_in(&self) -> Option<u64> {
         self.purge.next()
