@@ -1,7 +1,7 @@
 //! Blocks of 16 to 128 KiB, which each thread keeps a few of on lists when they are freed.
 
-use std::sync::mpsc::{channel, sync_channel};
-use std::thread;
+use std::sync::mpsc::{SyncSender, channel, sync_channel};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::{ALLOCATOR, Random, run_alone, run_prepared};
@@ -120,6 +120,19 @@ fn counted() {
     assert!(ALLOCATOR.stats().quick < bytes, "they do not any more");
 }
 
+/// A thread that has freed eight blocks of 60,000 bytes, and stands still until the sender is dropped.
+fn keeper() -> (JoinHandle<()>, SyncSender<()>) {
+    let (freed, is_freed) = sync_channel(0);
+    let (end, may_end) = sync_channel::<()>(0);
+    let thread = thread::spawn(move || {
+        drop((0..8).map(|at| Block::new(60_000, at)).collect::<Vec<_>>());
+        freed.send(()).expect("the test waits");
+        let _ = may_end.recv();
+    });
+    is_freed.recv().expect("the thread sends");
+    (thread, end)
+}
+
 #[test]
 fn what_a_thread_keeps_that_stands_still_goes_back() {
     run_prepared("medium::kept_by_a_thread_that_stands_still", |command| {
@@ -133,14 +146,7 @@ fn kept_by_a_thread_that_stands_still() {
     let work = || drop((0..300).map(|size| vec![0u8; size * 4]).collect::<Vec<_>>());
     // What this thread's own lists take, they take now.
     (0..500).for_each(|_| work());
-    let (freed, is_freed) = sync_channel(0);
-    let (end, may_end) = sync_channel::<()>(0);
-    let thread = thread::spawn(move || {
-        drop((0..8).map(|at| Block::new(60_000, at)).collect::<Vec<_>>());
-        freed.send(()).expect("the test waits");
-        let _ = may_end.recv();
-    });
-    is_freed.recv().expect("the thread sends");
+    let (thread, end) = keeper();
     let kept = ALLOCATOR.stats().quick;
     assert!(kept > 8 * 60_000, "{kept}");
     let gone = (0..5_000).any(|_| {
@@ -161,14 +167,7 @@ fn the_child_of_a_fork_puts_back_what_other_threads_kept() {
 #[test]
 #[ignore = "in a process of its own"]
 fn forked() {
-    let (freed, is_freed) = sync_channel(0);
-    let (end, may_end) = sync_channel::<()>(0);
-    let thread = thread::spawn(move || {
-        drop((0..8).map(|at| Block::new(60_000, at)).collect::<Vec<_>>());
-        freed.send(()).expect("the test waits");
-        let _ = may_end.recv();
-    });
-    is_freed.recv().expect("the thread sends");
+    let (thread, end) = keeper();
     // SAFETY: the child does no more than use the allocator, and ends.
     unsafe {
         let child = libc::fork();

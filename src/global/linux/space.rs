@@ -77,17 +77,22 @@ pub(super) struct Space {
 pub(super) const ZEROED: u8 = 255;
 
 /// The one there is.
-pub(super) static SPACE: Sealed<Space> = Sealed::new(Space {
-    base: AtomicPtr::new(ptr::null_mut()),
-    units: AtomicUsize::new(0),
-    table: AtomicPtr::new(ptr::null_mut()),
-    marks: AtomicPtr::new(ptr::null_mut()),
-    states: AtomicPtr::new(ptr::null_mut()),
-    slot_shift: AtomicU32::new(0),
-    reserved: AtomicBool::new(false),
-});
+pub(super) static SPACE: Sealed<Space> = Sealed::new(Space::new());
 
 impl Space {
+    /// One without addresses.
+    const fn new() -> Self {
+        Self {
+            base: AtomicPtr::new(ptr::null_mut()),
+            units: AtomicUsize::new(0),
+            table: AtomicPtr::new(ptr::null_mut()),
+            marks: AtomicPtr::new(ptr::null_mut()),
+            states: AtomicPtr::new(ptr::null_mut()),
+            slot_shift: AtomicU32::new(0),
+            reserved: AtomicBool::new(false),
+        }
+    }
+
     /// Finds address space for about `heaps` heaps or more; returns the number of slots, or `None` if
     /// the system has none to give.
     pub(super) fn open(&self, heaps: usize) -> Option<usize> {

@@ -3,15 +3,7 @@
 use super::*;
 
 fn opened(heaps: usize) -> (Space, usize) {
-    let space = Space {
-        base: AtomicPtr::new(ptr::null_mut()),
-        units: AtomicUsize::new(0),
-        table: AtomicPtr::new(ptr::null_mut()),
-        marks: AtomicPtr::new(ptr::null_mut()),
-        states: AtomicPtr::new(ptr::null_mut()),
-        slot_shift: AtomicU32::new(0),
-        reserved: AtomicBool::new(false),
-    };
+    let space = Space::new();
     let slots = space.open(heaps).expect("there are addresses");
     (space, slots)
 }
