@@ -35,12 +35,12 @@
 //! On Linux. Elsewhere `Pagewise` compiles, and passes everything on to the system's allocator; so it
 //! does on Linux with `--cfg pagewise_forwarding`, for a test of just that.
 
-// `linux` has the allocator proper, `forwarding` passes on; `tuning` and `stats` are for both.
+// `native` has the allocator proper, `forwarding` passes on; `tuning` and `stats` are for both.
 #[cfg(not(all(target_os = "linux", not(pagewise_forwarding))))]
 mod forwarding;
 mod hardening;
 #[cfg(all(target_os = "linux", not(pagewise_forwarding)))]
-mod linux;
+mod native;
 mod stats;
 mod tuning;
 

@@ -6,10 +6,10 @@
 //! are models of what `space.rs`, `registry.rs`, `quick.rs`, `medium.rs`, `background.rs` and the arenas' lock do, with the same
 //! orderings.
 
-#[path = "../../../src/global/linux/deferred.rs"]
+#[path = "../../../src/global/native/deferred.rs"]
 #[allow(dead_code, reason = "a model needs part of it")]
 mod deferred;
-#[path = "../../../src/global/linux/lock.rs"]
+#[path = "../../../src/global/native/lock.rs"]
 #[allow(dead_code, reason = "a model needs part of it")]
 mod lock;
 

@@ -197,7 +197,7 @@ unsafe fn flush(lists: *mut Lists) {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use crate::global::Pagewise;
-    use crate::global::linux::{current, quick, sizes};
+    use crate::global::native::{current, quick, sizes};
 
     const PAGEWISE: Pagewise = Pagewise::new();
 

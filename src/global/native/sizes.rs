@@ -99,7 +99,7 @@ pub(super) fn for_each(mut visit: impl FnMut(u32)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::global::linux::registry;
+    use crate::global::native::registry;
     use crate::global::tuning::Tuning;
 
     /// The sizes of all lists, the smallest first.

@@ -123,7 +123,7 @@ pub(in super::super) unsafe fn free(block: *mut u8) {
 #[cfg(all(test, feature = "guarded", not(miri)))]
 mod tests {
     use super::*;
-    use crate::global::linux::blocks;
+    use crate::global::native::blocks;
 
     /// A thread that frees with the right size was stopped while another had the lock.
     #[test]

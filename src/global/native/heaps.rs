@@ -218,7 +218,7 @@ impl Opener {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::global::linux::registry;
+    use crate::global::native::registry;
 
     /// Only a thread that shares its heap goes elsewhere, and never to the same heap.
     #[test]

@@ -290,7 +290,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::global::linux::registry;
+    use crate::global::native::registry;
 
     /// Runs `action` until it has an answer: a heap has none while another test forks.
     fn patiently<R>(action: impl FnMut() -> Option<R>) -> R {
@@ -381,7 +381,7 @@ mod tests {
     #[test]
     fn what_waits_is_there_in_the_child_of_a_fork() {
         let program = std::env::current_exe().expect("it is known");
-        let name = "global::linux::exchange::tests::forks";
+        let name = "global::native::exchange::tests::forks";
         let run = std::process::Command::new(program).args([name, "--exact", "--ignored"]).output();
         let run = run.expect("it starts");
         let out = String::from_utf8_lossy(&run.stdout);

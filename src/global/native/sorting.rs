@@ -90,7 +90,7 @@ fn sort(blocks: &[NonNull<u8>], visit: &mut dyn FnMut(usize, &[NonNull<u8>])) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::global::linux::registry;
+    use crate::global::native::registry;
 
     /// Blocks of many heaps, some of which share a chain, are sorted: each heap once for as many as are sorted at a time,
     /// with all of its blocks.

@@ -225,7 +225,7 @@ mod tests {
 
     use super::*;
     use crate::global::Pagewise;
-    use crate::global::linux::current;
+    use crate::global::native::current;
 
     const PAGEWISE: Pagewise = Pagewise::new();
 

@@ -384,7 +384,7 @@ fn discard(start: usize, end: usize, gone: &mut dyn FnMut(Range<usize>)) -> usiz
 #[cfg(test)]
 mod tests {
     use crate::global::Pagewise;
-    use crate::global::linux::heap::Heap;
+    use crate::global::native::heap::Heap;
 
     /// Microseconds of processor time of the calling thread.
     fn processor_time() -> f64 {

@@ -1,4 +1,4 @@
-//! The allocator proper, on Linux: what [`Pagewise`] does there.
+//! The allocator proper, on the systems that `os` serves whole: what [`Pagewise`] does there.
 //!
 //! Files, in the order they build on each other:
 //!
