@@ -107,8 +107,11 @@ fn blocks_on_lists_are_counted_as_free() {
 #[test]
 #[ignore = "in a process of its own"]
 fn counted() {
+    let allocate = || (0..8).map(|at| Block::new(20_000 + 9_000 * at, at)).collect::<Vec<_>>();
+    // What is wanted once more is kept from then on.
+    drop(allocate());
     let before = ALLOCATOR.stats();
-    let blocks: Vec<Block> = (0..8).map(|at| Block::new(20_000 + 9_000 * at, at)).collect();
+    let blocks = allocate();
     let bytes: usize = blocks.iter().map(|block| block.size).sum();
     let used = ALLOCATOR.stats();
     assert!(used.live >= before.live + bytes && used.blocks >= before.blocks + 8, "{used}");
@@ -120,12 +123,35 @@ fn counted() {
     assert!(ALLOCATOR.stats().quick < bytes, "they do not any more");
 }
 
-/// A thread that has freed eight blocks of 60,000 bytes, and stands still until the sender is dropped.
+#[test]
+fn what_is_freed_once_and_for_all_is_not_kept() {
+    run_alone("medium::freed_once");
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn freed_once() {
+    // An array that grows by copying leaves one block of each size behind, not to be asked for again.
+    let before = ALLOCATOR.stats().quick;
+    drop((0..8).map(|at| Block::new(17_000 + 13_000 * at, at)).collect::<Vec<_>>());
+    let kept = ALLOCATOR.stats().quick - before;
+    assert!(kept < 16_000, "{kept} bytes lie on lists");
+    // One of them is, again and again: it alone is kept.
+    for _ in 0..3 {
+        drop(Block::new(43_000, 1));
+    }
+    let kept = ALLOCATOR.stats().quick - before;
+    assert!((43_000..60_000).contains(&kept), "{kept} bytes lie on lists");
+}
+
+/// A thread that has freed eight blocks of 60,000 bytes, twice, and stands still until the sender is dropped.
 fn keeper() -> (JoinHandle<()>, SyncSender<()>) {
     let (freed, is_freed) = sync_channel(0);
     let (end, may_end) = sync_channel::<()>(0);
     let thread = thread::spawn(move || {
-        drop((0..8).map(|at| Block::new(60_000, at)).collect::<Vec<_>>());
+        for _ in 0..2 {
+            drop((0..8).map(|at| Block::new(60_000, at)).collect::<Vec<_>>());
+        }
         freed.send(()).expect("the test waits");
         let _ = may_end.recv();
     });

@@ -19,6 +19,10 @@
 //! block: so other threads may take blocks off a list that [nobody used for a while](super::idle), without a lock. What
 //! they leave there is an entry without a block, which its thread skips.
 //!
+//! **Room.** A list takes no block at first. Where one of its class is wanted again soon after one was turned away, it would
+//! have served: it has room for one then, and for twice as many each further time. So what a program frees once and for
+//! all, as when it copies an array into a larger one, joins what is free beside it in the heap.
+//!
 //! A block on a list is in use for its heap. At its start stand two words that tell of writes to it when it leaves the
 //! list, as the heap's own would. In hardened mode there are no such lists.
 
@@ -26,7 +30,7 @@ use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::slice;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
+use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicUsize};
 
 use super::fault::{self, Fault};
 use super::heap::Heap;
@@ -45,7 +49,7 @@ const STEPS: usize = 8;
 const STEP: usize = ABOVE / STEPS;
 const CLASSES: usize = STEPS * (MOST / ABOVE).ilog2() as usize;
 
-/// Blocks that a list takes.
+/// Blocks that a list takes at most.
 const ROOM: usize = 15;
 
 /// Bytes on the lists of all threads, and of one, at most; and, where that is less, a share of what the thread's heap has
@@ -193,6 +197,10 @@ pub(super) struct Lists {
 #[repr(C)]
 struct List {
     count: AtomicU32,
+    /// Blocks that it takes at present.
+    room: AtomicU16,
+    /// Blocks turned away for want of room, and not wanted again since.
+    turned_away: AtomicU16,
     entries: [AtomicPtr<u8>; ROOM],
 }
 
@@ -224,12 +232,15 @@ pub(super) fn allocate(size: usize) -> Option<NonNull<u8>> {
 }
 
 /// Says that a block of the heap, for which `size` bytes were asked, is in use: where that is a class's size, it may come
-/// onto a list.
+/// onto a list, and one there would have been of use.
 #[inline]
 pub(super) fn begin(block: NonNull<u8>, size: usize, align: usize) {
     if let Some(class) = Class::of(size).filter(|class| class.size() == size)
         && align <= UNIT
     {
+        if let Some(lists) = own() {
+            lists.list(class).missed();
+        }
         let block = block.as_ptr();
         SPACE.mark_of(block).store(mark::in_use(block, class.0), Relaxed);
     }
@@ -329,6 +340,33 @@ fn block_of(entry: *mut u8) -> *mut u8 {
     entry.map_addr(|address| address & !1)
 }
 
+impl List {
+    /// Whether a block is not to come onto the list, which has `count` of `room`.
+    fn turns_away(&self, count: usize, room: usize) -> bool {
+        let away = count >= room && room < ROOM;
+        if away {
+            let before = self.turned_away.load(Relaxed);
+            self.turned_away.store(before.saturating_add(1), Relaxed);
+        }
+        away
+    }
+
+    /// The list was empty when a block was wanted: it has more room if one was turned away.
+    fn missed(&self) {
+        if let Some(left) = self.turned_away.load(Relaxed).checked_sub(1) {
+            self.turned_away.store(left, Relaxed);
+            let room = (2 * self.room.load(Relaxed)).clamp(1, ROOM as u16);
+            self.room.store(room, Relaxed);
+        }
+    }
+
+    /// Nobody wanted a block of it for a while.
+    fn close(&self) {
+        self.room.store(0, Relaxed);
+        self.turned_away.store(0, Relaxed);
+    }
+}
+
 impl Lists {
     #[inline(always)]
     fn list(&self, class: Class) -> &List {
@@ -363,11 +401,13 @@ impl Lists {
     fn push(&self, class: Class, block: NonNull<u8>) {
         let (list, size) = (self.list(class), class.size());
         let bytes = self.bytes.load(Relaxed) + size;
-        if let Some(entry) = list.entries.get(list.count.load(Relaxed) as usize)
+        let count = list.count.load(Relaxed);
+        if count < list.room.load(Relaxed).into()
             && bytes <= self.limit.load(Relaxed)
+            && let Some(entry) = list.entries.get(count as usize)
         {
             entry.store(block.as_ptr(), Release);
-            list.count.store(list.count.load(Relaxed) + 1, Relaxed);
+            list.count.store(count + 1, Relaxed);
             self.bytes.store(bytes, Relaxed);
         } else {
             self.push_slowly(class, block);
@@ -386,8 +426,9 @@ impl Lists {
         }
         let limit = share_of_heap().min(self.most.load(Relaxed));
         self.limit.store(limit, Relaxed);
-        if size <= limit {
-            if list.count.load(Relaxed) as usize == ROOM {
+        let (count, room) = (list.count.load(Relaxed) as usize, list.room.load(Relaxed).into());
+        if size <= limit && !list.turns_away(count, room) {
+            if count == ROOM {
                 self.put_back(class, ROOM.div_ceil(2));
             }
             if self.bytes.load(Relaxed) + size > limit {
@@ -463,7 +504,10 @@ impl Lists {
                     let _ = entry.compare_exchange(found, seen, Relaxed, Relaxed);
                 }
             }
-            any |= taken.count > 0;
+            if taken.count > 0 {
+                list.close();
+                any = true;
+            }
             taken.put_back();
         }
         any
