@@ -137,7 +137,7 @@
 #![cfg_attr(
     any(
         pagewise_forwarding,
-        not(all(feature = "std", feature = "strategies", target_os = "linux"))
+        not(all(feature = "std", feature = "strategies", any(target_os = "linux", windows)))
     ),
     allow(dead_code)
 )]
@@ -166,7 +166,7 @@ pub mod kingsley;
 pub mod meter;
 #[cfg(feature = "strategies")]
 mod nielsen;
-#[cfg(all(feature = "std", unix))]
+#[cfg(all(feature = "std", any(unix, windows)))]
 mod os;
 pub mod pages;
 #[cfg(feature = "strategies")]

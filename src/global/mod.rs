@@ -36,10 +36,10 @@
 //! does on Linux with `--cfg pagewise_forwarding`, for a test of just that.
 
 // `native` has the allocator proper, `forwarding` passes on; `tuning` and `stats` are for both.
-#[cfg(not(all(target_os = "linux", not(pagewise_forwarding))))]
+#[cfg(not(all(any(target_os = "linux", windows), not(pagewise_forwarding))))]
 mod forwarding;
 mod hardening;
-#[cfg(all(target_os = "linux", not(pagewise_forwarding)))]
+#[cfg(all(any(target_os = "linux", windows), not(pagewise_forwarding)))]
 mod native;
 mod stats;
 mod tuning;

@@ -20,11 +20,14 @@
 //! | `addresses`, `is_free`, `map_at` | where a window of addresses may lie; memory at an address and no other |
 //! | `allocate`, `remap`, `move_to` | mappings of their own, longer or shorter |
 //! | `guard`, `close`, `forbid_writes` | pages that nobody may touch, with their memory or without; or not write to |
-//! | `discard` | memory goes back, its addresses stay and read as zeros |
+//! | `discard`, `DISCARDED_ARE_ZEROS` | memory goes back, its addresses stay; whether they read as zeros then |
 //! | `advise_huge_pages` | tells the system whether huge pages are wanted here |
 //! | `for_each_resident`, `is_resident`, `is_readable` | which OS pages take memory, or can be read at all |
 //! | `address_space_limit`, `cpus`, `cpu_quota` | bytes and processors that this process may use, and how much of their time |
 //! | `wait`, `wait_for`, `wake`, `wake_all` | sleep while a word has a value; the lock is made of it |
+//! | `at_thread_end`, `at_exit` | a function called when a thread ends, or the process does |
+//! | `variable`, `for_each_variable` | the environment, read without allocating |
+//! | `on_fault`, `return_addresses`, `origin` | who touches inaccessible memory, and where a thread is; the second may allocate |
 //! | `random` | a number nobody can foretell |
 //! | `now`, `pause` | a clock that never goes back; a moment for others |
 //! | `thread_address`, `thread_id`, `KeepErrno` | an address that only the calling thread has, its number; restores its `errno` |
@@ -36,8 +39,22 @@
 mod linux;
 #[cfg(unix)]
 mod unix;
+#[cfg(all(windows, not(pagewise_forwarding)))]
+mod windows;
 
 #[cfg(all(target_os = "linux", not(pagewise_forwarding)))]
 pub(crate) use linux::*;
 #[cfg(unix)]
 pub(crate) use unix::*;
+#[cfg(all(windows, not(pagewise_forwarding)))]
+pub(crate) use windows::*;
+
+/// Gives the memory of whole OS pages back, which read as zeros then; whether that could be done.
+///
+/// # Safety
+/// Nothing in the pages is used any more.
+#[cfg(all(any(target_os = "linux", windows), not(pagewise_forwarding)))]
+pub(crate) unsafe fn discard_to_zeros(start: *mut u8, len: usize) -> bool {
+    // SAFETY: passed on.
+    DISCARDED_ARE_ZEROS && unsafe { discard(start, len) }
+}

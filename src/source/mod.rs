@@ -139,7 +139,7 @@ impl Region {
     ///
     /// # Safety
     /// As for [`new`](Self::new), but that the memory need only be valid once it is handed out.
-    #[cfg(all(feature = "std", unix))]
+    #[cfg(all(feature = "std", any(unix, windows)))]
     pub(crate) const unsafe fn zeroed(base: *mut u8, len: usize) -> Self {
         Self { base, start: 0, end: 0, low: len, high: len, opened: false, zeroed: true }
     }

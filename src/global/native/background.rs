@@ -84,8 +84,7 @@ fn start_wanted() {
     if STATE.compare_exchange(WANTED, AWAKE, AcqRel, Relaxed).is_err() {
         return;
     }
-    // SAFETY: the function may run at any time.
-    if !STOPS.swap(true, Relaxed) && unsafe { libc::atexit(stop) } != 0 {
+    if !STOPS.swap(true, Relaxed) && !os::at_exit(stop) {
         return STATE.store(OFF, Release);
     }
     match os::start_thread(run) {

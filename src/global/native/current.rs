@@ -2,7 +2,10 @@
 
 pub(super) use place::{lists, set};
 
-#[cfg(not(all(feature = "initial-exec", target_arch = "x86_64")))]
+#[cfg(not(any(
+    all(feature = "initial-exec", target_arch = "x86_64", target_os = "linux"),
+    all(windows, target_env = "gnu", not(target_abi = "llvm")),
+)))]
 mod place {
     use core::cell::Cell;
 
@@ -27,7 +30,7 @@ mod place {
 /// of its allocating. So there the variable is defined and reached by hand, in the initial-exec
 /// model: at a fixed distance from the thread pointer, in the memory every thread is created with.
 /// The library must then be loaded with the program, not later.
-#[cfg(all(feature = "initial-exec", target_arch = "x86_64"))]
+#[cfg(all(feature = "initial-exec", target_arch = "x86_64", target_os = "linux"))]
 mod place {
     use core::arch::{asm, global_asm};
 
@@ -72,5 +75,76 @@ mod place {
                 options(nostack, preserves_flags),
             );
         }
+    }
+}
+
+/// With GNU's tools on Windows a `thread_local!` is a slot of the system's, whose first use allocates. The variable is
+/// one of the section that the loader copies for each thread, as C compilers have it there.
+#[cfg(all(windows, target_env = "gnu", not(target_abi = "llvm")))]
+mod place {
+    use core::arch::{asm, global_asm};
+
+    use super::super::quick::{self, Lists};
+
+    /// The variable's name, which another version of this library in the same program does not have.
+    macro_rules! variable {
+        () => {
+            concat!("pagewise_lists_", env!("CARGO_PKG_VERSION"))
+        };
+    }
+
+    // Sections are sorted by name, and end with `.tls$ZZZ`.
+    global_asm!(
+        ".section .tls$PAGEWISE,\"dw\"",
+        concat!(".globl \"", variable!(), "\""),
+        ".p2align 3",
+        concat!("\"", variable!(), "\":"),
+        #[cfg(target_pointer_width = "64")]
+        ".quad {empty}",
+        #[cfg(target_pointer_width = "32")]
+        ".long {empty}",
+        ".text",
+        empty = sym quick::EMPTY,
+    );
+
+    /// Where the calling thread has the variable.
+    #[inline(always)]
+    fn place() -> *mut *mut Lists {
+        let place;
+        // SAFETY: reads what the loader has set up for this thread.
+        unsafe {
+            #[cfg(target_pointer_width = "64")]
+            asm!(
+                "mov {index:e}, dword ptr [rip + _tls_index]",
+                "mov {place}, qword ptr gs:[0x58]",
+                "mov {place}, qword ptr [{place} + 8 * {index}]",
+                concat!("lea {place}, [{place} + \"", variable!(), "\"@SECREL32]"),
+                index = out(reg) _,
+                place = out(reg) place,
+                options(nostack, readonly, pure, preserves_flags),
+            );
+            #[cfg(target_pointer_width = "32")]
+            asm!(
+                "mov {index}, dword ptr [__tls_index]",
+                "mov {place}, dword ptr fs:[0x2c]",
+                "mov {place}, dword ptr [{place} + 4 * {index}]",
+                concat!("lea {place}, [{place} + \"", variable!(), "\"@SECREL32]"),
+                index = out(reg) _,
+                place = out(reg) place,
+                options(nostack, readonly, pure, preserves_flags),
+            );
+        }
+        place
+    }
+
+    #[inline(always)]
+    pub(in super::super) fn lists() -> *mut Lists {
+        // SAFETY: the variable is this thread's own.
+        unsafe { place().read() }
+    }
+
+    pub(in super::super) fn set(lists: *mut Lists) {
+        // SAFETY: as above.
+        unsafe { place().write(lists) };
     }
 }

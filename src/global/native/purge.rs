@@ -268,7 +268,7 @@ impl Purge {
             if start < end {
                 purged += discard(start, end, &mut |run| {
                     if kind == FreeKind::Block {
-                        zeros.gained(run);
+                        zeros.went_back(run);
                     }
                 });
                 left -= end - start;
@@ -300,7 +300,7 @@ impl Purge {
         engine.for_each_large_free(LARGE, &mut |free| {
             if purged < wanted && left > 0 {
                 let (start, end) = (free.start + TAGS, free.end().saturating_sub(TAGS));
-                purged += discard(start, end, &mut |run| zeros.gained(run));
+                purged += discard(start, end, &mut |run| zeros.went_back(run));
                 left = left.saturating_sub(free.len);
             }
         });

@@ -205,7 +205,12 @@ impl Space {
             if from < to {
                 // SAFETY: the states of memory that was extended so far are accessible, and nobody has a
                 // block there.
-                unsafe { os::discard(first.with_addr(from), to - from) };
+                unsafe {
+                    let states = first.with_addr(from);
+                    if !os::discard_to_zeros(states, to - from) {
+                        states.write_bytes(0, to - from);
+                    }
+                }
             }
         }
     }

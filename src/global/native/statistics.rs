@@ -58,8 +58,7 @@ pub(super) fn opened(settings: &Settings) {
         && let Some(file) = os::standard_error()
         && STANDARD_ERROR.set(file).is_ok()
     {
-        // SAFETY: the function may run at any time.
-        unsafe { libc::atexit(show_at_exit) };
+        os::at_exit(show_at_exit);
     }
 }
 

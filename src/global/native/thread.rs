@@ -1,7 +1,7 @@
 //! How a thread begins and ends to use the allocator, and how the first one begins for the process.
 //!
 //! ```text
-//! first slow path              thread's end (a pthread key's destructor)
+//! first slow path              thread's end (`os::at_thread_end`)      
 //!  empty() ────────▶ own lists ────────────────────────────▶ gone()
 //! ```
 //! Other destructors may run after ours, and may allocate: a thread whose lists are `gone` takes
@@ -12,8 +12,8 @@
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicBool, AtomicU32};
 
 use super::current;
 use super::fork;
@@ -29,61 +29,7 @@ use super::settings::{self, Settings};
 use super::state::State;
 use super::statistics;
 use super::tuning::Tuning;
-
-/// The key whose destructor tells of a thread's end; above the largest number, none.
-static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
-
-/// Deletes the key when the library that has this code is unloaded: threads that end later must not be
-/// led to where it was. Runs at the end of a program, too, whose other threads go on: what those keep on
-/// their lists no longer matters then.
-#[cfg(not(miri))]
-#[used]
-#[unsafe(link_section = ".fini_array")]
-static CLOSE: extern "C" fn() = close;
-
-#[cfg(not(miri))]
-extern "C" fn close() {
-    let key = KEY.swap(u32::MAX, Relaxed);
-    if key != u32::MAX {
-        // SAFETY: the key was made, and is deleted once.
-        unsafe { libc::pthread_key_delete(key) };
-    }
-}
-
-/// Has [`thread_ended`] called where there was no key to be had: by what GNU's library calls
-/// for C++, which keeps the library that has this code loaded until then.
-#[cfg(all(target_env = "gnu", not(miri)))]
-#[cold]
-fn end_without_key(lists: NonNull<Lists>) {
-    use core::ffi::c_int;
-    unsafe extern "C" {
-        static __dso_handle: u8;
-    }
-    type Register =
-        unsafe extern "C" fn(extern "C" fn(*mut c_void), *mut c_void, *const u8) -> c_int;
-
-    // SAFETY: a function of this name has this type. Here the thread has its lists, so it may allocate.
-    unsafe {
-        let register = libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_thread_atexit_impl".as_ptr());
-        if !register.is_null() {
-            let register = core::mem::transmute::<*mut c_void, Register>(register);
-            register(thread_ended, lists.as_ptr().cast(), &raw const __dso_handle);
-        }
-    }
-}
-
-/// Elsewhere the thread's lists are lost to others when it ends, and so are the few blocks on them.
-#[cfg(not(all(target_env = "gnu", not(miri))))]
-fn end_without_key(_: NonNull<Lists>) {}
-
-/// Makes the key.
-fn make_key() {
-    let mut key = 0;
-    // SAFETY: the destructor takes what `enter` sets.
-    if unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ended)) } == 0 {
-        KEY.store(key, Relaxed);
-    }
-}
+use crate::os;
 
 /// Where the calling thread's blocks come from.
 #[derive(Clone, Copy)]
@@ -115,17 +61,12 @@ pub(super) fn enter(tuning: &Tuning) -> Option<Caller> {
 
 #[cold]
 fn first(tuning: &Tuning) -> Option<NonNull<Lists>> {
-    let lists = registry::enter(tuning, make_key)?;
+    let lists = registry::enter(tuning, || os::prepare_thread_end(thread_ended))?;
     current::set(quick::face(lists));
     own::begin();
     // From here on this thread can allocate, which the following may do.
     opened(tuning);
-    let key = KEY.load(Relaxed);
-    // SAFETY: the key was made.
-    let set = || unsafe { libc::pthread_setspecific(key, lists.as_ptr().cast()) == 0 };
-    if key == u32::MAX || !set() {
-        end_without_key(lists);
-    }
+    os::at_thread_end(thread_ended, lists.as_ptr().cast());
     Some(lists)
 }
 

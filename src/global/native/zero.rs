@@ -75,9 +75,15 @@ impl Zeros {
         self.reached = self.reached.max(end);
     }
 
-    /// Free memory of the heap below, without any word of the heap, was given by the system, or back
-    /// to it.
-    pub(super) fn gained(&mut self, memory: Range<usize>) {
+    /// Free memory of the heap below, without any word of the heap, went back to the system.
+    pub(super) fn went_back(&mut self, memory: Range<usize>) {
+        if os::DISCARDED_ARE_ZEROS {
+            self.gained(memory);
+        }
+    }
+
+    /// Free memory of the heap below, without any word of the heap, was given by the system.
+    fn gained(&mut self, memory: Range<usize>) {
         let (start, end) =
             (memory.start.next_multiple_of(self.page), memory.end & !(self.page - 1));
         if start < end && self.make_room(end) {
@@ -241,7 +247,7 @@ unsafe fn clear(start: *mut u8, len: usize) {
 unsafe fn give_back(start: *mut u8, len: usize) {
     // SAFETY: passed on.
     unsafe {
-        if len > 0 && !os::discard(start, len) {
+        if len > 0 && !os::discard_to_zeros(start, len) {
             start.write_bytes(0, len);
         }
     }

@@ -128,6 +128,9 @@ pub(crate) unsafe fn remap(
 }
 
 /// See `memory`.
+pub(crate) const DISCARDED_ARE_ZEROS: bool = true;
+
+/// See `memory`.
 ///
 /// # Safety
 /// As there.

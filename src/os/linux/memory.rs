@@ -161,6 +161,9 @@ pub(crate) unsafe fn forbid_writes(start: *mut u8, len: usize) -> bool {
     unsafe { libc::mprotect(start.cast(), len, libc::PROT_READ) == 0 }
 }
 
+/// Memory [given back](discard) reads as zeros.
+pub(crate) const DISCARDED_ARE_ZEROS: bool = true;
+
 /// Gives the memory of whole OS pages back; they read as zeros when touched again. Whether it could be
 /// done: before Linux 5.18 the memory of a program that called `mlockall` stays.
 ///

@@ -45,3 +45,10 @@ pub(crate) fn is_privileged() -> bool {
     // SAFETY: the call touches no memory of ours. Miri does not know it.
     !cfg!(miri) && unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
+
+/// Has a function called when the process exits, or the library that has this code is unloaded. Whether it could be
+/// done.
+pub(crate) fn at_exit(run: extern "C" fn()) -> bool {
+    // SAFETY: the function may run at any time.
+    unsafe { libc::atexit(run) == 0 }
+}

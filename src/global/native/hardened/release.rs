@@ -35,7 +35,7 @@ pub(super) unsafe fn wipe(block: NonNull<u8>, len: usize) {
         let before = block.align_offset(page);
         let pages = (len - before) & !(page - 1);
         let inner = block.as_ptr().add(before);
-        if !os::discard(inner, pages) {
+        if !os::discard_to_zeros(inner, pages) {
             inner.write_bytes(0, pages);
         }
         block.write_bytes(0, before);

@@ -31,7 +31,7 @@ impl Plain {
         }
     }
 
-    fn gained(&mut self, memory: &Range<usize>) {
+    fn went_back(&mut self, memory: &Range<usize>) {
         self.set(true, |page| memory.start <= page.start && page.end <= memory.end);
     }
 
@@ -44,7 +44,7 @@ impl Plain {
         if end > self.reached {
             let from = self.reached.max(first) + EDGE;
             self.reached = end;
-            self.gained(&(from..end - EDGE));
+            self.went_back(&(from..end - EDGE));
         }
     }
 
@@ -103,8 +103,8 @@ fn what_is_known_is_what_a_plain_model_says() {
                 plain.known.fill(false);
             }
             2..=4 => {
-                zeros.gained(from..to);
-                plain.gained(&(from..to));
+                zeros.went_back(from..to);
+                plain.went_back(&(from..to));
             }
             _ => {
                 zeros.used(from..to);
@@ -125,7 +125,7 @@ fn of_a_block_too_long_the_first_part_is_known() {
     let page = os::page_size();
     let mut zeros = Zeros::new(start);
     let pages = (KNOWN + 5) * BITS;
-    zeros.gained(start..start + pages * page);
+    zeros.went_back(start..start + pages * page);
     let known = zeros.known(start + 3 * page..start + pages * page);
     assert_eq!(known.first, 3);
     assert!(known.bits.iter().all(|&word| word == !0));
@@ -152,7 +152,7 @@ fn a_block_is_cleared_where_it_is_not_known() {
     let known = |index: usize| index % 5 == 2 || (100..400).contains(&index);
     for index in (0..pages).filter(|&index| known(index)) {
         let at = memory.addr() + index * page;
-        zeros.gained(at..at + page);
+        zeros.went_back(at..at + page);
     }
     for (from, to) in [(16, 32), (page, 2 * page), (2 * page, 3 * page), (48, len - 64)] {
         // SAFETY: the memory is this long, and the block lies in it.

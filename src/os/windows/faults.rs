@@ -1,0 +1,44 @@
+//! Faults: what a vectored handler is told of.
+
+use core::ffi::c_void;
+use core::ptr;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicI32, AtomicPtr};
+
+use windows_sys::Win32::Foundation::EXCEPTION_ACCESS_VIOLATION;
+use windows_sys::Win32::System::Diagnostics::Debug::{
+    AddVectoredExceptionHandler, EXCEPTION_CONTINUE_SEARCH, EXCEPTION_POINTERS,
+};
+
+use super::threads::thread_id;
+
+/// Who is told; a `fn(*mut u8)`, or null.
+static TOLD: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// The thread that a fault is being handled for; 0: none.
+static HANDLING: AtomicI32 = AtomicI32::new(0);
+
+/// Has `told` called with the address of each fault, before what is done there otherwise. May be called more than
+/// once, with the same function.
+pub(crate) fn on_fault(told: fn(*mut u8)) {
+    if TOLD.swap(told as *mut c_void, Release).is_null() {
+        // SAFETY: the handler is one for this.
+        unsafe { AddVectoredExceptionHandler(1, Some(fault)) };
+    }
+}
+
+unsafe extern "system" fn fault(exception: *mut EXCEPTION_POINTERS) -> i32 {
+    // SAFETY: the system passes valid pointers.
+    let record = unsafe { &*(*exception).ExceptionRecord };
+    if record.ExceptionCode == EXCEPTION_ACCESS_VIOLATION && record.NumberParameters > 1 {
+        let thread = thread_id();
+        if HANDLING.swap(thread, Relaxed) != thread {
+            // SAFETY: the function is of this type.
+            let told =
+                unsafe { core::mem::transmute::<*mut c_void, fn(*mut u8)>(TOLD.load(Acquire)) };
+            told(ptr::without_provenance_mut(record.ExceptionInformation[1]));
+        }
+        HANDLING.store(0, Relaxed);
+    }
+    EXCEPTION_CONTINUE_SEARCH
+}

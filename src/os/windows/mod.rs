@@ -1,0 +1,22 @@
+//! Windows.
+//!
+//! Memory is reserved and committed, and an address range goes back only as a whole: [`release`] of a part
+//! decommits it, and once nothing of a range is committed any more, it goes back.
+
+mod call_stack;
+mod environment;
+mod faults;
+mod memory;
+mod process;
+mod thread_end;
+mod threads;
+mod wait;
+
+pub(crate) use call_stack::*;
+pub(crate) use environment::*;
+pub(crate) use faults::*;
+pub(crate) use memory::*;
+pub(crate) use process::*;
+pub(crate) use thread_end::*;
+pub(crate) use threads::*;
+pub(crate) use wait::*;

@@ -1,0 +1,96 @@
+//! The process: its standard error, and its end.
+
+use core::ptr;
+
+use windows_sys::Win32::Foundation::{HANDLE, INVALID_HANDLE_VALUE};
+use windows_sys::Win32::Security::Authentication::Identity::RtlGenRandom;
+use windows_sys::Win32::Storage::FileSystem::WriteFile;
+use windows_sys::Win32::System::Console::{GetConsoleMode, GetStdHandle, STD_ERROR_HANDLE};
+
+/// Ends the process with one line on standard error.
+#[cold]
+pub(crate) fn stop(message: &[u8]) -> ! {
+    write(message);
+    abort()
+}
+
+/// Ends the process.
+pub(crate) fn abort() -> ! {
+    std::process::abort()
+}
+
+/// Standard error, if there is one.
+fn error_handle() -> Option<HANDLE> {
+    // SAFETY: the call may be made at any time.
+    let handle = unsafe { GetStdHandle(STD_ERROR_HANDLE) };
+    (!handle.is_null() && handle != INVALID_HANDLE_VALUE).then_some(handle)
+}
+
+/// Writes to standard error. If that cannot be done, nobody can be told.
+pub(crate) fn write(mut message: &[u8]) {
+    let Some(handle) = error_handle() else { return };
+    while !message.is_empty() {
+        let (len, mut written) = (message.len().min(1 << 20) as u32, 0);
+        // SAFETY: the message is valid for reads of its length; the call writes how much it wrote.
+        let done = unsafe {
+            WriteFile(handle, message.as_ptr(), len, &raw mut written, ptr::null_mut()) != 0
+        };
+        if !done || written == 0 {
+            return;
+        }
+        message = &message[(written as usize).min(message.len())..];
+    }
+}
+
+/// There are no forks.
+///
+/// # Safety
+/// The handlers may run at any time.
+pub(crate) unsafe fn at_fork(
+    _: Option<unsafe extern "C" fn()>,
+    _: Option<unsafe extern "C" fn()>,
+    _: Option<unsafe extern "C" fn()>,
+) {
+}
+
+/// What tells a file from all others that are there: its handle.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct FileIdentity(usize);
+
+/// Which file is standard error; `None` if there is none.
+pub(crate) fn standard_error() -> Option<FileIdentity> {
+    error_handle().map(|handle| FileIdentity(handle.addr()))
+}
+
+/// Whether standard error is a console.
+pub(crate) fn has_terminal() -> bool {
+    let mut mode = 0;
+    // SAFETY: the call writes the mode.
+    error_handle().is_some_and(|handle| unsafe { GetConsoleMode(handle, &raw mut mode) != 0 })
+}
+
+/// A number that nobody outside can foretell; where the system has none to give, one that is hard to.
+pub(crate) fn random() -> u64 {
+    let mut number = 0_u64;
+    // SAFETY: the call writes no more than the number's bytes.
+    if unsafe { !RtlGenRandom((&raw mut number).cast(), size_of::<u64>() as u32) } {
+        let place = (&raw const number).addr() as u64;
+        number = (place ^ super::wait::now().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    number
+}
+
+/// The environment is the user's who runs the process.
+pub(crate) fn is_privileged() -> bool {
+    false
+}
+
+/// Has a function called when the process exits, or the library that has this code is unloaded. Whether it could be
+/// done.
+pub(crate) fn at_exit(run: extern "C" fn()) -> bool {
+    unsafe extern "C" {
+        fn atexit(run: extern "C" fn()) -> core::ffi::c_int;
+    }
+    // SAFETY: the function is the C library's, which every program has with `std`; ours may run at any time.
+    unsafe { atexit(run) == 0 }
+}

@@ -1,0 +1,91 @@
+//! The calling thread, threads of our own, and the processors they run on.
+
+use core::ffi::c_void;
+use core::ptr;
+
+use windows_sys::Win32::Foundation::{CloseHandle, GetLastError, HANDLE, SetLastError};
+use windows_sys::Win32::System::Threading::{
+    ALL_PROCESSOR_GROUPS, CreateThread, GetActiveProcessorCount, GetCurrentProcess,
+    GetCurrentThreadId, GetProcessAffinityMask, INFINITE, WaitForSingleObject,
+};
+
+/// A number, not 0, that is the calling thread's alone.
+#[inline]
+pub(crate) fn thread_address() -> usize {
+    thread_id() as u32 as usize
+}
+
+/// The number the system knows the calling thread by.
+pub(crate) fn thread_id() -> i32 {
+    // SAFETY: the call may be made at any time.
+    unsafe { GetCurrentThreadId() as i32 }
+}
+
+/// Keeps the calling thread's last error as it is while this lives: `free` must not change it.
+pub(crate) struct KeepErrno(u32);
+
+impl KeepErrno {
+    pub(crate) fn new() -> Self {
+        // SAFETY: the call may be made at any time.
+        Self(unsafe { GetLastError() })
+    }
+}
+
+impl Drop for KeepErrno {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { SetLastError(self.0) };
+    }
+}
+
+/// What a thread of ours runs.
+type Run = extern "C" fn(*mut c_void) -> *mut c_void;
+
+/// Starts a thread with a small stack; `None` if the system does not.
+pub(crate) fn start_thread(run: Run) -> Option<usize> {
+    /// Bytes of stack that are committed at first.
+    const STACK: usize = 64 << 10;
+    // SAFETY: the thread gets the function it is to run; nothing else is shared with it.
+    let thread = unsafe {
+        CreateThread(ptr::null(), STACK, Some(begin), run as *const c_void, 0, ptr::null_mut())
+    };
+    (!thread.is_null()).then(|| thread.addr())
+}
+
+unsafe extern "system" fn begin(run: *mut c_void) -> u32 {
+    // SAFETY: `start_thread` passes a function of this type.
+    let run = unsafe { core::mem::transmute::<*mut c_void, Run>(run) };
+    run(ptr::null_mut());
+    0
+}
+
+/// Waits for the end of a thread that was [started](start_thread).
+pub(crate) fn join_thread(thread: usize) {
+    let thread: HANDLE = ptr::without_provenance_mut(thread);
+    // SAFETY: the thread was started here, and nobody else waits for it.
+    unsafe {
+        WaitForSingleObject(thread, INFINITE);
+        CloseHandle(thread);
+    }
+}
+
+/// CPUs this process may run on, at least 1.
+pub(crate) fn cpus() -> usize {
+    let (mut own, mut all) = (0, 0);
+    // SAFETY: the calls write what they are given.
+    let known =
+        unsafe { GetProcessAffinityMask(GetCurrentProcess(), &raw mut own, &raw mut all) != 0 };
+    // A process of several groups of 64 has no mask.
+    let cpus = if known && own != 0 {
+        own.count_ones()
+    } else {
+        // SAFETY: the call may be made at any time.
+        unsafe { GetActiveProcessorCount(ALL_PROCESSOR_GROUPS) }
+    };
+    (cpus as usize).max(1)
+}
+
+/// Quotas of processor time, which a job object may have, are not looked at.
+pub(crate) fn cpu_quota() -> Option<usize> {
+    None
+}
