@@ -269,7 +269,7 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for PowersOfTwo {
     }
 }
 
-#[cfg(all(test, feature = "std", unix))]
+#[cfg(all(test, feature = "std", any(unix, windows)))]
 mod tests {
     use super::*;
     use crate::source::Reserved;

@@ -72,8 +72,8 @@
 //! # Platforms
 //! | | |
 //! |---|---|
-//! | [`Pagewise`] | Linux, glibc and musl; elsewhere it passes everything on to the system's allocator |
-//! | [`Reserved`], growing arenas | Linux and other Unixes, with `std` |
+//! | [`Pagewise`] | Linux, glibc and musl; Windows; elsewhere it passes everything on to the system's allocator |
+//! | [`Reserved`], growing arenas | Linux and other Unixes, Windows, with `std` |
 //! | all else | anywhere, without `std`; pointers of 32 and 64 bits |
 //!
 //! Rust 1.88 or later, stable. The repository's `docs/testing.md` says what is checked where.
@@ -187,7 +187,7 @@ pub use global::Pagewise;
 pub use pages::PageHeap;
 #[cfg(feature = "trace")]
 pub use pagewise_trace as trace;
-#[cfg(all(feature = "std", unix))]
+#[cfg(all(feature = "std", any(unix, windows)))]
 pub use source::Reserved;
 pub use source::{Region, Source};
 pub use strategy::{Strategy, Usage};

@@ -4,17 +4,21 @@
 #     tests/targets.sh i686        addresses of 32 bits, musl
 #     tests/targets.sh aarch64     under qemu, which finds what is wrong on that architecture but not
 #                                  what its weaker order of memory might do: x86-64 orders it
+#     tests/targets.sh windows     x86-64, GNU's tools, under wine: the global allocator's tests and the arenas'.
+#                                  wine is no Windows: what takes memory there, and how long calls take, it
+#                                  does not tell
 #     tests/targets.sh wasm32      an arena as a program's global allocator, interpreted
 #     tests/targets.sh minimal     with the lowest versions of other crates that the manifests admit
 #     tests/targets.sh check       compiles what no machine here runs: 32 bits without 64-bit atomics,
-#                                  with std (PowerPC) and without (RISC-V, Cortex-M)
+#                                  with std (PowerPC) and without (RISC-V, Cortex-M); other Windows
 #     tests/targets.sh miri        interpreted, which finds data races, broken aliasing and pointers
 #                                  without a right to what they reach: tags, fits, page heap, arenas,
 #                                  and the global allocator under several schedules of its threads.
 #                                  10 minutes of processor time; installs nightly where it lacks
 #
 # Needed: `rustup target add` of the targets named below, gcc, and for aarch64 Debian's
-# gcc-aarch64-linux-gnu and qemu-user-static, or others by CC, QEMU and SYSROOT.
+# gcc-aarch64-linux-gnu and qemu-user-static, or others by CC, QEMU and SYSROOT; for windows gcc-mingw-w64-x86-64
+# and wine64.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -56,6 +60,17 @@ under-qemu)
   ulimit -v 24000000
   shift
   exec "$@"
+  ;;
+windows)
+  export WINEPREFIX=$PWD/target/wine WINEDEBUG=-all CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER=wine
+  system=$WINEPREFIX/drive_c/windows/system32
+  [ -d "$system" ] || wine wineboot --init
+  [ -e "$system/bcryptprimitives.dll" ] ||
+    x86_64-w64-mingw32-gcc -shared -o "$system/bcryptprimitives.dll" tests/windows/bcryptprimitives.c -ladvapi32
+  export PROPTEST_CASES=${PROPTEST_CASES-8}
+  cargo test --target x86_64-pc-windows-gnu -p pagewise --features trace,allocator-api2,lock_api \
+    --test arena --test arena_collections --test arena_global --test examples --test global --test misuse \
+    --test theorem_6_1 "${@:2}"
   ;;
 wasm32)
   cd tests/wasm
@@ -105,12 +120,15 @@ minimal)
   ;;
 check)
   cargo check -p pagewise --features trace --target powerpc-unknown-linux-gnu
+  for target in i686-pc-windows-gnu x86_64-pc-windows-msvc aarch64-pc-windows-msvc; do
+    cargo check -p pagewise --features strategies,guarded --target "$target"
+  done
   for target in riscv32imac-unknown-none-elf thumbv7em-none-eabihf; do
     cargo check -p pagewise --no-default-features --target "$target"
   done
   ;;
 *)
-  sed -n '2,17s/^# \?//p' "$0"
+  sed -n '2,20s/^# \?//p' "$0"
   exit 2
   ;;
 esac

@@ -35,7 +35,7 @@ use crate::error::{AllocError, Fault, Freed};
 use crate::pages::Config;
 use crate::pages::PageHeap;
 use crate::source::Region;
-#[cfg(all(feature = "std", unix))]
+#[cfg(all(feature = "std", any(unix, windows)))]
 use crate::source::Reserved;
 use crate::strategy::{Span, Strategy, Usage};
 
@@ -112,7 +112,7 @@ impl<L> Arena<PageHeap<Region>, L> {
     }
 }
 
-#[cfg(all(feature = "std", unix))]
+#[cfg(all(feature = "std", any(unix, windows)))]
 impl<L: NewLock> Arena<PageHeap<Reserved>, L> {
     /// The default strategy over a reservation of at most `capacity` bytes of address space. Only the
     /// memory that is touched counts.

@@ -3,7 +3,7 @@
 use crate::hybrid::{self, Constant, Hybrid};
 
 /// Kingsley's page, bytes: the system's, as in 4.2BSD.
-#[cfg(all(feature = "std", unix))]
+#[cfg(all(feature = "std", any(unix, windows)))]
 const KINGSLEY_PAGE: usize = 4096;
 
 family! {

@@ -102,7 +102,7 @@ mod resize;
 mod segregated;
 #[cfg(feature = "strategies")]
 pub(crate) mod stacks;
-#[cfg(all(test, feature = "std", feature = "strategies", unix))]
+#[cfg(all(test, feature = "std", feature = "strategies", any(unix, windows)))]
 mod tests;
 #[cfg(feature = "strategies")]
 mod unsorted;

@@ -32,7 +32,7 @@
 //! was, with the stacks of allocation, free and fault. That is cheap enough for production, and finds in many runs
 //! what is wrong in one of many.
 //!
-//! On Linux. Elsewhere `Pagewise` compiles, and passes everything on to the system's allocator; so it
+//! On Linux and Windows. Elsewhere `Pagewise` compiles, and passes everything on to the system's allocator; so it
 //! does on Linux with `--cfg pagewise_forwarding`, for a test of just that.
 
 // `native` has the allocator proper, `forwarding` passes on; `tuning` and `stats` are for both.

@@ -50,7 +50,7 @@
 
 mod heap;
 mod policy;
-#[cfg(all(test, feature = "std", unix))]
+#[cfg(all(test, feature = "std", any(unix, windows)))]
 mod tests;
 mod traverse;
 

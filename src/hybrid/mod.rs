@@ -47,7 +47,7 @@ mod monitor;
 mod resize;
 mod search;
 mod settings;
-#[cfg(all(test, feature = "std", unix))]
+#[cfg(all(test, feature = "std", any(unix, windows)))]
 mod tests;
 mod tuned;
 

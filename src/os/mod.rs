@@ -7,7 +7,7 @@
 //! | | |
 //! |---|---|
 //! | `page_size` | bytes of an OS page, a power of two |
-//! | `map_lazily`, `unmap` | zeros; only what is touched takes memory |
+//! | `map_lazily`, `unmap`, `Backed` | zeros; only what is touched takes memory, or what was reached |
 //! | `write`, `stop`, `abort` | a line on standard error, with it the end of the process, that alone |
 //! | `at_fork` | handlers before and after a fork |
 //!
@@ -39,14 +39,15 @@
 mod linux;
 #[cfg(unix)]
 mod unix;
-#[cfg(all(windows, not(pagewise_forwarding)))]
+#[cfg(windows)]
+#[cfg_attr(pagewise_forwarding, allow(dead_code, reason = "the other contract is for nobody then"))]
 mod windows;
 
 #[cfg(all(target_os = "linux", not(pagewise_forwarding)))]
 pub(crate) use linux::*;
 #[cfg(unix)]
 pub(crate) use unix::*;
-#[cfg(all(windows, not(pagewise_forwarding)))]
+#[cfg(windows)]
 pub(crate) use windows::*;
 
 /// Gives the memory of whole OS pages back, which read as zeros then; whether that could be done.

@@ -199,7 +199,7 @@ impl Classes {
     }
 }
 
-#[cfg(all(test, feature = "std", unix))]
+#[cfg(all(test, feature = "std", any(unix, windows)))]
 mod tests {
     use super::*;
     use crate::sizemap::SizeMap;

@@ -169,7 +169,7 @@ impl Tree {
     }
 }
 
-#[cfg(all(test, feature = "std", unix))]
+#[cfg(all(test, feature = "std", any(unix, windows)))]
 mod tests {
     use super::*;
     use crate::source::Reserved;

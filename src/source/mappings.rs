@@ -58,6 +58,13 @@ impl Mappings {
             layout.size().checked_add(head).and_then(|len| len.checked_next_multiple_of(page));
         let len = len.filter(|&len| len <= isize::MAX as usize).ok_or(AllocError::Exhausted)?;
         let base = os::map_lazily(len).ok_or(AllocError::Exhausted)?;
+        let mut backed = os::Backed::NONE;
+        // SAFETY: the mapping was made just now.
+        if unsafe { !backed.reach(base.as_ptr(), len, len, len) } {
+            // SAFETY: as above; nothing uses it.
+            unsafe { os::unmap(base, len) };
+            return Err(AllocError::Exhausted);
+        }
         let first = base.addr().get() + OFFSET;
         let offset = first.next_multiple_of(align) - base.addr().get();
         // SAFETY: `OFFSET` ≤ `offset` ≤ `head` ≤ `len`: head and block lie in the fresh mapping.

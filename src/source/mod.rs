@@ -16,10 +16,10 @@ use core::ops::Range;
 use core::ptr::NonNull;
 
 use crate::error::AllocError;
-#[cfg(all(feature = "std", unix))]
+#[cfg(all(feature = "std", any(unix, windows)))]
 use crate::os;
 
-#[cfg(all(feature = "std", unix))]
+#[cfg(all(feature = "std", any(unix, windows)))]
 mod mappings;
 mod owned;
 
@@ -255,40 +255,47 @@ unsafe impl<S: Source + ?Sized> Source for Box<S> {
 
 /// Address space reserved from the operating system. Only what is touched takes memory.
 /// It is reserved at the first use and given back when the source is dropped, and so are mappings.
-#[cfg(all(feature = "std", unix))]
+#[cfg(all(feature = "std", any(unix, windows)))]
 #[derive(Debug)]
 pub struct Reserved {
     capacity: usize,
     region: Region,
+    backed: os::Backed,
     mappings: mappings::Mappings,
 }
 
-#[cfg(all(feature = "std", unix))]
+#[cfg(all(feature = "std", any(unix, windows)))]
 impl Reserved {
     /// A reservation of at most `capacity` bytes, extent and bookkeeping together.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
         // SAFETY: a region of no bytes hands out nothing.
         let region = unsafe { Region::new(core::ptr::null_mut(), 0) };
-        Self { capacity, region, mappings: mappings::Mappings::new() }
+        Self { capacity, region, backed: os::Backed::NONE, mappings: mappings::Mappings::new() }
     }
 
-    /// Makes the reservation if it was not made yet.
-    fn reserve(&mut self) -> Result<&mut Region, AllocError> {
+    /// Makes the reservation if it was not made yet, and sees to it that there is memory for so many bytes more at
+    /// the lower end of what is free, or at the upper one.
+    fn reserve(&mut self, lower: usize, upper: usize) -> Result<&mut Region, AllocError> {
         if self.region.base.is_null() {
             let base = os::map_lazily(self.capacity).ok_or(AllocError::Exhausted)?;
             // SAFETY: the mapping is ours alone until `drop` unmaps it.
             self.region = unsafe { Region::zeroed(base.as_ptr(), self.capacity) };
         }
-        Ok(&mut self.region)
+        let Region { base, end, low, high, .. } = self.region;
+        let lower = end.saturating_add(lower).min(low);
+        let upper = low.saturating_sub(upper).max(lower);
+        // SAFETY: these are the ends of what was mapped above.
+        let is_backed = unsafe { self.backed.reach(base, lower, upper, high) };
+        if is_backed { Ok(&mut self.region) } else { Err(AllocError::Exhausted) }
     }
 }
 
 // SAFETY: a region over a mapping that stays in place until the source is dropped.
-#[cfg(all(feature = "std", unix))]
+#[cfg(all(feature = "std", any(unix, windows)))]
 unsafe impl Source for Reserved {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
-        self.reserve()?.extend(bytes, align)
+        self.reserve(bytes.saturating_add(align), 0)?.extend(bytes, align)
     }
 
     unsafe fn retract(&mut self, bytes: usize) {
@@ -297,7 +304,7 @@ unsafe impl Source for Reserved {
     }
 
     fn dedicate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-        self.reserve()?.dedicate(layout)
+        self.reserve(0, layout.size().saturating_add(layout.align()))?.dedicate(layout)
     }
 
     fn extent(&self) -> Range<usize> {
@@ -326,7 +333,7 @@ unsafe impl Source for Reserved {
     }
 }
 
-#[cfg(all(feature = "std", unix))]
+#[cfg(all(feature = "std", any(unix, windows)))]
 impl Drop for Reserved {
     fn drop(&mut self) {
         if let Some(base) = NonNull::new(self.region.base) {

@@ -161,7 +161,7 @@ impl<T: Plain> Table<T> {
     }
 }
 
-#[cfg(all(test, feature = "std", unix))]
+#[cfg(all(test, feature = "std", any(unix, windows)))]
 mod tests {
     use super::*;
     use crate::source::Reserved;

@@ -3,19 +3,25 @@
 //! What is measured of the whole process (memory, limits, forks) is measured in a process of its
 //! own: the test runs this program again, with one of the tests that are otherwise ignored.
 
-#![cfg(target_os = "linux")]
+#![cfg(any(target_os = "linux", windows))]
 
+#[cfg(unix)]
 #[path = "../child/mod.rs"]
 mod child;
+#[cfg(unix)]
 mod damage;
+#[cfg(unix)]
 mod fork;
+#[cfg(unix)]
 mod free_memory;
 mod layouts;
+#[cfg(unix)]
 mod limits;
 mod medium;
+#[cfg(unix)]
 mod memory;
 mod misuse;
-#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod pages;
 #[path = "../random/mod.rs"]
 mod random;
@@ -23,7 +29,7 @@ mod statistics;
 mod threads;
 mod tunings;
 
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 use pagewise::global::Pagewise;
 use random::Random;
@@ -49,11 +55,29 @@ fn run_prepared(test: &str, prepare: impl FnOnce(&mut Command)) {
 }
 
 /// Bytes of this process that are resident now.
+#[cfg(unix)]
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("there is a /proc");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its line");
     let kib: usize = line.trim_end_matches("kB").trim().parse().expect("a number");
     kib << 10
+}
+
+/// As far as the allocator knows.
+#[cfg(windows)]
+fn resident() -> usize {
+    ALLOCATOR.stats().resident
+}
+
+/// Whether a process stopped itself.
+fn was_aborted(status: ExitStatus) -> bool {
+    #[cfg(unix)]
+    return std::os::unix::process::ExitStatusExt::signal(&status) == Some(libc::SIGABRT);
+    /// What the system calls a fault that the process found itself.
+    #[cfg(windows)]
+    const FAIL_FAST: i32 = 0xc000_0409_u32 as i32;
+    #[cfg(windows)]
+    return status.code() == Some(FAIL_FAST);
 }
 
 /// A block whose bytes can be told from those of other blocks.

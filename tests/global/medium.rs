@@ -186,12 +186,14 @@ fn kept_by_a_thread_that_stands_still() {
 }
 
 #[test]
+#[cfg(unix)]
 fn the_child_of_a_fork_puts_back_what_other_threads_kept() {
     run_alone("medium::forked");
 }
 
 #[test]
 #[ignore = "in a process of its own"]
+#[cfg(unix)]
 fn forked() {
     let (thread, end) = keeper();
     // SAFETY: the child does no more than use the allocator, and ends.

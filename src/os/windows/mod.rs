@@ -6,6 +6,7 @@
 mod call_stack;
 mod environment;
 mod faults;
+mod lazily;
 mod memory;
 mod process;
 mod thread_end;
@@ -15,6 +16,7 @@ mod wait;
 pub(crate) use call_stack::*;
 pub(crate) use environment::*;
 pub(crate) use faults::*;
+pub(crate) use lazily::*;
 pub(crate) use memory::*;
 pub(crate) use process::*;
 pub(crate) use thread_end::*;

@@ -238,7 +238,7 @@ impl Page {
     }
 }
 
-#[cfg(all(test, feature = "std", unix))]
+#[cfg(all(test, feature = "std", any(unix, windows)))]
 mod tests {
     use rand::rngs::StdRng;
     use rand::seq::SliceRandom;
