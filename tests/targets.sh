@@ -83,14 +83,17 @@ miri)
   miri() {
     cargo +nightly miri test -p pagewise "$@"
   }
-  export MIRIFLAGS=-Zmiri-strict-provenance
-  miri --lib -- words:: tags:: pages:: fit::tests
-  miri --test arena
-  for strategy in default::PAGEWISE:: fits::BEST-FIT:: fits::SEGREGATED-FIT::; do
-    miri --test properties -- "$strategy"
+  for borrows in ${BORROWS-stacked tree}; do
+    export MIRIFLAGS=-Zmiri-strict-provenance
+    [ "$borrows" = stacked ] || MIRIFLAGS+=" -Zmiri-$borrows-borrows"
+    miri --lib -- words:: tags:: pages:: fit::tests
+    miri --test arena
+    for strategy in default::PAGEWISE:: fits::BEST-FIT:: fits::SEGREGATED-FIT::; do
+      miri --test properties -- "$strategy"
+    done
+    MIRIFLAGS+=" -Zmiri-many-seeds=0..${SEEDS-16}"
+    miri --test schedules
   done
-  MIRIFLAGS+=" -Zmiri-many-seeds=0..${SEEDS-8}"
-  miri --test schedules
   ;;
 minimal)
   # A copy of the library and of traces, whose requirements stand for one version each: "2" is 2.0.0. It

@@ -334,6 +334,12 @@ impl State {
         self.purge.large(&self.engine, &mut self.zeros, wanted);
     }
 
+    /// The engine and what is known of its memory, for a purge of a test's own.
+    #[cfg(test)]
+    pub(super) fn parts(&mut self) -> (&mut PageHeap<Slot>, &mut Zeros) {
+        (&mut self.engine, &mut self.zeros)
+    }
+
     /// Runs `action`, which needs `size` bytes; as many go back as the heap has grown by for them.
     #[inline]
     fn growing<R>(&mut self, size: usize, action: impl FnOnce(&mut Self) -> R) -> R {

@@ -4,7 +4,7 @@
 //! The mutants are those of cargo-mutants, but for those in constants and of fields, which cannot be switched,
 //! and those that do not compile.
 //! ```sh
-//! cargo run --release -- AREA [COUNT]   # global, heaps, trace; how many mutants, at random
+//! cargo run --release -- AREA [COUNT [SEED]]   # global, heaps, trace; how many mutants, at random
 //! ```
 //! It takes a nightly compiler. What it makes stands in `target/AREA`: the source with its mutants, `done.txt`
 //! (a line for each mutant tried, to which a later run adds), and with `only FILE` instead of a count, those
@@ -101,19 +101,22 @@ fn main() -> Result<ExitCode> {
     let done = out.join("done.txt");
     let chosen = match (arguments.get(1).map(String::as_str), arguments.get(2)) {
         (Some("only"), Some(file)) => named(&tree.viable, &PathBuf::from(file))?,
-        (count, _) => sample(&tree.viable, count.map_or(Ok(usize::MAX), str::parse)?, &done)?,
+        (count, seed) => {
+            let count = count.map_or(Ok(usize::MAX), str::parse)?;
+            sample(&tree.viable, count, seed.map_or("", |seed| seed), &done)?
+        }
     };
     try_all(&suite, &chosen, &done)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first `count` mutants in a random order, which is the same each time, that were not tried yet.
-fn sample(viable: &[Mutant], count: usize, done: &Path) -> Result<Vec<Mutant>> {
+/// The first `count` mutants in a random order, which the seed decides, without those that were tried.
+fn sample(viable: &[Mutant], count: usize, seed: &str, done: &Path) -> Result<Vec<Mutant>> {
     let tried = fs::read_to_string(done).unwrap_or_default();
     let tried: HashSet<&str> =
         tried.lines().filter_map(|line| Some(line.split_once('\t')?.1)).collect();
     let mut order: Vec<&Mutant> = viable.iter().filter(|mutant| !mutant.is_in_a_test()).collect();
-    order.sort_by_key(|mutant| mutants::hash(&mutant.name));
+    order.sort_by_key(|mutant| mutants::hash(&format!("{seed}{}", mutant.name)));
     order.truncate(count);
     Ok(order.into_iter().filter(|mutant| !tried.contains(&*mutant.name)).cloned().collect())
 }

@@ -1,0 +1,441 @@
+//! When memory goes back, and how much of it in one step: a purge of its own over a heap that nobody else uses.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use super::*;
+use crate::global::Pagewise;
+use crate::global::native::heap::Heap;
+use crate::global::native::registry;
+use crate::global::native::state::State;
+
+const MIB: usize = 1 << 20;
+
+/// A delay that does not end in a test.
+const LONG: u32 = 1 << 24;
+
+/// Runs a test on a heap that nobody else has meanwhile.
+fn on_a_heap(test: impl FnOnce(&mut State)) {
+    let heap = registry::heap_for_test();
+    let mut test = Some(test);
+    let mut once = |state: &mut State| {
+        let test = test.take().expect("it runs once");
+        catch_unwind(AssertUnwindSafe(|| test(state)))
+    };
+    // While another test forks, nobody waits for a lock. A panic under one would end the process.
+    let mut runs = core::iter::repeat_with(|| heap.with(&mut once));
+    if let Some(Err(panic)) = runs.find_map(|run| run) {
+        resume_unwind(panic);
+    }
+}
+
+/// A block of so many bytes, all written if that is asked for.
+fn block(state: &mut State, size: usize, written: bool) -> NonNull<u8> {
+    let layout = Layout::from_size_align(size, 16).expect("it is one");
+    let block = state.allocate(layout).expect("there is memory");
+    if written {
+        // SAFETY: the block has as many bytes.
+        unsafe { block.write_bytes(0xa5, size) };
+    }
+    block
+}
+
+fn free(state: &mut State, block: NonNull<u8>) {
+    // SAFETY: tests free a block once.
+    assert!(unsafe { state.deallocate(block) }.is_some());
+}
+
+/// Written blocks of so many bytes, with a small one behind each, so that they are not joined when they are free.
+fn apart(state: &mut State, count: usize, size: usize) -> [Vec<NonNull<u8>>; 2] {
+    let two = |_| (block(state, size, true), block(state, 20 << 10, true));
+    let (blocks, between) = (0..count).map(two).unzip();
+    [blocks, between]
+}
+
+fn used(state: &State) -> usize {
+    state.usage().block
+}
+
+/// Bytes of a block, or of what it was, that take memory, of the OS pages in which a free block has no links.
+fn resident(block: NonNull<u8>, size: usize) -> usize {
+    let page = os::page_size();
+    let start = block.as_ptr().wrapping_add(TAGS);
+    let start = start.wrapping_add(start.align_offset(page));
+    let end = (block.addr().get() + size - 2 * TAGS) & !(page - 1);
+    let mut bytes = 0;
+    os::for_each_resident(start, end - start.addr(), &mut |_, len| bytes += len);
+    bytes
+}
+
+/// Takes the walk under way to its end; the bytes, and the steps.
+fn walk(state: &mut State, purge: &mut Purge) -> (usize, usize) {
+    let (before, mut steps) = (purge.purged(), 0);
+    loop {
+        let (engine, zeros) = state.parts();
+        let bytes = purge.purged();
+        let more = purge.step(engine, zeros);
+        steps += 1;
+        assert!(purge.purged() - bytes <= STEP_BYTES as u64, "a step is short");
+        if !more {
+            return ((purge.purged() - before) as usize, steps);
+        }
+    }
+}
+
+/// Memory is due once an eighth less than the most is in use, and a mebibyte; not before, and not any more when it is
+/// in use again.
+#[test]
+fn memory_is_due_once_an_eighth_is_free() {
+    on_a_heap(|state| {
+        for size in [4 << 10 << 5, 1 << 20] {
+            let mut purge = Purge::new(LONG);
+            let mut blocks: Vec<_> = (0..32).map(|_| block(state, size, false)).collect();
+            purge.grown(state.parts().0);
+            let most = used(state);
+            assert_eq!(purge.most(), most);
+            let mut looks = Vec::new();
+            while let Some(block) = blocks.pop() {
+                free(state, block);
+                let is_due = most - used(state) >= (most / 8).max(SURPLUS);
+                let look = purge.look(state.parts().0);
+                assert_eq!(look, if is_due { Look::Due } else { Look::Nothing });
+                assert_eq!(purge.next().is_some(), is_due);
+                if let Some(left) = purge.next() {
+                    assert!(left <= LONG.into() && left > u64::from(LONG) / 2, "{left}");
+                }
+                looks.push(look);
+            }
+            assert!(looks.contains(&Look::Nothing) && looks.contains(&Look::Due), "{looks:?}");
+            let again: Vec<_> = (0..31).map(|_| block(state, size, false)).collect();
+            assert_eq!(purge.look(state.parts().0), Look::Nothing);
+            assert_eq!(purge.next(), None);
+            again.into_iter().for_each(|block| free(state, block));
+        }
+    });
+}
+
+/// The delay begins when memory becomes due, and not anew with each look.
+#[test]
+fn the_delay_begins_once() {
+    on_a_heap(|state| {
+        let mut purge = Purge::new(50);
+        let block = block(state, 4 * MIB, false);
+        purge.grown(state.parts().0);
+        free(state, block);
+        let end = os::now() + 50;
+        while os::now() < end {
+            let before = os::now();
+            let look = purge.look(state.parts().0);
+            assert!(
+                look == Look::Due || look == Look::Begins && os::now() >= end,
+                "{before}, {end}"
+            );
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert_eq!(purge.next(), Some(0));
+        assert_eq!(purge.look(state.parts().0), Look::Begins);
+    });
+}
+
+/// With the largest delay nothing ever goes back by itself.
+#[test]
+fn nothing_goes_back_where_it_is_not_to() {
+    on_a_heap(|state| {
+        let mut purge = Purge::new(u32::MAX);
+        let block = block(state, 96 * MIB, false);
+        // SAFETY: the block has as many bytes.
+        unsafe { block.write_bytes(1, 4 * MIB) };
+        purge.grown(state.parts().0);
+        free(state, block);
+        let (engine, zeros) = state.parts();
+        assert_eq!(purge.look(engine), Look::Nothing);
+        assert_eq!(purge.next(), None);
+        assert_eq!(purge.some(engine, zeros), (0, false));
+        assert_eq!(purge.freed(engine, 96 * MIB), 0);
+        purge.large(engine, zeros, 96 * MIB);
+        assert!(resident(block, 4 * MIB) > 3 * MIB);
+        assert_eq!(purge.purged(), 0);
+    });
+}
+
+/// A walk gives all free memory back that takes some, a mebibyte at a time, and leaves the rest alone.
+#[test]
+fn a_walk_gives_back_what_is_free_and_nothing_else() {
+    on_a_heap(|state| {
+        let mut purge = Purge::new(0);
+        let size = 3 * MIB / 2;
+        let [mut blocks, between] = apart(state, 12, size);
+        let kept = blocks.split_off(8);
+        purge.grown(state.parts().0);
+        blocks.iter().for_each(|&block| free(state, block));
+        assert_eq!(purge.look(state.parts().0), Look::Begins);
+        purge.begin(state.parts().0);
+        assert_eq!((purge.look(state.parts().0), purge.next()), (Look::GoesOn, Some(0)));
+        assert!(purge.tick(state.parts().0), "who comes by next goes on");
+
+        let (purged, steps) = walk(state, &mut purge);
+        let pages = size - 4 * os::page_size();
+        assert!((8 * pages..=8 * size).contains(&purged), "{purged}");
+        assert!(
+            (purged.div_ceil(STEP_BYTES)..=purged / STEP_BYTES + 8).contains(&steps),
+            "{steps}"
+        );
+        assert!(blocks.iter().all(|&block| resident(block, size) == 0));
+        for (blocks, size) in [(&kept, size), (&between, 20 << 10)] {
+            for block in blocks {
+                // SAFETY: the block is in use.
+                let bytes = unsafe { core::slice::from_raw_parts(block.as_ptr(), size) };
+                assert!(bytes.iter().all(|&byte| byte == 0xa5));
+            }
+        }
+        // What went back is known to be zeros, so nobody asks about it again.
+        for &block in &blocks {
+            let page = os::page_size();
+            let from = (block.addr().get() + TAGS).next_multiple_of(page);
+            let end = (block.addr().get() + size - 2 * TAGS) & !(page - 1);
+            assert_eq!(state.parts().1.skip(from..end), end);
+        }
+        assert_eq!(purge.most(), used(state));
+        assert_eq!((purge.look(state.parts().0), purge.next()), (Look::Nothing, None));
+        let (engine, zeros) = state.parts();
+        assert!(!purge.step(engine, zeros), "there is no walk any more");
+        purge.begin(engine);
+        assert_eq!(walk(state, &mut purge).0, 0, "it is all gone");
+        kept.into_iter().chain(between).for_each(|block| free(state, block));
+    });
+}
+
+/// Free memory that was never touched takes none, so it is not waited for; what is freed behind a walk is.
+#[test]
+fn a_walk_knows_what_it_did_not_meet() {
+    on_a_heap(|state| {
+        let mut purge = Purge::new(0);
+        let low = block(state, 2 * MIB, true);
+        let [high, between] = apart(state, 4, 2 * MIB);
+        let untouched = block(state, 8 * MIB, false);
+        purge.grown(state.parts().0);
+        high.iter().for_each(|&block| free(state, block));
+        free(state, untouched);
+        purge.begin(state.parts().0);
+        let (engine, zeros) = state.parts();
+        assert!(purge.step(engine, zeros));
+        let len = used(state);
+        free(state, low);
+        let len = len - used(state);
+        let (purged, _) = walk(state, &mut purge);
+        assert!(purged < 8 * MIB);
+        assert_eq!(purge.most() - used(state), len, "the walk had been there");
+        assert!(resident(low, 2 * MIB) > MIB);
+        assert_eq!(purge.look(state.parts().0), Look::Begins);
+        between.into_iter().for_each(|block| free(state, block));
+    });
+}
+
+/// A step meets a bounded number of blocks, whatever they hold.
+#[test]
+fn a_step_meets_few_blocks() {
+    on_a_heap(|state| {
+        let mut purge = Purge::new(0);
+        let blocks: Vec<_> = (0..1024).map(|_| block(state, 20 << 10, false)).collect();
+        purge.grown(state.parts().0);
+        blocks.iter().step_by(2).for_each(|&block| free(state, block));
+        purge.begin(state.parts().0);
+        let (_, steps) = walk(state, &mut purge);
+        assert!((1024 / STEP_BLOCKS..=2 + 1024 / STEP_BLOCKS).contains(&steps), "{steps}");
+        blocks.iter().skip(1).step_by(2).for_each(|&block| free(state, block));
+    });
+}
+
+/// Some free memory may be asked for: a step at a time, by a walk that nobody has to take to its end.
+#[test]
+fn some_memory_goes_back_by_steps() {
+    on_a_heap(|state| {
+        let mut purge = Purge::new(0);
+        let [blocks, between] = apart(state, 4, 2 * MIB);
+        purge.grown(state.parts().0);
+        blocks.iter().for_each(|&block| free(state, block));
+        let mut all = 0;
+        for _ in 0..3 {
+            let (engine, zeros) = state.parts();
+            let most = purge.most();
+            let (bytes, more) = purge.some(engine, zeros);
+            assert!(more && (STEP_BYTES / 2..=STEP_BYTES).contains(&bytes), "{bytes}");
+            assert_eq!(most - purge.most(), bytes);
+            assert_eq!(purge.next(), None, "it need not go on");
+            all += bytes;
+        }
+        let kept: usize = blocks.iter().map(|&block| resident(block, 2 * MIB)).sum();
+        assert!((8 * MIB - all - 8 * os::page_size()..=8 * MIB - all).contains(&kept), "{kept}");
+        between.into_iter().for_each(|block| free(state, block));
+    });
+}
+
+/// Of large free blocks goes back about what is wanted, and of smaller ones nothing.
+#[test]
+fn large_free_blocks_go_back_as_far_as_is_wanted() {
+    on_a_heap(|state| {
+        let mut purge = Purge::new(LONG);
+        let [large, mut between] = apart(state, 6, 2 * MIB);
+        let [small, more] = apart(state, 6, MIB / 2);
+        between.extend(more);
+        purge.grown(state.parts().0);
+        large.iter().chain(&small).for_each(|&block| free(state, block));
+        let gone = |blocks: &[NonNull<u8>]| {
+            blocks.iter().filter(|&&block| resident(block, 2 * MIB) == 0).count()
+        };
+        for (wanted, blocks) in [(MIB, 1), (3 * MIB, 3), (20 * MIB, 6)] {
+            let before = (purge.purged(), purge.most());
+            let (engine, zeros) = state.parts();
+            purge.large(engine, zeros, wanted);
+            assert_eq!(gone(&large), blocks, "{wanted}");
+            let purged = (purge.purged() - before.0) as usize;
+            assert!(purged > 0 && purged <= 6 * MIB);
+            assert_eq!(before.1 - purge.most(), purged);
+        }
+        assert!(small.iter().all(|&block| resident(block, MIB / 2) > MIB / 4));
+        between.into_iter().for_each(|block| free(state, block));
+    });
+}
+
+/// Every sixteenth time the clock is looked at; after 128 it is worth while to trim.
+#[test]
+fn every_sixteenth_use_looks() {
+    on_a_heap(|state| {
+        let mut purge = Purge::new(LONG);
+        let looks: Vec<_> = (1..=64).filter(|_| purge.tick(state.parts().0)).collect();
+        assert_eq!(looks, [16, 32, 48, 64]);
+        assert!(!purge.takes_trim());
+        let trims: Vec<_> = (65..=400)
+            .filter(|_| {
+                purge.tick(state.parts().0);
+                purge.takes_trim()
+            })
+            .collect();
+        assert_eq!(trims, [128, 256, 384]);
+    });
+}
+
+/// What the heap grew by is told once, when it is enough.
+#[test]
+fn growth_is_told_once() {
+    on_a_heap(|state| {
+        let mut purge = Purge::new(LONG);
+        purge.grown(state.parts().0);
+        let _ = purge.growth();
+        let before = used(state);
+        let mut blocks = vec![block(state, MIB / 2, false)];
+        purge.grown(state.parts().0);
+        assert_eq!(purge.growth(), None);
+        blocks.push(block(state, MIB, false));
+        purge.grown(state.parts().0);
+        assert_eq!(purge.growth(), Some(used(state) - before));
+        assert_eq!(purge.growth(), None);
+        // Less than the most is no growth.
+        free(state, blocks.remove(1));
+        blocks.push(block(state, MIB, false));
+        purge.grown(state.parts().0);
+        assert_eq!(purge.growth(), None);
+        blocks.into_iter().for_each(|block| free(state, block));
+    });
+}
+
+/// Nothing goes back at once before 64 MiB were freed in one decline, and more than is in use; then twice what is
+/// freed, by the mebibyte.
+#[test]
+fn a_decline_gives_back_twice_what_it_frees() {
+    for used in [10 * MIB, 100 * MIB] {
+        let mut decline = Decline::NONE;
+        decline.note(used);
+        let from = AT_ONCE.max(used) / MIB;
+        for freed in 1..from + 20 {
+            let expected = match freed.cmp(&from) {
+                core::cmp::Ordering::Less => 0,
+                core::cmp::Ordering::Equal => 2 * freed * MIB,
+                core::cmp::Ordering::Greater => 2 * MIB,
+            };
+            assert_eq!(decline.freed(used, MIB, LONG), expected, "{freed}");
+        }
+        assert_eq!(
+            [decline.freed(used, MIB / 2, LONG), decline.freed(used, MIB / 2, LONG)],
+            [0, 2 * MIB]
+        );
+    }
+}
+
+/// A decline ends when a mebibyte more is in use than at its lowest; the next gives memory back after the delay, or
+/// a millisecond for each 64 KiB that went back.
+#[test]
+fn the_next_decline_waits() {
+    for (delay, least) in [(LONG, LONG.into()), (0, 2 * 65 * MIB as u64 / AT_ONCE_RATE as u64)] {
+        let mut decline = Decline::NONE;
+        decline.note(200 * MIB);
+        decline.note(20 * MIB);
+        assert_eq!(decline.freed(20 * MIB, 64 * MIB, delay), 128 * MIB);
+        decline.note(20 * MIB + LARGE);
+        assert_eq!(decline.freed(20 * MIB, MIB, delay), 2 * MIB, "it is the same");
+        let now = os::now();
+        assert!(decline.again <= now + least && decline.again + 60_000 > now + least);
+        decline.note(20 * MIB + LARGE + 1);
+        assert_eq!(decline.freed(20 * MIB, 63 * MIB, delay), 0, "it is another");
+        assert_eq!(decline.freed(20 * MIB, 64 * MIB, delay), 0, "it has to wait");
+        decline.again = now;
+        assert_eq!(decline.freed(20 * MIB, MIB, delay), 2 * MIB);
+        // A lower use is the same decline, too.
+        decline.note(MIB);
+        assert_eq!(decline.freed(MIB, MIB, delay), 2 * MIB);
+    }
+}
+
+/// Microseconds of processor time of the calling thread.
+fn processor_time() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes the time.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
+}
+
+/// How long a purge holds the lock at one time: of a heap of 1 GiB, blocks of 48 to 143 bytes,
+/// of which one in 50 stays; then of all of it. `cargo test --release --lib steps_of_a_purge --
+/// --ignored --nocapture` prints the figures that `benches/records/2026-11-21-global.md` quotes.
+#[test]
+#[ignore = "a measurement"]
+fn steps_of_a_purge() {
+    const PAGEWISE: Pagewise = Pagewise::new();
+    let blocks: Vec<*mut u8> = (0..11_000_000_usize)
+        .map(|at| {
+            let block = PAGEWISE.allocate(48 + at % 96);
+            // SAFETY: the block has this byte.
+            unsafe { block.write(1) };
+            block
+        })
+        .collect();
+    let heap = Heap::of(blocks[0]);
+    for freed in [true, false] {
+        for (at, &block) in blocks.iter().enumerate() {
+            if (at * 7 % 50 > 0) == freed {
+                // SAFETY: each is freed once.
+                unsafe { PAGEWISE.free(block) };
+            }
+        }
+        let before = heap.begin_purge();
+        let (mut steps, mut total, mut longest) = (0, 0.0, 0.0_f64);
+        loop {
+            let start = processor_time();
+            let (more, _) = heap.step();
+            let took = processor_time() - start;
+            (steps, total, longest) = (steps + 1, total + took, longest.max(took));
+            if !more {
+                break;
+            }
+        }
+        let purged = heap.with(|state| state.purged()).unwrap_or(0) - before;
+        println!(
+            "{} MiB in {steps} steps, {:.0} ms in all, {:.0} us the longest",
+            purged >> 20,
+            total / 1e3,
+            longest
+        );
+    }
+}
