@@ -77,3 +77,43 @@ impl fmt::Display for ClassStats {
         write!(f, "pagewise: {size:>12} {blocks:>12} {quick:>12} {pages:>12} {:>12}", held >> 10)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every figure stands in its line, bytes as KiB.
+    #[test]
+    fn figures_are_shown_as_they_are() {
+        let kib = |kib: usize| kib << 10 | 1023;
+        let stats = Stats {
+            blocks: 3,
+            live: kib(5),
+            mapped: kib(7),
+            mappings: 11,
+            quick: kib(13),
+            held: kib(17),
+            peak_held: kib(19),
+            resident: kib(23),
+            purged: 29 << 10,
+            heaps: 31,
+            threads: 37,
+        };
+        let lines = [
+            "pagewise:            3 blocks in use",
+            "pagewise:            5 KiB in use",
+            "pagewise:            7 KiB of that in 11 mappings of their own",
+            "pagewise:           13 KiB on quick lists of 37 threads",
+            "pagewise:           17 KiB held, by 31 heaps and by mappings",
+            "pagewise:           19 KiB held at most",
+            "pagewise:           23 KiB resident in heaps",
+            "pagewise:           29 KiB given back to the system",
+        ];
+        assert_eq!(stats.to_string(), lines.join("\n"));
+        let class = ClassStats { size: 48, blocks: 5, quick: 7, pages: 2, held: kib(128) };
+        assert_eq!(
+            class.to_string(),
+            "pagewise:           48            5            7            2          128"
+        );
+    }
+}

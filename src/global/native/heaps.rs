@@ -209,16 +209,38 @@ impl Opener {
             return Some(heap);
         }
         self.turn = self.turn.wrapping_add(1);
-        let two = [self.turn, self.turn + opened / 2].map(|turn| Heap::of_slot(turn % opened));
+        let two = two_of(opened, self.turn).map(Heap::of_slot);
         let shared = two.into_iter().filter(|heap| !is_spare(heap));
         shared.min_by_key(|heap| heap.threads.load(Relaxed)).or_else(|| all().next())
     }
+}
+
+/// Two of so many that lie far from each other, others at each turn.
+fn two_of(count: usize, turn: usize) -> [usize; 2] {
+    let first = turn % count;
+    [first, (first + count / 2) % count]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::global::native::registry;
+
+    /// Each has its turn, beside another one.
+    #[test]
+    fn two_are_not_the_same() {
+        for count in 2..40 {
+            let mut turns = vec![[0; 2]; count];
+            for turn in 0..count {
+                let two @ [first, second] = two_of(count, 7 * count + turn);
+                assert!(first != second, "{count}: {two:?}");
+                turns[first][0] += 1;
+                turns[second][1] += 1;
+            }
+            assert!(turns.iter().all(|&turns| turns == [1, 1]), "{count}: {turns:?}");
+        }
+        assert_eq!(two_of(1, 5), [0, 0]);
+    }
 
     /// Only a thread that shares its heap goes elsewhere, and never to the same heap.
     #[test]

@@ -570,3 +570,6 @@ impl Taken {
         unsafe { Heap::put_medium(slice::from_raw_parts(self.blocks.as_ptr().cast(), self.count)) };
     }
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests;

@@ -53,11 +53,8 @@ pub(super) fn grown(grown: &Heap, bytes: usize) {
         used += in_use;
         most += heap.most.load(Relaxed).max(in_use);
     }
-    let free = most - used;
     let (_, mapped, _) = mapping::usage();
-    let in_use = used + mapped;
-    let mut wanted = free.saturating_sub(LEAST.max(in_use / SHARE)).min(2 * grown_by);
-    let is_large = free > LARGE.max(in_use / LARGE_SHARE);
+    let (mut wanted, is_large) = surplus(most - used, used + mapped, grown_by);
     if wanted == 0 || !is_time(&AGAIN, os::now() as u32, wanted) && !is_large {
         return;
     }
@@ -70,6 +67,12 @@ pub(super) fn grown(grown: &Heap, bytes: usize) {
             wanted = wanted.saturating_sub(heap.give_back(wanted));
         }
     }
+}
+
+/// How much of the free memory is to go back beside what is in use, and whether at once.
+fn surplus(free: usize, in_use: usize, grown_by: usize) -> (usize, bool) {
+    let wanted = free.saturating_sub(LEAST.max(in_use / SHARE)).min(2 * grown_by);
+    (wanted, free > LARGE.max(in_use / LARGE_SHARE))
 }
 
 /// Whether so many bytes may go back at a time by the rate, which then counts them.
@@ -102,6 +105,33 @@ mod tests {
             }
             assert!((1_000 * RATE..=1_000 * RATE + (7 << 20)).contains(&gone), "{gone} bytes");
         }
+    }
+
+    /// The table above: what may stay, what goes back by and by, and what at once; twice the growth at most.
+    #[test]
+    fn free_memory_goes_back_beyond_a_share() {
+        const MIB: usize = 1 << 20;
+        // In use; what may stay; what may stay longer.
+        for (in_use, stays, longer) in [(0, 4, 16), (32, 4, 16), (80, 10, 16), (240, 30, 40)] {
+            let surplus = |free, grown| surplus(free, in_use * MIB, grown);
+            assert_eq!(surplus(0, MIB), (0, false));
+            assert_eq!(surplus(stays * MIB, MIB), (0, false));
+            assert_eq!(surplus(stays * MIB + 1, MIB), (1, false));
+            assert_eq!(surplus(stays * MIB + 5 * MIB, 100 * MIB), (5 * MIB, false));
+            assert_eq!(surplus(longer * MIB, MIB), (2 * MIB, false));
+            assert_eq!(surplus(longer * MIB + 1, 3 * MIB), (6 * MIB, true));
+            assert_eq!(surplus(1000 * MIB, 1000 * MIB), ((1000 - stays) * MIB, true));
+        }
+    }
+
+    /// A time up to half of all milliseconds ahead is waited for; one further ahead is past.
+    #[test]
+    fn a_time_is_ahead_or_past() {
+        let is_time_at = |ahead: u32| is_time(&AtomicU32::new(7_u32.wrapping_add(ahead)), 7, 1);
+        assert_eq!(
+            [0, 1, u32::MAX / 2, u32::MAX / 2 + 1, u32::MAX].map(is_time_at),
+            [true, false, false, true, true]
+        );
     }
 
     /// A process in which nothing went back for a day may give memory back.

@@ -33,3 +33,39 @@ impl Write for Text {
         Ok(())
     }
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    /// Pieces are kept until there is no room for the next, so a line is written at once; one that is too long is an error.
+    #[test]
+    fn pieces_are_written_together() {
+        let program = std::env::current_exe().expect("it is known");
+        let name = "global::native::text::tests::pieces";
+        let run = std::process::Command::new(program).args([name, "--exact", "--ignored"]).output();
+        let run = run.expect("it starts");
+        let out = String::from_utf8_lossy(&run.stdout);
+        assert!(run.status.success() && out.contains("1 passed"), "{out}");
+        let written = ["abcd".repeat(256), "efg".to_owned(), "h".repeat(1024)].concat();
+        assert_eq!(String::from_utf8_lossy(&run.stderr), written);
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn pieces() {
+        let mut text = Text::new();
+        for at in 1..=4 {
+            assert_eq!(text.write_str(&"abcd".repeat(64)), Ok(()));
+            assert_eq!(text.len, 256 * at);
+        }
+        assert_eq!(text.write_str(""), Ok(()));
+        assert_eq!(text.len, 1024, "there was room");
+        assert_eq!(text.write_str("efg"), Ok(()));
+        assert_eq!(text.len, 3);
+        assert_eq!(text.write_str(&"x".repeat(1025)), Err(fmt::Error));
+        assert_eq!(text.write_str(&"h".repeat(1024)), Ok(()));
+        text.write();
+        assert_eq!(text.len, 0);
+    }
+}

@@ -75,7 +75,7 @@ pub(super) fn nearest(name: &[u8]) -> Option<&'static CStr> {
 
 /// The least number of bytes to insert, delete or change that makes one name of the other (Wagner and
 /// Fischer 1974, row by row). O(product of their lengths). `known` has at most [`LONGEST`] bytes.
-fn distance(name: &[u8], known: &[u8]) -> usize {
+pub(super) fn distance(name: &[u8], known: &[u8]) -> usize {
     // Entry n: the distance of what was read of `name` to the first n bytes of `known`.
     let mut row: [usize; LONGEST + 1] = core::array::from_fn(|at| at);
     for (read, byte) in name.iter().enumerate() {

@@ -1,4 +1,4 @@
-use super::complaints::nearest;
+use super::complaints::{distance, nearest};
 use super::*;
 use crate::global::Hardening;
 
@@ -79,4 +79,32 @@ fn a_misspelt_name_has_a_nearest() {
     }
     assert_eq!(nearest(b"PAGEWISE_ARENAS"), None);
     assert_eq!(nearest(&[b'P'; 100_000]), None);
+}
+
+/// The distance by its definition, which takes exponential time.
+fn by_definition(name: &[u8], known: &[u8]) -> usize {
+    match (name, known) {
+        ([], rest) | (rest, []) => rest.len(),
+        ([first, name @ ..], [other, known @ ..]) if first == other => by_definition(name, known),
+        ([_, less @ ..], [_, fewer @ ..]) => {
+            let changes = [(less, fewer), (less, known), (name, fewer)];
+            1 + changes
+                .map(|(name, known)| by_definition(name, known))
+                .into_iter()
+                .min()
+                .unwrap_or(0)
+        }
+    }
+}
+
+#[test]
+fn the_distance_of_two_names_is_the_fewest_changes() {
+    let words =
+        ["", "A", "AB", "BA", "HUGE", "HUEG", "PAGES", "STAGE", "DELAY", "DELYA", "XDELA", "YALED"];
+    for name in words {
+        for known in words {
+            let (name, known) = (name.as_bytes(), known.as_bytes());
+            assert_eq!(distance(name, known), by_definition(name, known), "{name:?}, {known:?}");
+        }
+    }
 }

@@ -1,0 +1,207 @@
+//! Classes, marks, and lists that no thread has.
+
+use core::alloc::Layout;
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::global::native::registry;
+
+/// Lists that take so many bytes.
+fn lists(limit: usize) -> Box<Lists> {
+    // SAFETY: all zeros is a value.
+    let lists: Box<Lists> = unsafe { Box::new(MaybeUninit::zeroed().assume_init()) };
+    lists.most.store(limit, Relaxed);
+    lists.limit.store(limit, Relaxed);
+    lists
+}
+
+/// A heap that nobody else uses. The calling thread has lists, and so a heap of which it may keep [`LEAST`] or more.
+fn with_heap() -> &'static Heap {
+    let heap = registry::heap_for_test();
+    assert!(share_of_heap() >= LEAST);
+    heap
+}
+
+/// A block in use of a class.
+fn block(heap: &Heap, class: Class) -> NonNull<u8> {
+    let layout = Layout::from_size_align(class.size(), UNIT).expect("it is one");
+    // While another test forks, nobody waits for a lock.
+    let mut blocks = core::iter::repeat_with(|| heap.with(|state| state.allocate(layout)));
+    let block = blocks.find_map(|block| block).flatten().expect("there is memory");
+    begin(block, class.size(), UNIT);
+    block
+}
+
+/// Frees a block onto these lists.
+fn keep(lists: &Lists, class: Class, block: NonNull<u8>) {
+    let mark = SPACE.mark_of(block.as_ptr());
+    assert_eq!(mark.load(Relaxed), mark::in_use(block.as_ptr(), class.0));
+    // SAFETY: the block is in use, and longer than this.
+    unsafe { block.cast::<[usize; 2]>().write(fence(block.as_ptr())) };
+    mark.store(mark.load(Relaxed) | mark::KEPT, Relaxed);
+    lists.push(class, block);
+}
+
+fn is_kept(block: NonNull<u8>) -> bool {
+    let mark = SPACE.mark_of(block.as_ptr()).load(Relaxed);
+    mark & mark::KEPT != 0 && mark::class_of(mark, block.as_ptr()).is_some()
+}
+
+fn is_in_use(heap: &Heap, block: NonNull<u8>) -> bool {
+    let mut lens = core::iter::repeat_with(|| heap.with(|state| state.len_of(block)));
+    lens.find_map(|len| len).expect("it goes on until then").is_some()
+}
+
+fn count(lists: &Lists, class: Class) -> usize {
+    lists.list(class).count.load(Relaxed) as usize
+}
+
+/// A size is rounded up to the next class: eight for each doubling, above 16 KiB and up to 128 KiB.
+#[test]
+fn a_size_has_the_next_class() {
+    let sizes: Vec<usize> = Class::all().map(Class::size).collect();
+    let expected: Vec<usize> = [16, 32, 64]
+        .iter()
+        .flat_map(|kib| (9..=16).map(move |eighths| kib * 128 * eighths))
+        .collect();
+    assert_eq!(sizes, expected);
+    for size in (0..200 << 10).step_by(16).flat_map(|size| [size, size + 1]) {
+        let expected = sizes.iter().position(|&class| size <= class).filter(|_| size > ABOVE);
+        let class = Class::of(size);
+        assert_eq!(class.map(Class::number), expected, "{size}");
+        assert_eq!(class.map(Class::size), expected.map(|class| sizes[class]));
+        assert_eq!([UNIT, 2 * UNIT].map(|align| serves(size, align)), [expected.is_some(), false]);
+        let rounded = expected.map_or(size, |class| sizes[class]);
+        assert_eq!([UNIT, 2 * UNIT].map(|align| round(size, align)), [rounded, size]);
+    }
+}
+
+/// A mark tells its block's class, kept or not, and nothing of any other address in its granule.
+#[test]
+fn a_mark_is_of_one_block() {
+    let granule = SPACE.slot(0).wrapping_add(1 << 20);
+    let at = |unit: usize| granule.wrapping_add(unit * UNIT);
+    for class in Class::all() {
+        for unit in [0, 1, 2, 500, 512, 1022, 1023] {
+            let mark = mark::in_use(at(unit), class.0);
+            for mark in [mark, mark | mark::KEPT] {
+                for other in 0..1024 {
+                    let known = mark::class_of(mark, at(other)).map(Class);
+                    assert_eq!(known, (other == unit).then_some(class), "{unit}, {other}");
+                }
+            }
+        }
+    }
+    assert!((0..1024).all(|unit| mark::class_of(mark::NONE, at(unit)).is_none()));
+}
+
+/// The block freed last comes first. A full list gives its older half back.
+#[test]
+fn a_full_list_gives_its_older_half_back() {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let class = Class::of(20 << 10).expect("it has one");
+    let blocks: Vec<_> = (0..ROOM + 1).map(|_| block(heap, class)).collect();
+    for (at, &block) in blocks[..ROOM].iter().enumerate() {
+        keep(&lists, class, block);
+        assert_eq!(lists.kept(), (at + 1, (at + 1) * usable(class.size())));
+        assert_eq!(lists.bytes.load(Relaxed), (at + 1) * class.size());
+    }
+    keep(&lists, class, blocks[ROOM]);
+    let old = ROOM.div_ceil(2);
+    assert_eq!(count(&lists, class), ROOM + 1 - old);
+    assert_eq!(lists.bytes.load(Relaxed), (ROOM + 1 - old) * class.size());
+    assert!(blocks[..old].iter().all(|&block| !is_in_use(heap, block)));
+    for &expected in blocks[old..].iter().rev() {
+        assert!(is_kept(expected));
+        assert_eq!(lists.pop(class), Some(expected));
+        assert!(!is_kept(expected) && is_in_use(heap, expected));
+    }
+    assert_eq!((lists.pop(class), lists.bytes.load(Relaxed)), (None, 0));
+    blocks[old..].iter().for_each(|&block| keep(&lists, class, block));
+    lists.put_back_all();
+    assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
+    assert_eq!((lists.kept(), lists.bytes.load(Relaxed)), ((0, 0), 0));
+}
+
+/// Where all lists together have as many bytes as they may, half of one after the other goes back, and what is freed
+/// now is kept.
+#[test]
+fn lists_take_no_more_bytes_than_they_may() {
+    let heap = with_heap();
+    let most = LEAST / 2;
+    let lists = lists(most);
+    let mut blocks = BTreeSet::new();
+    for round in 0..5 {
+        for class in Class::all() {
+            let block = block(heap, class);
+            keep(&lists, class, block);
+            blocks.insert(block);
+            let bytes = lists.bytes.load(Relaxed);
+            let listed: usize = Class::all().map(|class| count(&lists, class) * class.size()).sum();
+            assert!(bytes == listed && bytes <= most, "{bytes}, {listed}");
+            assert!(round == 0 || bytes >= most / 4, "{bytes}");
+        }
+    }
+    let kept = blocks.iter().filter(|&&block| is_kept(block)).count();
+    assert_eq!(kept, lists.kept().0);
+    lists.put_back_all();
+    assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
+    // A block larger than all that may be kept is not.
+    let lists = self::lists(class_of_most().size() - 1);
+    let block = block(heap, class_of_most());
+    keep(&lists, class_of_most(), block);
+    assert!(!is_in_use(heap, block));
+    assert_eq!(lists.kept(), (0, 0));
+}
+
+fn class_of_most() -> Class {
+    Class::of(MOST).expect("it has one")
+}
+
+/// What lay on a list at one visit, and still does at the next, goes back; at once if all is to.
+#[test]
+fn idle_blocks_go_back_at_the_second_visit() {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let class = Class::of(50_000).expect("it has one");
+    assert!(!lists.put_back_idle(false) && !lists.put_back_idle(true));
+    lists.limit.store(LEAST, Relaxed);
+    let first = block(heap, class);
+    keep(&lists, class, first);
+    assert!(!lists.put_back_idle(false), "it was just freed");
+    assert!(is_kept(first));
+    assert_eq!(lists.limit.load(Relaxed), 0, "the next free is noticed");
+    lists.limit.store(LEAST, Relaxed);
+    let second = block(heap, class);
+    keep(&lists, class, second);
+    assert!(lists.put_back_idle(false));
+    assert!(!is_in_use(heap, first) && is_kept(second));
+    assert_eq!(lists.kept(), (1, usable(class.size())));
+    // Who skips what was taken finds the rest.
+    assert_eq!(lists.pop(class), Some(second));
+    assert_eq!(lists.pop(class), None);
+    lists.limit.store(LEAST, Relaxed);
+    keep(&lists, class, second);
+    assert!(lists.put_back_idle(true));
+    assert!(!is_in_use(heap, second));
+    assert!(!lists.put_back_idle(true), "there is nothing any more");
+}
+
+/// A block of the next larger class serves if there is more than one.
+#[test]
+fn the_next_larger_class_serves_if_it_has_several() {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let classes: Vec<_> = Class::all().collect();
+    for pair in classes.windows(2) {
+        let [class, larger] = [pair[0], pair[1]];
+        let blocks = [(); 2].map(|()| block(heap, larger));
+        keep(&lists, larger, blocks[0]);
+        assert_eq!(lists.pop_larger(class), None);
+        keep(&lists, larger, blocks[1]);
+        assert_eq!(lists.pop_larger(larger), None);
+        assert_eq!(lists.pop_larger(class), Some(blocks[1]));
+        assert_eq!(lists.pop(larger), Some(blocks[0]));
+        blocks.into_iter().for_each(|block| keep(&lists, larger, block));
+        lists.put_back_all();
+    }
+    assert_eq!(lists.pop_larger(class_of_most()), None);
+}
