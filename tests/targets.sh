@@ -87,7 +87,9 @@ miri)
     export MIRIFLAGS=-Zmiri-strict-provenance
     [ "$borrows" = stacked ] || MIRIFLAGS+=" -Zmiri-$borrows-borrows"
     miri --lib -- words:: tags:: pages:: fit::tests
-    miri --test arena
+    # Miri of May 2026 stops on itself where heaps in which words are written atomically, at whatever place,
+    # have outdated values emulated (rust-lang/miri#5185 is alike). Whatever is read there is read under a lock.
+    MIRIFLAGS+=" -Zmiri-disable-weak-memory-emulation" miri --test arena
     for strategy in default::PAGEWISE:: fits::BEST-FIT:: fits::SEGREGATED-FIT::; do
       miri --test properties -- "$strategy"
     done
