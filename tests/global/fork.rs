@@ -7,7 +7,7 @@ use std::thread;
 use crate::{ALLOCATOR, Marked, Random, run_alone};
 
 /// Runs `action` in the child of a fork, and waits until that has ended by itself.
-fn in_child(action: impl FnOnce()) {
+pub(crate) fn in_child(action: impl FnOnce()) {
     // SAFETY: the child only allocates, which is what is tested, and ends by `_exit`.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);

@@ -38,6 +38,7 @@ fn exhaust() {
                 loop {
                     let block = ALLOCATOR.alloc(layout).cast::<*mut u8>();
                     if block.is_null() {
+                        assert!(ALLOCATOR.alloc_zeroed(layout).is_null());
                         break;
                     }
                     block.write(last.cast());

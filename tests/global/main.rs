@@ -6,6 +6,8 @@
 #![cfg(any(target_os = "linux", windows))]
 
 #[cfg(unix)]
+mod background;
+#[cfg(unix)]
 #[path = "../child/mod.rs"]
 mod child;
 #[cfg(unix)]

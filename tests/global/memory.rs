@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::{ALLOCATOR, Random, resident, run_alone, run_prepared};
 
 /// Blocks of many sizes, this many bytes in all, every page of them touched.
-fn blocks_of(total: usize) -> Vec<Vec<u8>> {
+pub(crate) fn blocks_of(total: usize) -> Vec<Vec<u8>> {
     let mut random = Random(6);
     let mut blocks = Vec::new();
     let mut bytes = 0;
@@ -248,4 +248,49 @@ fn turns() {
         end.send(()).expect("the thread waits");
         thread.join().expect("it ends");
     }
+}
+
+#[test]
+fn free_memory_stays_beside_enough_in_use() {
+    run_prepared("memory::beside", |command| {
+        command.env("PAGEWISE_PURGE_DELAY", "1000000");
+    });
+}
+
+/// While one heap grows, another keeps what is free there up to an eighth of all that is in use; of more, twice the growth
+/// goes back.
+#[test]
+#[ignore = "in a process of its own"]
+fn beside() {
+    const MIB: usize = 1 << 20;
+    let blocks = |mib: usize| vec![vec![1_u8; MIB / 4]; 4 * mib];
+    let (free, to_free) = sync_channel::<()>(0);
+    let (freed, has_freed) = sync_channel::<()>(0);
+    let other = thread::spawn(move || {
+        let mut kept = blocks(200);
+        freed.send(()).expect("the test waits");
+        for left in [188, 120] {
+            to_free.recv().expect("the test says so");
+            kept.truncate(4 * left);
+            freed.send(()).expect("the test waits");
+        }
+        to_free.recv().expect("the test says so");
+        assert!(kept.iter().flatten().all(|&byte| byte == 1));
+    });
+    let next = || {
+        has_freed.recv().expect("the thread says so");
+        ALLOCATOR.stats().purged
+    };
+    let before = next();
+    free.send(()).expect("the thread waits");
+    assert_eq!(next(), before);
+    let mut own = blocks(20);
+    assert_eq!(ALLOCATOR.stats().purged, before, "it may stay");
+    free.send(()).expect("the thread waits");
+    let freed = next();
+    own.extend(blocks(10));
+    let purged = (ALLOCATOR.stats().purged - freed) as usize;
+    assert!((10 * MIB..30 * MIB).contains(&purged), "{} KiB", purged >> 10);
+    free.send(()).expect("the thread waits");
+    other.join().expect("it ends");
 }

@@ -1,6 +1,7 @@
 //! Programs that do nothing wrong notice nothing.
 
 use std::alloc::{GlobalAlloc, Layout};
+use std::collections::BTreeSet;
 use std::thread;
 
 use crate::child::passes_when;
@@ -360,6 +361,60 @@ fn what_is_known_of_free_memory_goes_back_with_it() {
     passes_when("works::states", |command| {
         command.env("PAGEWISE_HARDENED", "checks").env("PAGEWISE_PURGE_DELAY", "1000000");
     });
+}
+
+#[test]
+fn memory_of_one_size_serves_others() {
+    works("works::other_sizes");
+}
+
+/// All blocks of a size are freed, and their pages given up, before those of the next are allocated.
+#[test]
+#[ignore = "in a process of its own, in hardened mode"]
+fn other_sizes() {
+    for size in [64, 30_000, 1_000, 50_000, 64, 5_000, 100_000, 200] {
+        let blocks: Vec<*mut u8> =
+            (0..(3 << 20) / size).map(|_| ALLOCATOR.allocate(size)).collect();
+        // SAFETY: each has as many bytes, is in use, and freed once.
+        unsafe {
+            blocks.iter().for_each(|block| block.write_bytes(0xa5, size));
+            blocks.into_iter().for_each(|block| ALLOCATOR.free(block));
+        }
+        ALLOCATOR.thread_idle();
+        ALLOCATOR.purge();
+    }
+}
+
+/// With `pinned` a page never serves another class, and otherwise it does.
+#[test]
+fn pages_keep_their_class_where_they_are_to() {
+    for (parts, shared) in [("checks", true), ("pinned", false)] {
+        passes_when("works::classes", |command| {
+            command.env("PAGEWISE_HARDENED", parts).env("PAGEWISE_TEST_SHARED", shared.to_string());
+        });
+    }
+}
+
+#[test]
+#[ignore = "in a process of its own, in hardened mode"]
+fn classes() {
+    let shared = std::env::var("PAGEWISE_TEST_SHARED").expect("it is run by a test") == "true";
+    // Sizes of which nothing else has asked for blocks.
+    let pages = [592, 1136, 1648].map(|size| {
+        let blocks: Vec<*mut u8> =
+            (0..(4 << 20) / size).map(|_| ALLOCATOR.allocate(size)).collect();
+        let pages: BTreeSet<usize> = blocks.iter().map(|block| block.addr() >> 12).collect();
+        // SAFETY: each is in use, and freed once.
+        blocks.into_iter().for_each(|block| unsafe { ALLOCATOR.free(block) });
+        ALLOCATOR.thread_idle();
+        ALLOCATOR.purge();
+        pages
+    });
+    for [first, second] in [[0, 1], [0, 2], [1, 2]] {
+        let common = pages[first].intersection(&pages[second]).count();
+        assert_eq!(common > 100, shared, "{common} OS pages");
+        assert!(shared || common == 0, "{common} OS pages");
+    }
 }
 
 /// Bytes of this process that are resident.

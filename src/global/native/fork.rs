@@ -75,3 +75,73 @@ pub(super) fn wait_for_end() -> bool {
     }
     forking
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::process::Command;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use crate::global::native::registry;
+
+    /// Runs an ignored test in a process of its own, in which no other test waits for a lock.
+    fn run_alone(name: &str) {
+        let program = std::env::current_exe().expect("it is known");
+        let name = format!("global::native::fork::tests::{name}");
+        let run = Command::new(program).args([&*name, "--exact", "--ignored"]).output();
+        let run = run.expect("it starts");
+        let out = String::from_utf8_lossy(&run.stdout);
+        assert!(run.status.success() && out.contains("1 passed"), "{out}");
+    }
+
+    #[test]
+    fn a_fork_waits_for_a_heap_in_use() {
+        run_alone("waits");
+    }
+
+    #[test]
+    fn a_fork_does_not_wait_for_ever() {
+        run_alone("gives_up");
+    }
+
+    /// Another thread has a heap when this one forks, for `held` at most; whether the child has the heap.
+    fn child_has_a_heap_in_use(held: Duration) -> bool {
+        let heap = registry::heap_for_test();
+        let (taken, is_taken) = channel();
+        let (done, is_done) = channel::<()>();
+        let holder = std::thread::spawn(move || {
+            heap.with(|_| {
+                taken.send(()).expect("the test waits");
+                let _ = is_done.recv_timeout(held);
+            })
+        });
+        is_taken.recv().expect("the thread has the lock");
+        // SAFETY: the child only looks at the heap, and ends.
+        let status = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                libc::_exit(if heap.with(|_| ()).is_some() { 7 } else { 8 });
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            status
+        };
+        let _ = done.send(());
+        holder.join().expect("it ends");
+        assert!(heap.with(|_| ()).is_some(), "the parent has it");
+        assert!(libc::WIFEXITED(status), "{status:#x}");
+        libc::WEXITSTATUS(status) == 7
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn waits() {
+        assert!(child_has_a_heap_in_use(Duration::from_millis(100)));
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn gives_up() {
+        assert!(!child_has_a_heap_in_use(Duration::from_secs(300)));
+    }
+}

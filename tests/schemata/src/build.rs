@@ -106,7 +106,8 @@ fn write(
     }
     for name in area.crates {
         let text = fs::read_to_string(root.join(name))?;
-        let text = text.replacen("\n#![", "\n#![allow(internal_features, warnings)]\n#![feature(core_intrinsics, const_eval_select)]\n#![", 1);
+        let features = "#![feature(core_intrinsics, const_eval_select)]";
+        let text = format!("#![allow(internal_features, warnings)]\n{features}\n{text}");
         put(&tree.join(name), &format!("{text}\nmod mutant;\n"))?;
         put(&tree.join(name).with_file_name("mutant.rs"), include_str!("mutant.rs"))?;
     }

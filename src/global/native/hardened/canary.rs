@@ -18,7 +18,13 @@ const WORD: usize = size_of::<u64>();
 /// The canary of the block that starts there.
 #[inline(always)]
 fn canary(block: NonNull<u8>) -> u64 {
-    let key = mode::secret() ^ block.addr().get() as u64;
+    canary_of(mode::secret(), block.addr().get() as u64)
+}
+
+/// As above, of an address in a process with this secret.
+#[inline(always)]
+const fn canary_of(secret: u64, address: u64) -> u64 {
+    let key = secret ^ address;
     (key ^ key.rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 0x0101_0101_0101_0101
 }
 
@@ -151,4 +157,25 @@ pub(super) unsafe fn enclosed(block: NonNull<u8>) -> Option<(usize, usize)> {
 pub(super) unsafe fn is_closed(block: NonNull<u8>, size: usize) -> bool {
     // SAFETY: the caller's promise.
     unsafe { block.add(size).cast::<u64>().read_unaligned() == canary(block) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// Blocks have canaries of their own, other ones with each secret, without a byte of 0.
+    #[test]
+    fn canaries_are_told_apart() {
+        let mut all = HashSet::new();
+        for secret in [0, 1, 0x7777_0000_1111_2222, 0x0123_4567_89ab_cdef, 0xaaaa_aaaa_aaaa_aaaa] {
+            for at in 0..2000 {
+                let canary = canary_of(secret, 0x7f12_3456_0000 + 16 * at);
+                assert!(canary.to_ne_bytes().iter().all(|&byte| byte != 0));
+                all.insert(canary);
+            }
+        }
+        assert!(all.len() > 9_990, "{} of 10,000", all.len());
+    }
 }

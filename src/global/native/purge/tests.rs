@@ -1,14 +1,15 @@
 //! When memory goes back, and how much of it in one step: a purge of its own over a heap that nobody else uses.
 
 use core::alloc::Layout;
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::*;
 use crate::global::Pagewise;
 use crate::global::native::heap::Heap;
-use crate::global::native::registry;
 use crate::global::native::state::State;
+use crate::global::native::{registry, sizes};
 
 const MIB: usize = 1 << 20;
 
@@ -204,6 +205,40 @@ fn a_walk_gives_back_what_is_free_and_nothing_else() {
         purge.begin(engine);
         assert_eq!(walk(state, &mut purge).0, 0, "it is all gone");
         kept.into_iter().chain(between).for_each(|block| free(state, block));
+    });
+}
+
+/// Small blocks take a page of free memory, and of the rest is known what was.
+#[test]
+fn a_page_of_small_blocks_forgets_nothing_else() {
+    on_a_heap(|state| {
+        let page = os::page_size();
+        let size = 4 * MIB;
+        let free_block = block(state, size, true);
+        let behind = block(state, size, true);
+        free(state, free_block);
+        let mut purge = Purge::new(0);
+        purge.grown(state.parts().0);
+        purge.begin(state.parts().0);
+        walk(state, &mut purge);
+        let from = (free_block.addr().get() + TAGS).next_multiple_of(page);
+        let known = |state: &mut State| {
+            let pages = (from..from + size - 2 * page).step_by(page);
+            pages.filter(|&at| state.parts().1.skip(at..at + page) > at).count()
+        };
+        let before = known(state);
+        assert_eq!(before, size / page - 2);
+        let mut small = [const { MaybeUninit::uninit() }; 8];
+        let list = sizes::offset(64);
+        assert_eq!(state.take(sizes::class(list), list, &mut small), small.len());
+        let forgotten = before - known(state);
+        assert!((1..=(64 << 10) / page + 2).contains(&forgotten), "{forgotten}");
+        // SAFETY: they were all taken, and are put back once.
+        unsafe {
+            let small = small.map(|block| block.assume_init());
+            assert_eq!(state.put(&small), Ok(()));
+        }
+        free(state, behind);
     });
 }
 

@@ -1,6 +1,9 @@
 //! A space beside the process's own: where slots lie, and what an address belongs to.
 
+use core::alloc::Layout;
+
 use super::*;
+use crate::global::native::registry;
 
 fn opened(heaps: usize) -> (Space, usize) {
     let space = Space::new();
@@ -109,6 +112,27 @@ fn the_list_of_a_page_is_that_of_all_its_granules() {
     assert_eq!(space.list_of(last.wrapping_add(1)), None, "no block starts there");
     // SAFETY: nobody uses it any more.
     unsafe { space.give_up(table, TABLE_STEP) };
+}
+
+/// Bookkeeping becomes accessible as it is needed, and not much more.
+#[test]
+fn bookkeeping_takes_what_it_needs() {
+    const SLOT: usize = 200;
+    registry::heap_for_test();
+    let page = os::page_size();
+    // SAFETY: a slot that no test comes to.
+    let mut slot = unsafe { Slot::new(SLOT, 4 * page, HugePages::Never) };
+    for (size, align) in [(100, 8), (64 << 10, 64), (1 << 20, 4096), (8, 8), (300 << 10, 16)] {
+        let layout = Layout::from_size_align(size, align).expect("it is one");
+        let (before, top) = (slot.high, slot.region.dedicated().start);
+        let memory = slot.dedicate(layout).expect("there is memory");
+        // SAFETY: it is the test's.
+        unsafe { memory.write_bytes(1, size) };
+        assert!(memory.addr().get() >= slot.high && memory.addr().get() + size <= top);
+        assert!(slot.high >= before.min(top - size - align) - STEP - page, "{size} bytes");
+    }
+    // SAFETY: nobody uses it any more.
+    unsafe { slot.give_up() };
 }
 
 /// A reservation has room for the slots and all that lies beside them.
