@@ -97,9 +97,9 @@ fn a_visitor_that_uses_its_arena_is_stopped() {
 /// again: in turns, as many bytes fit as ever.
 #[test]
 fn headers_of_pages_are_used_again() {
-    let memory = vec![0_u64; 32 << 10].leak();
+    static mut MEMORY: [u64; 32 << 10] = [0; 32 << 10];
     // SAFETY: the memory lives for ever, and is the region's alone.
-    let region = unsafe { Region::new(memory.as_mut_ptr().cast(), size_of_val(memory)) };
+    let region = unsafe { Region::new((&raw mut MEMORY).cast(), 8 * (32 << 10)) };
     let arena: Arena = Arena::fixed(region);
     for turn in 0..if cfg!(miri) { 2 } else { 300 } {
         for size in [16, 700, 64] {
