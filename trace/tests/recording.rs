@@ -6,6 +6,7 @@ mod storm;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::HashMap;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -64,14 +65,17 @@ fn play(scenario: &str) -> Vec<Recorded> {
 
 /// As [`play`], with logs of at most so many bytes.
 fn play_within(scenario: &str, most: u64) -> Vec<Recorded> {
+    play_prepared(scenario, most, |_| {})
+}
+
+/// As [`play_within`], in a process that `prepare` has seen to.
+fn play_prepared(scenario: &str, most: u64, prepare: impl FnOnce(&mut Command)) -> Vec<Recorded> {
     let directory = tempfile::tempdir().unwrap();
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "scenarios", "--nocapture"])
-        .env(SCENARIO, scenario)
-        .env(DIRECTORY, directory.path())
-        .env(MAX_LOG, most.to_string())
-        .output()
-        .unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "scenarios", "--nocapture"]);
+    command.env(SCENARIO, scenario).env(DIRECTORY, directory.path()).env(MAX_LOG, most.to_string());
+    prepare(&mut command);
+    let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let logs = std::fs::read_dir(directory.path()).unwrap();
     let mut logs: Vec<_> = logs.map(|entry| Recorded::read(&entry.unwrap().path())).collect();
@@ -214,6 +218,24 @@ fn nothing_is_recorded_unless_armed() {
     }
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     assert_eq!(std::fs::read_dir(relative).unwrap().count(), 0);
+}
+
+/// The program would end by a signal if its log grew beyond the limit.
+#[test]
+fn a_limit_of_file_sizes_ends_the_log_and_not_the_program() {
+    let logs = play_prepared("storm", u64::MAX, |command| {
+        let limit = libc::rlimit { rlim_cur: 300 << 10, rlim_max: 300 << 10 };
+        // SAFETY: setting a limit is all that is done between `fork` and `exec`.
+        unsafe {
+            command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_FSIZE, &limit) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            });
+        }
+    });
+    let [log] = &logs[..] else { panic!("{} logs", logs.len()) };
+    assert!(matches!(log.origin.stopped, Some(Stopped::Failed(_))), "{:?}", log.origin.stopped);
+    assert!(log.events.len() > 1000, "what came before is there");
 }
 
 #[test]

@@ -298,6 +298,27 @@ mod tests {
         std::fs::remove_file(&file).unwrap();
     }
 
+    /// Why a log stopped, and that a request to stop does not change that.
+    #[test]
+    fn a_log_is_asked_to_stop_once() {
+        let file = std::env::temp_dir().join(format!("pagewise-stop-{}", std::process::id()));
+        for before in [None, Some(Stopped::Limit), Some(Stopped::Failed(28)), Some(Stopped::Asked)]
+        {
+            let mut bytes = log(&[1, 2]);
+            let at = offset_of!(Head, stopped);
+            bytes[at..at + 4].copy_from_slice(&before.map_or(0, Stopped::code).to_ne_bytes());
+            std::fs::write(&file, &bytes).unwrap();
+            stop(&file).unwrap();
+            let after = std::fs::read(&file).unwrap();
+            let reader = LogReader::new(&after[..]).unwrap();
+            assert_eq!(reader.origin().stopped, Some(before.unwrap_or(Stopped::Asked)));
+            bytes[at..at + 4].copy_from_slice(&after[at..at + 4]);
+            assert_eq!(after, bytes, "nothing else was written");
+        }
+        std::fs::remove_file(&file).unwrap();
+        assert!(stop(&file).is_err());
+    }
+
     #[test]
     fn a_reader_shows_where_the_log_is_from() {
         let log = log(&[]);
