@@ -115,7 +115,7 @@ fn sample(viable: &[Mutant], count: usize, seed: &str, done: &Path) -> Result<Ve
     let tried = fs::read_to_string(done).unwrap_or_default();
     let tried: HashSet<&str> =
         tried.lines().filter_map(|line| Some(line.split_once('\t')?.1)).collect();
-    let mut order: Vec<&Mutant> = viable.iter().filter(|mutant| !mutant.is_in_a_test()).collect();
+    let mut order: Vec<&Mutant> = viable.iter().collect();
     order.sort_by_key(|mutant| mutants::hash(&format!("{seed}{}", mutant.name)));
     order.truncate(count);
     Ok(order.into_iter().filter(|mutant| !tried.contains(&*mutant.name)).cloned().collect())

@@ -41,7 +41,8 @@ pub(crate) fn list(root: &Path, area: &Area) -> Result<Vec<Mutant>> {
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let listed: Vec<Value> = serde_json::from_slice(&output.stdout)?;
     let mutants = listed.iter().enumerate().filter_map(|(index, listed)| read(index + 1, listed));
-    Ok(mutants.collect())
+    // Unit tests that Miri does not run are listed, too.
+    Ok(mutants.filter(|mutant| !mutant.is_in_a_test()).collect())
 }
 
 /// One of the list; none if it cannot be switched.
@@ -75,8 +76,8 @@ pub(crate) fn hash(name: &str) -> u64 {
 }
 
 impl Mutant {
-    /// Whether it stands in a unit test: those that Miri does not run are listed, too.
-    pub(crate) fn is_in_a_test(&self) -> bool {
+    /// Whether it stands in a unit test.
+    fn is_in_a_test(&self) -> bool {
         self.file.ends_with("tests.rs") || self.name.contains("tests::")
     }
 }

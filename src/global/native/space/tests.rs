@@ -1,9 +1,6 @@
 //! A space beside the process's own: where slots lie, and what an address belongs to.
 
-use core::alloc::Layout;
-
 use super::*;
-use crate::global::native::registry;
 
 fn opened(heaps: usize) -> (Space, usize) {
     let space = Space::new();
@@ -116,7 +113,9 @@ fn the_list_of_a_page_is_that_of_all_its_granules() {
 
 /// Bookkeeping becomes accessible as it is needed, and not much more.
 #[test]
+#[cfg(target_pointer_width = "64")]
 fn bookkeeping_takes_what_it_needs() {
+    use crate::global::native::registry;
     const SLOT: usize = 200;
     registry::heap_for_test();
     let page = os::page_size();
