@@ -6,13 +6,18 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::global::native::registry;
 
-/// Lists that take so many bytes.
+/// Lists that take so many bytes, and have room for all that they may.
 fn lists(limit: usize) -> Box<Lists> {
     // SAFETY: all zeros is a value.
     let lists: Box<Lists> = unsafe { Box::new(MaybeUninit::zeroed().assume_init()) };
     lists.most.store(limit, Relaxed);
     lists.limit.store(limit, Relaxed);
+    open(&lists);
     lists
+}
+
+fn open(lists: &Lists) {
+    lists.lists.iter().for_each(|list| list.room.store(ROOM as u16, Relaxed));
 }
 
 /// A heap that nobody else uses. The calling thread has lists, and so a heap of which it may keep [`LEAST`] or more.
@@ -175,6 +180,8 @@ fn idle_blocks_go_back_at_the_second_visit() {
     keep(&lists, class, second);
     assert!(lists.put_back_idle(false));
     assert!(!is_in_use(heap, first) && is_kept(second));
+    assert_eq!(lists.list(class).room.load(Relaxed), 0, "nobody wanted it");
+    open(&lists);
     assert_eq!(lists.kept(), (1, usable(class.size())));
     // Who skips what was taken finds the rest.
     assert_eq!(lists.pop(class), Some(second));
@@ -184,6 +191,38 @@ fn idle_blocks_go_back_at_the_second_visit() {
     assert!(lists.put_back_idle(true));
     assert!(!is_in_use(heap, second));
     assert!(!lists.put_back_idle(true), "there is nothing any more");
+}
+
+/// A list has no room until a block was turned away that would have served: then for one, and for twice as many each
+/// further time, up to all.
+#[test]
+fn a_list_has_room_once_a_block_of_it_was_wanted() {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let class = Class::of(18 << 10).expect("it has one");
+    let list = lists.list(class);
+    list.close();
+    list.missed();
+    for room in [0, 1, 2, 4, 8] {
+        assert_eq!(list.room.load(Relaxed), room);
+        let blocks: Vec<_> = (0..=room).map(|_| block(heap, class)).collect();
+        blocks.iter().for_each(|&block| keep(&lists, class, block));
+        assert_eq!(count(&lists, class), room as usize);
+        let away = blocks.iter().filter(|&&block| !is_in_use(heap, block));
+        assert_eq!(away.count(), 1, "the one for which there was no room");
+        while lists.pop(class).is_some() {}
+        blocks[..room as usize].iter().for_each(|&block| {
+            end(block);
+            // SAFETY: the block is in use, and freed once.
+            unsafe { Heap::of(block.as_ptr()).deallocate(block) };
+        });
+        list.missed();
+        // Nothing else was turned away.
+        list.missed();
+    }
+    assert_eq!(list.room.load(Relaxed), ROOM as u16);
+    list.close();
+    list.missed();
+    assert_eq!(list.room.load(Relaxed), 0);
 }
 
 /// A block of the next larger class serves if there is more than one.
