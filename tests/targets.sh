@@ -13,8 +13,9 @@
 #                                  with std (PowerPC) and without (RISC-V, Cortex-M); other Windows
 #     tests/targets.sh miri        interpreted, which finds data races, broken aliasing and pointers
 #                                  without a right to what they reach: tags, fits, page heap, arenas,
-#                                  and the global allocator under several schedules of its threads.
-#                                  10 minutes of processor time; installs nightly where it lacks
+#                                  and the global allocator under several schedules of its threads,
+#                                  with both models of borrows; half an hour of processor time or
+#                                  more; installs nightly where it lacks
 #
 # Needed: `rustup target add` of the targets named below, gcc, and for aarch64 Debian's
 # gcc-aarch64-linux-gnu and qemu-user-static, or others by CC, QEMU and SYSROOT; for windows gcc-mingw-w64-x86-64
@@ -133,7 +134,7 @@ check)
   done
   ;;
 *)
-  sed -n '2,20s/^# \?//p' "$0"
+  sed -n '2,22s/^# \?//p' "$0"
   exit 2
   ;;
 esac
