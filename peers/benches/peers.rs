@@ -17,7 +17,8 @@
 //! mimalloc advises huge pages by default, which spares it faults and costs it memory; Pagewise does
 //! beyond the first mebibytes of a heap. Columns named `…-small-pages` run them without
 //! (MIMALLOC_ALLOW_THP=0, PAGEWISE_HUGE_PAGES=0), and `pagewise-huge` is Pagewise with them
-//! everywhere (PAGEWISE_HUGE_PAGES=1). Compare what is equal. `pagewise-again` is `pagewise` once
+//! everywhere (PAGEWISE_HUGE_PAGES=1). Compare what is equal. `pagewise-many-heaps` has sixteen heaps for each CPU instead of two, as
+//! many as a larger machine would have. `pagewise-again` is `pagewise` once
 //! more: what those two differ by is noise.
 //!
 //! The main thread of a workload runs on one CPU, the second on another. Workloads with threads
@@ -38,6 +39,7 @@ const PEERS: &[Peer] = &[
     ("pagewise-again", "pagewise", &[]),
     ("pagewise-small-pages", "pagewise", &[("PAGEWISE_HUGE_PAGES", "0")]),
     ("pagewise-huge", "pagewise", &[("PAGEWISE_HUGE_PAGES", "1")]),
+    ("pagewise-many-heaps", "many-heaps", &[]),
     ("mimalloc3", "mimalloc3", &[]),
     ("mimalloc3-small-pages", "mimalloc3", &[("MIMALLOC_ALLOW_THP", "0")]),
     ("mimalloc2", "mimalloc2", &[]),
@@ -62,7 +64,7 @@ struct Options {
 }
 
 /// One run, or the median of several.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Figures {
     /// Nanoseconds, or instructions.
     time: f64,
@@ -71,8 +73,8 @@ struct Figures {
     /// KiB.
     peak: f64,
     faults: f64,
-    /// What the workload returned: of those that measure memory, KiB.
-    found: f64,
+    /// What the workload found itself, by name.
+    found: Vec<(String, f64)>,
 }
 
 type Results = BTreeMap<(usize, usize), Vec<Figures>>;
@@ -157,7 +159,7 @@ fn compare(options: &Options) -> Result<(), String> {
     if !options.instructions {
         print_table("peak memory", &workloads, &names, &medians, |figures| figures.peak);
         print_table("minor page faults", &workloads, &names, &medians, |figures| figures.faults);
-        print_idle(&workloads, &names, &medians);
+        print_found(&workloads, &names, &medians);
         print_alone(&workloads, &names, &medians);
     }
     Ok(())
@@ -171,6 +173,10 @@ const THREADED: &[&str] = &[
     "all to all",
     "medium blocks 2 threads",
     "medium blocks 32 threads",
+    "thread for each request",
+    "5 to 16 KiB 4 threads",
+    "latency small",
+    "latency medium",
 ];
 
 /// Names the runs of several threads that took hardly more CPU time than time.
@@ -187,16 +193,22 @@ fn print_alone(workloads: &[String], names: &[&str], medians: &BTreeMap<(usize, 
     }
 }
 
-/// Workloads that return how many KiB each of their idle threads holds.
-const IDLE: &[&str] = &["idle threads", "idle threads told"];
-
-fn print_idle(workloads: &[String], names: &[&str], medians: &BTreeMap<(usize, usize), Figures>) {
-    for (&(row, column), figures) in medians {
-        if IDLE.contains(&workloads[row].as_str()) {
-            println!(
-                "\n{} under {}: {} KiB resident each",
-                workloads[row], names[column], figures.found
-            );
+/// Prints what workloads found themselves, a table for each.
+fn print_found(workloads: &[String], names: &[&str], medians: &BTreeMap<(usize, usize), Figures>) {
+    for (row, workload) in workloads.iter().enumerate() {
+        let of_row: Vec<(usize, &Figures)> = medians
+            .iter()
+            .filter(|((of, _), figures)| *of == row && !figures.found.is_empty())
+            .map(|((_, column), figures)| (*column, figures))
+            .collect();
+        let Some((_, first)) = of_row.first() else { continue };
+        print!("\n| {workload} |");
+        first.found.iter().for_each(|(name, _)| print!(" {name} |"));
+        println!("\n|---|{}", "---:|".repeat(first.found.len()));
+        for (column, figures) in of_row {
+            print!("| {} |", names[column]);
+            figures.found.iter().for_each(|(_, value)| print!(" {value} |"));
+            println!();
         }
     }
 }
@@ -265,10 +277,21 @@ fn run(
         return Err(failed());
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    let mut numbers = text.split_whitespace().map_while(|number| number.parse::<f64>().ok());
+    let mut lines = text.lines();
+    let first = lines.next().ok_or_else(failed)?;
+    let mut numbers = first.split(' ').map_while(|number| number.parse::<f64>().ok());
     let mut next = || numbers.next().ok_or_else(failed);
-    let mut figures =
-        Figures { time: next()?, cpu: next()?, peak: next()?, faults: next()?, found: next()? };
+    let found = lines.filter_map(|line| {
+        let (value, name) = line.split_once(' ')?;
+        Some((name.to_owned(), value.parse().ok()?))
+    });
+    let mut figures = Figures {
+        time: next()?,
+        cpu: next()?,
+        peak: next()?,
+        faults: next()?,
+        found: found.collect(),
+    };
     if instructions {
         let report = String::from_utf8_lossy(&output.stderr);
         let collected = report.lines().find_map(|line| line.split("Collected : ").nth(1));
@@ -278,17 +301,18 @@ fn run(
 }
 
 fn median(runs: &[Figures]) -> Figures {
-    let middle = |of: fn(&Figures) -> f64| {
+    let middle = |of: &dyn Fn(&Figures) -> f64| {
         let mut values: Vec<f64> = runs.iter().map(of).collect();
         values.sort_by(f64::total_cmp);
         values[values.len() / 2]
     };
+    let found = runs[0].found.iter().enumerate();
     Figures {
-        time: middle(|f| f.time),
-        cpu: middle(|f| f.cpu),
-        peak: middle(|f| f.peak),
-        faults: middle(|f| f.faults),
-        found: middle(|f| f.found),
+        time: middle(&|f| f.time),
+        cpu: middle(&|f| f.cpu),
+        peak: middle(&|f| f.peak),
+        faults: middle(&|f| f.faults),
+        found: found.map(|(at, (name, _))| (name.clone(), middle(&|f| f.found[at].1))).collect(),
     }
 }
 
@@ -301,6 +325,7 @@ fn print_json(workloads: &[String], names: &[&str], medians: &BTreeMap<(usize, u
             "cpu_time": figures.cpu,
             "peak_kib": figures.peak,
             "minor_faults": figures.faults,
+            "found": figures.found,
         });
         println!("{line}");
     }

@@ -1,8 +1,14 @@
 //! The allocator this program was built with: exactly one, by feature.
 
-#[cfg(feature = "pagewise")]
+#[cfg(all(feature = "pagewise", not(feature = "many-heaps")))]
 #[global_allocator]
 pub(crate) static ALLOCATOR: pagewise::global::Pagewise = pagewise::global::Pagewise::new();
+
+/// With as many heaps as a larger machine would have.
+#[cfg(feature = "many-heaps")]
+#[global_allocator]
+pub(crate) static ALLOCATOR: pagewise::global::Pagewise =
+    pagewise::global::Pagewise::with(pagewise::global::Tuning::new().heaps_per_cpu(16));
 
 #[cfg(feature = "mimalloc-crate")]
 #[global_allocator]

@@ -1,13 +1,17 @@
 //! Runs one workload under the allocator it was built with, and prints what it took:
-//! `nanoseconds cpu-nanoseconds peak-rss-KiB minor-faults`.
+//! `nanoseconds cpu-nanoseconds peak-rss-KiB minor-faults check`, and a line `value name` for each figure that the
+//! workload found itself.
 //!
 //! Run by `cargo bench`, which builds it once for each allocator; by hand:
 //! `cargo run --release --features pagewise -- lifo`.
 
 mod allocator;
 mod c;
+mod found;
+mod latency;
 mod pin;
 mod random;
+mod servers;
 mod workloads;
 
 use std::process::ExitCode;
@@ -17,7 +21,8 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().unwrap_or_default();
     let parts = arguments.next().and_then(|parts| parts.parse().ok()).unwrap_or(1);
-    let all = workloads::ALL.iter().chain(c::WORKLOADS);
+    let parts_of = [workloads::ALL, servers::WORKLOADS, latency::WORKLOADS, c::WORKLOADS];
+    let all = parts_of.into_iter().flatten();
     let Some((_, run)) = all.clone().find(|(workload, _)| *workload == name) else {
         eprintln!("there is no workload {name:?}; there are:");
         all.for_each(|(workload, _)| eprintln!("  {workload}"));
@@ -29,6 +34,7 @@ fn main() -> ExitCode {
     let time = start.elapsed().as_nanos();
     let (cpu, rss, faults) = resources();
     println!("{time} {cpu} {rss} {faults} {check}");
+    found::print();
     ExitCode::SUCCESS
 }
 

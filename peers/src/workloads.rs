@@ -6,11 +6,9 @@
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, HashMap};
 use std::hint::black_box;
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Barrier, Mutex};
-use std::time::Duration;
 
-use crate::allocator::thread_idle;
 use crate::pin;
 use crate::random::Random;
 
@@ -30,13 +28,12 @@ pub(crate) const ALL: &[(&str, Workload)] = &[
     ("larson 2 threads", larson),
     ("all to all", all_to_all),
     ("waves of one size", waves),
-    ("idle threads", |parts| idle_threads(parts, || ())),
-    ("idle threads told", |parts| idle_threads(parts, thread_idle)),
     ("medium blocks", |parts| medium(1, parts)),
     ("medium blocks 2 threads", |parts| medium(2, parts)),
     ("medium blocks 32 threads", |parts| medium(32, parts)),
     ("vec growth", vec_growth),
     ("large vec growth", large_vec_growth),
+    ("growth to tens of MiB", tens_of_mib),
     ("btreemap", btreemap),
     ("hashmap", hashmap),
     ("json", json),
@@ -44,14 +41,14 @@ pub(crate) const ALL: &[(&str, Workload)] = &[
 ];
 
 /// A block, freed when dropped.
-struct Block(*mut u8, usize);
+pub(crate) struct Block(pub(crate) *mut u8, pub(crate) usize);
 
 // SAFETY: the block is owned.
 unsafe impl Send for Block {}
 
 impl Block {
     #[inline(always)]
-    fn new(size: usize) -> Self {
+    pub(crate) fn new(size: usize) -> Self {
         // SAFETY: the size is not 0; the block, if there is one, has this many bytes.
         unsafe {
             let block = alloc(Layout::from_size_align_unchecked(size, 8));
@@ -59,6 +56,20 @@ impl Block {
             block.write(size as u8);
             block.add(size - 1).write(size as u8);
             Self(block, size)
+        }
+    }
+
+    /// A block each OS page of which is written.
+    pub(crate) fn written(size: usize) -> Self {
+        let block = Self::new(size);
+        block.write_pages();
+        block
+    }
+
+    pub(crate) fn write_pages(&self) {
+        for at in (0..self.1).step_by(4096) {
+            // SAFETY: the block has this byte.
+            unsafe { self.0.add(at).write(at as u8) };
         }
     }
 }
@@ -110,7 +121,7 @@ fn batch(parts: usize, order: fn(&mut [Block])) -> usize {
     count
 }
 
-fn shuffle(blocks: &mut [Block]) {
+pub(crate) fn shuffle(blocks: &mut [Block]) {
     let mut random = Random::new(4);
     for index in (1..blocks.len()).rev() {
         blocks.swap(index, random.below(index + 1));
@@ -226,70 +237,9 @@ fn waves(parts: usize) -> usize {
     blocks.capacity()
 }
 
-/// Threads that end their work one after the other, free all their blocks, call `idle`, and then only wait. How many
-/// KiB of resident memory there are for each, stack and all.
-fn idle_threads(parts: usize, idle: fn()) -> usize {
-    const THREADS: usize = 64;
-    let (done, all_done) = (Barrier::new(2), Barrier::new(THREADS + 1));
-    let serve = |seed: usize| {
-        mixed_work(seed as u64, 10_000 / parts);
-        idle();
-        done.wait();
-        all_done.wait();
-    };
-    let serve = &serve;
-    let before = resident();
-    std::thread::scope(|scope| {
-        for seed in 0..THREADS {
-            scope.spawn(move || serve(seed));
-            done.wait();
-        }
-        // Others go on: enough for an allocator that gives memory back from time to time.
-        for _ in 0..15 {
-            mixed_work(99, 1_000 / parts);
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        let after = resident();
-        all_done.wait();
-        after.saturating_sub(before) / 1024 / THREADS
-    })
-}
-
-/// Replaces blocks of 16 bytes to 16 KiB, as many of each doubling, and writes all of each.
-fn mixed_work(seed: u64, actions: usize) {
-    let mut random = Random::new(41 + seed);
-    let mut blocks: Vec<Block> = Vec::new();
-    for _ in 0..actions {
-        let least = 16 << random.below(10);
-        let block = Block::new(least + random.below(least));
-        // SAFETY: the block has this many bytes.
-        unsafe { block.0.write_bytes(1, block.1) };
-        if blocks.len() < 300 {
-            blocks.push(block);
-        } else {
-            blocks[random.below(300)] = block;
-        }
-    }
-}
-
-/// Bytes of this process that are resident.
-fn resident() -> usize {
-    let statm = std::fs::read_to_string("/proc/self/statm").expect("the system tells");
-    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
-    // SAFETY: it only answers.
-    pages.expect("a number") * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize
-}
-
 /// Threads that replace random blocks of 10 to 100 KiB, 1,024 in all, and write to each of their OS pages.
 fn medium(threads: usize, parts: usize) -> usize {
-    let new = |random: &mut Random| {
-        let block = Block::new((10 << 10) + random.below(90 << 10));
-        for at in (0..block.1).step_by(4096) {
-            // SAFETY: the block has this byte.
-            unsafe { block.0.add(at).write(at as u8) };
-        }
-        block
-    };
+    let new = |random: &mut Random| Block::written((10 << 10) + random.below(90 << 10));
     let serve = |own: usize| {
         pin::to_cpu(own);
         let mut random = Random::new(41 + own as u64);
@@ -328,6 +278,20 @@ fn large_vec_growth(parts: usize) -> usize {
         let mut items: Vec<u64> = Vec::new();
         (0..1_000_000).for_each(|item| items.push(black_box(item)));
         total += items.len();
+    }
+    total
+}
+
+/// Pairs of vectors that grow to 8 to 56 MB beside each other, and are dropped, again and again.
+fn tens_of_mib(parts: usize) -> usize {
+    let mut random = Random::new(12);
+    let mut total = 0;
+    for _ in 0..60 / parts.min(20) {
+        let mut pair: [Vec<u64>; 2] = [Vec::new(), Vec::new()];
+        for item in 0..(1 + random.below(7)) as u64 * 1_000_000 {
+            pair.iter_mut().for_each(|items| items.push(black_box(item)));
+        }
+        total += pair[0].len();
     }
     total
 }
