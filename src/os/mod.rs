@@ -29,7 +29,7 @@
 //! | `variable`, `for_each_variable` | the environment, read without allocating |
 //! | `on_fault`, `return_addresses`, `origin` | who touches inaccessible memory, and where a thread is; the second may allocate |
 //! | `random` | a number nobody can foretell |
-//! | `now`, `pause` | a clock that never goes back; a moment for others |
+//! | `now`, `thread_time`, `pause` | a clock that never goes back; the calling thread's processor time, to measure how long something takes; a moment for others |
 //! | `thread_address`, `thread_id`, `KeepErrno` | an address that only the calling thread has, its number; restores its `errno` |
 //! | `start_thread`, `join_thread` | a thread of our own, deaf to signals; allocates |
 //! | `standard_error`, `has_terminal` | which file standard error is, and whether it is a terminal |

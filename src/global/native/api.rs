@@ -33,14 +33,14 @@ impl Pagewise {
     /// the heap.
     ///
     /// Without this call memory goes back by itself once much less of it is in use than before:
-    /// after the purge delay, when threads next take or free batches of blocks, go on for a while, or
-    /// end. For a program that stands still there are [`maintain`](Self::maintain) and
+    /// after the purge delay, when threads next take or free batches of blocks, or go on for a
+    /// while. For a program that stands still there are [`maintain`](Self::maintain) and
     /// [`Tuning::background`](crate::global::Tuning::background).
     pub fn purge(&self) -> u64 {
         paths::purge()
     }
 
-    /// For a program's own event loop: gives back what is due, 16 MiB of each heap at most, and returns how
+    /// For a program's own event loop: gives back what is due, for a millisecond of each heap at most, and returns how
     /// long until it is worth calling this again (at once: [`Duration::ZERO`]); `None` if nothing is to
     /// go back unless the program frees more. O(bytes given back + heaps).
     ///

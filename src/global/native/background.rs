@@ -21,6 +21,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use super::apart::Apart;
 use super::heap::Heap;
 use super::heaps;
+use super::visit::Visit;
 use crate::os;
 
 /// The program does not ask for a thread, or the system does not give one.
@@ -141,9 +142,9 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
 /// Does a part of what is due in each heap; milliseconds until there is something to do, `None` if nothing
 /// is to come as the heaps are.
 pub(super) fn tend() -> Option<u64> {
-    let lists_due = Heap::tend_lists();
+    let lists_due = Heap::tend_lists(&mut Visit::on_purpose());
     let next = heaps::all().filter_map(|heap| {
-        heap.purge_some();
+        heap.purge_some(&mut Visit::on_purpose());
         heap.next_due()
     });
     next.chain(lists_due).min()

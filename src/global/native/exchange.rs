@@ -4,15 +4,17 @@
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::slice;
+use core::sync::atomic::Ordering::Relaxed;
 
 use super::fault::{self, Fault};
 use super::heap::Heap;
 use super::lock::Wait;
-use super::purge::{self, Look};
+use super::purge::Look;
 use super::space::SPACE;
 use super::state::State;
 use super::tuning::UNIT;
-use super::{background, heaps, idle, mode, relief, sizes, sorting, zero};
+use super::visit::Visit;
+use super::{background, current, heaps, idle, mode, quick, relief, sizes, sorting, zero};
 
 impl Heap {
     /// Runs `action` as [`with`](Self::with); if the heap has grown, free memory of all heaps goes back.
@@ -134,20 +136,21 @@ impl Heap {
         }
     }
 
-    /// Puts blocks back to their heaps that are not small, or has them wait there for the next user.
+    /// Puts blocks back to their heaps that are not small, or has them wait there for the next user. `looks`: the caller
+    /// does not look after memory already, and so may on this occasion.
     ///
     /// # Safety
     /// They are freed, each once, and nobody else has them.
-    pub(super) unsafe fn put_medium(blocks: &[NonNull<u8>]) {
+    pub(super) unsafe fn put_medium(blocks: &[NonNull<u8>], looks: bool) {
         let Some(first) = blocks.first() else { return };
         let slot = SPACE.slot_of(first.as_ptr());
         if SPACE.slot_has(slot, blocks) {
             // SAFETY: passed on; they lie in the heap of this slot.
-            return unsafe { Self::of_slot(slot).put_own_medium(blocks) };
+            return unsafe { Self::of_slot(slot).put_own_medium(blocks, looks) };
         }
         for block in blocks {
             // SAFETY: as above.
-            unsafe { Self::of(block.as_ptr()).put_own_medium(slice::from_ref(block)) };
+            unsafe { Self::of(block.as_ptr()).put_own_medium(slice::from_ref(block), looks) };
         }
     }
 
@@ -155,23 +158,22 @@ impl Heap {
     ///
     /// # Safety
     /// As for that.
-    unsafe fn put_own_medium(&self, blocks: &[NonNull<u8>]) {
+    unsafe fn put_own_medium(&self, blocks: &[NonNull<u8>], looks: bool) {
         let put = |state: &mut State| {
-            let mut wanted = 0;
             for &block in blocks {
                 // SAFETY: the caller's promise.
-                match unsafe { state.deallocate(block) } {
-                    Some((_, more)) => wanted += more,
-                    None => return Err(block),
+                let Some((_, wanted)) = (unsafe { state.deallocate(block) }) else {
+                    return Err(block);
+                };
+                if wanted > 0 {
+                    state.owes(wanted);
                 }
             }
-            Ok(wanted)
+            Ok(())
         };
-        match self.work(Wait::Never, put) {
-            Some(Ok(0)) => {}
-            Some(Ok(wanted)) => {
-                self.give_back(wanted);
-            }
+        let done = if looks { self.work(Wait::Never, put) } else { self.grow_if(Wait::Never, put) };
+        match done {
+            Some(Ok(())) => {}
             Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
             // SAFETY: the caller's promise.
             None => unsafe { self.defer(blocks) },
@@ -187,7 +189,7 @@ impl Heap {
         match self.work(Wait::Always, |state| unsafe { state.deallocate(block) }) {
             Some(Some((bytes, wanted))) => {
                 if wanted > 0 {
-                    self.give_back(wanted);
+                    self.give_back_freed(wanted, &mut Visit::for_bytes(4 * bytes));
                 }
                 bytes
             }
@@ -197,6 +199,16 @@ impl Heap {
                 unsafe { self.deferred.push_linked(&[block]) };
                 0
             }
+        }
+    }
+
+    /// After larger blocks were freed: gives about `wanted` bytes of free memory back, those later that the visit is too
+    /// short for.
+    #[cold]
+    fn give_back_freed(&self, wanted: usize, visit: &mut Visit) {
+        let given = self.give_back(wanted, visit);
+        if given < wanted && visit.is_over() {
+            let _ = self.with(|state| state.owes(wanted - given));
         }
     }
 
@@ -222,26 +234,32 @@ impl Heap {
         }
     }
 
-    /// Looks whether memory goes back, of this heap and of another, and does some of it.
+    /// Looks whether memory goes back, of this heap and of another, and does some of it; whether there is more to do. Not
+    /// at a thread's end, for which somebody may wait.
     #[cold]
-    pub(super) fn maintain(&self) {
-        idle::look();
-        self.purge_some();
-        let other = heaps::next_after(self);
-        if !ptr::eq(self, other) {
-            other.purge_some();
+    pub(super) fn maintain(&self) -> bool {
+        if current::lists() == quick::gone() {
+            return false;
         }
+        let mut visit = Visit::in_passing();
+        idle::look(&mut visit);
+        self.purge_some(&mut visit);
+        let other = heaps::next_to_purge(self);
+        if !ptr::eq(self, other) {
+            other.purge_some(&mut visit);
+        }
+        self.purging.load(Relaxed) || other.purging.load(Relaxed)
     }
 
     /// Looks whether medium blocks on threads' lists go back, and puts some back; milliseconds until there may be
     /// something to put back, `None` if nothing lies there.
-    pub(super) fn tend_lists() -> Option<u64> {
-        idle::look();
+    pub(super) fn tend_lists(visit: &mut Visit) -> Option<u64> {
+        idle::look(visit);
         idle::next()
     }
 
-    /// Does a few steps of a purge, if one is under way or due, while nobody waits.
-    pub(super) fn purge_some(&self) {
+    /// Does a few steps of a purge, if one is under way or due, while the visit lasts and nobody waits.
+    pub(super) fn purge_some(&self, visit: &mut Visit) {
         let look = self.enter(Wait::Never, State::look).unwrap_or(Look::Nothing);
         if look != Look::Nothing {
             background::due();
@@ -250,13 +268,20 @@ impl Heap {
             Look::Nothing | Look::Due => return,
             Look::Begins => {
                 // What is on lists is in the way of larger free blocks.
-                idle::put_back_of(self);
+                let all = idle::put_back_of(self, visit);
+                if !all && self.with(State::puts_off_purge) == Some(true) {
+                    return;
+                }
                 self.begin_purge();
+            }
+            Look::Owes => {
+                let wanted = self.with(State::pays).unwrap_or(0);
+                return self.give_back_freed(wanted, visit);
             }
             Look::GoesOn => {}
         }
-        for _ in 0..purge::STEPS {
-            let (more, awaited) = self.step();
+        while !visit.is_over() {
+            let (more, awaited) = self.step(visit);
             if awaited || !more {
                 return;
             }

@@ -14,7 +14,7 @@ use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::slice;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicU32, AtomicUsize};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 
 use super::deferred::Deferred;
 use super::fault::{self, Fault};
@@ -24,6 +24,7 @@ use super::purge;
 use super::space::{SPACE, Slot};
 use super::state::State;
 use super::tuning::Tuning;
+use super::visit::Visit;
 use crate::os;
 use crate::pages::PageHeap;
 
@@ -40,6 +41,8 @@ pub(super) struct Heap {
     /// Bytes in use, and bytes that may take memory, as they were when the lock was last let go of.
     pub(super) used: AtomicUsize,
     pub(super) most: AtomicUsize,
+    /// Whether a purge was under way then.
+    pub(super) purging: AtomicBool,
 }
 
 impl Heap {
@@ -122,6 +125,7 @@ impl Heap {
     pub(super) fn note(&self, state: &State) {
         self.used.store(state.usage().block, Relaxed);
         self.most.store(state.most(), Relaxed);
+        self.purging.store(state.is_purging(), Relaxed);
     }
 
     /// Whether a block of this heap may lie at an address of its slot: not beyond all that were handed out.
@@ -129,12 +133,16 @@ impl Heap {
         self.with(|state| state.memory().0.contains(&block.addr())).unwrap_or(true)
     }
 
-    /// Gives about `wanted` bytes of free memory back, in steps; returns the bytes. O(bytes).
-    pub(super) fn give_back(&self, wanted: usize) -> usize {
+    /// Gives about `wanted` bytes of free memory back, in steps, while the visit lasts; returns the bytes.
+    /// O(bytes).
+    pub(super) fn give_back(&self, wanted: usize, visit: &mut Visit) -> usize {
         let mut given = 0;
         for _ in 0..purge::steps_for(wanted) {
+            if visit.is_over() {
+                break;
+            }
             let step = self.with(|state| {
-                let step = state.purge_some();
+                let step = state.purge_some(visit);
                 self.note(state);
                 step
             });
@@ -188,9 +196,9 @@ impl Heap {
     }
 
     /// A step of a purge; whether there are more, and whether somebody waited for the lock.
-    pub(super) fn step(&self) -> (bool, bool) {
+    pub(super) fn step(&self, visit: &mut Visit) -> (bool, bool) {
         let step = self.with(|state| {
-            let more = state.purge_step();
+            let more = state.purge_step(visit);
             self.note(state);
             (more, self.state.is_awaited())
         });
@@ -201,7 +209,7 @@ impl Heap {
     /// between. O(what the heap holds).
     pub(super) fn purge(&self) -> u64 {
         let before = self.begin_purge();
-        while let (true, awaited) = self.step() {
+        while let (true, awaited) = self.step(&mut Visit::unbounded()) {
             if awaited {
                 // Who waits was woken, but needs a moment to take the lock.
                 os::pause();

@@ -113,6 +113,14 @@ pub(super) fn next_after(heap: &Heap) -> &'static Heap {
     Heap::of_slot(turn % HEAPS.opened.load(Acquire))
 }
 
+/// Another heap that free memory may go back of: of the next few the first that is being purged.
+pub(super) fn next_to_purge(heap: &Heap) -> &'static Heap {
+    /// Heaps looked at.
+    const FEW: usize = 8;
+    let mut others = (0..FEW.min(all().len())).map(|_| next_after(heap));
+    others.find(|other| other.purging.load(Relaxed)).unwrap_or_else(|| next_after(heap))
+}
+
 /// Whether this is the heap that no fork locks.
 pub(super) fn is_spare(heap: &Heap) -> bool {
     heap.slot() == HEAPS.spare.load(Relaxed)

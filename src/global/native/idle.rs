@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32};
 
 use super::apart::Apart;
 use super::heap::Heap;
+use super::visit::Visit;
 use super::{medium, mode, quick, registry};
 use crate::os;
 
@@ -30,7 +31,7 @@ const AT_ONCE: usize = 16;
 
 /// Looks whether blocks on lists are idle, and puts some back. The next look at each thread's lists comes after the purge
 /// delay.
-pub(super) fn look() {
+pub(super) fn look(visit: &mut Visit) {
     let delay = registry::purge_delay();
     if mode::is_hardened() || delay == u32::MAX {
         return;
@@ -45,6 +46,9 @@ pub(super) fn look() {
         at = registry::all_lists().next().unwrap_or(ptr::null_mut());
     }
     for lists in registry::lists_from(at).take(AT_ONCE) {
+        if visit.is_over() {
+            break;
+        }
         medium::of(lists).put_back_idle(false);
         // SAFETY: lists are never given up.
         at = unsafe { &*lists }.next.load(Relaxed);
@@ -70,17 +74,20 @@ fn until(time: u32) -> u64 {
     if left > u32::MAX / 2 { 0 } else { left.into() }
 }
 
-/// Puts back whatever lies on the lists of a heap's threads.
-pub(super) fn put_back_of(heap: &Heap) {
+/// Puts back what lies on the lists of a heap's threads, while the visit lasts; whether that was all.
+pub(super) fn put_back_of(heap: &Heap, visit: &mut Visit) -> bool {
     if mode::is_hardened() {
-        return;
+        return true;
     }
-    for lists in registry::all_lists() {
-        // SAFETY: lists are never given up.
-        if unsafe { &*lists }.are_of(heap) {
+    // SAFETY: lists are never given up.
+    let of_heap = |lists: &*mut quick::Lists| unsafe { &**lists }.are_of(heap);
+    registry::all_lists().filter(of_heap).all(|lists| {
+        let goes_on = !visit.is_over();
+        if goes_on {
             medium::of(lists).put_back_idle(true);
         }
-    }
+        goes_on
+    })
 }
 
 /// Puts back whatever lies on the lists of all threads; whether that was anything.

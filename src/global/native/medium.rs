@@ -443,7 +443,7 @@ impl Lists {
         }
         if claim(block.as_ptr(), class, mark::NONE) {
             // SAFETY: the block was freed, and its mark was exchanged: nobody else has it.
-            unsafe { Heap::put_medium(&[block]) };
+            unsafe { Heap::put_medium(&[block], true) };
         }
     }
 
@@ -466,7 +466,7 @@ impl Lists {
         list.count.store((count - oldest) as u32, Relaxed);
         let bytes = oldest * class.size();
         self.bytes.store(self.bytes.load(Relaxed).saturating_sub(bytes), Relaxed);
-        taken.put_back();
+        taken.put_back(true);
     }
 
     /// Puts back all there is. To be called by the thread whose lists they are, or where that is no more.
@@ -508,7 +508,7 @@ impl Lists {
                 list.close();
                 any = true;
             }
-            taken.put_back();
+            taken.put_back(false);
         }
         any
     }
@@ -565,9 +565,13 @@ impl Taken {
         }
     }
 
-    fn put_back(self) {
+    /// `looks`: as in [`Heap::put_medium`].
+    fn put_back(self, looks: bool) {
         // SAFETY: so many were written, each of them freed and taken by this alone.
-        unsafe { Heap::put_medium(slice::from_raw_parts(self.blocks.as_ptr().cast(), self.count)) };
+        unsafe {
+            let blocks = slice::from_raw_parts(self.blocks.as_ptr().cast(), self.count);
+            Heap::put_medium(blocks, looks);
+        }
     }
 }
 

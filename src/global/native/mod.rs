@@ -15,6 +15,7 @@
 //! | `space` | the addresses of all heaps, cut into slots |
 //! | `fault` | the line that reports a misuse |
 //! | `zero` | which free memory is zeros |
+//! | `visit` | how long whoever comes by looks after that |
 //! | `purge` | what goes back to the system, and when |
 //! | `state`, `deferred`, `heap` | what a heap is; blocks freed while somebody else had its lock |
 //! | `heaps` | which heaps there are |
@@ -73,6 +74,7 @@ mod statistics;
 mod sync;
 mod text;
 mod thread;
+mod visit;
 mod zero;
 
 use super::{ClassStats, Pagewise, Stats, tuning};

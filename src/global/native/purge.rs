@@ -24,12 +24,15 @@
 //! of its own, which stood in the way of the next large table.
 //!
 //! The walk goes in steps, between which others get the lock. A thread that comes by does a few of
-//! them and goes on with its own work; the next that comes by does the next. Whoever comes by looks
-//! after one other heap in its turn, too, for there may be nobody left who uses that.
+//! them, as long as its [visit](super::visit) lasts, and goes on with its own work; the next that comes
+//! by does the next. Whoever comes by looks after one other heap in its turn, too, for there may be
+//! nobody left who uses that.
 
 use core::ops::Range;
 
+use super::huge::HUGE;
 use super::space::{SPACE, Slot};
+use super::visit::Visit;
 use super::zero::Zeros;
 use crate::os;
 use crate::pages::{FreeKind, PageHeap};
@@ -51,6 +54,8 @@ pub(super) struct Purge {
     countdown: u32,
     /// Of those, how many there were since the heap last [trimmed](Self::takes_trim).
     untrimmed: u32,
+    /// Visits that it was [put off](Self::puts_off) by.
+    put_off: u32,
     /// The walk under way, if one is.
     walk: Option<Walk>,
     decline: Decline,
@@ -80,6 +85,8 @@ pub(super) enum Look {
     Begins,
     /// One goes on.
     GoesOn,
+    /// What was to go back at once [did not](Purge::owes).
+    Owes,
 }
 
 /// Free memory that is not worth returning, bytes.
@@ -102,17 +109,17 @@ const LOOK: u32 = 16;
 const TRIM: u32 = 128;
 
 /// What a purge does under the lock at one time: blocks and pages it meets, bytes of free memory it
-/// asks the system about and gives back.
-const STEP_BLOCKS: usize = 128;
-const STEP_BYTES: usize = 1 << 20;
+/// asks the system about and gives back, or one huge page. To look through a page of the smallest blocks takes 10 µs.
+const STEP_BLOCKS: usize = 16;
+const STEP_BYTES: usize = 256 << 10;
 
-/// Steps of a purge that a thread does when it comes by.
-pub(super) const STEPS: u32 = 16;
+/// Visits by which a purge is put off at most while threads' lists are emptied.
+const PUT_OFF: u32 = 64;
 
 /// Steps that are enough for `bytes` where large blocks are free, and bounded by them where what
 /// is free lies scattered.
 pub(super) fn steps_for(bytes: usize) -> usize {
-    4 + 2 * bytes / STEP_BYTES
+    4 + 8 * bytes / STEP_BYTES
 }
 
 impl Purge {
@@ -124,6 +131,7 @@ impl Purge {
             due: 0,
             countdown: LOOK,
             untrimmed: 0,
+            put_off: 0,
             walk: None,
             decline: Decline::NONE,
             delay,
@@ -193,11 +201,30 @@ impl Purge {
         self.decline.freed(engine.usage().block, bytes, self.delay)
     }
 
+    /// So many of the bytes that were to go [back at once](Self::freed) did not: they do with the next, or when somebody
+    /// comes by.
+    pub(super) fn owes(&mut self, bytes: usize) {
+        self.decline.owes(bytes);
+        self.countdown = 1;
+    }
+
+    /// Bytes that go back now of those owed.
+    pub(super) fn pays(&mut self) -> usize {
+        self.decline.fall_due(self.delay)
+    }
+
+    /// Whether a walk that is to begin may be put off to the next visit.
+    pub(super) fn puts_off(&mut self) -> bool {
+        self.countdown = 1;
+        self.put_off += 1;
+        self.put_off < PUT_OFF
+    }
+
     /// Whether a walk is under way that goes on now, or [begins](Self::begin) now.
     pub(super) fn look(&mut self, engine: &PageHeap<Slot>) -> Look {
-        if self.goes_on() {
+        if self.goes_on() || self.decline.owes_some() {
             self.countdown = 1;
-            return Look::GoesOn;
+            return if self.goes_on() { Look::GoesOn } else { Look::Owes };
         }
         let free = self.most - engine.usage().block;
         if free < SURPLUS.max(self.most / 8) || self.delay == u32::MAX {
@@ -212,13 +239,13 @@ impl Purge {
     }
 
     /// Whether a walk is under way to its end.
-    fn goes_on(&self) -> bool {
+    pub(super) fn goes_on(&self) -> bool {
         self.walk.as_ref().is_some_and(|walk| walk.whole)
     }
 
     /// Milliseconds until there is something to do; `None` if nothing is to be done as it is.
     pub(super) fn next(&self) -> Option<u64> {
-        if self.goes_on() {
+        if self.goes_on() || self.decline.owes_some() {
             return Some(0);
         }
         (self.due > 0).then(|| self.due.saturating_sub(os::now()))
@@ -227,7 +254,7 @@ impl Purge {
     /// Begins a purge of all there is, from the heap's beginning.
     pub(super) fn begin(&mut self, engine: &mut PageHeap<Slot>) {
         self.begin_walk(engine, true);
-        self.due = 0;
+        (self.due, self.put_off, self.countdown) = (0, 0, 1);
     }
 
     fn begin_walk(&mut self, engine: &mut PageHeap<Slot>, whole: bool) {
@@ -237,7 +264,12 @@ impl Purge {
 
     /// A step of a walk that gives back some of the free memory: the one under way, or one that begins
     /// here; returns the bytes, and whether there is more.
-    pub(super) fn some(&mut self, engine: &mut PageHeap<Slot>, zeros: &mut Zeros) -> (usize, bool) {
+    pub(super) fn some(
+        &mut self,
+        engine: &mut PageHeap<Slot>,
+        zeros: &mut Zeros,
+        visit: &mut Visit,
+    ) -> (usize, bool) {
         if self.delay == u32::MAX {
             return (0, false);
         }
@@ -245,13 +277,18 @@ impl Purge {
             self.begin_walk(engine, false);
         }
         let before = self.purged;
-        let more = self.step(engine, zeros);
+        let more = self.step(engine, zeros, visit);
         ((self.purged - before) as usize, more)
     }
 
-    /// A step of the walk under way; whether there are more.
+    /// A step of the walk under way, which ends with the visit; whether there are more.
     #[cold]
-    pub(super) fn step(&mut self, engine: &mut PageHeap<Slot>, zeros: &mut Zeros) -> bool {
+    pub(super) fn step(
+        &mut self,
+        engine: &mut PageHeap<Slot>,
+        zeros: &mut Zeros,
+        visit: &mut Visit,
+    ) -> bool {
         let Some(walk) = &mut self.walk else { return false };
         let page = os::page_size();
         let mut left = STEP_BYTES;
@@ -264,17 +301,19 @@ impl Purge {
                 start = zeros.skip(start..end);
                 walk.swept = start;
             }
-            let end = end.min(start + left);
             if start < end {
-                purged += discard(start, end, &mut |run| {
+                let stop = reach(start..end, left);
+                purged += discard(start, stop, &mut |run| {
                     if kind == FreeKind::Block {
                         zeros.went_back(run);
                     }
                 });
-                left -= end - start;
-                walk.swept = end;
+                left = if stop < end { 0 } else { left.saturating_sub(stop - start) };
+                walk.swept = stop;
+                // Where other threads run, the system waits for their CPUs at each call.
+                return left > 0 && !visit.is_over();
             }
-            left > 0
+            true
         });
         walk.pending = walk.pending.saturating_sub(purged);
         let rest = walk.pending;
@@ -345,16 +384,43 @@ impl Decline {
         if self.fresh < LARGE || self.freed < AT_ONCE.max(used) {
             return 0;
         }
-        let wanted = 2 * core::mem::take(&mut self.fresh);
-        let now = os::now();
-        if !self.goes_back && now < self.again {
+        if !self.goes_back && os::now() < self.again {
+            self.fresh = 0;
             return 0;
         }
         self.goes_back = true;
+        self.fall_due(delay)
+    }
+
+    /// The bytes that go back for those freed and not looked at.
+    fn fall_due(&mut self, delay: u32) -> usize {
+        let wanted = 2 * core::mem::take(&mut self.fresh);
         self.bytes += wanted;
-        self.again = now + u64::from(delay).max((self.bytes / AT_ONCE_RATE) as u64);
+        self.again = os::now() + u64::from(delay).max((self.bytes / AT_ONCE_RATE) as u64);
         wanted
     }
+
+    /// Whether some of the bytes that were to go back did not.
+    fn owes_some(&self) -> bool {
+        self.goes_back && self.fresh >= LARGE
+    }
+
+    /// So many of the bytes did not go back so far.
+    fn owes(&mut self, bytes: usize) {
+        self.fresh += bytes / 2;
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}
+
+/// Where a step ends that goes through this memory and may go through `left` bytes. A huge page goes back as a whole:
+/// otherwise it would be split, and come again as small ones.
+fn reach(memory: Range<usize>, left: usize) -> usize {
+    let stop = memory.end.min(memory.start + left);
+    let page = stop & !(HUGE - 1);
+    if stop < memory.end && page >= memory.start && page + HUGE <= memory.end {
+        return if page > memory.start { page } else { page + HUGE };
+    }
+    stop
 }
 
 /// Bytes at both ends of a large free block that may hold links and sizes.

@@ -429,7 +429,7 @@ impl Lists {
     pub(super) fn look(&self) -> bool {
         /// Pops between two looks.
         const POPS: i32 = 1 << 11;
-        /// Milliseconds between two looks at the heap.
+        /// Milliseconds between two looks at the heap; it is one while memory goes back.
         const PAUSE: u32 = 64;
         if self.pops.get() > 0 {
             return false;
@@ -442,8 +442,8 @@ impl Lists {
         self.stride.set(stride);
         let now = os::now() as u32;
         if now.wrapping_sub(self.looked.get()) >= PAUSE {
-            self.looked.set(now);
-            self.heap().maintain();
+            let more = self.heap().maintain();
+            self.looked.set(if more { now.wrapping_sub(PAUSE - 1) } else { now });
         }
         guarded
     }

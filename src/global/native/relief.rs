@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::apart::Apart;
 use super::heap::Heap;
+use super::visit::Visit;
 use super::{heaps, mapping};
 use crate::os;
 
@@ -58,13 +59,14 @@ pub(super) fn grown(grown: &Heap, bytes: usize) {
     if wanted == 0 || !is_time(&AGAIN, os::now() as u32, wanted) && !is_large {
         return;
     }
+    let mut visit = Visit::for_bytes(grown_by);
     for _ in heaps::all() {
         if wanted == 0 {
             break;
         }
         let heap = heaps::next_after(grown);
         if heap.most.load(Relaxed) > heap.used.load(Relaxed) {
-            wanted = wanted.saturating_sub(heap.give_back(wanted));
+            wanted = wanted.saturating_sub(heap.give_back(wanted, &mut visit));
         }
     }
 }

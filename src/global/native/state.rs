@@ -11,6 +11,7 @@ use super::mode;
 use super::purge::{self, Look, Purge};
 use super::space::{SPACE, Slot};
 use super::tuning::{Tuning, UNIT};
+use super::visit::Visit;
 use super::zero::{Known, Zeros};
 use crate::Usage;
 use crate::pages::PageHeap;
@@ -298,6 +299,26 @@ impl State {
         self.purge.look(&self.engine)
     }
 
+    /// Whether a purge is under way to its end.
+    pub(super) fn is_purging(&self) -> bool {
+        self.purge.goes_on()
+    }
+
+    /// Whether a purge that is to begin may be put off to the next visit.
+    pub(super) fn puts_off_purge(&mut self) -> bool {
+        self.purge.puts_off()
+    }
+
+    /// So many of the bytes that were to go back at a free did not.
+    pub(super) fn owes(&mut self, bytes: usize) {
+        self.purge.owes(bytes);
+    }
+
+    /// Bytes that go back now of those owed.
+    pub(super) fn pays(&mut self) -> usize {
+        self.purge.pays()
+    }
+
     /// Milliseconds until memory is to go back; `None` if none is as things are.
     pub(super) fn purge_due_in(&self) -> Option<u64> {
         self.purge.next()
@@ -310,13 +331,13 @@ impl State {
     }
 
     /// A step of the purge under way; whether there are more.
-    pub(super) fn purge_step(&mut self) -> bool {
-        self.purge.step(&mut self.engine, &mut self.zeros)
+    pub(super) fn purge_step(&mut self, visit: &mut Visit) -> bool {
+        self.purge.step(&mut self.engine, &mut self.zeros, visit)
     }
 
     /// A step of a purge of some free memory; its bytes, and whether there is more.
-    pub(super) fn purge_some(&mut self) -> (usize, bool) {
-        self.purge.some(&mut self.engine, &mut self.zeros)
+    pub(super) fn purge_some(&mut self, visit: &mut Visit) -> (usize, bool) {
+        self.purge.some(&mut self.engine, &mut self.zeros, visit)
     }
 
     /// Whether what threads keep is to be put back, after which [`collect`](Self::collect) is called.

@@ -94,12 +94,9 @@ extern "C" fn thread_ended(lists: *mut c_void) {
     current::set(quick::gone());
     // SAFETY: the thread that ends is the calling one.
     unsafe { flush(lists) };
-    let Some(lists) = NonNull::new(lists) else { return };
-    // SAFETY: lists are never given up.
-    let heap = unsafe { lists.as_ref() }.heap();
-    registry::leave(lists);
-    // There may be nobody else soon who uses that heap.
-    heap.maintain();
+    if let Some(lists) = NonNull::new(lists) {
+        registry::leave(lists);
+    }
 }
 
 /// Puts back what is on the calling thread's lists, which is not to allocate soon, and makes pages without blocks free

@@ -423,6 +423,38 @@ fn the_next_decline_waits() {
     }
 }
 
+/// A huge page goes back as a whole, or not yet; other memory in steps.
+#[test]
+fn steps_do_not_split_huge_pages() {
+    let at = |bytes: usize| 7 * HUGE + bytes;
+    for (memory, stop) in [
+        (at(0)..at(4096), at(4096)),
+        (at(0)..at(HUGE), at(HUGE)),
+        (at(0)..at(3 * HUGE), at(HUGE)),
+        (at(0)..at(HUGE - 4096), at(STEP_BYTES)),
+        (at(4096)..at(3 * HUGE), at(4096 + STEP_BYTES)),
+        (at(HUGE - 4096)..at(2 * HUGE), at(HUGE)),
+        (at(HUGE - 4096)..at(2 * HUGE - 4096), at(HUGE - 4096 + STEP_BYTES)),
+    ] {
+        assert_eq!(reach(memory.clone(), STEP_BYTES), stop, "{memory:x?}");
+    }
+}
+
+/// What a visit was too short for goes back with the next.
+#[test]
+fn what_is_owed_is_paid() {
+    let mut decline = Decline::NONE;
+    decline.note(100 << 20);
+    assert_eq!(decline.freed(50 << 20, 50 << 20, 1_000), 0);
+    let wanted = decline.freed(20 << 20, 30 << 20, 1_000);
+    assert_eq!(wanted, 160 << 20);
+    assert!(!decline.owes_some());
+    decline.owes(wanted - (4 << 20));
+    assert!(decline.owes_some());
+    assert_eq!(decline.fall_due(1_000), wanted - (4 << 20));
+    assert_eq!((decline.bytes, decline.owes_some()), (wanted, false));
+}
+
 /// Microseconds of processor time of the calling thread.
 fn processor_time() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
