@@ -6,9 +6,11 @@ use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 
 use super::heap::Heap;
+use super::huge;
 use super::lock::Wait;
 use super::purge::LARGE;
 use super::quick::{self, Lists};
+use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning};
 use super::{
     background, fork, guarded, heaps, idle, mapping, mode, registry, relief, sizes, thread,
@@ -50,6 +52,20 @@ pub(super) fn large(
 pub(super) fn mapped(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
     let huge = tuning.huge_pages.advice();
     mapping::allocate(size, align, huge).map_or(ptr::null_mut(), NonNull::as_ptr)
+}
+
+/// A block that grows is moved to another before its contents are: a mapping is of huge pages if the block was written all
+/// over.
+///
+/// # Safety
+/// Both are in use, the old one with so many bytes.
+#[cold]
+pub(super) unsafe fn follow(asked: &Tuning, old: *mut u8, len: usize, moved: *mut u8) {
+    let follows = registry::tuning(asked).huge_pages.follows();
+    if follows && !SPACE.contains(moved) && huge::is_dense(old, len) {
+        // SAFETY: what lies in no slot, and is so long, is a mapping.
+        unsafe { mapping::advise_huge_pages(moved) };
+    }
 }
 
 /// A small block, for which the thread's list is filled where it is empty.

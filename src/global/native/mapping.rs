@@ -165,6 +165,18 @@ pub(super) unsafe fn len_of(block: *mut u8) -> usize {
     unsafe { known(block) }.size
 }
 
+/// Has the kernel use huge pages for a block.
+///
+/// # Safety
+/// The block is a mapping in use.
+pub(super) unsafe fn advise_huge_pages(block: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let &mut Header { base, len, .. } = known(block);
+        os::advise_huge_pages(base, len, true);
+    }
+}
+
 /// Frees a block.
 ///
 /// # Safety

@@ -20,6 +20,7 @@ use core::time::Duration;
 use super::blocks::{self, free_medium, free_outside, from_any, large, list_for, mapped, small};
 use super::fault::{self, Fault};
 use super::heap::Heap;
+use super::huge::HUGE;
 use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
 use super::{
@@ -386,6 +387,10 @@ pub(super) unsafe fn relocate(
 ) -> *mut u8 {
     let moved = allocate(asked, new_size, align);
     if !moved.is_null() {
+        if size >= HUGE && new_size > size {
+            // SAFETY: both blocks are in use, and at least this long.
+            unsafe { blocks::follow(asked, block, size, moved) };
+        }
         // SAFETY: both blocks are in use, hence disjoint, and at least this long.
         unsafe { moved.copy_from_nonoverlapping(block, size.min(new_size)) };
         free();

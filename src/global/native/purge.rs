@@ -11,6 +11,9 @@
 //! that has all it needs returns nothing, and what is faulted in again is never more than what was
 //! taken from the system.
 //!
+//! Nor does any go back where that was [in vain](Repeats) the last time: the program took it again before the purge delay was
+//! over, as one does that grows and drops such tables again and again.
+//!
 //! When blocks that are not small are freed, and were in one [decline](Decline) to more bytes than are in
 //! use, and [`AT_ONCE`], twice as much goes back at once as is freed, so that a program which stands still
 //! behind its peak does not keep it; [`AT_ONCE_RATE`] on average.
@@ -59,6 +62,7 @@ pub(super) struct Purge {
     /// The walk under way, if one is.
     walk: Option<Walk>,
     decline: Decline,
+    repeats: Repeats,
     /// Milliseconds; the largest number: never.
     delay: u32,
 }
@@ -134,6 +138,7 @@ impl Purge {
             put_off: 0,
             walk: None,
             decline: Decline::NONE,
+            repeats: Repeats::NONE,
             delay,
         }
     }
@@ -332,7 +337,7 @@ impl Purge {
     pub(super) fn large(&mut self, engine: &PageHeap<Slot>, zeros: &mut Zeros, wanted: usize) {
         /// Bytes looked at, at most, for each byte wanted: many blocks may have gone back before.
         const LOOKED_AT: usize = 8;
-        if self.delay == u32::MAX {
+        if self.delay == u32::MAX || self.repeats.is_in_vain(wanted) {
             return;
         }
         let (mut purged, mut left) = (0, wanted.saturating_mul(LOOKED_AT));
@@ -344,6 +349,55 @@ impl Purge {
             }
         });
         self.went_back(engine, purged);
+        if purged > 0 {
+            self.repeats.went_back(wanted, os::now());
+        }
+    }
+
+    /// A block of [`LARGE`] bytes or more was allocated in memory that had gone back.
+    #[cold]
+    pub(super) fn taken_again(&mut self) {
+        self.repeats.taken_again(os::now(), self.delay);
+    }
+}
+
+/// What came of the large free blocks that went back as the heap grew, by the doubling of the bytes it grew by.
+#[derive(Debug)]
+struct Repeats {
+    /// How often the next growth by so much gives nothing back.
+    in_vain: [u8; usize::BITS as usize],
+    /// A bit for each doubling for which some went back and was not taken again so far, and when the last did. Milliseconds.
+    gone: usize,
+    when: u64,
+}
+
+impl Repeats {
+    const NONE: Self = Self { in_vain: [0; usize::BITS as usize], gone: 0, when: 0 };
+
+    /// Growths after which it is tried again.
+    const TRIED: u8 = 16;
+
+    /// Whether memory that goes back now will soon be taken again, as far as is known.
+    fn is_in_vain(&mut self, bytes: usize) -> bool {
+        let left = &mut self.in_vain[bytes.max(1).ilog2() as usize];
+        let is_in_vain = *left > 0;
+        *left = left.saturating_sub(1);
+        is_in_vain
+    }
+
+    fn went_back(&mut self, bytes: usize, now: u64) {
+        self.gone |= 1 << bytes.max(1).ilog2();
+        self.when = now;
+    }
+
+    /// What went back is taken again: for which growths that was in vain.
+    fn taken_again(&mut self, now: u64, delay: u32) {
+        let is_soon = now.saturating_sub(self.when) <= delay.into();
+        let mut gone = core::mem::take(&mut self.gone);
+        while is_soon && gone > 0 {
+            self.in_vain[gone.trailing_zeros() as usize] = Self::TRIED;
+            gone &= gone - 1;
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use super::tuning::{Tuning, UNIT};
 use super::visit::Visit;
 use super::zero::{Known, Zeros};
 use crate::Usage;
+use crate::os;
 use crate::pages::PageHeap;
 use crate::source::Source;
 use crate::strategy::Strategy;
@@ -72,6 +73,7 @@ impl State {
         layout: Layout,
         ask: impl FnOnce(&Zeros, NonNull<u8>) -> R,
     ) -> Option<(NonNull<u8>, R)> {
+        let held = self.engine.usage().held;
         let allocated = self.growing(layout.size(), |state| state.engine.allocate(layout));
         let end = self.engine.source().extent().end;
         let Ok(allocated) = allocated else {
@@ -82,12 +84,25 @@ impl State {
         self.zeros.extended(self.engine.first_block(), end);
         let answer = ask(&self.zeros, block);
         let start = block.addr().get();
+        if layout.size() >= purge::LARGE && self.engine.usage().held == held {
+            self.taken_again(start..start + layout.size());
+        }
         self.zeros.used(start..start + allocated.len());
         SPACE.set_list(block.as_ptr(), 0);
         if layout.size() >= purge::LARGE {
             self.engine.source().huge().take_back(block.as_ptr(), layout.size());
         }
         Some((block, answer))
+    }
+
+    /// A large block gets this memory, which was free: tells the purge if that had gone back.
+    #[cold]
+    fn taken_again(&mut self, memory: Range<usize>) {
+        let (page, middle) = (os::page_size(), memory.start.midpoint(memory.end));
+        let middle = middle & !(page - 1);
+        if self.zeros.skip(middle..middle + page) > middle {
+            self.purge.taken_again();
+        }
     }
 
     /// Frees a block that is not small; its bytes, and how many bytes of free memory go back at once.

@@ -440,6 +440,23 @@ fn steps_do_not_split_huge_pages() {
     }
 }
 
+/// Memory that was taken again soon does not go back when as much is wanted the next time, but for a try now and then.
+#[test]
+fn what_is_taken_again_stays() {
+    let mut repeats = Repeats::NONE;
+    assert!(!repeats.is_in_vain(3 << 20));
+    repeats.went_back(3 << 20, 5_000);
+    repeats.went_back(9 << 20, 5_100);
+    repeats.taken_again(7_000, 1_000);
+    assert!(!repeats.is_in_vain(3 << 20), "it was taken again late");
+    repeats.went_back(3 << 20, 9_000);
+    repeats.taken_again(9_500, 1_000);
+    for _ in 0..Repeats::TRIED {
+        assert!(repeats.is_in_vain(2 << 20) && !repeats.is_in_vain(4 << 20));
+    }
+    assert!(!repeats.is_in_vain(3 << 20));
+}
+
 /// What a visit was too short for goes back with the next.
 #[test]
 fn what_is_owed_is_paid() {
