@@ -75,9 +75,9 @@ fn walk(state: &mut State, purge: &mut Purge) -> (usize, usize) {
     loop {
         let (engine, zeros) = state.parts();
         let bytes = purge.purged();
-        let more = purge.step(engine, zeros);
+        let more = purge.step(engine, zeros, &mut Visit::unbounded());
         steps += 1;
-        assert!(purge.purged() - bytes <= STEP_BYTES as u64, "a step is short");
+        assert!(purge.purged() - bytes <= HUGE.max(STEP_BYTES) as u64, "a step is short");
         if !more {
             return ((purge.purged() - before) as usize, steps);
         }
@@ -153,7 +153,7 @@ fn nothing_goes_back_where_it_is_not_to() {
         let (engine, zeros) = state.parts();
         assert_eq!(purge.look(engine), Look::Nothing);
         assert_eq!(purge.next(), None);
-        assert_eq!(purge.some(engine, zeros), (0, false));
+        assert_eq!(purge.some(engine, zeros, &mut Visit::unbounded()), (0, false));
         assert_eq!(purge.freed(engine, 96 * MIB), 0);
         purge.large(engine, zeros, 96 * MIB);
         assert!(resident(block, 4 * MIB) > 3 * MIB);
@@ -201,7 +201,7 @@ fn a_walk_gives_back_what_is_free_and_nothing_else() {
         assert_eq!(purge.most(), used(state));
         assert_eq!((purge.look(state.parts().0), purge.next()), (Look::Nothing, None));
         let (engine, zeros) = state.parts();
-        assert!(!purge.step(engine, zeros), "there is no walk any more");
+        assert!(!purge.step(engine, zeros, &mut Visit::unbounded()), "there is no walk any more");
         purge.begin(engine);
         assert_eq!(walk(state, &mut purge).0, 0, "it is all gone");
         kept.into_iter().chain(between).for_each(|block| free(state, block));
@@ -255,7 +255,7 @@ fn a_walk_knows_what_it_did_not_meet() {
         free(state, untouched);
         purge.begin(state.parts().0);
         let (engine, zeros) = state.parts();
-        assert!(purge.step(engine, zeros));
+        assert!(purge.step(engine, zeros, &mut Visit::unbounded()));
         let len = used(state);
         free(state, low);
         let len = len - used(state);
@@ -295,7 +295,7 @@ fn some_memory_goes_back_by_steps() {
         for _ in 0..3 {
             let (engine, zeros) = state.parts();
             let most = purge.most();
-            let (bytes, more) = purge.some(engine, zeros);
+            let (bytes, more) = purge.some(engine, zeros, &mut Visit::unbounded());
             assert!(more && (STEP_BYTES / 2..=STEP_BYTES).contains(&bytes), "{bytes}");
             assert_eq!(most - purge.most(), bytes);
             assert_eq!(purge.next(), None, "it need not go on");
@@ -507,7 +507,7 @@ fn steps_of_a_purge() {
         let (mut steps, mut total, mut longest) = (0, 0.0, 0.0_f64);
         loop {
             let start = processor_time();
-            let (more, _) = heap.step();
+            let (more, _) = heap.step(&mut Visit::unbounded());
             let took = processor_time() - start;
             (steps, total, longest) = (steps + 1, total + took, longest.max(took));
             if !more {
