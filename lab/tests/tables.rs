@@ -102,6 +102,22 @@ fn an_unknown_table_is_refused() {
 }
 
 #[test]
+fn a_table_ends_with_what_it_misses_and_counts() {
+    let arguments = ["tables", "nielsen", "--samples", "1", "--table", "VI"];
+    let out = pagewise(&arguments).succeeds();
+    let last = out.lines().rfind(|line| !line.is_empty()).expect("a last line");
+    assert!(last.starts_with("  7 rows with published figures: "), "{last}");
+    assert!(last.contains(" of 31 pairs in published order"), "{last}");
+    // Buddies are faster here than there.
+    assert!(out.contains("  I-5: 50 % not below V-1"), "{out}");
+    let out = pagewise(&[&arguments[..], &["--json"]].concat()).succeeds();
+    let figures: Vec<serde_json::Value> = serde_json::from_str(&out).expect("JSON");
+    let published = |one: &&serde_json::Value| !one["published"].is_null();
+    assert_eq!(figures.iter().filter(published).count(), 16);
+    assert!(figures.iter().filter(published).all(|one| one["published_is"] == "printed"));
+}
+
+#[test]
 fn the_text_has_both_figures() {
     let out = pagewise(&["tables", "brent", "--quick", "--table", "7.1"]).succeeds();
     assert!(out.contains("Table 7.1") && out.contains("307,397"), "{out}");

@@ -3,7 +3,7 @@
 //! | modules, in the order they build on each other | what |
 //! |---|---|
 //! | `experiments` | what the papers experimented on: programs, loads, memories |
-//! | `table`, `print`, `plot` | a table with published figures beside ours, as text, JSON and a plot |
+//! | `table`, `verdict`, `print`, `plot` | a table with published figures beside ours, how near they come and where they miss the order, as text, JSON and a plot |
 //! | `options` | the options that papers share |
 //! | `brent`, `nielsen`, `hasan`, `head_first`, `lazy` | the tables of each paper |
 
@@ -17,6 +17,7 @@ mod options;
 mod plot;
 mod print;
 mod table;
+mod verdict;
 
 use std::process::ExitCode;
 

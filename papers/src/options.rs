@@ -20,7 +20,8 @@ pub(crate) struct Asked<P: Paper> {
     /// Only this table; may be given more than once
     #[arg(long = "table", value_name = "NUMBER", value_parser = parse_number::<P>)]
     tables: Vec<&'static str>,
-    /// Figures as JSON: an array of objects with table, row, column, published, ours
+    /// Figures as JSON: an array of objects with table, row, column, published, published_is
+    /// (printed or derived), ours, within (the table's tolerance)
     #[arg(long)]
     pub(crate) json: bool,
     #[arg(skip)]

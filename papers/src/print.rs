@@ -6,6 +6,7 @@ use pagewise_replay::output;
 use serde_json::Value;
 
 use super::table::Table;
+use super::verdict;
 
 /// Prints tables as they come, or all of their figures at the end.
 #[derive(Debug)]
@@ -27,14 +28,18 @@ impl Printer {
         if self.figures.is_none() { output::print_line(line) } else { Ok(()) }
     }
 
-    /// Prints a table.
+    /// Prints a table, and how it compares.
     ///
     /// # Errors
     /// If it cannot be written.
     pub(super) fn table(&mut self, table: &Table) -> anyhow::Result<()> {
         match &mut self.figures {
             Some(figures) => figures.extend(table.json()),
-            None => output::print_line(&format!("\n{}", table.text()))?,
+            None => {
+                let verdict = verdict::lines(table);
+                let verdict: String = verdict.iter().map(|line| format!("  {line}\n")).collect();
+                output::print_line(&format!("\n{}{verdict}", table.text()))?;
+            }
         }
         Ok(())
     }

@@ -9,24 +9,124 @@ use serde_json::{Value, json};
 pub(super) struct Pair {
     pub(super) published: Option<f64>,
     pub(super) ours: Option<f64>,
+    /// The paper does not print it; it follows from what the paper prints.
+    derived: bool,
 }
 
 impl Pair {
     pub(super) fn new(published: impl Into<Option<f64>>, ours: impl Into<Option<f64>>) -> Self {
-        Self { published: published.into(), ours: ours.into() }
+        Self { published: published.into(), ours: ours.into(), derived: false }
+    }
+
+    /// The same, with a published figure that the paper does not print.
+    pub(super) fn derived(self) -> Self {
+        Self { derived: true, ..self }
+    }
+
+    /// Where the published figure comes from.
+    fn published_is(&self) -> Option<&'static str> {
+        self.published.map(|_| if self.derived { "derived" } else { "printed" })
     }
 }
 
-/// A column: its name, and how many decimals its figures have.
+/// How near a figure must come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Near {
+    /// Within this share of the published figure.
+    Percent(f64),
+    /// Within this much of it.
+    Absolute(f64),
+    /// It has another unit: its order alone counts.
+    OrderAlone,
+    /// It follows from other figures of the row, or cannot be compared.
+    Uncounted,
+}
+
+impl Near {
+    /// Whether a figure comes as near as it must; none if nothing is asked of it.
+    pub(super) fn holds(self, pair: &Pair) -> Option<bool> {
+        let published = pair.published?;
+        let most = match self {
+            Self::Percent(percent) => published.abs() * percent / 100.0,
+            Self::Absolute(most) => most,
+            Self::OrderAlone | Self::Uncounted => return None,
+        };
+        // Figures are printed with a few decimals, and so is the tolerance.
+        Some(pair.ours.is_some_and(|ours| (ours - published).abs() <= most * (1.0 + 1e-9)))
+    }
+
+    /// The tolerance as it is printed.
+    pub(super) fn name(self) -> Option<String> {
+        match self {
+            Self::Percent(percent) => Some(format!("{percent} %")),
+            Self::Absolute(most) => Some(format!("±{most}")),
+            Self::OrderAlone | Self::Uncounted => None,
+        }
+    }
+}
+
+/// Which figures the paper sets side by side.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ranked {
+    /// Those of a column.
+    Down,
+    /// Those of a column in rows of the same group.
+    Within(fn(&str) -> &str),
+    /// Those of a row.
+    Across,
+    /// None: they are of different kinds.
+    Not,
+}
+
+/// A column: its name, how many decimals its figures have, and what is asked of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Column {
     pub(super) name: &'static str,
     pub(super) decimals: usize,
+    pub(super) near: Near,
+    /// The others of its row are relative to it.
+    pub(super) is_unit: bool,
+    /// A ratio: whether it is above or below one is part of the paper's shape.
+    pub(super) is_ratio: bool,
 }
 
-/// Columns of these names and decimals.
+impl Column {
+    pub(super) fn new(name: &'static str, decimals: usize) -> Self {
+        Self { name, decimals, near: Near::Percent(10.0), is_unit: false, is_ratio: false }
+    }
+
+    pub(super) fn near(self, near: Near) -> Self {
+        Self { near, ..self }
+    }
+
+    /// Within that much of the published figure.
+    pub(super) fn within(self, most: f64) -> Self {
+        self.near(Near::Absolute(most))
+    }
+
+    /// The others of its row are relative to it, which is in units of its own.
+    pub(super) fn unit(self) -> Self {
+        Self { is_unit: true, near: Near::Uncounted, ..self }
+    }
+
+    /// A ratio, which should be on the paper's side of one.
+    pub(super) fn ratio(self) -> Self {
+        Self { is_ratio: true, ..self }
+    }
+
+    /// Whether some row has both figures.
+    pub(super) fn has_figures_of_both(&self, table: &Table) -> bool {
+        let Some(index) = table.columns.iter().position(|column| column.name == self.name) else {
+            return false;
+        };
+        let both = |pair: Pair| pair.published.is_some() && pair.ours.is_some();
+        table.rows.iter().any(|(_, pairs)| both(pairs[index]))
+    }
+}
+
+/// Columns of these names and decimals, whose figures should be within a tenth of the published ones.
 pub(super) fn columns(of: impl IntoIterator<Item = (&'static str, usize)>) -> Vec<Column> {
-    of.into_iter().map(|(name, decimals)| Column { name, decimals }).collect()
+    of.into_iter().map(|(name, decimals)| Column::new(name, decimals)).collect()
 }
 
 /// A table of a paper.
@@ -40,6 +140,25 @@ pub(super) struct Table {
     pub(super) rows: Vec<(String, Vec<Pair>)>,
     /// What must be known to read it.
     pub(super) notes: Vec<String>,
+    /// Which figures the paper sets side by side.
+    pub(super) ranked: Ranked,
+    /// Rows at the end that are means of the others.
+    pub(super) means: usize,
+}
+
+/// An empty table in which figures of a column stand side by side.
+impl Default for Table {
+    fn default() -> Self {
+        Self {
+            number: "",
+            title: String::new(),
+            columns: Vec::new(),
+            rows: Vec::new(),
+            notes: Vec::new(),
+            ranked: Ranked::Down,
+            means: 0,
+        }
+    }
 }
 
 impl Table {
@@ -65,13 +184,14 @@ impl Table {
         format!("Table {}: {}\n{}{notes}", self.number, self.title, sheet.plain())
     }
 
-    /// Its figures as JSON objects: `table row column published ours`.
+    /// Its figures as JSON objects: `table row column published published_is ours within`.
     pub(super) fn json(&self) -> impl Iterator<Item = Value> {
         self.rows.iter().flat_map(move |(row, pairs)| {
             self.columns.iter().zip(pairs).map(move |(column, pair)| {
                 json!({
                     "table": self.number, "row": row, "column": column.name,
-                    "published": pair.published, "ours": pair.ours,
+                    "published": pair.published, "published_is": pair.published_is(),
+                    "ours": pair.ours, "within": column.near.holds(pair),
                 })
             })
         })
@@ -98,15 +218,23 @@ mod tests {
             number: "9.9",
             title: "an example".into(),
             columns: columns([("pages", 0), ("faults", 2)]),
-            rows: vec![("MRU".into(), vec![Pair::new(1234.0, 1250.0), Pair::new(None, 0.5)])],
+            rows: vec![
+                ("MRU".into(), vec![Pair::new(1234.0, 1250.0), Pair::new(None, 0.5)]),
+                ("half".into(), vec![Pair::new(617.0, 900.0).derived(), Pair::default()]),
+            ],
             notes: vec!["a note".into()],
+            ..Table::default()
         };
         let text = table.text();
         assert!(text.contains("1,234") && text.contains("1,250") && text.contains("0.50"));
-        assert!(text.starts_with("Table 9.9: an example\n") && text.ends_with("  a note\n"));
+        assert!(text.starts_with("Table 9.9: an example\n") && text.ends_with("\n  a note\n"));
         let figures: Vec<_> = table.json().collect();
-        assert_eq!(figures.len(), 2);
+        assert_eq!(figures.len(), 4);
         assert_eq!(figures[1]["published"], Value::Null);
+        assert_eq!(figures[1]["published_is"], Value::Null);
         assert_eq!(figures[0]["ours"], 1250.0);
+        let of = |field: &str| [0, 2].map(|index| figures[index][field].clone());
+        assert_eq!(of("published_is"), ["printed", "derived"]);
+        assert_eq!(of("within"), [true, false]);
     }
 }

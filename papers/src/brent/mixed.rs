@@ -14,7 +14,7 @@ use rayon::prelude::*;
 
 use super::options::{Made, Options};
 use crate::experiments::brent::mixed::{self, Efficiency, Watch};
-use crate::table::{Pair, Table, columns};
+use crate::table::{Column, Near, Pair, Ranked, Table, columns};
 
 const CAMBRIDG: &str = "cambridg-like";
 const YKTVMV: &str = "yktvmv-like";
@@ -54,12 +54,16 @@ pub(super) fn table_7_1(_: Options, progress: &Progress) -> anyhow::Result<Made>
     let table = Table {
         number: "7.1",
         title: "the distributions CAMBRIDG and YKTVMV".into(),
-        columns: columns([("CAMBRIDG", 0), ("YKTVMV", 0)]),
+        columns: ["CAMBRIDG", "YKTVMV"]
+            .map(|name| Column::new(name, 0).near(Near::Percent(2.0)))
+            .into(),
         rows: rows.collect(),
         notes: vec![
             "ours meet these statistics; the paper does not give the sizes' own rates and lifetimes"
                 .into(),
         ],
+        ranked: Ranked::Not,
+        ..Table::default()
     };
     Ok(table.into())
 }
@@ -188,17 +192,17 @@ pub(super) fn table_7_2(options: Options, progress: &Progress) -> anyhow::Result
     let table = Table {
         number: "7.2",
         title: "storage efficiencies and items visited (strategy, page size, FFCROSSOVER)".into(),
-        columns: columns([
-            ("E CAMBRIDG", 3),
-            ("E YKTVMV", 3),
-            ("items CAMBRIDG", 2),
-            ("items YKTVMV", 2),
-        ]),
+        columns: ["E CAMBRIDG", "E YKTVMV"]
+            .map(|name| Column::new(name, 3).within(0.05))
+            .into_iter()
+            .chain(columns([("items CAMBRIDG", 2), ("items YKTVMV", 2)]))
+            .collect(),
         rows: rows.collect(),
         notes: vec![
             "E: bytes requested ÷ bytes held, bookkeeping included, sampled every second".into(),
             "rows without our figures are only quoted".into(),
         ],
+        ..Table::default()
     };
     Ok(table.into())
 }

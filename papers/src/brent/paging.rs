@@ -21,7 +21,7 @@ use super::mixed::{CAPACITY, UNIT, config, yktvmv};
 use super::options::{Made, Options};
 use crate::experiments::brent::mixed::{self, Efficiency, Watch};
 use crate::experiments::brent::resident::Resident;
-use crate::table::{Pair, Table, columns};
+use crate::table::{Column, Near, Pair, Ranked, Table};
 
 /// The paper's working set, pages.
 const WORKING_SET: usize = 3000;
@@ -324,8 +324,15 @@ fn table(measured: &[Measured]) -> Table {
     Table {
         number: "7.3",
         title: "YKTVMV: efficiency, page faults and CPU time per simulated second".into(),
-        columns: columns([("E", 3), ("pf/t", 1), ("real pf/t", 1), ("CPU/t, ms", 2)]),
+        columns: vec![
+            Column::new("E", 3).within(0.05),
+            Column::new("pf/t", 1),
+            Column::new("real pf/t", 1).near(Near::OrderAlone),
+            Column::new("CPU/t, ms", 2).near(Near::OrderAlone),
+        ],
         rows,
         notes,
+        ranked: Ranked::Within(|row| row.rsplit(", ").next().unwrap_or_default()),
+        ..Table::default()
     }
 }

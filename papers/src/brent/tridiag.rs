@@ -9,7 +9,7 @@ use super::equal::Choice;
 use super::options::{Made, Options};
 use crate::experiments::brent::memory::Counts;
 use crate::experiments::brent::tridiag::{self, NODE, PAGE, PAPER, Problem};
-use crate::table::{Pair, Table, columns};
+use crate::table::{Column, Near, Pair, Table};
 
 /// A row as published: strategy, virtual size, and for each working set faults and normalised.
 type Row = (&'static str, [f64; 5]);
@@ -60,13 +60,13 @@ pub(super) fn table_3_1(options: Options, progress: &Progress) -> anyhow::Result
     let table = Table {
         number: "3.1",
         title: "TRIDIAG, working sets of 2000 and 4000 pages".into(),
-        columns: columns([
-            ("virtual size", 0),
-            ("faults (2000)", 0),
-            ("normalized (2000)", 3),
-            ("faults (4000)", 0),
-            ("normalized (4000)", 3),
-        ]),
+        columns: vec![
+            Column::new("virtual size", 0),
+            Column::new("faults (2000)", 0).near(Near::Uncounted),
+            Column::new("normalized (2000)", 3),
+            Column::new("faults (4000)", 0).near(Near::Uncounted),
+            Column::new("normalized (4000)", 3),
+        ],
         rows: rows.collect(),
         notes: vec![
             format!(
@@ -77,6 +77,7 @@ pub(super) fn table_3_1(options: Options, progress: &Progress) -> anyhow::Result
             ),
             "blocks of 12 bytes in pages of 1024 bytes for 6 in 512: c = 85 as in the paper".into(),
         ],
+        ..Table::default()
     };
     Ok(table.into())
 }

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::options::{Made, Options};
 use crate::experiments::brent::adversary::{self, Game, Step};
 use crate::plot::{self, Line};
-use crate::table::{Pair, Table, columns};
+use crate::table::{Column, Near, Pair, Ranked, Table};
 
 /// p, bytes.
 const PAGE: usize = 4096;
@@ -136,7 +136,9 @@ pub(super) fn table_6_1(options: Options, progress: &Progress) -> anyhow::Result
     let table = Table {
         number: "6.1",
         title: format!("Theorem 6.1: S ÷ (M log₂ n) under attack, pages of {PAGE} bytes"),
-        columns: columns(["bound", "Robson", "Knuth", "search"].map(|name| (name, 3))),
+        columns: ["bound", "Robson", "Knuth", "search"]
+            .map(|name| Column::new(name, 3).near(Near::Uncounted))
+            .into(),
         rows: rows.collect(),
         notes: vec![
             "published: the constant of M log₂ n; our bound has the terms O(M + p log n) in it"
@@ -145,6 +147,8 @@ pub(super) fn table_6_1(options: Options, progress: &Progress) -> anyhow::Result
                 .into(),
             "Robson, Knuth, search: what adversaries reach; see docs/brent.md".into(),
         ],
+        ranked: Ranked::Not,
+        ..Table::default()
     };
     let svg = plot_6_1(&cases, &reached)?;
     Ok(Made { table, svg: Some(svg) })

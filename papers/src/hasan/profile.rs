@@ -92,5 +92,6 @@ pub(super) fn table(number: &str, programs: &[(Program, Statistics)]) -> Option<
         columns: table::columns(of.columns.iter().copied()),
         rows: rows.collect(),
         notes: of.notes.iter().map(|&note| note.to_owned()).collect(),
+        ..Table::default()
     })
 }

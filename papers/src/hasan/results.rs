@@ -11,7 +11,7 @@ use pagewise_replay::workload::{CAPACITY, Stop, Target, Workload};
 
 use super::program::{Options, Program, replayed};
 use super::tuning::{self, Tuned, heap};
-use crate::table::{Pair, Table, columns};
+use crate::table::{Column, Near, Pair, Ranked, Table, columns};
 
 /// The allocators of Tables 8 and 9, in their order.
 const LEA: usize = 0;
@@ -106,6 +106,7 @@ fn quick(measured: &[(Program, Measured)]) -> Table {
         notes: vec![
             "published in prose: over 90 in five of seven programs, 60 in ghostscript".into(),
         ],
+        ..Table::default()
     }
 }
 
@@ -130,21 +131,17 @@ fn settings(measured: &[(Program, Measured)]) -> Table {
     Table {
         number: "7",
         title: "settings found for least memory and for most speed".into(),
-        columns: columns([
-            ("COALESCE", 0),
-            ("_QL", 0),
-            ("_IN_FREE", 0),
-            ("SPLIT", 0),
-            ("QL_HIGH", 0),
-            ("mmap", 0),
-            ("prealloc.", 0),
-        ]),
+        columns: ["COALESCE", "_QL", "_IN_FREE", "SPLIT", "QL_HIGH", "mmap", "prealloc."]
+            .map(|name| Column::new(name, 0).within(0.0))
+            .into(),
         rows: rows.collect(),
         notes: vec![
             "MONITOR is off; QL_HIGH in bytes, ours counts words twice as wide: 144 is the paper's 72".into(),
             "mmap: blocks of 100 KiB and more get mappings (1) or not (0); prealloc.: most blocks".into(),
             "ours from a grid of 256 settings, each tried; where a switch makes no difference the clock chose".into(),
         ],
+        ranked: Ranked::Not,
+        ..Table::default()
     }
 }
 
@@ -159,13 +156,15 @@ fn memory(measured: &[(Program, Measured)]) -> Table {
     Table {
         number: "8",
         title: "most memory held: Lea's allocator in KB, the others relative to it".into(),
-        columns: columns([("DL", 0), ("CK", 2), ("HCgen", 2), ("HCmem", 2), ("HCperf", 2)]),
+        columns: allocators(0),
         rows,
         notes: vec![
             "DL: published 2.7.2, ours the crate dlmalloc (2.8); both it and HC grow by 8 KiB"
                 .into(),
-            "ours in KiB; the last line: geometric means".into(),
+            "ours in KiB; the last row: geometric means".into(),
         ],
+        ranked: Ranked::Across,
+        means: 1,
     }
 }
 
@@ -182,12 +181,14 @@ fn time(measured: &[(Program, Measured)]) -> Table {
         number: "9",
         title: "time: Lea's allocator in ns per allocation with its free, the others relative to it"
             .into(),
-        columns: columns([("DL", 1), ("CK", 2), ("HCgen", 2), ("HCmem", 2), ("HCperf", 2)]),
+        columns: allocators(1),
         rows,
         notes: vec![
             "published: Table 9 (ms, Pentium II, 400 MHz) ÷ Table 5; ours: processor time, medians of rounds in turns".into(),
-            "each block's first and last byte are written; the last line: geometric means".into(),
+            "each block's first and last byte are written; the last row: geometric means".into(),
         ],
+        ranked: Ranked::Across,
+        means: 1,
     }
 }
 
@@ -204,13 +205,24 @@ fn clock(measured: &[(Program, Measured)]) -> Table {
     Table {
         number: "10",
         title: "time in millions of clock ticks; ours in millions of nanoseconds".into(),
-        columns: columns([("DL", 2), ("HCgen", 2), ("HCgen ÷ DL", 2)]),
+        columns: vec![
+            Column::new("DL", 2).near(Near::Uncounted),
+            Column::new("HCgen", 2).near(Near::Uncounted),
+            Column::new("HCgen ÷ DL", 2).ratio(),
+        ],
         rows: measured.iter().map(row).collect(),
         notes: vec![
             "DL: published 2.7.0, ours the crate dlmalloc (2.8); ours the processor time of a run, the least of the rounds".into(),
             "ghostscript's published ratio is the prose's; its line of the table is lost".into(),
         ],
+        ..Table::default()
     }
+}
+
+/// The columns of Tables 8 and 9: Lea's allocator in units of its own, the others relative to it.
+fn allocators(decimals: usize) -> Vec<Column> {
+    let others = ["CK", "HCgen", "HCmem", "HCperf"].map(|name| Column::new(name, 2).ratio());
+    [Column::new("DL", decimals).unit()].into_iter().chain(others).collect()
 }
 
 /// The first figure as it is, the others relative to it.
@@ -219,7 +231,10 @@ fn relative(published: Option<[f64; ALLOCATORS]>, ours: [f64; ALLOCATORS]) -> Ve
         LEA => figures[LEA],
         _ => figures[which] / figures[LEA],
     };
-    let pair = |which| Pair::new(published.map(|figures| of(figures, which)), of(ours, which));
+    let pair = |which| {
+        let pair = Pair::new(published.map(|figures| of(figures, which)), of(ours, which));
+        if which == LEA { pair } else { pair.derived() }
+    };
     (0..ALLOCATORS).map(pair).collect()
 }
 
@@ -232,7 +247,8 @@ fn means(rows: &[(String, Vec<Pair>)]) -> (String, Vec<Pair>) {
             .then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
     };
     let pairs = (0..ALLOCATORS)
-        .map(|which| Pair::new(mean(which, |pair| pair.published), mean(which, |pair| pair.ours)));
+        .map(|which| Pair::new(mean(which, |pair| pair.published), mean(which, |pair| pair.ours)))
+        .map(Pair::derived);
     ("mean".to_owned(), pairs.collect())
 }
 

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::contenders::{CONTENDERS, Contender, Memory, TABLE_8, TABLE_9, Visited};
 use super::options::Options;
 use super::script::{Order, Outcome, Script, perform};
-use crate::table::{Pair, Table, columns};
+use crate::table::{Column, Near, Pair, Ranked, Table, columns};
 
 /// The paper's memory, bytes.
 const MEMORY: usize = 16 << 20;
@@ -120,11 +120,16 @@ impl Runs {
 
     /// One of the paper's tables: many threads share the heap.
     fn table(&self, number: &'static str, contender: usize, title: &str) -> Table {
-        let mut names = vec![("t, s", 3), ("t / t(Table 8, 80,000)", 3)];
+        let mut columns = vec![
+            Column::new("t, s", 3).near(Near::Uncounted),
+            Column::new("t / t(Table 8, 80,000)", 3).near(Near::Percent(25.0)),
+        ];
         if contender == TABLE_9 {
-            names.push(("t imp, %", 1));
+            columns.push(Column::new("t imp, %", 1).within(10.0));
         }
-        names.extend([("malloc-ed, %", 2), ("freed, %", 2), ("ex. frag., KiB", 0)]);
+        let shares = ["malloc-ed, %", "freed, %"].map(|name| Column::new(name, 2).within(2.0));
+        columns.extend(shares);
+        columns.push(Column::new("ex. frag., KiB", 0));
         let last = REQUESTS.len() - 1;
         let rows = REQUESTS.iter().enumerate().map(|(index, requests)| {
             let theirs = published(contender).map(|published| published[index]);
@@ -136,7 +141,8 @@ impl Runs {
                 Pair::new(
                     their(0).map(|seconds| seconds / TABLE_8_PUBLISHED[last][0]),
                     seconds / self.seconds(last, TABLE_8, MANY),
-                ),
+                )
+                .derived(),
             ];
             if contender == TABLE_9 {
                 let improvement = 100.0 * (1.0 - self.relative(index, TABLE_9, MANY));
@@ -152,7 +158,7 @@ impl Runs {
         Table {
             number,
             title: format!("{title}, {} threads", self.options.threads),
-            columns: columns(names),
+            columns,
             rows: rows.collect(),
             notes: vec![
                 "deallocations come after all allocations, as the published figures have it; t is processor time"
@@ -160,28 +166,18 @@ impl Runs {
                 "ex. frag.: free bytes when the last allocation was made; the paper's are KiB, not bytes"
                     .into(),
             ],
+            ..Table::default()
         }
-    }
-
-    /// Rows with a figure for each number of requests.
-    fn by_requests(
-        &self,
-        number: &'static str,
-        title: &str,
-        decimals: usize,
-        rows: Vec<(String, [Pair; REQUESTS.len()])>,
-        notes: &[&str],
-    ) -> Table {
-        by_requests(self.options, number, title, decimals, rows, notes)
     }
 }
 
+/// Rows with a figure for each number of requests.
 fn by_requests(
     options: Options,
-    number: &'static str,
-    title: &str,
+    (number, title): (&'static str, &str),
     decimals: usize,
     rows: Vec<(String, [Pair; REQUESTS.len()])>,
+    ranked: Ranked,
     notes: &[&str],
 ) -> Table {
     let mut notes: Vec<_> = notes.iter().map(|&note| note.to_owned()).collect();
@@ -194,6 +190,8 @@ fn by_requests(
         columns: columns(COLUMNS.map(|name| (name, decimals))),
         rows: rows.into_iter().map(|(name, pairs)| (name, pairs.into())).collect(),
         notes,
+        ranked,
+        ..Table::default()
     }
 }
 
@@ -216,7 +214,7 @@ fn relative_times(runs: &Runs, with_published: bool) -> Vec<(String, [Pair; REQU
             let theirs = published(index).filter(|_| with_published && setting == MANY);
             let pairs = std::array::from_fn(|at| {
                 let theirs = theirs.map(|theirs| theirs[at][0] / TABLE_8_PUBLISHED[at][0]);
-                Pair::new(theirs, runs.relative(at, index, setting))
+                Pair::new(theirs, runs.relative(at, index, setting)).derived()
             });
             rows.push((format!("{}, threads {threads}", contender.name), pairs));
         }
@@ -231,7 +229,8 @@ pub(super) fn table_9_1(runs: &Runs) -> Table {
         "1 is the heap of Table 8 with as many threads",
         "bins: the same blocks found in O(log n), and freed without asking whether they may be",
     ];
-    runs.by_requests("9.1", "time relative to Table 8's heap, by requests", 3, rows, &notes)
+    let title = "time relative to Table 8's heap, by requests";
+    by_requests(runs.options, ("9.1", title), 3, rows, Ranked::Down, &notes)
 }
 
 /// Table 9.2, ours: items visited. They are counted, not timed, so that all cores may count.
@@ -254,7 +253,8 @@ pub(super) fn table_9_2(options: Options) -> anyhow::Result<Table> {
     let rows = rows.collect();
     progress.finish();
     let notes = ["a block looked at is an item; one put on a doubly linked list counts twice"];
-    Ok(by_requests(options, "9.2", "items visited per request, by requests", 1, rows, &notes))
+    let title = "items visited per request, by requests";
+    Ok(by_requests(options, ("9.2", title), 1, rows, Ranked::Not, &notes))
 }
 
 /// A kind of row of [`table_9_3`] and [`table_9_4`]: its name, ours, and which published figure.
@@ -286,7 +286,8 @@ fn successes(runs: &Runs, with_published: bool) -> Vec<(String, [Pair; REQUESTS.
 pub(super) fn table_9_3(runs: &Runs) -> Table {
     let rows = successes(runs, true);
     let notes = ["the search changes nothing: bins take the same blocks"];
-    runs.by_requests("9.3", "success and fragmentation, by requests", 2, rows, &notes)
+    let title = "success and fragmentation, by requests";
+    by_requests(runs.options, ("9.3", title), 2, rows, Ranked::Across, &notes)
 }
 
 /// Table 9.4, ours: the requests as they were drawn.
@@ -297,5 +298,12 @@ pub(super) fn table_9_4(runs: &Runs) -> Table {
         "each deallocation when its turn comes: some hundred blocks are in use at a time",
         "time relative to Table 8's heap with as many threads, then success and fragmentation",
     ];
-    runs.by_requests("9.4", "requests as drawn, by requests", 3, rows, &notes)
+    by_requests(
+        runs.options,
+        ("9.4", "requests as drawn, by requests"),
+        3,
+        rows,
+        Ranked::Not,
+        &notes,
+    )
 }

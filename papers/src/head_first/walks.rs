@@ -10,7 +10,7 @@ use pagewise::source::Reserved;
 use pagewise::walk::SpanKind;
 use pagewise::{Freed, Strategy};
 
-use crate::table::{Pair, Table, columns};
+use crate::table::{Column, Pair, Ranked, Table};
 
 /// The paper's memory, bytes.
 const MEMORY: usize = 16 << 20;
@@ -153,9 +153,15 @@ fn table(number: &'static str, title: &str, published: &[Block], ours: &[Block])
     Table {
         number,
         title: title.to_owned(),
-        columns: columns([("i", 0), ("free", 0), ("size", 0)]),
+        columns: vec![
+            Column::new("i", 0).within(16.0),
+            Column::new("free", 0).within(0.0),
+            Column::new("size", 0).within(16.0),
+        ],
         rows: rows.collect(),
         notes,
+        ranked: Ranked::Not,
+        ..Table::default()
     }
 }
 

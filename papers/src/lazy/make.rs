@@ -4,7 +4,7 @@ use super::algorithms::{ALGORITHMS, Algorithm};
 use super::program::Program;
 use super::published;
 use super::simulate::{Figures, Setting, TIME};
-use crate::table::{self, Pair, Table};
+use crate::table::{Column, Near, Pair, Ranked, Table};
 
 /// The conventional fits: Tables 2 and 3 are made for each of them.
 const FITS: [(&str, &str); 3] = [("F", "first fit"), ("W", "worst fit"), ("B", "best fit")];
@@ -18,7 +18,7 @@ pub(super) fn tables(number: &'static str, programs: &[Program]) -> Vec<Table> {
             let published = published::figure(number, algorithm.name, &program.name);
             Some(Pair::new(published, 100.0 * figure(found)))
         };
-        table(number, title.into(), programs, columns, 2, value)
+        table(number, title.into(), programs, columns, |name| column(number, name), value)
     };
     let fragmentation = |figures: Figures| figures.fragmentation;
     let fits = |figures: Figures| figures.fits;
@@ -57,6 +57,12 @@ pub(super) fn tables(number: &'static str, programs: &[Program]) -> Vec<Table> {
     }
 }
 
+/// A column of per cent: fragmentation should be within two points, frequencies within five.
+fn column(table: &str, name: &'static str) -> Column {
+    let points = if ["3", "6"].contains(&table) { 5.0 } else { 2.0 };
+    Column::new(name, 2).within(points)
+}
+
 /// The algorithms of a fit, the conventional one first.
 fn of_fit(letter: &str) -> impl Iterator<Item = &'static Algorithm> {
     ALGORITHMS.iter().filter(move |one| one.conventional == letter)
@@ -68,10 +74,11 @@ fn times(letter: &str, name: &str, programs: &[Program]) -> Table {
     let value = |program: &Program, algorithm: &Algorithm| {
         let ours = program.time(algorithm.name)? / program.time(algorithm.conventional)?;
         let share = program.figures(Setting::Usual, algorithm.name)?.fits;
-        Some(Pair::new(published::relative_time(share), ours))
+        Some(Pair::new(published::relative_time(share), ours).derived())
     };
     let title = format!("time of lazy {name} relative to {letter}");
-    let mut table = table(TIME, title, programs, &columns, 3, value);
+    let column = |name| Column::new(name, 3).near(Near::OrderAlone).ratio();
+    let mut table = table(TIME, title, programs, &columns, column, value);
     table.notes = vec![
         "left: what the model of §3 expects of allocations at our fit frequency, in cycles; right: \
          measured over allocations and frees"
@@ -88,7 +95,7 @@ fn table(
     title: String,
     programs: &[Program],
     columns: &[&Algorithm],
-    decimals: usize,
+    column: impl Fn(&'static str) -> Column,
     value: impl Fn(&Program, &Algorithm) -> Option<Pair>,
 ) -> Table {
     let row = |program: &Program| -> Vec<_> {
@@ -113,9 +120,11 @@ fn table(
     Table {
         number,
         title,
-        columns: table::columns(columns.iter().map(|one| (one.name, decimals))),
+        columns: columns.iter().map(|one| column(one.name)).collect(),
+        means: rows.iter().filter(|(name, _)| name.starts_with("mean")).count(),
         rows,
-        notes: Vec::new(),
+        ranked: Ranked::Across,
+        ..Table::default()
     }
 }
 
@@ -128,7 +137,7 @@ fn mean(name: &str, rows: &[(String, Vec<Pair>)]) -> (String, Vec<Pair>) {
                 rows.iter().map(|(_, pairs)| figure(&pairs[column])).collect();
             figures.map(|figures| figures.iter().sum::<f64>() / figures.len() as f64)
         };
-        Pair::new(of(|pair| pair.published), of(|pair| pair.ours))
+        Pair::new(of(|pair| pair.published), of(|pair| pair.ours)).derived()
     });
     (name.to_owned(), pairs.collect())
 }

@@ -3,10 +3,10 @@
 use pagewise_replay::progress::Progress;
 
 use super::levels::{LEVEL_NAMES, LEVELS};
-use super::measure::{self, Shown, mean};
+use super::measure::{self, COSTS, Shown, mean};
 use super::published::TABLE_IV;
 use crate::experiments::nielsen::{ALGORITHMS, Cost, Demand, LOADS, Trial};
-use crate::table::{Pair, Table, columns};
+use crate::table::{Column, Pair, Table};
 
 /// Steps of the progress bar.
 pub(super) fn count_steps(seeds: &[u64]) -> u64 {
@@ -61,22 +61,24 @@ fn part(shown: &[Vec<Shown>], level: usize) -> Table {
         let fails = f64::from(u8::from(published.fails()));
         let pairs = vec![
             Pair::new(published.space(), mean(trials().map(|trial: Trial| 100.0 * trial.space))),
-            Pair::new(100.0 * fails, 100.0 * failures as f64 / shown.len() as f64),
-            Pair::new(paper(|both| both.0), ratio(cost.map(allocate), unit_items.allocate)),
+            Pair::new(100.0 * fails, 100.0 * failures as f64 / shown.len() as f64).derived(),
+            Pair::new(paper(|both| both.0), ratio(cost.map(allocate), unit_items.allocate))
+                .derived(),
             Pair::new(None, ratio(time.map(allocate), unit_times.allocate)),
-            Pair::new(paper(|both| both.1), ratio(cost.map(free), unit_items.deallocate)),
+            Pair::new(paper(|both| both.1), ratio(cost.map(free), unit_items.deallocate)).derived(),
             Pair::new(None, ratio(time.map(free), unit_times.deallocate)),
         ];
         (algorithm.name.to_owned(), pairs)
     });
     let rows = rows.collect();
-    let names = [
-        ("space %", 1),
-        ("fails %", 0),
-        ("allocate", 1),
-        ("allocate ns", 1),
-        ("deallocate", 1),
-        ("deallocate ns", 1),
+    let columns = vec![
+        Column::new("space %", 1).within(1.5),
+        // Fails if most samples do.
+        Column::new("fails %", 0).within(50.0),
+        Column::new("allocate", 1).near(COSTS),
+        Column::new("allocate ns", 1),
+        Column::new("deallocate", 1).near(COSTS),
+        Column::new("deallocate ns", 1),
     ];
     let mut notes = vec![format!(
         "who fails agrees for {agreeing} of {}{}{}",
@@ -101,8 +103,9 @@ fn part(shown: &[Vec<Shown>], level: usize) -> Table {
             "35 algorithms on the base load, at most {} of memory asked for",
             LEVEL_NAMES[level]
         ),
-        columns: columns(names),
+        columns,
         rows,
         notes,
+        ..Table::default()
     }
 }

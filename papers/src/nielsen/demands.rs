@@ -3,7 +3,7 @@
 use super::measure::mean;
 use super::published::{TABLE_I, TABLE_I_TOTAL};
 use crate::experiments::nielsen::{Demand, LOADS};
-use crate::table::{Pair, Table, columns};
+use crate::table::{Pair, Ranked, Table, columns};
 
 /// Table I: what the base load asks for in a period.
 pub(super) fn table_i(seeds: &[u64]) -> Table {
@@ -51,6 +51,8 @@ pub(super) fn table_i(seeds: &[u64]) -> Table {
         notes: vec![
             "ours: means over the seeds; the lowest memory in use is at a period's end".into(),
         ],
+        ranked: Ranked::Not,
+        ..Table::default()
     }
 }
 
@@ -81,5 +83,6 @@ pub(super) fn table_ii(seeds: &[u64]) -> Table {
         columns: columns(names.map(|name| (name, 0))),
         rows: rows.collect(),
         notes: vec!["ours: means over the seeds; sizes in words".into()],
+        ..Table::default()
     }
 }

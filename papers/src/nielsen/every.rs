@@ -3,10 +3,10 @@
 use pagewise_replay::progress::Progress;
 
 use super::levels::{LEVEL_NAMES, LEVELS};
-use super::measure::{self, Shown, mean, median};
+use super::measure::{self, COSTS, Shown, mean, median};
 use super::published::{TABLE_V, TABLE_VI};
 use crate::experiments::nielsen::{ALGORITHMS, Algorithm, Cost, Demand, LOADS};
-use crate::table::{Pair, Table, columns};
+use crate::table::{Column, Pair, Table};
 
 fn chosen() -> Vec<Algorithm> {
     let by_name = |&(name, _): &(&str, _)| ALGORITHMS.into_iter().find(|one| one.name == name);
@@ -73,16 +73,21 @@ fn part(figures: &[Vec<[Figures; 3]>], level: usize) -> Table {
         let ratio = |ours: Option<f64>, of| Some(ours? / unit(of)?);
         let served: f64 = figures.iter().map(|figures| figures[level].served).sum();
         let pairs = vec![
-            Pair::new(paper(low), ratio(least(figures, level, items), items)),
+            Pair::new(paper(low), ratio(least(figures, level, items), items)).derived(),
             Pair::new(None, ratio(least(figures, level, time), time)),
-            Pair::new(paper(high), ratio(most(figures, items), items)),
+            Pair::new(paper(high), ratio(most(figures, items), items)).derived(),
             Pair::new(None, ratio(most(figures, time), time)),
             Pair::new(successes, served),
         ];
         ((*name).to_owned(), pairs)
     });
-    let names =
-        [("minimum", 1), ("minimum ns", 1), ("maximum", 1), ("maximum ns", 1), ("successes", 1)];
+    let columns = vec![
+        Column::new("minimum", 1).near(COSTS),
+        Column::new("minimum ns", 1),
+        Column::new("maximum", 1).near(COSTS),
+        Column::new("maximum ns", 1),
+        Column::new("successes", 1).within(2.0),
+    ];
     let mut notes = Vec::new();
     if level == 0 {
         notes.push(
@@ -95,9 +100,10 @@ fn part(figures: &[Vec<[Figures; 3]>], level: usize) -> Table {
             "seven algorithms on 18 loads, at most {} of memory asked for",
             LEVEL_NAMES[level]
         ),
-        columns: columns(names),
+        columns,
         rows: rows.collect(),
         notes,
+        ..Table::default()
     }
 }
 
@@ -126,8 +132,9 @@ fn table_vi(figures: &[Vec<[Figures; 3]>]) -> Table {
     Table {
         number: "VI",
         title: "medians over 18 loads, relative to IV-1".into(),
-        columns: columns(names.map(|name| (name, 1))),
+        columns: names.map(|name| Column::new(name, 1).near(COSTS)).into(),
         rows: rows.collect(),
         notes: vec!["a dash: half of the loads or more were not served".into()],
+        ..Table::default()
     }
 }
