@@ -237,7 +237,7 @@ trace_ripgrep() {
 # statistics: re-makes that section of README.md from the traces, with the published figures of the
 # corresponding programs below each row.
 statistics() {
-    "$pagewise" info --markdown "$traces"/*.pwt | awk -F '|' '
+    "$pagewise" info --markdown "$traces"/*.pwt "$traces"/mallocbench/*.pwt | awk -F '|' '
         NR == FNR {
             row = "| *" $3 "* |"
             for (i = 4; i <= NF; i++) row = row " *" $i "* |"

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `experiments` | what the papers experimented on: programs, loads, memories |
 //! | `table`, `verdict`, `print`, `plot` | a table with published figures beside ours, how near they come and where they miss the order, as text, JSON and a plot |
+//! | `widened`, `recorded` | the bundled traces: programs with words half as wide, rows of papers by a trace's note |
 //! | `options` | the options that papers share |
 //! | `brent`, `nielsen`, `hasan`, `head_first`, `lazy` | the tables of each paper |
 
@@ -16,8 +17,10 @@ mod nielsen;
 mod options;
 mod plot;
 mod print;
+mod recorded;
 mod table;
 mod verdict;
+mod widened;
 
 use std::process::ExitCode;
 

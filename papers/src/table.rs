@@ -181,7 +181,8 @@ impl Table {
         });
         let sheet = Sheet::new([""].into_iter().chain(heads)).with_rows(rows);
         let notes: String = self.notes.iter().map(|note| format!("  {note}\n")).collect();
-        format!("Table {}: {}\n{}{notes}", self.number, self.title, sheet.plain())
+        let what = if self.number.starts_with("Fig.") { "" } else { "Table " };
+        format!("{what}{}: {}\n{}{notes}", self.number, self.title, sheet.plain())
     }
 
     /// Its figures as JSON objects: `table row column published published_is ours within`.

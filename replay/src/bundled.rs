@@ -8,25 +8,42 @@ use anyhow::{Context, bail};
 /// Extension of trace files.
 const EXTENSION: &str = "pwt";
 
-/// The bundled traces, by name: those of the directory `traces` in the current directory or the
-/// nearest of its parents that has one, else of the source tree this binary was built from.
+/// The family of recordings of the papers' own programs, a directory within `traces`.
+const CLASSICS: &str = "mallocbench";
+
+/// The bundled traces of today's programs, by name: those of the directory `traces` in the current
+/// directory or the nearest of its parents that has one, else of the source tree this binary was built
+/// from.
 ///
 /// # Errors
 /// If there are none, where they were looked for.
 pub fn traces() -> anyhow::Result<Vec<PathBuf>> {
+    of_family(Path::new(""))
+}
+
+/// The bundled recordings of the papers' own programs on their own inputs, found as [`traces`].
+///
+/// # Errors
+/// If there are none, where they were looked for.
+pub fn classics() -> anyhow::Result<Vec<PathBuf>> {
+    of_family(Path::new(CLASSICS))
+}
+
+fn of_family(family: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let here = std::env::current_dir().context("the current directory cannot be read")?;
     let built_from = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../traces"));
     let candidates = here.ancestors().map(|dir| dir.join("traces")).chain([built_from.into()]);
     for directory in candidates {
-        let traces = in_directory(&directory)?;
+        let traces = in_directory(&directory.join(family))?;
         if !traces.is_empty() {
             return Ok(traces);
         }
     }
     bail!(
-        "no bundled traces: neither {} nor its parents have a directory 'traces' with *.{EXTENSION} \
+        "no bundled traces: neither {} nor its parents have a directory '{}' with *.{EXTENSION} \
          files; name a trace, or make one with `pagewise record`",
-        here.display()
+        here.display(),
+        Path::new("traces").join(family).display()
     )
 }
 

@@ -17,7 +17,7 @@ use pagewise::source::{Reserved, Source};
 use crate::workload::Target;
 
 /// The unit in which it takes memory, bytes: the hybrid's.
-const GROWTH: usize = hybrid::Settings::generic().growth;
+pub const GROWTH: usize = hybrid::Settings::generic().growth;
 
 /// Doug Lea's allocator.
 pub struct Lea(Dlmalloc<Memory>);
@@ -33,9 +33,14 @@ struct Held {
 impl Lea {
     /// Over at most `capacity` bytes of address space.
     pub fn new(capacity: usize) -> Self {
+        Self::growing_by(GROWTH, capacity)
+    }
+
+    /// The same, growing by multiples of `growth` bytes, a power of two.
+    pub fn growing_by(growth: usize, capacity: usize) -> Self {
         let held = Held { source: Reserved::new(capacity), peak: 0 };
         let mut lea = Dlmalloc::new_with_allocator(Memory(RefCell::new(held)));
-        let accepted = lea.set_granularity(GROWTH);
+        let accepted = lea.set_granularity(growth);
         debug_assert!(accepted, "a power of two");
         Self(lea)
     }

@@ -1,5 +1,5 @@
 //! `pagewise tables hasan`: Hasan & Chang (2006), "A tunable hybrid memory allocator", over the
-//! bundled traces. What was found is told in `docs/hybrid.md`.
+//! bundled traces, its own programs among them. What was found is told in `docs/hybrid.md`.
 
 mod profile;
 mod program;
@@ -11,15 +11,16 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use pagewise_replay::progress::Progress;
+use pagewise_replay::statistics;
 use pagewise_replay::usage::Usage;
 use pagewise_replay::workload::Workload;
-use pagewise_replay::{bundled, statistics};
 use rayon::prelude::*;
 
 use self::program::{Options, Program};
 use self::published::PROGRAMS;
 use crate::options::{Asked, Paper};
 use crate::print::Printer;
+use crate::recorded;
 use crate::table::Table;
 
 /// Hasan & Chang 2006: the tunable hybrid allocator beside Lea's and Kingsley's
@@ -40,16 +41,17 @@ const HELP: &str = "\
 Examples:
   pagewise tables hasan                              all tables, a few minutes
   pagewise tables hasan --table 1 --table 3 --table 4
-  pagewise tables hasan --table 9 --program espresso,gawk
+  pagewise tables hasan --table 9 --program espresso-cps,p2c-mf
 
 Tables 7 to 10 rest on a search: 256 settings of the allocator are tried on each program, for the
 memory they hold (the same in every run) and for time (in turns, alone on one CPU; the machine's
-noise is in it). Programs the paper does not have follow without published figures.";
+noise is in it). Four programs are the paper's own on their own inputs, at the paper's word size; three
+stand for others. Programs the paper does not have follow without published figures.";
 
 /// The tables there are; 5.8 has the figures of that section's prose.
-const TABLES: [&str; 8] = ["1", "3", "4", "7", "8", "9", "10", "5.8"];
+const TABLES: [&str; 9] = ["1", "3", "4", profile::FIGURE_6, "7", "8", "9", "10", "5.8"];
 /// Those that need no more than the traces.
-const PROFILES: usize = 3;
+const PROFILES: usize = 4;
 
 #[derive(Debug)]
 struct Hasan;
@@ -60,24 +62,22 @@ impl Paper for Hasan {
     }
 }
 
-/// The programs asked for: the paper's in its order, then the others.
+/// The programs asked for: the paper's, or those that stand for them, in its order; then the others.
 fn programs(asked: &[String]) -> anyhow::Result<Vec<Program>> {
-    let mut programs: Vec<_> = bundled::traces()?
-        .into_iter()
-        .map(|path| {
-            let trace = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            Program { trace, path }
-        })
-        .collect();
+    let programs = recorded::bundled()?.into_iter().map(Program::new);
+    let mut programs: Vec<_> = programs.filter(Program::has_rows).collect();
     for name in asked {
-        if !programs.iter().any(|program| program.trace == *name) {
-            let names: Vec<_> = programs.iter().map(|program| &program.trace[..]).collect();
+        if !programs.iter().any(|program| program.trace.name == *name) {
+            let names: Vec<_> = programs.iter().map(|program| &program.trace.name[..]).collect();
             let names = names.join(", ");
             return Err(Usage(format!("no bundled trace '{name}'. There are: {names}")).into());
         }
     }
-    programs.retain(|program| asked.is_empty() || asked.contains(&program.trace));
-    let place = |program: &Program| PROGRAMS.iter().position(|one| one.trace == program.trace);
+    programs.retain(|program| asked.is_empty() || asked.contains(&program.trace.name));
+    let place = |program: &Program| {
+        let theirs = program.published?.program;
+        PROGRAMS.iter().position(|one| one.program == theirs)
+    };
     programs.sort_by_key(|program| place(program).unwrap_or(PROGRAMS.len()));
     Ok(programs)
 }
@@ -102,8 +102,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut show = |table: Table| progress.above(|| printer.table(&table));
     if wanted(profiled) {
         let profile = |program: &Program| {
-            let statistics = statistics::of(&program.path)?.1;
-            progress.step(1, || format!("{}: statistics", program.trace));
+            let statistics = statistics::of(&program.trace.path)?.1;
+            progress.step(1, || format!("{}: statistics", program.trace.name));
             anyhow::Ok((program.clone(), statistics))
         };
         let profiles = programs.par_iter().map(profile).collect::<Result<Vec<_>, _>>()?;
@@ -112,10 +112,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if wanted(measured) {
         let measure = |program: &Program| {
-            let workload = Workload::load(&program.path)?;
-            let measured = results::measure(&workload, options)
-                .with_context(|| format!("the replay of {}", program.trace))?;
-            progress.step(1, || format!("{}: settings tried", program.trace));
+            let workload = Workload::load(&program.trace.path)?;
+            let measured = results::measure(&workload, program.trace.words, options)
+                .with_context(|| format!("the replay of {}", program.trace.name))?;
+            progress.step(1, || format!("{}: settings tried", program.trace.name));
             anyhow::Ok((program.clone(), measured))
         };
         let measured = programs.iter().map(measure).collect::<Result<Vec<_>, _>>()?;

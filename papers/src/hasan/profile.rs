@@ -64,12 +64,14 @@ const PROFILES: [Profile; 3] = [
             ("frees", 0),
         ],
         ours: |of| {
-            let mut figures = split(of.allocations).to_vec();
+            let mut figures = split(of.requests_by_size).to_vec();
             figures.extend(split(of.max_live_blocks));
-            figures.extend([of.reallocations as f64, of.frees as f64]);
+            figures.extend([of.reallocations as f64, (of.frees + of.reallocations) as f64]);
             figures
         },
-        notes: &[],
+        notes: &[
+            "a reallocation counts as an allocation and as a free, too: so the paper's counts are met",
+        ],
     },
 ];
 
@@ -77,11 +79,44 @@ fn split(split: Split) -> [f64; 3] {
     [split.all, split.small, split.large].map(|figure| figure as f64)
 }
 
-/// Table 1, 3 or 4; none if the number is another.
+/// Fig. 6: large blocks, percent of the allocations and of the bytes. Its bars have no figures; these are
+/// derived from Tables 3 and 4.
+fn figure_6(programs: &[(Program, Statistics)]) -> Table {
+    let rows = programs.iter().map(|(program, statistics)| {
+        let published = |table, large: usize, all: usize| {
+            let figures = profile(table, program.published?.program);
+            Some(100.0 * figures.get(large)? / figures.get(all)?)
+        };
+        let ours = |split: Split| 100.0 * split.large as f64 / split.all.max(1) as f64;
+        let pairs = vec![
+            Pair::new(published("4", 2, 0), ours(statistics.requests_by_size)).derived(),
+            Pair::new(published("3", 3, 1), ours(statistics.allocated_bytes)).derived(),
+        ];
+        (program.row(), pairs)
+    });
+    Table {
+        number: FIGURE_6,
+        title: "large blocks, percent of allocations and of bytes".into(),
+        columns: ["%large allocs", "%large bytes"]
+            .map(|name| table::Column::new(name, 2).within(2.0))
+            .into(),
+        rows: rows.collect(),
+        ..Table::default()
+    }
+}
+
+/// The number of Fig. 6.
+pub(super) const FIGURE_6: &str = "Fig. 6";
+
+/// Table 1, 3 or 4, or Fig. 6; none if the number is another.
 pub(super) fn table(number: &str, programs: &[(Program, Statistics)]) -> Option<Table> {
+    if number == FIGURE_6 {
+        return Some(figure_6(programs));
+    }
     let of = PROFILES.iter().find(|profile| profile.number == number)?;
     let rows = programs.iter().map(|(program, statistics)| {
-        let published = profile(number, &program.trace);
+        let published = program.published.map(|published| profile(number, published.program));
+        let published = published.unwrap_or_default();
         let ours = (of.ours)(statistics).into_iter().enumerate();
         let pairs = ours.map(|(index, ours)| Pair::new(published.get(index).copied(), ours));
         (program.row(), pairs.collect())

@@ -1,11 +1,11 @@
 //! The programs of the experiments, and how they are run.
 
-use std::path::PathBuf;
-
 use pagewise_replay::timing::Writes;
 use pagewise_replay::workload::{Outcome, Stop, Target, Workload};
 
 use super::published::{self, Published};
+use crate::recorded::Recorded;
+use crate::widened::{Widened, Words};
 
 /// How the experiments are run.
 #[derive(Clone, Copy, Debug)]
@@ -16,28 +16,43 @@ pub(super) struct Options {
 /// A program with a trace.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
-    pub(super) trace: String,
-    pub(super) path: PathBuf,
+    pub(super) trace: Recorded,
+    /// What the paper has of it, or of the program it stands for.
+    pub(super) published: Option<&'static Published>,
 }
 
 impl Program {
-    pub(super) fn published(&self) -> Option<&'static Published> {
-        published::of(&self.trace)
+    pub(super) fn new(trace: Recorded) -> Self {
+        let published = published::of(trace.row_of(published::PAPER), &trace.name);
+        Self { trace, published }
+    }
+
+    /// Whether the tables are made over it: a recording for another paper is left out.
+    pub(super) fn has_rows(&self) -> bool {
+        self.published.is_some() || self.trace.words == Words::Whole
     }
 
     /// What its rows are called.
     pub(super) fn row(&self) -> String {
-        match self.published().and_then(|published| published.stands_for) {
-            Some(theirs) => format!("{}, for {theirs}", self.trace),
-            None => self.trace.clone(),
+        let name = &self.trace.name;
+        match self.published {
+            Some(Published { program, stand_in: Some(_), .. }) => format!("{name}, for {program}"),
+            Some(Published { program, .. }) => format!("{name} ({program})"),
+            None => name.clone(),
         }
     }
 }
 
-/// Replays a workload, writing each block's first and last byte.
+/// Replays a workload of a program with such words, writing each block's first and last byte. The
+/// allocator keeps `header` bytes before each block.
 pub(super) fn replayed<T: Target + ?Sized>(
     workload: &Workload,
+    words: Words,
     target: &mut T,
+    header: usize,
 ) -> Result<Outcome, Stop> {
-    workload.replay(target, &mut Writes)
+    match words {
+        Words::Whole => workload.replay(target, &mut Writes),
+        Words::Half => workload.replay(&mut Widened::new(target, words, header), &mut Writes),
+    }
 }

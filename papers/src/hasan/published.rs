@@ -1,16 +1,19 @@
 //! The programs, and the paper's figures of them: Tables 1, 3 and 4 in a file that `traces/README.md`
 //! is made from, too; those of the results here.
 
+/// As notes of traces name the paper.
+pub(super) const PAPER: &str = "Hasan & Chang";
+
 /// Tables 1, 3 and 4: lines of table, our trace, their program, figures.
 const PROFILES: &str = include_str!("published.txt");
 
-/// A program of the paper, and the trace that stands for it.
+/// A program of the paper.
 #[derive(Debug)]
 pub(super) struct Published {
-    /// Our trace.
-    pub(super) trace: &'static str,
-    /// Their program, if it is not ours.
-    pub(super) stands_for: Option<&'static str>,
+    /// As the notes of recordings name it.
+    pub(super) program: &'static str,
+    /// The trace that stands for it, if there is no recording of the program itself.
+    pub(super) stand_in: Option<&'static str>,
     /// Table 7, for least memory and for most speed.
     pub(super) settings: [Setting; 2],
     /// Table 8: DL272, CK, HCgen, HCmem, HCperf, KB.
@@ -34,8 +37,8 @@ pub(super) type Setting = [u32; 5];
 /// In the order of Tables 7 to 9.
 pub(super) const PROGRAMS: [Published; 7] = [
     Published {
-        trace: "ghostscript",
-        stands_for: None,
+        program: "ghostscript 6.53",
+        stand_in: Some("ghostscript"),
         settings: [[1, 1, 1, 1, 72], [1, 1, 1, 1, 72]],
         memory: [1850.0, 3489.0, 2146.0, 1900.0, 1900.0],
         time: [870.0, 300.0, 650.0, 570.0, 570.0],
@@ -45,8 +48,8 @@ pub(super) const PROGRAMS: [Published; 7] = [
         quick: Some(60.0),
     },
     Published {
-        trace: "espresso",
-        stands_for: None,
+        program: "espresso",
+        stand_in: None,
         settings: [[1, 1, 1, 1, 72], [0, 0, 0, 1, 72]],
         memory: [177.0, 361.0, 229.0, 188.0, 385.0],
         time: [790.0, 380.0, 580.0, 630.0, 470.0],
@@ -56,8 +59,8 @@ pub(super) const PROGRAMS: [Published; 7] = [
         quick: None,
     },
     Published {
-        trace: "f2c",
-        stands_for: Some("p2c"),
+        program: "p2c",
+        stand_in: None,
         settings: [[1, 1, 0, 1, 264], [0, 0, 0, 0, 72]],
         memory: [476.0, 706.0, 516.0, 507.0, 557.0],
         time: [530.0, 410.0, 580.0, 560.0, 470.0],
@@ -67,8 +70,8 @@ pub(super) const PROGRAMS: [Published; 7] = [
         quick: None,
     },
     Published {
-        trace: "gawk",
-        stands_for: None,
+        program: "gawk",
+        stand_in: None,
         settings: [[1, 0, 1, 1, 264], [1, 0, 0, 1, 264]],
         memory: [47.0, 129.0, 49.0, 49.0, 57.0],
         time: [1080.0, 500.0, 640.0, 510.0, 500.0],
@@ -78,8 +81,8 @@ pub(super) const PROGRAMS: [Published; 7] = [
         quick: None,
     },
     Published {
-        trace: "factor",
-        stands_for: Some("cfrac"),
+        program: "cfrac",
+        stand_in: None,
         settings: [[0, 0, 0, 1, 72], [0, 0, 0, 1, 72]],
         memory: [2632.0, 3750.0, 2637.0, 2637.0, 2637.0],
         time: [1320.0, 790.0, 940.0, 880.0, 880.0],
@@ -89,8 +92,8 @@ pub(super) const PROGRAMS: [Published; 7] = [
         quick: None,
     },
     Published {
-        trace: "groff",
-        stands_for: None,
+        program: "groff 1.10",
+        stand_in: Some("groff"),
         settings: [[0, 0, 1, 1, 72], [0, 0, 0, 1, 72]],
         memory: [380.0, 540.0, 417.0, 385.0, 417.0],
         time: [600.0, 420.0, 490.0, 590.0, 440.0],
@@ -100,8 +103,8 @@ pub(super) const PROGRAMS: [Published; 7] = [
         quick: None,
     },
     Published {
-        trace: "yosys",
-        stands_for: Some("electric"),
+        program: "electric",
+        stand_in: Some("yosys"),
         settings: [[0, 0, 1, 1, 72], [0, 0, 0, 1, 72]],
         memory: [5492.0, 7434.0, 6054.0, 5456.0, 6127.0],
         time: [790.0, 490.0, 710.0, 740.0, 620.0],
@@ -112,18 +115,19 @@ pub(super) const PROGRAMS: [Published; 7] = [
     },
 ];
 
-/// What the paper has of a trace's program.
-pub(super) fn of(trace: &str) -> Option<&'static Published> {
-    PROGRAMS.iter().find(|program| program.trace == trace)
+/// What the paper has of the program of this name, or of the one this trace stands for.
+pub(super) fn of(program: Option<&str>, trace: &str) -> Option<&'static Published> {
+    let is = |one: &&Published| program == Some(one.program) || one.stand_in == Some(trace);
+    PROGRAMS.iter().find(is)
 }
 
-/// The figures of Table 1, 3 or 4 of a trace's program, or none.
-pub(super) fn profile(table: &str, trace: &str) -> Vec<f64> {
+/// The figures of Table 1, 3 or 4 of a program, or none.
+pub(super) fn profile(table: &str, program: &str) -> Vec<f64> {
     let line = PROFILES.lines().find_map(|line| {
-        let rest = line.strip_prefix(table)?.strip_prefix('|')?.strip_prefix(trace)?;
-        rest.strip_prefix('|')
+        let (_, rest) = line.strip_prefix(table)?.strip_prefix('|')?.split_once('|')?;
+        rest.strip_prefix(program)?.strip_prefix('|')
     });
-    let figures = line.into_iter().flat_map(|line| line.split('|').skip(1));
+    let figures = line.into_iter().flat_map(|line| line.split('|'));
     figures.filter_map(|figure| figure.replace(',', "").parse().ok()).collect()
 }
 
@@ -134,25 +138,25 @@ mod tests {
     #[test]
     fn profiles_are_read() {
         assert_eq!(profile("1", "gawk"), [23.0, 19.0, 4.0, 121.49]);
-        assert_eq!(profile("4", "factor")[0], 67_639.0);
+        assert_eq!(profile("4", "cfrac")[0], 67_639.0);
         assert_eq!(profile("3", "jq"), [0.0; 0]);
         for program in &PROGRAMS {
-            assert_eq!(profile("3", program.trace).len(), 7, "{}", program.trace);
+            assert_eq!(profile("3", program.program).len(), 7, "{}", program.program);
         }
     }
 
     /// The ratios that the paper prints in parentheses beside its figures.
     #[test]
     fn figures_agree_with_the_ratios_printed_beside_them() {
-        let ratios = |trace: &str, figures: fn(&Published) -> [f64; 5]| {
-            let figures = figures(of(trace).unwrap());
+        let ratios = |program: &str, figures: fn(&Published) -> [f64; 5]| {
+            let figures = figures(of(Some(program), "").unwrap());
             figures.map(|figure| (100.0 * figure / figures[0]).round() / 100.0)
         };
         assert_eq!(ratios("espresso", |one| one.memory), [1.0, 2.04, 1.29, 1.06, 2.18]);
         assert_eq!(ratios("gawk", |one| one.time), [1.0, 0.46, 0.59, 0.47, 0.46]);
         for program in PROGRAMS.iter().filter(|program| program.ticks.is_some()) {
             let [lea, ours] = program.ticks.unwrap();
-            assert!((ours / lea - program.ticks_ratio).abs() < 0.0101, "{}", program.trace);
+            assert!((ours / lea - program.ticks_ratio).abs() < 0.0101, "{}", program.program);
         }
     }
 }

@@ -5,13 +5,14 @@ use pagewise::Strategy;
 use pagewise::hybrid::Settings;
 use pagewise::kingsley::Kingsley;
 use pagewise::source::Reserved;
-use pagewise_replay::lea::Lea;
+use pagewise_replay::lea::{self, Lea};
 use pagewise_replay::timing::in_turns;
 use pagewise_replay::workload::{CAPACITY, Stop, Target, Workload};
 
 use super::program::{Options, Program, replayed};
-use super::tuning::{self, Tuned, heap};
+use super::tuning::{self, HEADER, Tuned, heap};
 use crate::table::{Column, Near, Pair, Ranked, Table, columns};
+use crate::widened::Words;
 
 /// The allocators of Tables 8 and 9, in their order.
 const LEA: usize = 0;
@@ -19,6 +20,8 @@ const HC_GEN: usize = 2;
 const ALLOCATORS: usize = 5;
 /// Rounds in which the five are timed.
 const ROUNDS: usize = 15;
+/// Bytes that Lea's allocator keeps before each block.
+const LEA_HEADER: usize = size_of::<usize>();
 /// Kingsley's page, bytes.
 const PAGE: usize = 4096;
 
@@ -40,24 +43,29 @@ pub(super) struct Measured {
 ///
 /// # Errors
 /// If a replay stops.
-pub(super) fn measure(workload: &Workload, options: Options) -> Result<Measured, Stop> {
-    let tuned = tuning::tune(workload, options.quick)?;
+pub(super) fn measure(
+    workload: &Workload,
+    words: Words,
+    options: Options,
+) -> Result<Measured, Stop> {
+    let tuned = tuning::tune(workload, words, options.quick)?;
     let settings = [Settings::generic(), tuned.memory, tuned.performance];
 
     let mut held = [0.0; ALLOCATORS];
-    let mut lea = Lea::new(CAPACITY);
-    replayed(workload, &mut lea)?;
+    let (growth, page) = (lea::GROWTH * words.factor(), PAGE * words.factor());
+    let mut lea = Lea::growing_by(growth, CAPACITY);
+    replayed(workload, words, &mut lea, LEA_HEADER)?;
     held[LEA] = lea.peak_held() as f64;
-    let mut kingsley = Kingsley::new(PAGE, Reserved::new(CAPACITY), ());
-    replayed(workload, &mut kingsley)?;
+    let mut kingsley = Kingsley::new(page, Reserved::new(CAPACITY), ());
+    replayed(workload, words, &mut kingsley, HEADER)?;
     held[1] = kingsley.usage().peak_held as f64;
     for (place, config) in (HC_GEN..).zip(settings) {
-        let mut heap = heap(config);
-        replayed(workload, &mut heap)?;
+        let mut heap = heap(config, words);
+        replayed(workload, words, &mut heap, HEADER)?;
         held[place] = heap.usage().peak_held as f64;
     }
-    let mut generic = heap(settings[0]);
-    replayed(workload, &mut generic)?;
+    let mut generic = heap(settings[0], words);
+    replayed(workload, words, &mut generic, HEADER)?;
     let quick = generic.monitor().map_or(0, |monitor| monitor.quick);
     let quick = 100.0 * quick as f64 / generic.usage().allocations.max(1) as f64;
 
@@ -65,16 +73,17 @@ pub(super) fn measure(workload: &Workload, options: Options) -> Result<Measured,
     let times = in_turns(ALLOCATORS, rounds, |which| {
         // All are called alike, through a table of functions.
         let mut allocator: Box<dyn Target> = match which {
-            LEA => Box::new(Lea::new(CAPACITY)),
-            1 => Box::new(Kingsley::new(PAGE, Reserved::new(CAPACITY), ())),
-            _ => Box::new(heap(settings[which - HC_GEN].monitor(false))),
+            LEA => Box::new(Lea::growing_by(growth, CAPACITY)),
+            1 => Box::new(Kingsley::new(page, Reserved::new(CAPACITY), ())),
+            _ => Box::new(heap(settings[which - HC_GEN].monitor(false), words)),
         };
-        replayed(workload, &mut *allocator)
+        let header = if which == LEA { LEA_HEADER } else { HEADER };
+        replayed(workload, words, &mut *allocator, header)
     })?;
     let pairs = workload.facts.pairs().max(1) as f64;
     Ok(Measured {
         tuned,
-        held,
+        held: held.map(|bytes| bytes / words.factor() as f64),
         time: std::array::from_fn(|which| times[which].median() / pairs),
         least: std::array::from_fn(|which| times[which].least()),
         quick,
@@ -95,7 +104,7 @@ pub(super) fn table(number: &str, measured: &[(Program, Measured)]) -> Option<Ta
 
 fn quick(measured: &[(Program, Measured)]) -> Table {
     let row = |(program, measured): &(Program, Measured)| {
-        let published = program.published().and_then(|published| published.quick);
+        let published = program.published.and_then(|published| published.quick);
         (program.row(), vec![Pair::new(published, measured.quick)])
     };
     Table {
@@ -114,7 +123,7 @@ fn settings(measured: &[(Program, Measured)]) -> Table {
     let rows = measured.iter().flat_map(|(program, measured)| {
         let settings = [("mem", measured.tuned.memory), ("perf", measured.tuned.performance)];
         settings.into_iter().enumerate().map(|(which, (name, ours))| {
-            let published = program.published().map(|published| published.settings[which]);
+            let published = program.published.map(|published| published.settings[which]);
             let switches = [ours.coalesce, ours.coalesce_ql, ours.coalesce_in_free, ours.split];
             let mut figures: Vec<_> =
                 switches.into_iter().map(|on| f64::from(u8::from(on))).collect();
@@ -137,7 +146,7 @@ fn settings(measured: &[(Program, Measured)]) -> Table {
         rows: rows.collect(),
         notes: vec![
             "MONITOR is off; QL_HIGH in bytes, ours counts words twice as wide: 144 is the paper's 72".into(),
-            "mmap: blocks of 100 KiB and more get mappings (1) or not (0); prealloc.: most blocks".into(),
+            "mmap: blocks of more than 100 KiB get mappings (1) or not (0); prealloc.: most blocks".into(),
             "ours from a grid of 256 settings, each tried; where a switch makes no difference the clock chose".into(),
         ],
         ranked: Ranked::Not,
@@ -147,7 +156,7 @@ fn settings(measured: &[(Program, Measured)]) -> Table {
 
 fn memory(measured: &[(Program, Measured)]) -> Table {
     let row = |(program, measured): &(Program, Measured)| {
-        let published = program.published().map(|published| published.memory);
+        let published = program.published.map(|published| published.memory);
         let held = measured.held.map(|bytes| bytes / 1024.0);
         (program.row(), relative(published, held))
     };
@@ -162,6 +171,8 @@ fn memory(measured: &[(Program, Measured)]) -> Table {
             "DL: published 2.7.2, ours the crate dlmalloc (2.8); both it and HC grow by 8 KiB"
                 .into(),
             "ours in KiB; the last row: geometric means".into(),
+            "the paper's own programs have the paper's words: units of 8 bytes, headers of 4"
+                .into(),
         ],
         ranked: Ranked::Across,
         means: 1,
@@ -170,7 +181,7 @@ fn memory(measured: &[(Program, Measured)]) -> Table {
 
 fn time(measured: &[(Program, Measured)]) -> Table {
     let row = |(program, measured): &(Program, Measured)| {
-        let published = program.published().map(|published| {
+        let published = program.published.map(|published| {
             published.time.map(|milliseconds| milliseconds * 1e6 / published.allocations)
         });
         (program.row(), relative(published, measured.time))
@@ -194,7 +205,7 @@ fn time(measured: &[(Program, Measured)]) -> Table {
 
 fn clock(measured: &[(Program, Measured)]) -> Table {
     let row = |(program, measured): &(Program, Measured)| {
-        let published = program.published();
+        let published = program.published;
         let ticks = published.and_then(|published| published.ticks);
         let ours = [measured.least[LEA], measured.least[HC_GEN]].map(|time| time / 1e6);
         let pair = |which: usize| Pair::new(ticks.map(|ticks| ticks[which]), ours[which]);

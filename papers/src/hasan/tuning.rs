@@ -15,10 +15,11 @@ use pagewise::Strategy;
 use pagewise::hybrid::{Hybrid, Settings};
 use pagewise::source::Reserved;
 use pagewise_replay::timing::in_turns;
-use pagewise_replay::workload::{CAPACITY, Observer, Stop, Workload};
+use pagewise_replay::workload::{CAPACITY, Stop, Workload};
 use rayon::prelude::*;
 
 use super::program::replayed;
+use crate::widened::Words;
 
 /// What counts as equal, as a fraction.
 const NEAR: f64 = 0.01;
@@ -36,8 +37,18 @@ pub(super) struct Tuned {
     pub(super) performance: Settings,
 }
 
-/// The heap with a setting, over memory of its own.
-pub(super) fn heap(settings: Settings) -> Hybrid<Settings, Reserved> {
+/// Bytes that the heap keeps before each block.
+pub(super) const HEADER: usize = 4;
+
+/// The heap with a setting for a program with such words, over memory of its own. QL_HIGH counts our
+/// words in every setting; the other sizes are as large as the paper's.
+pub(super) fn heap(settings: Settings, words: Words) -> Hybrid<Settings, Reserved> {
+    let factor = words.factor();
+    let Settings { mmap_threshold, growth, much_held, .. } = settings;
+    let settings = settings
+        .mmap_threshold(mmap_threshold.saturating_mul(factor))
+        .growth(growth * factor)
+        .much_held(much_held * factor);
     Hybrid::new(settings, Reserved::new(CAPACITY), ())
 }
 
@@ -69,19 +80,19 @@ fn grid(quick: bool) -> Vec<Settings> {
 ///
 /// # Errors
 /// If a replay stops, which no setting makes it.
-pub(super) fn tune(workload: &Workload, quick: bool) -> Result<Tuned, Stop> {
+pub(super) fn tune(workload: &Workload, words: Words, quick: bool) -> Result<Tuned, Stop> {
     let grid = grid(quick);
     let held = grid
         .par_iter()
         .map(|&config| {
-            let mut heap = heap(config);
-            workload.replay(&mut heap, &mut Nothing)?;
+            let mut heap = heap(config, words);
+            replayed(workload, words, &mut heap, HEADER)?;
             Ok(heap.usage().peak_held as f64)
         })
         .collect::<Result<Vec<_>, Stop>>()?;
     let time = |settings: &[usize], rounds| {
         let times = in_turns(settings.len(), rounds, |index| {
-            replayed(workload, &mut heap(grid[settings[index]]))
+            replayed(workload, words, &mut heap(grid[settings[index]], words), HEADER)
         })?;
         Ok(times.iter().map(|times| times.median()).collect::<Vec<f64>>())
     };
@@ -108,11 +119,6 @@ pub(super) fn tune(workload: &Workload, quick: bool) -> Result<Tuned, Stop> {
     let chosen = |found: Option<(&usize, &f64)>| found.map_or(grid[0], |(&index, _)| grid[index]);
     Ok(Tuned { memory: chosen(memory), performance: chosen(performance) })
 }
-
-/// Watches nothing.
-struct Nothing;
-
-impl<T: ?Sized> Observer<T> for Nothing {}
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,8 @@ pub(super) fn tables(number: &'static str, programs: &[Program]) -> Vec<Table> {
     let of = |title: &str, setting, figure: fn(Figures) -> f64, columns: &[&Algorithm]| {
         let value = |program: &Program, algorithm: &Algorithm| {
             let found = program.figures(setting, algorithm.name)?;
-            let published = published::figure(number, algorithm.name, &program.name);
+            let row = program.row.as_deref();
+            let published = row.and_then(|row| published::figure(number, algorithm.name, row));
             Some(Pair::new(published, 100.0 * figure(found)))
         };
         table(number, title.into(), programs, columns, |name| column(number, name), value)
@@ -58,7 +59,7 @@ pub(super) fn tables(number: &'static str, programs: &[Program]) -> Vec<Table> {
 }
 
 /// A column of per cent: fragmentation should be within two points, frequencies within five.
-fn column(table: &str, name: &'static str) -> Column {
+pub(super) fn column(table: &str, name: &'static str) -> Column {
     let points = if ["3", "6"].contains(&table) { 5.0 } else { 2.0 };
     Column::new(name, 2).within(points)
 }
@@ -101,15 +102,13 @@ fn table(
     let row = |program: &Program| -> Vec<_> {
         columns.iter().map(|algorithm| value(program, algorithm).unwrap_or_default()).collect()
     };
-    let papers = published::PROGRAMS.iter().filter_map(|(theirs, ours)| {
-        let program = programs.iter().find(|program| program.name == *ours)?;
-        Some((format!("{ours} ({theirs})"), row(program)))
+    let papers = published::PROGRAMS.iter().filter_map(|theirs| {
+        let program = programs.iter().find(|program| program.row.as_deref() == Some(theirs))?;
+        Some((format!("{} ({theirs})", program.name), row(program)))
     });
     let papers: Vec<_> = papers.collect();
-    let others = programs
-        .iter()
-        .filter(|program| published::PROGRAMS.iter().all(|(_, ours)| program.name != *ours))
-        .map(|program| (program.name.clone(), row(program)));
+    let others = programs.iter().filter(|program| program.row.is_none());
+    let others = others.map(|program| (program.name.clone(), row(program)));
     let mut rows = papers.clone();
     rows.extend(others);
     let all = mean("mean of all", &rows);

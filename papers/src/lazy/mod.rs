@@ -2,7 +2,9 @@
 //! how, and what came out, is told in `docs/lazy.md`.
 
 mod algorithms;
+mod causes;
 mod make;
+mod plain;
 mod program;
 mod published;
 mod simulate;
@@ -12,17 +14,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use pagewise::trace;
-use pagewise_replay::bundled;
 use pagewise_replay::progress::Progress;
 use pagewise_replay::workload::Workload;
 use rayon::prelude::*;
 
 use self::algorithms::ALGORITHMS;
+use self::causes::{FITS, FRAGMENTATION};
 use self::program::Program;
 use self::simulate::{Setting, TIME};
 use crate::options::{Asked, Paper};
 use crate::print::Printer;
+use crate::recorded::{self, Recorded};
+use crate::widened::Words;
 
 /// Chung & Moon 2000: fragmentation and fit frequency of lazy fits, over traces
 #[derive(Debug, clap::Args)]
@@ -43,14 +46,19 @@ Examples:
 
 The tables:
   2      fragmentation, frees at once
+  2.1    the same on the paper's programs, as what its text leaves open is read
   3      how often an allocation needed the fit, frees at once
+  3.1    the same as 2.1 for it
   4      fragmentation, garbage-collected: frees wait until an allocation fails
   5      the same for blocks below 4 KiB alone
   6      how often an allocation needed the fit, garbage-collected
   time   a lazy fit's time relative to its conventional one's, as measured";
 
+/// As notes of traces name the paper.
+const PAPER: &str = "Chung & Moon";
+
 /// The tables there are.
-const NUMBERS: [&str; 6] = ["2", "3", "4", "5", "6", TIME];
+const NUMBERS: [&str; 8] = ["2", FRAGMENTATION, "3", FITS, "4", "5", "6", TIME];
 
 #[derive(Debug)]
 struct Lazy;
@@ -67,11 +75,17 @@ impl Paper for Lazy {
 /// A trace that cannot be read, an algorithm without memory.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let chosen = |number: &str| args.asked.has(number);
-    let paths = if args.traces.is_empty() { bundled::traces()? } else { args.traces.clone() };
     // What is wrong with any trace should be known before the first is measured.
-    for path in &paths {
-        trace::open(path)?;
-    }
+    let traces = if args.traces.is_empty() {
+        recorded::bundled()?
+    } else {
+        args.traces.iter().map(|path| Recorded::open(path)).collect::<Result<Vec<_>, _>>()?
+    };
+    // Those that are no row of any table here are another paper's.
+    let traces = traces.into_iter().filter(|one| {
+        !args.traces.is_empty() || one.words == Words::Whole || one.row_of(PAPER).is_some()
+    });
+    let traces: Vec<Recorded> = traces.collect();
     let runs: Vec<_> = Setting::ALL
         .into_iter()
         .filter(|setting| setting.tables().iter().any(|&number| chosen(number)))
@@ -82,25 +96,37 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .collect();
     let timed = chosen(TIME);
     let rounds = if timed { time::ROUNDS * ALGORITHMS.len() } else { 0 };
-    let progress = Progress::new((paths.len() * (runs.len() + rounds)) as u64);
-    let mut programs = Vec::new();
-    for path in &paths {
-        let workload = Workload::load(path)?;
+    let with_causes = chosen(FRAGMENTATION) || chosen(FITS);
+    let rows = traces.iter().filter(|trace| with_causes && trace.row_of(PAPER).is_some()).count();
+    let steps = traces.len() * (runs.len() + rounds) + rows * causes::STEPS;
+    let progress = Progress::new(steps as u64);
+    let (mut programs, mut of_causes) = (Vec::new(), Vec::new());
+    for trace in &traces {
+        let workload = Workload::load(&trace.path)?;
         let figures = runs.par_iter().map(|&(setting, algorithm)| {
-            let figures = simulate::run(&workload, setting, algorithm)
+            let figures = simulate::run(&workload, trace.words, setting, algorithm)
                 .with_context(|| format!("{}: {}", workload.name, algorithm.name))?;
             progress.step(1, || format!("{}: {}", workload.name, algorithm.name));
             Ok(((setting, algorithm.name), figures))
         });
         let figures = figures.collect::<anyhow::Result<_>>()?;
-        let times = if timed { time::all(&workload, &progress)? } else { Vec::new() };
-        programs.push(Program { name: workload.name, figures, times });
+        let times = if timed { time::all(&workload, trace.words, &progress)? } else { Vec::new() };
+        let row = trace.row_of(PAPER).map(str::to_owned);
+        if let Some(row) = row.as_ref().filter(|_| with_causes) {
+            let causes = causes::measure(&workload, trace.words, &progress)?;
+            of_causes.push((workload.name.clone(), row.clone(), causes));
+        }
+        programs.push(Program { name: workload.name, row, figures, times });
     }
     progress.finish();
     let mut printer = Printer::new(args.asked.json);
     printer.say("Chung & Moon 2000, published beside ours; per cent")?;
     let numbers = NUMBERS.into_iter().filter(|number| chosen(number));
-    for table in numbers.flat_map(|number| make::tables(number, &programs)) {
+    let tables = numbers.flat_map(|number| match number {
+        FRAGMENTATION | FITS => causes::tables(number, &of_causes),
+        _ => make::tables(number, &programs),
+    });
+    for table in tables {
         printer.table(&table)?;
     }
     printer.finish()

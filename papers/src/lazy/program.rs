@@ -6,6 +6,8 @@ use super::simulate::{Figures, Setting};
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) name: String,
+    /// The paper's program that it is, if it is one.
+    pub(super) row: Option<String>,
     /// By setting and algorithm.
     pub(super) figures: Vec<((Setting, &'static str), Figures)>,
     /// Time by algorithm; empty if it was not asked for.

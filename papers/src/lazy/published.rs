@@ -1,9 +1,7 @@
 //! The figures of Tables 2 to 6, in per cent, and the model of §3.
 
-/// The paper's programs, and the traces that stand for them: three are the same programs at other
-/// work, f2c is another translator.
-pub(super) const PROGRAMS: [(&str, &str); 4] =
-    [("ESP", "espresso"), ("GHS", "ghostscript"), ("PRL", "perl"), ("P2C", "f2c")];
+/// The paper's programs.
+pub(super) const PROGRAMS: [&str; 4] = ["ESP", "GHS", "PRL", "P2C"];
 
 type Rows = &'static [(&'static str, [f64; 4])];
 
@@ -43,8 +41,8 @@ const TABLE_5: Rows = &[
 
 const TABLE_6: Rows = &[("LF", [3.82, 58.05, 61.30, 38.06]), ("LW", [1.31, 2.91, 14.36, 39.91])];
 
-/// The published figure of an algorithm for a trace's program; none if the paper has none.
-pub(super) fn figure(table: &str, algorithm: &str, trace: &str) -> Option<f64> {
+/// The published figure of an algorithm for one of the paper's programs; none if the paper has none.
+pub(super) fn figure(table: &str, algorithm: &str, program: &str) -> Option<f64> {
     let rows = match table {
         "2" => TABLE_2,
         "3" => TABLE_3,
@@ -53,7 +51,7 @@ pub(super) fn figure(table: &str, algorithm: &str, trace: &str) -> Option<f64> {
         "6" => TABLE_6,
         _ => return None,
     };
-    let program = PROGRAMS.iter().position(|(_, ours)| *ours == trace)?;
+    let program = PROGRAMS.iter().position(|one| *one == program)?;
     rows.iter().find(|(name, _)| *name == algorithm).map(|(_, figures)| figures[program])
 }
 

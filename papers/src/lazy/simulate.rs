@@ -2,7 +2,7 @@
 //!
 //! A trace of theirs has allocations and frees only: what grows is allocated anew, then freed.
 //! Nothing is written to the blocks. The heap grows by the least that will do, which with us is a
-//! cell of 16 bytes. Fragmentation is 1 − (most memory allocated while the heap has its greatest
+//! cell of 16 bytes; a program of a machine with words half as wide sees one of 8 ([`Widened`]). Fragmentation is 1 − (most memory allocated while the heap has its greatest
 //! size) ÷ (that size); what is allocated is counted with its header and rounding, as their figures
 //! of less than one per cent must be.
 
@@ -13,6 +13,7 @@ use pagewise::Strategy;
 use pagewise_replay::workload::{Observer, Target, Workload};
 
 use super::algorithms::{Algorithm, Shares};
+use crate::widened::{Widened, Words};
 
 /// Growth of the heap in bytes: as little as will do, and as programs let it grow.
 const LEAST_GROWTH: usize = 16;
@@ -74,6 +75,7 @@ pub(super) struct Figures {
 /// If it runs out of memory.
 pub(super) fn run(
     workload: &Workload,
+    words: Words,
     setting: Setting,
     algorithm: &Algorithm,
 ) -> anyhow::Result<Figures> {
@@ -85,10 +87,11 @@ pub(super) fn run(
             algorithm.collected.unwrap_or(algorithm.explicit)
         }
     };
-    let largest = if setting == Setting::CollectedSmall { LARGE - 1 } else { usize::MAX };
-    let mut heap =
-        Simulated { strategy: build(growth, &shares), largest, extent: Extent::default() };
-    workload.replay(&mut heap, &mut Untouched)?;
+    let small = setting == Setting::CollectedSmall;
+    let largest = if small { words.size(LARGE - 1, HEADER) } else { usize::MAX };
+    let strategy = build(growth, &shares);
+    let mut heap = Simulated { strategy, largest, extent: Extent::default() };
+    workload.replay(&mut Widened::new(&mut heap, words, HEADER), &mut Untouched)?;
     let allocations = heap.strategy.usage().allocations;
     let bumps = shares.bumps();
     Ok(Figures {
@@ -99,13 +102,13 @@ pub(super) fn run(
 
 /// The size of a heap, and the most memory that was allocated while it had the greatest.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Extent {
+pub(super) struct Extent {
     held: usize,
     allocated: usize,
 }
 
 impl Extent {
-    fn note(&mut self, held: usize, allocated: usize) {
+    pub(super) fn note(&mut self, held: usize, allocated: usize) {
         if held > self.held {
             *self = Self { held, allocated };
         } else if held == self.held {
@@ -113,7 +116,7 @@ impl Extent {
         }
     }
 
-    fn fragmentation(self) -> f64 {
+    pub(super) fn fragmentation(self) -> f64 {
         1.0 - self.allocated as f64 / self.held.max(1) as f64
     }
 }
@@ -127,7 +130,7 @@ struct Simulated<'m> {
 }
 
 /// Bytes of the header of a block in use.
-const HEADER: usize = 4;
+pub(super) const HEADER: usize = 4;
 
 // SAFETY: blocks are the strategy's; those left out are dangling, and nobody writes to any.
 unsafe impl Target for Simulated<'_> {
@@ -163,7 +166,7 @@ unsafe impl Target for Simulated<'_> {
 }
 
 /// Nobody looks at the blocks.
-struct Untouched;
+pub(super) struct Untouched;
 
 impl<T: ?Sized> Observer<T> for Untouched {}
 

@@ -1,0 +1,327 @@
+//! A plain model of the paper's fits, made of its text alone: every block in an array, free blocks in sets.
+//! It has the switches that the text leaves open, and the engine must agree with it address by address
+//! where they are set as ours.
+//!
+//! Addresses and lengths are in units: what sizes are rounded up to.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+
+/// Which free block is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fit {
+    /// On lists for each power of two, in the order of frees (§4).
+    First,
+    /// The largest, the lowest of those.
+    Worst,
+    /// The smallest that is large enough, the lowest of those.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the engine's are compared with it"))]
+    Best,
+}
+
+/// The free-space area, and a block freed beside it (Table 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Area {
+    /// There is none: F, W.
+    None,
+    /// LF, LW.
+    Apart,
+    /// LFB, LWB.
+    Joins,
+    /// LFL, LWL.
+    Releases,
+}
+
+/// What the text can be read to say in two ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reading {
+    /// The heap grows to multiples of so many units.
+    pub(super) growth: usize,
+    /// The free block at the heap's end is taken when no other serves; else it is like any other.
+    pub(super) end_is_last: bool,
+    /// New memory joins the free block at the heap's end.
+    pub(super) growth_joins: bool,
+    /// The rest of an area joins its free neighbours when it is put back.
+    pub(super) rest_joins: bool,
+}
+
+impl Reading {
+    /// As our engine has it.
+    pub(super) const OURS: Self =
+        Self { growth: 1, end_is_last: true, growth_joins: true, rest_joins: true };
+}
+
+/// Where the first block starts: its header lies in the unit before.
+const FIRST: usize = 1;
+
+/// The heap.
+#[derive(Debug)]
+pub(super) struct Plain {
+    fit: Fit,
+    area: Area,
+    reading: Reading,
+    /// By its first unit, the length of the block that starts there; by the unit behind it, its start.
+    lengths: Vec<usize>,
+    starts: Vec<usize>,
+    /// When each free block became one.
+    free: HashMap<usize, u64>,
+    /// Free blocks by power of two and age, and by length; one set is used.
+    lists: BTreeSet<(u32, u64, usize)>,
+    sizes: BTreeSet<(usize, Reverse<usize>)>,
+    clock: u64,
+    /// Start and length of the free-space area.
+    current: Option<(usize, usize)>,
+    end: usize,
+    /// Units of blocks in use.
+    used: usize,
+    /// Requests that the area served.
+    pub(super) bumps: u64,
+}
+
+impl Plain {
+    pub(super) fn new(fit: Fit, area: Area, reading: Reading) -> Self {
+        Self {
+            fit,
+            area,
+            reading,
+            lengths: vec![0; FIRST + 1],
+            starts: vec![0; FIRST + 1],
+            free: HashMap::new(),
+            lists: BTreeSet::new(),
+            sizes: BTreeSet::new(),
+            clock: 0,
+            current: None,
+            end: FIRST,
+            used: 0,
+            bumps: 0,
+        }
+    }
+
+    /// Units of the heap, and of blocks in use.
+    pub(super) fn extent(&self) -> (usize, usize) {
+        (self.end, self.used)
+    }
+
+    /// Where a block of this length goes.
+    pub(super) fn allocate(&mut self, length: usize) -> usize {
+        self.used += length;
+        if self.area == Area::None {
+            let (start, whole) = self.found(length);
+            self.lay(start, length);
+            if whole > length {
+                self.put(start + length, whole - length);
+            }
+            return start;
+        }
+        if let Some((start, rest)) = self.current
+            && length <= rest
+        {
+            self.bumps += 1;
+            return self.bump(start, rest, length);
+        }
+        self.give_back(self.reading.rest_joins);
+        let (start, whole) = self.found(length);
+        self.bump(start, whole, length)
+    }
+
+    /// Frees the block that starts there.
+    pub(super) fn free(&mut self, start: usize) {
+        let length = self.lengths[start];
+        self.used -= length;
+        let beside = self.current.filter(|(at, rest)| start + length == *at || at + rest == start);
+        match (self.area, beside) {
+            (Area::Joins, Some((at, rest))) => {
+                let (low, high) = self.neighbours(start, length);
+                let (low, high) = (low.min(at), high.max(at + rest));
+                self.current = Some((low, high - low));
+                self.lay(low, high - low);
+            }
+            (Area::Releases, Some(_)) => {
+                self.give_back(true);
+                self.release(start, length);
+            }
+            _ => self.release(start, length),
+        }
+    }
+
+    fn bump(&mut self, start: usize, rest: usize, length: usize) -> usize {
+        self.lay(start, length);
+        self.current = Some((start + length, rest - length));
+        if rest > length {
+            self.lay(start + length, rest - length);
+        }
+        start
+    }
+
+    fn give_back(&mut self, joins: bool) {
+        if let Some((start, rest)) = self.current.take()
+            && rest > 0
+        {
+            if joins { self.release(start, rest) } else { self.put(start, rest) }
+        }
+    }
+
+    /// A block at least this long, which is free no more: the whole of a free one, or new memory.
+    fn found(&mut self, length: usize) -> (usize, usize) {
+        let start = self.search(length).unwrap_or_else(|| self.grow(length));
+        self.take(start);
+        (start, self.lengths[start])
+    }
+
+    fn search(&self, length: usize) -> Option<usize> {
+        let last = (self.end > FIRST).then(|| self.starts[self.end]);
+        let last = last.filter(|start| self.reading.end_is_last && self.free.contains_key(start));
+        let serves = |&start: &usize| Some(start) != last && self.lengths[start] >= length;
+        let found = match self.fit {
+            Fit::First => {
+                let lists = self.lists.range((length.ilog2(), 0, 0)..);
+                lists.map(|&(_, _, start)| start).find(serves)
+            }
+            Fit::Worst => {
+                // Of equal ones the lowest comes last.
+                let sizes = self.sizes.iter().rev().map(|&(_, Reverse(start))| start);
+                sizes.take_while(|&start| self.lengths[start] >= length).find(serves)
+            }
+            Fit::Best => {
+                let fitting = self.sizes.range((length, Reverse(usize::MAX))..);
+                let fitting = fitting.map(|&(size, Reverse(start))| (size, start));
+                fitting.filter(|(_, start)| serves(start)).min().map(|(_, start)| start)
+            }
+        };
+        found.or(last.filter(|&start| self.lengths[start] >= length))
+    }
+
+    /// The free block at the heap's end after it has grown.
+    fn grow(&mut self, length: usize) -> usize {
+        let last = (self.end > FIRST).then(|| self.starts[self.end]);
+        let last = last.filter(|start| self.reading.growth_joins && self.free.contains_key(start));
+        let start = last.unwrap_or(self.end);
+        if last.is_some() {
+            self.take(start);
+        }
+        self.end = (start + length).next_multiple_of(self.reading.growth);
+        self.lengths.resize(self.end + 1, 0);
+        self.starts.resize(self.end + 1, 0);
+        self.put(start, self.end - start);
+        start
+    }
+
+    /// A block becomes free together with its free neighbours.
+    fn release(&mut self, start: usize, length: usize) {
+        let (low, high) = self.neighbours(start, length);
+        self.put(low, high - low);
+    }
+
+    /// Takes a block's free neighbours off the lists; where the three together start and end.
+    fn neighbours(&mut self, start: usize, length: usize) -> (usize, usize) {
+        let (mut low, mut high) = (start, start + length);
+        if start > FIRST && self.free.contains_key(&self.starts[start]) {
+            low = self.starts[start];
+            self.take(low);
+        }
+        if high < self.end && self.free.contains_key(&high) {
+            let above = high;
+            high += self.lengths[above];
+            self.take(above);
+        }
+        (low, high)
+    }
+
+    fn lay(&mut self, start: usize, length: usize) {
+        self.lengths[start] = length;
+        self.starts[start + length] = start;
+    }
+
+    fn put(&mut self, start: usize, length: usize) {
+        self.lay(start, length);
+        self.clock += 1;
+        self.free.insert(start, self.clock);
+        match self.fit {
+            Fit::First => self.lists.insert((length.ilog2(), self.clock, start)),
+            Fit::Worst | Fit::Best => self.sizes.insert((length, Reverse(start))),
+        };
+    }
+
+    fn take(&mut self, start: usize) {
+        let Some(since) = self.free.remove(&start) else { return };
+        let length = self.lengths[start];
+        match self.fit {
+            Fit::First => self.lists.remove(&(length.ilog2(), since, start)),
+            Fit::Worst | Fit::Best => self.sizes.remove(&(length, Reverse(start))),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::alloc::Layout;
+
+    use pagewise::Strategy;
+    use pagewise::catalogue::{LazyBestFit, LazyFirstFit, LazyWorstFit};
+    use pagewise::fit::{Apart, Joining, NoArea, Releasing};
+    use pagewise::source::Reserved;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+
+    /// Bytes of a unit and of a header.
+    const UNIT: usize = 16;
+    const HEADER: usize = 4;
+
+    /// The engine and the model, block by block at the same places.
+    fn agree<S: Strategy>(new: impl Fn() -> S, fit: Fit, area: Area, growth: usize) {
+        for seed in 0..10 {
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            let mut engine = new();
+            let mut model = Plain::new(fit, area, Reading { growth, ..Reading::OURS });
+            let mut live = Vec::new();
+            let mut origin = None;
+            for step in 0..4_000 {
+                // Waves, so that the heap fills and empties.
+                let grows = random.random_bool(if (step / 500) % 2 == 0 { 0.6 } else { 0.4 });
+                if grows || live.is_empty() {
+                    let largest = if random.random_bool(0.1) { 3_000 } else { 120 };
+                    let size = random.random_range(1..=largest);
+                    let layout = Layout::from_size_align(size, 1).unwrap();
+                    let block = engine.allocate(layout).unwrap().cast::<u8>();
+                    let at = model.allocate((size + HEADER).div_ceil(UNIT));
+                    let origin = *origin.get_or_insert(block.addr().get() - at * UNIT);
+                    let place = (block.addr().get() - origin) / UNIT;
+                    assert_eq!(place, at, "{fit:?} {area:?}, request {step}");
+                    live.push((block, layout, at));
+                } else {
+                    let (block, layout, at) = live.swap_remove(random.random_range(0..live.len()));
+                    // SAFETY: the block is live, of this layout, and forgotten.
+                    unsafe { engine.deallocate(block, layout) };
+                    model.free(at);
+                }
+            }
+            engine.audit().unwrap();
+        }
+    }
+
+    #[test]
+    fn lazy_fits_put_every_block_where_the_plain_model_puts_it() {
+        macro_rules! all {
+            ($($engine:ident, $fit:ident;)*) => {$(
+                for growth in [1, 64] {
+                    macro_rules! engine {
+                        ($area:ident) => {
+                            || $engine::<$area, _>::new(growth * UNIT, Reserved::new(1 << 30), ())
+                        };
+                    }
+                    agree(engine!(NoArea), Fit::$fit, Area::None, growth);
+                    agree(engine!(Apart), Fit::$fit, Area::Apart, growth);
+                    agree(engine!(Joining), Fit::$fit, Area::Joins, growth);
+                    agree(engine!(Releasing), Fit::$fit, Area::Releases, growth);
+                }
+            )*};
+        }
+        all! {
+            LazyFirstFit, First;
+            LazyWorstFit, Worst;
+            LazyBestFit, Best;
+        }
+    }
+}
