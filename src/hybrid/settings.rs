@@ -54,7 +54,7 @@ pub struct Settings {
     /// Most blocks that are made from the rest of a block that was split for a small request, and
     /// put on its quick list (§3.10).
     pub preallocate: u32,
-    /// Requests of this many bytes and more get a mapping of their own where the source has such
+    /// Requests of more than this many bytes get a mapping of their own where the source has such
     /// ([`Source::map`](crate::source::Source::map)), not a block of the heap (§3.2); `usize::MAX`:
     /// never.
     pub mmap_threshold: usize,
@@ -89,9 +89,10 @@ impl Settings {
         Self { coalesce_in_free: true, monitor: false, ..Self::generic() }
     }
 
-    /// HCperf, for most speed: no joining but that of large blocks (§5.2; espresso, cfrac, electric
-    /// and groff in Table 7), and, unlike the paper, no mappings: requests of 100 KiB are not rare
-    /// any more, and each costs system calls and page faults.
+    /// HCperf, for most speed: what most programs of Table 7 have (espresso, cfrac, electric and groff), no
+    /// joining but that of large blocks, SPLIT on, and a low QL_HIGH. §5.2 advises more for speed alone:
+    /// SPLIT off, too, and QL_HIGH "512 or higher", which holds more memory. Unlike the paper's it maps
+    /// nothing: requests of 100 KiB are not rare any more, and each costs system calls and page faults.
     #[must_use]
     pub const fn performance() -> Self {
         Self {
@@ -166,7 +167,7 @@ set! {
     split: bool, "SPLIT on or off";
     monitor: bool, "MONITOR on or off";
     preallocate: u32, "at most this many blocks made from a rest";
-    mmap_threshold: usize, "mappings for requests of this many bytes and more";
+    mmap_threshold: usize, "mappings for requests of more than this many bytes";
     growth: usize, "this growth unit in bytes";
 }
 

@@ -249,8 +249,21 @@ fn large_requests_are_mapped_where_the_source_can() {
 }
 
 #[test]
+fn requests_above_the_threshold_are_mapped_and_no_others() {
+    let mut heap = heap(Settings { mmap_threshold: 100 << 10, ..PLAIN });
+    for (size, is_mapped) in [(100 << 10, false), ((100 << 10) + 1, true)] {
+        let block = allocate(&mut heap, size);
+        let held = heap.usage().held;
+        free(&mut heap, block, size);
+        // Mappings alone are given back at once.
+        assert_eq!(heap.usage().held < held, is_mapped, "{size} bytes");
+    }
+    heap.audit().unwrap();
+}
+
+#[test]
 fn even_small_requests_can_be_mapped() {
-    let mut heap = heap(Settings { mmap_threshold: 1, ..PLAIN });
+    let mut heap = heap(Settings { mmap_threshold: 0, ..PLAIN });
     let blocks = [12, 5_000].map(|size| (allocate(&mut heap, size), layout(size)));
     for (block, layout) in blocks {
         assert_eq!(try_free(&mut heap, block, layout), Freed::Freed);

@@ -68,7 +68,7 @@ impl<T: HasSettings> Tuned<T> {
         backing: &mut Backing<S, M>,
     ) -> Result<Served, AllocError> {
         let blocks = backing.tally.blocks();
-        if layout.size() >= self.parameters.settings().mmap_threshold
+        if layout.size() > self.parameters.settings().mmap_threshold
             && let Ok(mapped) = mapped::map(&mut backing.source, layout)
         {
             return Ok(self.served(layout.size(), mapped.cast(), mapped.len(), blocks));
