@@ -21,7 +21,7 @@ use crate::words::Table;
 ///
 /// A page's φ counts the blocks that are not in use, those never used among them: the page's
 /// count of blocks allocated but not freed is c − φ. Which ones is kept for the walk and checked
-/// frees alone. A current page whose count falls to zero starts anew.
+/// frees alone. A current page whose count falls to zero is free as any other, and its class has none.
 #[derive(Debug)]
 pub struct Bump<const REUSE: bool> {
     /// For each class, the page blocks are bumped off, plus 1, or 0.
@@ -68,17 +68,17 @@ impl<const REUSE: bool> PaperPlacement for Bump<REUSE> {
         &mut self,
         _: NonNull<u8>,
         put: Put,
-        pages: &mut Pages<Numbered<Bitmap>, B>,
+        _: &mut Pages<Numbered<Bitmap>, B>,
         _: &M,
     ) -> bool {
         if !REUSE || !put.emptied_page() {
             return false;
         }
-        let current = *self.current.get(put.class as usize) == put.page + 1;
-        if current {
-            pages.headers.header_mut(put.page).fresh = 0;
+        let current = self.current.get_mut(put.class as usize);
+        if *current == put.page + 1 {
+            *current = 0;
         }
-        !current
+        true
     }
 
     fn audit<B: Below>(&self, pages: &Pages<Numbered<Bitmap>, B>) -> Result<usize, Fault> {
