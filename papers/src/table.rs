@@ -55,6 +55,15 @@ impl Near {
         Some(pair.ours.is_some_and(|ours| (ours - published).abs() <= most * (1.0 + 1e-9)))
     }
 
+    /// A tolerance this many times as large.
+    pub(super) fn times(self, factor: f64) -> Self {
+        match self {
+            Self::Percent(percent) => Self::Percent(percent * factor),
+            Self::Absolute(most) => Self::Absolute(most * factor),
+            Self::OrderAlone | Self::Uncounted => self,
+        }
+    }
+
     /// The tolerance as it is printed.
     pub(super) fn name(self) -> Option<String> {
         match self {

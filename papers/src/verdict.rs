@@ -43,7 +43,7 @@ pub(super) fn lines(table: &Table) -> Vec<String> {
     count_only_ours(table, counted, &mut counts);
     let mut lines = Vec::new();
     if !counts.missed.is_empty() {
-        lines.push("order or shape missed, each pair at the one published as lower:".to_owned());
+        lines.push("order or shape missed (each pair at the one published as lower; far off: beyond three tolerances):".to_owned());
         lines.extend(counts.missed.iter().map(|line| format!("  {line}")));
     }
     lines.push(counts.summary(table));
@@ -118,9 +118,23 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
+/// A figure this many tolerances away misses the table's shape, whatever its order.
+const FAR: f64 = 3.0;
+
 fn count_rows(table: &Table, rows: &[&Row], counts: &mut Counts) {
-    for (_, pairs) in rows {
+    for (name, pairs) in rows {
         counts.rows += 1;
+        let far = table.columns.iter().zip(pairs).filter_map(|(column, pair)| {
+            let [ours, published] = [pair.ours?, pair.published?];
+            let is_far = column.near.times(FAR).holds(pair) == Some(false);
+            let [ours, published] =
+                [ours, published].map(|figure| format!("{figure:.*}", column.decimals));
+            is_far.then(|| format!("{} {ours} for {published}", column.name))
+        });
+        let far: Vec<_> = far.collect();
+        if !far.is_empty() {
+            counts.missed.push(format!("{name}: far off: {}", far.join(", ")));
+        }
         let compared = table.columns.iter().zip(pairs);
         let mut held = compared.filter_map(|(column, pair)| column.near.holds(pair)).peekable();
         counts.near += usize::from(held.peek().is_some() && held.all(|near| near));
@@ -216,6 +230,8 @@ mod tests {
     use super::*;
     use crate::table::columns;
 
+    const MISSED: &str = "order or shape missed (each pair at the one published as lower; far off: beyond three tolerances):";
+
     type Figures<'f> = (&'f str, &'f [(f64, Option<f64>)]);
 
     fn table(ranked: Ranked, rows: &[Figures<'_>]) -> Table {
@@ -241,7 +257,8 @@ mod tests {
         let down = lines(&table(Ranked::Down, &rows));
         // Of a: x-y missed, x-z equal, y-z right. Of b: x-y tie in the paper, x-z and y-z lack ours.
         let expected = [
-            "order or shape missed, each pair at the one published as lower:",
+            MISSED,
+            "  x: far off: a 3.0 for 1.0",
             "  x: a not below y",
             "  x: a the same as z",
             "  x: b not below z",
@@ -261,7 +278,8 @@ mod tests {
         across.columns[0].is_unit = true;
         across.columns[1].is_ratio = true;
         let expected = [
-            "order or shape missed, each pair at the one published as lower:",
+            MISSED,
+            "  x: far off: b 1.5 for 0.5",
             "  x: b not below a",
             "  x: b is above one, 1.5 for 0.5",
             "2 rows with published figures: 1 within 10 %; 1 of 2 pairs in published order (0.50)",
@@ -294,6 +312,8 @@ mod tests {
         grouped.means = 1;
         let last =
             "4 rows with published figures: 2 within 10 %; 4 of 4 pairs in published order (1.00)";
-        assert_eq!(lines(&grouped), [last]);
+        let lines = lines(&grouped);
+        assert_eq!(lines.last().map(String::as_str), Some(last));
+        assert!(lines.iter().all(|line| !line.contains("below")), "{lines:?}");
     }
 }
