@@ -43,6 +43,7 @@
 //! |---|---|
 //! | an allocator for a whole program | [`Pagewise`] |
 //! | a heap in a fixed piece of memory, without an operating system or with one | [`Arena::fixed`] |
+//! | a heap of 4 KiB to 1 MiB on a small machine | [`StaticArena`], [`SmallArena`] |
 //! | a heap for a part of a program, with a limit and statistics of its own | [`Arena::growing`] |
 //! | collections in an arena | `&Arena`, with the feature `allocator-api2` |
 //! | one heap over several pieces of memory | an arena of [`Claims`](arena::Claims) |
@@ -84,6 +85,7 @@
 //! - `strategies`: the strategies of the papers, and the [`catalogue`] of them, by type and by name.
 //! - `allocator-api2`: collections in an [`Arena`], on stable Rust.
 //! - `allocator_api`: the standard library's own collections in one; needs a nightly compiler.
+//! - `critical-section`: a lock for arenas by the crate of this name, for firmware with interrupts.
 //! - `lock_api`: any `lock_api::RawMutex` as an arena's lock.
 //! - `trace`: [`trace`], the package `pagewise-trace`: traces of real programs, and recording them.
 //! - `initial-exec`: for a shared library that has the global allocator and is loaded with the program:
@@ -111,6 +113,7 @@
 //! | `tally` | what a heap has in use, counted |
 //! | `engine` | [`Heap`]: the one implementation of [`Strategy`], around the engines below |
 //! | [`sizemap`] | size classes, four ways, one of them optimal |
+//! | [`small`] | the heap for small machines: bits in place of headers |
 //! | `words` | plain words in dedicated memory: tables, pools, bits |
 //! | `tags` | boundary tags: cells, headers and which of their flags are legal, their audit |
 //! | [`segments`] | FIRST-FIT in O(log n), and the heap below Brent's pages |
@@ -172,6 +175,7 @@ pub mod pages;
 #[cfg(feature = "strategies")]
 pub mod segments;
 pub mod sizemap;
+pub mod small;
 pub mod source;
 mod strategy;
 mod tags;
@@ -179,7 +183,7 @@ mod tally;
 pub mod walk;
 mod words;
 
-pub use arena::Arena;
+pub use arena::{Arena, SmallArena, StaticArena};
 pub use engine::Heap;
 pub use error::{AllocError, Fault, Freed};
 #[cfg(feature = "std")]
@@ -187,6 +191,7 @@ pub use global::Pagewise;
 pub use pages::PageHeap;
 #[cfg(feature = "trace")]
 pub use pagewise_trace as trace;
+pub use small::SmallHeap;
 #[cfg(all(feature = "std", any(unix, windows)))]
 pub use source::Reserved;
 pub use source::{Region, Source};

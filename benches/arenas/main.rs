@@ -7,6 +7,8 @@
 //! without locks, each called through the same trait object; every round runs all of them, in turn,
 //! on the same actions.
 //!
+//! `-- --small` does the same in regions of 4 to 256 KiB, beside allocators for small machines ([`small`]).
+//!
 //! `-- --time` and `-- --fill` do only the one or the other, `-- --peers NAME,NAME` only some allocators.
 //! `cargo bench --bench arenas -- --only NAME MAX LIVE` performs the actions of one of them alone, with so
 //! many live blocks (`--no-realloc`: without reallocations; `--align N`: all aligned so, as C's are to 16):
@@ -15,6 +17,7 @@
 
 mod mixes;
 mod peers;
+mod small;
 
 use mixes::{Actions, Filling, Live};
 use peers::{NAMES, Peer};
@@ -162,6 +165,9 @@ fn only(arguments: &[String], reallocates: bool) {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let asked = |option| arguments.iter().any(|argument| argument == option);
+    if asked("--small") {
+        return small::run(&arguments);
+    }
     if let Some(index) = arguments.iter().position(|argument| argument == "--only") {
         return only(&arguments[index + 1..], !asked("--no-realloc"));
     }

@@ -140,6 +140,72 @@ fn reallocate(peer: &mut Peer<'_>, block: &mut Block, size: usize) -> bool {
     true
 }
 
+/// A small region: sizes from 1 to `max`, each as often as another.
+#[derive(Clone, Copy)]
+pub(crate) struct SmallFilling {
+    pub(crate) region: usize,
+    pub(crate) max: usize,
+    /// Per cent of the actions that free a block.
+    pub(crate) frees: usize,
+}
+
+impl SmallFilling {
+    /// Aligned as types are: to the greatest power of two that divides the size, 8 at most.
+    fn layout(self, random: &mut Random) -> Layout {
+        let size = random.range(1, self.max + 1);
+        Layout::from_size_align(size, 1 << size.trailing_zeros().min(3)).expect("a valid layout")
+    }
+
+    /// Fills a region until a request fails. The share that was requested then. All is freed afterwards.
+    pub(crate) fn fill(self, peer: &mut Peer<'_>, seed: u64) -> f64 {
+        let mut random = Random::new(seed + 1);
+        let mut blocks: Vec<Block> = Vec::new();
+        loop {
+            if random.range(0, 100) < self.frees && !blocks.is_empty() {
+                let (block, layout) = blocks.swap_remove(random.range(0, blocks.len()));
+                peer.free(block, layout);
+                continue;
+            }
+            let layout = self.layout(&mut random);
+            let Some(block) = peer.allocate(layout) else {
+                let requested: usize = blocks.iter().map(|(_, layout)| layout.size()).sum();
+                blocks.drain(..).for_each(|(block, layout)| peer.free(block, layout));
+                return requested as f64 / self.region as f64;
+            };
+            blocks.push((block, layout));
+        }
+    }
+
+    /// Allocates and frees at random in a region that is about `share` full by request; how many
+    /// actions were done, failed requests among them.
+    pub(crate) fn churn(self, peer: &mut Peer<'_>, share: f64, actions: usize) -> usize {
+        let mut random = Random::new(1984);
+        let mut blocks: Vec<Block> = Vec::with_capacity(self.region);
+        let (mut requested, most) = (0, (share * self.region as f64) as usize);
+        let mut failed = 0;
+        for _ in 0..actions {
+            let layout = self.layout(&mut random);
+            let fits = requested + layout.size() <= most;
+            match fits.then(|| peer.allocate(layout)) {
+                Some(Some(block)) => {
+                    requested += layout.size();
+                    blocks.push((block, layout));
+                }
+                full => {
+                    failed += usize::from(full.is_some());
+                    if !blocks.is_empty() {
+                        let (block, layout) = blocks.swap_remove(random.range(0, blocks.len()));
+                        requested -= layout.size();
+                        peer.free(block, layout);
+                    }
+                }
+            }
+        }
+        blocks.drain(..).for_each(|(block, layout)| peer.free(block, layout));
+        failed
+    }
+}
+
 /// A region to fill until a request fails: of ten actions, five allocate, one frees, and four
 /// reallocate or, without, do nothing.
 pub(crate) struct Filling {

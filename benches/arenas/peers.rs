@@ -4,14 +4,27 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::ptr::{NonNull, null_mut};
 
-use pagewise::PageHeap;
-use pagewise::Strategy;
+use pagewise::catalogue::BestFit;
 use pagewise::pages::Config;
 use pagewise::source::Region;
+use pagewise::{PageHeap, SmallHeap, Strategy};
 
 /// Ours first.
 pub(crate) const NAMES: [&str; 6] =
     ["pagewise", "talc", "rlsf", "dlmalloc", "linked_list_allocator", "buddy_system_allocator"];
+
+/// For small regions, ours first: also this crate's others, and `embedded-alloc`'s two heaps.
+pub(crate) const SMALL: [&str; 9] = [
+    "pagewise small",
+    "pagewise",
+    "BEST-FIT",
+    "talc",
+    "linked_list_allocator",
+    "embedded-alloc LLFF",
+    "embedded-alloc TLSF",
+    "rlsf",
+    "buddy_system_allocator",
+];
 
 /// What all of them can do.
 trait Heap {
@@ -60,6 +73,26 @@ impl Peer<'_> {
                 let region = unsafe { Region::new(base, len) };
                 Box::new(PageHeap::new(Config::arena(), region, ()))
             }
+            "pagewise small" => {
+                // SAFETY: as above.
+                Box::new(SmallHeap::new(unsafe { Region::new(base, len) }, ()))
+            }
+            "BEST-FIT" => {
+                // SAFETY: as above.
+                Box::new(BestFit::new(64, unsafe { Region::new(base, len) }, ()))
+            }
+            "embedded-alloc LLFF" => {
+                let heap = embedded_alloc::LlffHeap::empty();
+                // SAFETY: as above.
+                unsafe { heap.init(base.expose_provenance(), len) };
+                Box::new(Embedded(heap))
+            }
+            "embedded-alloc TLSF" => {
+                let heap = embedded_alloc::TlsfHeap::empty();
+                // SAFETY: as above.
+                unsafe { heap.init(base.expose_provenance(), len) };
+                Box::new(Embedded(heap))
+            }
             "talc" => {
                 // SAFETY: as above.
                 let claim = unsafe { talc::source::Claim::new(base, len) };
@@ -85,7 +118,7 @@ impl Peer<'_> {
                 unsafe { heap.init(base.expose_provenance(), len) };
                 Box::new(heap)
             }
-            _ => panic!("no allocator is called {name}; there are {NAMES:?}"),
+            _ => panic!("no allocator is called {name}; there are {NAMES:?} and {SMALL:?}"),
         };
         Self { heap, slowness: if name == "linked_list_allocator" { 20 } else { 1 } }
     }
@@ -112,7 +145,46 @@ impl Peer<'_> {
     }
 }
 
-impl Heap for PageHeap<Region> {
+/// One of `embedded-alloc`'s heaps, which have a critical section within.
+struct Embedded<A>(A);
+
+impl<A: GlobalAlloc> Heap for Embedded<A> {
+    fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
+        // SAFETY: the mixes ask for no blocks of size 0.
+        NonNull::new(unsafe { self.0.alloc(layout) })
+    }
+
+    unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: passed on.
+        unsafe { self.0.dealloc(block.as_ptr(), layout) };
+    }
+
+    unsafe fn reallocate(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        size: usize,
+    ) -> Option<NonNull<u8>> {
+        // SAFETY: passed on.
+        NonNull::new(unsafe { self.0.realloc(block.as_ptr(), layout, size) })
+    }
+}
+
+/// The critical section of a program with one thread: it costs nothing.
+struct OneThread;
+
+critical_section::set_impl!(OneThread);
+
+// SAFETY: the bench has one thread.
+unsafe impl critical_section::Impl for OneThread {
+    unsafe fn acquire() -> critical_section::RawRestoreState {}
+    unsafe fn release((): critical_section::RawRestoreState) {}
+}
+
+impl<E> Heap for pagewise::Heap<E, Region>
+where
+    Self: Strategy,
+{
     fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
         Strategy::allocate(self, layout).ok().map(NonNull::cast)
     }

@@ -19,11 +19,12 @@
 //! kilobytes talc is up to an eighth faster. Of the named strategies PAGEWISE alone keeps small blocks
 //! free of headers *and* takes constant time for large ones.
 
-// `lock`: what keeps users apart. `claims`: an arena over several regions. `allocator`: collections.
+// `lock`: what keeps users apart. `claims`: an arena over several regions. `small`: for small machines. `allocator`: collections.
 #[cfg(feature = "allocator-api2")]
 mod allocator;
 mod claims;
 pub mod lock;
+mod small;
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
@@ -31,6 +32,7 @@ use core::ptr::{NonNull, null_mut};
 
 pub use self::claims::{ClaimError, Claims};
 use self::lock::{Lock, NewLock};
+pub use self::small::{RegionError, SmallArena, StaticArena};
 use crate::error::{AllocError, Fault, Freed};
 use crate::pages::Config;
 use crate::pages::PageHeap;
@@ -39,13 +41,20 @@ use crate::source::Region;
 use crate::source::Reserved;
 use crate::strategy::{Span, Strategy, Usage};
 
-/// The lock an arena has unless another is named: with `std` [`Yielding`](lock::Yielding), for threads;
-/// without it [`Single`](lock::Single), which keeps the arena to one thread.
+/// The lock an arena has unless another is named: with `std` one for threads, [`Yielding`](lock::Yielding); without it that
+/// of the feature `critical-section`, and without this, too, [`Exclusive`](lock::Exclusive), for which there is nobody to wait.
 #[cfg(feature = "std")]
 pub type DefaultLock = lock::Yielding;
-/// The lock an arena has unless another is named: with `std` one for threads; without it
-/// [`Single`](lock::Single), which keeps the arena to one thread.
-#[cfg(not(feature = "std"))]
+/// The lock an arena has unless another is named: with `std` one for threads; without it that of
+/// the feature `critical-section`.
+#[cfg(all(not(feature = "std"), feature = "critical-section"))]
+pub type DefaultLock = lock::CriticalSection;
+/// The lock an arena has unless another is named: with `std` one for threads; without it that of
+/// the feature `critical-section`, and without this, too, [`Exclusive`](lock::Exclusive), for which there is nobody to wait.
+#[cfg(all(not(any(feature = "std", feature = "critical-section")), target_has_atomic = "8"))]
+pub type DefaultLock = lock::Exclusive;
+/// The lock an arena has unless another is named. This target has no atomic operations: one thread.
+#[cfg(not(any(feature = "std", feature = "critical-section", target_has_atomic = "8")))]
 pub type DefaultLock = lock::Single;
 
 /// A strategy behind a lock. All methods take `&self`.
@@ -237,6 +246,11 @@ impl<S: Strategy, L: Lock> Arena<S, L> {
     pub unsafe fn try_free(&self, block: NonNull<u8>, layout: Layout) -> Freed {
         // SAFETY: passed on.
         self.with(|strategy| unsafe { strategy.try_free(block, layout) })
+    }
+
+    /// Bytes of the blocks in use.
+    pub fn used(&self) -> usize {
+        self.usage().block
     }
 
     /// What is in use and what is held.

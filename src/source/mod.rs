@@ -19,10 +19,12 @@ use crate::error::AllocError;
 #[cfg(all(feature = "std", any(unix, windows)))]
 use crate::os;
 
+mod borrowed;
 #[cfg(all(feature = "std", any(unix, windows)))]
 mod mappings;
 mod owned;
 
+pub use self::borrowed::Borrowed;
 pub(crate) use self::owned::Owned;
 
 /// Bytes below a mapped block that are its strategy's.
@@ -148,6 +150,23 @@ impl Region {
     #[must_use]
     pub fn addresses(&self) -> Range<usize> {
         self.base.addr()..self.base.addr() + self.high
+    }
+
+    /// Bytes of all of it.
+    pub(crate) const fn len(&self) -> usize {
+        self.high
+    }
+
+    /// All of the region, with what it holds, was moved to `base`. One of no bytes becomes `len` bytes long.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new); the region has this length or none.
+    #[inline(always)]
+    pub(crate) unsafe fn rebase(&mut self, base: *mut u8, len: usize) {
+        self.base = base;
+        if self.high == 0 {
+            (self.low, self.high) = (len, len);
+        }
     }
 
     fn at(&self, offset: usize) -> NonNull<u8> {

@@ -35,6 +35,11 @@ impl<S> Owned<S> {
     pub(crate) const fn get(&self) -> &S {
         &self.source
     }
+
+    /// The source itself, to tell it something that changes nothing of what it handed out.
+    pub(crate) const fn get_mut(&mut self) -> &mut S {
+        &mut self.source
+    }
 }
 
 impl<S: Source> Owned<S> {

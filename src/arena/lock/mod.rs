@@ -5,12 +5,21 @@
 //! | [`Single`] | not [`Sync`] | one thread, checked by the compiler |
 //! | [`Unshared`] | [`Sync`], on the maker's word | a `static` of a program with one thread |
 //! | [`Yielding`] (`std`) | [`Sync`] | threads: spins a little, then lets others run |
+//! | [`Exclusive`] | [`Sync`] | no waiting: whoever finds the arena in use panics |
+//! | `CriticalSection` (feature `critical-section`) | [`Sync`] | firmware: interrupts wait |
 //! | any `lock_api::RawMutex` (feature `lock_api`) | [`Sync`], if the mutex is | what a kernel or a firmware has |
 
 use core::cell::Cell;
+#[cfg(target_has_atomic = "8")]
+use core::sync::atomic::{AtomicBool, Ordering};
 
+#[cfg(feature = "critical-section")]
+mod critical;
 #[cfg(feature = "std")]
 mod yielding;
+
+#[cfg(feature = "critical-section")]
+pub use self::critical::CriticalSection;
 
 #[cfg(feature = "std")]
 pub use self::yielding::Yielding;
@@ -64,6 +73,34 @@ unsafe impl Lock for Single {
 
 impl NewLock for Single {
     const NEW: Self = Self { taken: Cell::new(false) };
+}
+
+/// A lock that nobody waits for, as nobody could let go of it meanwhile: on a machine with one processor and no
+/// threads. Using an arena that is in use, as an interrupt's handler may, panics.
+#[cfg(target_has_atomic = "8")]
+#[derive(Debug)]
+pub struct Exclusive {
+    taken: AtomicBool,
+}
+
+// SAFETY: a second `lock` before the `unlock` finds the flag set and does not return; the flag carries what was
+// written before.
+#[cfg(target_has_atomic = "8")]
+unsafe impl Lock for Exclusive {
+    #[inline(always)]
+    fn lock(&self) {
+        assert!(!self.taken.swap(true, Ordering::Acquire), "an arena is used while it is in use");
+    }
+
+    #[inline(always)]
+    unsafe fn unlock(&self) {
+        self.taken.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(target_has_atomic = "8")]
+impl NewLock for Exclusive {
+    const NEW: Self = Self { taken: AtomicBool::new(false) };
 }
 
 /// No lock, for a `static`: whoever makes it promises that there is one thread.

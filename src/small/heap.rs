@@ -1,0 +1,414 @@
+//! The heap: free runs of granules, taken and given back.
+
+use core::ptr::NonNull;
+
+use super::bins::{Bins, EXACT, Half, NONE, bin_of, wide};
+use super::map::Map;
+use crate::error::AllocError;
+use crate::meter::Meter;
+use crate::source::Source;
+
+/// Bytes of a granule.
+pub(super) const GRANULE: usize = size_of::<usize>();
+
+/// Number of the first granule.
+pub(super) const FIRST: u32 = 2;
+
+/// The least block, in granules.
+const LEAST: u32 = 2;
+
+/// Blocks of a list that are looked at: the smallest of them that fits is taken.
+const LOOKS: u32 = 4;
+
+/// Bytes of a number in a free block.
+const HALF: usize = size_of::<Half>();
+
+/// Which number of a free block.
+#[derive(Clone, Copy)]
+enum Field {
+    Next,
+    Previous,
+    Len,
+}
+
+/// A run of granules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) start: u32,
+    pub(super) len: u32,
+}
+
+impl Run {
+    fn between(start: u32, end: u32) -> Self {
+        Self { start, len: end - start }
+    }
+
+    pub(super) fn end(self) -> u32 {
+        self.start + self.len
+    }
+}
+
+/// The engine of [`SmallHeap`](super::SmallHeap). Invariants:
+/// - granules from `FIRST` to below `end` lie at `origin` and above, and are the heap's alone but for the contents
+///   of blocks in use;
+/// - the map says which of them are free;
+/// - each free run of two granules or more is on the list of its length, once, and its length stands in it
+///   twice: in front, behind the links, and at its end.
+#[derive(Debug)]
+pub struct BitHeap {
+    /// Where granule 0 would lie.
+    base: *mut u8,
+    pub(super) end: u32,
+    pub(super) map: Map,
+    pub(super) bins: Bins,
+}
+
+// SAFETY: the heap's memory belongs to the source kept beside it; nothing is tied to a thread.
+unsafe impl Send for BitHeap {}
+
+impl BitHeap {
+    /// The most granules a heap has.
+    pub(super) const MOST: usize = (Half::MAX >> (HALF == 4) as u32) as usize;
+
+    pub(super) const EMPTY: Self =
+        Self { base: core::ptr::null_mut(), end: 0, map: Map::EMPTY, bins: Bins::EMPTY };
+
+    /// Granules of the block that holds this many bytes.
+    #[inline(always)]
+    pub(super) fn granules(bytes: usize) -> Option<u32> {
+        (bytes <= Self::MOST * GRANULE).then(|| (bytes.div_ceil(GRANULE) as u32).max(LEAST))
+    }
+
+    #[inline(always)]
+    pub(super) fn address(&self, granule: u32) -> *mut u8 {
+        self.base.wrapping_add(granule as usize * GRANULE)
+    }
+
+    /// Where a block lies.
+    #[inline(always)]
+    pub(super) fn contents(&self, granule: u32) -> NonNull<u8> {
+        // SAFETY: a block lies in the heap, which is valid memory, hence not at address 0.
+        unsafe { NonNull::new_unchecked(self.address(granule)) }
+    }
+
+    /// The granule at which a block in use starts.
+    #[inline(always)]
+    pub(super) fn granule_of(&self, block: NonNull<u8>) -> u32 {
+        (block.addr().get().wrapping_sub(self.base.addr()) / GRANULE) as u32
+    }
+
+    /// The granule that starts at this address, if one does.
+    pub(super) fn granule_at(&self, address: usize) -> Option<u32> {
+        let offset = address.checked_sub(self.base.addr())?;
+        let granule = u32::try_from(offset / GRANULE).ok()?;
+        (offset.is_multiple_of(GRANULE) && (FIRST..self.end).contains(&granule)).then_some(granule)
+    }
+
+    /// All of the source's memory, which began at `from`, lies at `to` now.
+    pub(super) fn rebase(&mut self, from: usize, to: *mut u8) {
+        self.map.rebase(from, to);
+        if self.end > 0 {
+            self.base = to.wrapping_add(self.base.addr().wrapping_sub(from));
+        }
+    }
+
+    #[inline(always)]
+    fn field(&self, block: u32, field: Field) -> *mut Half {
+        self.address(block).wrapping_add(field as usize * HALF).cast()
+    }
+
+    #[inline(always)]
+    fn footer(&self, end: u32) -> *mut Half {
+        self.address(end).wrapping_sub(HALF).cast()
+    }
+
+    #[inline(always)]
+    fn read(&self, at: *mut Half) -> u32 {
+        // SAFETY: only numbers of free runs of two granules or more are read, which were written when the run was
+        // linked, are the heap's alone and aligned.
+        wide(unsafe { at.read() })
+    }
+
+    #[inline(always)]
+    fn write(&mut self, at: *mut Half, number: u32) {
+        // SAFETY: as `read`; `&mut self` is exclusive.
+        unsafe { at.write(number as Half) };
+    }
+
+    pub(super) fn next(&self, block: u32) -> u32 {
+        self.read(self.field(block, Field::Next))
+    }
+
+    pub(super) fn previous(&self, block: u32) -> u32 {
+        self.read(self.field(block, Field::Previous))
+    }
+
+    #[inline(always)]
+    pub(super) fn len(&self, block: u32) -> u32 {
+        self.read(self.field(block, Field::Len))
+    }
+
+    pub(super) fn len_below(&self, end: u32) -> u32 {
+        self.read(self.footer(end))
+    }
+
+    /// The free run that ends below this granule; empty if a block in use does. O(1).
+    #[inline]
+    fn free_below(&self, end: u32) -> Run {
+        let len = match self.map.free_below(end) {
+            len @ (0 | 1) => len,
+            _ => self.len_below(end),
+        };
+        Run { start: end - len, len }
+    }
+
+    /// The free run that starts at this granule, behind a block's end; empty if there is none. O(1).
+    #[inline]
+    fn free_from(&self, start: u32) -> Run {
+        let len = match self.map.from(start) & 0b11 {
+            0b11 => self.len(start),
+            bits => bits as u32 & 1,
+        };
+        Run { start, len }
+    }
+
+    /// Puts a free run on its list, if it is long enough to be a block.
+    fn link<M: Meter>(&mut self, run: Run, meter: &M) {
+        if run.len < LEAST {
+            return;
+        }
+        let bin = bin_of(run.len);
+        let head = self.bins.head(bin);
+        self.write(self.field(run.start, Field::Next), head);
+        self.write(self.field(run.start, Field::Previous), NONE);
+        self.write(self.field(run.start, Field::Len), run.len);
+        self.write(self.footer(run.end()), run.len);
+        if head != NONE {
+            meter.visit(self.address(head));
+            self.write(self.field(head, Field::Previous), run.start);
+        }
+        self.bins.put(bin, run.start);
+    }
+
+    /// Takes a free run off its list, if it is on one.
+    fn unlink<M: Meter>(&mut self, run: Run, meter: &M) {
+        if run.len < LEAST {
+            return;
+        }
+        let (next, previous) = (self.next(run.start), self.previous(run.start));
+        if next != NONE {
+            meter.visit(self.address(next));
+            self.write(self.field(next, Field::Previous), previous);
+        }
+        if previous == NONE {
+            self.bins.drop_first(bin_of(run.len), next);
+        } else {
+            meter.visit(self.address(previous));
+            self.write(self.field(previous, Field::Next), next);
+        }
+    }
+
+    /// The first granule from `start` on at a multiple of `align` bytes.
+    #[inline(always)]
+    fn aligned(&self, start: u32, align: usize) -> u32 {
+        let gap = self.address(start).addr().wrapping_neg() & (align - 1);
+        start.saturating_add(u32::try_from(gap / GRANULE).unwrap_or(u32::MAX))
+    }
+
+    /// A free run that holds `len` granules, and leaves none or more than one. O(1).
+    #[inline(always)]
+    pub(super) fn find_plain<M: Meter>(&self, len: u32, meter: &M) -> Option<Run> {
+        let mut bin = bin_of(len);
+        if len < EXACT {
+            let start = self.bins.head(bin);
+            if start != NONE {
+                return Some(Run { start, len });
+            }
+            // One more granule would be left over.
+            bin = bin_of(len + 2);
+        }
+        let filled = self.bins.filled_from(bin)?;
+        if filled < EXACT {
+            return Some(Run { start: self.bins.head(filled), len: filled });
+        }
+        self.search::<true, M>(len, 1, filled, true, meter).map(|found| found.0)
+    }
+
+    /// A free run that holds `len` granules at a multiple of `align` bytes, and where in it they start: the
+    /// smallest among the first `LOOKS` of the first list that has one among these. O(1): at most `LOOKS`
+    /// blocks of each list, and of two lists if no alignment is asked for that is more than a granule.
+    ///
+    /// A sparing search leaves no single granule behind, which nobody could use.
+    #[inline(never)]
+    pub(super) fn find<M: Meter>(
+        &self,
+        len: u32,
+        align: usize,
+        sparing: bool,
+        meter: &M,
+    ) -> Option<(Run, u32)> {
+        self.search::<false, M>(len, align, bin_of(len), sparing, meter)
+    }
+
+    /// As [`find`](Self::find), from list `bin` on; a plain search takes each block to be aligned.
+    #[inline(always)]
+    fn search<const PLAIN: bool, M: Meter>(
+        &self,
+        len: u32,
+        align: usize,
+        bin: u32,
+        sparing: bool,
+        meter: &M,
+    ) -> Option<(Run, u32)> {
+        let mut bin = bin;
+        loop {
+            bin = self.bins.filled_from(bin)?;
+            let mut best: Option<(Run, u32)> = None;
+            let mut block = self.bins.head(bin);
+            let mut looks = LOOKS;
+            while block != NONE && looks > 0 {
+                meter.visit(self.address(block));
+                let run = Run { start: block, len: self.len(block) };
+                let start = if PLAIN { block } else { self.aligned(block, align) };
+                let left = run.end().checked_sub(start).and_then(|room| room.checked_sub(len));
+                let fits = left.is_some_and(|left| left != 1 || !sparing);
+                if fits && best.is_none_or(|(best, _)| run.len < best.len) {
+                    best = Some((run, start));
+                    if left == Some(0) {
+                        break;
+                    }
+                }
+                block = self.next(block);
+                looks -= 1;
+            }
+            if best.is_some() {
+                return best;
+            }
+            bin += 1;
+        }
+    }
+
+    /// Puts `len` granules from `start` on in a free run to use.
+    pub(super) fn take<M: Meter>(&mut self, run: Run, start: u32, len: u32, meter: &M) {
+        self.unlink(run, meter);
+        let end = start + len;
+        self.map.fill::<false>(start, end - 1);
+        self.link(Run::between(run.start, start), meter);
+        self.link(Run::between(end, run.end()), meter);
+    }
+
+    /// Makes granules free that are not, joined with what is free beside them.
+    pub(super) fn release<M: Meter>(&mut self, run: Run, meter: &M) {
+        let below = self.free_below(run.start);
+        self.unlink(below, meter);
+        self.map.fill::<true>(run.start, run.end());
+        let above = self.free_from(run.end());
+        self.unlink(above, meter);
+        self.link(Run::between(below.start, above.end()), meter);
+    }
+
+    /// Gives a block in use another length where it starts.
+    pub(super) fn resize<M: Meter>(&mut self, start: u32, old: u32, new: u32, meter: &M) -> bool {
+        let (old_end, new_end) = (start + old, start + new);
+        if new > old {
+            let above = self.free_from(old_end);
+            if above.len < new - old {
+                return false;
+            }
+            self.unlink(above, meter);
+            self.map.fill::<false>(old_end - 1, new_end - 1);
+            self.link(Run::between(new_end, above.end()), meter);
+        } else if new < old {
+            self.map.fill::<true>(new_end - 1, new_end);
+            self.release(Run::between(new_end, old_end), meter);
+        }
+        true
+    }
+
+    /// A free run that holds `len` granules at a multiple of `align` bytes, and where in it they start: with more
+    /// memory, or where a granule is left behind that nobody can use.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn find_or_grow<S: Source, M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<(Run, u32), AllocError> {
+        let grown = self.grow(len, align, source, meter);
+        grown.or_else(|error| self.find(len, align, false, meter).ok_or(error))
+    }
+
+    /// A free run at the end that holds `len` granules at a multiple of `align` bytes, and where they start: with
+    /// more memory.
+    fn grow<S: Source, M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<(Run, u32), AllocError> {
+        if self.end == 0 {
+            let origin = source.extend(0, GRANULE)?.as_ptr();
+            self.base = origin.wrapping_sub(FIRST as usize * GRANULE);
+            // No words are there yet, so nothing is free below.
+            return self.grow_from(Run { start: FIRST, len: 0 }, len, align, source, meter);
+        }
+        let tail = self.free_below(self.end);
+        self.grow_from(tail, len, align, source, meter)
+    }
+
+    fn grow_from<S: Source, M: Meter>(
+        &mut self,
+        tail: Run,
+        len: u32,
+        align: usize,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<(Run, u32), AllocError> {
+        let start = self.aligned(tail.start, align);
+        let needed = start.checked_add(len).filter(|&end| end as usize <= Self::MOST);
+        let needed = needed.ok_or(AllocError::Exhausted)?;
+        // All that the words of the map are for, or as little as will do.
+        let whole = Map::end_with(Map::words_for(needed)).min(Self::MOST as u32);
+        if self.append(tail.end(), whole, source).is_err() {
+            self.append(tail.end(), needed, source)?;
+        }
+        if tail.end() < self.end {
+            self.release(Run::between(tail.end(), self.end), meter);
+        }
+        Ok((self.free_below(self.end), start))
+    }
+
+    /// Takes memory up to `end` from the source: granules, and words of the map for them.
+    fn append<S: Source>(&mut self, old: u32, end: u32, source: &mut S) -> Result<(), AllocError> {
+        if end <= old {
+            return Ok(());
+        }
+        let bytes = (end - old) as usize * GRANULE;
+        source.extend(bytes, GRANULE)?;
+        if let Err(error) = self.append_words(Map::words_for(end), source) {
+            // SAFETY: these bytes were taken just now and nothing uses them.
+            unsafe { source.retract(bytes) };
+            return Err(error);
+        }
+        self.end = end;
+        Ok(())
+    }
+
+    fn append_words<S: Source>(&mut self, words: u32, source: &mut S) -> Result<(), AllocError> {
+        let more = words.saturating_sub(self.map.words());
+        if more == 0 {
+            return Ok(());
+        }
+        let layout = core::alloc::Layout::array::<usize>(more as usize);
+        let lowest = source.dedicate(layout.map_err(|_| AllocError::Exhausted)?)?;
+        if !self.map.is_below(lowest, more) {
+            return Err(AllocError::Exhausted);
+        }
+        // SAFETY: the source dedicated this memory just now, zeroed, right below the other words.
+        unsafe { self.map.extend(lowest, more) };
+        Ok(())
+    }
+}

@@ -1,0 +1,165 @@
+//! Arenas for small machines: memory of their own, memory that comes late, memory that will not do.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+use pagewise::arena::RegionError;
+use pagewise::arena::lock::{Exclusive, Single};
+use pagewise::source::Borrowed;
+use pagewise::{AllocError, Arena, Freed, Region, SmallArena, SmallHeap, StaticArena, Strategy};
+
+const LEAST: usize = SmallHeap::<Region>::LEAST_REGION;
+
+fn layout(size: usize, align: usize) -> Layout {
+    Layout::from_size_align(size, align).expect("a valid layout")
+}
+
+fn over(
+    memory: &mut [MaybeUninit<u8>],
+) -> Result<Arena<SmallHeap<Borrowed<'_>>, Single>, RegionError> {
+    Arena::over(memory)
+}
+
+#[test]
+fn a_region_below_the_least_is_refused_and_the_least_has_room_wherever_it_begins() {
+    let mut memory = [MaybeUninit::uninit(); 2 * LEAST];
+    for start in 0..size_of::<usize>() {
+        for len in [0, 1, LEAST - 1] {
+            let refused = over(&mut memory[start..start + len]);
+            assert_eq!(refused.err(), Some(RegionError::TooSmall), "{len} bytes at {start}");
+        }
+        let arena = over(&mut memory[start..start + LEAST]).expect("long enough");
+        let block = arena.allocate(layout(2 * size_of::<usize>(), 1)).expect("room for one");
+        assert_eq!(arena.allocate(layout(LEAST, 1)), Err(AllocError::Exhausted));
+        assert_eq!(arena.audit(), Ok(()));
+        // SAFETY: the block is in use, and nobody uses it.
+        unsafe {
+            block.cast::<u8>().write_bytes(0xff, block.len());
+            assert_eq!(arena.try_free(block.cast(), layout(9, 1)), Freed::Freed);
+        }
+    }
+}
+
+#[test]
+fn memory_may_come_late_and_comes_once() {
+    static HEAP: SmallArena = SmallArena::empty();
+    assert_eq!(HEAP.allocate(layout(1, 1)), Err(AllocError::Exhausted));
+    assert_eq!(HEAP.allocate(layout(0, 4)).map(|block| block.len()), Ok(0));
+    assert_eq!((HEAP.used(), HEAP.free(), HEAP.audit()), (0, 0, Ok(())));
+    assert!(!HEAP.is_in_use(NonNull::dangling(), layout(8, 8)));
+    // SAFETY: nothing is freed.
+    let freed = unsafe { HEAP.try_free(NonNull::dangling(), layout(8, 8)) };
+    assert_eq!(freed, Freed::Unallocated);
+
+    let memory = Box::leak(Box::new([MaybeUninit::uninit(); 1024]));
+    let (few, rest) = memory.split_at_mut(LEAST - 1);
+    assert_eq!(HEAP.init(Region::from_static(few)), Err(RegionError::TooSmall));
+    let len = rest.len();
+    HEAP.init(Region::from_static(rest)).expect("it has none yet");
+    assert_eq!(HEAP.free(), len);
+    HEAP.allocate(layout(100, 4)).expect("room enough");
+    assert_eq!(HEAP.used(), 104);
+    assert!(HEAP.free() < len - 104 && HEAP.free() > len - 104 - 50);
+    let other = Box::leak(Box::new([MaybeUninit::uninit(); 64]));
+    assert_eq!(HEAP.init(Region::from_static(other)), Err(RegionError::AlreadySet));
+}
+
+#[test]
+fn a_static_arena_needs_no_set_up() {
+    static ARENA: StaticArena<4096, Exclusive> = StaticArena::new();
+    let blocks: Vec<_> = std::iter::from_fn(|| ARENA.allocate(layout(24, 8)).ok()).collect();
+    assert_eq!(blocks.len(), if cfg!(target_pointer_width = "64") { 168 } else { 165 });
+    for (index, block) in blocks.iter().enumerate() {
+        // SAFETY: the block is in use and this long.
+        unsafe { block.cast::<u8>().write_bytes(index as u8, 24) };
+    }
+    assert_eq!(ARENA.audit(), Ok(()));
+    for (index, block) in blocks.iter().enumerate() {
+        // SAFETY: as above; nobody uses the block afterwards.
+        unsafe {
+            assert_eq!(block.cast::<[u8; 24]>().read(), [index as u8; 24]);
+            ARENA.deallocate(block.cast(), layout(24, 8));
+        }
+    }
+    assert_eq!((ARENA.used(), ARENA.audit()), (0, Ok(())));
+    assert_eq!(ARENA.arena().usage(), ARENA.usage());
+}
+
+/// What it handed out is gone when it is moved; what it knows is not.
+#[test]
+fn an_arena_that_was_moved_is_intact() {
+    let arena = StaticArena::<2048, Single>::new();
+    for size in [10, 300, 40] {
+        arena.allocate(layout(size, 2)).expect("room enough");
+    }
+    let moved = Box::new(arena);
+    assert_eq!(moved.audit(), Ok(()));
+    moved.allocate(layout(500, 64)).expect("room enough");
+    let used = moved.used();
+    let back = *moved;
+    assert_eq!((back.used(), back.audit()), (used, Ok(())));
+    assert_eq!(back.allocate(layout(2000, 1)), Err(AllocError::Exhausted));
+}
+
+#[test]
+fn who_finds_an_exclusive_arena_in_use_is_stopped() {
+    static ARENA: StaticArena<1024, Exclusive> = StaticArena::new();
+    ARENA.allocate(layout(1, 1)).expect("room enough");
+    let used = std::panic::catch_unwind(|| ARENA.walk(&mut |_| assert_eq!(ARENA.used(), 1)));
+    assert!(used.is_err());
+    assert_eq!(ARENA.audit(), Ok(()), "the lock was let go of on the way out");
+}
+
+/// Every checked free of any address and size in a heap of 1 KiB: blocks in use are found, and nothing else is.
+#[test]
+fn a_checked_free_finds_blocks_in_use_alone() {
+    let mut memory = [MaybeUninit::uninit(); 1024];
+    let base = memory.as_ptr().addr();
+    let mut heap = SmallHeap::new(Borrowed::new(&mut memory), ());
+    let mut blocks = Vec::new();
+    for (index, size) in [16, 24, 100, 7, 64, 33, 16, 200, 8].into_iter().enumerate() {
+        let block = heap.allocate(layout(size, 8)).expect("room enough");
+        // SAFETY: the block is this long.
+        unsafe { block.cast::<u8>().write_bytes(0xff, block.len()) };
+        blocks.push((index % 3 != 1, block.cast::<u8>(), block.len()));
+    }
+    for &(stays, block, len) in &blocks {
+        if !stays {
+            // SAFETY: the block is in use.
+            unsafe { heap.deallocate(block, layout(len, 8)) };
+        }
+    }
+    for offset in 0..1024 {
+        let address = NonNull::new(std::ptr::without_provenance_mut(base + offset));
+        let address = address.expect("not null");
+        for len in (8..1024).step_by(8) {
+            let known = blocks.iter().any(|&(stays, block, block_len)| {
+                stays
+                    && block.addr() == address.addr()
+                    && block_len == len.max(2 * size_of::<usize>())
+            });
+            assert_eq!(heap.is_in_use(address, layout(len, 1)), known, "{len} at {offset}");
+        }
+    }
+}
+
+#[test]
+fn a_small_arena_serves_as_an_allocator() {
+    static ARENA: StaticArena<{ 32 << 10 }> = StaticArena::new();
+    for step in 0..if cfg!(miri) { 40 } else { 2_000_usize } {
+        let small = layout(1 + step * 7919 % 1_000, 1 << (step % 7));
+        let large = 2 * small.size();
+        // SAFETY: blocks are used within their layouts, and freed once.
+        unsafe {
+            let block = ARENA.alloc_zeroed(small);
+            assert!(!block.is_null() && block.addr().is_multiple_of(small.align()));
+            block.write_bytes(7, small.size());
+            let block = ARENA.realloc(block, small, large);
+            assert!(!block.is_null() && block.addr().is_multiple_of(small.align()));
+            assert_eq!((block.read(), block.add(small.size() - 1).read()), (7, 7));
+            ARENA.dealloc(block, layout(large, small.align()));
+        }
+    }
+    assert_eq!((ARENA.used(), ARENA.audit()), (0, Ok(())));
+}
