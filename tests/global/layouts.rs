@@ -2,7 +2,7 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 
-use crate::{ALLOCATOR, Random, resident, run_alone};
+use crate::{ALLOCATOR, Random, run_alone};
 
 /// Runs `check` on a block of this layout.
 fn with_block(layout: Layout, check: impl FnOnce(*mut u8)) {
@@ -91,6 +91,7 @@ fn small_blocks_wrote() {
 }
 
 #[test]
+#[cfg(unix)]
 fn zeros_that_are_not_touched_take_no_memory() {
     run_alone("layouts::untouched");
 }
@@ -98,12 +99,13 @@ fn zeros_that_are_not_touched_take_no_memory() {
 /// Fresh memory, and what went back, is zeros already.
 #[test]
 #[ignore = "in a process of its own"]
+#[cfg(unix)]
 fn untouched() {
     const LEN: usize = 12 << 20;
-    let before = resident();
+    let before = crate::resident();
     for _ in 0..2 {
         let blocks = [(); 5].map(|()| ALLOCATOR.allocate_zeroed(LEN));
-        let more = resident().saturating_sub(before);
+        let more = crate::resident().saturating_sub(before);
         assert!(more < LEN / 2, "{} MiB more are resident", more >> 20);
         for block in blocks {
             // SAFETY: the block is in use, has as many bytes, and is freed once.
