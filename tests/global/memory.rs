@@ -257,8 +257,8 @@ fn free_memory_stays_beside_enough_in_use() {
     });
 }
 
-/// While one heap grows, another keeps what is free there up to an eighth of all that is in use; of more, twice the growth
-/// goes back.
+/// While one heap grows, another keeps what is free there up to an eighth of all that is in use; of more, up to twice the
+/// growth goes back, less where that takes long.
 #[test]
 #[ignore = "in a process of its own"]
 fn beside() {
@@ -290,7 +290,7 @@ fn beside() {
     let freed = next();
     own.extend(blocks(10));
     let purged = (ALLOCATOR.stats().purged - freed) as usize;
-    assert!((10 * MIB..30 * MIB).contains(&purged), "{} KiB", purged >> 10);
+    assert!((2 * MIB..30 * MIB).contains(&purged), "{} KiB", purged >> 10);
     free.send(()).expect("the thread waits");
     other.join().expect("it ends");
 }
