@@ -113,12 +113,20 @@ pub(super) fn next_after(heap: &Heap) -> &'static Heap {
     Heap::of_slot(turn % HEAPS.opened.load(Acquire))
 }
 
-/// Another heap that free memory may go back of: of the next few the first that is being purged.
+/// Another heap that free memory may go back of: of the next few the first that is being purged, else the next.
 pub(super) fn next_to_purge(heap: &Heap) -> &'static Heap {
+    // The turn moves on by one, however many are looked at: else some heaps would never have theirs.
+    let next = next_after(heap).slot();
+    let opened = HEAPS.opened.load(Acquire);
+    Heap::of_slot(to_purge(next, opened, |slot| Heap::of_slot(slot).purging.load(Relaxed)))
+}
+
+/// The slot of the first heap from `next` on that is being purged, if one of the next few of those opened is; else `next`.
+fn to_purge(next: usize, opened: usize, is_purging: impl Fn(usize) -> bool) -> usize {
     /// Heaps looked at.
     const FEW: usize = 8;
-    let mut others = (0..FEW.min(all().len())).map(|_| next_after(heap));
-    others.find(|other| other.purging.load(Relaxed)).unwrap_or_else(|| next_after(heap))
+    let mut few = (0..FEW.min(opened)).map(|ahead| (next + ahead) % opened);
+    few.find(|&slot| is_purging(slot)).unwrap_or(next)
 }
 
 /// Whether this is the heap that no fork locks.
@@ -233,6 +241,26 @@ fn two_of(count: usize, turn: usize) -> [usize; 2] {
 mod tests {
     use super::*;
     use crate::global::native::registry;
+
+    /// Where turns moved on by as many heaps as were looked at, of nine heaps eight never had theirs.
+    #[test]
+    fn every_heap_has_its_turn_to_be_purged() {
+        for opened in 1..40 {
+            let asked = std::cell::Cell::new(0);
+            for next in 0..opened {
+                let none = |_| {
+                    asked.set(asked.get() + 1);
+                    false
+                };
+                assert_eq!(to_purge(next, opened, none), next);
+                for ahead in 0..opened.min(8) {
+                    let purging = (next + ahead) % opened;
+                    assert_eq!(to_purge(next, opened, |slot| slot == purging), purging);
+                }
+            }
+            assert_eq!(asked.get(), opened * opened.min(8), "a few are looked at");
+        }
+    }
 
     /// Each has its turn, beside another one.
     #[test]
