@@ -3,7 +3,9 @@
 
 #![allow(dead_code, reason = "each test program uses what it needs of this")]
 
+pub(crate) mod memory;
 pub(crate) mod process;
+#[cfg(target_os = "linux")]
 pub(crate) mod sandbox;
 
 use std::process::{Command, Stdio};
@@ -29,8 +31,9 @@ pub(crate) fn passes_when(test: &str, prepare: impl FnOnce(&mut Command)) {
 
 /// Runs an ignored test that must abort its process with one line on standard error that begins so.
 pub(crate) fn aborts(test: &str, message: &str) {
-    let Ended { signal, out, err, .. } = run(test, |_| {});
-    assert_eq!(signal, Some(libc::SIGABRT), "{test}: {out}{err}");
+    let ended = run(test, |_| {});
+    let Ended { code, signal, out, err } = &ended;
+    assert!(ended.was_aborted(), "{test}: code {code:?}, signal {signal:?}\n{out}{err}");
     let lines = err.lines().filter(|line| line.starts_with("pagewise:"));
     assert!(lines.clone().count() == 1 && err.contains(message), "{test}: {err}");
 }

@@ -1,36 +1,75 @@
-//! Runs a command to its end, with a time limit, in a process group of its own.
+//! Runs a command to its end, with a time limit; on Unix in a process group of its own.
 
 #![allow(dead_code, reason = "each program uses what it needs of this")]
 
 use std::io::{self, Read};
+#[cfg(unix)]
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+#[cfg(windows)]
+use windows_sys::Win32::Foundation::{STATUS_ACCESS_VIOLATION, STATUS_STACK_BUFFER_OVERRUN};
+
 /// How a command ended.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
+    /// On Unix, the signal that ended it.
     pub(crate) signal: Option<i32>,
     pub(crate) out: String,
     /// Standard error, if it was piped.
     pub(crate) err: String,
 }
 
-/// Runs a command; `None` if it was not done within its time. What it leaves behind ends with it.
+impl Ended {
+    /// Whether it stopped itself, as the allocator does.
+    pub(crate) fn was_aborted(&self) -> bool {
+        #[cfg(unix)]
+        return self.signal == Some(libc::SIGABRT);
+        #[cfg(windows)]
+        return self.code == Some(STATUS_STACK_BUFFER_OVERRUN);
+    }
+
+    /// Whether it was stopped because it touched memory that nobody may touch.
+    pub(crate) fn touched_a_guard(&self) -> bool {
+        #[cfg(unix)]
+        return self.signal == Some(libc::SIGSEGV);
+        #[cfg(windows)]
+        return self.code == Some(STATUS_ACCESS_VIOLATION);
+    }
+}
+
+/// Runs a command; `None` if it was not done within its time. On Unix, what it leaves behind ends with it.
 pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Option<Ended>> {
-    let mut child = command.process_group(0).stdout(Stdio::piped()).spawn()?;
+    #[cfg(unix)]
+    command.process_group(0);
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
     let (out, err) = (reader(child.stdout.take()), reader(child.stderr.take()));
     let status = wait(&mut child, limit);
-    let group = child.id().cast_signed();
-    // SAFETY: the signal goes to what was started here alone.
-    unsafe { libc::killpg(group, libc::SIGKILL) };
+    kill(&mut child);
     let Some(status) = status else {
         child.wait()?;
         return Ok(None);
     };
+    #[cfg(unix)]
+    let signal = status.signal();
+    #[cfg(windows)]
+    let signal = None;
     let text = |reader: JoinHandle<String>| reader.join().expect("its output was read");
-    Ok(Some(Ended { code: status.code(), signal: status.signal(), out: text(out), err: text(err) }))
+    Ok(Some(Ended { code: status.code(), signal, out: text(out), err: text(err) }))
+}
+
+/// Ends a child that may have ended.
+fn kill(child: &mut Child) {
+    #[cfg(unix)]
+    // SAFETY: the signal goes to what was started here alone.
+    unsafe {
+        libc::killpg(child.id().cast_signed(), libc::SIGKILL)
+    };
+    #[cfg(windows)]
+    // It fails where the child has ended.
+    let _ = child.kill();
 }
 
 /// Reads all of a child's output, so that a full pipe does not stop it.

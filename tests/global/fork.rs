@@ -4,7 +4,8 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::{ALLOCATOR, Marked, Random, run_alone};
+use crate::child::passes;
+use crate::{ALLOCATOR, Marked, Random};
 
 /// Runs `action` in the child of a fork, and waits until that has ended by itself.
 pub(crate) fn in_child(action: impl FnOnce()) {
@@ -24,7 +25,7 @@ pub(crate) fn in_child(action: impl FnOnce()) {
 
 #[test]
 fn the_child_of_a_threaded_program_can_allocate() {
-    run_alone("fork::fork");
+    passes("fork::fork");
 }
 
 #[test]
@@ -70,7 +71,7 @@ fn fork() {
 
 #[test]
 fn a_child_gets_the_blocks_of_threads_it_lacks() {
-    run_alone("fork::left_behind");
+    passes("fork::left_behind");
 }
 
 #[test]
@@ -99,7 +100,7 @@ fn left_behind() {
 
 #[test]
 fn the_parent_has_all_its_heaps_again() {
-    run_alone("fork::parent");
+    passes("fork::parent");
 }
 
 /// After a fork other threads of the parent find every heap, and every block.

@@ -1,11 +1,12 @@
 //! Small free blocks hold nothing of the allocator's: a write to one, while others of its page are in use,
 //! harms nobody before it is handed out again.
 
-use crate::{ALLOCATOR, run_alone};
+use crate::ALLOCATOR;
+use crate::child::passes;
 
 #[test]
 fn a_write_to_a_small_free_block_harms_no_other() {
-    run_alone("free_memory::written");
+    passes("free_memory::written");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 
-use crate::{ALLOCATOR, Random, run_alone};
+use crate::child::passes;
+use crate::{ALLOCATOR, Random};
 
 /// Runs `check` on a block of this layout.
 fn with_block(layout: Layout, check: impl FnOnce(*mut u8)) {
@@ -61,7 +62,7 @@ fn blocks_do_not_overlap() {
 /// freed.
 #[test]
 fn what_small_blocks_wrote_is_not_taken_for_zeros() {
-    run_alone("layouts::small_blocks_wrote");
+    passes("layouts::small_blocks_wrote");
 }
 
 #[test]
@@ -93,7 +94,7 @@ fn small_blocks_wrote() {
 #[test]
 #[cfg(unix)]
 fn zeros_that_are_not_touched_take_no_memory() {
-    run_alone("layouts::untouched");
+    passes("layouts::untouched");
 }
 
 /// Fresh memory, and what went back, is zeros already.
@@ -102,10 +103,10 @@ fn zeros_that_are_not_touched_take_no_memory() {
 #[cfg(unix)]
 fn untouched() {
     const LEN: usize = 12 << 20;
-    let before = crate::resident();
+    let before = crate::child::memory::resident();
     for _ in 0..2 {
         let blocks = [(); 5].map(|()| ALLOCATOR.allocate_zeroed(LEN));
-        let more = crate::resident().saturating_sub(before);
+        let more = crate::child::memory::resident().saturating_sub(before);
         assert!(more < LEN / 2, "{} MiB more are resident", more >> 20);
         for block in blocks {
             // SAFETY: the block is in use, has as many bytes, and is freed once.

@@ -5,14 +5,15 @@ use std::io::Error;
 use std::os::unix::process::CommandExt;
 use std::ptr;
 
-use crate::{ALLOCATOR, run_prepared};
+use crate::ALLOCATOR;
+use crate::child::passes_when;
 
 const LIMIT: u64 = 512 << 20;
 
 /// The limit is there before the allocator is: it is set between `fork` and `exec`.
 #[test]
 fn exhaustion_is_null_and_loses_nothing() {
-    run_prepared("limits::exhaust", |command| {
+    passes_when("limits::exhaust", |command| {
         let limit = libc::rlimit { rlim_cur: LIMIT, rlim_max: LIMIT };
         // SAFETY: setting a limit is all that is done between `fork` and `exec`.
         unsafe {

@@ -4,7 +4,8 @@ use std::sync::mpsc::{SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::{ALLOCATOR, Random, run_alone, run_prepared};
+use crate::child::{passes, passes_when};
+use crate::{ALLOCATOR, Random};
 
 /// A block, all of whose bytes are its own number.
 struct Block {
@@ -101,7 +102,7 @@ fn a_block_is_one_owners_alone() {
 
 #[test]
 fn blocks_on_lists_are_counted_as_free() {
-    run_alone("medium::counted");
+    passes("medium::counted");
 }
 
 #[test]
@@ -125,7 +126,7 @@ fn counted() {
 
 #[test]
 fn what_is_freed_once_and_for_all_is_not_kept() {
-    run_alone("medium::freed_once");
+    passes("medium::freed_once");
 }
 
 #[test]
@@ -161,7 +162,7 @@ fn keeper() -> (JoinHandle<()>, SyncSender<()>) {
 
 #[test]
 fn what_a_thread_keeps_that_stands_still_goes_back() {
-    run_prepared("medium::kept_by_a_thread_that_stands_still", |command| {
+    passes_when("medium::kept_by_a_thread_that_stands_still", |command| {
         command.env("PAGEWISE_PURGE_DELAY", "20");
     });
 }
@@ -188,7 +189,7 @@ fn kept_by_a_thread_that_stands_still() {
 #[test]
 #[cfg(unix)]
 fn the_child_of_a_fork_puts_back_what_other_threads_kept() {
-    run_alone("medium::forked");
+    passes("medium::forked");
 }
 
 #[test]

@@ -1,24 +1,11 @@
 //! What is no block in use is told loudly: one line, and the process stops.
 
-use std::process::Command;
-
-use crate::{ALLOCATOR, was_aborted};
-
-/// Runs an ignored test that must stop its process with this message.
-fn stops(test: &str, message: &str) {
-    let program = std::env::current_exe().expect("this program has a path");
-    let output = Command::new(program)
-        .args([test, "--exact", "--ignored", "--nocapture", "--test-threads=1"])
-        .output()
-        .expect("this program can be run");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(was_aborted(output.status), "{test}: {}: {said}", output.status);
-    assert!(said.contains(message), "{test}: {said}");
-}
+use crate::ALLOCATOR;
+use crate::child::aborts;
 
 #[test]
 fn a_block_freed_twice_stops_the_process() {
-    stops("misuse::freed_twice", "pagewise: a block was freed twice");
+    aborts("misuse::freed_twice", "pagewise: a block was freed twice");
 }
 
 #[test]
@@ -35,7 +22,7 @@ fn freed_twice() {
 
 #[test]
 fn a_block_freed_twice_in_a_row_stops_at_once() {
-    stops("misuse::freed_twice_in_a_row", "pagewise: a block was freed twice");
+    aborts("misuse::freed_twice_in_a_row", "pagewise: a block was freed twice");
 }
 
 /// No list goes back to a heap here, not even at the thread's end.
@@ -56,7 +43,7 @@ fn freed_twice_in_a_row() {
 #[test]
 fn the_line_tells_what_to_do() {
     for part in ["(112-byte class)", ", thread ", "PAGEWISE_HARDENED=1"] {
-        stops("misuse::freed_twice_in_a_row", part);
+        aborts("misuse::freed_twice_in_a_row", part);
     }
 }
 
@@ -79,7 +66,7 @@ macro_rules! freed_twice {
     ($($test:ident: $alone:ident, $size:expr, $freed:expr, $message:literal;)*) => {$(
         #[test]
         fn $test() {
-            stops(concat!("misuse::", stringify!($alone)), $message);
+            aborts(concat!("misuse::", stringify!($alone)), $message);
         }
 
         #[test]
@@ -101,7 +88,7 @@ freed_twice! {
 #[test]
 fn a_medium_block_freed_by_two_threads_stops_the_process() {
     for test in ["misuse::freed_by_two_threads", "misuse::freed_among_others"] {
-        stops(test, "pagewise: a block was freed twice");
+        aborts(test, "pagewise: a block was freed twice");
     }
 }
 
@@ -142,7 +129,7 @@ fn freed_among_others() {
 
 #[test]
 fn a_free_block_resized_stops_the_process() {
-    stops("misuse::resized", "pagewise: a block was resized or measured that is free");
+    aborts("misuse::resized", "pagewise: a block was resized or measured that is free");
 }
 
 #[test]
@@ -158,7 +145,7 @@ fn resized() {
 
 #[test]
 fn a_foreign_pointer_stops_the_process() {
-    stops("misuse::foreign", "pagewise: a pointer was freed or resized that is no block in use");
+    aborts("misuse::foreign", "pagewise: a pointer was freed or resized that is no block in use");
 }
 
 #[test]

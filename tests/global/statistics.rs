@@ -2,11 +2,12 @@
 
 use std::process::Command;
 
-use crate::{ALLOCATOR, run_alone};
+use crate::ALLOCATOR;
+use crate::child::passes;
 
 #[test]
 fn the_statistics_know_every_class() {
-    run_alone("statistics::known");
+    passes("statistics::known");
 }
 
 /// Blocks that the thread which waits for the test may allocate or free meanwhile.

@@ -6,7 +6,9 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
-use crate::{ALLOCATOR, Marked, Random, resident, run_alone};
+use crate::child::memory::resident;
+use crate::child::passes;
+use crate::{ALLOCATOR, Marked, Random};
 
 #[test]
 fn blocks_may_be_freed_by_another_thread() {
@@ -98,7 +100,7 @@ fn destructors_of_thread_local_variables_may_allocate() {
 
 #[test]
 fn thousands_of_short_threads_leave_nothing() {
-    run_alone("threads::short_threads");
+    passes("threads::short_threads");
 }
 
 #[test]
@@ -132,7 +134,7 @@ fn cpus() -> usize {
 
 #[test]
 fn a_soak_keeps_memory_flat_and_contents_intact() {
-    run_alone("threads::soak");
+    passes("threads::soak");
 }
 
 /// Threads come and go, and swap blocks of all sizes through shared places.

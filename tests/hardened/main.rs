@@ -3,7 +3,7 @@
 //!
 //! Each case is an ignored test, which its test runs in a process of its own with `PAGEWISE_HARDENED` set.
 
-#![cfg(all(target_os = "linux", not(miri)))]
+#![cfg(all(any(target_os = "linux", windows), not(miri)))]
 
 #[path = "../child/mod.rs"]
 mod child;

@@ -20,7 +20,7 @@ fn stops(test: &str, parts: &str, sizes: &[usize], says: &str) {
             command.env("PAGEWISE_HARDENED", parts).env(OF, size.to_string());
         });
         let said = format!("{test} {size}: {}{}", ended.out, ended.err);
-        assert_eq!(ended.signal, Some(libc::SIGABRT), "{said}");
+        assert!(ended.was_aborted(), "{said}");
         let lines = ended.err.lines().filter(|line| line.starts_with("pagewise: "));
         assert_eq!(lines.count(), 1, "{said}");
         assert!(ended.err.contains(says), "{said}");
@@ -220,13 +220,7 @@ fn a_mapping_lies_between_guard_pages() {
             let ended = run(test, |command| {
                 command.env("PAGEWISE_HARDENED", "1").env(OF, size.to_string());
             });
-            assert_eq!(
-                ended.signal,
-                Some(libc::SIGSEGV),
-                "{test} {size}: {}{}",
-                ended.out,
-                ended.err
-            );
+            assert!(ended.touched_a_guard(), "{test} {size}: {}{}", ended.out, ended.err);
         }
     }
 }

@@ -4,6 +4,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::collections::BTreeSet;
 use std::thread;
 
+use crate::child::memory::resident;
 use crate::child::passes_when;
 use crate::random::Random;
 use crate::{ALLOCATOR, SIZES};
@@ -192,11 +193,13 @@ fn hostile() {
     assert!(ALLOCATOR.allocate_aligned(1, 1 << 63).is_null());
 }
 
+#[cfg(unix)]
 #[test]
 fn the_child_of_a_fork_works() {
     works("works::forks");
 }
 
+#[cfg(unix)]
 #[test]
 #[ignore = "in a process of its own, in hardened mode"]
 fn forks() {
@@ -262,6 +265,7 @@ fn counted() {
 }
 
 /// With guard pages, what the allocator was told once is read-only, and heaps are opened all the same.
+#[cfg(target_os = "linux")]
 #[test]
 fn settings_are_read_only() {
     passes_when("works::sealed", |command| {
@@ -269,6 +273,7 @@ fn settings_are_read_only() {
     });
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 #[ignore = "in a process of its own, in hardened mode"]
 fn sealed() {
@@ -357,6 +362,7 @@ fn in_order() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "memory that must read as zeros cannot go back there")]
 fn what_is_known_of_free_memory_goes_back_with_it() {
     passes_when("works::states", |command| {
         command.env("PAGEWISE_HARDENED", "checks").env("PAGEWISE_PURGE_DELAY", "1000000");
@@ -415,14 +421,6 @@ fn classes() {
         assert_eq!(common > 100, shared, "{common} OS pages");
         assert!(shared || common == 0, "{common} OS pages");
     }
-}
-
-/// Bytes of this process that are resident.
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/statm").expect("there is a /proc");
-    let pages = status.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
-    // SAFETY: a plain query.
-    pages.expect("a number") * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize
 }
 
 /// A byte is known of every 16.

@@ -315,6 +315,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    #[cfg(unix)]
+    use crate::global::native::alone;
     use crate::global::native::registry;
 
     /// Runs `action` until it has an answer: a heap has none while another test forks.
@@ -403,16 +405,13 @@ mod tests {
 
     /// The child of a fork puts back what waited for a heap, and so does the parent: in a process of its own, for no
     /// other test waits for a lock while one forks.
+    #[cfg(unix)]
     #[test]
     fn what_waits_is_there_in_the_child_of_a_fork() {
-        let program = std::env::current_exe().expect("it is known");
-        let name = "global::native::exchange::tests::forks";
-        let run = std::process::Command::new(program).args([name, "--exact", "--ignored"]).output();
-        let run = run.expect("it starts");
-        let out = String::from_utf8_lossy(&run.stdout);
-        assert!(run.status.success() && out.contains("1 passed"), "{out}");
+        alone::passes("global::native::exchange::tests::forks");
     }
 
+    #[cfg(unix)]
     #[test]
     #[ignore = "in a process of its own"]
     fn forks() {

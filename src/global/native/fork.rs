@@ -76,32 +76,21 @@ pub(super) fn wait_for_end() -> bool {
     forking
 }
 
-#[cfg(all(test, not(miri)))]
+#[cfg(all(test, unix, not(miri)))]
 mod tests {
-    use std::process::Command;
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    use crate::global::native::registry;
-
-    /// Runs an ignored test in a process of its own, in which no other test waits for a lock.
-    fn run_alone(name: &str) {
-        let program = std::env::current_exe().expect("it is known");
-        let name = format!("global::native::fork::tests::{name}");
-        let run = Command::new(program).args([&*name, "--exact", "--ignored"]).output();
-        let run = run.expect("it starts");
-        let out = String::from_utf8_lossy(&run.stdout);
-        assert!(run.status.success() && out.contains("1 passed"), "{out}");
-    }
+    use crate::global::native::{alone, registry};
 
     #[test]
     fn a_fork_waits_for_a_heap_in_use() {
-        run_alone("waits");
+        alone::passes("global::native::fork::tests::waits");
     }
 
     #[test]
     fn a_fork_does_not_wait_for_ever() {
-        run_alone("gives_up");
+        alone::passes("global::native::fork::tests::gives_up");
     }
 
     /// Another thread has a heap when this one forks, for `held` at most; whether the child has the heap.

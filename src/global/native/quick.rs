@@ -114,7 +114,7 @@ impl List {
 
     /// Whether it takes all it has room for, or more than at first: a thread that does little keeps little.
     fn is_wide(&self) -> bool {
-        self.capacity.get() > FIRST || self.capacity.get() == self.most.into()
+        self.capacity.get() > FIRST || self.capacity.get() == u32::from(self.most)
     }
 
     /// Counts a batch; whether the list was widened for it.

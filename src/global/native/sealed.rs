@@ -68,37 +68,46 @@ impl<T> Deref for Sealed<T> {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use core::sync::atomic::AtomicU32;
+    use std::process::ExitStatus;
 
+    use super::super::alone;
     use super::*;
 
-    /// How a child of a fork ends that writes to a value.
-    fn status_of_writing(to: &AtomicU32) -> i32 {
-        let mut status = 0;
-        // SAFETY: the child does no more than write and end.
-        unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                to.store(2, Relaxed);
-                libc::_exit(0);
-            }
-            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-        }
-        status
+    static VALUE: Sealed<AtomicU32> = Sealed::new(AtomicU32::new(1));
+    static BESIDE: AtomicU32 = AtomicU32::new(1);
+
+    /// Whether it was stopped because it touched memory that it must not.
+    fn touched(status: ExitStatus) -> bool {
+        #[cfg(unix)]
+        return std::os::unix::process::ExitStatusExt::signal(&status) == Some(libc::SIGSEGV);
+        #[cfg(windows)]
+        return status.code() == Some(windows_sys::Win32::Foundation::STATUS_ACCESS_VIOLATION);
+    }
+
+    #[test]
+    #[ignore = "in a process of its own, which the system stops"]
+    fn written() {
+        VALUE.seal();
+        VALUE.store(2, Relaxed);
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn written_beside() {
+        VALUE.seal();
+        BESIDE.store(2, Relaxed);
     }
 
     #[test]
     fn who_writes_to_what_is_sealed_is_stopped() {
-        static VALUE: Sealed<AtomicU32> = Sealed::new(AtomicU32::new(1));
-        static BESIDE: AtomicU32 = AtomicU32::new(1);
-        assert_eq!(status_of_writing(&VALUE), 0);
-        if VALUE.seal() {
-            let status = status_of_writing(&VALUE);
-            assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSEGV);
-            assert_eq!((VALUE.load(Relaxed), status_of_writing(&BESIDE)), (1, 0));
-        }
+        let can_be_sealed = VALUE.seal();
+        assert_eq!(
+            touched(alone::run("global::native::sealed::tests::written").status),
+            can_be_sealed
+        );
+        alone::passes("global::native::sealed::tests::written_beside");
+        assert_eq!(VALUE.load(Relaxed), 1);
         assert_eq!(VALUE.change(|| VALUE.store(3, Relaxed)), Some(()));
-        assert_eq!(VALUE.load(Relaxed), 3);
-        let is_sealed = VALUE.is_sealed.load(Relaxed);
-        assert_eq!(status_of_writing(&VALUE) != 0, is_sealed, "it is sealed again if it was");
+        assert_eq!((VALUE.load(Relaxed), VALUE.is_sealed.load(Relaxed)), (3, can_be_sealed));
     }
 }

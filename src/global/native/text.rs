@@ -36,17 +36,13 @@ impl Write for Text {
 
 #[cfg(all(test, not(miri)))]
 mod tests {
+    use super::super::alone;
     use super::*;
 
     /// Pieces are kept until there is no room for the next, so a line is written at once; one that is too long is an error.
     #[test]
     fn pieces_are_written_together() {
-        let program = std::env::current_exe().expect("it is known");
-        let name = "global::native::text::tests::pieces";
-        let run = std::process::Command::new(program).args([name, "--exact", "--ignored"]).output();
-        let run = run.expect("it starts");
-        let out = String::from_utf8_lossy(&run.stdout);
-        assert!(run.status.success() && out.contains("1 passed"), "{out}");
+        let run = alone::passes("global::native::text::tests::pieces");
         let written = ["abcd".repeat(256), "efg".to_owned(), "h".repeat(1024)].concat();
         assert_eq!(String::from_utf8_lossy(&run.stderr), written);
     }

@@ -9,10 +9,11 @@ use windows_sys::Win32::System::Threading::{
     GetCurrentThreadId, GetProcessAffinityMask, INFINITE, WaitForSingleObject,
 };
 
-/// A number, not 0, that is the calling thread's alone.
+/// A number that is the calling thread's alone, in place of an address: a multiple of 512, as numbers of threads are
+/// multiples of four.
 #[inline]
 pub(crate) fn thread_address() -> usize {
-    thread_id() as u32 as usize
+    (thread_id() as u32 as usize) << 7
 }
 
 /// The number the system knows the calling thread by.

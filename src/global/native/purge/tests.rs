@@ -192,7 +192,7 @@ fn a_walk_gives_back_what_is_free_and_nothing_else() {
             }
         }
         // What went back is known to be zeros, so nobody asks about it again.
-        for &block in &blocks {
+        for &block in blocks.iter().filter(|_| os::DISCARDED_ARE_ZEROS) {
             let page = os::page_size();
             let from = (block.addr().get() + TAGS).next_multiple_of(page);
             let end = (block.addr().get() + size - 2 * TAGS) & !(page - 1);
@@ -210,6 +210,7 @@ fn a_walk_gives_back_what_is_free_and_nothing_else() {
 
 /// Small blocks take a page of free memory, and of the rest is known what was.
 #[test]
+#[cfg_attr(windows, ignore = "of memory that went back nothing is known there")]
 fn a_page_of_small_blocks_forgets_nothing_else() {
     on_a_heap(|state| {
         let page = os::page_size();
@@ -474,10 +475,7 @@ fn what_is_owed_is_paid() {
 
 /// Microseconds of processor time of the calling thread.
 fn processor_time() -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes the time.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
+    os::thread_time() as f64 / 1e3
 }
 
 /// How long a purge holds the lock at one time: of a heap of 1 GiB, blocks of 48 to 143 bytes,

@@ -32,6 +32,12 @@ impl Plain {
     }
 
     fn went_back(&mut self, memory: &Range<usize>) {
+        if os::DISCARDED_ARE_ZEROS {
+            self.gained(memory);
+        }
+    }
+
+    fn gained(&mut self, memory: &Range<usize>) {
         self.set(true, |page| memory.start <= page.start && page.end <= memory.end);
     }
 
@@ -44,7 +50,7 @@ impl Plain {
         if end > self.reached {
             let from = self.reached.max(first) + EDGE;
             self.reached = end;
-            self.went_back(&(from..end - EDGE));
+            self.gained(&(from..end - EDGE));
         }
     }
 
@@ -115,7 +121,8 @@ fn what_is_known_is_what_a_plain_model_says() {
             plain.check(&zeros);
         }
     }
-    assert!(plain.known.contains(&true) && plain.known.contains(&false));
+    assert!(plain.known.contains(&true) == os::DISCARDED_ARE_ZEROS);
+    assert!(plain.known.contains(&false));
 }
 
 /// What is known of a block is used up to its end, and no further than was copied.
@@ -125,7 +132,7 @@ fn of_a_block_too_long_the_first_part_is_known() {
     let page = os::page_size();
     let mut zeros = Zeros::new(start);
     let pages = (KNOWN + 5) * BITS;
-    zeros.went_back(start..start + pages * page);
+    zeros.gained(start..start + pages * page);
     let known = zeros.known(start + 3 * page..start + pages * page);
     assert_eq!(known.first, 3);
     assert!(known.bits.iter().all(|&word| word == !0));
@@ -152,7 +159,7 @@ fn a_block_is_cleared_where_it_is_not_known() {
     let known = |index: usize| index % 5 == 2 || (100..400).contains(&index);
     for index in (0..pages).filter(|&index| known(index)) {
         let at = memory.addr() + index * page;
-        zeros.went_back(at..at + page);
+        zeros.gained(at..at + page);
     }
     for (from, to) in [(16, 32), (page, 2 * page), (2 * page, 3 * page), (48, len - 64)] {
         // SAFETY: the memory is this long, and the block lies in it.
@@ -174,6 +181,7 @@ fn a_block_is_cleared_where_it_is_not_known() {
 
 /// So is a long one of which some takes no memory, and that takes none then.
 #[test]
+#[cfg_attr(windows, ignore = "memory that went back does not read as zeros there")]
 fn memory_that_is_not_there_is_not_written() {
     let page = os::page_size();
     let len = 4 * MIB;

@@ -1,0 +1,49 @@
+//! What the system says of this process's memory, found out without the allocator.
+
+/// Bytes of an OS page.
+pub(crate) fn os_page() -> usize {
+    #[cfg(unix)]
+    // SAFETY: a plain query.
+    return unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+    #[cfg(windows)]
+    {
+        use windows_sys::Win32::System::SystemInformation::{GetSystemInfo, SYSTEM_INFO};
+        let mut info = SYSTEM_INFO::default();
+        // SAFETY: it is written to.
+        unsafe { GetSystemInfo(&raw mut info) };
+        info.dwPageSize as usize
+    }
+}
+
+/// Bytes of this process that are resident now; not by OS pages, whose size a test may have invented.
+#[cfg(target_os = "linux")]
+pub(crate) fn resident() -> usize {
+    let mut text = [0_u8; 4096];
+    // SAFETY: the file is read into the buffer, and closed.
+    let len = unsafe {
+        let file = libc::open(c"/proc/self/status".as_ptr(), libc::O_RDONLY);
+        let len = libc::read(file, text.as_mut_ptr().cast(), text.len());
+        libc::close(file);
+        usize::try_from(len).expect("there is a /proc")
+    };
+    let text = str::from_utf8(&text[..len]).expect("the system writes text");
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its line");
+    let kib: usize = line.trim_end_matches("kB").trim().parse().expect("a number");
+    kib << 10
+}
+
+/// Bytes of this process's working set.
+#[cfg(windows)]
+pub(crate) fn resident() -> usize {
+    use windows_sys::Win32::System::ProcessStatus::{
+        K32GetProcessMemoryInfo, PROCESS_MEMORY_COUNTERS,
+    };
+    use windows_sys::Win32::System::Threading::GetCurrentProcess;
+
+    let mut counters = PROCESS_MEMORY_COUNTERS::default();
+    let len = size_of_val(&counters) as u32;
+    // SAFETY: the counters are written to, and are this long.
+    let done = unsafe { K32GetProcessMemoryInfo(GetCurrentProcess(), &raw mut counters, len) } != 0;
+    assert!(done, "the system tells");
+    counters.WorkingSetSize
+}
