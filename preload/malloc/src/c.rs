@@ -1,5 +1,5 @@
 //! C's `malloc` family: its rules for `errno` and for odd sizes, those of POSIX, C23 and GNU's library.
-//! `names` exports it. Nothing here is but arithmetic and calls of [`PAGEWISE`], so that a fuzz target has
+//! `prefixed` and `names` export it. Nothing here is but arithmetic and calls of [`PAGEWISE`], so that a fuzz target has
 //! these rules, too, without the names.
 
 use core::ffi::{c_int, c_void};

@@ -5,18 +5,28 @@
 //! LD_PRELOAD=/path/to/libpagewise.so python3
 //! ```
 //!
-//! This package is glue: `c` has the rules of C's `malloc` family, `names` exports them, `gnu` has what
-//! GNU's library has beyond C's, `new` C++'s `operator new` and `delete`. Nothing here allocates but through
+//! Linked instead, with or without taking the place of the C library's allocator, it is `pagewise.h`'s library:
+//! docs/c.md.
+//!
+//! This package is glue: `c` has the rules of C's `malloc` family, `prefixed` exports them under names of our
+//! own, with the rest of `pagewise.h`. With the feature `override`, `names` exports them under C's, `gnu` what GNU's
+//! library has beyond those, `new` C++'s `operator new` and `delete`. Nothing here allocates but through
 //! [`PAGEWISE`].
 
 #![cfg(target_os = "linux")]
 
+#[cfg_attr(
+    not(feature = "override"),
+    allow(dead_code, reason = "some are exported under C's names only")
+)]
 mod c;
+#[cfg(feature = "override")]
 mod gnu;
+#[cfg(feature = "override")]
 mod names;
+#[cfg(feature = "override")]
 mod new;
-
-use core::ffi::{c_char, c_long};
+pub mod prefixed;
 
 use pagewise::global::{HugePages, Pagewise, Tuning};
 
@@ -43,27 +53,13 @@ extern "C" fn open() {
     unsafe { PAGEWISE.free(PAGEWISE.allocate(1)) };
 }
 
-/// For a program's own event loop: gives back what is due. Milliseconds until it is worth calling this
-/// again; -1 if nothing is to go back unless the program frees more.
-#[unsafe(no_mangle)]
-pub extern "C" fn pagewise_maintain() -> c_long {
-    PAGEWISE
-        .maintain()
-        .map_or(-1, |pause| c_long::try_from(pause.as_millis()).unwrap_or(c_long::MAX))
-}
-
-/// To be called by a thread that will not allocate for a while: puts back the free blocks that it keeps at hand.
-#[unsafe(no_mangle)]
-pub extern "C" fn pagewise_thread_idle() {
-    PAGEWISE.thread_idle();
-}
-
 /// Ends the process with one line on standard error.
+#[cfg(feature = "override")]
 #[cold]
 fn stop(message: &str) -> ! {
     // SAFETY: the message is valid for reads of its length; `abort` does not return.
     unsafe {
-        libc::write(2, message.as_ptr().cast::<c_char>().cast(), message.len());
+        libc::write(2, message.as_ptr().cast(), message.len());
         libc::abort()
     }
 }
