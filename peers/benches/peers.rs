@@ -7,6 +7,8 @@
 //! cargo bench -- --allocators pagewise,mimalloc3,system
 //! cargo bench -- --instructions                 counts instructions (needs valgrind); no times
 //! cargo bench -- --json                         one line for each workload and allocator
+//! cargo bench -- --wine --allocators pagewise,pagewise-again,system
+//!                                               built for Windows, run by wine; ratios to the system's
 //! ```
 //! The program of `src/` is built once for each allocator, with the feature of its name. The rounds
 //! are interleaved: in each, every workload runs under every allocator in turn, so that what else
@@ -55,12 +57,14 @@ const PEERS: &[Peer] = &[
 /// What is measured against, row by row the better of them.
 const BASE: &[&str] = &["mimalloc3", "mimalloc2"];
 
+#[derive(Default)]
 struct Options {
     rounds: usize,
     only: Option<Vec<String>>,
     allocators: Option<Vec<String>>,
     instructions: bool,
     json: bool,
+    wine: bool,
 }
 
 /// One run, or the median of several.
@@ -90,8 +94,7 @@ fn main() -> ExitCode {
 }
 
 fn options() -> Result<Options, String> {
-    let mut options =
-        Options { rounds: 5, only: None, allocators: None, instructions: false, json: false };
+    let mut options = Options { rounds: 5, ..Options::default() };
     let mut arguments = env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
@@ -104,6 +107,7 @@ fn options() -> Result<Options, String> {
             "--allocators" => options.allocators = list(value()?),
             "--instructions" => options.instructions = true,
             "--json" => options.json = true,
+            "--wine" => options.wine = true,
             // Cargo passes it to every bench.
             "--bench" => {}
             other => return Err(format!("there is no option {other}; see benches/peers.rs")),
@@ -121,14 +125,20 @@ fn compare(options: &Options) -> Result<(), String> {
         .filter(|(name, ..)| {
             options.allocators.as_ref().is_none_or(|chosen| chosen.iter().any(|c| c == name))
         })
-        .map(|peer| build(peer.1).map(|program| (peer, program)))
+        .map(|peer| build(peer.1, options.wine).map(|program| (peer, program)))
         .collect::<Result<_, _>>()?;
     let listed =
         peers.iter().map(|(_, program)| workloads(program)).collect::<Result<Vec<_>, _>>()?;
     // One without C's functions lists fewer.
     let workloads = listed.iter().max_by_key(|names| names.len());
+    let workloads = workloads.ok_or("no allocator of that name")?;
+    if let Some(unknown) = options.only.iter().flatten().find(|name| !workloads.contains(name)) {
+        return Err(format!(
+            "there is no workload {unknown:?}; there are: {}",
+            workloads.join(", ")
+        ));
+    }
     let workloads: Vec<String> = workloads
-        .ok_or("no allocator of that name")?
         .iter()
         .filter(|name| options.only.as_ref().is_none_or(|only| only.contains(name)))
         .cloned()
@@ -157,6 +167,7 @@ fn compare(options: &Options) -> Result<(), String> {
     let time = if options.instructions { "instructions" } else { "time" };
     print_table(time, &workloads, &names, &medians, |figures| figures.time);
     if !options.instructions {
+        print_table("CPU time", &workloads, &names, &medians, |figures| figures.cpu);
         print_table("peak memory", &workloads, &names, &medians, |figures| figures.peak);
         print_table("minor page faults", &workloads, &names, &medians, |figures| figures.faults);
         print_found(&workloads, &names, &medians);
@@ -220,18 +231,23 @@ fn progress(what: &str) {
     }
 }
 
-/// Builds the program with a feature, and gives its path.
-fn build(feature: &str) -> Result<PathBuf, String> {
+/// The target that wine runs.
+const WINDOWS: &str = "x86_64-pc-windows-gnu";
+
+/// Builds the program with a feature, for this system or for Windows, and gives its path.
+fn build(feature: &str, windows: bool) -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = env::current_exe().map_err(|error| error.to_string())?;
     // …/release/deps/peers-0123
     let release = program.ancestors().nth(2).ok_or("the bench lies in a target directory")?;
+    let target = release.parent().ok_or("release lies in a target directory")?;
     progress(&format!("building {}", if feature.is_empty() { "system" } else { feature }));
     let status = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--release", "--features", feature])
+        .args(if windows { &["--target", WINDOWS][..] } else { &[] })
         .current_dir(folder)
         .arg("--target-dir")
-        .arg(release.parent().ok_or("release lies in a target directory")?)
+        .arg(target)
         .status()
         .map_err(|error| error.to_string())?;
     if !status.success() {
@@ -240,16 +256,40 @@ fn build(feature: &str) -> Result<PathBuf, String> {
              cmake may be missing. Leave it out with --allocators"
         ));
     }
-    let kept = release.join(format!("peer-{feature}"));
-    std::fs::copy(release.join("pagewise-peers"), &kept).map_err(|error| error.to_string())?;
+    let (built, kept) = if windows {
+        let built = target.join(WINDOWS).join("release/pagewise-peers.exe");
+        (built, release.join(format!("peer-{feature}.exe")))
+    } else {
+        (release.join("pagewise-peers"), release.join(format!("peer-{feature}")))
+    };
+    std::fs::copy(built, &kept).map_err(|error| error.to_string())?;
     Ok(kept)
 }
 
 /// The names of the workloads, as the program lists them.
 fn workloads(program: &Path) -> Result<Vec<String>, String> {
-    let output = Command::new(program).output().map_err(|error| error.to_string())?;
+    let output = command(program).output().map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stderr);
-    Ok(text.lines().filter_map(|line| line.strip_prefix("  ")).map(str::to_owned).collect())
+    let names: Vec<_> =
+        text.lines().filter_map(|line| line.strip_prefix("  ")).map(str::to_owned).collect();
+    if names.is_empty() {
+        return Err(format!("{} lists no workloads: {text}", program.display()));
+    }
+    Ok(names)
+}
+
+/// A command that runs the program, by wine if it is one for Windows.
+fn command(program: &Path) -> Command {
+    if program.extension().is_none() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("wine");
+    command.arg(program).env("WINEDEBUG", "-all");
+    if env::var_os("WINEPREFIX").is_none() {
+        // What `tests/targets.sh windows` set up.
+        command.env("WINEPREFIX", concat!(env!("CARGO_MANIFEST_DIR"), "/../target/wine"));
+    }
+    command
 }
 
 /// Parts a workload is divided by under the instruction counter.
@@ -268,7 +308,7 @@ fn run(
         command.args([workload, PARTS]);
         command
     } else {
-        let mut command = Command::new(program);
+        let mut command = command(program);
         command.arg(workload);
         command
     };
@@ -331,7 +371,7 @@ fn print_json(workloads: &[String], names: &[&str], medians: &BTreeMap<(usize, u
     }
 }
 
-/// Prints ratios to the better of [`BASE`], or to the first allocator if none of those ran.
+/// Prints ratios to the better of [`BASE`]; if none of those ran, to the system's allocator, or else the first.
 fn print_table(
     what: &str,
     workloads: &[String],
@@ -341,7 +381,8 @@ fn print_table(
 ) {
     let base: Vec<usize> =
         (0..names.len()).filter(|&column| BASE.contains(&names[column])).collect();
-    let base = if base.is_empty() { vec![0] } else { base };
+    let system = names.iter().position(|&name| name == "system");
+    let base = if base.is_empty() { vec![system.unwrap_or(0)] } else { base };
     let base_names: Vec<&str> = base.iter().map(|&column| names[column]).collect();
     println!("\n{what}, {} = 1 (the best of them in each row)\n", base_names.join(", "));
     print!("| workload |");

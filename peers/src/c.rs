@@ -87,7 +87,7 @@ face!(rusty_alloc::alloc, malloc, free, realloc, usable_size);
     feature = "smmalloc",
     feature = "rusty_alloc"
 )))]
-face!(libc, malloc, free, realloc, malloc_usable_size);
+face!(crate::system::c, malloc, free, realloc, usable_size);
 
 #[cfg(not(feature = "smmalloc"))]
 pub(crate) const WORKLOADS: &[(&str, crate::workloads::Workload)] = &[

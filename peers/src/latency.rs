@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use crate::found::{note, resident};
-use crate::pin;
+use crate::found::note;
 use crate::random::Random;
+use crate::system;
 use crate::workloads::{Block, Workload, shuffle};
 
 pub(crate) const WORKLOADS: &[(&str, Workload)] = &[
@@ -20,17 +20,6 @@ pub(crate) const WORKLOADS: &[(&str, Workload)] = &[
     ("latency beside small frees", |parts| beside_frees(small, parts)),
     ("latency beside mixed frees", |parts| beside_frees(mixed, parts)),
 ];
-
-/// Nanoseconds of CPU time of the calling thread.
-fn now() -> u64 {
-    // SAFETY: all bits zero is a value, and the call writes one.
-    let time = unsafe {
-        let mut time: libc::timespec = std::mem::zeroed();
-        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time);
-        time
-    };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
 
 /// Buckets for each doubling of a time.
 const FINE: usize = 32;
@@ -88,10 +77,10 @@ impl Measured {
 
     /// Replaces a block by one of another size.
     fn replace(&mut self, block: &mut Block, size: usize) {
-        let start = now();
-        let clock = now();
+        let start = system::thread_time();
+        let clock = system::thread_time();
         let fresh = Block::new(size);
-        let malloc = now();
+        let malloc = system::thread_time();
         fresh.write_pages();
         let old = std::mem::replace(block, fresh);
         self.clock.add(clock - start);
@@ -100,9 +89,9 @@ impl Measured {
     }
 
     fn free(&mut self, block: Block) {
-        let start = now();
+        let start = system::thread_time();
         drop(black_box(block));
-        self.free.add(now() - start);
+        self.free.add(system::thread_time() - start);
     }
 
     fn join(mut self, other: &Self) -> Self {
@@ -130,7 +119,7 @@ impl Measured {
 /// Two threads that replace random blocks of their own, and measure each call.
 fn pair(live: usize, actions: usize, size: fn(&mut Random) -> usize) -> usize {
     let serve = |own: usize| {
-        pin::to_cpu(own);
+        system::to_cpu(own);
         let mut random = Random::new(81 + own as u64);
         let mut blocks: Vec<Block> = (0..live).map(|_| Block::written(size(&mut random))).collect();
         let mut measured = Measured::NONE;
@@ -167,7 +156,7 @@ fn beside_frees(size: fn(&mut Random) -> usize, parts: usize) -> usize {
     const PATIENCE: Duration = Duration::from_secs(5);
     let ended = AtomicBool::new(false);
     let serve = || {
-        pin::to_cpu(1);
+        system::to_cpu(1);
         let mut random = Random::new(91);
         let mut blocks: Vec<Block> = (0..200).map(|_| Block::written(mixed(&mut random))).collect();
         let mut measured = Measured::NONE;
@@ -194,7 +183,7 @@ fn beside_frees(size: fn(&mut Random) -> usize, parts: usize) -> usize {
         let server = scope.spawn(serve);
         let freed = scope.spawn(drop_all).join().expect("it ends");
         let start = Instant::now();
-        while resident() >= LITTLE && start.elapsed() < PATIENCE {
+        while system::resident() >= LITTLE && start.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(5));
         }
         let waited = start.elapsed().as_millis() as usize;

@@ -9,9 +9,9 @@ mod allocator;
 mod c;
 mod found;
 mod latency;
-mod pin;
 mod random;
 mod servers;
+mod system;
 mod workloads;
 
 use std::process::ExitCode;
@@ -28,26 +28,12 @@ fn main() -> ExitCode {
         all.for_each(|(workload, _)| eprintln!("  {workload}"));
         return ExitCode::FAILURE;
     };
-    pin::to_cpu(0);
+    system::to_cpu(0);
     let start = Instant::now();
     let check = run(parts);
     let time = start.elapsed().as_nanos();
-    let (cpu, rss, faults) = resources();
-    println!("{time} {cpu} {rss} {faults} {check}");
+    let system::Resources { cpu, peak, faults } = system::resources();
+    println!("{time} {cpu} {peak} {faults} {check}");
     found::print();
     ExitCode::SUCCESS
-}
-
-/// CPU time of all threads in nanoseconds, peak resident set in KiB, and minor page faults, of this
-/// process.
-fn resources() -> (i64, i64, i64) {
-    // SAFETY: all bits zero is a value, and the call writes one.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
-        usage
-    };
-    let nanoseconds = |time: libc::timeval| time.tv_sec * 1_000_000_000 + time.tv_usec * 1_000;
-    let cpu = nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime);
-    (cpu, usage.ru_maxrss, usage.ru_minflt)
 }

@@ -4,9 +4,9 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use crate::allocator::thread_idle;
-use crate::found::{note, resident};
-use crate::pin;
+use crate::found::note;
 use crate::random::Random;
+use crate::system;
 use crate::workloads::{Block, Workload};
 
 pub(crate) const WORKLOADS: &[(&str, Workload)] = &[
@@ -28,7 +28,7 @@ fn idle_threads(parts: usize, idle: fn()) -> usize {
         all_done.wait();
     };
     let serve = &serve;
-    let before = resident();
+    let before = system::resident();
     std::thread::scope(|scope| {
         for seed in 0..THREADS {
             scope.spawn(move || serve(seed));
@@ -39,7 +39,7 @@ fn idle_threads(parts: usize, idle: fn()) -> usize {
             mixed_work(99, 1_000 / parts);
             std::thread::sleep(Duration::from_millis(100));
         }
-        let after = resident();
+        let after = system::resident();
         all_done.wait();
         note("resident for each, KiB", after.saturating_sub(before) / 1024 / THREADS);
         after
@@ -71,7 +71,7 @@ fn thread_for_each_request(parts: usize) -> usize {
         (0..20).map(|_| Block::new(16 + random.below(1_009))).collect::<Vec<_>>()
     };
     let client = |own: usize| {
-        pin::to_cpu(own);
+        system::to_cpu(own);
         (0..5_000 / parts as u64)
             .map(|request| {
                 std::thread::spawn(move || serve(request)).join().expect("it ends").len()
@@ -90,7 +90,7 @@ fn random_5_to_16(parts: usize) -> usize {
     const THREADS: usize = 4;
     let (ready, all_done) = (Barrier::new(THREADS + 1), Barrier::new(THREADS + 1));
     let serve = |own: usize| {
-        pin::to_cpu(own);
+        system::to_cpu(own);
         let mut random = Random::new(61 + own as u64);
         let mut new = || {
             let block = Block::new((5 << 10) + random.below(11 << 10));
@@ -109,11 +109,11 @@ fn random_5_to_16(parts: usize) -> usize {
         blocks.iter().map(|block| block.1).sum::<usize>()
     };
     let serve = &serve;
-    let before = resident();
+    let before = system::resident();
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS).map(|own| scope.spawn(move || serve(own))).collect();
         ready.wait();
-        let held = resident() - before;
+        let held = system::resident() - before;
         all_done.wait();
         let live: usize = threads.into_iter().map(|thread| thread.join().expect("it ends")).sum();
         note("resident, % of live", held * 100 / live);

@@ -9,8 +9,8 @@ use std::hint::black_box;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use crate::pin;
 use crate::random::Random;
+use crate::system;
 
 pub(crate) type Workload = fn(usize) -> usize;
 
@@ -132,7 +132,7 @@ pub(crate) fn shuffle(blocks: &mut [Block]) {
 fn producer_consumer(parts: usize) -> usize {
     let (sender, receiver) = sync_channel::<Vec<Block>>(16);
     let consumer = std::thread::spawn(move || {
-        pin::to_cpu(1);
+        system::to_cpu(1);
         receiver.into_iter().map(|batch| batch.len()).sum()
     });
     produce(&sender, 5, 60_000 / parts);
@@ -147,7 +147,7 @@ fn producers_consumers(parts: usize) -> usize {
         for own in 0..4 {
             let senders = senders.clone();
             scope.spawn(move || {
-                pin::to_cpu(own);
+                system::to_cpu(own);
                 for round in 0..20_000 / parts {
                     produce(&senders[(own + round) % 4], round as u64, 1);
                 }
@@ -155,7 +155,7 @@ fn producers_consumers(parts: usize) -> usize {
         }
         drop(senders);
         let consume = |(own, receiver): (usize, Receiver<Vec<Block>>)| {
-            pin::to_cpu(own + 1);
+            system::to_cpu(own + 1);
             receiver.into_iter().map(|batch| batch.len()).sum::<usize>()
         };
         let consumers: Vec<_> = receivers
@@ -194,7 +194,7 @@ fn larson(parts: usize) -> usize {
         .map(|cpu| {
             let blocks = (0..5_000).map(|_| Block::new(64)).collect();
             std::thread::spawn(move || {
-                pin::to_cpu(cpu);
+                system::to_cpu(cpu);
                 serve(blocks, 50, 100_000 / parts)
             })
         })
@@ -207,7 +207,7 @@ fn all_to_all(parts: usize) -> usize {
     const THREADS: usize = 32;
     let boxes: Vec<Mutex<Vec<Block>>> = (0..THREADS).map(|_| Mutex::default()).collect();
     let serve = |own: usize| {
-        pin::to_cpu(own);
+        system::to_cpu(own);
         let mut random = Random::new(31 + own as u64);
         let mut found = 0;
         for _ in 0..60_000 / parts {
@@ -241,7 +241,7 @@ fn waves(parts: usize) -> usize {
 fn medium(threads: usize, parts: usize) -> usize {
     let new = |random: &mut Random| Block::written((10 << 10) + random.below(90 << 10));
     let serve = |own: usize| {
-        pin::to_cpu(own);
+        system::to_cpu(own);
         let mut random = Random::new(41 + own as u64);
         let mut blocks: Vec<Block> = (0..1_024 / threads).map(|_| new(&mut random)).collect();
         for _ in 0..8_000_000 / threads / parts {
