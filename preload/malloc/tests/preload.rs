@@ -198,6 +198,65 @@ fn two_copies_live_in_one_process() {
     run_preloaded("two_copies");
 }
 
+/// Settings of the allocator, from one end of their ranges to the other; each of these lines at once.
+const SETTINGS: [&str; 6] = [
+    "PAGE_SIZE=16K SIZEMAP=page-fitting FFCROSSOVER=4K QUICK_BLOCKS=2 QUICK_BYTES=0 HUGE_PAGES=0",
+    "PAGE_SIZE=1M SIZEMAP=linear FFCROSSOVER=32K FREETOL=1M QUICK_BLOCKS=1024 QUICK_BYTES=1G",
+    "SIZEMAP=geometric=2.5 HEAPS_PER_CPU=1 MAPPING_FROM=64K PURGE_DELAY=0",
+    "SIZEMAP=16,48,272,1024,4608 FREETOL=4K HEAPS_PER_CPU=16 MAPPING_FROM=1G HUGE_PAGES=1",
+    "SIZEMAP=16 FFCROSSOVER=16 PURGE_DELAY=4294967295 HUGE_PAGES=system BACKGROUND=1",
+    "PAGE_SIZE=32K SIZEMAP=page-fitting FFCROSSOVER=32K HARDENED=1",
+];
+
+/// Whatever is set, the rules are kept and both copies live: they read the same environment.
+#[test]
+fn settings_are_read_and_serve() {
+    for line in SETTINGS {
+        for test in ["rules", "two_copies"] {
+            let mut command = Command::new(env::current_exe().expect("this program has a path"));
+            command
+                .args([test, "--exact", "--ignored", "--nocapture"])
+                .env("PAGEWISE_VERBOSE", "1");
+            for setting in line.split(' ') {
+                let (name, value) = setting.split_once('=').expect("a setting");
+                command.env(format!("PAGEWISE_{name}"), value);
+            }
+            let output = run(&mut command, true);
+            let (out, err) =
+                (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            assert!(output.status.success() && out.contains("1 passed"), "{line}: {out}{err}");
+            assert!(!err.contains("ignored"), "{line}: {err}");
+        }
+    }
+}
+
+/// Classes lie where they were set: blocks of 272 bytes take no more, and none is left over in a page of 16 KiB.
+#[test]
+fn a_sizemap_of_the_environment_is_in_force() {
+    let of = |sizemap: &str| {
+        let mut command = Command::new(env::current_exe().expect("this program has a path"));
+        command.args(["usable_size_of_265", "--exact", "--ignored", "--nocapture"]);
+        let output = run(command.env("PAGEWISE_SIZEMAP", sizemap), true);
+        let out = String::from_utf8_lossy(&output.stdout).into_owned();
+        let size = out.split("usable ").nth(1).and_then(|rest| rest.split_whitespace().next());
+        size.unwrap_or_else(|| panic!("{out}")).to_owned()
+    };
+    assert_eq!(of("16,64,272,1024"), "272");
+    assert_eq!(of("16,64,288,1024"), "288");
+    assert_eq!(of("16,64,280,1024"), "320", "280 is no multiple of 16: the default serves");
+}
+
+#[test]
+#[ignore = "with the library"]
+fn usable_size_of_265() {
+    // SAFETY: the block is freed once.
+    unsafe {
+        let block = libc::malloc(265);
+        println!("usable {}", libc::malloc_usable_size(block));
+        libc::free(block);
+    }
+}
+
 /// In hardened mode a size that is not the block's stops the process, by each name.
 #[test]
 fn a_wrong_size() {

@@ -2,29 +2,30 @@
 //!
 //! Nothing else reads the environment, so whatever it sets is in the table: its values are checked, a
 //! misspelt name is noticed ([`complain`]), and a test compares the table with that of `docs/global.md`.
+//! `pagewise tune --preload` prints settings of these names.
 
 use core::ffi::CStr;
-use core::ops::RangeInclusive;
 
-use super::tuning::{HugePages, Tuning};
+use super::tuning::{GRANULE, HugePages, SMALL_MAX, Tuning, TuningError, UNIT};
 
 mod complaints;
 mod environment;
 mod hardening;
+mod sizemap;
 #[cfg(test)]
 mod tests;
+mod values;
 
 pub(super) use complaints::complain;
+use values::{bytes, number, switch};
 
-/// A variable of the environment, which holds a number.
+/// A variable of the environment.
 struct Setting {
     name: &'static CStr,
-    range: RangeInclusive<u64>,
-    /// The number that words stand for, where it takes words.
-    words: Option<fn(&str) -> Option<u64>>,
     /// What it takes, in words: range and unit.
     takes: &'static str,
-    set: fn(&mut Settings, u64),
+    /// Sets what a value says; `None`, and nothing is set, if the value is not one that it takes.
+    set: fn(&mut Settings, &str) -> Option<()>,
     #[cfg_attr(not(test), expect(dead_code, reason = "a test compares it with the document"))]
     documented: Documented,
 }
@@ -43,12 +44,126 @@ struct Documented {
 /// All variables that the allocator reads.
 const SETTINGS: &[Setting] = &[
     Setting {
+        name: c"PAGEWISE_PAGE_SIZE",
+        takes: "a power of two from 16K to 1M",
+        set: |settings, text| {
+            settings.tuning.pages.page_size =
+                bytes(text, GRANULE..=1 << 20).filter(|bytes| bytes.is_power_of_two())?;
+            Some(())
+        },
+        documented: Documented {
+            field: "pages.page_size",
+            value: "bytes",
+            default: "64K",
+            about: "p, the size of a page of small blocks: a power of two from 16K to 1M",
+        },
+    },
+    Setting {
+        name: c"PAGEWISE_SIZEMAP",
+        takes: "linear, page-fitting, geometric=RATIO, or up to 256 ascending sizes with commas between,",
+        set: |settings, text| {
+            settings.tuning.pages.sizemap = sizemap::parse(text)?;
+            Some(())
+        },
+        documented: Documented {
+            field: "pages.sizemap",
+            value: "map",
+            default: "4 classes for each doubling, 16 B apart at least, and 4608 B",
+            about: "SIZEMAP: `linear`, `page-fitting`, `geometric=1.25`, or the classes, as `16,32,48,272,1024`",
+        },
+    },
+    Setting {
+        name: c"PAGEWISE_FREETOL",
+        takes: "a number of bytes, from 1 to 1M",
+        set: |settings, text| {
+            settings.tuning.pages.freetol = bytes(text, 1..=1 << 20)?;
+            Some(())
+        },
+        documented: Documented {
+            field: "pages.freetol",
+            value: "bytes",
+            default: "1",
+            about: "FREETOL: φ0 = ⌈FREETOL/s⌉; a page's size at most",
+        },
+    },
+    Setting {
+        name: c"PAGEWISE_FFCROSSOVER",
+        takes: "a multiple of 16, from 16 to 32K",
+        set: |settings, text| {
+            settings.tuning.pages.ffcrossover =
+                bytes(text, UNIT..=SMALL_MAX).filter(|bytes| bytes.is_multiple_of(UNIT))?;
+            Some(())
+        },
+        documented: Documented {
+            field: "pages.ffcrossover",
+            value: "bytes",
+            default: "16K",
+            about: "FFCROSSOVER: the largest size that pages serve, to 32K, and to a page's size",
+        },
+    },
+    Setting {
+        name: c"PAGEWISE_QUICK_BLOCKS",
+        takes: "a number from 2 to 1024",
+        set: |settings, text| {
+            settings.tuning.quick_blocks = number(text, 2..=1024)? as u32;
+            Some(())
+        },
+        documented: Documented {
+            field: "quick_blocks",
+            value: "n",
+            default: "256",
+            about: "the most blocks that a quick list keeps, from 2 to 1024",
+        },
+    },
+    Setting {
+        name: c"PAGEWISE_QUICK_BYTES",
+        takes: "a number of bytes, up to 1G",
+        set: |settings, text| {
+            settings.tuning.quick_bytes = bytes(text, 0..=1 << 30)? as u32;
+            Some(())
+        },
+        documented: Documented {
+            field: "quick_bytes",
+            value: "bytes",
+            default: "32K",
+            about: "the most bytes that a quick list keeps; but 2 blocks at least",
+        },
+    },
+    Setting {
+        name: c"PAGEWISE_HEAPS_PER_CPU",
+        takes: "a number from 1 to 16",
+        set: |settings, text| {
+            settings.tuning.heaps_per_cpu = number(text, 1..=16)? as u32;
+            Some(())
+        },
+        documented: Documented {
+            field: "heaps_per_cpu",
+            value: "n",
+            default: "2",
+            about: "heaps for each CPU, at most",
+        },
+    },
+    Setting {
+        name: c"PAGEWISE_MAPPING_FROM",
+        takes: "a number of bytes, from 64K to 1G",
+        set: |settings, text| {
+            settings.tuning.mapping_from = bytes(text, 64 << 10..=1 << 30)?;
+            Some(())
+        },
+        documented: Documented {
+            field: "mapping_from",
+            value: "bytes",
+            default: "32M",
+            about: "the least block that is a mapping, from 64K to 1G",
+        },
+    },
+    Setting {
         name: c"PAGEWISE_PURGE_DELAY",
-        range: 0..=u64::MAX,
-        words: None,
         takes: "a number of milliseconds",
-        set: |settings, delay| {
+        set: |settings, text| {
+            let delay = number(text, 0..=u64::MAX)?;
             settings.tuning.purge_delay = u32::try_from(delay).unwrap_or(u32::MAX);
+            Some(())
         },
         documented: Documented {
             field: "purge_delay",
@@ -59,33 +174,34 @@ const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: c"PAGEWISE_HUGE_PAGES",
-        range: 0..=u64::MAX,
-        words: None,
-        takes: "0, 1 or a number of mebibytes",
-        set: |settings, wanted| {
-            settings.tuning.huge_pages = match wanted {
-                0 => HugePages::Never,
-                1 => HugePages::Always,
-                mebibytes => {
+        takes: "system, 0, 1 or a number of mebibytes",
+        set: |settings, text| {
+            settings.tuning.huge_pages = match number(text, 0..=u64::MAX) {
+                None if text == "system" => HugePages::System,
+                None => return None,
+                Some(0) => HugePages::Never,
+                Some(1) => HugePages::Always,
+                Some(mebibytes) => {
                     let bytes = usize::try_from(mebibytes).unwrap_or(usize::MAX);
                     HugePages::Beyond(bytes.saturating_mul(1 << 20))
                 }
             };
+            Some(())
         },
         documented: Documented {
             field: "huge_pages",
             value: "n",
             default: "beyond 8 MiB (`libpagewise.so`: 32)",
-            about: "0: never, 1: wherever the kernel can, n: beyond a heap's first n MiB, where memory \
-                    is known to be written densely",
+            about: "0: never, 1: wherever the kernel can, n: beyond a heap's first n MiB, where memory is known to be written densely; `system`: as the system is set",
         },
     },
     Setting {
         name: c"PAGEWISE_BACKGROUND",
-        range: 0..=1,
-        words: None,
         takes: "0 or 1",
-        set: |settings, wanted| settings.tuning.background = wanted == 1,
+        set: |settings, text| {
+            settings.tuning.background = switch(text)?;
+            Some(())
+        },
         documented: Documented {
             field: "background",
             value: "1",
@@ -95,94 +211,107 @@ const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: c"PAGEWISE_HARDENED",
-        range: 0..=1,
-        words: Some(hardening::parts),
         takes: "0, 1, or parts: checks, canaries, random, quarantine, zero, pinned, guards",
-        set: |settings, parts| settings.tuning.hardening = hardening::of_parts(parts),
+        set: |settings, text| {
+            settings.tuning.hardening = hardening::parse(text)?;
+            Some(())
+        },
         documented: Documented {
             field: "hardening",
             value: "1",
             default: "no",
-            about: "hardened mode: 1 is `Hardening::ON`; or parts, as `canaries,random`, of checks, \
-                    canaries, random, quarantine, zero, pinned, guards",
+            about: "hardened mode: 1 is `Hardening::ON`; or parts, as `canaries,random`, of checks, canaries, random, quarantine, zero, pinned, guards",
         },
     },
     Setting {
         name: c"PAGEWISE_GUARDED",
-        range: 0..=if cfg!(feature = "guarded") { u32::MAX as u64 } else { 0 },
-        words: None,
         takes: if cfg!(feature = "guarded") {
             "a number: one allocation in so many"
         } else {
             "0, in a program built without the feature `guarded`,"
         },
-        set: |settings, one_in| settings.tuning.guarded = one_in as u32,
+        set: |settings, text| {
+            let most = if cfg!(feature = "guarded") { u64::from(u32::MAX) } else { 0 };
+            settings.tuning.guarded = number(text, 0..=most)? as u32;
+            Some(())
+        },
         documented: Documented {
             field: "guarded",
             value: "n",
             default: "0: none",
-            about: "one allocation in n, of up to an OS page, is a guarded block; 5000 is a good rate. In \
-                    Rust programs with the feature `guarded`",
+            about: "one allocation in n, of up to an OS page, is a guarded block; 5000 is a good rate. In Rust programs with the feature `guarded`",
         },
     },
     Setting {
         name: c"PAGEWISE_SHOW_STATS",
-        range: 0..=1,
-        words: None,
         takes: "0 or 1",
-        set: |settings, wanted| settings.show_stats = wanted == 1,
+        set: |settings, text| {
+            settings.show_stats = switch(text)?;
+            Some(())
+        },
         documented: Documented {
             field: "",
             value: "1",
             default: "no",
-            about: "writes the statistics to standard error when the process exits, if file 2 is still \
-                    the one it was at the start",
+            about: "writes the statistics to standard error when the process exits, if file 2 is still the one it was at the start",
         },
     },
     Setting {
         name: c"PAGEWISE_VERBOSE",
-        range: 0..=1,
-        words: None,
         takes: "0 or 1",
-        set: |settings, wanted| settings.verbose = Some(wanted == 1),
+        set: |settings, text| {
+            settings.verbose = Some(switch(text)?);
+            Some(())
+        },
         documented: Documented {
             field: "",
             value: "1",
             default: "if standard error is a terminal",
-            about: "says at the start, a line each, which `PAGEWISE_` variables are unknown or have no \
-                    valid value; both are ignored",
+            about: "says at the start, a line each, which `PAGEWISE_` variables are unknown or have no valid value; both are ignored",
         },
     },
 ];
 
 /// The settings.
+#[derive(Clone, Copy)]
 pub(super) struct Settings {
     pub(super) tuning: Tuning,
     /// Whether the statistics are written at exit.
     pub(super) show_stats: bool,
     /// Whether faults of the environment are named; `None`: if somebody sits there to read it.
     verbose: Option<bool>,
+    /// Why the values of pages, each one that can be, do not go together and are ignored, if so.
+    clash: Option<TuningError>,
 }
 
 impl Settings {
     /// A tuning as the environment overrides it, and what else the environment sets.
     pub(super) fn read(tuning: Tuning) -> Self {
-        let mut settings = Self { tuning, show_stats: false, verbose: None };
+        let mut settings = Self::of(tuning);
         for setting in SETTINGS {
-            let value = environment::variable(setting.name, |value| setting.number(value));
-            if let Some(Some(number)) = value {
-                (setting.set)(&mut settings, number);
-            }
+            environment::variable(setting.name, |value| setting.take(&mut settings, value));
         }
-        settings
+        settings.settle(&tuning)
+    }
+
+    /// A tuning as it is.
+    const fn of(tuning: Tuning) -> Self {
+        Self { tuning, show_stats: false, verbose: None, clash: None }
+    }
+
+    /// With the pages of `tuning`, which is in range, if those that are set make no sense together.
+    fn settle(mut self, tuning: &Tuning) -> Self {
+        if let Err(error) = self.tuning.check() {
+            self.clash = Some(error);
+            self.tuning.pages = tuning.pages;
+        }
+        self
     }
 }
 
 impl Setting {
-    /// The number that a value stands for, if it is one that the setting takes.
-    fn number(&self, value: &[u8]) -> Option<u64> {
-        let text = core::str::from_utf8(value).ok()?.trim();
-        let number = text.parse().ok().filter(|number| self.range.contains(number));
-        number.or_else(|| self.words?(text))
+    /// Sets what a value says; `None`, and nothing is set, if it is not one that the setting takes.
+    fn take(&self, settings: &mut Settings, value: &[u8]) -> Option<()> {
+        (self.set)(settings, core::str::from_utf8(value).ok()?.trim())
     }
 }

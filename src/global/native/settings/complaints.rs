@@ -25,12 +25,17 @@ pub(in super::super) fn complain(settings: &Settings) {
     }
     for setting in SETTINGS {
         environment::variable(setting.name, |value| {
-            if setting.number(value).is_none() {
+            if setting.take(&mut { *settings }, value).is_none() {
                 let (name, value) = (Shown(setting.name.to_bytes()), Shown(value));
                 let takes = setting.takes;
                 say(format_args!("{name}={value} is ignored: {takes} is expected"));
             }
         });
+    }
+    if let Some(error) = settings.clash {
+        say(format_args!(
+            "PAGEWISE_PAGE_SIZE, SIZEMAP, FREETOL and FFCROSSOVER do not go together, and are ignored: {error}"
+        ));
     }
     environment::for_each_name(|name| {
         if is_unknown(name) {

@@ -15,24 +15,15 @@ const PARTS: [Part; 7] = [
     ("guards", |parts| parts.guards(true)),
 ];
 
-/// The number that stands for names with commas between: a bit for each, above the number for all. `None`
-/// if one of them is unknown.
-pub(super) fn parts(names: &str) -> Option<u64> {
-    names.split(',').try_fold(0, |all, name| {
-        let part = PARTS.iter().position(|(known, _)| *known == name.trim())?;
-        Some(all | 2 << part)
-    })
-}
-
-/// What a number stands for: 0, 1, or the bits of parts.
-pub(super) fn of_parts(number: u64) -> Hardening {
-    match number {
-        0 => Hardening::OFF,
-        1 => Hardening::ON,
-        bits => {
-            let wanted = PARTS.iter().enumerate().filter(|(part, _)| bits & 2 << part != 0);
-            wanted.fold(Hardening::CHECKS, |parts, (_, (_, add))| add(parts))
-        }
+/// What a value stands for: 0, 1, or names with commas between. `None` if one of them is unknown.
+pub(super) fn parse(text: &str) -> Option<Hardening> {
+    match text {
+        "0" => Some(Hardening::OFF),
+        "1" => Some(Hardening::ON),
+        names => names.split(',').try_fold(Hardening::CHECKS, |parts, name| {
+            let (_, add) = PARTS.iter().find(|(known, _)| *known == name.trim())?;
+            Some(add(parts))
+        }),
     }
 }
 
@@ -42,7 +33,7 @@ mod tests {
 
     #[test]
     fn parts_are_known_by_name() {
-        let of = |names| parts(names).map(of_parts);
+        let of = parse;
         assert_eq!(of("checks"), Some(Hardening::CHECKS));
         assert_eq!(of("canaries, zero"), Some(Hardening::CHECKS.canaries(true).zero(true)));
         let all = "canaries,random,quarantine,zero,guards";
@@ -50,6 +41,6 @@ mod tests {
         for wrong in ["", "canary", "canaries,", "1,zero", "2"] {
             assert_eq!(of(wrong), None, "{wrong}");
         }
-        assert_eq!((of_parts(0), of_parts(1)), (Hardening::OFF, Hardening::ON));
+        assert_eq!((of("0"), of("1")), (Some(Hardening::OFF), Some(Hardening::ON)));
     }
 }

@@ -23,47 +23,116 @@ fn the_document_has_the_table() {
     assert_eq!(rows, SETTINGS.iter().map(Setting::row).collect::<Vec<_>>());
 }
 
+/// What a setting of this name makes of a value; none if it does not take it.
+fn set(name: &CStr, value: &str) -> Option<Settings> {
+    let setting = SETTINGS.iter().find(|setting| setting.name == name);
+    let mut settings = Settings::of(Tuning::new());
+    setting.expect("there is such a setting").take(&mut settings, value.as_bytes())?;
+    Some(settings)
+}
+
+/// The tuning that comes of it.
+fn tuned(name: &CStr, value: &str) -> Option<Tuning> {
+    set(name, value).map(|settings| settings.tuning)
+}
+
 #[test]
-fn the_documented_delay_is_the_default() {
-    let delay = &SETTINGS[0].documented;
-    assert_eq!((delay.field, delay.default), ("purge_delay", "1000"));
-    assert_eq!(Tuning::new().purge_delay, 1000);
+fn the_documented_defaults_are_those_of_the_tuning() {
+    let default = Tuning::new();
+    for setting in SETTINGS {
+        let field = setting.documented.field;
+        let unchanged = |value: &str| tuned(setting.name, value) == Some(default);
+        match setting.documented.default {
+            "no" if field.is_empty() => {}
+            "no" => assert!(unchanged("0"), "{field}"),
+            "0: none" => assert!(unchanged("0"), "{field}"),
+            "beyond 8 MiB (`libpagewise.so`: 32)" => assert!(unchanged("8"), "{field}"),
+            // Told in words.
+            _ if field == "pages.sizemap" || field.is_empty() => {}
+            default => assert!(unchanged(default), "{field}"),
+        }
+    }
 }
 
 #[test]
 fn values_are_checked() {
-    let number = |name, value: &str| {
-        let setting = SETTINGS.iter().find(|setting| setting.name == name);
-        setting.expect("there is such a setting").number(value.as_bytes())
-    };
-    assert_eq!(number(c"PAGEWISE_PURGE_DELAY", " 100 "), Some(100));
-    assert_eq!(number(c"PAGEWISE_PURGE_DELAY", "99999999999"), Some(99_999_999_999));
+    let delay = |value| tuned(c"PAGEWISE_PURGE_DELAY", value).map(|tuning| tuning.purge_delay);
+    assert_eq!(delay(" 100 "), Some(100));
+    assert_eq!(delay("99999999999"), Some(u32::MAX));
     for invalid in ["", "abc", "-1", "1.5", "10ms", "99999999999999999999"] {
-        assert_eq!(number(c"PAGEWISE_PURGE_DELAY", invalid), None, "{invalid}");
+        assert_eq!(delay(invalid), None, "{invalid}");
     }
     for switch in [c"PAGEWISE_BACKGROUND", c"PAGEWISE_SHOW_STATS", c"PAGEWISE_VERBOSE"] {
-        assert_eq!([0, 1, 2].map(|n| number(switch, &n.to_string())), [Some(0), Some(1), None]);
+        let takes = ["0", "1", "2"].map(|value| set(switch, value).is_some());
+        assert_eq!(takes, [true, true, false]);
+    }
+    // The least and the most, and what is just beyond.
+    let ranges = [
+        (c"PAGEWISE_PAGE_SIZE", ["16K", "1M"], ["8192", "2M", "24K", "0", "K", "é"]),
+        (c"PAGEWISE_FFCROSSOVER", ["16", "32K"], ["0", "33K", "100", "32784", "", "-16"]),
+        (c"PAGEWISE_FREETOL", ["1", "1M"], ["0", "2M", "x", "1,5", "1KK", "99999999999999999999"]),
+        (c"PAGEWISE_QUICK_BLOCKS", ["2", "1024"], ["1", "1025", "2K", "", "-2", "x"]),
+        (c"PAGEWISE_QUICK_BYTES", ["0", "1G"], ["2G", "-1", "", "x", "1.5K", "99999999999G"]),
+        (c"PAGEWISE_HEAPS_PER_CPU", ["1", "16"], ["0", "17", "", "-1", "x", "1K"]),
+        (c"PAGEWISE_MAPPING_FROM", ["64k", "1g"], ["63K", "2G", "0", "", "x", "64KB"]),
+    ];
+    for (name, valid, invalid) in ranges {
+        for value in valid {
+            let settings = set(name, value).unwrap_or_else(|| panic!("{name:?}={value}"));
+            // Some values of pages make no sense with the other defaults.
+            assert_eq!(settings.settle(&Tuning::new()).tuning.check(), Ok(()), "{name:?}={value}");
+        }
+        for value in invalid {
+            assert!(set(name, value).is_none(), "{name:?}={value}");
+        }
     }
 }
 
 #[test]
 fn a_setting_sets_what_it_says() {
-    let set = |index: usize, number| {
-        let mut settings = Settings { tuning: Tuning::new(), show_stats: false, verbose: None };
-        (SETTINGS[index].set)(&mut settings, number);
-        settings
-    };
-    assert_eq!(set(0, 5).tuning, Tuning { purge_delay: 5, ..Tuning::new() });
-    assert_eq!(set(0, 1 << 40).tuning.purge_delay, u32::MAX);
-    assert_eq!(set(1, 0).tuning, Tuning { huge_pages: HugePages::Never, ..Tuning::new() });
-    assert_eq!(set(1, 1).tuning.huge_pages, HugePages::Always);
-    assert_eq!(set(1, 32).tuning.huge_pages, HugePages::Beyond(32 << 20));
-    assert_eq!(set(1, u64::MAX).tuning.huge_pages, HugePages::Beyond(usize::MAX));
-    assert_eq!(set(2, 1).tuning, Tuning { background: true, ..Tuning::new() });
-    assert_eq!(set(3, 1).tuning.hardening, Hardening::ON);
-    assert_eq!(set(4, 7).tuning.guarded, 7);
-    assert!(set(5, 1).show_stats && !set(5, 0).show_stats);
-    assert_eq!((set(6, 0).verbose, set(6, 1).verbose), (Some(false), Some(true)));
+    let (default, pages) = (Tuning::new(), Tuning::new().pages);
+    let is = |name, value, tuning| assert_eq!(tuned(name, value), Some(tuning), "{name:?}={value}");
+    is(c"PAGEWISE_PAGE_SIZE", "16K", default.pages(pages.page_size(16 << 10)));
+    is(c"PAGEWISE_FREETOL", "4096", default.pages(pages.freetol(4096)));
+    is(c"PAGEWISE_FFCROSSOVER", "1K", default.pages(pages.ffcrossover(1024)));
+    let fitting = pages.sizemap(crate::sizemap::SizeMap::PageFitting);
+    is(c"PAGEWISE_SIZEMAP", "page-fitting", default.pages(fitting));
+    is(c"PAGEWISE_QUICK_BLOCKS", "8", default.quick_blocks(8));
+    is(c"PAGEWISE_QUICK_BYTES", "8K", default.quick_bytes(8192));
+    is(c"PAGEWISE_HEAPS_PER_CPU", "1", default.heaps_per_cpu(1));
+    is(c"PAGEWISE_MAPPING_FROM", "1M", default.mapping_from(1 << 20));
+    is(c"PAGEWISE_PURGE_DELAY", "5", default.purge_delay(5));
+    is(c"PAGEWISE_HUGE_PAGES", "0", default.huge_pages(HugePages::Never));
+    is(c"PAGEWISE_HUGE_PAGES", "1", default.huge_pages(HugePages::Always));
+    is(c"PAGEWISE_HUGE_PAGES", "32", default.huge_pages(HugePages::Beyond(32 << 20)));
+    is(c"PAGEWISE_HUGE_PAGES", "system", default.huge_pages(HugePages::System));
+    let most = u64::MAX.to_string();
+    is(c"PAGEWISE_HUGE_PAGES", &most, default.huge_pages(HugePages::Beyond(usize::MAX)));
+    is(c"PAGEWISE_BACKGROUND", "1", default.background(true));
+    is(c"PAGEWISE_HARDENED", "1", default.hardening(Hardening::ON));
+    if cfg!(feature = "guarded") {
+        is(c"PAGEWISE_GUARDED", "7", default.guarded(7));
+    } else {
+        assert!(set(c"PAGEWISE_GUARDED", "7").is_none());
+    }
+    let show = |value| set(c"PAGEWISE_SHOW_STATS", value).map(|settings| settings.show_stats);
+    assert_eq!((show("0"), show("1")), (Some(false), Some(true)));
+    let verbose = |value| set(c"PAGEWISE_VERBOSE", value).and_then(|settings| settings.verbose);
+    assert_eq!((verbose("0"), verbose("1")), (Some(false), Some(true)));
+}
+
+#[test]
+fn pages_that_make_no_sense_together_stay_as_they_are() {
+    let default = Tuning::new();
+    let mut settings = Settings::of(default.quick_blocks(8));
+    for (name, value) in [(c"PAGEWISE_PAGE_SIZE", "16K"), (c"PAGEWISE_FFCROSSOVER", "32K")] {
+        let setting = SETTINGS.iter().find(|setting| setting.name == name).expect("it is there");
+        setting.take(&mut settings, value.as_bytes()).expect("a value that can be");
+    }
+    let settled = settings.settle(&default);
+    assert_eq!(settled.tuning, default.quick_blocks(8));
+    assert!(settled.clash.is_some());
+    assert!(Settings::of(default).settle(&default).clash.is_none());
 }
 
 #[test]
