@@ -11,6 +11,9 @@ pub enum AllocError {
     /// The strategy's source had handed out memory before the strategy got it. A strategy lays out
     /// its memory from the source's first byte on and takes no source that others have used.
     UsedSource,
+    /// There is no memory yet: an arena that was [made empty](crate::Arena::empty) has not been given its region, or
+    /// a [`Region`](crate::Region) was made of no address.
+    NoRegion,
 }
 
 impl fmt::Display for AllocError {
@@ -18,6 +21,7 @@ impl fmt::Display for AllocError {
         match self {
             Self::Exhausted => f.write_str("memory exhausted"),
             Self::UsedSource => f.write_str("the strategy's source was used before"),
+            Self::NoRegion => f.write_str("there is no memory yet: the heap was given no region"),
         }
     }
 }

@@ -7,6 +7,7 @@
 #     tests/targets.sh windows     x86-64, GNU's tools, under wine: the global allocator's tests and the arenas'.
 #                                  wine is no Windows: what takes memory there, and how long calls take, it
 #                                  does not tell
+#     tests/targets.sh cortex_m3   firmware for a microcontroller whose allocator is an arena, run by QEMU
 #     tests/targets.sh wasm32      an arena as a program's global allocator, interpreted
 #     tests/targets.sh minimal     with the lowest versions of other crates that the manifests admit
 #     tests/targets.sh check       compiles what no machine here runs: 32 bits without 64-bit atomics,
@@ -75,6 +76,10 @@ windows)
     --lib --test arena --test arena_collections --test arena_global --test examples --test global \
     --test hardened --test misuse --test small --test theorem_6_1 "${@:2}"
   ;;
+cortex_m3)
+  cd examples/cortex_m3
+  cargo run --locked --release --features pagewise
+  ;;
 wasm32)
   cd tests/wasm
   cargo build --lib --target wasm32-unknown-unknown
@@ -136,7 +141,7 @@ check)
   done
   ;;
 *)
-  sed -n '2,22s/^# \?//p' "$0"
+  sed -n '2,23s/^# \?//p' "$0"
   exit 2
   ;;
 esac

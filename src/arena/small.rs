@@ -26,7 +26,7 @@ use crate::strategy::{Span, Strategy, Usage};
 /// static HEAP: SmallArena = SmallArena::empty();
 ///
 /// let layout = Layout::new::<[u32; 4]>();
-/// assert_eq!(HEAP.allocate(layout), Err(AllocError::Exhausted), "there is no memory yet");
+/// assert_eq!(HEAP.allocate(layout), Err(AllocError::NoRegion), "there is no memory yet");
 ///
 /// let memory = Box::leak(Box::new([MaybeUninit::uninit(); 4096]));
 /// HEAP.init(Region::from_static(memory))?;
@@ -104,7 +104,8 @@ impl<L> Arena<SmallHeap<Region>, L> {
 }
 
 impl<L: Lock> Arena<SmallHeap<Region>, L> {
-    /// Gives an [empty](Self::empty) arena its memory. Until then no request is served.
+    /// Gives an [empty](Self::empty) arena its memory. Until then requests are answered with
+    /// [`AllocError::NoRegion`].
     ///
     /// # Errors
     /// [`RegionError::AlreadySet`] if it has memory; [`RegionError::TooSmall`] below

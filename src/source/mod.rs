@@ -44,7 +44,8 @@ pub unsafe trait Source {
     /// bytes (a power of two); later calls ignore `align`. The memory is not initialised. O(1).
     ///
     /// # Errors
-    /// [`AllocError::Exhausted`] if the two ends would meet, or the system has no memory.
+    /// [`AllocError::Exhausted`] if the two ends would meet, or the system has no memory;
+    /// [`AllocError::NoRegion`] if there is nothing to take it from.
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError>;
 
     /// Takes the uppermost `bytes` bytes of the extent back. O(1).
@@ -181,12 +182,15 @@ impl Region {
 // which `new`'s caller gave exclusively; both only grow, but for `retract`.
 unsafe impl Source for Region {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
+        if self.base.is_null() {
+            return Err(AllocError::NoRegion);
+        }
         if !align.is_power_of_two() {
             return Err(AllocError::Exhausted);
         }
         let from = if self.opened { self.end } else { self.base.align_offset(align) };
         let to = from.checked_add(bytes).ok_or(AllocError::Exhausted)?;
-        if self.base.is_null() || to > self.low {
+        if to > self.low {
             return Err(AllocError::Exhausted);
         }
         if !self.opened {
@@ -203,11 +207,14 @@ unsafe impl Source for Region {
     }
 
     fn dedicate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        if self.base.is_null() {
+            return Err(AllocError::NoRegion);
+        }
         let top = self.base.addr() + self.low;
         let wanted = top.checked_sub(layout.size()).ok_or(AllocError::Exhausted)?;
         let low = (wanted & !(layout.align() - 1)).checked_sub(self.base.addr());
         match low {
-            Some(low) if !self.base.is_null() && low >= self.end => {
+            Some(low) if low >= self.end => {
                 self.low = low;
                 let memory = self.at(low);
                 if !self.zeroed {
