@@ -1,13 +1,19 @@
 //! Arenas for small machines: memory of their own, memory that comes late, memory that will not do.
 
 use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use pagewise::arena::RegionError;
 use pagewise::arena::lock::{Exclusive, Single};
+use pagewise::meter::{Meter, Part};
 use pagewise::source::Borrowed;
 use pagewise::{AllocError, Arena, Freed, Region, SmallArena, SmallHeap, StaticArena, Strategy};
+
+#[path = "random/mod.rs"]
+mod random;
+use random::Random;
 
 const LEAST: usize = SmallHeap::<Region>::LEAST_REGION;
 
@@ -164,4 +170,92 @@ fn a_small_arena_serves_as_an_allocator() {
         }
     }
     assert_eq!((ARENA.used(), ARENA.audit()), (0, Ok(())));
+}
+
+/// Items visited by one operation, and by the one that visited most.
+#[derive(Default)]
+struct Visits {
+    now: Cell<u64>,
+    most: [Cell<u64>; 2],
+}
+
+// SAFETY: it counts, and does not unwind.
+unsafe impl Meter for Visits {
+    fn item(&self, _: usize, weight: u32) {
+        self.now.set(self.now.get().wrapping_add(u64::from(weight)));
+    }
+
+    fn served(&self, _: Part) {}
+}
+
+impl Visits {
+    /// Ends an operation of this kind.
+    fn end(&self, kind: usize) {
+        self.most[kind].set(self.most[kind].get().max(self.now.take()));
+    }
+}
+
+/// The bounds that the module states, on heaps that wear, some of them to exhaustion: blocks looked at on two lists, one
+/// block taken off its list, and what is left of it put on another; two neighbours taken off theirs for a free. A link
+/// to a block counts as a visit.
+#[test]
+fn no_operation_visits_more_items_than_the_bounds_say() {
+    /// Where the heap grows, its uppermost block is taken off a list and put back longer.
+    const ALLOCATE: u64 = 2 * 4 + (2 + 1) + (2 + 1);
+    const FREE: u64 = 2 * 2 + 1;
+    let meter = Visits::default();
+    for (seed, (most_size, keep)) in
+        [(64, 500), (200, 300), (1_000, 50), (1_000, 400), (8_000, 9)].into_iter().enumerate()
+    {
+        let mut random = Random(seed as u64 + 1);
+        let mut memory = vec![MaybeUninit::uninit(); 64 << 10];
+        let mut heap = SmallHeap::new(Borrowed::new(&mut memory), &meter);
+        let mut blocks: Vec<(NonNull<u8>, Layout)> = Vec::new();
+        for _ in 0..if cfg!(miri) { 100 } else { 40_000 } {
+            if blocks.len() < random.below(2 * keep) {
+                let layout = layout(1 + random.below(most_size), 8);
+                if let Ok(block) = heap.allocate(layout) {
+                    meter.end(0);
+                    blocks.push((block.cast(), layout));
+                    continue;
+                }
+                // Refused: all lists were looked at.
+                meter.now.set(0);
+            }
+            if !blocks.is_empty() {
+                let (block, layout) = blocks.swap_remove(random.below(blocks.len()));
+                // SAFETY: the block is in use, and freed once.
+                unsafe { heap.deallocate(block, layout) };
+                meter.end(1);
+            }
+        }
+        assert_eq!(heap.audit(), Ok(()));
+    }
+    // A list full of blocks that are all a little too short, and the next one full, too.
+    const WORD: usize = size_of::<usize>();
+    let mut memory = vec![MaybeUninit::uninit(); 64 << 10];
+    let mut heap = SmallHeap::new(Borrowed::new(&mut memory), &meter);
+    let allocate = |heap: &mut SmallHeap<_, _>, words| {
+        heap.allocate(layout(words * WORD, WORD)).expect("room")
+    };
+    let mut free = Vec::new();
+    for index in 0..40 {
+        free.push((
+            allocate(&mut heap, 128 + index % 2 * 16),
+            layout((128 + index % 2 * 16) * WORD, WORD),
+        ));
+        // Keeps it from its neighbour.
+        allocate(&mut heap, 2);
+    }
+    for (block, layout) in free {
+        // SAFETY: the block is in use, and freed once.
+        unsafe { heap.deallocate(block.cast(), layout) };
+    }
+    meter.now.set(0);
+    allocate(&mut heap, 143);
+    meter.end(0);
+    let [allocating, freeing] = meter.most.map(Cell::into_inner);
+    println!("items visited at most: {allocating} to allocate, {freeing} to free");
+    assert!((1..=ALLOCATE).contains(&allocating), "{allocating} to allocate");
+    assert!((1..=FREE).contains(&freeing), "{freeing} to free");
 }

@@ -28,7 +28,9 @@
 //! | resize in place | as one and the other |
 //! | move to another size | as both, and copying |
 //!
-//! The first of the requests that grow the heap also clears the words of the map that it takes.
+//! A request that grows the heap also clears the words of the map that it takes, and joins what was free at its end.
+//! On worn heaps of 64 KiB a request that was served visited 12 list items at most, and a free 5 (`tests/small.rs` holds
+//! the bounds).
 
 // `map`: the bits. `bins`: the lists' heads. `heap`: runs of granules taken and given back. `inspect`: spans
 // and invariants.
