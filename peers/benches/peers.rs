@@ -150,8 +150,10 @@ fn compare(options: &Options) -> Result<(), String> {
             progress(&format!("round {} of {}: {workload}", round + 1, options.rounds));
             let able = |&(column, _): &(usize, _)| listed[column].contains(workload);
             for (column, (peer, program)) in peers.iter().enumerate().filter(able) {
-                let figures = run(program, peer.2, workload, options.instructions)?;
-                results.entry((row, column)).or_default().push(figures);
+                match run(program, peer.2, workload, options.instructions)? {
+                    Some(figures) => results.entry((row, column)).or_default().push(figures),
+                    None => eprintln!("{workload} under {}: not done in {WINE_LIMIT} s", peer.0),
+                }
             }
         }
     }
@@ -278,13 +280,20 @@ fn workloads(program: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// A command that runs the program, by wine if it is one for Windows.
+/// Seconds that a workload may take under wine.
+const WINE_LIMIT: &str = "60";
+
+/// How `timeout` ends when it has ended a command.
+const TIMED_OUT: i32 = 124;
+
+/// A command that runs the program, by wine if it is one for Windows, which has an extension.
 fn command(program: &Path) -> Command {
     if program.extension().is_none() {
         return Command::new(program);
     }
-    let mut command = Command::new("wine");
-    command.arg(program).env("WINEDEBUG", "-all");
+    // The system's heap, as wine has it, may take hours.
+    let mut command = Command::new("timeout");
+    command.args([WINE_LIMIT, "wine"]).arg(program).env("WINEDEBUG", "-all");
     if env::var_os("WINEPREFIX").is_none() {
         // What `tests/targets.sh windows` set up.
         command.env("WINEPREFIX", concat!(env!("CARGO_MANIFEST_DIR"), "/../target/wine"));
@@ -292,7 +301,7 @@ fn command(program: &Path) -> Command {
     command
 }
 
-/// Parts a workload is divided by under the instruction counter.
+/// Parts a workload is divided by under the instruction counter, and under wine.
 const PARTS: &str = "20";
 
 fn run(
@@ -300,8 +309,9 @@ fn run(
     environment: &[(&str, &str)],
     workload: &str,
     instructions: bool,
-) -> Result<Figures, String> {
+) -> Result<Option<Figures>, String> {
     let failed = || format!("{} failed at {workload}", program.display());
+    let windows = program.extension().is_some();
     let mut command = if instructions {
         let mut command = Command::new("valgrind");
         command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
@@ -309,10 +319,13 @@ fn run(
         command
     } else {
         let mut command = command(program);
-        command.arg(workload);
+        command.arg(workload).args(windows.then_some(PARTS));
         command
     };
     let output = command.envs(environment.iter().copied()).output().map_err(|_| failed())?;
+    if windows && output.status.code() == Some(TIMED_OUT) {
+        return Ok(None);
+    }
     if !output.status.success() {
         return Err(failed());
     }
@@ -337,7 +350,7 @@ fn run(
         let collected = report.lines().find_map(|line| line.split("Collected : ").nth(1));
         figures.time = collected.and_then(|count| count.trim().parse().ok()).ok_or_else(failed)?;
     }
-    Ok(figures)
+    Ok(Some(figures))
 }
 
 fn median(runs: &[Figures]) -> Figures {
