@@ -269,7 +269,7 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for PowersOfTwo {
     }
 }
 
-#[cfg(all(test, feature = "std", any(unix, windows)))]
+#[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]
 mod tests {
     use super::*;
     use crate::source::Reserved;

@@ -73,11 +73,11 @@
 //! # Platforms
 //! | | |
 //! |---|---|
-//! | [`Pagewise`] | Linux, glibc and musl; Windows; elsewhere it passes everything on to the system's allocator |
-//! | [`Reserved`], growing arenas | Linux and other Unixes, Windows, with `std` |
+//! | [`Pagewise`] | Linux, glibc and musl; Windows; macOS and FreeBSD, where it was never run; wasm32, as one heap; elsewhere it passes everything on to the system's allocator |
+//! | [`Reserved`], growing arenas | Linux and other Unixes, Windows, wasm32, with `std` |
 //! | all else | anywhere, without `std`; pointers of 32 and 64 bits |
 //!
-//! Rust 1.88 or later, stable. The repository's `docs/testing.md` says what is checked where.
+//! Rust 1.88 or later, stable. The repository's `docs/platforms.md` says what is checked where.
 //!
 //! # Features
 //! - `std` (default): [`Pagewise`], [`Reserved`], [`sizemap::optimise`]. Without it the crate is `no_std`,
@@ -140,7 +140,11 @@
 #![cfg_attr(
     any(
         pagewise_forwarding,
-        not(all(feature = "std", feature = "strategies", any(target_os = "linux", windows)))
+        not(all(
+            feature = "std",
+            feature = "strategies",
+            any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows)
+        ))
     ),
     allow(dead_code)
 )]
@@ -169,7 +173,7 @@ pub mod kingsley;
 pub mod meter;
 #[cfg(feature = "strategies")]
 mod nielsen;
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 mod os;
 pub mod pages;
 #[cfg(feature = "strategies")]
@@ -192,7 +196,7 @@ pub use pages::PageHeap;
 #[cfg(feature = "trace")]
 pub use pagewise_trace as trace;
 pub use small::SmallHeap;
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 pub use source::Reserved;
 pub use source::{Region, Source};
 pub use strategy::{Strategy, Usage};

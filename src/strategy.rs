@@ -266,6 +266,22 @@ pub struct Usage {
     pub frees: u64,
 }
 
+/// Of several strategies together. What each had or held at most is added up, though not all of it was at one time.
+impl core::iter::Sum for Usage {
+    fn sum<I: Iterator<Item = Self>>(usages: I) -> Self {
+        usages.fold(Self::default(), |sum, usage| Self {
+            requested: sum.requested + usage.requested,
+            block: sum.block + usage.block,
+            held: sum.held + usage.held,
+            blocks: sum.blocks + usage.blocks,
+            peak_requested: sum.peak_requested + usage.peak_requested,
+            peak_held: sum.peak_held + usage.peak_held,
+            allocations: sum.allocations + usage.allocations,
+            frees: sum.frees + usage.frees,
+        })
+    }
+}
+
 impl Usage {
     /// Storage efficiency E = requested ÷ held (Brent §5.3); 1 when nothing is held.
     #[must_use]

@@ -1,70 +1,205 @@
 #!/usr/bin/env bash
-# The library's tests on other targets, run on x86-64 Linux by hand:
+# The library's tests on other targets, run on x86-64 Linux:
 #
-#     tests/targets.sh i686        addresses of 32 bits, musl
-#     tests/targets.sh aarch64     under qemu, which finds what is wrong on that architecture but not
-#                                  what its weaker order of memory might do: x86-64 orders it
-#     tests/targets.sh windows     x86-64, GNU's tools, under wine: the global allocator's tests and the arenas'.
-#                                  wine is no Windows: what takes memory there, and how long calls take, it
-#                                  does not tell
-#     tests/targets.sh cortex_m3   firmware for a microcontroller whose allocator is an arena, run by QEMU
-#     tests/targets.sh wasm32      an arena as a program's global allocator, interpreted
+#     tests/targets.sh list        the targets: name, how each is run, what is run there
+#     tests/targets.sh NAME…       these, which install what they need from Debian (as root) and rustup
+#     tests/targets.sh all         all of the list, in its order, whatever fails; then one table. Two hours, about
+#     tests/targets.sh ci          as `all`, of those and as much of each as continuous integration has time for
 #     tests/targets.sh minimal     with the lowest versions of other crates that the manifests admit
-#     tests/targets.sh check       compiles what no machine here runs: 32 bits without 64-bit atomics,
-#                                  with std (PowerPC) and without (RISC-V, Cortex-M); other Windows
 #     tests/targets.sh miri        interpreted, which finds data races, broken aliasing and pointers
 #                                  without a right to what they reach: tags, fits, page heap, arenas,
 #                                  and the global allocator under several schedules of its threads,
 #                                  with both models of borrows; half an hour of processor time or
 #                                  more; installs nightly where it lacks
 #
-# Needed: `rustup target add` of the targets named below, gcc, and for aarch64 Debian's
-# gcc-aarch64-linux-gnu and qemu-user-static, or others by CC, QEMU and SYSROOT; for windows gcc-mingw-w64-x86-64
-# and wine64.
+# Ends with 1 if something failed; with 75 if a tool that it needs is not there and cannot be installed.
+# What an emulator runs is as slow as can be: PROPTEST_CASES is 8 there, unless it is set.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+export CARGO_TERM_COLOR=never
 
-all=(--lib --test arena --test arena_collections --test arena_global --test bundled_traces
-  --test examples --test global --test misuse --test properties --test theorem_6_1)
+# name | how | what. docs/platforms.md has the same, and what it does not show; a test holds that.
+list() {
+  cat <<'END'
+musl|natively|the library: all tests but those of other programs; traces
+portable|natively, with `--cfg pagewise_portable_os`|the global allocator over what macOS and FreeBSD have: unit tests, its tests, hardened mode
+i686|natively, musl|the library: all tests but those of other programs; traces
+aarch64|qemu-user|the library: all tests but those of other programs; traces; programs under libpagewise.so
+riscv64|qemu-user|the library: unit tests, properties, arenas, misuse; traces
+s390x|qemu-user|the library: unit tests, properties, arenas, misuse; traces
+windows|wine|the library: unit tests, the global allocator, hardened mode, arenas, misuse, examples
+cortex_m3|qemu-system-arm|firmware whose global allocator is a `StaticArena`, with memory that runs out and comes back
+wasm32|node|programs whose global allocator is `Pagewise`, or an arena
+wasip1|node|the library: unit tests, over `Pagewise`; properties, arenas, misuse; traces
+check|compiled only|macOS, FreeBSD with their tests; Windows with MSVC; 32 bits without 64-bit atomics; without `std`
+END
+}
 
+# Ends this target as one that could not be run.
+skip() {
+  echo "skipped: $*"
+  exit 75
+}
+
+# Debian's packages, unless they are there.
+debian() {
+  for package in "$@"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' && continue
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || skip "$package is not installed"
+    apt-get -qq update >/dev/null &&
+      DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$package" >/dev/null ||
+      skip "$package cannot be installed"
+  done
+}
+
+rust() {
+  rustup target add "$@" >/dev/null 2>&1 || skip "rustup has no $*"
+}
+
+features=trace,allocator-api2,lock_api
+# Tests that need no more than the library and this program.
+tests=(--lib --test arena --test arena_collections --test arena_global --test bundled_traces
+  --test examples --test global --test misuse --test properties --test small --test theorem_6_1)
+
+# The tests of the library and of traces, on a target: `on TARGET [CARGO'S ARGUMENTS] -- [THEIR OWN]`.
 on() {
   target=$1
   shift
-  cargo test --target "$target" -p pagewise --features trace,allocator-api2,lock_api "${all[@]}" -- "$@"
-  cargo test --target "$target" -p pagewise-trace -- "$@"
+  cargo test --target "$target" -p pagewise --features "$features" "$@"
+  cargo test --target "$target" -p pagewise-trace
 }
 
-case ${1-} in
-i686)
-  export CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_LINKER=rust-lld
-  # A C file among the dependencies of the benchmarks needs no C library.
-  export CC_i686_unknown_linux_musl=${CC-gcc} CFLAGS_i686_unknown_linux_musl='-m32 -ffreestanding'
-  on i686-unknown-linux-musl
-  ;;
-aarch64)
-  CC=${CC-aarch64-linux-gnu-gcc}
-  export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$CC CC_aarch64_unknown_linux_gnu=$CC
-  export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="unshare -Urm $PWD/tests/targets.sh under-qemu"
+# Under qemu, for which `emulate` has set up everything: `emulate TARGET ARCHITECTURE`.
+emulate() {
+  debian qemu-user-static "gcc-$2-linux-gnu" "libc6-dev-${3-$2}-cross"
+  rust "$1"
+  gcc=$2-linux-gnu-gcc
+  variable=${1//-/_}
+  export "CC_$variable=${CC-$gcc}"
+  variable=${variable^^}
+  export "CARGO_TARGET_${variable}_LINKER=${CC-$gcc}"
+  export "CARGO_TARGET_${variable}_RUNNER=unshare -Urm $PWD/tests/targets.sh under-qemu $2"
   export PROPTEST_CASES=${PROPTEST_CASES-8}
-  # qemu is part of the process: its own memory is resident, too, and 280 KiB more with each thread
-  # that ever was; it sets no RLIMIT_AS.
-  on aarch64-unknown-linux-gnu --skip memory:: --skip limits:: --skip thousands_of_short_threads
-  ;;
-under-qemu)
-  # The kernel is to start what tests start under qemu, too, in this name space of its own.
-  mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
-  magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
-  mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
-  qemu=${QEMU-/usr/bin/qemu-aarch64-static}
-  printf ':aarch64:M::%s:%s:%s:F' "$magic" "$mask" "$qemu" >/proc/sys/fs/binfmt_misc/register
-  export QEMU_LD_PREFIX=${SYSROOT-/usr/aarch64-linux-gnu}
-  # qemu 7 takes memory for each page that is reserved: 4 TiB are too many.
-  ulimit -v 24000000
-  shift
-  exec "$@"
-  ;;
-windows)
+}
+
+musl() {
+  rust x86_64-unknown-linux-musl
+  export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld
+  # A C file among the dependencies of the benchmarks needs no C library.
+  export CC_x86_64_unknown_linux_musl=${CC-gcc}
+}
+
+portable() {
+  export RUSTFLAGS='--cfg pagewise_portable_os' CARGO_TARGET_DIR=${CARGO_TARGET_DIR-target}/portable
+}
+
+run() {
+  case $1 in
+  musl)
+    musl
+    features+=,guarded
+    on x86_64-unknown-linux-musl "${tests[@]}" --test guarded --test hardened --test regressions --test survive
+    ;;
+  portable)
+    portable
+    # Free memory goes back when the system wants it, and until then it is resident. A limit of addresses counts
+    # what is reserved.
+    cargo test -p pagewise --features "$features" --lib --test global --test hardened -- "${without_portable[@]}"
+    ;;
+  i686)
+    rust i686-unknown-linux-musl
+    export CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_LINKER=rust-lld
+    export CC_i686_unknown_linux_musl=${CC-gcc} CFLAGS_i686_unknown_linux_musl='-m32 -ffreestanding'
+    on i686-unknown-linux-musl "${tests[@]}"
+    ;;
+  aarch64)
+    # On x86-64 qemu finds what is wrong on that architecture, but not what its weaker order of memory might do.
+    emulate aarch64-unknown-linux-gnu aarch64 arm64
+    on aarch64-unknown-linux-gnu "${tests[@]}"
+    tests/preload_aarch64.sh
+    ;;
+  riscv64)
+    emulate riscv64gc-unknown-linux-gnu riscv64
+    on riscv64gc-unknown-linux-gnu --lib --test properties --test arena --test misuse
+    ;;
+  s390x)
+    emulate s390x-unknown-linux-gnu s390x
+    on s390x-unknown-linux-gnu --lib --test properties --test arena --test misuse
+    ;;
+  windows)
+    windows "${@:2}"
+    ;;
+  cortex_m3)
+    debian qemu-system-arm
+    rust thumbv7m-none-eabi
+    cd examples/cortex_m3
+    cargo run --locked --release --features pagewise
+    ;;
+  wasm32)
+    node_is_there
+    rust wasm32-unknown-unknown
+    tests/wasm/run.sh
+    ;;
+  wasip1)
+    wasip1
+    on wasm32-wasip1 --lib --test properties --test misuse --test theorem_6_1 -- --test-threads 1
+    # Those that need no thread, and none of whose panics is caught.
+    cargo test --target wasm32-wasip1 -p pagewise --features "$features" --test arena --test arena_collections -- \
+      --test-threads 1 --skip visitor --skip thread --skip mutex
+    ;;
+  check)
+    rust x86_64-apple-darwin aarch64-apple-darwin x86_64-unknown-freebsd powerpc-unknown-linux-gnu \
+      i686-pc-windows-gnu x86_64-pc-windows-msvc aarch64-pc-windows-msvc riscv32imac-unknown-none-elf \
+      thumbv7em-none-eabihf
+    for target in x86_64-apple-darwin aarch64-apple-darwin x86_64-unknown-freebsd; do
+      # A feature is for nightly compilers, as which this one serves.
+      RUSTC_BOOTSTRAP=1 cargo check -p pagewise --all-features --tests --target "$target"
+    done
+    cargo check -p pagewise --features trace --target powerpc-unknown-linux-gnu
+    for target in i686-pc-windows-gnu x86_64-pc-windows-msvc aarch64-pc-windows-msvc; do
+      cargo check -p pagewise --features strategies,guarded --target "$target"
+    done
+    for target in riscv32imac-unknown-none-elf thumbv7em-none-eabihf; do
+      cargo check -p pagewise --no-default-features --target "$target"
+    done
+    ;;
+  minimal)
+    minimal
+    ;;
+  miri)
+    miri
+    ;;
+  *)
+    sed -n '2,18s/^# \?//p' "$0"
+    exit 2
+    ;;
+  esac
+}
+
+# What continuous integration runs of each target, where that is less.
+run_in_ci() {
+  case $1 in
+  musl)
+    musl
+    cargo test --target x86_64-unknown-linux-musl -p pagewise --features "$features" --lib --test global
+    ;;
+  wasip1)
+    wasip1
+    cargo test --target wasm32-wasip1 -p pagewise --features "$features" --lib -- --test-threads 1
+    ;;
+  *)
+    run "$1"
+    ;;
+  esac
+}
+
+# Tests that count what is resident, or meet a limit of addresses.
+without_portable=(--skip memory:: --skip limits::)
+
+windows() {
   export WINEPREFIX=$PWD/target/wine WINEDEBUG=-all CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER=wine
+  debian gcc-mingw-w64-x86-64 wine wine64
+  rust x86_64-pc-windows-gnu
   system=$WINEPREFIX/drive_c/windows/system32
   [ -d "$system" ] || wine wineboot --init
   [ -e "$system/bcryptprimitives.dll" ] ||
@@ -72,42 +207,67 @@ windows)
   # A process that touches what it must not ends as it does on Windows, and waits for no debugger.
   wine reg add 'HKLM\Software\Microsoft\Windows NT\CurrentVersion\AeDebug' /v Debugger /d none /f >/dev/null
   export PROPTEST_CASES=${PROPTEST_CASES-8}
-  cargo test --target x86_64-pc-windows-gnu -p pagewise --features trace,allocator-api2,lock_api \
+  # wine is no Windows: what takes memory there, and how long calls take, it does not tell.
+  cargo test --target x86_64-pc-windows-gnu -p pagewise --features "$features" \
     --lib --test arena --test arena_collections --test arena_global --test examples --test global \
-    --test hardened --test misuse --test small --test theorem_6_1 "${@:2}"
-  ;;
-cortex_m3)
-  cd examples/cortex_m3
-  cargo run --locked --release --features pagewise
-  ;;
-wasm32)
-  cd tests/wasm
-  cargo build --lib --target wasm32-unknown-unknown
-  cargo run -- "${CARGO_TARGET_DIR-target}/wasm32-unknown-unknown/debug/wasm.wasm"
-  ;;
-miri)
+    --test hardened --test misuse --test small --test theorem_6_1 "$@"
+}
+
+node_is_there() {
+  command -v node >/dev/null || debian nodejs
+}
+
+wasip1() {
+  node_is_there
+  rust wasm32-wasip1
+  # V8 of node 20 stops on itself now and then when it marks while memory grows.
+  export CARGO_TARGET_WASM32_WASIP1_RUNNER="node --no-warnings --no-concurrent-marking $PWD/tests/wasm/wasi.mjs"
+  export PROPTEST_CASES=${PROPTEST_CASES-8}
+}
+
+# A program under qemu, as which the kernel is to start what it starts, too, in this name space of its own.
+under_qemu() {
+  any='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff'
+  zeros='\x00\x00\x00\x00\x00\x00\x00\x00\x00'
+  case $1 in
+  aarch64) magic="\\x7fELF\\x02\\x01\\x01$zeros\\x02\\x00\\xb7\\x00" mask="$any\\xfe\\xff\\xff\\xff" ;;
+  riscv64) magic="\\x7fELF\\x02\\x01\\x01$zeros\\x02\\x00\\xf3\\x00" mask="$any\\xfe\\xff\\xff\\xff" ;;
+  s390x) magic="\\x7fELF\\x02\\x02\\x01$zeros\\x00\\x02\\x00\\x16" mask="$any\\xff\\xfe\\xff\\xff" ;;
+  esac
+  mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
+  qemu=${QEMU-/usr/bin/qemu-$1-static}
+  printf ':%s:M::%s:%s:%s:F' "$1" "$magic" "$mask" "$qemu" >/proc/sys/fs/binfmt_misc/register
+  export QEMU_LD_PREFIX=${SYSROOT-/usr/$1-linux-gnu} EMULATED=qemu
+  # qemu 7 takes memory for each page that is reserved: 4 TiB are too many.
+  ulimit -v 24000000
+  shift
+  exec "$@"
+}
+
+miri() {
   cargo +nightly miri --version >/dev/null 2>&1 ||
     rustup toolchain install nightly --profile minimal --component miri --component rust-src
-  miri() {
+  interpret() {
     cargo +nightly miri test -p pagewise "$@"
   }
   for borrows in ${BORROWS-stacked tree}; do
     export MIRIFLAGS=-Zmiri-strict-provenance
     [ "$borrows" = stacked ] || MIRIFLAGS+=" -Zmiri-$borrows-borrows"
-    miri --lib -- words:: tags:: pages:: fit::tests
+    interpret --lib -- words:: tags:: pages:: fit::tests
     # Miri of May 2026 stops on itself where heaps in which words are written atomically, at whatever place,
     # have outdated values emulated (rust-lang/miri#5185 is alike). Whatever is read there is read under a lock.
-    MIRIFLAGS+=" -Zmiri-disable-weak-memory-emulation" miri --test arena
+    MIRIFLAGS+=" -Zmiri-disable-weak-memory-emulation" interpret --test arena
     for strategy in default::PAGEWISE:: fits::BEST-FIT:: fits::SEGREGATED-FIT::; do
-      miri --test properties -- "$strategy"
+      interpret --test properties -- "$strategy"
     done
     MIRIFLAGS+=" -Zmiri-many-seeds=0..${SEEDS-16}"
-    miri --test schedules
+    interpret --test schedules
   done
-  ;;
-minimal)
-  # A copy of the library and of traces, whose requirements stand for one version each: "2" is 2.0.0. It
-  # has no tests of its own, since what they need asks for later versions.
+}
+
+# A copy of the library and of traces, whose requirements stand for one version each: "2" is 2.0.0. It
+# has no tests of its own, since what they need asks for later versions.
+minimal() {
   copy=$(mktemp -d)
   trap 'rm -rf "$copy"' EXIT
   mkdir "$copy/trace"
@@ -130,18 +290,43 @@ minimal)
   features=pagewise/strategies,pagewise/trace,pagewise/allocator-api2,pagewise/lock_api
   cargo check --workspace --features "$features"
   cargo test -p pagewise-trace --lib
-  ;;
-check)
-  cargo check -p pagewise --features trace --target powerpc-unknown-linux-gnu
-  for target in i686-pc-windows-gnu x86_64-pc-windows-msvc aarch64-pc-windows-msvc; do
-    cargo check -p pagewise --features strategies,guarded --target "$target"
-  done
-  for target in riscv32imac-unknown-none-elf thumbv7em-none-eabihf; do
-    cargo check -p pagewise --no-default-features --target "$target"
-  done
-  ;;
+}
+
+# Runs targets one after the other, each as `$0 $1 TARGET`, and prints what came of it as a table.
+several() {
+  logs=$(mktemp -d)
+  trap 'rm -rf "$logs"' EXIT
+  failures=0
+  table='target|came out|tests passed|how|what ran\n'
+  while IFS='|' read -r name how what; do
+    [[ $1 == in-ci && ! " ${in_ci[*]} " == *" $name "* ]] && continue
+    printf '\n== %s\n' "$name"
+    status=0
+    "$0" "$1" "$name" </dev/null 2>&1 | tee "$logs/$name" || status=${PIPESTATUS[0]}
+    passed=$(awk '/^test result:/ { passed += $4 } END { print passed + 0 }' "$logs/$name")
+    case $status in
+    0) result=passed ;;
+    75) result=skipped ;;
+    *) result=FAILED failures=1 ;;
+    esac
+    table+="$name|$result|$passed|$how|$what\n"
+  done < <(list)
+  printf '\n%b' "$table" | column -t -s '|'
+  return $failures
+}
+
+in_ci=(musl windows cortex_m3 wasm32 wasip1)
+
+case ${1-} in
+list) list ;;
+all) several one ;;
+ci) several in-ci ;;
+one) run "${@:2}" ;;
+in-ci) run_in_ci "$2" ;;
+under-qemu) under_qemu "${@:2}" ;;
+windows) run "$@" ;;
 *)
-  sed -n '2,23s/^# \?//p' "$0"
-  exit 2
+  [ $# -gt 0 ] || run ''
+  for name in "$@"; do "$0" one "$name"; done
   ;;
 esac

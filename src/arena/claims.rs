@@ -211,15 +211,7 @@ unsafe impl<S: Strategy, const N: usize> Strategy for Claims<S, N> {
     }
 
     fn usage(&self) -> Usage {
-        let mut sum = Usage::default();
-        for usage in self.strategies().map(S::usage) {
-            sum.requested += usage.requested;
-            sum.block += usage.block;
-            sum.held += usage.held;
-            sum.blocks += usage.blocks;
-            sum.allocations += usage.allocations;
-            sum.frees += usage.frees;
-        }
+        let mut sum: Usage = self.strategies().map(S::usage).sum();
         sum.peak_requested = self.peak_requested.max(sum.requested);
         sum.peak_held = self.peak_held.max(sum.held);
         sum

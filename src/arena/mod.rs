@@ -37,7 +37,7 @@ use crate::error::{AllocError, Fault, Freed};
 use crate::pages::Config;
 use crate::pages::PageHeap;
 use crate::source::Region;
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 use crate::source::Reserved;
 use crate::strategy::{Span, Strategy, Usage};
 
@@ -121,7 +121,7 @@ impl<L> Arena<PageHeap<Region>, L> {
     }
 }
 
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 impl<L: NewLock> Arena<PageHeap<Reserved>, L> {
     /// The default strategy over a reservation of at most `capacity` bytes of address space. Only the
     /// memory that is touched counts.
@@ -166,7 +166,7 @@ impl<S, L> Arena<S, L> {
 impl<S: Strategy, L: Lock> Arena<S, L> {
     /// Runs `action` on the strategy under the lock.
     #[inline(always)]
-    fn with<R>(&self, action: impl FnOnce(&mut S) -> R) -> R {
+    pub(crate) fn with<R>(&self, action: impl FnOnce(&mut S) -> R) -> R {
         /// Lets go of the lock also if the action unwinds.
         struct Guard<'a, L: Lock>(&'a L);
         impl<L: Lock> Drop for Guard<'_, L> {

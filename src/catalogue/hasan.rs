@@ -3,7 +3,7 @@
 use crate::hybrid::{self, Constant, Hybrid};
 
 /// Kingsley's page, bytes: the system's, as in 4.2BSD.
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 const KINGSLEY_PAGE: usize = 4096;
 
 family! {

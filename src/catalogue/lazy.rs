@@ -2,7 +2,7 @@
 //! (GC), in the garbage-collected mode.
 
 use crate::fit::{self, BoundaryTagHeap, Collected, Immediate};
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 use crate::fit::{Apart, Bounded, Joining, NoArea, Releasing};
 
 /// Lazy first fit: LF, LFB and LFL where `A` is [`Apart`](fit::Apart), [`Joining`](fit::Joining) or
@@ -48,7 +48,7 @@ pub type CollectedWorstFit<A, S, M = ()> = BoundaryTagHeap<fit::Worst, Collected
 pub type CollectedBestFit<A, S, M = ()> = BoundaryTagHeap<fit::Best, Collected, A, S, M>;
 
 /// An area small enough for LFL to fragment as F does.
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 type Bounded256 = Bounded<Releasing, 256>;
 
 /// The family, whose rows are types with one more parameter than other strategies have.

@@ -42,7 +42,7 @@ macro_rules! family {
             $strategy
         )?)*
 
-        #[cfg(all(feature = "std", any(unix, windows)))]
+        #[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
         pub(super) const FAMILY: crate::catalogue::Family = crate::catalogue::Family {
             name: $family,
             source: $origin,
@@ -69,7 +69,7 @@ macro_rules! made {
 }
 
 /// An [`Entry`] with this and no more.
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 macro_rules! entry {
     ($name:literal, $paper:literal, $about:literal, (paged $strategy:ident)) => {
         entry!(
@@ -115,7 +115,7 @@ macro_rules! entry {
 
 mod brent;
 mod default;
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 mod entry;
 mod fits;
 mod hasan;
@@ -125,7 +125,7 @@ pub mod nielsen;
 
 pub use self::brent::*;
 pub use self::default::*;
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 pub use self::entry::{Entry, Family};
 pub use self::fits::*;
 pub use self::hasan::*;
@@ -133,7 +133,7 @@ pub use self::head_firsts::*;
 pub use self::lazy::*;
 
 /// Every family: the papers', then the default.
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 const FAMILIES: &[Family] = &[
     brent::FAMILY,
     fits::FAMILY,
@@ -145,26 +145,26 @@ const FAMILIES: &[Family] = &[
 ];
 
 /// Every family: the papers', then the default.
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 #[must_use]
 pub fn families() -> &'static [Family] {
     FAMILIES
 }
 
 /// All named strategies, family by family.
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 pub fn all() -> impl Iterator<Item = &'static Entry> + Clone {
     families().iter().flat_map(|family| family.entries)
 }
 
 /// The strategy of this name; case does not matter.
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Entry> {
     all().find(|entry| entry.name.eq_ignore_ascii_case(name))
 }
 
-#[cfg(all(test, feature = "std", any(unix, windows)))]
+#[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]
 mod tests {
     use super::*;
 

@@ -102,7 +102,12 @@ mod resize;
 mod segregated;
 #[cfg(feature = "strategies")]
 pub(crate) mod stacks;
-#[cfg(all(test, feature = "std", feature = "strategies", any(unix, windows)))]
+#[cfg(all(
+    test,
+    feature = "std",
+    feature = "strategies",
+    any(unix, windows, target_arch = "wasm32")
+))]
 mod tests;
 #[cfg(feature = "strategies")]
 mod unsorted;

@@ -32,17 +32,33 @@
 //! was, with the stacks of allocation, free and fault. That is cheap enough for production, and finds in many runs
 //! what is wrong in one of many.
 //!
-//! On Linux and Windows. Elsewhere `Pagewise` compiles, and passes everything on to the system's allocator; so it
-//! does on Linux with `--cfg pagewise_forwarding`, for a test of just that.
+//! # Where
+//! On Linux, Windows, macOS and FreeBSD; the last two were never run. On wasm32 it is one heap of pages over the machine's
+//! memory, without a tuning, as far as it grows. Elsewhere `Pagewise` compiles, and passes everything on to the system's
+//! allocator; so it does anywhere with `--cfg pagewise_forwarding`, for a test of just that.
 
-// `native` has the allocator proper, `forwarding` passes on; `tuning` and `stats` are for both.
-#[cfg(not(all(any(target_os = "linux", windows), not(pagewise_forwarding))))]
+// `native` has the allocator proper, `wasm` that over `growing` memory, `forwarding` passes on; `tuning` and `stats` are
+// for all.
+#[cfg(not(any(
+    all(
+        any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
+        not(pagewise_forwarding)
+    ),
+    all(target_arch = "wasm32", not(unix), not(pagewise_forwarding)),
+)))]
 mod forwarding;
+#[cfg(any(test, all(target_arch = "wasm32", not(unix), not(pagewise_forwarding))))]
+mod growing;
 mod hardening;
-#[cfg(all(any(target_os = "linux", windows), not(pagewise_forwarding)))]
+#[cfg(all(
+    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
+    not(pagewise_forwarding)
+))]
 mod native;
 mod stats;
 mod tuning;
+#[cfg(all(target_arch = "wasm32", not(unix), not(pagewise_forwarding)))]
+mod wasm;
 
 pub use self::hardening::Hardening;
 pub use self::stats::{ClassStats, Stats};
@@ -51,7 +67,7 @@ pub use self::tuning::{HugePages, Tuning, TuningError};
 /// The allocator. All values of this type in a process share one heap; see [`Tuning`].
 #[derive(Debug)]
 pub struct Pagewise {
-    #[allow(dead_code, reason = "what everything is passed on to elsewhere cannot be tuned")]
+    #[allow(dead_code, reason = "only the allocator proper can be tuned")]
     tuning: Tuning,
 }
 

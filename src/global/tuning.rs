@@ -10,7 +10,10 @@ use crate::sizemap::SizeMap;
 pub(super) const GRANULE: usize = 16 << 10;
 
 /// The most bytes of a heap's slot of addresses: what a heap with boundary tags can use.
-#[cfg(all(any(target_os = "linux", windows), not(pagewise_forwarding)))]
+#[cfg(all(
+    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
+    not(pagewise_forwarding)
+))]
 pub(super) const LARGEST_SLOT: usize = 1 << if usize::BITS == 64 { 34 } else { 28 };
 
 /// What small sizes are multiples of, and every block is aligned to.

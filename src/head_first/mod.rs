@@ -50,7 +50,7 @@
 
 mod heap;
 mod policy;
-#[cfg(all(test, feature = "std", any(unix, windows)))]
+#[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]
 mod tests;
 mod traverse;
 

@@ -47,7 +47,7 @@ mod monitor;
 mod resize;
 mod search;
 mod settings;
-#[cfg(all(test, feature = "std", any(unix, windows)))]
+#[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]
 mod tests;
 mod tuned;
 

@@ -36,7 +36,7 @@ pub(crate) mod in_memory_order;
 pub(crate) mod list;
 pub(crate) mod search;
 pub(crate) mod size_lists;
-#[cfg(all(test, feature = "std", any(unix, windows)))]
+#[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]
 mod tests;
 mod words;
 

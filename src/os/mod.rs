@@ -35,18 +35,62 @@
 //! | `standard_error`, `has_terminal` | which file standard error is, and whether it is a terminal |
 //! | `is_privileged` | whether the environment is that of a user with fewer rights |
 
+#[cfg(all(
+    any(
+        target_os = "macos",
+        target_os = "freebsd",
+        all(target_os = "linux", pagewise_portable_os)
+    ),
+    not(pagewise_forwarding)
+))]
+mod bsd;
+#[cfg(all(target_os = "freebsd", not(pagewise_forwarding)))]
+mod freebsd;
 #[cfg(all(target_os = "linux", not(pagewise_forwarding)))]
 mod linux;
+#[cfg(all(target_os = "macos", not(pagewise_forwarding)))]
+mod macos;
+#[cfg(all(
+    any(target_os = "linux", target_os = "macos", target_os = "freebsd"),
+    not(pagewise_forwarding)
+))]
+mod posix;
 #[cfg(unix)]
 mod unix;
+#[cfg(all(target_arch = "wasm32", not(unix)))]
+mod wasm;
+#[cfg(any(unix, target_arch = "wasm32"))]
+mod whole;
 #[cfg(windows)]
 #[cfg_attr(pagewise_forwarding, allow(dead_code, reason = "the other contract is for nobody then"))]
 mod windows;
 
+#[cfg(all(
+    any(
+        target_os = "macos",
+        target_os = "freebsd",
+        all(target_os = "linux", pagewise_portable_os)
+    ),
+    not(pagewise_forwarding)
+))]
+pub(crate) use bsd::*;
+#[cfg(all(target_os = "freebsd", not(pagewise_forwarding)))]
+pub(crate) use freebsd::*;
 #[cfg(all(target_os = "linux", not(pagewise_forwarding)))]
 pub(crate) use linux::*;
+#[cfg(all(target_os = "macos", not(pagewise_forwarding)))]
+pub(crate) use macos::*;
+#[cfg(all(
+    any(target_os = "linux", target_os = "macos", target_os = "freebsd"),
+    not(pagewise_forwarding)
+))]
+pub(crate) use posix::*;
 #[cfg(unix)]
 pub(crate) use unix::*;
+#[cfg(all(target_arch = "wasm32", not(unix)))]
+pub(crate) use wasm::*;
+#[cfg(any(unix, target_arch = "wasm32"))]
+pub(crate) use whole::*;
 #[cfg(windows)]
 pub(crate) use windows::*;
 
@@ -54,7 +98,10 @@ pub(crate) use windows::*;
 ///
 /// # Safety
 /// Nothing in the pages is used any more.
-#[cfg(all(any(target_os = "linux", windows), not(pagewise_forwarding)))]
+#[cfg(all(
+    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
+    not(pagewise_forwarding)
+))]
 pub(crate) unsafe fn discard_to_zeros(start: *mut u8, len: usize) -> bool {
     // SAFETY: passed on.
     DISCARDED_ARE_ZEROS && unsafe { discard(start, len) }

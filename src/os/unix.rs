@@ -44,23 +44,6 @@ pub(crate) unsafe fn unmap(base: NonNull<u8>, len: usize) {
     unsafe { libc::munmap(base.as_ptr().cast(), len) };
 }
 
-/// How much of a [lazy](map_lazily) mapping has memory: all of it, once it is touched.
-#[derive(Debug)]
-pub(crate) struct Backed;
-
-impl Backed {
-    pub(crate) const NONE: Self = Self;
-
-    /// Sees to it that there is memory below the offset `lower`, and from `upper` to `high`. Whether there is.
-    ///
-    /// # Safety
-    /// A lazy mapping starts at `base`, and reaches to `high`.
-    #[inline(always)]
-    pub(crate) unsafe fn reach(&mut self, _: *mut u8, _: usize, _: usize, _: usize) -> bool {
-        true
-    }
-}
-
 /// Ends the process with one line on standard error.
 #[cold]
 pub(crate) fn stop(message: &[u8]) -> ! {

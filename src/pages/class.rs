@@ -199,7 +199,7 @@ impl Classes {
     }
 }
 
-#[cfg(all(test, feature = "std", any(unix, windows)))]
+#[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]
 mod tests {
     use super::*;
     use crate::sizemap::SizeMap;

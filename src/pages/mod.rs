@@ -33,6 +33,10 @@ mod store;
 #[cfg(feature = "strategies")]
 pub use self::brent::Paged;
 pub use self::config::{Config, ConfigError};
-#[cfg(all(feature = "std", any(target_os = "linux", windows), not(pagewise_forwarding)))]
+#[cfg(all(
+    feature = "std",
+    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
+    not(pagewise_forwarding)
+))]
 pub(crate) use self::page_heap::FreeKind;
 pub use self::page_heap::PageHeap;

@@ -169,7 +169,7 @@ impl Tree {
     }
 }
 
-#[cfg(all(test, feature = "std", any(unix, windows)))]
+#[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]
 mod tests {
     use super::*;
     use crate::source::Reserved;

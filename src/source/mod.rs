@@ -16,11 +16,11 @@ use core::ops::Range;
 use core::ptr::NonNull;
 
 use crate::error::AllocError;
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 use crate::os;
 
 mod borrowed;
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 mod mappings;
 mod owned;
 
@@ -142,7 +142,7 @@ impl Region {
     ///
     /// # Safety
     /// As for [`new`](Self::new), but that the memory need only be valid once it is handed out.
-    #[cfg(all(feature = "std", any(unix, windows)))]
+    #[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
     pub(crate) const unsafe fn zeroed(base: *mut u8, len: usize) -> Self {
         Self { base, start: 0, end: 0, low: len, high: len, opened: false, zeroed: true }
     }
@@ -281,7 +281,7 @@ unsafe impl<S: Source + ?Sized> Source for Box<S> {
 
 /// Address space reserved from the operating system. Only what is touched takes memory.
 /// It is reserved at the first use and given back when the source is dropped, and so are mappings.
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 #[derive(Debug)]
 pub struct Reserved {
     capacity: usize,
@@ -290,7 +290,7 @@ pub struct Reserved {
     mappings: mappings::Mappings,
 }
 
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 impl Reserved {
     /// A reservation of at most `capacity` bytes, extent and bookkeeping together.
     #[must_use]
@@ -318,7 +318,7 @@ impl Reserved {
 }
 
 // SAFETY: a region over a mapping that stays in place until the source is dropped.
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 unsafe impl Source for Reserved {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
         self.reserve(bytes.saturating_add(align), 0)?.extend(bytes, align)
@@ -359,7 +359,7 @@ unsafe impl Source for Reserved {
     }
 }
 
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 impl Drop for Reserved {
     fn drop(&mut self) {
         if let Some(base) = NonNull::new(self.region.base) {

@@ -14,7 +14,11 @@
 //! the missing PREV_IN_USE, or by the address.
 
 use core::ptr::NonNull;
-#[cfg(all(feature = "std", any(target_os = "linux", windows), not(pagewise_forwarding)))]
+#[cfg(all(
+    feature = "std",
+    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
+    not(pagewise_forwarding)
+))]
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use bitflags::bitflags;
@@ -73,7 +77,11 @@ pub(crate) unsafe fn len_at(contents: NonNull<u8>) -> u32 {
 ///
 /// # Safety
 /// The contents of a block start there, and its length is not changed meanwhile.
-#[cfg(all(feature = "std", any(target_os = "linux", windows), not(pagewise_forwarding)))]
+#[cfg(all(
+    feature = "std",
+    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
+    not(pagewise_forwarding)
+))]
 #[inline(always)]
 pub(crate) unsafe fn is_in_use_of(contents: NonNull<u8>, cells: u32) -> bool {
     // SAFETY: the word before a block's contents is its header, which is written as an atomic one.
@@ -88,13 +96,21 @@ pub(crate) unsafe fn is_in_use_of(contents: NonNull<u8>, cells: u32) -> bool {
 /// The word may be written, and is aligned.
 #[inline(always)]
 pub(super) unsafe fn write_word(at: *mut u32, word: u32) {
+    #[cfg(all(
+        feature = "std",
+        any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
+        not(pagewise_forwarding)
+    ))]
     // SAFETY: the caller's promise.
-    #[cfg(all(feature = "std", any(target_os = "linux", windows), not(pagewise_forwarding)))]
     unsafe {
         AtomicU32::from_ptr(at).store(word, Relaxed);
     }
+    #[cfg(not(all(
+        feature = "std",
+        any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
+        not(pagewise_forwarding)
+    )))]
     // SAFETY: the caller's promise.
-    #[cfg(not(all(feature = "std", any(target_os = "linux", windows), not(pagewise_forwarding))))]
     unsafe {
         at.write(word);
     }

@@ -161,7 +161,7 @@ impl<T: Plain> Table<T> {
     }
 }
 
-#[cfg(all(test, feature = "std", any(unix, windows)))]
+#[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]
 mod tests {
     use super::*;
     use crate::source::Reserved;

@@ -15,9 +15,18 @@ pub(crate) fn os_page() -> usize {
     }
 }
 
-/// Bytes of this process that are resident now; not by OS pages, whose size a test may have invented.
+/// Whether an emulator is part of this process (`tests/targets.sh` says so): what it keeps is resident, too.
+pub(crate) fn is_emulated() -> bool {
+    std::env::var_os("EMULATED").is_some()
+}
+
+/// Bytes of this process that are resident now; not by OS pages, whose size a test may have invented. Of one that is
+/// emulated, those of the allocator's heaps, by the kernel's word.
 #[cfg(target_os = "linux")]
 pub(crate) fn resident() -> usize {
+    if is_emulated() {
+        return pagewise::Pagewise::new().stats().resident;
+    }
     let mut text = [0_u8; 4096];
     // SAFETY: the file is read into the buffer, and closed.
     let len = unsafe {
@@ -46,4 +55,10 @@ pub(crate) fn resident() -> usize {
     let done = unsafe { K32GetProcessMemoryInfo(GetCurrentProcess(), &raw mut counters, len) } != 0;
     assert!(done, "the system tells");
     counters.WorkingSetSize
+}
+
+/// As far as the allocator knows.
+#[cfg(not(any(target_os = "linux", windows)))]
+pub(crate) fn resident() -> usize {
+    pagewise::Pagewise::new().stats().resident
 }

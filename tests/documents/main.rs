@@ -3,6 +3,7 @@
 
 mod inventory;
 mod markdown;
+mod platforms;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -3,8 +3,9 @@
 //! What is measured of the whole process (memory, limits, forks) is measured in a process of its
 //! own: the test runs this program again, with one of the tests that are otherwise ignored.
 
-#![cfg(any(target_os = "linux", windows))]
+#![cfg(any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows))]
 
+#[cfg(any(target_os = "linux", windows))]
 mod background;
 #[path = "../child/mod.rs"]
 mod child;
@@ -13,9 +14,10 @@ mod damage;
 mod fork;
 mod free_memory;
 mod layouts;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod limits;
 mod medium;
+#[cfg(any(target_os = "linux", windows))]
 mod memory;
 mod misuse;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]

@@ -20,6 +20,9 @@ fn library() -> PathBuf {
 
 #[test]
 fn a_thread_ends_after_the_library_it_used() {
+    if cfg!(target_feature = "crt-static") {
+        return println!("skipped: a program that is linked statically loads no library");
+    }
     let library = library();
     passes_when("a_library_that_is_unloaded::unloaded", |command| {
         command.env(LIBRARY, library).env("PAGEWISE_SHOW_STATS", "1");

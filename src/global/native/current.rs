@@ -3,7 +3,11 @@
 pub(super) use place::{lists, set};
 
 #[cfg(not(any(
-    all(feature = "initial-exec", target_arch = "x86_64", target_os = "linux"),
+    all(
+        feature = "initial-exec",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        target_os = "linux"
+    ),
     all(windows, target_env = "gnu", not(target_abi = "llvm")),
 )))]
 mod place {
@@ -30,7 +34,11 @@ mod place {
 /// of its allocating. So there the variable is defined and reached by hand, in the initial-exec
 /// model: at a fixed distance from the thread pointer, in the memory every thread is created with.
 /// The library must then be loaded with the program, not later.
-#[cfg(all(feature = "initial-exec", target_arch = "x86_64", target_os = "linux"))]
+#[cfg(all(
+    feature = "initial-exec",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_os = "linux"
+))]
 mod place {
     use core::arch::{asm, global_asm};
 
@@ -49,6 +57,7 @@ mod place {
         empty = sym quick::EMPTY,
     );
 
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(in super::super) fn lists() -> *mut Lists {
         let lists;
@@ -64,12 +73,49 @@ mod place {
         lists
     }
 
+    #[cfg(target_arch = "x86_64")]
     pub(in super::super) fn set(lists: *mut Lists) {
         // SAFETY: writes the eight bytes of this thread's own variable.
         unsafe {
             asm!(
                 "mov {offset}, qword ptr [rip + pagewise_lists@GOTTPOFF]",
                 "mov qword ptr fs:[{offset}], {lists}",
+                offset = out(reg) _,
+                lists = in(reg) lists,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    #[inline(always)]
+    pub(in super::super) fn lists() -> *mut Lists {
+        let lists;
+        // SAFETY: reads the eight bytes of this thread's own variable.
+        unsafe {
+            asm!(
+                "mrs {thread}, tpidr_el0",
+                "adrp {lists}, :gottprel:pagewise_lists",
+                "ldr {lists}, [{lists}, #:gottprel_lo12:pagewise_lists]",
+                "ldr {lists}, [{thread}, {lists}]",
+                thread = out(reg) _,
+                lists = out(reg) lists,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        lists
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    pub(in super::super) fn set(lists: *mut Lists) {
+        // SAFETY: writes the eight bytes of this thread's own variable.
+        unsafe {
+            asm!(
+                "mrs {thread}, tpidr_el0",
+                "adrp {offset}, :gottprel:pagewise_lists",
+                "ldr {offset}, [{offset}, #:gottprel_lo12:pagewise_lists]",
+                "str {lists}, [{thread}, {offset}]",
+                thread = out(reg) _,
                 offset = out(reg) _,
                 lists = in(reg) lists,
                 options(nostack, preserves_flags),

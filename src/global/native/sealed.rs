@@ -9,7 +9,8 @@ use crate::os;
 
 /// A value that shares no OS page with another, and so no cache line either.
 #[derive(Debug)]
-#[cfg_attr(target_arch = "aarch64", repr(C, align(65536)))]
+#[cfg_attr(all(target_arch = "aarch64", target_vendor = "apple"), repr(C, align(16384)))]
+#[cfg_attr(all(target_arch = "aarch64", not(target_vendor = "apple")), repr(C, align(65536)))]
 #[cfg_attr(not(target_arch = "aarch64"), repr(C, align(4096)))]
 pub(super) struct Sealed<T> {
     value: T,

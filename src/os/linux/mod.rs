@@ -1,30 +1,23 @@
 //! Linux, with every C library.
 //!
 //! Miri, which interprets the allocator's tests, knows few of the calls for memory: `interpreted` fulfils
-//! the same contracts there.
+//! the same contracts there, also those of `posix`. With `--cfg pagewise_portable_os` memory and waiting are those of
+//! `bsd`, for a test of just that.
 
-mod call_stack;
-mod environment;
-mod faults;
-#[cfg(miri)]
+#[cfg(all(miri, not(pagewise_portable_os)))]
 mod interpreted;
-#[cfg(not(miri))]
+#[cfg(not(any(miri, pagewise_portable_os)))]
 mod memory;
-mod process;
 mod quota;
-mod thread_end;
-mod threads;
+mod system;
+#[cfg(not(pagewise_portable_os))]
 mod wait;
 
-pub(crate) use call_stack::*;
-pub(crate) use environment::*;
-pub(crate) use faults::*;
-#[cfg(miri)]
+#[cfg(all(miri, not(pagewise_portable_os)))]
 pub(crate) use interpreted::*;
-#[cfg(not(miri))]
+#[cfg(not(any(miri, pagewise_portable_os)))]
 pub(crate) use memory::*;
-pub(crate) use process::*;
 pub(crate) use quota::*;
-pub(crate) use thread_end::*;
-pub(crate) use threads::*;
+pub(crate) use system::*;
+#[cfg(not(pagewise_portable_os))]
 pub(crate) use wait::*;

@@ -1,33 +1,10 @@
-//! Waiting: for a word to change (a futex), for a moment, and the clock that tells how long.
+//! Waiting for a word to change: a futex.
 
 use core::ffi::c_int;
 use core::ptr;
 use core::sync::atomic::AtomicU32;
 
-/// Milliseconds of a clock that never goes back.
-pub(crate) fn now() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes the time.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
-    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
-}
-
-/// Nanoseconds of processor time that the calling thread has taken; of another clock where the system does not tell.
-pub(crate) fn thread_time() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    let clocks = [libc::CLOCK_THREAD_CPUTIME_ID, libc::CLOCK_MONOTONIC];
-    let clocks = if cfg!(miri) { &clocks[1..] } else { &clocks[..] };
-    // SAFETY: the call writes the time.
-    let _ = clocks.iter().any(|&clock| unsafe { libc::clock_gettime(clock, &raw mut time) == 0 });
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-/// Lets other threads go on for a moment.
-pub(crate) fn pause() {
-    let moment = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
-    // SAFETY: the call reads the time.
-    unsafe { libc::nanosleep(&raw const moment, ptr::null_mut()) };
-}
+use super::system::errno_location;
 
 /// Sleeps while `word` has this value, until woken, or for no reason. Where a sandbox refuses to let it
 /// sleep, others go first.
@@ -37,7 +14,7 @@ pub(crate) fn wait(word: &AtomicU32, value: u32) {
     // SAFETY: the word lives as long as the call; `errno` is the calling thread's own.
     unsafe {
         let answer = libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, no_timeout);
-        if answer != 0 && *libc::__errno_location() != libc::EAGAIN {
+        if answer != 0 && *errno_location() != libc::EAGAIN {
             libc::sched_yield();
         }
     }

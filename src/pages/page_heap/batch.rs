@@ -238,7 +238,7 @@ impl Page {
     }
 }
 
-#[cfg(all(test, feature = "std", any(unix, windows)))]
+#[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]
 mod tests {
     use rand::rngs::StdRng;
     use rand::seq::SliceRandom;

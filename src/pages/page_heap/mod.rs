@@ -40,18 +40,38 @@
 //! allocator `batch` (many blocks at once), `by_address` (blocks whose layout nobody knows), `free_walk`
 //! (free memory, a little at a time) and `figures`.
 
-#[cfg(all(feature = "std", any(target_os = "linux", windows), not(pagewise_forwarding)))]
+#[cfg(all(
+    feature = "std",
+    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
+    not(pagewise_forwarding)
+))]
 mod batch;
-#[cfg(all(feature = "std", any(target_os = "linux", windows), not(pagewise_forwarding)))]
+#[cfg(all(
+    feature = "std",
+    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
+    not(pagewise_forwarding)
+))]
 mod by_address;
-#[cfg(all(feature = "std", any(target_os = "linux", windows), not(pagewise_forwarding)))]
+#[cfg(all(
+    feature = "std",
+    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
+    not(pagewise_forwarding)
+))]
 mod figures;
-#[cfg(all(feature = "std", any(target_os = "linux", windows), not(pagewise_forwarding)))]
+#[cfg(all(
+    feature = "std",
+    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
+    not(pagewise_forwarding)
+))]
 mod free_walk;
 mod supply;
 mod windowed;
 
-#[cfg(all(feature = "std", any(target_os = "linux", windows), not(pagewise_forwarding)))]
+#[cfg(all(
+    feature = "std",
+    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
+    not(pagewise_forwarding)
+))]
 pub(crate) use self::free_walk::FreeKind;
 pub use self::windowed::Windowed;
 use super::below::tagged::Tagged;

@@ -1,19 +1,14 @@
-//! The calling thread, threads of our own, and the processors they run on.
+//! The calling thread, and threads of our own.
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
+use crate::os::errno_location;
+
 /// An address that is the calling thread's alone.
 #[inline]
 pub(crate) fn thread_address() -> usize {
-    // SAFETY: the call may be made at any time.
-    unsafe { libc::__errno_location() }.addr()
-}
-
-/// The number the system knows the calling thread by.
-pub(crate) fn thread_id() -> i32 {
-    // SAFETY: the call may be made at any time.
-    unsafe { libc::syscall(libc::SYS_gettid) as i32 }
+    errno_location().addr()
 }
 
 /// Keeps the calling thread's `errno` as it is while this lives: `free` must not change it.
@@ -22,14 +17,14 @@ pub(crate) struct KeepErrno(c_int);
 impl KeepErrno {
     pub(crate) fn new() -> Self {
         // SAFETY: the location is the calling thread's own and always valid.
-        Self(unsafe { *libc::__errno_location() })
+        Self(unsafe { *errno_location() })
     }
 }
 
 impl Drop for KeepErrno {
     fn drop(&mut self) {
         // SAFETY: as above.
-        unsafe { *libc::__errno_location() = self.0 };
+        unsafe { *errno_location() = self.0 };
     }
 }
 
@@ -69,25 +64,4 @@ pub(crate) fn start_thread(run: extern "C" fn(*mut c_void) -> *mut c_void) -> Op
 pub(crate) fn join_thread(thread: usize) {
     // SAFETY: the thread was started here, and nobody else waits for it.
     unsafe { libc::pthread_join(thread as libc::pthread_t, ptr::null_mut()) };
-}
-
-/// CPUs this process may run on, at least 1.
-pub(crate) fn cpus() -> usize {
-    /// The kernel refuses a set smaller than its own, whose size nothing tells.
-    const WORDS: [usize; 3] = [16, 128, 1024];
-    WORDS.into_iter().find_map(|words| affine_cpus(&mut [0; 1024][..words])).unwrap_or_else(|| {
-        // SAFETY: the call touches no memory of ours.
-        usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) })
-            .map_or(1, |n| n.max(1))
-    })
-}
-
-/// The number of CPUs in the set of those this process may run on, if the set has room for it.
-fn affine_cpus(set: &mut [usize]) -> Option<usize> {
-    // SAFETY: the call writes no more than the set's bytes.
-    let got = unsafe {
-        libc::sched_getaffinity(0, size_of_val(set), set.as_mut_ptr().cast::<libc::cpu_set_t>())
-    };
-    let cpus = set.iter().map(|word| word.count_ones() as usize).sum();
-    (got == 0 && cpus > 0).then_some(cpus)
 }

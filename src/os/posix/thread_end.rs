@@ -1,29 +1,30 @@
 //! A function called when a thread ends: the destructor of a key of the C library's threads.
 
 use core::ffi::c_void;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// What is called when a thread ends, with the value that it [gave](at_thread_end).
 pub(crate) type ThreadEnd = extern "C" fn(*mut c_void);
 
-/// The key; above the largest number, none.
-static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+/// The key, a small number on every system, of whatever type; the largest number: none.
+static KEY: AtomicUsize = AtomicUsize::new(NONE);
+const NONE: usize = usize::MAX;
 
 /// Deletes the key when the library that has this code is unloaded: threads that end later must not be
 /// led to where it was. Runs at the end of a program, too, whose other threads go on: what those keep on
-/// their lists no longer matters then.
-#[cfg(not(miri))]
+/// their lists no longer matters then. (macOS never unloads a library with thread-local variables, as this is.)
+#[cfg(not(any(miri, target_os = "macos")))]
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static CLOSE: extern "C" fn() = close;
 
-#[cfg(not(miri))]
+#[cfg(not(any(miri, target_os = "macos")))]
 extern "C" fn close() {
-    let key = KEY.swap(u32::MAX, Relaxed);
-    if key != u32::MAX {
+    let key = KEY.swap(NONE, Relaxed);
+    if key != NONE {
         // SAFETY: the key was made, and is deleted once.
-        unsafe { libc::pthread_key_delete(key) };
+        unsafe { libc::pthread_key_delete(key as libc::pthread_key_t) };
     }
 }
 
@@ -32,7 +33,7 @@ pub(crate) fn prepare_thread_end(end: ThreadEnd) {
     let mut key = 0;
     // SAFETY: the destructor takes what a thread gives.
     if unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } == 0 {
-        KEY.store(key, Relaxed);
+        KEY.store(key as usize, Relaxed);
     }
 }
 
@@ -40,14 +41,15 @@ pub(crate) fn prepare_thread_end(end: ThreadEnd) {
 pub(crate) fn at_thread_end(end: ThreadEnd, value: *mut c_void) {
     let key = KEY.load(Relaxed);
     // SAFETY: the key was made.
-    if key == u32::MAX || unsafe { libc::pthread_setspecific(key, value) } != 0 {
+    let set = || unsafe { libc::pthread_setspecific(key as libc::pthread_key_t, value) == 0 };
+    if key == NONE || !set() {
         end_without_key(end, value);
     }
 }
 
 /// As [`at_thread_end`], where there was no key to be had: by what GNU's library calls for C++, which keeps the
 /// library that has this code loaded until then.
-#[cfg(all(target_env = "gnu", not(miri)))]
+#[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
 #[cold]
 fn end_without_key(end: ThreadEnd, value: *mut c_void) {
     use core::ffi::c_int;
@@ -67,5 +69,5 @@ fn end_without_key(end: ThreadEnd, value: *mut c_void) {
 }
 
 /// Elsewhere the function is not called: the thread's lists are lost to others, and so are the few blocks on them.
-#[cfg(not(all(target_env = "gnu", not(miri))))]
+#[cfg(not(all(target_os = "linux", target_env = "gnu", not(miri))))]
 fn end_without_key(_: ThreadEnd, _: *mut c_void) {}

@@ -14,17 +14,31 @@ pub(crate) fn variable<R>(name: &CStr, read: impl FnOnce(&[u8]) -> R) -> Option<
 
 /// Calls `visit` with the name of each variable.
 pub(crate) fn for_each_variable(mut visit: impl FnMut(&[u8])) {
-    unsafe extern "C" {
-        static mut environ: *const *const c_char;
-    }
     // SAFETY: null, or an array of C strings with a null at its end, which stays while nobody changes
     // the environment.
     unsafe {
-        let mut next = environ;
+        let mut next = environ();
         while !next.is_null() && !(*next).is_null() {
             let entry = CStr::from_ptr(*next).to_bytes();
             visit(entry.split(|&byte| byte == b'=').next().unwrap_or(entry));
             next = next.add(1);
         }
     }
+}
+
+/// Where the variables are: an array of their addresses, with a null at its end; or null.
+#[cfg(not(target_os = "macos"))]
+fn environ() -> *const *const c_char {
+    unsafe extern "C" {
+        static mut environ: *const *const c_char;
+    }
+    // SAFETY: the C library's variable, which every program has.
+    unsafe { environ }
+}
+
+/// As above, by a call: a shared library cannot name the variable there.
+#[cfg(target_os = "macos")]
+fn environ() -> *const *const c_char {
+    // SAFETY: the call answers with the address of the variable.
+    unsafe { (*libc::_NSGetEnviron()).cast_const().cast() }
 }

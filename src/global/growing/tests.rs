@@ -1,0 +1,145 @@
+use std::alloc::{GlobalAlloc, System};
+
+use super::*;
+
+/// Memory below a bound, of which somebody else takes a page after each part.
+struct Below {
+    memory: *mut u8,
+    used: usize,
+    len: usize,
+}
+
+const PAGE: usize = 64 << 10;
+
+impl Below {
+    fn new(len: usize) -> Self {
+        let layout = Layout::from_size_align(len, PAGE).expect("a valid layout");
+        // SAFETY: the layout has a size. The memory stays: heaps never give theirs back.
+        let memory = unsafe { System.alloc(layout) };
+        assert!(!memory.is_null(), "the test has memory");
+        Self { memory, used: 0, len }
+    }
+}
+
+impl Drop for Below {
+    fn drop(&mut self) {
+        let layout = Layout::from_size_align(self.len, PAGE).expect("it was one");
+        // SAFETY: it was allocated so, and the heap over it is dropped with this.
+        unsafe { System.dealloc(self.memory, layout) };
+    }
+}
+
+// SAFETY: the memory is this value's, and each part lies behind the last.
+unsafe impl Grow for Below {
+    fn grow(&mut self, len: usize) -> Option<(*mut u8, usize)> {
+        let len = len.next_multiple_of(PAGE);
+        let start = self.used;
+        if len > self.len.saturating_sub(start) {
+            return None;
+        }
+        self.used += len + PAGE;
+        Some((self.memory.wrapping_add(start), len))
+    }
+}
+
+fn layout(size: usize, align: usize) -> Layout {
+    Layout::from_size_align(size, align).expect("a valid layout")
+}
+
+/// A block of any size and alignment that a fresh region is made for fits into it.
+#[test]
+fn a_region_has_room_for_what_it_is_made_for() {
+    for size in [1, 1000, LEAST - 1, LEAST, LEAST + 1, 3 << 20, 17 << 20, (30 << 20) + 1] {
+        for align in [1, 16, 4096, PAGE, 1 << 20] {
+            let mut heap = Growing::new(Below::new(33 << 20));
+            let block = heap.allocate(layout(size, align));
+            let block = block.unwrap_or_else(|_| panic!("{size} bytes aligned to {align}"));
+            assert!(block.len() >= size && block.cast::<u8>().addr().get().is_multiple_of(align));
+            assert_eq!((heap.regions(), heap.audit()), (1, Ok(())));
+        }
+    }
+}
+
+/// Blocks of all sizes over as many regions as it takes, to the end of memory; then half of them go, and all.
+#[test]
+fn blocks_go_back_to_the_region_they_are_of() {
+    let mut heap = Growing::new(Below::new(24 << 20));
+    let mut random = 1_u64;
+    let mut blocks = Vec::new();
+    loop {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let size = match random >> 60 {
+            0 => (random >> 40) as usize % 300_000,
+            _ => (random >> 40) as usize % 2_000,
+        };
+        let layout = layout(size + 1, 1 << ((random >> 35) % 7));
+        let Ok(block) = heap.allocate(layout) else { break };
+        // SAFETY: the block is this long.
+        unsafe { block.cast::<u8>().write_bytes(blocks.len() as u8, layout.size()) };
+        blocks.push((block.cast::<u8>(), layout, blocks.len() as u8));
+    }
+    assert!(heap.regions() > 4, "{}", heap.regions());
+    assert_eq!(heap.audit(), Ok(()));
+    assert!(heap.usage().requested > 18 << 20, "{:?}", heap.usage());
+    let mut index = 0;
+    blocks.retain(|&(block, layout, mark)| {
+        index += 1;
+        // SAFETY: the block is in use, this long, and freed once.
+        unsafe {
+            let bytes = core::slice::from_raw_parts(block.as_ptr(), layout.size());
+            assert!(bytes.iter().all(|&byte| byte == mark), "another block was written there");
+            if index % 2 == 0 {
+                heap.deallocate(block, layout);
+            }
+        }
+        index % 2 == 1
+    });
+    assert_eq!(heap.audit(), Ok(()));
+    assert_eq!(heap.usage().blocks, blocks.len());
+    let regions = heap.regions();
+    for (block, layout, _) in blocks {
+        // SAFETY: the block is in use, and freed once.
+        unsafe {
+            assert_eq!(heap.try_free(block, layout), Freed::Freed);
+            assert_eq!(heap.try_free(block, layout), Freed::Unallocated);
+        }
+    }
+    assert_eq!((heap.usage().blocks, heap.regions()), (0, regions));
+    assert!(heap.allocate(layout(4 << 20, 16)).is_ok(), "all is free in each region");
+}
+
+/// A block that outgrows its region moves to another, with its contents; one that finds no room stays.
+#[test]
+fn a_block_that_grows_takes_its_contents_along() {
+    let mut heap = Growing::new(Below::new(16 << 20));
+    let mut block = heap.allocate(layout(100, 8)).expect("there is memory").cast::<u8>();
+    // SAFETY: the block is in use, as long as it was asked to be.
+    unsafe {
+        block.write_bytes(7, 100);
+        let mut size = 100;
+        while let Ok(longer) = heap.reallocate(block, layout(size, 8), 2 * size) {
+            block = longer.cast();
+            let bytes = core::slice::from_raw_parts(block.as_ptr(), size);
+            assert!(bytes.iter().all(|&byte| byte == 7));
+            size *= 2;
+            block.write_bytes(7, size);
+        }
+        assert!(size >= 3 << 20, "{size}");
+        assert!(heap.regions() > 1);
+        assert_eq!(heap.audit(), Ok(()));
+        let bytes = core::slice::from_raw_parts(block.as_ptr(), size);
+        assert!(bytes.iter().all(|&byte| byte == 7));
+        heap.deallocate(block, layout(size, 8));
+    }
+    assert_eq!(heap.usage().blocks, 0);
+}
+
+#[test]
+fn what_no_memory_could_hold_is_refused() {
+    let mut heap = Growing::new(Below::new(4 << 20));
+    for size in [5 << 20, MOST, isize::MAX as usize - 15] {
+        assert_eq!(heap.allocate(layout(size, 16)), Err(AllocError::Exhausted));
+    }
+    assert_eq!(heap.regions(), 0);
+    assert!(heap.allocate(layout(3 << 20, 16)).is_ok());
+}

@@ -1,0 +1,62 @@
+//! What Linux alone knows of the process, of the calling thread, and of the processors.
+
+use core::ffi::c_int;
+
+/// Where the calling thread's `errno` lies: its own place, always valid.
+#[inline]
+pub(crate) fn errno_location() -> *mut c_int {
+    // SAFETY: the call may be made at any time.
+    unsafe { libc::__errno_location() }
+}
+
+/// The number the system knows the calling thread by.
+pub(crate) fn thread_id() -> i32 {
+    // SAFETY: the call may be made at any time.
+    unsafe { libc::syscall(libc::SYS_gettid) as i32 }
+}
+
+/// CPUs this process may run on, at least 1.
+pub(crate) fn cpus() -> usize {
+    /// The kernel refuses a set smaller than its own, whose size nothing tells.
+    const WORDS: [usize; 3] = [16, 128, 1024];
+    WORDS.into_iter().find_map(|words| affine_cpus(&mut [0; 1024][..words])).unwrap_or_else(|| {
+        // SAFETY: the call touches no memory of ours.
+        usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) })
+            .map_or(1, |n| n.max(1))
+    })
+}
+
+/// The number of CPUs in the set of those this process may run on, if the set has room for it.
+fn affine_cpus(set: &mut [usize]) -> Option<usize> {
+    // SAFETY: the call writes no more than the set's bytes.
+    let got = unsafe {
+        libc::sched_getaffinity(0, size_of_val(set), set.as_mut_ptr().cast::<libc::cpu_set_t>())
+    };
+    let cpus = set.iter().map(|word| word.count_ones() as usize).sum();
+    (got == 0 && cpus > 0).then_some(cpus)
+}
+
+/// A number that nobody outside can foretell; where the system has none to give, one that is hard to.
+pub(crate) fn random() -> u64 {
+    let mut number = 0_u64;
+    // SAFETY: the call writes no more than the number's bytes; the other touches no memory of ours.
+    unsafe {
+        let bytes = size_of::<u64>();
+        let got = libc::syscall(libc::SYS_getrandom, &raw mut number, bytes, libc::GRND_NONBLOCK);
+        if usize::try_from(got).ok() != Some(bytes) {
+            let mut time: libc::timespec = core::mem::zeroed();
+            libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time);
+            let place = errno_location().addr() as u64;
+            number =
+                (place ^ (time.tv_nsec as u64).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+    }
+    number
+}
+
+/// Whether the process has more rights than the user who started it (setuid, file capabilities): its
+/// environment is then that user's, and not to be trusted.
+pub(crate) fn is_privileged() -> bool {
+    // SAFETY: the call touches no memory of ours. Miri does not know it.
+    !cfg!(miri) && unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}

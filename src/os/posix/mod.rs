@@ -1,0 +1,21 @@
+//! What those Unixes do by the same calls on which `Pagewise` is an allocator of its own: Linux, macOS, FreeBSD.
+
+mod call_stack;
+mod clock;
+mod environment;
+mod faults;
+#[cfg(not(miri))]
+mod memory;
+mod process;
+mod thread_end;
+mod threads;
+
+pub(crate) use call_stack::*;
+pub(crate) use clock::*;
+pub(crate) use environment::*;
+pub(crate) use faults::*;
+#[cfg(not(miri))]
+pub(crate) use memory::*;
+pub(crate) use process::*;
+pub(crate) use thread_end::*;
+pub(crate) use threads::*;

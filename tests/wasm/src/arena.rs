@@ -1,0 +1,46 @@
+//! An arena over static memory as the global allocator.
+
+use std::alloc::Layout;
+
+use pagewise::arena::lock::Unshared;
+use pagewise::pages::Config;
+use pagewise::source::Region;
+use pagewise::{Arena, PageHeap};
+
+const LEN: usize = 4 << 20;
+
+static mut MEMORY: [u64; LEN / 8] = [0; LEN / 8];
+
+/// On this machine itself, the program's allocator is another, and the arena has nothing to do.
+#[cfg_attr(target_arch = "wasm32", global_allocator)]
+// SAFETY: nobody else names the memory, and there is one thread.
+static ARENA: Arena<PageHeap<Region>, Unshared> = unsafe {
+    let region = Region::new((&raw mut MEMORY).cast(), LEN);
+    Arena::with_lock(PageHeap::new(Config::arena(), region, ()), Unshared::new())
+};
+
+/// What was allocated went through the arena, all is freed, every invariant holds, memory comes to an end and is there
+/// again.
+pub(crate) fn check() -> u32 {
+    if ARENA.usage().peak_requested < 100_000 {
+        return 1;
+    }
+    if ARENA.usage().blocks != 0 {
+        return 2;
+    }
+    let layout = Layout::from_size_align(50_000, 16).expect("a valid layout");
+    for _ in 0..2 {
+        let mut blocks = [None; LEN / 50_000];
+        let mut count = 0;
+        while let Ok(block) = ARENA.allocate(layout) {
+            blocks[count] = Some(block.cast());
+            count += 1;
+        }
+        if count < blocks.len() * 9 / 10 {
+            return 3;
+        }
+        // SAFETY: each is in use, and freed once.
+        blocks.iter().flatten().for_each(|&block| unsafe { ARENA.deallocate(block, layout) });
+    }
+    if ARENA.audit().is_ok() { 0 } else { 4 }
+}
