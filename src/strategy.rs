@@ -289,7 +289,7 @@ impl Usage {
         if self.held == 0 { 1.0 } else { self.requested as f64 / self.held as f64 }
     }
 
-    /// Fragmentation = 1 − (most bytes requested ÷ most bytes held) (Chung & Moon §4).
+    /// Fragmentation = 1 − (most bytes requested ÷ most bytes held), be it at the same time or not.
     #[must_use]
     pub fn fragmentation(&self) -> f64 {
         if self.peak_held == 0 {

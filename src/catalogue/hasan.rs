@@ -32,8 +32,8 @@ family! {
     "as HCGEN, tuned for least memory",
     [compared] (constant HcMem) { pub type HcMem<S, M = ()> = Hybrid<Constant<hybrid::Memory>, S, M>; }
 
-    "HCPERF", "Hasan & Chang §5.2",
-    "as HCGEN, tuned for most speed",
+    "HCPERF", "Hasan & Chang Table 7",
+    "as HCGEN, with what most programs have there for speed",
     [compared chosen] (constant HcPerf) { pub type HcPerf<S, M = ()> = Hybrid<Constant<hybrid::Performance>, S, M>; }
 
     "KINGSLEY", "4.2BSD; Hasan & Chang §4.2",

@@ -1,5 +1,6 @@
-//! Head-first best fit with space-fitting (Hakarsa 2024), searched in O(log n); and the paper's two
-//! heaps as they are there, which traverse all blocks.
+//! Head-first best fit with space-fitting (Hakarsa 2024), searched in O(log n); the paper's two
+//! heaps as they are there, which traverse all blocks; and other fits from the head, which the paper leaves
+//! open (§6).
 
 use crate::fit;
 use crate::head_first::{self, ChunkUp, NoChunkUp, SpaceFitting, Traverse};
@@ -68,5 +69,33 @@ family! {
     [linear] (growing NonHeadFirstTraversed) {
         pub type NonHeadFirstTraversed<S, M = ()> =
             SpaceFitting<head_first::FitFirst, ChunkUp, Traverse, S, M>;
+    }
+
+    "HEAD-FIRST (FIRST-FIT)", "Hakarsa §6",
+    "the unallocated region's high end, else the lowest free block that fits",
+    [linear] (growing HeadFirstFirstFit) {
+        pub type HeadFirstFirstFit<S, M = ()> =
+            SpaceFitting<head_first::RegionFirst, NoChunkUp, fit::First, S, M>;
+    }
+
+    "HEAD-FIRST (NEXT-FIT)", "Hakarsa §6",
+    "the unallocated region's high end, else the next free block that fits",
+    [linear] (growing HeadFirstNextFit) {
+        pub type HeadFirstNextFit<S, M = ()> =
+            SpaceFitting<head_first::RegionFirst, NoChunkUp, fit::Next, S, M>;
+    }
+
+    "HEAD-FIRST (WORST-FIT)", "Hakarsa §6",
+    "the unallocated region's high end, else the largest free block",
+    [] (growing HeadFirstWorstFit) {
+        pub type HeadFirstWorstFit<S, M = ()> =
+            SpaceFitting<head_first::RegionFirst, NoChunkUp, fit::Worst, S, M>;
+    }
+
+    "HEAD-FIRST (HALF-FIT)", "Hakarsa §6; Ogasawara 1995",
+    "the unallocated region's high end, else a block of the first list whose blocks all fit",
+    [] (growing HeadFirstHalfFit) {
+        pub type HeadFirstHalfFit<S, M = ()> =
+            SpaceFitting<head_first::RegionFirst, NoChunkUp, fit::HalfFit, S, M>;
     }
 }

@@ -37,6 +37,14 @@ pub type LazyWorstFit<A, S, M = ()> = BoundaryTagHeap<fit::Worst, Immediate, A, 
 /// [Which lazy fit?](crate::fit#which-lazy-fit) explains the choice.
 pub type LazyBestFit<A, S, M = ()> = BoundaryTagHeap<fit::Best, Immediate, A, S, M>;
 
+/// Lazy first fit in address order, made as [`LazyFirstFit`]: the next area is the lowest free block that
+/// is large enough (Chung & Moon §3, Figure 1).
+pub type LazyLowestFit<A, S, M = ()> = BoundaryTagHeap<fit::First, Immediate, A, S, M>;
+
+/// Lazy first fit in address order by pointer decrements: the area is a block of the free list and stays
+/// there (Chung & Moon §3, footnote 1). Made as [`LazyFirstFit`]. [`fit::Decrement`] tells more.
+pub type LazyDecrement<S, M = ()> = BoundaryTagHeap<fit::Decrement, Immediate, fit::NoArea, S, M>;
+
 /// [`LazyFirstFit`] in the garbage-collected mode: freed blocks wait until an allocation fails (Chung &
 /// Moon §4.2). Made in the same way.
 pub type CollectedFirstFit<A, S, M = ()> = BoundaryTagHeap<fit::Segregated, Collected, A, S, M>;
@@ -50,6 +58,10 @@ pub type CollectedBestFit<A, S, M = ()> = BoundaryTagHeap<fit::Best, Collected, 
 /// An area small enough for LFL to fragment as F does.
 #[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 type Bounded256 = Bounded<Releasing, 256>;
+
+/// [`LazyDecrement`] as the rows below name types: its area is a policy of the index.
+#[cfg(all(feature = "std", any(unix, windows)))]
+type Decremented<A, S, M> = BoundaryTagHeap<fit::Decrement, Immediate, A, S, M>;
 
 /// The family, whose rows are types with one more parameter than other strategies have.
 macro_rules! lazy {
@@ -84,6 +96,22 @@ lazy! {
     "LFL (BOUNDED)", "ours, after Chung & Moon",
     "LFL; the area is 256 bytes of a free block, so that large ones stay whole",
     [linear] LazyFirstFit<Bounded256>;
+
+    "LF (ADDRESS)", "Chung & Moon §3, Fig. 1",
+    "lazy first fit; the next area is the lowest free block that is large enough",
+    [linear] LazyLowestFit<Apart>;
+
+    "LFB (ADDRESS)", "Chung & Moon §3, Fig. 1",
+    "LF (ADDRESS); blocks freed beside the area are joined with it",
+    [linear] LazyLowestFit<Joining>;
+
+    "LFL (ADDRESS)", "Chung & Moon §3, Fig. 1",
+    "LF (ADDRESS); a block freed beside the area is joined with it, and both are free",
+    [linear] LazyLowestFit<Releasing>;
+
+    "LF (DECREMENT)", "Chung & Moon §3, footnote 1",
+    "LF (ADDRESS) from the area's upper end by pointer decrements; the area stays on the free list",
+    [linear] Decremented<NoArea>;
 
     "W", "Chung & Moon Table 1",
     "conventional worst fit: WORST-FIT",

@@ -57,6 +57,30 @@ type FreeList<O, Q, F, C> = Indexed<OneList<O, Q, F>, C>;
 /// Category IV: a free list for each of the sizes `Z`, and a residual queue in the order `R`.
 type SizeLists<Z, R, F, C> = Indexed<ManyLists<Z, R, F>, C>;
 
+/// IV-1 to IV-5 with what the paper leaves open as parameters: the largest size that has a list, at most 128
+/// words, and whether a block of a larger size serves where all else fails. Those of the family have 128
+/// and `true`.
+macro_rules! with_lists {
+    ($($name:literal $alias:ident $sizes:ident, $order:ident, $fields:ty, $compaction:ident;)*) => {$(
+        #[doc = concat!($name, " with lists for sizes up to `MOST` words, at most 128, and without `LARGER` such that a \
+            block of a larger size never serves.\n\nMade by `new(growth, source, meter)`. For memories of a \
+            fixed size, as the paper's are; or let `growth` be more than `MOST` words.")]
+        pub type $alias<const MOST: u32, const LARGER: bool, S, M = ()> = WordHeap<
+            Indexed<ManyLists<$sizes, $order, $fields, MOST, LARGER>, $compaction>,
+            S,
+            M,
+        >;
+    )*};
+}
+
+with_lists! {
+    "IV-1" IV1Listed Actual, Lifo, (Size, Forward), GarbageCollection;
+    "IV-2" IV2Listed RoundUp, Lifo, (Size, Forward), GarbageCollection;
+    "IV-3" IV3Listed Actual, Lifo, (Size, Forward, Preceding), CompactionAndCollection;
+    "IV-4" IV4Listed Actual, MemoryOrder, (Size, Double, Preceding), OnDeallocation;
+    "IV-5" IV5Listed Actual, Lifo, (Size, Double, Preceding), OnDeallocation;
+}
+
 /// The family: each algorithm is a type expression that says what the table says. They search lists as
 /// published.
 macro_rules! algorithms {

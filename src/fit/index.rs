@@ -7,7 +7,8 @@ use crate::tags::{Block, Cells};
 
 /// Which free block serves a request: [`Best`](super::Best), [`Good`](super::Good),
 /// [`Worst`](super::Worst), [`Segregated`](super::Segregated), [`First`](super::First),
-/// [`Next`](super::Next), [`Lifo`](super::Lifo), [`Fifo`](super::Fifo) or another of those listed here.
+/// [`Next`](super::Next), [`Lifo`](super::Lifo), [`Fifo`](super::Fifo), [`HalfFit`](super::HalfFit) or
+/// another of those listed here.
 pub trait Index: IndexPolicy {}
 
 /// What a heap asks of an index of its free blocks.

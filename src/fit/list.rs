@@ -98,6 +98,23 @@ impl<T: Start> IndexPolicy for List<T> {
         self.recent = new.start;
     }
 
+    /// A search goes on at what the block became that it would have gone on at.
+    fn remove_but_one<M: Meter>(
+        &mut self,
+        (below, above): (Option<Block>, Option<Block>),
+        cells: &mut Cells,
+        meter: &M,
+    ) -> Option<Block> {
+        if let (Some(below), Some(above)) = (below, above) {
+            let roves = self.rover == above.start;
+            self.remove(above, cells, meter);
+            if roves {
+                self.rover = below.start;
+            }
+        }
+        below.or(above)
+    }
+
     fn find<M: Meter>(
         &mut self,
         len: u32,

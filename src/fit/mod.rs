@@ -20,6 +20,8 @@
 //! | FIRST-FIT (LIFO) | of those that fit the one freed last | [`Lifo`] | O(n) |
 //! | FIRST-FIT (FIFO) | of those that fit the one freed first | [`Fifo`] | O(n) |
 //! | NEXT-FIT | the next that fits, from where the last search ended | [`Next`] | O(n) |
+//! | HALF-FIT | the block freed last on the first list of a power of two whose blocks all fit | [`HalfFit`] | O(1) |
+//! | LF (DECREMENT) | from the upper end of the block that served last, else of the lowest that fits | [`Decrement`] | O(n) |
 //!
 //! n is the number of free blocks; the times of [`Best`] and [`Worst`] are expected ones. Under
 //! every policy the *wilderness*, the free block at the upper end, is spent last: it alone can
@@ -50,7 +52,9 @@
 //! blocks wait until an allocation fails: [`CollectedFirstFit`] and its like.
 //!
 //! - *First fit* is over segregated lists, as in the paper: [`Segregated`] has a list for each power of
-//!   two, so that blocks much too small are not looked at. Over a single list it would be [`Fifo`].
+//!   two, so that blocks much too small are not looked at. Over a single list it would be [`Fifo`]; in
+//!   address order, as in the paper's Figure 1, it is [`LazyLowestFit`]. [`Decrement`] is that with the area
+//!   left on the list.
 //! - *Which?* LFL holds the least memory of the lazy first fits, and in most programs about as much as F;
 //!   with an area of at most 256 bytes, `Bounded<Releasing, 256>`, in nearly all. Lazy worst fit needs the
 //!   fewest searches and the most memory. LBL is the choice where a free list may grow long: its search is
@@ -61,6 +65,7 @@
 //!   more time than the conventional ones, lazy worst fit 12 to 34 % less. `docs/lazy.md` in the repository
 //!   has the figures.
 //!
+//! [`LazyLowestFit`]: crate::catalogue::LazyLowestFit
 //! [`LazyFirstFit`]: crate::catalogue::LazyFirstFit
 //! [`LazyWorstFit`]: crate::catalogue::LazyWorstFit
 //! [`LazyBestFit`]: crate::catalogue::LazyBestFit
@@ -76,7 +81,7 @@
 // | `boundary_tag_heap` | the heap as a strategy |
 // | `bins` | best and worst fit |
 // | `good`, `branchless` | good fit, and what its heap does most often |
-// | `links`, `list`, `unsorted`, `segregated` | the fits over lists |
+// | `links`, `list`, `unsorted`, `segregated`, `half_fit`, `decrement` | the fits over lists |
 // | `stacks` | stacks of blocks for `hybrid` and `kingsley` |
 
 mod area;
@@ -87,8 +92,12 @@ mod bins;
 mod boundary_tag_heap;
 mod branchless;
 mod collect;
+#[cfg(feature = "strategies")]
+mod decrement;
 mod good;
 mod grow;
+#[cfg(feature = "strategies")]
+mod half_fit;
 pub(crate) mod heap;
 pub(crate) mod index;
 mod lazy;
@@ -118,7 +127,11 @@ pub use self::area::{Apart, Area, Bounded, Joining, NoArea, Releasing, Sparing};
 pub use self::bins::{Best, Bins, Largest, Smallest, Worst};
 #[cfg(feature = "strategies")]
 pub use self::boundary_tag_heap::BoundaryTagHeap;
+#[cfg(feature = "strategies")]
+pub use self::decrement::Decrement;
 pub use self::good::Good;
+#[cfg(feature = "strategies")]
+pub use self::half_fit::HalfFit;
 pub use self::heap::TagHeap;
 pub use self::index::Index;
 #[cfg(feature = "strategies")]

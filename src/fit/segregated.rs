@@ -34,6 +34,27 @@ fn list_of(len: u32) -> usize {
     len.ilog2() as usize
 }
 
+impl<E: End> Segregated<E> {
+    /// The first block that holds the request on the list `from` or a higher one.
+    pub(super) fn find_from<M: Meter>(
+        &mut self,
+        mut from: usize,
+        (len, align): (u32, usize),
+        cells: &Cells,
+        meter: &M,
+    ) -> Option<(Block, u32)> {
+        // The second list serves all but requests of a great alignment.
+        loop {
+            let list = bits::first(&self.occupied, from)?;
+            let found = self.lists[list].find(len, align, cells, meter);
+            if found.is_some() || list + 1 == LISTS {
+                return found;
+            }
+            from = list + 1;
+        }
+    }
+}
+
 impl<E: End> Index for Segregated<E> {}
 
 impl<E: End> IndexPolicy for Segregated<E> {
@@ -60,16 +81,7 @@ impl<E: End> IndexPolicy for Segregated<E> {
         cells: &Cells,
         meter: &M,
     ) -> Option<(Block, u32)> {
-        let mut from = list_of(len);
-        // The second list serves all but requests of a great alignment.
-        loop {
-            let list = bits::first(&self.occupied, from)?;
-            let found = self.lists[list].find(len, align, cells, meter);
-            if found.is_some() || list + 1 == LISTS {
-                return found;
-            }
-            from = list + 1;
-        }
+        self.find_from(list_of(len), (len, align), cells, meter)
     }
 
     fn audit(&self, cells: &Cells, visit: &mut dyn FnMut(Block)) -> Result<(), Fault> {

@@ -48,7 +48,8 @@ pub(super) struct HybridHeap {
     /// The most bytes in use, tags included, at any time this was asked for: what the threshold
     /// is a percentage of.
     pub(super) most_in_use: usize,
-    /// How many blocks had been freed when all free blocks were joined last.
+    /// How many blocks had been freed when all free blocks were joined last; [`UNJOINED`] if some were
+    /// preallocated since.
     pub(super) frees_at_join: u64,
     pub(super) monitor: Monitor,
 }
@@ -63,6 +64,9 @@ pub(super) struct Context<'c, S, M> {
     /// Blocks freed since the beginning.
     pub(super) frees: u64,
 }
+
+/// No number of frees: there may be blocks to join, whatever was freed.
+const UNJOINED: u64 = u64::MAX;
 
 /// The sizes of its blocks.
 pub(super) type Size = Sizes<TAG>;
@@ -112,6 +116,7 @@ impl HybridHeap {
         let prev_in_use = self.cells.prev_is_in_use(run.start);
         self.monitor.splits += 1;
         self.monitor.preallocated += u64::from(more);
+        self.frees_at_join = UNJOINED;
         if rest.len > 0 {
             self.cells.put_free(rest, true);
             self.lists.insert(rest, taken.state, &mut self.cells, meter);

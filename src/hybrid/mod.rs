@@ -18,7 +18,9 @@
 //! - Large blocks are found in a tree, and the lowest of a size is taken.
 //! - A block on a quick list is marked as not in use, so that a double free is noticed.
 //! - The paper reads as if COALESCE, when off, excepted large blocks (§5.3 on espresso): they are
-//!   then joined only beyond the threshold (§3.3).
+//!   then joined only beyond the threshold. With COALESCE on they are joined whenever none is large enough;
+//!   the paper's words in §3.3, which ask for the threshold then, too, are
+//!   [`Settings::strict_threshold`].
 //! - Before a request fails, all free blocks are joined, whatever the parameters say.
 //! - The threshold is a percentage of the most bytes in use; that figure is updated when the threshold
 //!   is compared, not at each allocation.

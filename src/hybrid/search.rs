@@ -93,7 +93,8 @@ impl HybridHeap {
         context: &mut Context<'_, S, M>,
     ) -> Option<Taken> {
         let settings = context.settings;
-        let large = len as usize >= LISTS && (settings.coalesce || self.exceeds(context));
+        let at_once = settings.coalesce && !settings.strict_threshold;
+        let large = len as usize >= LISTS && (at_once || self.exceeds(context));
         if large && let Some(block) = self.join_large(len, context.meter) {
             return Some(Taken { block, state: State::Joined });
         }
@@ -102,8 +103,10 @@ impl HybridHeap {
         {
             return Some(Taken { block, state: State::Joined });
         }
-        if settings.coalesce_ql && self.frees_at_join != context.frees && self.exceeds(context) {
-            self.join_all(context);
+        if settings.coalesce_ql && self.exceeds(context) {
+            if self.frees_at_join != context.frees {
+                self.join_all(context);
+            }
             return self.lists.find(len, true, &mut self.cells, context.meter);
         }
         None

@@ -38,6 +38,9 @@ pub struct Settings {
     /// What may be held, in percent of the most bytes that were in use, before COALESCE_QL, or
     /// large blocks without COALESCE, are joined; at least 100 (§3.3, §3.8).
     pub threshold: u32,
+    /// Join large blocks only when more is held than [`threshold`](Self::threshold) allows, also with
+    /// COALESCE on: so §3.3 words it. Otherwise COALESCE joins them whenever none is large enough.
+    pub strict_threshold: bool,
     /// COALESCE_IN_FREE: join all free blocks when a free leaves fewer than
     /// [`few_blocks`](Self::few_blocks) in use and more than [`much_held`](Self::much_held) bytes
     /// are held (§3.11).
@@ -71,6 +74,7 @@ impl Settings {
             coalesce: true,
             coalesce_ql: true,
             threshold: 106,
+            strict_threshold: false,
             coalesce_in_free: false,
             few_blocks: 10,
             much_held: 100 << 10,
@@ -161,6 +165,7 @@ set! {
     coalesce: bool, "COALESCE on or off";
     coalesce_ql: bool, "COALESCE_QL on or off";
     threshold: u32, "this threshold in percent";
+    strict_threshold: bool, "large blocks joined beyond the threshold alone";
     coalesce_in_free: bool, "COALESCE_IN_FREE on or off";
     few_blocks: usize, "this number of blocks for COALESCE_IN_FREE";
     much_held: usize, "this many bytes held for COALESCE_IN_FREE";

@@ -46,6 +46,9 @@ pub trait Algorithm {
         meter: &M,
     ) -> Option<Block>;
 
+    /// How often all of memory was gone through to make the lists of free blocks anew.
+    fn collections(&self) -> u64;
+
     /// Checks the algorithm's own invariants.
     fn audit(&self, words: &Words) -> Result<(), Fault>;
 }

@@ -33,6 +33,7 @@ const ORDERS: usize = 31;
 #[derive(Debug)]
 pub struct Buddies<O, F, C> {
     lists: [List<O, F>; ORDERS],
+    collections: u64,
     compaction: PhantomData<C>,
 }
 
@@ -90,6 +91,7 @@ impl<O: Order, F: Fields, C: Compaction> Buddies<O, F, C> {
     /// block is joined already.
     #[cold]
     fn collect<M: Meter>(&mut self, collection: Collection, words: &mut Words, meter: &M) {
+        self.collections += u64::from(words.end() > 0);
         let mut start = 0;
         while start < words.end() {
             meter.visit(words.pointer(start));
@@ -119,7 +121,7 @@ impl<O: Order, F: Fields, C: Compaction> Algorithm for Buddies<O, F, C> {
     const EMPTY: Self = {
         assert!(!F::BACK, "a buddy is found without a pointer");
         assert!(!C::LIMBO && !C::ON_ALLOCATION, "buddies join when freed, or are collected");
-        Self { lists: [List::new(0); ORDERS], compaction: PhantomData }
+        Self { lists: [List::new(0); ORDERS], collections: 0, compaction: PhantomData }
     };
 
     /// Contents are aligned to the block's length, up to [`ALIGN`]; beyond that the block is long
@@ -220,6 +222,10 @@ impl<O: Order, F: Fields, C: Compaction> Algorithm for Buddies<O, F, C> {
         }
         words.mark(grown, false);
         Some(grown)
+    }
+
+    fn collections(&self) -> u64 {
+        self.collections
     }
 
     fn audit(&self, words: &Words) -> Result<(), Fault> {

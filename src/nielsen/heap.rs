@@ -99,6 +99,7 @@ pub trait Index {
 #[derive(Debug)]
 pub struct Indexed<I, C> {
     index: I,
+    collections: u64,
     compaction: PhantomData<C>,
 }
 
@@ -155,6 +156,7 @@ impl<I: Index, C: Compaction> Indexed<I, C> {
     /// Makes the index anew from all of memory.
     #[cold]
     fn collect<M: Meter>(&mut self, collection: Collection, words: &mut Words, meter: &M) {
+        self.collections += u64::from(words.end() > 0);
         self.index.clear();
         let mut start = 0;
         while start < words.end() {
@@ -215,7 +217,7 @@ impl<I: Index, C: Compaction> Algorithm for Indexed<I, C> {
     const EMPTY: Self = {
         // With pointers back, a list is not asked whether it has a block.
         assert!(!(C::LIMBO && I::Fields::LINKS == 2), "blocks in limbo take forward pointers");
-        Self { index: I::EMPTY, compaction: PhantomData }
+        Self { index: I::EMPTY, collections: 0, compaction: PhantomData }
     };
 
     /// Up to [`ALIGN`], lengths are rounded up to the alignment, so that the next block of that
@@ -309,6 +311,10 @@ impl<I: Index, C: Compaction> Algorithm for Indexed<I, C> {
             self.release(rest, words, meter);
         }
         Some(used)
+    }
+
+    fn collections(&self) -> u64 {
+        self.collections
     }
 
     fn audit(&self, words: &Words) -> Result<(), Fault> {

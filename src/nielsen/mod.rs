@@ -87,6 +87,13 @@ impl<A: Algorithm, S: Source, M: Meter> Heap<ByAlgorithm<A>, S, M> {
         Self::over(engine, source, meter)
     }
 
+    /// How often all of memory was gone through to make the lists of free blocks anew: the garbage
+    /// collections, in the terms of Nielsen's Table III.
+    #[must_use]
+    pub fn collections(&self) -> u64 {
+        self.engine.algorithm.collections()
+    }
+
     /// Bytes of a source that is a memory of this many words, all of it free at once if the heap
     /// grows by as many.
     #[must_use]

@@ -13,7 +13,8 @@
 //! block of the residual queue. The paper does not say what is done when neither serves, nor does
 //! compaction: then ours splits a block of a larger size, or takes one of its list that is not the
 //! first. (Without that IV-2, IV-4 and IV-5 fail the base load at 80 %, which the paper's serve.)
-//! "Subject to a maximum size limit", which the paper does not give either: ours is [`LISTED`].
+//! "Subject to a maximum size limit", which the paper does not give either: ours is [`LISTED`]. Both are
+//! parameters of [`ManyLists`].
 //!
 //! A block on a singly linked list of its size cannot be taken out to be joined with a neighbour but
 //! by a walk. So IV-3, with S + FP + B, joins a freed block with blocks of the residual queue only:
@@ -54,18 +55,22 @@ impl Sizes for RoundUp {
     const UNIT: u32 = 5;
 }
 
-/// The free blocks on lists by size.
+/// The free blocks on lists by size, up to `MOST` words, at most [`LISTED`]. With `LARGER` a block of a
+/// larger size serves where all else fails.
+///
+/// Without it, a block between two sizes may not serve though it would do. So memory should be fixed, as
+/// the paper's is, or grow by more than `MOST` words at a time.
 #[derive(Debug)]
-pub struct ManyLists<Z, R, F> {
+pub struct ManyLists<Z, R, F, const MOST: u32 = LISTED, const LARGER: bool = true> {
     lists: [List<Lifo, F>; LISTED as usize + 1],
     residual: OneList<R, FirstFit, F>,
     sizes: core::marker::PhantomData<Z>,
 }
 
-impl<Z, R: Order, F: Fields> ManyLists<Z, R, F> {
+impl<Z, R: Order, F: Fields, const MOST: u32, const LARGER: bool> ManyLists<Z, R, F, MOST, LARGER> {
     /// The list of the blocks of this length; `None` for the residual queue.
     fn list_of(&mut self, len: u32) -> Option<&mut List<Lifo, F>> {
-        self.lists.get_mut(len as usize)
+        if len > MOST { None } else { self.lists.get_mut(len as usize) }
     }
 
     /// The first block on the list of its size that will do, looked for up to `most` blocks deep.
@@ -77,7 +82,7 @@ impl<Z, R: Order, F: Fields> ManyLists<Z, R, F> {
         words: &Words,
         meter: &M,
     ) -> Option<Found> {
-        let list = self.lists.get(len as usize)?;
+        let list = self.lists.get(len as usize).filter(|_| len <= MOST)?;
         let mut before = NIL;
         for _ in 0..most {
             let node = list.after(before, words);
@@ -95,12 +100,17 @@ impl<Z, R: Order, F: Fields> ManyLists<Z, R, F> {
     }
 }
 
-impl<Z: Sizes, R: Order, F: Fields> Index for ManyLists<Z, R, F> {
+impl<Z: Sizes, R: Order, F: Fields, const MOST: u32, const LARGER: bool> Index
+    for ManyLists<Z, R, F, MOST, LARGER>
+{
     type Fields = F;
-    const EMPTY: Self = Self {
-        lists: [List::new(0); LISTED as usize + 1],
-        residual: OneList::of_at_least(LISTED + 1),
-        sizes: core::marker::PhantomData,
+    const EMPTY: Self = {
+        assert!(MOST <= LISTED, "there are no more lists");
+        Self {
+            lists: [List::new(0); LISTED as usize + 1],
+            residual: OneList::of_at_least(MOST + 1),
+            sizes: core::marker::PhantomData,
+        }
     };
 
     fn rounded(len: u32) -> Option<u32> {
@@ -117,7 +127,7 @@ impl<Z: Sizes, R: Order, F: Fields> Index for ManyLists<Z, R, F> {
     }
 
     fn can_join(block: Block) -> bool {
-        F::LINKS == 2 || block.len > LISTED
+        F::LINKS == 2 || block.len > MOST
     }
 
     fn insert<M: Meter>(&mut self, block: Block, _: Option<u32>, words: &mut Words, meter: &M) {
@@ -158,7 +168,7 @@ impl<Z: Sizes, R: Order, F: Fields> Index for ManyLists<Z, R, F> {
             return Some(found);
         }
         let listed = |len| self.find_listed(len, usize::MAX, request, words, meter);
-        if last { (request.len..=LISTED).find_map(listed) } else { None }
+        if LARGER && last { (request.len..=MOST).find_map(listed) } else { None }
     }
 
     fn carved<M: Meter>(
@@ -168,8 +178,8 @@ impl<Z: Sizes, R: Order, F: Fields> Index for ManyLists<Z, R, F> {
         words: &mut Words,
         meter: &M,
     ) {
-        let is_long = |rest: &Option<Block>| rest.is_none_or(|rest| rest.len > LISTED);
-        if found.block.len > LISTED && rests.iter().all(is_long) {
+        let is_long = |rest: &Option<Block>| rest.is_none_or(|rest| rest.len > MOST);
+        if found.block.len > MOST && rests.iter().all(is_long) {
             // What is left stays on the residual queue, in its place.
             self.residual.carved(found, rests, words, meter);
             return;

@@ -76,6 +76,8 @@ pub struct SegmentHeap {
     /// Behind each segment's record, its `starts` bits, then its `free` bits.
     pub(super) segments: Table<Segment>,
     pub(super) tree: Tree,
+    /// Whether the meter hears of blocks in use, too, that a search of a segment passes.
+    pub(super) counts_in_use: bool,
 }
 
 /// Which of a segment's bits.
@@ -106,6 +108,7 @@ impl SegmentHeap {
             growth_shift: growth.trailing_zeros() - granule_shift,
             segments: Table::with_tail(2 << (segment_shift - 6)),
             tree: Tree::new(),
+            counts_in_use: false,
         }
     }
 
@@ -269,11 +272,13 @@ impl SegmentHeap {
         align: usize,
         meter: &M,
     ) -> Option<(Extent, u32)> {
-        self.free_blocks(segment).find_map(|block| {
+        let found = self.free_blocks(segment).find_map(|block| {
             self.look_at(segment, meter);
             let start = self.aligned(block.start, align)?;
             (start.checked_add(len)? <= block.end).then_some((block, start))
-        })
+        });
+        self.pass(segment, found.map_or(u32::MAX, |(block, _)| block.start), meter);
+        found
     }
 
     /// The first granule from `granule` on at a multiple of `align` bytes.
@@ -377,6 +382,7 @@ impl SegmentHeap {
                 .inspect(|_| self.look_at(segment, meter))
                 .map(Extent::len);
             let largest = largest.max().unwrap_or(0);
+            self.pass(segment, u32::MAX, meter);
             self.tree.set(segment, largest, meter);
         }
     }
@@ -389,9 +395,21 @@ impl SegmentHeap {
         self.shrunk(segment, old.len(), if stays { new.len() } else { 0 }, meter);
     }
 
-    /// Tells the meter that a free block of a segment was looked at.
+    /// Tells the meter that a block of a segment was looked at.
     fn look_at<M: Meter>(&self, segment: usize, meter: &M) {
         meter.visit(self.segments.record(segment));
+    }
+
+    /// Tells the meter, if it is to hear of them, of the blocks in use of a segment that start below `end`.
+    #[inline(always)]
+    fn pass<M: Meter>(&self, segment: usize, end: u32, meter: &M) {
+        if self.counts_in_use {
+            let (first, behind) = self.range(segment);
+            let passed = first..behind.min(end).min(self.granules);
+            let in_use =
+                |granule: &u32| self.is(Kind::Starts, *granule) && !self.is(Kind::Free, *granule);
+            passed.filter(in_use).for_each(|_| self.look_at(segment, meter));
+        }
     }
 
     /// Every block in address order, and whether it is free.

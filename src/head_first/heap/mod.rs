@@ -105,7 +105,10 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         };
         let block = match found {
             Some(block) => block,
-            None => self.grow(len, align, source, meter)?,
+            None => match self.grow(len, align, source, meter) {
+                Ok(block) => block,
+                Err(exhausted) => self.find_last(len, align, meter).ok_or(exhausted)?,
+            },
         };
         let used = self.space_fit(block, len, align, meter).ok_or(AllocError::Exhausted)?;
         self.cells.set_owner(used, owner);
@@ -123,6 +126,14 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
             }
         }
         self.index.find(len, align, &self.cells, meter).map(|(block, _)| block)
+    }
+
+    /// A free block that holds the request and that the index has overlooked.
+    #[cold]
+    fn find_last<M: Meter>(&mut self, len: u32, align: usize, meter: &M) -> Option<Block> {
+        let (block, _) = self.index.take_last(len, align, &mut self.cells, meter)?;
+        self.index.insert(block, &mut self.cells, meter);
+        Some(block)
     }
 
     /// `ChunkUp` and `SpaceFit`: puts `len` cells of a free block to use, and leaves the extra
