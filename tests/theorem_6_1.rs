@@ -10,7 +10,7 @@ use adversary::{Game, Step, classes};
 use pagewise::Reserved;
 use pagewise::Strategy;
 use pagewise::buddy::Buddy;
-use pagewise::catalogue::{FirstFit, LeastFree, MostFree, Mru};
+use pagewise::catalogue::{BestFit, FirstFit, LeastFree, MostFree, Mru};
 use pagewise::pages::Config;
 use pagewise::sizemap::SizeMap;
 use proptest::prelude::*;
@@ -140,5 +140,20 @@ proptest! {
             steps.iter().map(|&(size, log)| Step { size, stretch: 1 << log }).collect();
         let largest = steps.iter().map(|step| step.size).max().unwrap_or(1).max(2);
         check(pages * PAGE, largest, |game| adversary::pins(game, &steps));
+    }
+}
+
+/// BEST-FIT's worst case is of the order of M n (Robson 1977): the adversary made for it reaches M n/e.
+#[test]
+fn best_fit_is_brought_to_a_share_of_m_n() {
+    const UNIT: usize = 16;
+    const HEADER: usize = 4;
+    for (largest, budget) in [(32, 1 << 12), (64, 1 << 13)] {
+        let mut heap = BestFit::new(UNIT, source(), ());
+        let mut game = Game::new(&mut heap, UNIT, budget).with_headers(HEADER);
+        adversary::against_best_fit(&mut game, largest);
+        let share = game.storage() as f64 / (budget * largest) as f64;
+        let expected = 1.0 / std::f64::consts::E;
+        assert!((share - expected).abs() < 0.03, "n = {largest}: {share}");
     }
 }

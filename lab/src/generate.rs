@@ -44,7 +44,8 @@ Built in are distributions that meet the five statistics of Brent's Table 7.1 (r
 blocks and bytes live, mean size, mean lifetime); the sizes' shares are made up, since the paper does
 not give them:
   cambridg-like      196 requests per second,  2,347 blocks of   307,397 bytes live
-  yktvmv-like      1,033 requests per second, 27,360 blocks of 3,226,427 bytes live";
+  yktvmv-like      1,033 requests per second, 27,360 blocks of 3,226,427 bytes live
+  cambridg-spread, yktvmv-spread                 the same, sizes with lifetimes of their own";
 
 /// Runs the subcommand.
 ///

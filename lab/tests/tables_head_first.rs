@@ -11,7 +11,10 @@ fn figures(tables: &[&str]) -> Vec<Value> {
     for table in tables {
         arguments.extend(["--table", table]);
     }
-    serde_json::from_str(&pagewise(&arguments).succeeds()).expect("JSON")
+    let mut figures: Vec<Value> =
+        serde_json::from_str(&pagewise(&arguments).succeeds()).expect("JSON");
+    figures.retain(|figure| figure.get("verdict").is_none());
+    figures
 }
 
 /// Our figure of a row and column.

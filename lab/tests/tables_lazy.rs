@@ -13,7 +13,8 @@ fn lazy_figures(table: &str) -> HashMap<(String, String), f64> {
     let trace = &format!("{TRACES}/espresso.pwt");
     let arguments = ["tables", "lazy", "--json", "--trace", trace, "--table", table];
     let out = pagewise(&arguments).succeeds();
-    let figures: Vec<serde_json::Value> = serde_json::from_str(&out).expect("JSON");
+    let mut figures: Vec<serde_json::Value> = serde_json::from_str(&out).expect("JSON");
+    figures.retain(|figure| figure.get("verdict").is_none());
     let text = |figure: &serde_json::Value, field: &str| figure[field].as_str().unwrap().to_owned();
     let key = |figure| (text(figure, "row"), text(figure, "column"));
     figures.iter().map(|figure| (key(figure), figure["ours"].as_f64().unwrap())).collect()
@@ -63,5 +64,5 @@ fn a_row_of_the_paper_is_found_by_the_traces_note() {
 #[test]
 fn an_unknown_table_of_lazy_fits_is_refused() {
     pagewise(&["tables", "lazy", "--table", "7"])
-        .fails(2, "there are the tables 2, 2.1, 3, 3.1, 4, 5, 6, time");
+        .fails(2, "there are the tables 2, 2.1, 3, 3.1, 4, 4.1, 5, 6, 6.1, time");
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::table::Table;
 use super::verdict;
 
-/// Prints tables as they come, or all of their figures at the end.
+/// Prints tables as they come, or all of their figures at the end, and after each table's its verdict.
 #[derive(Debug)]
 pub(super) struct Printer {
     /// The figures so far, if they are to be JSON.
@@ -34,7 +34,10 @@ impl Printer {
     /// If it cannot be written.
     pub(super) fn table(&mut self, table: &Table) -> anyhow::Result<()> {
         match &mut self.figures {
-            Some(figures) => figures.extend(table.json()),
+            Some(figures) => {
+                figures.extend(table.json());
+                figures.push(verdict::json(table));
+            }
             None => {
                 let verdict = verdict::lines(table);
                 let verdict: String = verdict.iter().map(|line| format!("  {line}\n")).collect();

@@ -1,6 +1,8 @@
 //! What a table shows of the paper's: which rows come near its figures, and where its order or shape is
 //! missed. All of it is computed from the figures.
 
+use serde_json::{Value, json};
+
 use crate::table::{Column, Near, Pair, Ranked, Table};
 
 type Row = (String, Vec<Pair>);
@@ -24,6 +26,32 @@ struct Counts {
 
 /// The lines below a table: row by row what is missed, and the counts.
 pub(super) fn lines(table: &Table) -> Vec<String> {
+    let counts = count(table);
+    let mut lines = Vec::new();
+    if !counts.missed.is_empty() {
+        lines.push("order or shape missed (each pair at the one published as lower; far off: beyond three tolerances):".to_owned());
+        lines.extend(counts.missed.iter().map(|line| format!("  {line}")));
+    }
+    lines.push(counts.summary(table));
+    lines
+}
+
+/// The same as a JSON object: `table title verdict`; the verdict has `rows` with figures of both, those of them
+/// `within` the tolerance, `pairs` that the paper sets side by side, those of them `in_order`, what is `missed`
+/// row by row, and the `summary` that ends the printed table.
+pub(super) fn json(table: &Table) -> Value {
+    let counts = count(table);
+    json!({
+        "table": table.number, "title": table.title,
+        "verdict": {
+            "rows": counts.rows, "within": counts.near, "only_quoted": counts.quoted,
+            "pairs": counts.pairs, "in_order": counts.ordered,
+            "missed": counts.missed, "summary": counts.summary(table),
+        },
+    })
+}
+
+fn count(table: &Table) -> Counts {
     let counted = &table.rows[..table.rows.len() - table.means];
     let mut counts = Counts::default();
     let published = |(_, pairs): &&Row| pairs.iter().any(|pair| pair.published.is_some());
@@ -41,13 +69,7 @@ pub(super) fn lines(table: &Table) -> Vec<String> {
     }
     count_sides(table, counted, &mut counts);
     count_only_ours(table, counted, &mut counts);
-    let mut lines = Vec::new();
-    if !counts.missed.is_empty() {
-        lines.push("order or shape missed (each pair at the one published as lower; far off: beyond three tolerances):".to_owned());
-        lines.extend(counts.missed.iter().map(|line| format!("  {line}")));
-    }
-    lines.push(counts.summary(table));
-    lines
+    counts
 }
 
 impl Counts {
@@ -266,6 +288,12 @@ mod tests {
             "3 rows with published figures: 0 within 10 %; 1 of 5 pairs in published order (0.20)",
         ];
         assert_eq!(down, expected);
+        let json = json(&table(Ranked::Down, &rows));
+        let verdict = &json["verdict"];
+        let of = |field: &str| verdict[field].as_u64();
+        assert_eq!([of("rows"), of("within"), of("pairs"), of("in_order")], [3, 0, 5, 1].map(Some));
+        assert_eq!(verdict["missed"][1], "x: a not below y");
+        assert_eq!(verdict["summary"], expected[6]);
     }
 
     #[test]

@@ -44,8 +44,9 @@ impl Times {
     }
 }
 
-/// Times runs in turns, alone on one CPU: `rounds` rounds, each beginning with another. A
-/// run that stops ends it all.
+/// Times runs in turns, alone on one CPU: `rounds` rounds, each beginning with another, every other one in the
+/// opposite order. What a run leaves behind, pages that the kernel gives to the next one above all, so does
+/// not always fall to the same. A run that stops ends it all.
 ///
 /// # Errors
 /// Why a run stopped.
@@ -58,7 +59,8 @@ pub fn in_turns(
     let mut elapsed = vec![Vec::with_capacity(rounds); runs];
     for round in 0..rounds {
         for place in 0..runs {
-            let index = (round + place) % runs;
+            let forwards = (round + place) % runs;
+            let index = if round % 2 == 0 { forwards } else { runs - 1 - forwards };
             elapsed[index].push(run(index)?.elapsed);
         }
     }

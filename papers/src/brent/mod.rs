@@ -6,6 +6,7 @@ mod mixed;
 mod options;
 mod paging;
 mod pqsim;
+mod residency;
 mod tridiag;
 mod worst_case;
 
@@ -53,12 +54,16 @@ struct Experiment {
 const EXPERIMENTS: &[Experiment] = &[
     Experiment { number: "3.1", steps: tridiag::ROWS, run: tridiag::table_3_1 },
     Experiment { number: "3.2", steps: pqsim::ROWS, run: pqsim::table_3_2 },
+    Experiment { number: "3.2.1", steps: residency::RUNS, run: residency::table_3_2_1 },
     Experiment { number: "3.3", steps: 2 * pqsim::ROWS, run: pqsim::table_3_3 },
     Experiment { number: "3.4", steps: pqsim::TOLERANCES, run: pqsim::table_3_4 },
     Experiment { number: "6.1", steps: worst_case::RUNS, run: worst_case::table_6_1 },
     Experiment { number: "7.1", steps: 1, run: mixed::table_7_1 },
     Experiment { number: "7.2", steps: mixed::RUNS, run: mixed::table_7_2 },
+    Experiment { number: "7.2.1", steps: mixed::RUNS, run: mixed::table_7_2_1 },
     Experiment { number: "7.3", steps: paging::RUNS, run: paging::table_7_3 },
+    Experiment { number: "7.3.1", steps: paging::SPREAD_RUNS, run: paging::table_7_3_1 },
+    Experiment { number: "7.3.2", steps: paging::FREETOL_RUNS, run: paging::table_7_3_2 },
 ];
 
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use crate::plot::{self, Line};
 use crate::table::{Column, Near, Pair, Table};
 
 /// The paper's working set, pages.
-const WORKING_SET: usize = 50;
+pub(super) const WORKING_SET: usize = 50;
 /// c = ⌊p/s⌋.
 const CAPACITY: usize = PAGE / NODE;
 
@@ -144,13 +144,18 @@ fn measure(
     choices.par_iter().map(one).collect()
 }
 
+/// Simulated time relative to the paper's, and runs.
+pub(super) fn plan(options: Options<'_>) -> (f64, u64) {
+    // Five of the longer lifetimes to warm up; with three, fewer blocks than usual are live.
+    if options.quick { (0.5, 1) } else { (1.0, RUNS) }
+}
+
 fn rows_measured(
     initial: f64,
     options: Options<'_>,
     progress: &Progress,
 ) -> anyhow::Result<Vec<Measured>> {
-    // Five of the longer lifetimes to warm up; with three, fewer blocks than usual are live.
-    let (scale, runs) = if options.quick { (0.5, 1) } else { (1.0, RUNS) };
+    let (scale, runs) = plan(options);
     let plan = Plan { initial, scale, runs };
     measure(&PUBLISHED.each_ref().map(|row| row.choice), plan, options, progress)
 }

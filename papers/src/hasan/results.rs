@@ -37,6 +37,8 @@ pub(super) struct Measured {
     least: [f64; ALLOCATORS],
     /// Percent of the allocations that HCgen's quick lists served.
     quick: f64,
+    /// Most bytes held by HCgen where large blocks are joined beyond the threshold alone.
+    strict: f64,
 }
 
 /// Tunes the hybrid for a program, and measures it beside the others.
@@ -69,6 +71,10 @@ pub(super) fn measure(
     let quick = generic.monitor().map_or(0, |monitor| monitor.quick);
     let quick = 100.0 * quick as f64 / generic.usage().allocations.max(1) as f64;
 
+    let mut strict = heap(settings[0].strict_threshold(true), words);
+    replayed(workload, words, &mut strict, HEADER)?;
+    let strict = strict.usage().peak_held as f64 / words.factor() as f64;
+
     let rounds = if options.quick { 3 } else { ROUNDS };
     let times = in_turns(ALLOCATORS, rounds, |which| {
         // All are called alike, through a table of functions.
@@ -87,15 +93,17 @@ pub(super) fn measure(
         time: std::array::from_fn(|which| times[which].median() / pairs),
         least: std::array::from_fn(|which| times[which].least()),
         quick,
+        strict,
     })
 }
 
-/// Table 7, 8, 9, 10 or 5.8; none if the number is another.
+/// Table 7, 8, 8.1, 9, 10 or 5.8; none if the number is another.
 pub(super) fn table(number: &str, measured: &[(Program, Measured)]) -> Option<Table> {
     match number {
         "5.8" => Some(quick(measured)),
         "7" => Some(settings(measured)),
         "8" => Some(memory(measured)),
+        "8.1" => Some(threshold(measured)),
         "9" => Some(time(measured)),
         "10" => Some(clock(measured)),
         _ => None,
@@ -176,6 +184,31 @@ fn memory(measured: &[(Program, Measured)]) -> Table {
         ],
         ranked: Ranked::Across,
         means: 1,
+    }
+}
+
+/// The threshold with COALESCE on, as we read it and as §3.3 words it.
+fn threshold(measured: &[(Program, Measured)]) -> Table {
+    let row = |(program, measured): &(Program, Measured)| {
+        let published = program.published.map(|published| published.memory);
+        let theirs = published.map(|memory| memory[HC_GEN] / memory[LEA]);
+        let [ours, strict] =
+            [measured.held[HC_GEN], measured.strict].map(|held| held / measured.held[LEA]);
+        (
+            program.row(),
+            vec![Pair::new(theirs, ours).derived(), Pair::new(theirs, strict).derived()],
+        )
+    };
+    Table {
+        number: "8.1",
+        title: "HCgen's memory relative to Lea's, large blocks joined whenever none serves, or beyond the threshold alone"
+            .into(),
+        columns: ["HCgen", "as worded"].map(|name| Column::new(name, 2).ratio()).into(),
+        rows: measured.iter().map(row).collect(),
+        notes: vec![
+            "§3.3: coalescing \u{201c}when needed for allocation and when the memory consumption becomes greater than a configured threshold\u{201d}".into(),
+        ],
+        ..Table::default()
     }
 }
 

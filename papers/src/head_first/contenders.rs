@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagewise::Strategy;
-use pagewise::fit::Best;
+use pagewise::fit::{Best, First, HalfFit, Next, Worst};
 use pagewise::head_first::{
     ChunkUp, FitFirst, NoChunkUp, Owner, RegionFirst, SpaceFitting, Traverse,
 };
@@ -84,6 +84,18 @@ pub(super) const CONTENDERS: [Contender; 8] = [
     contender!("bins: head-first", RegionFirst, NoChunkUp, Best, false),
     contender!("bins: non-head-first", FitFirst, NoChunkUp, Best, false),
     contender!("bins: head-first, ChunkUp", RegionFirst, ChunkUp, Best, false),
+];
+
+/// Other fits, which the paper leaves open (§6): each without the region first, and with it.
+pub(super) const OTHER_FITS: [Contender; 8] = [
+    contender!("first fit", FitFirst, NoChunkUp, First, false),
+    contender!("first fit, head-first", RegionFirst, NoChunkUp, First, false),
+    contender!("next fit", FitFirst, NoChunkUp, Next, false),
+    contender!("next fit, head-first", RegionFirst, NoChunkUp, Next, false),
+    contender!("worst fit", FitFirst, NoChunkUp, Worst, false),
+    contender!("worst fit, head-first", RegionFirst, NoChunkUp, Worst, false),
+    contender!("half-fit", FitFirst, NoChunkUp, HalfFit, false),
+    contender!("half-fit, head-first", RegionFirst, NoChunkUp, HalfFit, false),
 ];
 
 impl Contender {

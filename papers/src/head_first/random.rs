@@ -4,7 +4,7 @@ use pagewise_replay::progress::Progress;
 use pagewise_replay::system::affinity::Pinned;
 use rayon::prelude::*;
 
-use super::contenders::{CONTENDERS, Contender, Memory, TABLE_8, TABLE_9, Visited};
+use super::contenders::{CONTENDERS, Contender, Memory, OTHER_FITS, TABLE_8, TABLE_9, Visited};
 use super::options::Options;
 use super::script::{Order, Outcome, Script, perform};
 use crate::table::{Column, Near, Pair, Ranked, Table, columns};
@@ -244,21 +244,32 @@ pub(super) fn table_9_1(runs: &Runs) -> Table {
     by_requests(runs.options, ("9.1", title), 3, rows, Ranked::Down, &notes)
 }
 
+/// What a metered run of a contender gave: items visited per request, and the outcome.
+fn metered(
+    contender: &Contender,
+    requests: usize,
+    order: Order,
+    options: Options,
+    progress: &Progress,
+) -> (f64, Outcome) {
+    let mut memory = Memory::new(MEMORY / options.scale);
+    let script = Script::new(requests / options.scale, order, options.seed);
+    let meter = Visited::default();
+    let heap = contender.build_metered(&mut memory, &meter);
+    let outcome = perform(&script, heap, contender.freeing(), 1);
+    progress.step(weight(requests), || format!("items visited, {}", contender.name));
+    (meter.items() as f64 / (requests / options.scale) as f64, outcome)
+}
+
 /// Table 9.2, ours: items visited. They are counted, not timed, so that all cores may count.
 pub(super) fn table_9_2(options: Options) -> anyhow::Result<Table> {
     let all: u64 = REQUESTS.into_iter().map(weight).sum();
     let progress = Progress::new(all * CONTENDERS.len() as u64);
-    let visited = |contender: &Contender, requests: usize| {
-        let mut memory = Memory::new(MEMORY / options.scale);
-        let script = Script::new(requests / options.scale, Order::HeldBack, options.seed);
-        let meter = Visited::default();
-        let heap = contender.build_metered(&mut memory, &meter);
-        perform(&script, heap, contender.freeing(), 1);
-        progress.step(weight(requests), || format!("items visited, {}", contender.name));
-        meter.items() as f64 / (requests / options.scale) as f64
-    };
     let rows = CONTENDERS.par_iter().map(|contender| {
-        let pairs = REQUESTS.map(|requests| Pair::new(None, visited(contender, requests)));
+        let pairs = REQUESTS.map(|requests| {
+            let (items, _) = metered(contender, requests, Order::HeldBack, options, &progress);
+            Pair::new(None, items)
+        });
         (contender.name.to_owned(), pairs)
     });
     let rows = rows.collect();
@@ -266,6 +277,48 @@ pub(super) fn table_9_2(options: Options) -> anyhow::Result<Table> {
     let notes = ["a block looked at is an item; one put on a doubly linked list counts twice"];
     let title = "items visited per request, by requests";
     Ok(by_requests(options, ("9.2", title), 1, rows, Ranked::Not, &notes))
+}
+
+/// Table 9.5, ours: other fits from the head, deallocations held back; 9.6 as they are drawn.
+fn other_fits(
+    options: Options,
+    (number, title): (&'static str, &str),
+    order: Order,
+) -> anyhow::Result<Table> {
+    let all: u64 = REQUESTS.into_iter().map(weight).sum();
+    let progress = Progress::new(all * OTHER_FITS.len() as u64);
+    let runs = OTHER_FITS.par_iter().map(|contender| {
+        REQUESTS.map(|requests| metered(contender, requests, order, options, &progress))
+    });
+    let runs: Vec<_> = runs.collect();
+    progress.finish();
+    type Figure = fn(&(f64, Outcome)) -> f64;
+    let items: Figure = |(items, _)| *items;
+    let allocated: Figure = |(_, outcome)| 100.0 * outcome.allocated;
+    let free: Figure = |(_, outcome)| outcome.fragmentation as f64 / 1024.0;
+    let figures = [("items", items), ("malloc-ed, %", allocated), ("ex. frag., KiB", free)];
+    let rows = figures.into_iter().flat_map(|(name, figure)| {
+        OTHER_FITS.iter().zip(&runs).map(move |(contender, runs)| {
+            let pairs = std::array::from_fn(|at| Pair::new(None, figure(&runs[at])));
+            (format!("{}: {name}", contender.name), pairs)
+        })
+    });
+    let notes = [
+        "items visited per request; half-fit looks at the list of a request's own size only where all else fails",
+    ];
+    Ok(by_requests(options, (number, title), 2, rows.collect(), Ranked::Not, &notes))
+}
+
+/// Table 9.5, ours.
+pub(super) fn table_9_5(options: Options) -> anyhow::Result<Table> {
+    let title = "other fits from the head, deallocations held back, by requests";
+    other_fits(options, ("9.5", title), Order::HeldBack)
+}
+
+/// Table 9.6, ours.
+pub(super) fn table_9_6(options: Options) -> anyhow::Result<Table> {
+    let title = "other fits from the head, requests as drawn, by requests";
+    other_fits(options, ("9.6", title), Order::AsDrawn)
 }
 
 /// A kind of row of [`table_9_3`] and [`table_9_4`]: its name, ours, and which published figure.

@@ -1,7 +1,9 @@
-//! Tables 2.1 and 3.1, ours: what the paper's text leaves open, each reading switched by itself and some
-//! together, on the paper's own programs. The heaps are those of the plain model.
+//! Tables 2.1, 3.1, 4.1 and 6.1, ours: what the paper's text leaves open, each reading switched by itself
+//! and some together, on the paper's own programs; and lazy first fit in address order (Fig. 1, footnote 1).
+//! The heaps are those of the plain model.
 
 use std::alloc::Layout;
+use std::collections::HashMap;
 use std::ptr::{self, NonNull};
 
 use pagewise_replay::progress::Progress;
@@ -15,12 +17,14 @@ use super::simulate::{Extent, Figures, HEADER, Untouched};
 use crate::table::{Pair, Ranked, Table};
 use crate::widened::{Widened, Words};
 
-/// The tables' numbers: fragmentation, and fit frequencies.
-pub(super) const FRAGMENTATION: &str = "2.1";
-pub(super) const FITS: &str = "3.1";
+/// The tables' numbers.
+pub(super) const NUMBERS: [&str; 4] = ["2.1", "3.1", "4.1", "6.1"];
+
+/// An algorithm: its name, fit and area.
+type Algorithm = (&'static str, Fit, Area);
 
 /// The paper's algorithms.
-const ALGORITHMS: [(&str, Fit, Area); 8] = [
+const ALGORITHMS: &[Algorithm] = &[
     ("F", Fit::First, Area::None),
     ("LF", Fit::First, Area::Apart),
     ("LFB", Fit::First, Area::Joins),
@@ -31,6 +35,23 @@ const ALGORITHMS: [(&str, Fit, Area); 8] = [
     ("LWL", Fit::Worst, Area::Releases),
 ];
 
+/// Those of the garbage-collected case.
+const COLLECTED: &[Algorithm] = &[
+    ("F", Fit::First, Area::None),
+    ("LF", Fit::First, Area::Apart),
+    ("W", Fit::Worst, Area::None),
+    ("LW", Fit::Worst, Area::Apart),
+];
+
+/// First fit in address order, which the paper draws and does not measure.
+const IN_ADDRESS_ORDER: &[Algorithm] = &[
+    ("F (address)", Fit::Lowest, Area::None),
+    ("LF (address)", Fit::Lowest, Area::Apart),
+    ("LFB (address)", Fit::Lowest, Area::Joins),
+    ("LFL (address)", Fit::Lowest, Area::Releases),
+    ("LF (decrement)", Fit::Lowest, Area::Decrements),
+];
+
 /// Units of 8 bytes there.
 const fn growth(bytes: usize) -> usize {
     bytes / 8
@@ -38,64 +59,110 @@ const fn growth(bytes: usize) -> usize {
 
 const PAGE: usize = growth(4 << 10);
 
-const READINGS: [(&str, Reading); 8] = [
-    ("as ours: the heap grows by 8 bytes, its end is taken last, all is joined", Reading::OURS),
-    ("the rest of an area is put back unjoined", Reading { rest_joins: false, ..Reading::OURS }),
-    (
+/// What is read how: a part of two of the tables, fragmentation and fit frequencies.
+struct Part {
+    numbers: [&'static str; 2],
+    title: &'static str,
+    algorithms: &'static [Algorithm],
+    reading: Reading,
+    /// Whether frees wait until an allocation fails.
+    collected: bool,
+}
+
+const fn explicit(title: &'static str, reading: Reading) -> Part {
+    Part { numbers: ["2.1", "3.1"], title, algorithms: ALGORITHMS, reading, collected: false }
+}
+
+const fn collected(title: &'static str, reading: Reading) -> Part {
+    Part { numbers: ["4.1", "6.1"], title, algorithms: COLLECTED, reading, collected: true }
+}
+
+const UNJOINED: Reading = Reading { rest_joins: false, ..Reading::OURS };
+const BY_PAGES: Reading = Reading { growth: PAGE, ..Reading::OURS };
+
+const PARTS: [Part; 13] = [
+    explicit(
+        "as ours: the heap grows by 8 bytes, its end is taken last, all is joined",
+        Reading::OURS,
+    ),
+    explicit("the rest of an area is put back unjoined", UNJOINED),
+    explicit(
         "the free block at the heap's end is like any other",
         Reading { end_is_last: false, ..Reading::OURS },
     ),
-    ("new memory does not join the heap's end", Reading { growth_joins: false, ..Reading::OURS }),
-    ("growth of 4 KiB", Reading { growth: PAGE, ..Reading::OURS }),
-    (
-        "growth of 4 KiB, the rest unjoined",
-        Reading { growth: PAGE, rest_joins: false, ..Reading::OURS },
+    explicit(
+        "new memory does not join the heap's end",
+        Reading { growth_joins: false, ..Reading::OURS },
     ),
-    (
+    explicit("growth of 4 KiB", BY_PAGES),
+    explicit("growth of 4 KiB, the rest unjoined", Reading { growth: PAGE, ..UNJOINED }),
+    explicit(
         "growth of 4 KiB, the rest unjoined, the heap's end like any other",
-        Reading { growth: PAGE, rest_joins: false, end_is_last: false, ..Reading::OURS },
+        Reading { growth: PAGE, end_is_last: false, ..UNJOINED },
     ),
-    (
+    explicit(
         "growth of 64 KiB, the rest unjoined, the heap's end like any other",
-        Reading {
-            growth: growth(64 << 10),
-            rest_joins: false,
-            end_is_last: false,
-            ..Reading::OURS
-        },
+        Reading { growth: growth(64 << 10), end_is_last: false, ..UNJOINED },
     ),
+    Part {
+        algorithms: IN_ADDRESS_ORDER,
+        ..explicit(
+            "first fit in address order (Fig. 1, footnote 1), all else as ours",
+            Reading::OURS,
+        )
+    },
+    collected("as ours, garbage-collected", Reading::OURS),
+    collected("garbage-collected, the rest of an area put back unjoined", UNJOINED),
+    collected(
+        "garbage-collected, the free block at the heap's end like any other",
+        Reading { end_is_last: false, ..Reading::OURS },
+    ),
+    collected("garbage-collected, growth of 4 KiB", BY_PAGES),
 ];
 
+/// The runs of a program for tables of these numbers: part and algorithm.
+fn runs(numbers: &[&str]) -> Vec<(usize, usize)> {
+    let wanted = |part: &Part| part.numbers.iter().any(|number| numbers.contains(number));
+    let parts = PARTS.iter().enumerate().filter(|(_, part)| wanted(part));
+    parts
+        .flat_map(|(index, part)| (0..part.algorithms.len()).map(move |which| (index, which)))
+        .collect()
+}
+
 /// Steps of progress for a program.
-pub(super) const STEPS: usize = READINGS.len() * ALGORITHMS.len();
+pub(super) fn steps(numbers: &[&str]) -> usize {
+    runs(numbers).len()
+}
 
-/// What came of a program: by reading and algorithm.
-pub(super) type Causes = Vec<Vec<Figures>>;
+/// What came of a program, by part and algorithm.
+pub(super) type Causes = HashMap<(usize, usize), Figures>;
 
-/// Runs all readings of all algorithms over one of the paper's programs.
+/// Runs, over one of the paper's programs, what tables of these numbers need.
 ///
 /// # Errors
 /// If the trace cannot be read any more.
 pub(super) fn measure(
     workload: &Workload,
     words: Words,
+    numbers: &[&str],
     progress: &Progress,
 ) -> Result<Causes, Stop> {
-    let runs = (0..STEPS).into_par_iter().map(|run| {
-        let (name, reading) = READINGS[run / ALGORITHMS.len()];
-        let (algorithm, fit, area) = ALGORITHMS[run % ALGORITHMS.len()];
+    let runs = runs(numbers).into_par_iter().map(|(index, which)| {
+        let part = &PARTS[index];
+        let (algorithm, fit, area) = part.algorithms[which];
+        let new = if part.collected { Plain::collected } else { Plain::new };
         let mut heap = Modelled {
-            heap: Plain::new(fit, area, reading),
+            heap: new(fit, area, part.reading),
             extent: Extent::default(),
             allocations: 0,
         };
         workload.replay(&mut Widened::new(&mut heap, words, HEADER), &mut Untouched)?;
-        progress.step(1, || format!("{}: {algorithm}, {name}", workload.name));
+        progress.step(1, || format!("{}: {algorithm}, {}", workload.name, part.title));
         let bumps = heap.heap.bumps as f64 / heap.allocations.max(1) as f64;
-        Ok(Figures { fragmentation: heap.extent.fragmentation(), fits: 1.0 - bumps })
+        let figures = Figures { fragmentation: heap.extent.fragmentation(), fits: 1.0 - bumps };
+        Ok(((index, which), figures))
     });
-    let figures = runs.collect::<Result<Vec<_>, Stop>>()?;
-    Ok(figures.chunks(ALGORITHMS.len()).map(<[Figures]>::to_vec).collect())
+    runs.collect()
 }
 
 /// The plain heap as the simulator drives it: its blocks are numbers.
@@ -135,31 +202,36 @@ unsafe impl Target for Modelled {
     }
 }
 
-/// A table of this number for each reading.
+/// A table of this number for each of its parts.
 pub(super) fn tables(number: &'static str, programs: &[(String, String, Causes)]) -> Vec<Table> {
-    let (of, theirs, figure): (_, _, fn(&Figures) -> f64) = match number {
-        FITS => ("fit frequencies", "3", |figures| figures.fits),
-        _ => ("fragmentation", "2", |figures| figures.fragmentation),
+    let (theirs, _) = number.split_once('.').unwrap_or((number, ""));
+    let of_fits = ["3", "6"].contains(&theirs);
+    let (of, figure): (_, fn(&Figures) -> f64) = if of_fits {
+        ("fit frequencies", |figures| figures.fits)
+    } else {
+        ("fragmentation", |figures| figures.fragmentation)
     };
-    let lazy = |index: &usize| number == FRAGMENTATION || ALGORITHMS[*index].2 != Area::None;
-    let columns: Vec<usize> = (0..ALGORITHMS.len()).filter(lazy).collect();
-    let table = |(reading, (title, _)): (usize, &(&str, Reading))| {
+    let table = |(index, part): (usize, &Part)| {
+        let lazy = |which: &usize| !of_fits || part.algorithms[*which].2 != Area::None;
+        let columns: Vec<usize> = (0..part.algorithms.len()).filter(lazy).collect();
+        let name = |which: usize| part.algorithms[which].0;
         let rows = published::PROGRAMS.iter().filter_map(|row| {
-            let (name, _, causes) = programs.iter().find(|(_, program, _)| program == row)?;
-            let pairs = columns.iter().map(|&index| {
-                let published = published::figure(theirs, ALGORITHMS[index].0, row);
-                Pair::new(published, 100.0 * figure(&causes[reading][index]))
+            let (program, _, causes) = programs.iter().find(|(_, program, _)| program == row)?;
+            let pairs = columns.iter().map(|&which| {
+                let published = published::figure(theirs, name(which), row);
+                Pair::new(published, causes.get(&(index, which)).map(|found| 100.0 * figure(found)))
             });
-            Some((format!("{name} ({row})"), pairs.collect()))
+            Some((format!("{program} ({row})"), pairs.collect()))
         });
         Table {
             number,
-            title: format!("{of}, {title}"),
-            columns: columns.iter().map(|&index| column(theirs, ALGORITHMS[index].0)).collect(),
+            title: format!("{of}, {}", part.title),
+            columns: columns.iter().map(|&which| column(theirs, name(which))).collect(),
             rows: rows.collect(),
             ranked: Ranked::Across,
             ..Table::default()
         }
     };
-    READINGS.iter().enumerate().map(table).collect()
+    let parts = PARTS.iter().enumerate().filter(|(_, part)| part.numbers.contains(&number));
+    parts.map(table).collect()
 }

@@ -19,7 +19,6 @@ use pagewise_replay::workload::Workload;
 use rayon::prelude::*;
 
 use self::algorithms::ALGORITHMS;
-use self::causes::{FITS, FRAGMENTATION};
 use self::program::Program;
 use self::simulate::{Setting, TIME};
 use crate::options::{Asked, Paper};
@@ -50,15 +49,17 @@ The tables:
   3      how often an allocation needed the fit, frees at once
   3.1    the same as 2.1 for it
   4      fragmentation, garbage-collected: frees wait until an allocation fails
+  4.1    the same as 2.1 for it
   5      the same for blocks below 4 KiB alone
   6      how often an allocation needed the fit, garbage-collected
+  6.1    the same as 2.1 for it
   time   a lazy fit's time relative to its conventional one's, as measured";
 
 /// As notes of traces name the paper.
 const PAPER: &str = "Chung & Moon";
 
 /// The tables there are.
-const NUMBERS: [&str; 8] = ["2", FRAGMENTATION, "3", FITS, "4", "5", "6", TIME];
+const NUMBERS: [&str; 10] = ["2", "2.1", "3", "3.1", "4", "4.1", "5", "6", "6.1", TIME];
 
 #[derive(Debug)]
 struct Lazy;
@@ -96,11 +97,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .collect();
     let timed = chosen(TIME);
     let rounds = if timed { time::ROUNDS * ALGORITHMS.len() } else { 0 };
-    let with_causes = chosen(FRAGMENTATION) || chosen(FITS);
-    let rows = traces.iter().filter(|trace| with_causes && trace.row_of(PAPER).is_some()).count();
-    let steps = traces.len() * (runs.len() + rounds) + rows * causes::STEPS;
+    let of_causes: Vec<&str> =
+        causes::NUMBERS.into_iter().filter(|number| chosen(number)).collect();
+    let rows = traces.iter().filter(|trace| trace.row_of(PAPER).is_some()).count();
+    let steps = traces.len() * (runs.len() + rounds) + rows * causes::steps(&of_causes);
     let progress = Progress::new(steps as u64);
-    let (mut programs, mut of_causes) = (Vec::new(), Vec::new());
+    let (mut programs, mut with_causes) = (Vec::new(), Vec::new());
     for trace in &traces {
         let workload = Workload::load(&trace.path)?;
         let figures = runs.par_iter().map(|&(setting, algorithm)| {
@@ -112,9 +114,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let figures = figures.collect::<anyhow::Result<_>>()?;
         let times = if timed { time::all(&workload, trace.words, &progress)? } else { Vec::new() };
         let row = trace.row_of(PAPER).map(str::to_owned);
-        if let Some(row) = row.as_ref().filter(|_| with_causes) {
-            let causes = causes::measure(&workload, trace.words, &progress)?;
-            of_causes.push((workload.name.clone(), row.clone(), causes));
+        if let Some(row) = row.as_ref().filter(|_| !of_causes.is_empty()) {
+            let causes = causes::measure(&workload, trace.words, &of_causes, &progress)?;
+            with_causes.push((workload.name.clone(), row.clone(), causes));
         }
         programs.push(Program { name: workload.name, row, figures, times });
     }
@@ -123,7 +125,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     printer.say("Chung & Moon 2000, published beside ours; per cent")?;
     let numbers = NUMBERS.into_iter().filter(|number| chosen(number));
     let tables = numbers.flat_map(|number| match number {
-        FRAGMENTATION | FITS => causes::tables(number, &of_causes),
+        _ if causes::NUMBERS.contains(&number) => causes::tables(number, &with_causes),
         _ => make::tables(number, &programs),
     });
     for table in tables {

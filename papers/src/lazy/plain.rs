@@ -12,6 +12,8 @@ use std::collections::{BTreeSet, HashMap};
 pub(super) enum Fit {
     /// On lists for each power of two, in the order of frees (§4).
     First,
+    /// The lowest (Fig. 1).
+    Lowest,
     /// The largest, the lowest of those.
     Worst,
     /// The smallest that is large enough, the lowest of those.
@@ -30,6 +32,8 @@ pub(super) enum Area {
     Joins,
     /// LFL, LWL.
     Releases,
+    /// By pointer decrements: the area is a free block, and serves from its upper end (§3, footnote 1).
+    Decrements,
 }
 
 /// What the text can be read to say in two ways.
@@ -65,15 +69,19 @@ pub(super) struct Plain {
     starts: Vec<usize>,
     /// When each free block became one.
     free: HashMap<usize, u64>,
-    /// Free blocks by power of two and age, and by length; one set is used.
+    /// Free blocks by power of two and age, by address, and by length; one set is used.
     lists: BTreeSet<(u32, u64, usize)>,
+    addresses: BTreeSet<usize>,
     sizes: BTreeSet<(usize, Reverse<usize>)>,
     clock: u64,
-    /// Start and length of the free-space area.
+    /// Start and length of the free-space area; a free block's start if that is the area.
     current: Option<(usize, usize)>,
     end: usize,
     /// Units of blocks in use.
     used: usize,
+    /// Blocks that were freed and serve nothing before an allocation fails, the oldest first (§4.2);
+    /// `None` where frees are done at once.
+    deferred: Option<Vec<usize>>,
     /// Requests that the area served.
     pub(super) bumps: u64,
 }
@@ -88,13 +96,20 @@ impl Plain {
             starts: vec![0; FIRST + 1],
             free: HashMap::new(),
             lists: BTreeSet::new(),
+            addresses: BTreeSet::new(),
             sizes: BTreeSet::new(),
             clock: 0,
             current: None,
             end: FIRST,
             used: 0,
+            deferred: None,
             bumps: 0,
         }
+    }
+
+    /// The same, garbage-collected: frees wait until an allocation fails (§4.2).
+    pub(super) fn collected(fit: Fit, area: Area, reading: Reading) -> Self {
+        Self { deferred: Some(Vec::new()), ..Self::new(fit, area, reading) }
     }
 
     /// Units of the heap, and of blocks in use.
@@ -113,6 +128,9 @@ impl Plain {
             }
             return start;
         }
+        if self.area == Area::Decrements {
+            return self.decrement(length);
+        }
         if let Some((start, rest)) = self.current
             && length <= rest
         {
@@ -128,7 +146,11 @@ impl Plain {
     pub(super) fn free(&mut self, start: usize) {
         let length = self.lengths[start];
         self.used -= length;
+        if let Some(deferred) = &mut self.deferred {
+            return deferred.push(start);
+        }
         let beside = self.current.filter(|(at, rest)| start + length == *at || at + rest == start);
+        let beside = beside.filter(|_| self.area != Area::Decrements);
         match (self.area, beside) {
             (Area::Joins, Some((at, rest))) => {
                 let (low, high) = self.neighbours(start, length);
@@ -153,6 +175,32 @@ impl Plain {
         start
     }
 
+    /// Serves from the upper end of the free block that served last, or of the next; the heap's end serves
+    /// from its lower end, being on no list.
+    fn decrement(&mut self, length: usize) -> usize {
+        let area = self.current.map(|(start, _)| start);
+        let area = area.filter(|&start| self.lengths[start] >= length);
+        self.bumps += u64::from(area.is_some());
+        let start = area.unwrap_or_else(|| self.found(length).0);
+        self.take(start);
+        let whole = self.lengths[start];
+        if start + whole == self.end {
+            self.lay(start, length);
+            if whole > length {
+                self.put(start + length, whole - length);
+            }
+            return start;
+        }
+        let at = start + whole - length;
+        self.lay(at, length);
+        self.current = None;
+        if at > start {
+            self.put(start, at - start);
+            self.current = Some((start, 0));
+        }
+        at
+    }
+
     fn give_back(&mut self, joins: bool) {
         if let Some((start, rest)) = self.current.take()
             && rest > 0
@@ -163,9 +211,20 @@ impl Plain {
 
     /// A block at least this long, which is free no more: the whole of a free one, or new memory.
     fn found(&mut self, length: usize) -> (usize, usize) {
-        let start = self.search(length).unwrap_or_else(|| self.grow(length));
+        let found = self.search(length).or_else(|| {
+            self.collect();
+            self.search(length)
+        });
+        let start = found.unwrap_or_else(|| self.grow(length));
         self.take(start);
         (start, self.lengths[start])
+    }
+
+    /// Does the frees that wait.
+    fn collect(&mut self) {
+        for start in self.deferred.as_mut().map(std::mem::take).unwrap_or_default() {
+            self.release(start, self.lengths[start]);
+        }
     }
 
     fn search(&self, length: usize) -> Option<usize> {
@@ -177,6 +236,7 @@ impl Plain {
                 let lists = self.lists.range((length.ilog2(), 0, 0)..);
                 lists.map(|&(_, _, start)| start).find(serves)
             }
+            Fit::Lowest => self.addresses.iter().copied().find(serves),
             Fit::Worst => {
                 // Of equal ones the lowest comes last.
                 let sizes = self.sizes.iter().rev().map(|&(_, Reverse(start))| start);
@@ -234,10 +294,16 @@ impl Plain {
 
     fn put(&mut self, start: usize, length: usize) {
         self.lay(start, length);
+        if self.area == Area::Decrements
+            && self.current.is_some_and(|(area, _)| (start..start + length).contains(&area))
+        {
+            self.current = (start + length < self.end).then_some((start, 0));
+        }
         self.clock += 1;
         self.free.insert(start, self.clock);
         match self.fit {
             Fit::First => self.lists.insert((length.ilog2(), self.clock, start)),
+            Fit::Lowest => self.addresses.insert(start),
             Fit::Worst | Fit::Best => self.sizes.insert((length, Reverse(start))),
         };
     }
@@ -247,6 +313,7 @@ impl Plain {
         let length = self.lengths[start];
         match self.fit {
             Fit::First => self.lists.remove(&(length.ilog2(), since, start)),
+            Fit::Lowest => self.addresses.remove(&start),
             Fit::Worst | Fit::Best => self.sizes.remove(&(length, Reverse(start))),
         };
     }
@@ -257,7 +324,10 @@ mod tests {
     use std::alloc::Layout;
 
     use pagewise::Strategy;
-    use pagewise::catalogue::{LazyBestFit, LazyFirstFit, LazyWorstFit};
+    use pagewise::catalogue::{
+        CollectedBestFit, CollectedFirstFit, CollectedWorstFit, LazyBestFit, LazyDecrement,
+        LazyFirstFit, LazyLowestFit, LazyWorstFit,
+    };
     use pagewise::fit::{Apart, Joining, NoArea, Releasing};
     use pagewise::source::Reserved;
     use rand::{RngExt, SeedableRng};
@@ -270,11 +340,11 @@ mod tests {
     const HEADER: usize = 4;
 
     /// The engine and the model, block by block at the same places.
-    fn agree<S: Strategy>(new: impl Fn() -> S, fit: Fit, area: Area, growth: usize) {
+    fn agree<S: Strategy>(new: impl Fn() -> S, model: impl Fn() -> Plain) {
         for seed in 0..10 {
             let mut random = ChaCha8Rng::seed_from_u64(seed);
             let mut engine = new();
-            let mut model = Plain::new(fit, area, Reading { growth, ..Reading::OURS });
+            let mut model = model();
             let mut live = Vec::new();
             let mut origin = None;
             for step in 0..4_000 {
@@ -288,7 +358,7 @@ mod tests {
                     let at = model.allocate((size + HEADER).div_ceil(UNIT));
                     let origin = *origin.get_or_insert(block.addr().get() - at * UNIT);
                     let place = (block.addr().get() - origin) / UNIT;
-                    assert_eq!(place, at, "{fit:?} {area:?}, request {step}");
+                    assert_eq!(place, at, "{:?} {:?}, request {step}", model.fit, model.area);
                     live.push((block, layout, at));
                 } else {
                     let (block, layout, at) = live.swap_remove(random.random_range(0..live.len()));
@@ -302,26 +372,45 @@ mod tests {
     }
 
     #[test]
+    fn pointer_decrements_put_every_block_where_the_plain_model_puts_it() {
+        for growth in [1, 64] {
+            let reading = Reading { growth, ..Reading::OURS };
+            agree(
+                || LazyDecrement::new(growth * UNIT, Reserved::new(1 << 30), ()),
+                || Plain::new(Fit::Lowest, Area::Decrements, reading),
+            );
+        }
+    }
+
+    #[test]
     fn lazy_fits_put_every_block_where_the_plain_model_puts_it() {
         macro_rules! all {
-            ($($engine:ident, $fit:ident;)*) => {$(
+            ($($engine:ident, $fit:ident, $new:ident;)*) => {$(
                 for growth in [1, 64] {
-                    macro_rules! engine {
-                        ($area:ident) => {
-                            || $engine::<$area, _>::new(growth * UNIT, Reserved::new(1 << 30), ())
+                    let reading = Reading { growth, ..Reading::OURS };
+                    macro_rules! agrees {
+                        ($area:ident, $beside:ident) => {
+                            agree(
+                                || $engine::<$area, _>::new(growth * UNIT, Reserved::new(1 << 30), ()),
+                                || Plain::$new(Fit::$fit, Area::$beside, reading),
+                            )
                         };
                     }
-                    agree(engine!(NoArea), Fit::$fit, Area::None, growth);
-                    agree(engine!(Apart), Fit::$fit, Area::Apart, growth);
-                    agree(engine!(Joining), Fit::$fit, Area::Joins, growth);
-                    agree(engine!(Releasing), Fit::$fit, Area::Releases, growth);
+                    agrees!(NoArea, None);
+                    agrees!(Apart, Apart);
+                    agrees!(Joining, Joins);
+                    agrees!(Releasing, Releases);
                 }
             )*};
         }
         all! {
-            LazyFirstFit, First;
-            LazyWorstFit, Worst;
-            LazyBestFit, Best;
+            LazyFirstFit, First, new;
+            LazyLowestFit, Lowest, new;
+            LazyWorstFit, Worst, new;
+            LazyBestFit, Best, new;
+            CollectedFirstFit, First, collected;
+            CollectedWorstFit, Worst, collected;
+            CollectedBestFit, Best, collected;
         }
     }
 }

@@ -69,7 +69,7 @@ pub(super) fn all(
 
 /// The lesser of what each request took in two rounds: a round of the same requests does the same,
 /// and what it takes longer is the machine's doing.
-fn least(one: Option<Vec<u64>>, other: Option<Vec<u64>>) -> Option<Vec<u64>> {
+pub(super) fn least(one: Option<Vec<u64>>, other: Option<Vec<u64>>) -> Option<Vec<u64>> {
     match (one, other) {
         (Some(one), Some(other)) => {
             Some(one.into_iter().zip(other).map(|(one, other)| one.min(other)).collect())

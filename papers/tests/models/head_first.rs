@@ -1,7 +1,9 @@
-//! Best fit, head-first and not, over a memory that is two free halves at first (Hakarsa).
+//! Best fit and other fits, head-first and not, over a memory that is two free halves at first (Hakarsa).
+
+use std::collections::HashMap;
 
 use pagewise::Strategy;
-use pagewise::fit::Best;
+use pagewise::fit::{Best, First, HalfFit, Next, Worst};
 use pagewise::head_first::{ChunkUp, FitFirst, NoChunkUp, RegionFirst, SpaceFitting, Traverse};
 use pagewise::source::Reserved;
 use rand::RngExt;
@@ -26,7 +28,27 @@ impl Block {
     }
 }
 
+/// Which free block serves that is not the region.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fit {
+    /// The smallest, the largest, the lowest of those; the lowest of all.
+    Best,
+    Worst,
+    First,
+    /// The lowest at or above the one the last search found; or above where it was, if it is used up.
+    Next,
+    /// The one freed last of the least power of two from that of the request, rounded up, on; if there is
+    /// none, the one freed last of the request's own power of two that is large enough.
+    Half,
+}
+
 struct Memory {
+    fit: Fit,
+    /// Where the last search ended; 0 for the lowest block.
+    rover: usize,
+    /// When each free block came to be as it is, by its start.
+    since: HashMap<usize, (u64, usize)>,
+    clock: u64,
     head_first: bool,
     chunk_up: bool,
     blocks: Vec<Block>,
@@ -37,21 +59,85 @@ struct Memory {
 }
 
 impl Memory {
-    fn new(head_first: bool, chunk_up: bool) -> Self {
+    fn new(fit: Fit, head_first: bool, chunk_up: bool) -> Self {
         // The first bookkeeping lies in the unit before the first block.
         let all = MEMORY / UNIT - 1;
         let lower = Block { start: 1, len: all / 2, free: true };
         let upper = Block { start: lower.end(), len: all - lower.len, free: true };
-        Self { head_first, chunk_up, blocks: vec![lower, upper], region: 1, halves: true }
+        let mut new = Self {
+            fit,
+            rover: 0,
+            since: HashMap::new(),
+            clock: 0,
+            head_first,
+            chunk_up,
+            blocks: vec![lower, upper],
+            region: 1,
+            halves: true,
+        };
+        // The upper half was laid out first.
+        for block in [upper, lower] {
+            new.clock += 1;
+            new.since.insert(block.start, (new.clock, block.len));
+        }
+        new.settle();
+        new
     }
 
-    /// The region while it can serve, else the smallest that fits, the lowest of those.
-    fn find(&self, len: usize) -> Option<usize> {
+    /// Whether a free block is looked for by the fit: the region is not, if it is asked first.
+    fn searched(&self, block: &Block) -> bool {
+        block.free && !(self.head_first && block.start == self.region)
+    }
+
+    /// Brings what the fits remember up to date after a change.
+    fn settle(&mut self) {
+        let free: Vec<Block> =
+            self.blocks.iter().copied().filter(|one| self.searched(one)).collect();
+        self.since.retain(|start, (_, len)| {
+            free.iter().any(|block| (block.start, block.len) == (*start, *len))
+        });
+        for block in &free {
+            self.since.entry(block.start).or_insert_with(|| {
+                self.clock += 1;
+                (self.clock, block.len)
+            });
+        }
+        if self.rover > 0 {
+            let next = free.iter().find(|block| block.end() > self.rover);
+            self.rover = next.map_or(0, |block| block.start);
+        }
+    }
+
+    /// The region while it can serve, else what the fit takes.
+    fn find(&mut self, len: usize, last: bool) -> Option<usize> {
         let serves = |block: &Block| block.free && block.len >= len;
         let region = |block: &Block| self.head_first && block.start == self.region && serves(block);
-        let best = |index: &usize| (self.blocks[*index].len, *index);
-        let fitting = (0..self.blocks.len()).filter(|&index| serves(&self.blocks[index]));
-        self.blocks.iter().position(region).or_else(|| fitting.min_by_key(best))
+        if let Some(region) = self.blocks.iter().position(region) {
+            return Some(region);
+        }
+        let block = |index: usize| self.blocks[index];
+        let age =
+            |index: usize| u64::MAX - self.since.get(&block(index).start).map_or(0, |of| of.0);
+        let fitting = (0..self.blocks.len())
+            .filter(|&index| self.searched(&block(index)) && serves(&block(index)));
+        match self.fit {
+            Fit::Best => fitting.min_by_key(|&index| (block(index).len, index)),
+            Fit::Worst => fitting.min_by_key(|&index| (usize::MAX - block(index).len, index)),
+            Fit::First => fitting.min(),
+            Fit::Next => {
+                let found = fitting.min_by_key(|&index| (block(index).end() <= self.rover, index));
+                self.rover = found.map_or(self.rover, |index| self.blocks[index].start);
+                found
+            }
+            Fit::Half => {
+                let power = |len: usize| len.ilog2();
+                let least = power(len.next_power_of_two());
+                let all: Vec<usize> = fitting.collect();
+                let listed = all.iter().copied().filter(|&index| power(block(index).len) >= least);
+                let found = listed.min_by_key(|&index| (power(block(index).len), age(index)));
+                found.or_else(|| all.into_iter().filter(|_| last).min_by_key(|&index| age(index)))
+            }
+        }
     }
 
     /// Joins the free blocks of a stretch of the chain into one.
@@ -112,12 +198,21 @@ impl Memory {
 impl Model for Memory {
     fn places(&mut self, bytes: usize) -> Vec<usize> {
         let len = (bytes + HEADER).div_ceil(UNIT);
-        let mut found = self.find(len);
+        let mut found = self.find(len, false);
         if found.is_none() && self.halves {
             self.stitch();
-            found = self.find(len);
+            self.settle();
+            found = self.find(len, false);
         }
-        found.map(|index| self.space_fit(index, len)).into_iter().collect()
+        if found.is_none() {
+            // The uppermost block serves before memory would be asked for, whatever the fit overlooks.
+            let top = self.blocks.len() - 1;
+            let serves = self.blocks[top].free && self.blocks[top].len >= len;
+            found = if serves { Some(top) } else { self.find(len, true) };
+        }
+        let start = found.map(|index| self.space_fit(index, len));
+        self.settle();
+        start.into_iter().collect()
     }
 
     fn take(&mut self, _: usize, _: usize) {}
@@ -130,6 +225,7 @@ impl Model for Memory {
         let to = index + usize::from(is_free(index + 1));
         let from = index - usize::from(index > 0 && is_free(index - 1));
         self.join(from, to);
+        self.settle();
     }
 }
 
@@ -147,14 +243,24 @@ fn head_first_or_not_every_block_lies_where_the_naive_model_has_it() {
     for seed in 0..20 {
         macro_rules! all {
             ($($order:ident $halving:ident: $head_first:literal $chunk_up:literal;)*) => {$(
-                let mut searches: [Box<dyn Strategy>; 2] = [
-                    Box::new(SpaceFitting::<$order, $halving, Traverse, _>::new(MEMORY, memory(), ())),
-                    Box::new(SpaceFitting::<$order, $halving, Best, _>::new(MEMORY, memory(), ())),
+                macro_rules! heap {
+                    ($search:ident) => {
+                        Box::new(SpaceFitting::<$order, $halving, $search, _>::new(MEMORY, memory(), ()))
+                    };
+                }
+                let mut searches: [(Fit, Box<dyn Strategy>); 6] = [
+                    (Fit::Best, heap!(Traverse)),
+                    (Fit::Best, heap!(Best)),
+                    (Fit::Worst, heap!(Worst)),
+                    (Fit::First, heap!(First)),
+                    (Fit::Next, heap!(Next)),
+                    (Fit::Half, heap!(HalfFit)),
                 ];
-                for engine in &mut searches {
-                    let name = concat!(stringify!($order), ", ", stringify!($halving));
-                    let mut model = Memory::new($head_first, $chunk_up);
-                    agree(name, &mut **engine, &mut model, load, UNIT, seed);
+                for (fit, engine) in &mut searches {
+                    let name =
+                        format!("{}, {}, {fit:?}", stringify!($order), stringify!($halving));
+                    let mut model = Memory::new(*fit, $head_first, $chunk_up);
+                    agree(&name, &mut **engine, &mut model, load, UNIT, seed);
                 }
             )*};
         }

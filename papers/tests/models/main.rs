@@ -6,6 +6,7 @@
 //! The lazy fits have theirs beside the tables that need it, `papers/src/lazy/plain.rs`.
 
 mod head_first;
+mod hybrid;
 mod nielsen;
 mod pages;
 mod segments;
@@ -28,6 +29,11 @@ trait Model {
 
     /// Frees the block that starts there.
     fn free(&mut self, start: usize, bytes: usize);
+
+    /// What address 0 is a multiple of, bytes: of the first request's places this tells which it got.
+    fn align(&self) -> usize {
+        1
+    }
 }
 
 /// What is asked of both.
@@ -68,7 +74,11 @@ fn agree(
                 continue;
             };
             let address = block.addr().get();
-            let origin = *origin.get_or_insert(address.wrapping_sub(places[0] * unit));
+            let origin = *origin.get_or_insert_with(|| {
+                let mut origins = places.iter().map(|place| address.wrapping_sub(place * unit));
+                let aligned = origins.find(|origin| origin.is_multiple_of(model.align()));
+                aligned.expect("the first block lies at one of its places")
+            });
             let at = address.wrapping_sub(origin) / unit;
             assert!(
                 places.contains(&at) && address == origin.wrapping_add(at * unit),

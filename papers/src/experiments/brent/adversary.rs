@@ -9,6 +9,7 @@
 //! - [`pins`]: keeps one block in each stretch of memory: with sizes just above a size class and
 //!   stretches of a page, no page comes free (as Knuth's against buddies, volume 1, §2.5).
 //! - [`search`]: sizes and stretches of `pins`, improved at random.
+//! - [`against_best_fit`]: pins with gaps between them that grow by one unit a round, made for BEST-FIT.
 //!
 //! Uses nothing but the library: its tests (`tests/theorem_6_1.rs`) share this file.
 
@@ -29,6 +30,8 @@ pub(crate) struct Game<'s> {
     /// M, units.
     budget: usize,
     requested: usize,
+    /// Bytes of a block's units that are its header.
+    header: usize,
     /// Start and size of the blocks in use.
     live: Vec<(NonNull<u8>, usize)>,
 }
@@ -36,12 +39,37 @@ pub(crate) struct Game<'s> {
 impl<'s> Game<'s> {
     /// Nothing in use yet, and at most `budget` units of `unit` bytes ever.
     pub(crate) fn new(strategy: &'s mut (dyn Strategy + 's), unit: usize, budget: usize) -> Self {
-        Self { strategy, unit, budget, requested: 0, live: Vec::new() }
+        Self { strategy, unit, budget, requested: 0, live: Vec::new(), header: 0 }
+    }
+
+    /// The same, where each block's header of so many bytes is part of its units.
+    pub(crate) fn with_headers(self, header: usize) -> Self {
+        Self { header, ..self }
     }
 
     /// A block's layout.
     fn layout(&self, size: usize) -> Layout {
-        Layout::from_size_align(size * self.unit, 1).expect("an alignment of 1")
+        Layout::from_size_align(size * self.unit - self.header, 1).expect("an alignment of 1")
+    }
+
+    /// Allocates a block that M permits.
+    fn allocate(&mut self, size: usize) -> Option<NonNull<u8>> {
+        if self.requested + size > self.budget {
+            return None;
+        }
+        let block = self.strategy.allocate(self.layout(size)).ok()?;
+        self.requested += size;
+        Some(block.cast())
+    }
+
+    /// Frees a block that [`allocate`](Self::allocate) gave for this size.
+    ///
+    /// # Safety
+    /// It is in use, and is forgotten.
+    unsafe fn free(&mut self, block: NonNull<u8>, size: usize) {
+        // SAFETY: passed on; the layout is the one it was allocated with.
+        unsafe { self.strategy.deallocate(block, self.layout(size)) };
+        self.requested -= size;
     }
 
     /// S: units of memory taken, but for bookkeeping. Memory taken is never given back, so it is
@@ -188,6 +216,33 @@ pub(crate) fn search(
         }
     }
     most
+}
+
+/// Against BEST-FIT, for blocks of up to n = `largest` units: rounds of ascending sizes t, from n/e on. In each
+/// as many blocks of t units as M permits go to fresh memory, since all gaps are shorter. One after the other
+/// is replaced by one of t − 1 units, which fits no older gap, so that it takes that place and leaves one unit,
+/// and by a pin of one unit, which best fit puts there. Then the blocks of t − 1 units are freed: a unit stays
+/// in use for each t. Pins left of M grow as M (1 − n/(e t)), so S comes to M n/e (Robson 1977: S ≈ M n).
+pub(crate) fn against_best_fit(game: &mut Game<'_>, largest: usize) {
+    let first = (largest as f64 / std::f64::consts::E).ceil() as usize;
+    for size in first.max(2)..=largest {
+        let blocks: Vec<_> = std::iter::from_fn(|| game.allocate(size)).collect();
+        let shorter: Vec<_> = blocks
+            .into_iter()
+            .filter_map(|block| {
+                // SAFETY: the block was allocated above, and is forgotten.
+                unsafe { game.free(block, size) };
+                let shorter = game.allocate(size - 1);
+                // A pin stays in use to the end.
+                game.allocate(1)?;
+                shorter
+            })
+            .collect();
+        for block in shorter {
+            // SAFETY: as above.
+            unsafe { game.free(block, size - 1) };
+        }
+    }
 }
 
 /// What Lemma 6.2 grants the page strategies, exactly: class j, whose least size is σ, never needs

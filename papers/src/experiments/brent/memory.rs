@@ -48,11 +48,43 @@ impl Counts {
     }
 }
 
+/// Whatever serves a program that asks for blocks of one size.
+pub(crate) trait Blocks {
+    /// A block.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    fn allocate(&mut self) -> anyhow::Result<NonNull<u8>>;
+
+    /// Frees a block.
+    ///
+    /// # Safety
+    /// [`allocate`](Self::allocate) gave it, and it was not freed since.
+    unsafe fn free(&mut self, block: NonNull<u8>);
+}
+
+/// A strategy that serves blocks of one layout.
+struct Served<'s> {
+    strategy: Box<dyn Strategy + 's>,
+    layout: Layout,
+}
+
+impl Blocks for Served<'_> {
+    fn allocate(&mut self) -> anyhow::Result<NonNull<u8>> {
+        Ok(self.strategy.allocate(self.layout)?.cast())
+    }
+
+    unsafe fn free(&mut self, block: NonNull<u8>) {
+        // SAFETY: the caller's block, which was allocated with this layout.
+        unsafe { self.strategy.deallocate(block, self.layout) };
+    }
+}
+
 /// Blocks of one size from a strategy, with pages of a given size; `paging` hears of every page
 /// referenced, but not twice in succession of the same one, which faults under no paging strategy.
 pub(crate) struct Memory<'s, P> {
-    strategy: Box<dyn Strategy + 's>,
-    layout: Layout,
+    blocks: Box<dyn Blocks + 's>,
+    block_size: usize,
     page_shift: u32,
     paging: P,
     /// One page below the heap's first; null before the first allocation.
@@ -70,9 +102,20 @@ impl<'s, P: Paging> Memory<'s, P> {
         page_size: usize,
         paging: P,
     ) -> Self {
+        let layout = Layout::from_size_align(block_size, 4).expect("a small block");
+        Self::over(Box::new(Served { strategy, layout }), block_size, page_size, paging)
+    }
+
+    /// Of blocks of `block_size` bytes, aligned to 4, in pages that the first one lies in the first of.
+    pub(crate) fn over(
+        blocks: Box<dyn Blocks + 's>,
+        block_size: usize,
+        page_size: usize,
+        paging: P,
+    ) -> Self {
         Self {
-            strategy,
-            layout: Layout::from_size_align(block_size, 4).expect("a small block"),
+            blocks,
+            block_size,
             page_shift: page_size.trailing_zeros(),
             paging,
             base: std::ptr::null_mut(),
@@ -103,7 +146,7 @@ impl<'s, P: Paging> Memory<'s, P> {
 
     /// Pascal's `new`. Referenced is the block only when it is written.
     pub(crate) fn allocate(&mut self) -> anyhow::Result<Block> {
-        let block = self.strategy.allocate(self.layout)?.cast::<u8>().as_ptr();
+        let block = self.blocks.allocate()?.as_ptr();
         if self.base.is_null() {
             // The first block lies in the first page, of which the paged strategies may hand out
             // any block; heaps begin at a multiple of the page size.
@@ -122,16 +165,16 @@ impl<'s, P: Paging> Memory<'s, P> {
         self.counts.frees += 1;
         let address = self.base.wrapping_add(block.0.get() as usize);
         let address = NonNull::new(address).expect("a block lies above the base");
-        // SAFETY: a `Block` comes from `allocate`, with this layout; the programs of this module
-        // free each once, having unlinked it.
-        unsafe { self.strategy.deallocate(address, self.layout) };
+        // SAFETY: a `Block` comes from `allocate`; the programs of this module free each once, having
+        // unlinked it.
+        unsafe { self.blocks.free(address) };
     }
 
     /// Reads a word of a block.
     #[inline]
     pub(crate) fn get(&mut self, block: Block, word: usize) -> u32 {
         let word = self.word(block, word);
-        // SAFETY: the word lies in a block in use, which is aligned to 4 bytes (`layout`).
+        // SAFETY: the word lies in a block in use, which is aligned to 4 bytes.
         unsafe { word.read() }
     }
 
@@ -146,7 +189,7 @@ impl<'s, P: Paging> Memory<'s, P> {
     /// References a word's page, and gives the word's address.
     #[inline]
     fn word(&mut self, block: Block, word: usize) -> *mut u32 {
-        debug_assert!(4 * (word + 1) <= self.layout.size());
+        debug_assert!(4 * (word + 1) <= self.block_size);
         let offset = block.0.get() as usize + 4 * word;
         let page = offset >> self.page_shift;
         if page != self.last {

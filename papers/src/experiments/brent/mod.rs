@@ -2,7 +2,7 @@
 //! again. `docs/brent.md` says what is known of each, and what is ours.
 //!
 //! Files, in the order they build on each other: `memory` (a simulated program's blocks),
-//! `leftist` and `pqsim` (§3.2), `tridiag` (§3.1), `mixed`
+//! `leftist`, `pqsim` and `residency` (§3.2), `tridiag` (§3.1), `mixed`, `tagless`
 //! and `resident` (§7), `adversary` (§6).
 
 pub(crate) mod adversary;
@@ -10,5 +10,7 @@ pub(crate) mod leftist;
 pub(crate) mod memory;
 pub(crate) mod mixed;
 pub(crate) mod pqsim;
+pub(crate) mod residency;
 pub(crate) mod resident;
+pub(crate) mod tagless;
 pub(crate) mod tridiag;

@@ -91,7 +91,17 @@ pub(crate) fn run<P: Paging>(
     strategy: Box<dyn Strategy + '_>,
     paging: P,
 ) -> anyhow::Result<(u64, P)> {
-    let mut memory = Memory::new(strategy, NODE, PAGE, paging);
+    run_over(load, Memory::new(strategy, NODE, PAGE, paging))
+}
+
+/// As [`run`], in a memory of nodes and pages of these sizes.
+///
+/// # Errors
+/// If there is no memory.
+pub(crate) fn run_over<P: Paging>(
+    load: &Load,
+    mut memory: Memory<'_, P>,
+) -> anyhow::Result<(u64, P)> {
     let mut queue = Leftist::default();
     let mut draw = Draw::new(load);
     for size in 0..SIZES {

@@ -44,3 +44,51 @@ pub(crate) const ALGORITHMS: [Algorithm; 35] = algorithms! {
     "V-1" V1 "V-2" V2 "V-3" V3 "V-4" V4 "V-5" V5 "V-6" V6
     "VI-1" VI1 "VI-2" VI2
 };
+
+/// A heap that collects free blocks now and then.
+pub(super) trait Collecting: Strategy {
+    /// How often it did.
+    fn collections(&self) -> u64;
+}
+
+/// One of IV-1 to IV-5, with what the paper leaves open chosen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listed {
+    /// The algorithm over a memory of that many words.
+    pub(super) build: fn(usize) -> Box<dyn Collecting>,
+}
+
+macro_rules! listed {
+    ($most:literal, $larger:literal: $($algorithm:ident)*) => {
+        [$(Listed {
+            build: |words| {
+                let memory = Reserved::new($algorithm::<$most, $larger, Reserved>::region_for(words));
+                Box::new($algorithm::<$most, $larger, _>::new(words * WORD, memory, ()))
+            },
+        }),*]
+    };
+}
+
+macro_rules! collecting {
+    ($($algorithm:ident)*) => {$(
+        impl<const MOST: u32, const LARGER: bool> Collecting
+            for $algorithm<MOST, LARGER, Reserved>
+        {
+            fn collections(&self) -> u64 {
+                self.collections()
+            }
+        }
+    )*};
+}
+
+collecting! { IV1Listed IV2Listed IV3Listed IV4Listed IV5Listed }
+
+/// IV-1 to IV-5 with lists for sizes up to 128 words, and a block of a larger size where all else fails.
+pub(crate) const WITH_LARGER: [Listed; 5] = listed! { 128, true:
+    IV1Listed IV2Listed IV3Listed IV4Listed IV5Listed
+};
+
+/// IV-1 to IV-5 with lists for sizes up to 50 words, and no block of a larger size.
+pub(crate) const WITHOUT_LARGER: [Listed; 5] = listed! { 50, false:
+    IV1Listed IV2Listed IV3Listed IV4Listed IV5Listed
+};

@@ -7,15 +7,18 @@
 //!  (Table I)  (Table II)    requests           (Tables IV, V, VI)
 //! ```
 //! Files, in the order they build on each other: `source` (what a part of a program asks for),
-//! `demand` (the stream of requests), `loads` (the 18 loads), `algorithm` (the 35, by name), `trial`.
+//! `demand` (the stream of requests), `loads` (the 18 loads), `algorithm` (the 35, by name), `trial`,
+//! `fibonacci` (the buddies the paper asks for).
 
 mod algorithm;
 mod demand;
+mod fibonacci;
 mod loads;
 mod source;
 mod trial;
 
-pub(crate) use algorithm::{ALGORITHMS, Algorithm};
+pub(crate) use algorithm::{ALGORITHMS, Algorithm, Listed, WITH_LARGER, WITHOUT_LARGER};
 pub(crate) use demand::Demand;
+pub(crate) use fibonacci::{Fibonacci, Joins};
 pub(crate) use loads::LOADS;
 pub(crate) use trial::{Cost, Trial, clock};

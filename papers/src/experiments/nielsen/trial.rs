@@ -14,7 +14,7 @@ use pagewise::Strategy;
 use pagewise::meter::{Meter, Part};
 use pagewise::walk::SpanKind;
 
-use super::algorithm::{Algorithm, WORD};
+use super::algorithm::{Algorithm, Listed, WORD};
 use super::demand::{Demand, Request};
 
 /// Cost of an allocation and of a deallocation, on average, compaction included.
@@ -48,8 +48,20 @@ unsafe impl Meter for Items {
 impl Cost {
     /// The averages of what the requests of a demand cost, each less `least`.
     pub(crate) fn average(demand: &Demand, costs: &[u64], least: u64) -> Self {
+        let first = demand.periods[0];
+        Self::of(&demand.requests[first..], &costs[first..], least)
+    }
+
+    /// The averages in each period but the first.
+    fn by_period(demand: &Demand, costs: &[u64]) -> Vec<Self> {
+        let ends = demand.periods[1..].iter().copied().chain([demand.requests.len()]);
+        let periods = demand.periods.iter().zip(ends).map(|(&start, end)| start..end);
+        periods.map(|of| Self::of(&demand.requests[of.clone()], &costs[of], 0)).collect()
+    }
+
+    fn of(requests: &[Request], costs: &[u64], least: u64) -> Self {
         let (mut allocate, mut deallocate) = ((0, 0), (0, 0));
-        for (request, cost) in demand.requests.iter().zip(costs).skip(demand.periods[0]) {
+        for (request, cost) in requests.iter().zip(costs) {
             let (sum, count) = match request {
                 Request::Allocate { .. } => &mut allocate,
                 Request::Deallocate { .. } => &mut deallocate,
@@ -81,12 +93,31 @@ impl Algorithm {
         Some(Trial { space: most as f64 / words as f64, items })
     }
 
+    /// The items that allocations and deallocations cost on average in each period but the first. `None` if
+    /// the algorithm fails.
+    pub(crate) fn by_period(&self, demand: &Demand, level: f64) -> Option<Vec<Cost>> {
+        let items = Items::default();
+        let mut strategy = (self.metered)(memory(demand, level), &items);
+        let costs = replay(&mut *strategy, demand, || items.0.get(), |_| ())?;
+        Some(Cost::by_period(demand, &costs))
+    }
+
     /// The nanoseconds that each request takes, and the clock with it. `None` if the algorithm
     /// fails.
     pub(crate) fn timed(&self, demand: &Demand, level: f64) -> Option<Vec<u64>> {
         let mut strategy = (self.plain)(memory(demand, level));
         let start = Instant::now();
         replay(&mut *strategy, demand, || start.elapsed().as_nanos() as u64, |_| ())
+    }
+}
+
+impl Listed {
+    /// How often the algorithm collects free blocks while it serves a load that asks for `level` of its memory
+    /// at most. `None` if it fails.
+    pub(crate) fn collections(&self, demand: &Demand, level: f64) -> Option<u64> {
+        let mut strategy = (self.build)(memory(demand, level));
+        replay(&mut *strategy, demand, || 0, |_| ())?;
+        Some(strategy.collections())
     }
 }
 
@@ -102,7 +133,7 @@ pub(crate) fn clock() -> u64 {
 }
 
 /// Words of memory such that a load asks for `level` of them at most.
-fn memory(demand: &Demand, level: f64) -> usize {
+pub(super) fn memory(demand: &Demand, level: f64) -> usize {
     (f64::from(demand.most_words) / level).round() as usize
 }
 

@@ -6,13 +6,13 @@ mod table;
 use pagewise::Strategy;
 use rand::RngExt;
 
-use self::table::table_iii;
+use self::table::{table_iii, with_fewer_lists};
 use crate::{Load, Model, agree};
 
 const WORD: usize = 4;
 /// Words of the memory.
 const MEMORY: usize = 600;
-/// The largest size that has a list of its own, words.
+/// The largest size that has a list of its own in the catalogue, words.
 const LISTED: usize = 128;
 
 /// How free blocks are known.
@@ -60,6 +60,9 @@ struct Algorithm {
     joins: Joins,
     /// Lengths are multiples of so many words.
     multiple: usize,
+    /// The largest size that has a list of its own, words, and whether a block of a larger size serves where
+    /// all else fails.
+    lists: (usize, bool),
     engine: fn() -> Box<dyn Strategy>,
 }
 
@@ -115,7 +118,7 @@ impl<'a> Words<'a> {
     fn list(&self, len: usize) -> usize {
         match self.of.kind {
             Kind::All | Kind::List(_) => 0,
-            Kind::Sizes(_) => len.min(LISTED + 1),
+            Kind::Sizes(_) => len.min(self.of.lists.0 + 1),
             Kind::Buddies(_) => len.ilog2() as usize,
         }
     }
@@ -126,7 +129,7 @@ impl<'a> Words<'a> {
         let order = match self.of.kind {
             Kind::All => return,
             Kind::List(order) | Kind::Buddies(order) => order,
-            Kind::Sizes(order) if number > LISTED => order,
+            Kind::Sizes(order) if number > self.of.lists.0 => order,
             Kind::Sizes(_) => Order::Lifo,
         };
         let blocks = &self.blocks;
@@ -225,10 +228,12 @@ impl<'a> Words<'a> {
                     let mut blocks = self.lists[list].iter().map(|&start| self.block(start));
                     blocks.find(|block| block.len >= least)
                 };
-                let own = if len <= LISTED { of(len, len) } else { None };
-                let found = own.or_else(|| of(LISTED + 1, len));
+                let (most, larger) = self.of.lists;
+                let own = if len <= most { of(len, len) } else { None };
+                let found = own.or_else(|| of(most + 1, len));
                 found.or_else(|| {
-                    if last { (len..=LISTED).find_map(|list| of(list, len)) } else { None }
+                    let any = last && larger;
+                    if any { (len..=most).find_map(|list| of(list, len)) } else { None }
                 })
             }
             Kind::Buddies(_) => {
@@ -303,7 +308,7 @@ impl<'a> Words<'a> {
             let stays = match self.of.kind {
                 Kind::All => return block.start,
                 Kind::List(order) => order != Order::Size,
-                _ => block.len > LISTED && rest.len > LISTED,
+                _ => block.len > self.of.lists.0 && rest.len > self.of.lists.0,
             };
             if stays {
                 let list = self.list(rest.len);
@@ -317,7 +322,7 @@ impl<'a> Words<'a> {
 
     /// Whether a free block can be joined when its neighbour is freed.
     fn joinable(&self, block: Block) -> bool {
-        block.free && (self.of.joins == Joins::Deallocation || block.len > LISTED)
+        block.free && (self.of.joins == Joins::Deallocation || block.len > self.of.lists.0)
     }
 
     /// A block becomes free together with its neighbours, or its buddies.
@@ -409,8 +414,9 @@ fn the_35_algorithms_put_every_block_where_the_naive_model_does() {
             }
         },
     };
-    let algorithms = table_iii();
+    let mut algorithms = table_iii();
     assert_eq!(algorithms.len(), 35);
+    algorithms.extend(with_fewer_lists());
     for algorithm in &algorithms {
         for seed in 0..10 {
             let mut engine = (algorithm.engine)();

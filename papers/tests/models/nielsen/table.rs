@@ -1,9 +1,10 @@
 //! Nielsen's Table III, line by line.
 
+use pagewise::Strategy;
 use pagewise::catalogue::nielsen::*;
 use pagewise::source::Reserved;
 
-use super::{Algorithm, Joins, Kind, MEMORY, Order, WORD};
+use super::{Algorithm, Joins, Kind, LISTED, MEMORY, Order, WORD};
 
 /// Table III. Fields: S is a word before the contents, and so is BP or B; FP and DP lie in free blocks.
 pub(super) fn table_iii() -> Vec<Algorithm> {
@@ -28,6 +29,7 @@ pub(super) fn table_iii() -> Vec<Algorithm> {
                 fields: $fields,
                 joins: $joins,
                 multiple: $multiple,
+                lists: (LISTED, true),
                 engine: || {
                     let memory = Reserved::new($engine::<Reserved>::region_for(MEMORY));
                     Box::new($engine::new(MEMORY * WORD, memory, ()))
@@ -72,4 +74,27 @@ pub(super) fn table_iii() -> Vec<Algorithm> {
         VI1 List(Order::Size), first, S_FP, Collection, 1;
         VI2 List(Order::Size), first, S_DP_B, Deallocation, 1;
     }
+}
+
+/// IV-1 to IV-5 with lists for fewer sizes, and no block of a larger size in the place of one.
+pub(super) fn with_fewer_lists() -> Vec<Algorithm> {
+    const MOST: u32 = 12;
+    let category_iv = table_iii().into_iter().filter(|one| one.name.starts_with("IV"));
+    macro_rules! engine {
+        ($engine:ident) => {
+            || {
+                let memory = $engine::<MOST, false, Reserved>::region_for(MEMORY);
+                Box::new($engine::<MOST, false, _>::new(MEMORY * WORD, Reserved::new(memory), ()))
+            }
+        };
+    }
+    let engines: [fn() -> Box<dyn Strategy>; 5] = [
+        engine!(IV1Listed),
+        engine!(IV2Listed),
+        engine!(IV3Listed),
+        engine!(IV4Listed),
+        engine!(IV5Listed),
+    ];
+    let lists = (MOST as usize, false);
+    category_iv.zip(engines).map(|(one, engine)| Algorithm { lists, engine, ..one }).collect()
 }

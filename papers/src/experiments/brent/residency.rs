@@ -1,0 +1,229 @@
+//! What Brent leaves open in §2.12: strategies that know which pages are in random-access memory.
+//!
+//! ```text
+//!  program ──references──▶ Told ──▶ strict LRU, which counts faults
+//!                            └────▶ Recent: the pages that memory holds ◀──asks── Asking
+//! ```
+//! A small allocator of equal blocks, as §2.7 to §2.13 have them: blocks come from a current page; the next one
+//! is the most recently freed into, or the one with the most free blocks, of the pages of S3 with φ ≥ φ0. If it
+//! asks, it chooses among those that memory holds, as long as there are any.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::cell::RefCell;
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use anyhow::Context;
+use pagewise_replay::paging::{Lru, Paging};
+
+use super::memory::Blocks;
+
+/// The pages that a memory of some pages holds, under strict LRU: the one referenced last first.
+#[derive(Debug)]
+pub(crate) struct Recent {
+    pages: Vec<u64>,
+    working_set: usize,
+}
+
+impl Recent {
+    pub(crate) fn new(working_set: usize) -> Rc<RefCell<Self>> {
+        Rc::new(RefCell::new(Self { pages: Vec::with_capacity(working_set + 1), working_set }))
+    }
+
+    fn reference(&mut self, page: u64) {
+        match self.pages.iter().position(|&held| held == page) {
+            Some(place) => self.pages[..=place].rotate_right(1),
+            None => {
+                self.pages.insert(0, page);
+                self.pages.truncate(self.working_set);
+            }
+        }
+    }
+
+    fn holds(&self, page: u64) -> bool {
+        self.pages.contains(&page)
+    }
+}
+
+/// A simulation of paging that tells which pages memory holds.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) lru: Lru,
+    pub(crate) recent: Rc<RefCell<Recent>>,
+}
+
+impl Paging for Told {
+    fn reference(&mut self, page: u64) {
+        self.lru.reference(page);
+        self.recent.borrow_mut().reference(page);
+    }
+
+    fn start_counting(&mut self) {
+        self.lru.start_counting();
+    }
+}
+
+/// Which page of S3 becomes the current one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// The one freed into last: MRU.
+    MostRecent,
+    /// The one with the most free blocks: MOST-FREE.
+    MostFree,
+}
+
+#[derive(Debug, Default)]
+struct Page {
+    /// Its free blocks, the one freed last at the end.
+    free: Vec<usize>,
+    freed: u64,
+}
+
+/// The allocator.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    rule: Rule,
+    tolerance: usize,
+    /// Whom it asks, if it does.
+    resident: Option<Rc<RefCell<Recent>>>,
+    block_size: usize,
+    page_size: usize,
+    memory: NonNull<u8>,
+    pages: Vec<Page>,
+    current: Option<usize>,
+    /// S2: wholly free pages, the one that became so last at the end.
+    empty: Vec<usize>,
+    clock: u64,
+}
+
+/// Pages there is memory for.
+const MOST_PAGES: usize = 1 << 14;
+
+impl Asking {
+    /// # Errors
+    /// If there is no memory.
+    pub(crate) fn new(
+        rule: Rule,
+        tolerance: usize,
+        resident: Option<Rc<RefCell<Recent>>>,
+        (block_size, page_size): (usize, usize),
+    ) -> anyhow::Result<Self> {
+        // SAFETY: the layout has a size.
+        let memory = unsafe { alloc(Self::layout(page_size)) };
+        Ok(Self {
+            rule,
+            tolerance,
+            resident,
+            block_size,
+            page_size,
+            memory: NonNull::new(memory).context("no memory")?,
+            pages: Vec::new(),
+            current: None,
+            empty: Vec::new(),
+            clock: 0,
+        })
+    }
+
+    fn layout(page_size: usize) -> Layout {
+        Layout::from_size_align(MOST_PAGES * page_size, page_size).expect("a power of two")
+    }
+
+    /// Whether memory holds a page, if that is asked. The program's first page is its number 1.
+    fn is_held(&self, page: usize) -> bool {
+        let resident = self.resident.as_ref();
+        resident.is_some_and(|resident| resident.borrow().holds(page as u64 + 1))
+    }
+
+    /// The next current page: from S3, else S2, else S1.
+    fn choose(&mut self) -> anyhow::Result<usize> {
+        let capacity = self.page_size / self.block_size;
+        let in_s3 = |page: &usize| {
+            let free = self.pages[*page].free.len();
+            free >= self.tolerance.max(1) && free < capacity
+        };
+        let key = |page: &usize| {
+            let Page { free, freed } = &self.pages[*page];
+            let by_rule = match self.rule {
+                Rule::MostRecent => 0,
+                Rule::MostFree => free.len(),
+            };
+            (self.is_held(*page), by_rule, *freed)
+        };
+        if let Some(page) = (0..self.pages.len()).filter(in_s3).max_by_key(key) {
+            return Ok(page);
+        }
+        if let Some(page) = self.empty.pop() {
+            return Ok(page);
+        }
+        anyhow::ensure!(self.pages.len() < MOST_PAGES, "no memory");
+        self.pages.push(Page { free: (0..capacity).rev().collect(), freed: 0 });
+        Ok(self.pages.len() - 1)
+    }
+}
+
+impl Blocks for Asking {
+    fn allocate(&mut self) -> anyhow::Result<NonNull<u8>> {
+        let current = self.current.filter(|&page| !self.pages[page].free.is_empty());
+        let page = match current {
+            Some(page) => page,
+            None => self.choose()?,
+        };
+        self.current = Some(page);
+        let block = self.pages[page].free.pop().context("a current page has a free block")?;
+        // SAFETY: page and block lie in the memory.
+        Ok(unsafe { self.memory.add(page * self.page_size + block * self.block_size) })
+    }
+
+    unsafe fn free(&mut self, block: NonNull<u8>) {
+        let offset = block.addr().get() - self.memory.addr().get();
+        let (page, within) = (offset / self.page_size, offset % self.page_size);
+        self.clock += 1;
+        let state = &mut self.pages[page];
+        state.freed = self.clock;
+        state.free.push(within / self.block_size);
+        if state.free.len() == self.page_size / self.block_size && self.current != Some(page) {
+            self.empty.push(page);
+        }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        // SAFETY: `new` allocated it with this layout.
+        unsafe { dealloc(self.memory.as_ptr(), Self::layout(self.page_size)) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_held_page_is_preferred_and_without_asking_the_last_freed_into() {
+        for asks in [false, true] {
+            let recent = Recent::new(2);
+            let resident = asks.then(|| Rc::clone(&recent));
+            let mut heap = Asking::new(Rule::MostRecent, 1, resident, (128, 512)).unwrap();
+            let blocks: Vec<_> = (0..16).map(|_| heap.allocate().unwrap()).collect();
+            let page = |block: NonNull<u8>| {
+                (block.addr().get() - heap.memory.addr().get()) / heap.page_size
+            };
+            assert_eq!(blocks.iter().map(|&block| page(block)).max(), Some(3));
+            // Memory holds pages 0 and 1, numbers 1 and 2; page 2 is freed into last.
+            [1, 2].into_iter().for_each(|page| recent.borrow_mut().reference(page));
+            for block in [1, 5, 9] {
+                // SAFETY: each is in use, and freed once.
+                unsafe { heap.free(blocks[block]) };
+            }
+            let again = heap.allocate().unwrap();
+            assert_eq!(again, blocks[if asks { 5 } else { 9 }]);
+        }
+    }
+
+    #[test]
+    fn memory_holds_the_pages_referenced_last() {
+        let recent = Recent::new(3);
+        [1, 2, 3, 1, 4].into_iter().for_each(|page| recent.borrow_mut().reference(page));
+        assert_eq!(recent.borrow().pages, [4, 1, 3]);
+    }
+}
