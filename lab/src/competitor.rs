@@ -5,12 +5,14 @@ use std::path::Path;
 
 use pagewise::catalogue::{self, Entry};
 use pagewise::global::Tuning;
+use pagewise::hybrid;
 use pagewise::pages::Config;
 use pagewise::sizemap::{SizeMap, optimise};
 use pagewise_replay::units::parse_bytes;
 use pagewise_replay::usage::Usage;
 
 use crate::demand;
+use crate::hc;
 use crate::served::Server;
 use crate::system::library::Library;
 
@@ -19,6 +21,9 @@ pub(crate) const SYSTEM: &str = "SYSTEM";
 
 /// Name under which Doug Lea's allocator is listed.
 pub(crate) const LEA: &str = "LEA";
+
+/// Name under which the tunable hybrid with the settings of `--hc` is listed.
+pub(crate) const HC: &str = "HC";
 
 /// Name under which pagewise's global allocator is listed.
 pub(crate) const GLOBAL: &str = "GLOBAL";
@@ -32,6 +37,8 @@ pub(crate) enum Competitor {
     /// pagewise's global allocator, in a process of its own.
     Global,
     Strategy(&'static Entry),
+    /// The tunable hybrid with the settings of `--hc`.
+    Hybrid,
     /// Doug Lea's allocator, over memory of its own ([`Lea`](pagewise_replay::lea::Lea)).
     Lea,
     /// The C library's allocator, in a process of its own.
@@ -102,12 +109,13 @@ impl Competitor {
     }
 
     fn by_name(name: &str) -> Option<Self> {
-        Self::all().find(|one| one.name().eq_ignore_ascii_case(name))
+        Self::all().chain([Self::Hybrid]).find(|one| one.name().eq_ignore_ascii_case(name))
     }
 
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Strategy(entry) => entry.name,
+            Self::Hybrid => HC,
             Self::Global => GLOBAL,
             Self::Lea => LEA,
             Self::System => SYSTEM,
@@ -121,6 +129,7 @@ impl Competitor {
             Self::Strategy(entry) => {
                 Server::Strategy { name: entry.name.to_owned(), config: parameters.of(entry) }
             }
+            Self::Hybrid => Server::Hybrid(parameters.hc),
             Self::Global => Server::Global(Tuning::new()),
             Self::Lea => Server::Lea,
             Self::System | Self::Library(_) => Server::Malloc,
@@ -182,6 +191,11 @@ pub(crate) struct ConfigArgs {
     /// optimal (for the trace, found by dynamic programming) [default: page-fitting]
     #[arg(long, value_name = "MAP", value_parser = parse_sizemap)]
     sizemap: Option<Choice>,
+    /// The parameters of HC, the tunable hybrid: NAME=VALUE, separated by commas, after HCGEN, HCMEM or
+    /// HCPERF if not HCGEN's are to be changed; QL_HIGH=144,SPLIT=off for example. `compare` and `replay`
+    /// know it as the strategy HC [default: HCGEN]
+    #[arg(long, value_name = "SETTINGS", value_parser = hc::parse)]
+    hc: Option<hybrid::Settings>,
     /// Seed of the strategies that choose at random
     #[arg(long, value_name = "N", default_value_t = Config::new().seed)]
     seed: u64,
@@ -200,6 +214,8 @@ enum Choice {
 pub(crate) struct Parameters {
     /// The same for all; none if each has those that it ships with.
     given: Option<Config>,
+    /// Those of HC.
+    pub(crate) hc: hybrid::Settings,
     seed: u64,
 }
 
@@ -218,8 +234,9 @@ impl ConfigArgs {
     pub(crate) fn check(&self) -> Result<String, Usage> {
         let config = self.config(SizeMap::PageFitting);
         config.check().map_err(|error| Usage(error.to_string()))?;
+        let hc = self.hc.as_ref().map_or(String::new(), |hc| format!(", HC {}", hc::told(hc)));
         if !self.is_given() {
-            return Ok(format!("each strategy as it ships, seed {}", self.seed));
+            return Ok(format!("each strategy as it ships, seed {}{hc}", self.seed));
         }
         let sizemap = match self.sizemap {
             Some(Choice::Given(SizeMap::Linear)) => "linear".to_owned(),
@@ -229,9 +246,16 @@ impl ConfigArgs {
             Some(Choice::Optimal) => "optimal for each trace".to_owned(),
         };
         Ok(format!(
-            "page size {}, FFCROSSOVER {}, FREETOL {}, SIZEMAP {sizemap}, seed {}",
+            "page size {}, FFCROSSOVER {}, FREETOL {}, SIZEMAP {sizemap}, seed {}{hc}",
             config.page_size, config.ffcrossover, config.freetol, config.seed
         ))
+    }
+
+    /// Adds HC to who is to be measured, if it has settings and is not named.
+    pub(crate) fn add_hc(&self, competitors: &mut Vec<Competitor>) {
+        if self.hc.is_some() && competitors.iter().all(|one| one.name() != HC) {
+            competitors.push(Competitor::Hybrid);
+        }
     }
 
     /// These parameters with pages of `page_size` bytes.
@@ -257,7 +281,7 @@ impl ConfigArgs {
             }
         };
         let given = self.is_given().then(|| self.config(sizemap));
-        Ok(Parameters { given, seed: self.seed })
+        Ok(Parameters { given, hc: self.hc.unwrap_or_default(), seed: self.seed })
     }
 
     /// Whether a parameter but the seed was given.
@@ -305,8 +329,9 @@ mod tests {
         assert_eq!(error, "no strategy 'zzzzzz'; `pagewise strategies` lists all");
         let error = Competitor::choose(&["niels".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("did you mean nielsen?"), "{error}");
-        let error = Competitor::find("HC").unwrap_err().to_string();
-        assert!(error.contains("did you mean HCGEN, HCMEM or HCPERF?"), "{error}");
+        assert!(matches!(Competitor::find("hc"), Ok(Competitor::Hybrid)));
+        let error = Competitor::find("HCG").unwrap_err().to_string();
+        assert!(error.contains("HCGEN"), "{error}");
     }
 
     #[test]

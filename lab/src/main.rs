@@ -24,6 +24,7 @@
 //! | `timeline`, `demand` | usage over a trace's time; what a trace asks for, as the models take it |
 //! | `touched`, `pareto` | OS pages touched, what nothing beats |
 //! | `child`, `served` | replays in processes of their own; who serves them |
+//! | `hc` | the tunable hybrid's parameters on the command line |
 //! | `competitor` | who is measured, and with which parameters |
 
 mod child;
@@ -33,6 +34,7 @@ mod competitor;
 mod demand;
 mod error;
 mod generate;
+mod hc;
 mod import;
 mod info;
 mod pareto;

@@ -68,6 +68,9 @@ impl Row {
                 linear: Some(entry.linear),
                 in_band: Some(entry.in_band),
             },
+            Competitor::Hybrid => {
+                beside("Hasan & Chang §3", "the tunable hybrid with the parameters of --hc")
+            }
             Competitor::Global => {
                 beside("docs/global.md", "pagewise's global allocator, in a process of its own")
             }

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::ptr::NonNull;
 
 use pagewise::Strategy;
+use pagewise::hybrid::Hybrid;
+use pagewise::source::Reserved;
 use pagewise_replay::lea::Lea;
 use pagewise_replay::progress::Progress;
 use pagewise_replay::workload::{CAPACITY, Observer, Stop, Workload};
@@ -73,6 +75,11 @@ pub(super) fn one(
             let meter = PageMeter::new(os_page_size());
             let mut strategy = entry.build_metered(parameters.of(entry), CAPACITY, &meter)?;
             strategy_over(workload, &mut *strategy, &meter)
+        }
+        Competitor::Hybrid => {
+            let meter = PageMeter::new(os_page_size());
+            let mut strategy = Hybrid::new(parameters.hc, Reserved::new(CAPACITY), &meter);
+            strategy_over(workload, &mut strategy, &meter)
         }
         Competitor::Global | Competitor::System | Competitor::Library(_) => {
             served::holding(path, &server, library)?.map(|holding| Metered {

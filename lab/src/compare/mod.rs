@@ -108,10 +108,11 @@ SYSTEM is timed twice. What its two results differ by is the noise, and no lead 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = &args.options;
     let parameters = options.config.check()?;
-    let competitors = match &options.strategy[..] {
+    let mut competitors = match &options.strategy[..] {
         [] => Competitor::choices(),
         names => Competitor::choose(names)?,
     };
+    options.config.add_hc(&mut competitors);
     output::claim(options.plot.as_deref())?;
     let traces: Vec<_> = args.traces.iter().chain(&options.trace).cloned().collect();
     let mut traces = input::rereadable(&traces)?;

@@ -66,6 +66,7 @@ impl Screen<'_> {
                     "the strategy of pagewise's arenas"
                 }
                 Competitor::Strategy(_) => return None,
+                Competitor::Hybrid => "the tunable hybrid as --hc has it",
                 Competitor::Lea => "the crate dlmalloc",
                 Competitor::System => "the C library's malloc",
                 Competitor::Library(library) => library.file(),

@@ -188,8 +188,8 @@ impl Lane {
                 let lea: &mut dyn Target = &mut Lea::new(CAPACITY);
                 workload.replay(lea, &mut Writes).map(|outcome| outcome.elapsed)
             }
-            Competitor::Strategy(entry) => {
-                let mut strategy = entry.build(parameters.of(entry), CAPACITY)?;
+            Competitor::Strategy(_) | Competitor::Hybrid => {
+                let mut strategy = self.competitor.server(parameters).strategy()?;
                 workload.replay(&mut *strategy, &mut Writes).map(|outcome| outcome.elapsed)
             }
         };

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{anyhow, bail};
 use pagewise::Strategy;
 use pagewise_replay::usage::Usage;
-use pagewise_replay::workload::{CAPACITY, Stop, Workload};
+use pagewise_replay::workload::{Stop, Workload};
 use pagewise_replay::{input, output, units};
 use serde::Serialize;
 
@@ -42,6 +42,7 @@ const HELP: &str = "\
 Examples:
   pagewise replay gawk.pwt --strategy MOST-FREE
   pagewise replay gawk.pwt --strategy LEAST-FREE --page-size 4K --freetol 512
+  pagewise replay gawk.pwt --strategy HC --hc QL_HIGH=144,SPLIT=off
   pagewise replay gawk.pwt --strategy MRU --audit          check the heap every 10,000 operations
   pagewise replay gawk.pwt --strategy MRU --audit 1        after every operation (slow)
 
@@ -68,7 +69,8 @@ struct Replayed {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let parameters = args.config.check()?;
     let competitor = Competitor::find(&args.strategy)?;
-    if !matches!(competitor, Competitor::Strategy(_)) && args.audit.is_some() {
+    let is_strategy = matches!(competitor, Competitor::Strategy(_) | Competitor::Hybrid);
+    if !is_strategy && args.audit.is_some() {
         let name = competitor.name();
         return Err(Usage(format!("{name} cannot be audited: its heap is its own affair")).into());
     }
@@ -80,13 +82,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         bail!("{}: {} {reason}", workload.name, row.strategy());
     }
     let mut replayed = Replayed { row, audits: None, timeline: None };
-    if let Competitor::Strategy(entry) = competitor {
-        let mut strategy = entry.build(config.of(entry), CAPACITY)?;
+    if is_strategy {
+        let server = competitor.server(&config);
+        let mut strategy = server.strategy()?;
         replayed.timeline = Some(watch(&workload, &mut *strategy)?);
         if let Some(every) = args.audit {
-            let mut strategy = entry.build(config.of(entry), CAPACITY)?;
+            let mut strategy = server.strategy()?;
             let audits = audit(&workload, &mut *strategy, every)
-                .map_err(|stop| anyhow!("{}: {} {stop}", workload.name, entry.name))?;
+                .map_err(|stop| anyhow!("{}: {} {stop}", workload.name, competitor.name()))?;
             replayed.audits = Some(audits);
         }
     }

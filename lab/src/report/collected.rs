@@ -73,9 +73,9 @@ fn watch(
             let mut watch = Watch::new(workload.facts, LeaUsage);
             workload.replay(&mut Lea::new(CAPACITY), &mut watch).map(|_| watch.finish())
         }
-        Competitor::Strategy(entry) => {
+        Competitor::Strategy(_) | Competitor::Hybrid => {
             let mut watch = Watch::new(workload.facts, Usage);
-            let mut strategy = entry.build(parameters.of(entry), CAPACITY)?;
+            let mut strategy = competitor.server(parameters).strategy()?;
             workload.replay(&mut *strategy, &mut watch).map(|_| watch.finish())
         }
         Competitor::Global | Competitor::System | Competitor::Library(_) => {

@@ -62,6 +62,7 @@ pub(super) struct HybridJson {
     coalesce: bool,
     coalesce_ql: bool,
     threshold: u32,
+    strict_threshold: bool,
     coalesce_in_free: bool,
     few_blocks: usize,
     much_held: usize,
@@ -83,6 +84,7 @@ impl From<HybridJson> for hybrid::Settings {
             .coalesce(json.coalesce)
             .coalesce_ql(json.coalesce_ql)
             .threshold(json.threshold)
+            .strict_threshold(json.strict_threshold)
             .coalesce_in_free(json.coalesce_in_free)
             .few_blocks(json.few_blocks)
             .much_held(json.much_held)

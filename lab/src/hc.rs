@@ -1,0 +1,144 @@
+//! The parameters of the tunable hybrid on the command line: `--hc QL_HIGH=144,SPLIT=off`.
+
+use pagewise::hybrid::Settings;
+use pagewise_replay::units::parse_bytes;
+
+/// A parameter: its name, how it is read, and how it is told.
+struct Parameter {
+    name: &'static str,
+    set: fn(Settings, &str) -> Result<Settings, String>,
+    get: fn(&Settings) -> String,
+}
+
+macro_rules! parameters {
+    ($($name:literal $field:ident: $kind:ident;)*) => {
+        &[$(Parameter {
+            name: $name,
+            set: |settings, text| Ok(settings.$field($kind::read(text)?)),
+            get: |settings| $kind::tell(settings.$field),
+        }),*]
+    };
+}
+
+/// All of them, as the paper names them, or as it describes them.
+const PARAMETERS: &[Parameter] = parameters! {
+    "QL_HIGH" ql_high: bytes;
+    "COALESCE" coalesce: switch;
+    "COALESCE_QL" coalesce_ql: switch;
+    "THRESHOLD" threshold: number;
+    "STRICT_THRESHOLD" strict_threshold: switch;
+    "COALESCE_IN_FREE" coalesce_in_free: switch;
+    "FEW_BLOCKS" few_blocks: number;
+    "MUCH_HELD" much_held: bytes;
+    "SPLIT" split: switch;
+    "MONITOR" monitor: switch;
+    "PREALLOCATE" preallocate: number;
+    "MMAP_THRESHOLD" mmap_threshold: bytes;
+    "GROWTH" growth: bytes;
+};
+
+/// The settings that others start from.
+const PRESETS: [(&str, Settings); 3] = [
+    ("HCGEN", Settings::generic()),
+    ("HCMEM", Settings::memory()),
+    ("HCPERF", Settings::performance()),
+];
+
+mod switch {
+    pub(super) fn read(text: &str) -> Result<bool, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "on" | "1" => Ok(true),
+            "off" | "0" => Ok(false),
+            _ => Err(format!("'{text}' is neither on nor off")),
+        }
+    }
+
+    pub(super) fn tell(on: bool) -> String {
+        if on { "on" } else { "off" }.to_owned()
+    }
+}
+
+mod number {
+    pub(super) fn read<N: std::str::FromStr>(text: &str) -> Result<N, String> {
+        text.parse().map_err(|_| format!("'{text}' is not a number that makes sense here"))
+    }
+
+    pub(super) fn tell(number: impl ToString) -> String {
+        number.to_string()
+    }
+}
+
+mod bytes {
+    pub(super) fn read(text: &str) -> Result<usize, String> {
+        if text.eq_ignore_ascii_case("never") {
+            return Ok(usize::MAX);
+        }
+        super::parse_bytes(text)
+    }
+
+    pub(super) fn tell(bytes: usize) -> String {
+        if bytes == usize::MAX { "never".to_owned() } else { bytes.to_string() }
+    }
+}
+
+/// Reads settings: those of HCGEN but for what is told, or of the preset that comes first.
+///
+/// # Errors
+/// The first parameter that there is not, or whose value makes no sense.
+pub(crate) fn parse(text: &str) -> Result<Settings, String> {
+    let mut settings = Settings::generic();
+    for (place, part) in text.split(',').map(str::trim).enumerate() {
+        let Some((name, value)) = part.split_once('=') else {
+            let preset = PRESETS.iter().find(|(name, _)| name.eq_ignore_ascii_case(part));
+            let (_, preset) = preset.filter(|_| place == 0).ok_or_else(|| {
+                format!("'{part}' is no NAME=VALUE; HCGEN, HCMEM or HCPERF may come first")
+            })?;
+            settings = *preset;
+            continue;
+        };
+        let of_name = |one: &&Parameter| one.name.eq_ignore_ascii_case(name.trim());
+        let parameter = PARAMETERS.iter().find(of_name).ok_or_else(|| {
+            let names: Vec<_> = PARAMETERS.iter().map(|one| one.name).collect();
+            format!("there is no {name}; there are {}", names.join(", "))
+        })?;
+        settings = (parameter.set)(settings, value.trim())
+            .map_err(|error| format!("{}: {error}", parameter.name))?;
+    }
+    settings.check().map_err(|error| error.to_string())?;
+    Ok(settings)
+}
+
+/// All settings, as [`parse`] reads them.
+pub(crate) fn told(settings: &Settings) -> String {
+    let told = PARAMETERS.iter().map(|one| format!("{}={}", one.name, (one.get)(settings)));
+    told.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_is_read_again() {
+        for (name, preset) in PRESETS {
+            assert_eq!(parse(name), Ok(preset));
+            assert_eq!(parse(&told(&preset)), Ok(preset));
+        }
+        let settings = Settings::performance().ql_high(528).split(false).strict_threshold(true);
+        assert_eq!(parse("hcperf, ql_high=528, SPLIT=off, strict_threshold=on"), Ok(settings));
+        assert_eq!(parse(&told(&settings)), Ok(settings));
+        assert_eq!(parse("GROWTH=64K"), Ok(Settings::generic().growth(1 << 16)));
+        assert_eq!(parse("MMAP_THRESHOLD=never").unwrap().mmap_threshold, usize::MAX);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let error = |text| parse(text).unwrap_err();
+        assert!(error("QL_LOW=1").starts_with("there is no QL_LOW; there are QL_HIGH, COALESCE"));
+        assert!(error("SPLIT=2").contains("SPLIT: '2' is neither on nor off"));
+        assert!(error("QL_HIGH=100").contains("multiple of 16"));
+        assert!(error("THRESHOLD=x").contains("THRESHOLD: 'x' is not a number"));
+        assert!(error("SPLIT=on,HCMEM").contains("may come first"));
+        assert!(error("").contains("no NAME=VALUE"));
+    }
+}
