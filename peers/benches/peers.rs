@@ -409,7 +409,8 @@ fn print_table(
         let one = base.iter().filter_map(|&column| value(column)).fold(f64::INFINITY, f64::min);
         print!("| {workload} |");
         for (column, (logarithm, rows)) in logarithms.iter_mut().enumerate() {
-            match value(column).map(|value| value / one) {
+            // Of a row that the base lacks nothing can be said.
+            match value(column).map(|value| value / one).filter(|_| one.is_finite()) {
                 Some(ratio) => {
                     *logarithm += ratio.ln();
                     *rows += 1.0;
