@@ -60,7 +60,7 @@ pub type CollectedBestFit<A, S, M = ()> = BoundaryTagHeap<fit::Best, Collected, 
 type Bounded256 = Bounded<Releasing, 256>;
 
 /// [`LazyDecrement`] as the rows below name types: its area is a policy of the index.
-#[cfg(all(feature = "std", any(unix, windows)))]
+#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 type Decremented<A, S, M> = BoundaryTagHeap<fit::Decrement, Immediate, A, S, M>;
 
 /// The family, whose rows are types with one more parameter than other strategies have.
