@@ -124,7 +124,7 @@
 //! | [`pages`] | the page engine: PAGEWISE, the default, and Brent's strategies |
 //! | [`buddy`] | binary buddies |
 //! | `nielsen` | Nielsen's list algorithms: two engines, and the policies they are composed of |
-//! | [`catalogue`] | every strategy as a type, and (`std`, Unix) by name |
+//! | [`catalogue`] | every strategy as a type, and (`std`) by name |
 //! | [`arena`] | a strategy behind a lock: for collections, or as `#[global_allocator]` |
 //! | [`global`] | the multi-threaded global allocator (feature `std`) |
 //!

@@ -63,7 +63,7 @@ pub(crate) fn wait_for(word: &AtomicU32, value: u32, milliseconds: u64) {
 }
 
 fn sleep(word: &AtomicU32, value: u32, milliseconds: Option<u64>) {
-    // SAFETY: all zeros is a value: no flag, so the time is relative, and the clock that is real time's.
+    // SAFETY: all zeros is a value. Without a flag the time is relative.
     let mut timeout: libc::_umtx_time = unsafe { core::mem::zeroed() };
     let (mut len, mut place) = (0, ptr::null_mut());
     if let Some(milliseconds) = milliseconds {

@@ -11,6 +11,8 @@
 //! | `write`, `stop`, `abort` | a line on standard error, with it the end of the process, that alone |
 //! | `at_fork` | handlers before and after a fork |
 //!
+//! wasm32 has no more of that than reserved memory needs; and `grow`, pages that are never given back.
+//!
 //! **A system on which [`Pagewise`](crate::global::Pagewise) is an allocator of its own** fulfils this
 //! besides; any of it may be refused, and no refusal may lose memory or decide what is a block:
 //!

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use crate::child::memory::is_emulated;
 use crate::child::memory::resident;
 use crate::child::passes_when;
 #[cfg(unix)]
@@ -11,10 +13,11 @@ use crate::memory::blocks_of;
 const DELAY: Duration = Duration::from_millis(100);
 const PEAK: usize = 96 << 20;
 
-/// Threads of this process.
+/// Threads of this process, but for the one that an emulator has.
 #[cfg(target_os = "linux")]
 fn threads() -> usize {
-    std::fs::read_dir("/proc/self/task").expect("there is a /proc").count()
+    let all = std::fs::read_dir("/proc/self/task").expect("there is a /proc").count();
+    all - usize::from(is_emulated())
 }
 
 /// Stands still until no more than this is resident, but not for ever; whether it came to that.
