@@ -87,6 +87,7 @@
 //! - `allocator_api`: the standard library's own collections in one; needs a nightly compiler.
 //! - `critical-section`: a lock for arenas by the crate of this name, for firmware with interrupts.
 //! - `lock_api`: any `lock_api::RawMutex` as an arena's lock.
+//! - `profiler`: the sampling [heap profiler](global::Profiler) of [`Pagewise`], on Linux; costs nothing until it is started.
 //! - `trace`: [`trace`], the package `pagewise-trace`: traces of real programs, and recording them.
 //! - `initial-exec`: for a shared library that has the global allocator and is loaded with the program:
 //!   a quicker way to a thread's lists.
@@ -210,3 +211,8 @@ struct Readme;
 #[cfg(all(doctest, feature = "trace"))]
 #[doc = include_str!("../docs/recording.md")]
 struct Recording;
+
+/// And those on heap profiles.
+#[cfg(all(doctest, feature = "profiler", target_os = "linux"))]
+#[doc = include_str!("../docs/profiler.md")]
+struct HeapProfiler;

@@ -32,6 +32,10 @@
 //! was, with the stacks of allocation, free and fault. That is cheap enough for production, and finds in many runs
 //! what is wrong in one of many.
 //!
+//! # Heap profiles
+//! With the feature `profiler`, on Linux, [`Pagewise::profiler`], or `PAGEWISE_PROFILE=heap.pb.gz` in the environment, tells
+//! which call stacks the memory in use was allocated by: [`Profiler`].
+//!
 //! # Where
 //! On Linux, Windows, macOS and FreeBSD; the last two were never run. On wasm32 it is one heap of pages over the machine's
 //! memory, without a tuning, as far as it grows. Elsewhere `Pagewise` compiles, and passes everything on to the system's
@@ -55,12 +59,16 @@ mod hardening;
     not(pagewise_forwarding)
 ))]
 mod native;
+#[cfg(feature = "profiler")]
+mod profiler;
 mod stats;
 mod tuning;
 #[cfg(all(target_arch = "wasm32", not(unix), not(pagewise_forwarding)))]
 mod wasm;
 
 pub use self::hardening::Hardening;
+#[cfg(feature = "profiler")]
+pub use self::profiler::{ProfileError, Profiler, Site, Snapshot};
 pub use self::stats::{ClassStats, Stats};
 pub use self::tuning::{HugePages, Tuning, TuningError};
 

@@ -30,6 +30,7 @@
 //! | `at_thread_end`, `at_exit` | a function called when a thread ends, or the process does |
 //! | `variable`, `for_each_variable` | the environment, read without allocating |
 //! | `on_fault`, `return_addresses`, `origin` | who touches inaccessible memory, and where a thread is; the second may allocate |
+//! | `File`, `on_signal`, `process` | on Linux: files without allocating, what is done on a signal, the process's number |
 //! | `random` | a number nobody can foretell |
 //! | `now`, `thread_time`, `pause` | a clock that never goes back; the calling thread's processor time, to measure how long something takes; a moment for others |
 //! | `thread_address`, `thread_id`, `KeepErrno` | an address that only the calling thread has, 512 bytes or more from any other thread's; its number; restores its `errno` |

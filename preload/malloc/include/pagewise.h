@@ -118,6 +118,22 @@ void pagewise_for_each_class(void (*visit)(const struct pagewise_class *, void *
 /* Writes both to standard error, as malloc_stats(). Allocates nothing. */
 void pagewise_show_stats(void);
 
+/* ---- Who allocated it ---------------------------------------------------------------------------- */
+
+/* A heap profile, by samples (docs/profiler.md): 0, or a number as in errno. */
+
+/* Begins one, with a sample in so many bytes on average; 524288 is a good rate. EINVAL: not from 1 to 1 GiB, or
+   there is one already. EAGAIN: at a moment at which the process forks. ENOMEM. */
+int pagewise_profile_start(size_t bytes_per_sample);
+
+/* Ends it. It can be written then as it was. */
+int pagewise_profile_stop(void);
+
+/* Writes it to a file for pprof, which is whole or not there. */
+int pagewise_profile_dump(const char *path);
+
+/* ---- Version ------------------------------------------------------------------------------------- */
+
 /* The version of the library: "0.1.0". */
 const char *pagewise_version(void);
 

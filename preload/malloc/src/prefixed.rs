@@ -3,8 +3,11 @@
 //! The header documents these functions for C programmers. A test compares each signature here with its
 //! declaration there (`tests/header.rs`), and has a C compiler check the structures, where there is one.
 
-use core::ffi::{c_char, c_int, c_long, c_void};
+use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 use core::mem::offset_of;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
 
 use pagewise::global::{ClassStats, Stats};
 
@@ -212,6 +215,43 @@ pub unsafe extern "C" fn pagewise_for_each_class(
 #[unsafe(no_mangle)]
 pub extern "C" fn pagewise_show_stats() {
     PAGEWISE.show_stats();
+}
+
+/// Begins a heap profile, with a sample in so many bytes; 0, or a number as in `errno`.
+#[unsafe(no_mangle)]
+pub extern "C" fn pagewise_profile_start(bytes_per_sample: usize) -> c_int {
+    told(PAGEWISE.profiler().start(bytes_per_sample).map_err(io::Error::from))
+}
+
+/// Ends the heap profile, which can be written then; 0, or a number as in `errno`.
+#[unsafe(no_mangle)]
+pub extern "C" fn pagewise_profile_stop() -> c_int {
+    told(PAGEWISE.profiler().stop().map_err(io::Error::from))
+}
+
+/// Writes the heap profile to a file, for pprof; 0, or a number as in `errno`.
+///
+/// # Safety
+/// `path` is null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pagewise_profile_dump(path: *const c_char) -> c_int {
+    if path.is_null() {
+        return libc::EINVAL;
+    }
+    // SAFETY: the caller's promise.
+    let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
+    told(PAGEWISE.profiler().dump(path))
+}
+
+/// The number of an error; 0 if there is none.
+fn told(result: io::Result<()>) -> c_int {
+    let Err(error) = result else { return 0 };
+    error.raw_os_error().unwrap_or(match error.kind() {
+        io::ErrorKind::OutOfMemory => libc::ENOMEM,
+        io::ErrorKind::ResourceBusy => libc::EAGAIN,
+        io::ErrorKind::Unsupported => libc::ENOTSUP,
+        _ => libc::EINVAL,
+    })
 }
 
 /// The version of the library, as `0.1.0`.

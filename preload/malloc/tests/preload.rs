@@ -416,3 +416,85 @@ fn two_copies() {
         threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
     }
 }
+
+/// A heap profile of programs that know nothing of it: they write what they write without, and the file names their
+/// functions.
+#[test]
+fn programs_are_profiled() {
+    for (program, script) in [
+        (
+            "gawk",
+            "gawk 'BEGIN { for (i = 0; i < 200000; i++) a[i % 5000] = a[i % 5000] i; print length(a[7]) }'",
+        ),
+        (
+            "perl",
+            "perl -e 'my %h; $h{$_ % 7001} .= \"x$_\" for 1..200000; print length($h{9}), \"\\n\"'",
+        ),
+        (
+            "python3",
+            "python3 -c 'import json; d = {str(i): [i] * 5 for i in range(50000)}; print(len(json.loads(json.dumps(d))))'",
+        ),
+    ] {
+        if !is_installed(program) {
+            println!("{program} is not installed");
+            continue;
+        }
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let run = |environment: &[(&str, &str)]| {
+            let mut shell = Command::new("sh");
+            let shell =
+                shell.args(["-c", script]).env("LD_PRELOAD", library()).current_dir(&folder);
+            shell.envs(environment.iter().copied()).output().expect("it runs")
+        };
+        let plain = run(&[]);
+        let profiled = run(&[("PAGEWISE_PROFILE", "%p.pb.gz:2000"), ("PAGEWISE_VERBOSE", "1")]);
+        assert!(plain.status.success() && plain.stdout == profiled.stdout, "{program}");
+        assert_eq!(String::from_utf8_lossy(&profiled.stderr), "", "{program}");
+        let files = std::fs::read_dir(&folder).expect("a folder");
+        let largest =
+            files.flatten().filter_map(|file| std::fs::read(file.path()).ok()).max_by_key(Vec::len);
+        let largest = largest.expect("it was written");
+        // Stored blocks of gzip: what it says can be read in it.
+        let has = |text: &str| largest.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+        assert!(
+            largest.starts_with(&[0x1f, 0x8b]) && has("inuse_space") && has("libc.so"),
+            "{program}"
+        );
+        assert!(largest.len() > 10_000, "{program}: {} bytes", largest.len());
+    }
+}
+
+/// The functions of `pagewise.h`.
+#[test]
+fn a_profile_can_be_asked_for() {
+    if !is_installed("cc") {
+        println!("cc is not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let source = r#"
+#include <errno.h>
+#include <pagewise.h>
+#include <stdlib.h>
+int main(void) {
+    if (pagewise_profile_stop() != 0 || pagewise_profile_dump("heap") != EINVAL) return 1;
+    if (pagewise_profile_start(0) != EINVAL || pagewise_profile_start(1000) != 0) return 2;
+    if (pagewise_profile_start(1000) != EINVAL) return 3;
+    char *volatile blocks[1000];
+    for (int i = 0; i < 1000; i++) blocks[i] = malloc(5000);
+    for (int i = 0; i < 500; i++) free(blocks[i]);
+    if (pagewise_profile_dump("heap") != 0 || pagewise_profile_dump("/nowhere/heap") != ENOENT) return 4;
+    return pagewise_profile_stop() != 0 || pagewise_profile_dump("heap") != 0 || pagewise_profile_dump(NULL) != EINVAL;
+}"#;
+    std::fs::write(folder.path().join("a.c"), source).expect("the folder takes files");
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    let script = r#"cc -I"$INCLUDE" a.c -o a "$LIBRARY" -Wl,-rpath,"${LIBRARY%/*}" && LD_PRELOAD="$LIBRARY" ./a && [ -s heap ]"#;
+    let out = Command::new("sh")
+        .args(["-c", script])
+        .env("INCLUDE", include)
+        .env("LIBRARY", library())
+        .current_dir(&folder)
+        .output()
+        .expect("it runs");
+    assert!(out.status.success(), "{:?}: {}", out.status, String::from_utf8_lossy(&out.stderr));
+}

@@ -151,12 +151,25 @@ fn from_others<R>(
     if fork::wait_for_end() { take(refused) } else { None }
 }
 
-/// A guarded block, if the caller's next one is to be one. Does what else is due from time to time.
-pub(super) fn guarded(caller: thread::Caller, size: usize, align: usize) -> Option<NonNull<u8>> {
-    let lists = caller.lists?;
+/// A guarded block, if the caller's next one is to be one, which is to be popped from a list, or not. Does what else is due
+/// from time to time.
+pub(super) fn guarded(
+    caller: thread::Caller,
+    size: usize,
+    align: usize,
+    is_popped: bool,
+) -> Option<NonNull<u8>> {
     // SAFETY: the lists are the caller's, and never given up.
-    let is_due = unsafe { lists.as_ref() }.look();
-    is_due.then(|| guarded::allocate(size, align)).flatten()
+    let lists = unsafe { caller.lists?.as_ref() };
+    if !lists.look(is_popped) {
+        return None;
+    }
+    let block = guarded::allocate(size, align)?;
+    if is_popped && mode::is_profiled() {
+        // For sampling, each block counts.
+        lists.skips_pop();
+    }
+    Some(block)
 }
 
 /// Bytes of a block that lies in no heap.

@@ -112,7 +112,7 @@ unsafe fn reallocate_slowly(asked: &Tuning, block: *mut u8, new_size: usize) -> 
     // SAFETY: the caller's promise; all of the block matters.
     unsafe {
         if mode::is_hardened() {
-            return hardened::resize::reallocate(asked, block, UNIT, new_size);
+            return paths::reallocate(asked, block, 0, UNIT, new_size);
         }
         let size = usable_size(block);
         if stays(size, new_size) {

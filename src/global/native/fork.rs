@@ -22,7 +22,7 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::apart::Apart;
-use super::{background, registry, sync};
+use super::{background, profile, registry, sync};
 use crate::os;
 
 /// Moments that are waited at most: for all locks together, before a fork; for a fork, by a thread
@@ -41,21 +41,25 @@ pub(super) fn register() {
 extern "C" fn before() {
     FORKS.fetch_add(1, Relaxed);
     let mut waited = 0;
-    registry::take_for_fork(|| {
+    let mut pause = || {
         os::pause();
         waited += 1;
         waited < PATIENCE
-    });
+    };
+    registry::take_for_fork(&mut pause);
+    profile::take_for_fork(&mut pause);
     sync::begin_fork();
 }
 
 extern "C" fn in_parent() {
+    profile::after_fork();
     registry::after_fork();
     sync::end_fork();
     FORKS.fetch_sub(1, Relaxed);
 }
 
 extern "C" fn in_child() {
+    profile::after_fork_in_child();
     registry::after_fork_in_child();
     background::after_fork_in_child();
     sync::end_fork_in_child();

@@ -22,6 +22,7 @@
 //! | `mapping` | the largest blocks, each a mapping of its own |
 //! | `relief` | what goes back before the process grows |
 //! | `background` | the thread that gives memory back while the program stands still |
+//! | `countdown`, `sampler` | what is due after so many blocks; which of them are sampled |
 //! | `sorting`, `exchange` | blocks sorted by their heaps; blocks that cross a heap's lock |
 //! | `quick`, `current` | the lists of free blocks that each thread has, and where they are found |
 //! | `medium` | such lists of medium blocks |
@@ -30,9 +31,11 @@
 //! | `fork` | a fork at any moment |
 //! | `statistics` | what is in use and held |
 //! | `guarded` | blocks at the end of a page of their own |
+//! | `profile` | who allocated what is in use, by samples |
 //! | `hardened` | every block checked: what its files say; `own` before `thread`, `paths` after `blocks` |
 //! | `thread` | how a thread begins and ends |
 //! | `blocks` | blocks from heaps and mappings, and back |
+//! | `usual` | what the usual mode does where quick lists do not serve |
 //! | `paths` | the paths of a request through all of these |
 //! | `by_address` | blocks measured and resized, whose size the caller does not remember |
 //! | `api` | what a program sees |
@@ -44,6 +47,7 @@ mod api;
 mod background;
 mod blocks;
 mod by_address;
+mod countdown;
 mod current;
 mod deferred;
 mod exchange;
@@ -60,10 +64,13 @@ mod mapping;
 mod medium;
 mod mode;
 mod paths;
+#[cfg(all(feature = "profiler", target_os = "linux"))]
+pub(super) mod profile;
 mod purge;
 mod quick;
 mod registry;
 mod relief;
+mod sampler;
 mod sealed;
 mod settings;
 mod sizes;
@@ -76,7 +83,13 @@ mod statistics;
 mod sync;
 mod text;
 mod thread;
+#[cfg(not(all(feature = "profiler", target_os = "linux")))]
+mod unprofiled;
+mod usual;
 mod visit;
 mod zero;
+
+#[cfg(not(all(feature = "profiler", target_os = "linux")))]
+use unprofiled as profile;
 
 use super::{ClassStats, Pagewise, Stats, tuning};

@@ -1,6 +1,6 @@
-//! Whether the process runs in hardened mode, and with which parts.
+//! Whether the process runs in hardened mode, and with which parts; and whether blocks are sampled.
 //!
-//! Decided under the registry's lock before any thread has lists, and not changed after.
+//! Decided under the registry's lock before any thread has lists, and not changed after, but for sampling.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
@@ -16,6 +16,9 @@ const RANDOM: u32 = 1 << 2;
 const ZERO: u32 = 1 << 3;
 const GUARDS: u32 = 1 << 4;
 const PINNED: u32 = 1 << 5;
+
+/// Beside the parts: blocks are sampled.
+const PROFILED: u32 = 1 << 31;
 
 /// What was decided.
 #[derive(Debug)]
@@ -52,6 +55,15 @@ pub(super) fn open(tuning: &Tuning) {
         [(canaries, CANARIES), (random, RANDOM), (zero, ZERO), (guards, GUARDS), (pinned, PINNED)];
     let wanted = parts.into_iter().filter(|(wanted, _)| *wanted);
     MODE.parts.store(wanted.fold(CHECKS, |all, (_, part)| all | part), Relaxed);
+}
+
+/// Has blocks sampled, or no longer; whether that could be done. To be called by one thread at a time.
+pub(super) fn set_profiled(wanted: bool) -> bool {
+    let set = || match wanted {
+        true => MODE.parts.fetch_or(PROFILED, Relaxed),
+        false => MODE.parts.fetch_and(!PROFILED, Relaxed),
+    };
+    MODE.change(set).is_some()
 }
 
 /// Has what was decided read-only.
@@ -93,10 +105,22 @@ impl Parts {
     }
 }
 
-/// Whether the mode is on.
+/// Whether hardened mode is on.
 #[inline(always)]
 pub(super) fn is_hardened() -> bool {
+    MODE.parts.load(Relaxed) & !PROFILED != 0
+}
+
+/// Whether it is, or blocks are sampled.
+#[inline(always)]
+pub(super) fn is_unusual() -> bool {
     MODE.parts.load(Relaxed) != 0
+}
+
+/// Whether blocks are sampled.
+#[inline(always)]
+pub(super) fn is_profiled() -> bool {
+    cfg!(all(feature = "profiler", target_os = "linux")) && MODE.parts.load(Relaxed) & PROFILED != 0
 }
 
 /// Whether there are guard pages.

@@ -13,19 +13,17 @@
 //! for a mapping that could not be made) needs no note. Callers that remember no size measure and resize
 //! blocks by way of `by_address`.
 
-use core::alloc::Layout;
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 use core::time::Duration;
 
-use super::blocks::{self, free_medium, free_outside, from_any, large, list_for, mapped, small};
-use super::fault::{self, Fault};
+use super::blocks;
 use super::heap::Heap;
 use super::huge::HUGE;
 use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
 use super::{
-    background, current, guarded, hardened, heaps, idle, medium, mode, quick, registry, sizes,
-    thread,
+    background, current, guarded, hardened, heaps, idle, medium, mode, profile, quick, registry,
+    sizes, thread, usual,
 };
 use crate::os::KeepErrno;
 
@@ -55,112 +53,78 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
     block
 }
 
-/// As [`allocate_zeroed`], of a block that is not small: what is known to be zeros is not written.
+/// As [`allocate_zeroed`], of a block that is not small.
 #[cold]
 #[inline(never)]
 fn allocate_zeroed_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
-    if mode::is_hardened() {
-        return hardened::paths::allocate_zeroed(asked, size, align);
+    if mode::is_unusual() {
+        return sampling(asked, size, align, || match mode::is_hardened() {
+            true => hardened::paths::allocate_zeroed(asked, size, align),
+            false => usual::allocate_zeroed(asked, size, align),
+        });
     }
-    let _errno = KeepErrno::new();
-    let align = align.max(UNIT);
-    let rounded = medium::round(size, align);
-    let Ok(layout) = Layout::from_size_align(rounded, align) else {
-        return ptr::null_mut();
-    };
-    if medium::serves(size, align)
-        && let Some(block) = medium::allocate(size)
-    {
-        // SAFETY: the block has this many bytes, and is nobody else's.
-        unsafe { block.write_bytes(0, size) };
-        return block.as_ptr();
-    }
-    let tuning = registry::tuning(asked);
-    let Some(caller) = thread::enter(tuning) else {
-        return mapped(tuning, size, align);
-    };
-    if mode::is_hardened() {
-        // The allocator has just been opened.
-        return hardened::paths::allocate_zeroed(asked, size, align);
-    }
-    if let Some(block) = large(caller, tuning, size, align) {
-        return block.as_ptr();
-    }
-    let known = from_any(caller, |heap| heap.grow(|state| state.allocate_known(layout)).flatten());
-    match known {
-        Some((block, known)) => {
-            // SAFETY: the block has this many bytes, and is nobody else's.
-            unsafe { known.clear(block.as_ptr(), size) };
-            medium::begin(block, rounded, align);
-            block.as_ptr()
-        }
-        None => mapped(tuning, size, align),
-    }
+    usual::allocate_zeroed(asked, size, align)
 }
 
 #[cold]
 #[inline(never)]
 fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
-    if mode::is_hardened() {
-        return hardened::paths::allocate(asked, size, align);
+    if mode::is_unusual() {
+        return allocate_unusually(asked, size, align);
     }
     if medium::serves(size, align) {
-        return allocate_medium(asked, size, align);
+        return usual::allocate_medium(asked, size, align);
     }
-    allocate_more(asked, size, align)
+    usual::allocate_more(asked, size, align)
 }
 
-/// As [`allocate`], of a medium block, in the usual mode. (A function of its own for its registers.)
-#[inline(never)]
-fn allocate_medium(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
-    match medium::allocate(size) {
-        Some(block) => block.as_ptr(),
-        None => allocate_more(asked, size, align),
-    }
-}
-
-/// As [`allocate`], in the usual mode, where the thread's list has no block. (A function of its own, so that
-/// the question before it keeps no registers.)
+/// As [`allocate`], in hardened mode, or while blocks are sampled.
 #[cold]
 #[inline(never)]
-fn allocate_more(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
-    let _errno = KeepErrno::new();
-    // No block has more than `isize::MAX` bytes when rounded up to its alignment, a power of two. What is
-    // allocated below may be larger than asked for, but not than this.
-    let align = align.max(UNIT);
-    if size.max(SMALL_MAX + 1) > isize::MAX as usize + 1 - align {
-        return ptr::null_mut();
-    }
-    let tuning = registry::tuning(asked);
-    let Some(caller) = thread::enter(tuning) else {
-        // Without heaps there are still mappings.
-        return mapped(tuning, size, align);
-    };
-    if mode::is_hardened() {
-        // The allocator has just been opened.
-        return hardened::paths::allocate(asked, size, align);
-    }
-    if let Some(block) = blocks::guarded(caller, size, align) {
-        return block.as_ptr();
-    }
-    let list = list_for(tuning, size, align);
-    if list > 0 {
-        return small(caller, list).map_or(ptr::null_mut(), NonNull::as_ptr);
-    }
-    if let Some(block) = large(caller, tuning, size, align) {
-        return block.as_ptr();
-    }
-    // A small size that comes here has too large an alignment for a page.
-    let size = medium::round(size.max(tuning.pages.ffcrossover + 1), align);
-    // SAFETY: checked above; a size that is rounded is far smaller.
-    let layout = unsafe { Layout::from_size_align_unchecked(size, align) };
-    match blocks::medium(caller, layout) {
-        Some(block) => {
-            medium::begin(block, size, align);
-            block.as_ptr()
+fn allocate_unusually(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+    sampling(asked, size, align, || {
+        if mode::is_hardened() {
+            return hardened::paths::allocate(asked, size, align);
         }
-        None => mapped(tuning, size, align),
+        if medium::serves(size, align) {
+            return usual::allocate_medium(asked, size, align);
+        }
+        if size <= SMALL_MAX && align <= UNIT {
+            // Mostly the list has some, and it was a trial that failed.
+            // SAFETY: the lists are this thread's, the offset is from the tables.
+            if let Some(block) = unsafe { quick::pop(current::lists(), sizes::offset(size)) } {
+                return block.as_ptr();
+            }
+        }
+        usual::allocate_more(asked, size, align)
+    })
+}
+
+/// A block that `allocate` gets, sampled if it is to be.
+#[inline(always)]
+fn sampling(
+    asked: &Tuning,
+    size: usize,
+    align: usize,
+    allocate: impl FnOnce() -> *mut u8,
+) -> *mut u8 {
+    if !mode::is_profiled() {
+        return allocate();
     }
+    let _errno = KeepErrno::new();
+    if current::lists() == quick::empty() {
+        // The first block of a thread counts, too.
+        let _ = thread::enter(registry::tuning(asked));
+    }
+    let is_wanted = profile::wants(asked, size, align);
+    let block = allocate();
+    if is_wanted {
+        // Calls from here on are the allocator's own.
+        let here = 0_u8;
+        profile::sampled(block, size, (&raw const here).addr());
+        profile::dump_if_wanted();
+    }
+    block
 }
 
 /// Frees a block of a size up to [`SMALL_MAX`] and an alignment up to the unit, of which the caller
@@ -174,7 +138,7 @@ pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize) {
     unsafe {
         let address = NonNull::new_unchecked(block);
         if guarded::may_be_outside(block)
-            || !quick::push(current::lists(), sizes::offset(size), address)
+            || !quick::push(current::lists(), sizes::offset_of_freed(size), address)
         {
             free_sized_slowly(asked, block, size);
         }
@@ -190,10 +154,10 @@ pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize) {
 unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize) {
     // SAFETY: passed on.
     unsafe {
-        if mode::is_hardened() {
-            hardened::paths::free(asked, block, Some(size));
-        } else if !free_to_list(block) {
-            free_more(asked, block);
+        if mode::is_unusual() {
+            free_unusually(asked, block, Some(size));
+        } else if !usual::free_to_list(block) {
+            usual::free_more(asked, block);
         }
     }
 }
@@ -259,62 +223,37 @@ pub(super) unsafe fn free_any_sized(asked: &Tuning, block: *mut u8, size: usize)
 unsafe fn free_slowly(asked: &Tuning, block: *mut u8) {
     // SAFETY: passed on.
     unsafe {
-        if mode::is_hardened() {
-            return hardened::paths::free(asked, block, None);
+        if mode::is_unusual() {
+            return free_unusually(asked, block, None);
         }
-        if !free_to_list(block) {
-            free_more(asked, block);
+        if !usual::free_to_list(block) {
+            usual::free_more(asked, block);
         }
     }
 }
 
-/// Frees a medium block onto a list; `false` if it is none, or that cannot be done.
+/// As [`free`], in hardened mode, or while blocks are sampled; with the size that the caller remembers, if he does.
 ///
 /// # Safety
 /// As for [`free`].
-#[inline(always)]
-unsafe fn free_to_list(block: *mut u8) -> bool {
-    let address = NonNull::new(block).filter(|_| SPACE.list_of(block) == Some(0));
-    // SAFETY: passed on.
-    address.is_some_and(|block| unsafe { medium::free(block) })
-}
-
-/// As [`free`], in the usual mode, where the thread's list has no room.
-///
-/// # Safety
-/// As for [`free`].
-#[cold]
 #[inline(never)]
-unsafe fn free_more(asked: &Tuning, block: *mut u8) {
-    // SAFETY: the caller's promise; what the block is, its address tells.
-    unsafe {
-        let Some(address) = NonNull::new(block) else { return };
-        let _errno = KeepErrno::new();
-        match SPACE.list_of(block) {
-            None => return free_outside(asked, block),
-            Some(0) => return free_medium(address),
-            Some(list) => free_small(asked, list, address),
-        }
+unsafe fn free_unusually(asked: &Tuning, block: *mut u8, size: Option<usize>) {
+    if mode::is_profiled() {
+        profile::forget(block);
     }
-    background::start();
-}
-
-/// Frees a small block, for which room is made on the thread's list where it is full.
-unsafe fn free_small(asked: &Tuning, list: u32, block: NonNull<u8>) {
-    let lists = thread::enter(asked).and_then(|caller| caller.lists);
-    // SAFETY: the caller's promise; the lists are this thread's, and hold blocks of their class.
+    // SAFETY: passed on; the lists are this thread's, and the block is of the list, whose shadow it may be said to be of.
     unsafe {
-        let Some(lists) = lists.map(NonNull::as_ptr) else {
-            return Heap::put(&mut [block]);
-        };
-        if quick::has_last(lists, list, block) {
-            fault::stop(Fault::FreedTwice, block.as_ptr());
+        if mode::is_hardened() {
+            return hardened::paths::free(asked, block, size);
         }
-        if quick::push(lists, list, block) {
+        if let Some(list) = SPACE.list_of(block).filter(|&list| list > 0)
+            && quick::push(current::lists(), quick::unshadowed(list), NonNull::new_unchecked(block))
+        {
             return;
         }
-        quick::make_room(lists, list);
-        quick::push(lists, list, block);
+        if !usual::free_to_list(block) {
+            usual::free_more(asked, block);
+        }
     }
 }
 
@@ -332,8 +271,10 @@ pub(super) unsafe fn reallocate_sized(
     new_size: usize,
 ) -> *mut u8 {
     let small = size.max(new_size) <= SMALL_MAX && align <= UNIT;
-    let list_of = |size| if small { sizes::offset(size) } else { 0 };
-    let (list, new_list) = (list_of(size), list_of(new_size));
+    let (list, new_list) = match small {
+        true => (sizes::offset_of_freed(size), sizes::offset(new_size)),
+        false => (0, 0),
+    };
     let in_heap = !guarded::may_be_outside(block);
     if list == 0 || new_list == 0 || mode::is_hardened() || !in_heap {
         // SAFETY: passed on.
@@ -361,14 +302,51 @@ pub(super) unsafe fn reallocate(
 ) -> *mut u8 {
     // SAFETY: the caller's promise, passed on.
     unsafe {
-        if mode::is_hardened() {
-            return hardened::resize::reallocate(asked, block, align, new_size);
+        if mode::is_unusual() {
+            return reallocate_unusually(asked, block, size, align, new_size);
         }
-        if let Some(resized) = resize(asked, block, align, new_size) {
+        if let Some(resized) = usual::resize(asked, block, align, new_size) {
             return resized.as_ptr();
         }
         relocate(asked, block, size, align, new_size, || free(asked, block))
     }
+}
+
+/// As [`reallocate`], in hardened mode, or while blocks are sampled. For a profile, a small block that stays is as it was;
+/// all others are freed, and allocated with the new size.
+///
+/// # Safety
+/// As for [`reallocate`].
+#[inline(never)]
+unsafe fn reallocate_unusually(
+    asked: &Tuning,
+    block: *mut u8,
+    size: usize,
+    align: usize,
+    new_size: usize,
+) -> *mut u8 {
+    let taken = if mode::is_profiled() { profile::take(block) } else { None };
+    // SAFETY: passed on.
+    let (resized, is_new) = unsafe {
+        if mode::is_hardened() {
+            (hardened::resize::reallocate(asked, block, align, new_size), false)
+        } else if let Some(resized) = usual::resize(asked, block, align, new_size) {
+            (resized.as_ptr(), false)
+        } else {
+            let free = || free(asked, block);
+            (relocate(asked, block, size, align, new_size, free), true)
+        }
+    };
+    if mode::is_profiled() {
+        let stays = resized == block && SPACE.list_of(resized).is_some_and(|list| list > 0);
+        if resized.is_null() || stays {
+            profile::restore(block, taken);
+        } else if !is_new {
+            // What was moved by way of another block was sampled as that.
+            sampling(asked, new_size, align, || resized);
+        }
+    }
+    resized
 }
 
 /// Moves a block's contents to another, and frees it; null, and nothing changed, if there is no
@@ -396,41 +374,6 @@ pub(super) unsafe fn relocate(
         free();
     }
     moved
-}
-
-/// Resizes without copying. A mapping stays one down to half of the least size that is mapped.
-unsafe fn resize(
-    asked: &Tuning,
-    block: *mut u8,
-    align: usize,
-    new_size: usize,
-) -> Option<NonNull<u8>> {
-    let address = NonNull::new(block)?;
-    let tuning = registry::tuning(asked);
-    let new_list = list_for(tuning, new_size, align);
-    match SPACE.list_of(block) {
-        // As in `beyond_small`: it is part of a layout below.
-        Some(0) if new_list == 0 && new_size <= isize::MAX as usize + 1 - UNIT => {
-            let rounded = medium::round(new_size, align);
-            if medium::size_of_block(address, Fault::NotInUse) == Some(rounded) {
-                return Some(address);
-            }
-            let _errno = KeepErrno::new();
-            // SAFETY: the caller's promise.
-            let done = unsafe { Heap::of(block).resize_in_place(address, rounded) };
-            if done {
-                medium::end(address);
-                medium::begin(address, rounded, align);
-            }
-            done.then_some(address)
-        }
-        Some(list) => (list > 0 && list == new_list).then_some(address),
-        None => {
-            let _errno = KeepErrno::new();
-            // SAFETY: the caller's promise.
-            unsafe { blocks::resize_outside(asked, block, align, new_size) }
-        }
-    }
 }
 
 /// Gives all free memory back to the system, but what is on other threads' quick lists; returns its

@@ -3,7 +3,7 @@
 //! header, or a lock.
 //!
 //! ```text
-//! Lists  | list 0: always empty, no room | heap, next … | list | list | …
+//! Lists  | list 0: always empty, no room | heap, next … | shadow | list | shadow | list | …
 //!  list  | count | capacity | size, class, … | block 0 | block 1 | … | block most − 1 |
 //! ```
 //! A list is named by its offset in words of eight bytes, the same in every thread; a table gives
@@ -11,6 +11,9 @@
 //! is not small, which so needs no branch of its own. A thread that has no lists yet uses
 //! [`EMPTY`], in which all lists are like that, so there is no branch for the first use either; the
 //! slow path sorts it all out.
+//!
+//! Before each list lies its [shadow](shadow): a list of the same class that is always empty and full, so that blocks which
+//! are said to be of the shadow take the slow path when they are freed by their address.
 
 use core::cell::Cell;
 use core::mem::MaybeUninit;
@@ -19,16 +22,18 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, compiler_fence};
 
 use super::apart::Apart;
+use super::countdown::{Countdown, Due, NEVER};
 use super::heap::Heap;
 use super::lock::Wait;
 use super::mode;
+use super::sampler::Sampler;
 use super::sizes::{self, class_size, for_each};
 use super::tuning::Tuning;
 use crate::os;
 
 /// Words that the lists of a thread may take: room for lists of two blocks, were every multiple of
 /// the unit a class.
-const MAX_WORDS: usize = 16 << 10;
+const MAX_WORDS: usize = 20 << 10;
 
 /// Words that the lists of a thread take.
 static WORDS: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
@@ -44,7 +49,7 @@ pub(super) const MEDIUM: usize = 4 << 10;
 pub(super) static EMPTY: Zeros = Zeros([const { AtomicU32::new(0) }; 2 * (MAX_WORDS + 2)]);
 
 /// Words of eight bytes.
-#[repr(align(8))]
+#[repr(align(16))]
 pub(super) struct Zeros(
     #[allow(dead_code, reason = "read through pointers to lists")] [AtomicU32; 2 * (MAX_WORDS + 2)],
 );
@@ -136,10 +141,9 @@ impl List {
     }
 }
 
-/// The quick lists of a thread, at the head of the memory they take; whole words of eight bytes, also
-/// where pointers have four.
+/// The quick lists of a thread, at the head of the memory they take; an even number of words of eight bytes.
 #[derive(Debug)]
-#[repr(C, align(8))]
+#[repr(C, align(16))]
 pub(super) struct Lists {
     none: List,
     /// Where blocks come from.
@@ -148,28 +152,37 @@ pub(super) struct Lists {
     pub(super) next_spare: AtomicPtr<Lists>,
     /// The lists made before these.
     pub(super) next: AtomicPtr<Lists>,
-    /// Pops until the thread looks at the clock, at 0 or below: one that only pops and pushes gives
-    /// memory back, too.
-    pops: Cell<i32>,
-    /// What that began with.
-    stride: Cell<i32>,
-    /// Pops until a block is guarded, if any is.
-    unguarded: Cell<i32>,
+    /// Pops until the thread looks at the clock (one that only pops and pushes gives memory back, too), or has a block
+    /// guarded or sampled.
+    countdown: Countdown,
     /// When it looked last, milliseconds.
     looked: Cell<u32>,
+    /// Whether it was found out which block is the first to be guarded.
+    guards: Cell<bool>,
     /// Of a [face], the lists before it; of lists, none.
     faced: AtomicPtr<Lists>,
+    /// Which blocks are sampled.
+    pub(super) sampler: Sampler,
 }
 
 const WORD: usize = size_of::<u64>();
 
+/// Words before each list, in which its shadow lies.
+const GAP: usize = 4;
+
+/// Words from a shadow to its list. Lists lie at even words, so shadows lie at odd ones.
+const SHADOW: u32 = 3;
+
+const _: () = assert!(SHADOW as usize * WORD >= size_of::<List>() && SHADOW as usize <= GAP);
+
 /// Decides on the lists, for classes of these sizes.
 pub(super) fn open(tuning: &Tuning, classes: impl ExactSizeIterator<Item = usize>) {
-    let heads = size_of::<Lists>() + classes.len() * size_of::<List>();
+    let heads = size_of::<Lists>() + classes.len() * (GAP * WORD + size_of::<List>());
     let room = ((MAX_WORDS - heads / WORD) / classes.len().max(1)) as u32;
     let mut words = size_of::<Lists>() / WORD;
     let mut index = 0;
     for size in classes {
+        words += GAP;
         index = sizes::serve(index, size, words as u32, tuning.pages.ffcrossover);
         let capacity = (tuning.quick_bytes / size as u32).min(tuning.quick_blocks).min(room);
         words += size_of::<List>() / WORD + (capacity.max(2) & !1) as usize;
@@ -212,6 +225,17 @@ pub(super) fn behind(lists: *mut Lists) -> *mut u8 {
     lists.wrapping_byte_add(WORDS.load(Relaxed) * WORD).cast()
 }
 
+/// The list of the same class that is always empty and full.
+pub(super) fn shadow(list: u32) -> u32 {
+    list - SHADOW
+}
+
+/// The list that a block is of, where it is said to be of that or of its shadow.
+#[inline(always)]
+pub(super) fn unshadowed(list: u32) -> u32 {
+    if list & 1 == 1 { list + SHADOW } else { list }
+}
+
 /// Lists for one more thread, all empty; `None` if there is no memory for them.
 pub(super) fn make() -> Option<NonNull<Lists>> {
     let words = WORDS.load(Relaxed);
@@ -222,7 +246,7 @@ pub(super) fn make() -> Option<NonNull<Lists>> {
     let mut make = |from: u32, to: usize| {
         let most = (to - from as usize - size_of::<List>() / WORD) as u16;
         let size = class_size(from) as u16;
-        let list = List {
+        let list = |most| List {
             count: AtomicU32::new(0),
             capacity: Cell::new(0),
             odd_size: size | 1,
@@ -231,15 +255,18 @@ pub(super) fn make() -> Option<NonNull<Lists>> {
             batches: Cell::new(0),
             streak: Cell::new(0),
         };
-        list.narrow();
-        // SAFETY: the memory has room for a list at every offset of the table, and is fresh.
-        unsafe { at(lists, from).write(list) };
+        // SAFETY: the memory has room for a list at every offset of the table, and one before it, and is fresh.
+        unsafe {
+            at(lists, shadow(from)).write(list(0));
+            at(lists, from).write(list(most));
+            (*at(lists, from)).narrow();
+        }
         class += 1;
     };
     let mut last = 0;
     for_each(|offset| {
         if last > 0 {
-            make(last, offset as usize);
+            make(last, offset as usize - GAP);
         }
         last = offset;
     });
@@ -276,9 +303,7 @@ pub(super) unsafe fn pop(lists: *mut Lists, offset: u32) -> Option<NonNull<u8>> 
     unsafe {
         let left = (*list).count.load(Relaxed).checked_sub(1)?;
         // The lists of a thread without lists are not written: they are empty.
-        let pops = (*lists).pops.get() - 1;
-        (*lists).pops.set(pops);
-        if pops < 0 {
+        if !(*lists).countdown.pop() {
             return None;
         }
         (*list).count.store(left, Relaxed);
@@ -294,9 +319,7 @@ pub(super) unsafe fn pop(lists: *mut Lists, offset: u32) -> Option<NonNull<u8>> 
 #[inline(always)]
 pub(super) unsafe fn counts_pop(lists: *mut Lists) -> bool {
     // SAFETY: the caller's promise.
-    let pops = unsafe { &(*lists).pops };
-    pops.set(pops.get() - 1);
-    pops.get() >= 0
+    unsafe { (*lists).countdown.pop() }
 }
 
 /// When a list has too few blocks to choose from.
@@ -328,9 +351,7 @@ pub(super) unsafe fn pop_any(
         if low == Low::Eighth && count <= (*list).capacity.get() / 8 {
             return None;
         }
-        let pops = (*lists).pops.get() - 1;
-        (*lists).pops.set(pops);
-        if pops < 0 {
+        if !(*lists).countdown.pop() {
             return None;
         }
         let place = blocks(list).add(choose(count) as usize);
@@ -424,43 +445,102 @@ impl Lists {
         unsafe { &*self.heap.load(Relaxed) }
     }
 
-    /// Looks at the clock if it is time to, and gives memory back if that is due. Whether the next block is
-    /// to be [guarded](super::guarded).
-    pub(super) fn look(&self) -> bool {
+    /// Looks at the clock if it is time to, and gives memory back if that is due. Whether the block at hand is to be
+    /// [guarded](super::guarded), which is to be popped, or not.
+    pub(super) fn look(&self, is_popped: bool) -> bool {
         /// Pops between two looks.
         const POPS: i32 = 1 << 11;
-        /// Milliseconds between two looks at the heap; it is one while memory goes back.
-        const PAUSE: u32 = 64;
-        if self.pops.get() > 0 {
+        if !self.countdown.is_over() {
             return false;
         }
-        let (stride, guarded) = match mode::guarded() {
-            0 => (POPS, false),
-            one_in => self.next_guarded(one_in, POPS),
-        };
-        self.pops.set(stride);
-        self.stride.set(stride);
+        self.countdown.settle();
+        if self.countdown.is_due(Due::Clock) {
+            self.countdown.set(Due::Clock, POPS);
+            self.look_at_clock();
+        }
+        let guarded = self.countdown.is_due(Due::Guarded) && self.guards();
+        if self.countdown.is_due(Due::Sample) {
+            // Whether the block at hand is sampled was decided before, without this: any trial may be left out.
+            let in_trials = mode::is_profiled() && !mode::is_hardened();
+            let trials = if in_trials { self.sampler.draw() } else { NEVER - 1 };
+            self.countdown.set(Due::Sample, trials + i32::from(is_popped));
+        }
+        self.countdown.arm();
+        guarded
+    }
+
+    /// Gives memory back if that is due.
+    fn look_at_clock(&self) {
+        /// Milliseconds between two looks at the heap; it is one while memory goes back.
+        const PAUSE: u32 = 64;
         let now = os::now() as u32;
         if now.wrapping_sub(self.looked.get()) >= PAUSE {
             let more = self.heap().maintain();
             self.looked.set(if more { now.wrapping_sub(PAUSE - 1) } else { now });
         }
-        guarded
     }
 
-    /// The pops until the next look, at most `most`, and whether the next block is to be guarded.
-    #[cold]
-    fn next_guarded(&self, one_in: u32, most: i32) -> (i32, bool) {
-        let left = self.unguarded.get() - self.stride.get();
-        let is_due = left <= 0 && self.stride.get() > 0;
-        if left <= 0 {
-            // So many on average, one at least, and never foreseeable.
-            let next = 1 + os::random() % (2 * u64::from(one_in) - 2).max(1);
-            self.unguarded.set(next as i32);
-        } else {
-            self.unguarded.set(left);
+    /// Whether the block at hand is to be guarded, which was due if any is.
+    fn guards(&self) -> bool {
+        let one_in = mode::guarded();
+        if one_in == 0 {
+            self.countdown.set(Due::Guarded, NEVER);
+            return false;
         }
-        (self.unguarded.get().min(most), is_due)
+        // So many on average, one at least, and never foreseeable.
+        let next = 1 + os::random() % (2 * u64::from(one_in) - 2).max(1);
+        self.countdown.set(Due::Guarded, next as i32);
+        self.guards.replace(true)
+    }
+
+    /// Whether a small block is to be sampled, which the thread is about to take. (Not to be asked but while there is a
+    /// profile.)
+    pub(super) fn samples_small(&self, size: usize) -> bool {
+        let renews = self.sampler.renews();
+        if !renews && !self.countdown.is_over() {
+            return false;
+        }
+        self.countdown.settle();
+        let due = self.countdown.is_due(Due::Sample);
+        let sampled = if renews {
+            // The block at hand is the first trial.
+            self.countdown.set(Due::Sample, NEVER);
+            match self.sampler.draw() {
+                0 => self.sampler.hits(size),
+                trials => {
+                    self.countdown.set(Due::Sample, trials);
+                    self.countdown.arm();
+                    return false;
+                }
+            }
+        } else {
+            due && self.sampler.hits(size)
+        };
+        if due || renews {
+            self.countdown.set(Due::Sample, 1 + self.sampler.draw());
+        }
+        self.countdown.arm();
+        sampled
+    }
+
+    /// Whether a block is to be sampled that does not count as a pop, as far as sampling goes. (As above.)
+    pub(super) fn samples_other(&self, size: usize) -> bool {
+        if self.sampler.renews() {
+            self.countdown.settle();
+            self.countdown.set(Due::Sample, self.sampler.draw());
+            self.countdown.arm();
+        }
+        self.sampler.passes(size)
+    }
+
+    /// The block at hand was to be popped, but came from elsewhere.
+    pub(super) fn skips_pop(&self) {
+        self.countdown.pop();
+    }
+
+    /// Has the thread take the slow path for its next block.
+    pub(super) fn comes_by(&self) {
+        self.countdown.settle();
     }
 
     pub(super) fn set_heap(&self, heap: &'static Heap) {

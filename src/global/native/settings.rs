@@ -11,12 +11,15 @@ use super::tuning::{GRANULE, HugePages, SMALL_MAX, Tuning, TuningError, UNIT};
 mod complaints;
 mod environment;
 mod hardening;
+mod profile;
 mod sizemap;
 #[cfg(test)]
 mod tests;
 mod values;
 
 pub(super) use complaints::complain;
+#[cfg(all(feature = "profiler", target_os = "linux"))]
+pub(super) use profile::path as profile_path;
 use values::{bytes, number, switch};
 
 /// A variable of the environment.
@@ -243,6 +246,34 @@ const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        name: c"PAGEWISE_PROFILE",
+        takes: profile::TAKES_FILE,
+        set: |settings, text| {
+            settings.profile = Some(profile::mean_of(text)?);
+            Some(())
+        },
+        documented: Documented {
+            field: "",
+            value: "file:n",
+            default: "no",
+            about: "a [heap profile](profiler.md), written to the file when the process exits: a sample in each n bytes; 524288 if only the file is named. In Rust programs with the feature `profiler`",
+        },
+    },
+    Setting {
+        name: c"PAGEWISE_PROFILE_SIGNAL",
+        takes: profile::TAKES_SIGNAL,
+        set: |settings, text| {
+            settings.profile_signal = Some(profile::signal_of(text)?);
+            Some(())
+        },
+        documented: Documented {
+            field: "",
+            value: "name",
+            default: "none",
+            about: "the profile is written on this signal, too: `USR1`, `USR2`, `HUP`, `PROF`, `URG`, or a number",
+        },
+    },
+    Setting {
         name: c"PAGEWISE_SHOW_STATS",
         takes: "0 or 1",
         set: |settings, text| {
@@ -278,6 +309,10 @@ pub(super) struct Settings {
     pub(super) tuning: Tuning,
     /// Whether the statistics are written at exit.
     pub(super) show_stats: bool,
+    /// Mean bytes between two samples of a profile, if one is wanted.
+    pub(super) profile: Option<usize>,
+    /// The signal on which it is written.
+    pub(super) profile_signal: Option<i32>,
     /// Whether faults of the environment are named; `None`: if somebody sits there to read it.
     verbose: Option<bool>,
     /// Why the values of pages, each one that can be, do not go together and are ignored, if so.
@@ -296,7 +331,8 @@ impl Settings {
 
     /// A tuning as it is.
     const fn of(tuning: Tuning) -> Self {
-        Self { tuning, show_stats: false, verbose: None, clash: None }
+        let (profile, profile_signal) = (None, None);
+        Self { tuning, show_stats: false, profile, profile_signal, verbose: None, clash: None }
     }
 
     /// With the pages of `tuning`, which is in range, if those that are set make no sense together.

@@ -1,4 +1,5 @@
-//! Which quick list serves which size: two tables, written once, at the start, before any thread has lists.
+//! Which quick list serves which size: tables, written once, at the start, before any thread has lists. But one is of
+//! frees alone: while blocks are [sampled](super::profile) it names none, so that each free takes the slow path.
 //!
 //! A list is named by its [offset](super::quick) in the memory of a thread's lists, the same in every thread;
 //! 0 names none.
@@ -16,11 +17,14 @@ const ENTRIES: usize = SMALL_MAX / UNIT + 1;
 #[derive(Debug)]
 struct Tables {
     offsets: [AtomicU32; ENTRIES],
+    /// The same, for blocks that are freed with their size; or all 0.
+    freed: [AtomicU32; ENTRIES],
     sizes: [AtomicU32; ENTRIES],
 }
 
 static TABLES: Sealed<Tables> = Sealed::new(Tables {
     offsets: [const { AtomicU32::new(0) }; ENTRIES],
+    freed: [const { AtomicU32::new(0) }; ENTRIES],
     sizes: [const { AtomicU32::new(0) }; ENTRIES],
 });
 
@@ -36,9 +40,18 @@ pub(super) fn serve(from: usize, size: usize, offset: u32, most: usize) -> usize
     while entry < ENTRIES && entry * UNIT <= size.min(most) {
         TABLES.sizes[entry].store(size as u32, Relaxed);
         TABLES.offsets[entry].store(offset, Relaxed);
+        TABLES.freed[entry].store(offset, Relaxed);
         entry += 1;
     }
     entry
+}
+
+/// Has blocks that are freed with their size take the slow path, or no longer. To be called by one thread at a time, and
+/// not once the tables are [read-only](seal).
+pub(super) fn see_frees(wanted: bool) {
+    for (freed, offset) in TABLES.freed.iter().zip(&TABLES.offsets) {
+        freed.store(if wanted { 0 } else { offset.load(Relaxed) }, Relaxed);
+    }
 }
 
 /// The list for blocks of this size, at most [`SMALL_MAX`].
@@ -51,6 +64,16 @@ pub(super) fn offset(size: usize) -> u32 {
     debug_assert!(size <= SMALL_MAX);
     // SAFETY: the table has an entry for every multiple of the unit up to the largest size.
     unsafe { TABLES.offsets.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed)
+}
+
+/// The list onto which a block of this size, at most [`SMALL_MAX`], is freed by who remembers its size; 0: by the slow
+/// path.
+#[allow(clippy::manual_div_ceil, reason = "as above")]
+#[inline(always)]
+pub(super) fn offset_of_freed(size: usize) -> u32 {
+    debug_assert!(size <= SMALL_MAX);
+    // SAFETY: as above.
+    unsafe { TABLES.freed.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed)
 }
 
 /// The list for blocks of this size and alignment; 0 if they are not small. Blocks lie at multiples

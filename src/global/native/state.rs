@@ -141,10 +141,11 @@ impl State {
         // Pages of small blocks are written densely.
         engine.source().huge().allow(engine.page_bytes());
         let taken = engine.take_batch(class, blocks, |page, whole| {
+            // A page that has blocks in use has its class; those of a profile may have shadows in its entries.
             if whole {
                 SPACE.forget_states(page, page_size);
+                SPACE.set_list_of_page(page, page_size, list);
             }
-            SPACE.set_list_of_page(page, page_size, list);
             zeros.used(page.addr()..page.addr() + page_size);
         });
         engine.source().huge().allow(0);

@@ -23,6 +23,7 @@ const NEVER_WRITTEN: &[&str] = &[
     "THREAD",
     "FORKED",
     "LISTS",
+    "TABLE",
 ];
 
 /// Calls `visit` with the name and the type of each static that the Rust files of a folder declare.

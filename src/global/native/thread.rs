@@ -23,6 +23,7 @@ use super::heap::Heap;
 use super::heaps;
 use super::medium;
 use super::mode;
+use super::profile;
 use super::quick::{self, Lists};
 use super::registry;
 use super::settings::{self, Settings};
@@ -64,6 +65,8 @@ fn first(tuning: &Tuning) -> Option<NonNull<Lists>> {
     let lists = registry::enter(tuning, || os::prepare_thread_end(thread_ended))?;
     current::set(quick::face(lists));
     own::begin();
+    // SAFETY: lists are never given up.
+    unsafe { lists.as_ref() }.sampler.begin();
     // From here on this thread can allocate, which the following may do.
     opened(tuning);
     os::at_thread_end(thread_ended, lists.as_ptr().cast());
@@ -84,6 +87,7 @@ fn opened(tuning: &Tuning) {
     let settings = Settings::read(*tuning);
     statistics::opened(&settings);
     settings::complain(&settings);
+    profile::opened(tuning, &settings);
 }
 
 /// Called with its lists when a thread ends: what is on them goes back.

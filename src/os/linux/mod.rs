@@ -4,20 +4,28 @@
 //! the same contracts there, also those of `posix`. With `--cfg pagewise_portable_os` memory and waiting are those of
 //! `bsd`, for a test of just that.
 
+#[cfg(feature = "profiler")]
+mod files;
 #[cfg(all(miri, not(pagewise_portable_os)))]
 mod interpreted;
 #[cfg(not(any(miri, pagewise_portable_os)))]
 mod memory;
 mod quota;
+#[cfg(feature = "profiler")]
+mod signals;
 mod system;
 #[cfg(not(pagewise_portable_os))]
 mod wait;
 
+#[cfg(feature = "profiler")]
+pub(crate) use files::*;
 #[cfg(all(miri, not(pagewise_portable_os)))]
 pub(crate) use interpreted::*;
 #[cfg(not(any(miri, pagewise_portable_os)))]
 pub(crate) use memory::*;
 pub(crate) use quota::*;
+#[cfg(feature = "profiler")]
+pub(crate) use signals::*;
 pub(crate) use system::*;
 #[cfg(not(pagewise_portable_os))]
 pub(crate) use wait::*;

@@ -8,12 +8,15 @@ unsafe extern "C" {
         argument: *mut c_void,
     ) -> c_int;
     fn _Unwind_GetIP(context: *mut c_void) -> usize;
+    fn _Unwind_GetCFA(context: *mut c_void) -> usize;
 }
 
 /// What is written to on the way.
 struct Walk<'a> {
     calls: &'a mut [usize],
     at: usize,
+    /// Frames up to this address are left out.
+    beyond: usize,
 }
 
 extern "C" fn each(context: *mut c_void, walk: *mut c_void) -> c_int {
@@ -23,6 +26,10 @@ extern "C" fn each(context: *mut c_void, walk: *mut c_void) -> c_int {
     // SAFETY: the unwinder calls this with its context, and with what it was given: `return_addresses` waits.
     unsafe {
         let walk = &mut *walk.cast::<Walk<'_>>();
+        // Where the function's stack ended when it called on.
+        if _Unwind_GetCFA(context) <= walk.beyond {
+            return NO_REASON;
+        }
         let Some(call) = walk.calls.get_mut(walk.at) else { return END_OF_STACK };
         *call = _Unwind_GetIP(context);
         walk.at += 1;
@@ -32,7 +39,12 @@ extern "C" fn each(context: *mut c_void, walk: *mut c_void) -> c_int {
 
 /// Writes where the calling thread's innermost calls return to. May allocate, by way of the unwinder.
 pub(crate) fn return_addresses(calls: &mut [usize]) {
-    let mut walk = Walk { calls, at: 0 };
+    return_addresses_beyond(0, calls);
+}
+
+/// As [`return_addresses`], but for the calls of functions whose variables lie at `beyond`, or further in.
+pub(crate) fn return_addresses_beyond(beyond: usize, calls: &mut [usize]) {
+    let mut walk = Walk { calls, at: 0, beyond };
     if cfg!(not(miri)) {
         // SAFETY: the function is the unwinder's own way to be called.
         unsafe { _Unwind_Backtrace(each, (&raw mut walk).cast()) };

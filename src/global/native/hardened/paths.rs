@@ -91,10 +91,10 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     let Some(caller) = thread::enter(tuning) else {
         return blocks::mapped(tuning, size, align);
     };
-    if let Some(block) = blocks::guarded(caller, size, align) {
+    let list = blocks::list_for(tuning, least(size, parts), align);
+    if let Some(block) = blocks::guarded(caller, size, align, list > 0) {
         return block.as_ptr();
     }
-    let list = blocks::list_for(tuning, least(size, parts), align);
     if list > 0 {
         let class = sizes::class_size(list);
         let block = match own::of_thread() {

@@ -115,6 +115,12 @@ fn a_setting_sets_what_it_says() {
     } else {
         assert!(set(c"PAGEWISE_GUARDED", "7").is_none());
     }
+    if cfg!(all(feature = "profiler", target_os = "linux")) {
+        let profile = set(c"PAGEWISE_PROFILE", "file:1000").map(|settings| settings.profile);
+        assert_eq!(profile, Some(Some(1000)));
+        let signal = set(c"PAGEWISE_PROFILE_SIGNAL", "40").map(|settings| settings.profile_signal);
+        assert_eq!(signal, Some(Some(40)));
+    }
     let show = |value| set(c"PAGEWISE_SHOW_STATS", value).map(|settings| settings.show_stats);
     assert_eq!((show("0"), show("1")), (Some(false), Some(true)));
     let verbose = |value| set(c"PAGEWISE_VERBOSE", value).and_then(|settings| settings.verbose);

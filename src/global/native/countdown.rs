@@ -1,0 +1,124 @@
+//! What a thread does from time to time, by one countdown of its pops: it looks at the clock, has a block
+//! [guarded](super::guarded), or [sampled](super::profile).
+//!
+//! ```text
+//!  pops   4 3 2 1 0   │ the pop that finds 0 takes the slow path,
+//!  clock          2048│ which settles the account: so many pops passed for each
+//!  guarded           5│ what is left of any is at most 0: it is due
+//!  sample          ...│ pops begins again with the least that is left
+//! ```
+//! The fast path counts down one number, whatever is to come; what is not wanted is never due, and costs nothing.
+
+use core::cell::Cell;
+
+/// What may be due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    Clock,
+    Guarded,
+    Sample,
+}
+
+const ALL: usize = 3;
+
+/// Pops until what is not wanted: it is asked again then.
+pub(super) const NEVER: i32 = i32::MAX;
+
+/// A thread's countdown. All zeros is a value: everything is due, for the first time.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Countdown {
+    /// Pops until something is due. Below 0 the block at hand was not popped.
+    pops: Cell<i32>,
+    /// What `pops` began with; 0 once the account is settled.
+    stride: Cell<i32>,
+    /// Pops until each is due, as of when `pops` began.
+    left: [Cell<i32>; ALL],
+}
+
+impl Countdown {
+    /// Counts a pop; whether nothing is due.
+    #[inline(always)]
+    pub(super) fn pop(&self) -> bool {
+        let pops = self.pops.get() - 1;
+        self.pops.set(pops);
+        pops >= 0
+    }
+
+    /// Whether something is due.
+    #[inline(always)]
+    pub(super) fn is_over(&self) -> bool {
+        self.pops.get() <= 0
+    }
+
+    /// Subtracts the pops that passed from what was left of each. Nothing changes if that was done.
+    pub(super) fn settle(&self) {
+        let passed = self.stride.get() - self.pops.get().max(0);
+        for left in &self.left {
+            left.set(left.get() - passed);
+        }
+        self.pops.set(0);
+        self.stride.set(0);
+    }
+
+    /// Once [settled](Self::settle): whether something is due.
+    pub(super) fn is_due(&self, due: Due) -> bool {
+        self.left[due as usize].get() <= 0
+    }
+
+    /// Has something be due after so many pops; 0: at once.
+    pub(super) fn set(&self, due: Due, pops: i32) {
+        self.left[due as usize].set(pops);
+    }
+
+    /// Begins anew, unless something is still due.
+    pub(super) fn arm(&self) {
+        let least = self.left.iter().map(Cell::get).min().unwrap_or(NEVER).max(0);
+        self.pops.set(least);
+        self.stride.set(least);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each of two that come at paces of their own is due exactly when it would be alone.
+    #[test]
+    fn each_is_due_in_its_time() {
+        let countdown =
+            Countdown { pops: Cell::new(0), stride: Cell::new(0), left: Default::default() };
+        countdown.set(Due::Clock, 7);
+        countdown.set(Due::Guarded, 3);
+        countdown.set(Due::Sample, NEVER);
+        countdown.arm();
+        let (mut clock, mut guarded) = (7, 3);
+        for pop in 1..1000 {
+            if !countdown.pop() {
+                countdown.settle();
+                countdown.settle();
+                assert_eq!(countdown.is_due(Due::Clock), pop == clock + 1, "{pop}");
+                assert_eq!(countdown.is_due(Due::Guarded), pop == guarded + 1, "{pop}");
+                assert!(!countdown.is_due(Due::Sample));
+                if countdown.is_due(Due::Clock) {
+                    countdown.set(Due::Clock, 7);
+                    clock = pop + 6;
+                }
+                countdown.arm();
+                assert_eq!(
+                    countdown.is_over(),
+                    countdown.is_due(Due::Guarded),
+                    "what is due stays so"
+                );
+                if countdown.is_due(Due::Guarded) {
+                    countdown.set(Due::Guarded, 3);
+                    guarded = pop + 2;
+                    countdown.arm();
+                }
+                assert!(countdown.pop(), "the block at hand is popped now");
+            } else {
+                assert!(pop <= clock && pop <= guarded, "{pop}");
+            }
+        }
+    }
+}

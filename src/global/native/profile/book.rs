@@ -1,0 +1,471 @@
+//! What a profile is: stacks of calls, with what was allocated by each, and which sampled blocks are live.
+//!
+//! ```text
+//!  frames  | f3 f2 f1 main | f9 main | …          stacks  | first, depth, sums | …     index: hash → stack
+//!  live    block's address → its bytes, its stack; granule's number → its live blocks
+//! ```
+//! A sample of s bytes adds 1/(1 − e^(−s/N)) blocks to its stack's sums, and s times as many bytes; its end subtracts the
+//! same from what is live. Sums are whole numbers, so what was added and subtracted leaves nothing.
+
+use super::super::sampler;
+use super::grown::{Grown, Plain};
+
+/// Return addresses of a stack that are kept, the innermost.
+pub(super) const DEPTH: usize = 64;
+
+/// Parts of a block that sums are counted in.
+const PARTS: u64 = 1 << 10;
+
+/// What was allocated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sums {
+    /// Samples, each of which stands for many blocks.
+    samples: u64,
+    /// Blocks, in [`PARTS`].
+    blocks: u64,
+    bytes: u64,
+}
+
+impl Sums {
+    /// What a sample of so many bytes stands for.
+    fn of(size: usize, mean: usize) -> Self {
+        let weight = 1.0 / sampler::chance(size, mean);
+        let blocks = (weight * PARTS as f64).round() as u64;
+        Self { samples: 1, blocks, bytes: (weight * size as f64).round() as u64 }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.samples += other.samples;
+        self.blocks += other.blocks;
+        self.bytes += other.bytes;
+    }
+
+    fn subtract(&mut self, other: Self) {
+        self.samples -= other.samples;
+        self.blocks -= other.blocks;
+        self.bytes -= other.bytes;
+    }
+
+    fn blocks(self) -> u64 {
+        (self.blocks + PARTS / 2) / PARTS
+    }
+}
+
+/// A stack.
+#[derive(Clone, Copy, Debug)]
+struct Stack {
+    hash: u64,
+    first: usize,
+    depth: usize,
+    live: Sums,
+    allocated: Sums,
+}
+
+// SAFETY: numbers.
+unsafe impl Plain for Stack {}
+
+/// A live block, or how many a granule has. A key of 0 is none's.
+#[derive(Clone, Copy, Debug)]
+struct Live {
+    key: usize,
+    /// Bytes; of a granule, blocks.
+    size: usize,
+    stack: u32,
+}
+
+// SAFETY: numbers.
+unsafe impl Plain for Live {}
+
+/// A sampled block that was taken out of the book.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Taken {
+    size: usize,
+    stack: u32,
+}
+
+/// The profile.
+#[derive(Debug)]
+pub(super) struct Book {
+    stacks: Grown<Stack>,
+    frames: Grown<usize>,
+    /// Stacks by their hashes, from 1 on; 0 where there is none. At most half of it is used.
+    index: Grown<u32>,
+    /// By hashes of the keys, each in the next free place; at most half of it is used.
+    live: Grown<Live>,
+    keys: usize,
+    /// Mean bytes between two samples.
+    mean: usize,
+    /// Samples for which there was no memory.
+    dropped: u64,
+}
+
+/// Which granule's count is kept under a key: odd ones, since blocks lie at multiples of 16.
+fn granule_key(granule: usize) -> usize {
+    2 * granule + 1
+}
+
+fn place(key: usize, len: usize) -> usize {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize) >> 7) & (len - 1)
+}
+
+fn hash(calls: &[usize]) -> u64 {
+    calls.iter().fold(calls.len() as u64, |hash, &call| {
+        (hash ^ call as u64).wrapping_mul(0x9fb2_1c65_1e98_df25).rotate_left(29)
+    })
+}
+
+impl Book {
+    pub(super) const fn new() -> Self {
+        Self {
+            stacks: Grown::new(),
+            frames: Grown::new(),
+            index: Grown::new(),
+            live: Grown::new(),
+            keys: 0,
+            mean: 1,
+            dropped: 0,
+        }
+    }
+
+    /// An empty one for a new profile; `None`, and nothing changed, if there is no memory.
+    pub(super) fn begin(&mut self, mean: usize) -> Option<()> {
+        let (index, live) = (Grown::zeros(1 << 10)?, Grown::zeros(1 << 10)?);
+        *self = Self { index, live, mean, ..Self::new() };
+        Some(())
+    }
+
+    /// Notes a sample that could not be taken.
+    pub(super) fn drops(&mut self, samples: u64) {
+        self.dropped += samples;
+    }
+
+    /// Enters a live block, which is not in the book, with the innermost calls first, and the number of its granule, if
+    /// blocks are to be counted there. `None`, and nothing is entered, if there is no memory.
+    pub(super) fn enter(
+        &mut self,
+        block: usize,
+        granule: Option<usize>,
+        size: usize,
+        calls: &[usize],
+    ) -> Option<()> {
+        self.make_room(2)?;
+        let stack = self.stack(calls)?;
+        let sums = Sums::of(size, self.mean);
+        self.stacks.as_mut_slice().get_mut(stack as usize)?.allocated.add(sums);
+        self.put(block, granule, Taken { size, stack });
+        Some(())
+    }
+
+    /// Enters a block again that was taken out; as [`enter`](Self::enter), but that nothing was allocated.
+    pub(super) fn restore(
+        &mut self,
+        block: usize,
+        granule: Option<usize>,
+        taken: Taken,
+    ) -> Option<()> {
+        self.make_room(2)?;
+        self.put(block, granule, taken);
+        Some(())
+    }
+
+    /// Whether there ever was a profile.
+    pub(super) fn has_begun(&self) -> bool {
+        !self.index.as_slice().is_empty()
+    }
+
+    /// There is room.
+    fn put(&mut self, block: usize, granule: Option<usize>, taken: Taken) {
+        let Taken { size, stack } = taken;
+        if let Some(stack) = self.stacks.as_mut_slice().get_mut(stack as usize) {
+            stack.live.add(Sums::of(size, self.mean));
+        }
+        self.insert(Live { key: block, size, stack });
+        let Some(granule) = granule else { return };
+        let key = granule_key(granule);
+        match self.find(key) {
+            Some(at) => self.live.as_mut_slice()[at].size += 1,
+            None => self.insert(Live { key, size: 1, stack: 0 }),
+        }
+    }
+
+    /// Takes a block out, and says whether it was the last in its granule; `None` if it was not in the book.
+    pub(super) fn take(&mut self, block: usize, granule: Option<usize>) -> Option<(Taken, bool)> {
+        let at = self.find(block)?;
+        let Live { size, stack, .. } = self.live.as_slice()[at];
+        self.remove(at);
+        if let Some(stack) = self.stacks.as_mut_slice().get_mut(stack as usize) {
+            stack.live.subtract(Sums::of(size, self.mean));
+        }
+        let taken = Taken { size, stack };
+        let Some(at) = granule.and_then(|granule| self.find(granule_key(granule))) else {
+            return Some((taken, false));
+        };
+        let count = &mut self.live.as_mut_slice()[at].size;
+        *count -= 1;
+        let last = *count == 0;
+        if last {
+            self.remove(at);
+        }
+        Some((taken, last))
+    }
+
+    /// Forgets which blocks are live, but not what was: calls `granule` for each that has some, and `block` for each of
+    /// them.
+    pub(super) fn close(&mut self, mut granule: impl FnMut(usize), mut block: impl FnMut(usize)) {
+        for live in self.live.as_slice().iter().filter(|live| live.key > 0) {
+            if live.key % 2 == 1 { granule(live.key / 2) } else { block(live.key) }
+        }
+        self.live = Grown::new();
+        self.keys = 0;
+    }
+
+    fn find(&self, key: usize) -> Option<usize> {
+        let live = self.live.as_slice();
+        if live.is_empty() {
+            return None;
+        }
+        let mut at = place(key, live.len());
+        while live[at].key != key {
+            if live[at].key == 0 {
+                return None;
+            }
+            at = (at + 1) & (live.len() - 1);
+        }
+        Some(at)
+    }
+
+    /// There is a free place.
+    fn insert(&mut self, entry: Live) {
+        let live = self.live.as_mut_slice();
+        let mut at = place(entry.key, live.len());
+        while live[at].key != 0 {
+            at = (at + 1) & (live.len() - 1);
+        }
+        live[at] = entry;
+        self.keys += 1;
+    }
+
+    /// Removes an entry, and moves those back that it was in the way of (Knuth, vol. 3, §6.4, algorithm R).
+    fn remove(&mut self, mut hole: usize) {
+        let live = self.live.as_mut_slice();
+        let within = live.len() - 1;
+        let mut at = hole;
+        loop {
+            live[hole].key = 0;
+            loop {
+                at = (at + 1) & within;
+                if live[at].key == 0 {
+                    self.keys -= 1;
+                    return;
+                }
+                // Whether its own place lies cyclically behind the hole, up to where it is.
+                let own = place(live[at].key, within + 1);
+                if at.wrapping_sub(own) & within >= at.wrapping_sub(hole) & within {
+                    break;
+                }
+            }
+            live[hole] = live[at];
+            hole = at;
+        }
+    }
+
+    fn make_room(&mut self, keys: usize) -> Option<()> {
+        let len = self.live.as_slice().len();
+        if 2 * (self.keys + keys) <= len {
+            return Some(());
+        }
+        let larger = Grown::zeros((2 * len).max(1 << 10))?;
+        let smaller = core::mem::replace(&mut self.live, larger);
+        self.keys = 0;
+        for &entry in smaller.as_slice().iter().filter(|entry| entry.key > 0) {
+            self.insert(entry);
+        }
+        Some(())
+    }
+
+    /// The number of a stack, which is entered if it is new.
+    fn stack(&mut self, calls: &[usize]) -> Option<u32> {
+        let hash = hash(calls);
+        let stacks = self.stacks.as_slice();
+        if 2 * (stacks.len() + 1) > self.index.as_slice().len() {
+            let mut index = Grown::zeros((2 * self.index.as_slice().len()).max(1 << 10))?;
+            for (number, stack) in stacks.iter().enumerate() {
+                enter(index.as_mut_slice(), stack.hash, number);
+            }
+            self.index = index;
+        }
+        let index = self.index.as_slice();
+        let mut at = hash as usize & (index.len() - 1);
+        while let Some(number) = index[at].checked_sub(1) {
+            let stack = &stacks[number as usize];
+            if stack.hash == hash && self.calls(stack) == calls {
+                return Some(number);
+            }
+            at = (at + 1) & (index.len() - 1);
+        }
+        let number = stacks.len();
+        let first = self.frames.as_slice().len();
+        let none = Sums::default();
+        let stack = Stack { hash, first, depth: calls.len(), live: none, allocated: none };
+        self.frames.extend(calls)?;
+        if self.stacks.push(stack).is_none() {
+            self.frames.truncate(first);
+            return None;
+        }
+        enter(self.index.as_mut_slice(), hash, number);
+        Some(number as u32)
+    }
+
+    fn calls(&self, stack: &Stack) -> &[usize] {
+        &self.frames.as_slice()[stack.first..stack.first + stack.depth]
+    }
+
+    /// What there is; `None` if there is no memory for it.
+    pub(super) fn snapshot(&self) -> Option<Snapshot> {
+        Some(Snapshot {
+            stacks: Grown::copy_of(self.stacks.as_slice())?,
+            frames: Grown::copy_of(self.frames.as_slice())?,
+            mean: self.mean,
+            dropped: self.dropped,
+        })
+    }
+}
+
+/// Enters a stack's number into an index that has room.
+fn enter(index: &mut [u32], hash: u64, number: usize) {
+    let mut at = hash as usize & (index.len() - 1);
+    while index[at] != 0 {
+        at = (at + 1) & (index.len() - 1);
+    }
+    index[at] = number as u32 + 1;
+}
+
+/// A profile as it was at a moment.
+#[derive(Debug)]
+pub(in super::super::super) struct Snapshot {
+    stacks: Grown<Stack>,
+    frames: Grown<usize>,
+    mean: usize,
+    dropped: u64,
+}
+
+/// What was allocated by one stack.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super::super) struct Site<'a> {
+    pub(in super::super::super) calls: &'a [usize],
+    pub(in super::super::super) samples: u64,
+    pub(in super::super::super) live_blocks: u64,
+    pub(in super::super::super) live_bytes: u64,
+    pub(in super::super::super) allocated_blocks: u64,
+    pub(in super::super::super) allocated_bytes: u64,
+}
+
+impl Snapshot {
+    pub(in super::super::super) fn sites(&self) -> impl Iterator<Item = Site<'_>> {
+        self.stacks.as_slice().iter().map(|stack| Site {
+            calls: &self.frames.as_slice()[stack.first..stack.first + stack.depth],
+            samples: stack.allocated.samples,
+            live_blocks: stack.live.blocks(),
+            live_bytes: stack.live.bytes,
+            allocated_blocks: stack.allocated.blocks(),
+            allocated_bytes: stack.allocated.bytes,
+        })
+    }
+
+    pub(in super::super::super) fn bytes_per_sample(&self) -> usize {
+        self.mean
+    }
+
+    pub(in super::super::super) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// The addresses of all stacks, in order, each once; `None` if there is no memory for them.
+    pub(super) fn addresses(&self) -> Option<Grown<usize>> {
+        let mut addresses = Grown::copy_of(self.frames.as_slice())?;
+        let all = addresses.as_mut_slice();
+        all.sort_unstable();
+        let mut distinct = 0;
+        for at in 0..all.len() {
+            if at == 0 || all[at] != all[distinct - 1] {
+                all[distinct] = all[at];
+                distinct += 1;
+            }
+        }
+        addresses.truncate(distinct);
+        Some(addresses)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    /// A book beside a map, through blocks that come and go in some order, many with hashes side by side.
+    #[test]
+    fn a_book_is_what_a_map_is() {
+        let mut book = Book::new();
+        book.begin(100).expect("there is memory");
+        let mut blocks: HashMap<usize, (usize, usize)> = HashMap::new();
+        let mut state = 1_u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(0xf135_7aea_2e62_a9c5).wrapping_add(1);
+            (state >> 33) % below
+        };
+        for round in 0..40_000 {
+            let block = 16 * (1 + random(5000) as usize);
+            let granule = Some(block / 1024);
+            let beside = |blocks: &HashMap<usize, _>| {
+                blocks.keys().filter(|other| **other / 1024 == block / 1024).count()
+            };
+            if let Some((size, stack)) = blocks.remove(&block) {
+                assert!(book.find(block).is_some());
+                let (taken, last) = book.take(block, granule).expect("it is there");
+                assert_eq!((taken.size, taken.stack as usize), (size, stack), "round {round}");
+                assert_eq!(last, beside(&blocks) == 0);
+                assert!(book.take(block, granule).is_none());
+            } else {
+                let (size, stack) = (1 + random(300) as usize, random(700) as usize);
+                let calls: Vec<usize> = (0..1 + stack % 7).map(|call| stack * 31 + call).collect();
+                book.enter(block, granule, size, &calls).expect("there is memory");
+                let (taken, _) = book.take(block, granule).expect("it is there");
+                book.restore(block, granule, taken).expect("there is room");
+                blocks.insert(block, (size, taken.stack as usize));
+            }
+        }
+        let snapshot = book.snapshot().expect("there is memory");
+        let live = blocks.values().fold(Sums::default(), |mut sums, &(size, _)| {
+            sums.add(Sums::of(size, 100));
+            sums
+        });
+        assert!(live.samples > 1000);
+        assert_eq!(snapshot.sites().map(|site| site.live_bytes).sum::<u64>(), live.bytes);
+        assert_eq!(snapshot.sites().count(), 700);
+        assert!(snapshot.sites().all(|site| site.allocated_bytes >= site.live_bytes));
+        for block in blocks.into_keys() {
+            assert!(book.take(block, Some(block / 1024)).is_some());
+        }
+        assert_eq!(book.keys, 0, "no granule is left");
+        let snapshot = book.snapshot().expect("there is memory");
+        assert!(snapshot.sites().all(|site| site.live_bytes == 0 && site.live_blocks == 0));
+        let addresses = snapshot.addresses().expect("there is memory");
+        assert!(addresses.as_slice().is_sorted_by(|a, b| a < b));
+    }
+
+    /// There is no memory for more: what is asked for then is refused, and nothing changes.
+    #[test]
+    fn what_has_no_room_is_refused() {
+        let mut book = Book::new();
+        book.begin(1).expect("there is memory");
+        let mut entered = 0_usize;
+        while book.enter(16 * (entered + 1), None, 16, &[1, 2]).is_some() {
+            entered += 1;
+            assert!(entered < 1 << 24);
+        }
+        assert!(entered > 1 << 19 && book.find(16 * (entered + 1)).is_none());
+        let snapshot = book.snapshot().expect("there is memory");
+        assert_eq!(snapshot.sites().map(|site| site.samples).sum::<u64>(), entered as u64);
+    }
+}

@@ -1,0 +1,201 @@
+//! When a profile is written, and where: to a file that is whole or not there, at exit, on a signal, or when asked for.
+//! Nothing of it allocates, so a signal's handler may do it.
+
+use core::ffi::{CStr, c_int};
+use core::fmt::Write;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::OnceLock;
+
+use super::super::apart::Apart;
+use super::super::settings::{self, Settings};
+use super::super::text::Text;
+use super::super::tuning::Tuning;
+use super::book::Snapshot;
+use super::pprof;
+use super::sampling::{Refused, snapshot, start};
+use crate::os::{self, File, FileIdentity, KeepErrno};
+
+/// Bytes of a path at most.
+const PATH: usize = 1024;
+
+/// Where the environment wants the profile.
+struct Target {
+    path: [u8; PATH],
+    len: usize,
+    /// The process that began.
+    process: u32,
+    /// Standard error as it was then.
+    standard_error: Option<FileIdentity>,
+}
+
+static TARGET: Apart<OnceLock<Target>> = Apart::new(OnceLock::new());
+
+/// Whether a signal came while the book could not be had.
+static WANTED: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
+
+/// Writes a profile by giving pieces of it to `sink`, which says whether it could take them; whether all was written.
+pub(in super::super::super) fn write(
+    snapshot: &Snapshot,
+    sink: &mut dyn FnMut(&[u8]) -> bool,
+) -> bool {
+    pprof::write(snapshot, sink)
+}
+
+/// Begins the profile that the environment asks for. The calling thread has its lists.
+pub(in super::super) fn opened(asked: &Tuning, settings: &Settings) {
+    let Some(mean) = settings.profile else { return };
+    let mut path = [0; PATH];
+    let Some(len) = settings::profile_path(&mut path) else {
+        return say(format_args!("the path of the profile is longer than {PATH} bytes"));
+    };
+    let target = Target { path, len, process: os::process(), standard_error: os::standard_error() };
+    if TARGET.set(target).is_err() {
+        return;
+    }
+    if let Err(refused) = start(asked, mean) {
+        return say(format_args!("there is no profile: {}", refused.text()));
+    }
+    os::at_exit(dump_at_exit);
+    if let Some(signal) = settings.profile_signal
+        && !os::on_signal(signal, dump_at_signal)
+    {
+        say(format_args!("no profile can be written on signal {signal}"));
+    }
+}
+
+fn say(what: core::fmt::Arguments<'_>) {
+    let mut text = Text::new();
+    let _ = writeln!(text, "pagewise: {what}");
+    text.write();
+}
+
+extern "C" fn dump_at_exit() {
+    dump();
+}
+
+extern "C" fn dump_at_signal(_signal: c_int) {
+    dump();
+}
+
+/// Writes the profile if a signal wanted it at a moment at which that could not be done. No lock is held.
+#[inline]
+pub(in super::super) fn dump_if_wanted() {
+    if WANTED.load(Relaxed) && WANTED.swap(false, Relaxed) {
+        dump();
+    }
+}
+
+/// Writes the profile where the environment wants it. The child of a fork does only if it has a file of its own.
+#[cold]
+fn dump() {
+    let _errno = KeepErrno::new();
+    let Some(target) = TARGET.get() else { return };
+    let mut path = Path::new();
+    let own = path.push_target(&target.path[..target.len]);
+    if !own && os::process() != target.process {
+        return;
+    }
+    let written = match snapshot() {
+        Err(Refused::Busy) => return WANTED.store(true, Relaxed),
+        Err(refused) => Err(refused.text()),
+        Ok(snapshot) => write_file(&snapshot, &path).map_err(|_| "the file cannot be written"),
+    };
+    if let Err(why) = written
+        && os::standard_error() == target.standard_error
+    {
+        let path = path.as_c().to_bytes();
+        say(format_args!("the profile {} is not there: {why}", path.escape_ascii()));
+    }
+}
+
+/// As [`write_file`], to a path that is no C string.
+pub(in super::super::super) fn write_to_path(
+    snapshot: &Snapshot,
+    path: &[u8],
+) -> Result<(), c_int> {
+    if path.contains(&0) {
+        return Err(libc::EINVAL);
+    }
+    if path.len() > PATH {
+        return Err(libc::ENAMETOOLONG);
+    }
+    let mut name = Path::new();
+    name.push(path);
+    write_file(snapshot, &name)
+}
+
+/// Writes a profile to a file of this path, which is the old one or the new one at any time.
+///
+/// # Errors
+/// The system's number of the error.
+fn write_file(snapshot: &Snapshot, path: &Path) -> Result<(), c_int> {
+    static SERIAL: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
+    let mut error = libc::ENOMEM;
+    let mut write_to = |file: &File| {
+        let sink = &mut |bytes: &[u8]| file.write(bytes).map_err(|number| error = number).is_ok();
+        pprof::write(snapshot, sink)
+    };
+    if File::is_special(path.as_c()) {
+        // A terminal or a pipe.
+        let file = File::create(path.as_c())?;
+        return if write_to(&file) { Ok(()) } else { Err(error) };
+    }
+    let mut beside = path.clone();
+    let _ = write!(beside, ".{}-{}.tmp", os::process(), SERIAL.fetch_add(1, Relaxed));
+    let written = {
+        let file = File::create(beside.as_c())?;
+        write_to(&file)
+    };
+    let result = if written { File::rename(beside.as_c(), path.as_c()) } else { Err(error) };
+    if result.is_err() {
+        File::remove(beside.as_c());
+    }
+    result
+}
+
+/// A path, ended by a 0.
+#[derive(Clone)]
+struct Path {
+    bytes: [u8; PATH + 64],
+    len: usize,
+}
+
+impl Path {
+    const fn new() -> Self {
+        Self { bytes: [0; PATH + 64], len: 0 }
+    }
+
+    /// Adds bytes, as far as there is room for them.
+    fn push(&mut self, bytes: &[u8]) {
+        // The last byte is 0 for ever.
+        let room = self.bytes.len() - 1 - self.len;
+        let len = bytes.len().min(room);
+        self.bytes[self.len..self.len + len].copy_from_slice(&bytes[..len]);
+        self.len += len;
+    }
+
+    /// Adds the path of a target, in which `%p` is the number of the process; whether it has that.
+    fn push_target(&mut self, mut target: &[u8]) -> bool {
+        let mut own = false;
+        while let Some(at) = target.windows(2).position(|two| two == b"%p") {
+            self.push(&target[..at]);
+            let _ = write!(self, "{}", os::process());
+            target = &target[at + 2..];
+            own = true;
+        }
+        self.push(target);
+        own
+    }
+
+    fn as_c(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
+    }
+}
+
+impl Write for Path {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        self.push(text.as_bytes());
+        Ok(())
+    }
+}

@@ -1,0 +1,110 @@
+//! A gzip file (RFC 1952) of stored blocks (RFC 1951, §3.2.4): not compressed, since what reads profiles takes these as well,
+//! and a compressor is more than this library wants to have.
+
+/// Bytes of a stored block, at most.
+const BLOCK: usize = 8 << 10;
+
+/// A gzip file on its way to whoever takes its bytes.
+pub(super) struct Gzip<'a> {
+    /// Takes bytes; whether it could.
+    sink: &'a mut dyn FnMut(&[u8]) -> bool,
+    failed: bool,
+    block: [u8; BLOCK],
+    used: usize,
+    check: u32,
+    len: u32,
+}
+
+impl<'a> Gzip<'a> {
+    pub(super) fn new(sink: &'a mut dyn FnMut(&[u8]) -> bool) -> Self {
+        // No name, no time; the system is not told.
+        const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+        let failed = !sink(&HEADER);
+        Self { sink, failed, block: [0; BLOCK], used: 0, check: !0, len: 0 }
+    }
+
+    pub(super) fn write(&mut self, mut bytes: &[u8]) {
+        self.len = self.len.wrapping_add(bytes.len() as u32);
+        self.check = bytes
+            .iter()
+            .fold(self.check, |check, byte| TABLE[usize::from(check as u8 ^ byte)] ^ check >> 8);
+        while !bytes.is_empty() {
+            if self.used == BLOCK {
+                self.flush(false);
+            }
+            let (now, later) = bytes.split_at(bytes.len().min(BLOCK - self.used));
+            self.block[self.used..self.used + now.len()].copy_from_slice(now);
+            self.used += now.len();
+            bytes = later;
+        }
+    }
+
+    /// Writes the stored block that there is.
+    fn flush(&mut self, last: bool) {
+        let [low, high] = (self.used as u16).to_le_bytes();
+        let header = [u8::from(last), low, high, !low, !high];
+        self.failed =
+            self.failed || !(self.sink)(&header) || !(self.sink)(&self.block[..self.used]);
+        self.used = 0;
+    }
+
+    /// Ends the file; whether all of it was taken.
+    pub(super) fn finish(mut self) -> bool {
+        self.flush(true);
+        let (check, len) = ((!self.check).to_le_bytes(), self.len.to_le_bytes());
+        !self.failed && (self.sink)(&check) && (self.sink)(&len)
+    }
+}
+
+/// The check value of each byte: CRC-32, reflected.
+static TABLE: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut check = byte as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            check = (check >> 1) ^ (0xedb8_8320 * (check & 1));
+            bit += 1;
+        }
+        table[byte] = check;
+        byte += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    fn zipped(pieces: &[&[u8]], room: usize) -> Option<Vec<u8>> {
+        let mut file = Vec::new();
+        let mut sink = |bytes: &[u8]| {
+            let fits = file.len() + bytes.len() <= room;
+            file.extend(bytes.iter().filter(|_| fits));
+            fits
+        };
+        let mut gzip = Gzip::new(&mut sink);
+        pieces.iter().for_each(|piece| gzip.write(piece));
+        gzip.finish().then_some(file)
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let long: Vec<u8> = (0..100_000_u32).map(|n| (n.wrapping_mul(n) >> 5) as u8).collect();
+        for pieces in
+            [vec![], vec![&b"one"[..]], vec![&long[..BLOCK], &long[..1], &long], vec![&long; 3]]
+        {
+            let file = zipped(&pieces, usize::MAX).expect("there is room");
+            let mut read = Vec::new();
+            let mut decoder = flate2::read::GzDecoder::new(&file[..]);
+            decoder.read_to_end(&mut read).expect("the check value is right");
+            assert_eq!(read, pieces.concat());
+            for room in [0, 9, 10, 14, file.len() - 5, file.len() - 1] {
+                assert!(zipped(&pieces, room).is_none(), "{room} bytes are too few");
+            }
+        }
+    }
+}

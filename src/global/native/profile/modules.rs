@@ -1,0 +1,232 @@
+//! Which files the code of this process is of: their executable mappings, as the kernel lists them, and their build ids.
+
+use core::ops::Range;
+
+use super::grown::{Grown, Plain};
+use crate::os::File;
+
+/// Bytes of a build id that are kept; most have 20.
+const ID: usize = 32;
+
+/// An executable mapping of a file.
+#[derive(Clone, Copy)]
+pub(super) struct Module {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    /// Where in the file it starts.
+    pub(super) offset: u64,
+    /// Where its name stands.
+    name: (usize, usize),
+    id: [u8; ID],
+    id_len: usize,
+}
+
+// SAFETY: numbers.
+unsafe impl Plain for Module {}
+
+impl Module {
+    pub(super) fn build_id(&self) -> &[u8] {
+        &self.id[..self.id_len]
+    }
+}
+
+/// All modules, in the order of their addresses.
+pub(super) struct Modules {
+    list: Grown<Module>,
+    names: Grown<u8>,
+}
+
+impl Modules {
+    /// The process's, as far as they can be found out.
+    pub(super) fn of_process() -> Self {
+        /// Bytes of a line at most: the longest path, and what stands before.
+        const LINE: usize = 4096 + 128;
+        let mut modules = Self { list: Grown::new(), names: Grown::new() };
+        let (Some(file), Some(mut line)) =
+            (File::open(c"/proc/self/maps"), Grown::<u8>::zeros(LINE))
+        else {
+            return modules;
+        };
+        let line = line.as_mut_slice();
+        let mut used = 0;
+        loop {
+            match file.read(&mut line[used..]) {
+                0 => return modules,
+                read => used += read,
+            }
+            let mut done = 0;
+            while let Some(len) = line[done..used].iter().position(|&byte| byte == b'\n') {
+                modules.add(&line[done..done + len]);
+                done += len + 1;
+            }
+            if done == 0 && used == LINE {
+                return modules;
+            }
+            line.copy_within(done..used, 0);
+            used -= done;
+        }
+    }
+
+    pub(super) fn list(&self) -> &[Module] {
+        self.list.as_slice()
+    }
+
+    pub(super) fn name(&self, module: &Module) -> &[u8] {
+        let (first, len) = module.name;
+        self.names.as_slice().get(first..first + len).unwrap_or_default()
+    }
+
+    /// The number of the module an address lies in.
+    pub(super) fn find(&self, address: usize) -> Option<usize> {
+        let after = self.list().partition_point(|module| module.start <= address);
+        let found = after.checked_sub(1)?;
+        (address < self.list()[found].end).then_some(found)
+    }
+
+    /// Adds what a line of `/proc/self/maps` tells of, if that is code of a file.
+    fn add(&mut self, line: &[u8]) -> Option<()> {
+        let (Range { start, end }, offset, name) = parse(line)?;
+        let first = self.names.as_slice().len();
+        self.names.extend(name)?;
+        self.names.push(0)?;
+        let mut module =
+            Module { start, end, offset, name: (first, name.len()), id: [0; ID], id_len: 0 };
+        let path = core::ffi::CStr::from_bytes_with_nul(&self.names.as_slice()[first..]).ok();
+        if let Some(file) = path.filter(|_| !name.starts_with(b"/dev/")).and_then(File::open) {
+            module.id_len = build_id(&|to, at| file.read_at(to, at), &mut module.id).unwrap_or(0);
+        }
+        self.list.push(module)
+    }
+}
+
+/// The addresses of a line of `/proc/self/maps`, where in its file that lies, and the file's path; `None` if it is no
+/// code of a file.
+fn parse(line: &[u8]) -> Option<(Range<usize>, u64, &[u8])> {
+    let mut fields = line.splitn(6, |&byte| byte == b' ');
+    let mut field = || core::str::from_utf8(fields.next()?).ok();
+    let (start, end) = field()?.split_once('-')?;
+    let addresses = usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?;
+    let is_code = field()?.contains('x');
+    let offset = u64::from_str_radix(field()?, 16).ok()?;
+    let (_device, _inode) = (field()?, field()?);
+    let name = fields.next()?.trim_ascii_start();
+    (is_code && name.starts_with(b"/")).then_some((addresses, offset, name))
+}
+
+/// Reads a file's build id, where it has one, and says how long it is; `read` reads at an offset.
+fn build_id(read: &dyn Fn(&mut [u8], u64) -> usize, id: &mut [u8; ID]) -> Option<usize> {
+    const NOTE: u64 = 4;
+    const WIDE: bool = usize::BITS == 64;
+    let exactly = |to: &mut [u8], at| (read(to, at) == to.len()).then_some(());
+    let mut header = [0; if WIDE { 64 } else { 52 }];
+    exactly(&mut header, 0)?;
+    if !header.starts_with(if WIDE { b"\x7fELF\x02" } else { b"\x7fELF\x01" }) {
+        return None;
+    }
+    let word = if WIDE { 8 } else { 4 };
+    let (first, size, count) = if WIDE { (32, 54, 56) } else { (28, 42, 44) };
+    let (first, size) = (number(&header, first, word)?, number(&header, size, 2)?);
+    for segment in 0..number(&header, count, 2)? {
+        let mut entry = [0; if WIDE { 56 } else { 32 }];
+        exactly(&mut entry, first.checked_add(segment * size)?)?;
+        if number(&entry, 0, 4)? != NOTE {
+            continue;
+        }
+        let (at, len) = if WIDE { (8, 32) } else { (4, 16) };
+        let (at, len) = (number(&entry, at, word)?, number(&entry, len, word)?);
+        let mut notes = [0; 512];
+        let len = len.min(notes.len() as u64) as usize;
+        exactly(&mut notes[..len], at)?;
+        if let Some(found) = id_of_notes(&notes[..len]) {
+            let len = found.len().min(ID);
+            id[..len].copy_from_slice(&found[..len]);
+            return Some(len);
+        }
+    }
+    None
+}
+
+/// A number of so many bytes, in the machine's order.
+fn number(bytes: &[u8], at: usize, len: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at + len)?;
+    let append = |number, &byte| number << 8 | u64::from(byte);
+    Some(if cfg!(target_endian = "little") {
+        bytes.iter().rev().fold(0, append)
+    } else {
+        bytes.iter().fold(0, append)
+    })
+}
+
+/// The build id among notes: GNU's of type 3.
+fn id_of_notes(mut notes: &[u8]) -> Option<&[u8]> {
+    const BUILD_ID: u64 = 3;
+    loop {
+        let (name, len) = (number(notes, 0, 4)? as usize, number(notes, 4, 4)? as usize);
+        let kind = number(notes, 8, 4)?;
+        let padded = |len: usize| len.checked_next_multiple_of(4);
+        let content = padded(name)?.checked_add(12)?;
+        if kind == BUILD_ID && notes.get(12..12 + name)? == b"GNU\0" {
+            return notes.get(content..content.checked_add(len)?);
+        }
+        notes = notes.get(content.checked_add(padded(len)?)?..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_code_are_parsed() {
+        let line = b"7f12a0000000-7f12a0021000 r-xp 00002000 08:01 1234        /usr/lib/a b.so";
+        let (addresses, offset, name) = parse(line).expect("it is code");
+        assert_eq!(
+            (addresses, offset),
+            (0x7f12_a000_0000_u64 as usize..0x7f12_a002_1000_u64 as usize, 0x2000)
+        );
+        assert_eq!(name, b"/usr/lib/a b.so");
+        for other in [
+            &b"7f12a0000000-7f12a0021000 rw-p 00002000 08:01 1234    /usr/lib/a.so"[..],
+            b"7ffd1000-7ffd2000 r-xp 00000000 00:00 0                [vdso]",
+            b"7ffd1000-7ffd2000 r-xp 00000000 00:00 0 ",
+            b"",
+            b"-",
+            b"x-y r-xp 0 0 0 /a",
+        ] {
+            assert!(parse(other).is_none(), "{}", other.escape_ascii());
+        }
+    }
+
+    /// Of any file cut anywhere, and with any byte changed, an answer.
+    #[test]
+    fn damaged_files_have_an_answer() {
+        let program = std::fs::read(std::env::current_exe().expect("it is known")).expect("a file");
+        let mut id = [0; ID];
+        let read_of = |file: &[u8], to: &mut [u8], at: u64| {
+            let from = file.get(at as usize..).unwrap_or_default();
+            let len = to.len().min(from.len());
+            to[..len].copy_from_slice(&from[..len]);
+            len
+        };
+        let whole = build_id(&|to, at| read_of(&program, to, at), &mut id);
+        for at in 0..2000 {
+            let cut = &program[..at];
+            assert_eq!(build_id(&|to, at| read_of(cut, to, at), &mut id).filter(|_| at < 64), None);
+            let mut changed = program[..4096].to_vec();
+            changed[at] ^= 255;
+            let _ = build_id(&|to, at| read_of(&changed, to, at), &mut id);
+        }
+        // Linkers write one by default where gcc is set so.
+        assert!(whole.is_none_or(|len| len >= 8));
+    }
+
+    #[test]
+    fn this_function_lies_in_this_program() {
+        let modules = Modules::of_process();
+        let here = this_function_lies_in_this_program as fn() as *const () as usize;
+        let module = &modules.list()[modules.find(here).expect("it lies somewhere")];
+        let program = std::env::current_exe().expect("it is known");
+        assert_eq!(modules.name(module), program.as_os_str().as_encoded_bytes());
+        assert!(modules.find(0).is_none() && modules.find(usize::MAX).is_none());
+    }
+}

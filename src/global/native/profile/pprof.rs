@@ -1,0 +1,191 @@
+//! A profile in pprof's format: the message `Profile` of its `profile.proto`, in a gzip file.
+//!
+//! Fields may come in any order, and so they are written as they are found: of no part but a single sample or mapping must
+//! the length be known before. Locations have their addresses for numbers. They are return addresses, so what was called
+//! stands a byte before. Names of functions are for the reader to find, by file and build id.
+
+use core::fmt::{self, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::book::{DEPTH, Snapshot};
+use super::gzip::Gzip;
+use super::modules::Modules;
+
+/// Functions whose calls, and all that they call, are left out by the reader: the allocator's own.
+const DROPPED: &str = ".*pagewise::global::.*|(re)?allocate(_zeroed|_aligned|_sized|_small)?(_slowly|_unusually)?|relocate|\
+                       .*__rust_(no_alloc_shim.*|alloc|alloc_zeroed|realloc)|.*__rdl_.*|exchange_malloc|\
+                       malloc|calloc|realloc|reallocarray|posix_memalign|aligned_alloc|memalign|valloc|pvalloc|\
+                       operator new.*|pagewise_(malloc|calloc|realloc|aligned_alloc)";
+
+/// Fields of `Profile`.
+mod profile {
+    pub(super) const SAMPLE_TYPE: u32 = 1;
+    pub(super) const SAMPLE: u32 = 2;
+    pub(super) const MAPPING: u32 = 3;
+    pub(super) const LOCATION: u32 = 4;
+    pub(super) const STRING_TABLE: u32 = 6;
+    pub(super) const DROP_FRAMES: u32 = 7;
+    pub(super) const TIME_NANOS: u32 = 9;
+    pub(super) const PERIOD_TYPE: u32 = 11;
+    pub(super) const PERIOD: u32 = 12;
+    pub(super) const COMMENT: u32 = 13;
+    pub(super) const DEFAULT_SAMPLE_TYPE: u32 = 14;
+}
+
+/// A message, made on the stack. There is room for a sample of [`DEPTH`] calls.
+struct Message {
+    bytes: [u8; (DEPTH + 8) * 10],
+    len: usize,
+}
+
+impl Message {
+    const EMPTY: Self = Self { bytes: [0; (DEPTH + 8) * 10], len: 0 };
+
+    fn varint(&mut self, mut number: u64) {
+        loop {
+            let more = number > 0x7f;
+            self.bytes[self.len] = number as u8 & 0x7f | u8::from(more) << 7;
+            self.len += 1;
+            number >>= 7;
+            if !more {
+                return;
+            }
+        }
+    }
+
+    /// A field that is a number; 0 is what a missing one stands for.
+    fn number(&mut self, field: u32, number: u64) {
+        if number != 0 {
+            self.varint(u64::from(field) << 3);
+            self.varint(number);
+        }
+    }
+
+    /// A field that is several numbers.
+    fn numbers(&mut self, field: u32, numbers: impl Iterator<Item = u64> + Clone) {
+        let len = |number: u64| u64::from((64 - (number | 1).leading_zeros()).div_ceil(7));
+        self.varint(u64::from(field) << 3 | 2);
+        self.varint(numbers.clone().map(len).sum());
+        numbers.for_each(|number| self.varint(number));
+    }
+}
+
+/// A profile on its way.
+struct Out<'a> {
+    gzip: Gzip<'a>,
+    strings: u64,
+}
+
+impl Out<'_> {
+    fn bytes(&mut self, field: u32, bytes: &[u8]) {
+        let mut head = Message::EMPTY;
+        head.varint(u64::from(field) << 3 | 2);
+        head.varint(bytes.len() as u64);
+        self.gzip.write(&head.bytes[..head.len]);
+        self.gzip.write(bytes);
+    }
+
+    fn message(&mut self, field: u32, make: impl FnOnce(&mut Message)) {
+        let mut message = Message::EMPTY;
+        make(&mut message);
+        self.bytes(field, &message.bytes[..message.len]);
+    }
+
+    fn number(&mut self, field: u32, number: u64) {
+        let mut message = Message::EMPTY;
+        message.number(field, number);
+        self.gzip.write(&message.bytes[..message.len]);
+    }
+
+    /// Adds a string to the table; its number.
+    fn string(&mut self, bytes: &[u8]) -> u64 {
+        self.bytes(profile::STRING_TABLE, bytes);
+        self.strings += 1;
+        self.strings - 1
+    }
+
+    /// A type of value: what is counted, in which unit.
+    fn value_type(&mut self, field: u32, of: u64, unit: u64) {
+        self.message(field, |message| {
+            message.number(1, of);
+            message.number(2, unit);
+        });
+    }
+}
+
+/// Writes a profile by giving pieces of it to `sink`, which says whether it could take them; whether all was written. Does
+/// not allocate.
+pub(super) fn write(snapshot: &Snapshot, sink: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+    let Some(addresses) = snapshot.addresses() else { return false };
+    let modules = Modules::of_process();
+    let mut out = Out { gzip: Gzip::new(sink), strings: 0 };
+    out.string(b"");
+    let (count, bytes) = (out.string(b"count"), out.string(b"bytes"));
+    let [objects, space, live_objects, live_space, period] =
+        ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "space"]
+            .map(|name| out.string(name.as_bytes()));
+    for (of, unit) in [(objects, count), (space, bytes), (live_objects, count), (live_space, bytes)]
+    {
+        out.value_type(profile::SAMPLE_TYPE, of, unit);
+    }
+    out.value_type(profile::PERIOD_TYPE, period, bytes);
+    out.number(profile::PERIOD, snapshot.bytes_per_sample() as u64);
+    out.number(profile::DEFAULT_SAMPLE_TYPE, live_space);
+    let dropped = out.string(DROPPED.as_bytes());
+    out.number(profile::DROP_FRAMES, dropped);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    out.number(profile::TIME_NANOS, now.as_nanos() as u64);
+    if snapshot.dropped() > 0 {
+        let mut text = Comment { bytes: [0; 80], len: 0 };
+        let _ = write!(text, "{} samples were dropped for want of memory", snapshot.dropped());
+        let comment = out.string(&text.bytes[..text.len]);
+        out.number(profile::COMMENT, comment);
+    }
+    for (index, module) in modules.list().iter().enumerate() {
+        let name = out.string(modules.name(module));
+        let mut id = Comment { bytes: [0; 80], len: 0 };
+        for byte in module.build_id() {
+            let _ = write!(id, "{byte:02x}");
+        }
+        let id = out.string(&id.bytes[..id.len]);
+        out.message(profile::MAPPING, |message| {
+            message.number(1, index as u64 + 1);
+            message.number(2, module.start as u64);
+            message.number(3, module.end as u64);
+            message.number(4, module.offset);
+            message.number(5, name);
+            message.number(6, id);
+        });
+    }
+    for &address in addresses.as_slice() {
+        out.message(profile::LOCATION, |message| {
+            message.number(1, address as u64);
+            message.number(2, modules.find(address - 1).map_or(0, |module| module as u64 + 1));
+            message.number(3, address as u64 - 1);
+        });
+    }
+    for site in snapshot.sites() {
+        let values =
+            [site.allocated_blocks, site.allocated_bytes, site.live_blocks, site.live_bytes];
+        out.message(profile::SAMPLE, |message| {
+            message.numbers(1, site.calls.iter().map(|&call| call as u64));
+            message.numbers(2, values.into_iter());
+        });
+    }
+    out.gzip.finish()
+}
+
+/// A short text on the stack.
+struct Comment {
+    bytes: [u8; 80],
+    len: usize,
+}
+
+impl Write for Comment {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = self.bytes.get_mut(self.len..self.len + text.len()).ok_or(fmt::Error)?;
+        room.copy_from_slice(text.as_bytes());
+        self.len += text.len();
+        Ok(())
+    }
+}

@@ -1,0 +1,263 @@
+//! What is done with a request while there is a profile: is it sampled, what was it. On and off, and forks.
+
+use core::ptr;
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::super::apart::Apart;
+use super::super::lock::Locked;
+use super::super::space::SPACE;
+use super::super::tuning::{GRANULE, SMALL_MAX, Tuning, UNIT};
+use super::super::{current, mode, quick, registry, sampler, sizes};
+use super::book::{Book, DEPTH, Snapshot, Taken};
+use super::presence;
+use crate::os;
+
+static BOOK: Apart<Locked<Book>> = Apart::new(Locked::new(Book::new()));
+
+/// Blocks that were freed while the book could not be had: whoever has it next takes them out. 0: none.
+static WAITING: Apart<[AtomicUsize; 64]> = Apart::new([const { AtomicUsize::new(0) }; 64]);
+
+/// Samples that were dropped while the book could not be had.
+static DROPPED: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
+
+/// Why there is no profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super::super) enum Refused {
+    /// There is one already.
+    On,
+    /// There is no memory for it.
+    Memory,
+    /// The book cannot be waited for: a fork is under way, or a signal's handler interrupted who has it.
+    Busy,
+    /// The mean is none of [`sampler::MEANS`].
+    Rate,
+    /// There never was one.
+    None,
+}
+
+impl Refused {
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::On => "there is one already",
+            Self::Memory => "there is no memory for it",
+            Self::Busy => "the process forks, or a signal interrupted the profiler",
+            Self::Rate => "its rate is out of range",
+            Self::None => "there never was one",
+        }
+    }
+}
+
+/// Runs `action` on the book, from which is out what was freed in the meantime; `None` if it cannot be waited for.
+fn with<R>(action: impl FnOnce(&mut Book) -> R) -> Option<R> {
+    BOOK.with(|book| {
+        for waiting in WAITING.iter().filter(|waiting| waiting.load(Relaxed) > 0) {
+            take_out(book, waiting.swap(0, Acquire));
+        }
+        book.drops(DROPPED.swap(0, Relaxed) as u64);
+        action(book)
+    })
+}
+
+/// The granule that tells of a block by its entry: not in hardened mode, nor of blocks that are not small.
+fn granule_of(block: usize) -> Option<usize> {
+    let list = SPACE.list_of(ptr::without_provenance_mut(block));
+    let small = !mode::is_hardened() && list.is_some_and(|list| list > 0);
+    small.then_some(block / GRANULE)
+}
+
+/// Takes a block out of the book.
+fn take_out(book: &mut Book, block: usize) -> Option<Taken> {
+    let granule = granule_of(block);
+    let (taken, last) = book.take(block, granule)?;
+    presence::remove(block);
+    if last {
+        show(block, quick::unshadowed);
+    }
+    Some(taken)
+}
+
+/// Changes the entry of a small block's granule.
+fn show(block: usize, change: impl FnOnce(u32) -> u32) {
+    let block = ptr::without_provenance_mut(block);
+    if let Some(list) = SPACE.list_of(block).filter(|&list| list > 0) {
+        SPACE.set_list(block, change(list));
+    }
+}
+
+/// Whether the next block of the calling thread, which has its lists, is to be sampled. To be asked once for each
+/// request that takes the slow path while there is a profile, before it is served.
+pub(in super::super) fn wants(asked: &Tuning, size: usize, align: usize) -> bool {
+    let lists = quick::of_face(current::lists());
+    if quick::is_none(lists) {
+        return false;
+    }
+    // SAFETY: a thread's lists are never given up.
+    let lists = unsafe { &*lists };
+    if lists.sampler.is_busy() {
+        return false;
+    }
+    let is_listed = || match align <= UNIT {
+        true => sizes::offset(size) > 0,
+        false => {
+            let page_size = registry::tuning(asked).pages.page_size;
+            sizes::offset_aligned(size, align, page_size) > 0
+        }
+    };
+    if !mode::is_hardened() && size <= SMALL_MAX && is_listed() {
+        lists.samples_small(size)
+    } else {
+        lists.samples_other(size)
+    }
+}
+
+/// Enters a block that was just allocated, and is to be sampled; the stack is that of calls further out than `frame`, an
+/// address on it.
+#[cold]
+pub(in super::super) fn sampled(block: *mut u8, size: usize, frame: usize) {
+    let lists = quick::of_face(current::lists());
+    if block.is_null() || quick::is_none(lists) {
+        return;
+    }
+    let enter = || {
+        let mut calls = [0; DEPTH];
+        os::return_addresses_beyond(frame, &mut calls);
+        let depth = calls.iter().position(|&call| call == 0).unwrap_or(DEPTH);
+        let block = block.addr();
+        let entered = with(|book| {
+            if !mode::is_profiled() {
+                return;
+            }
+            // One whose free could not be told of.
+            take_out(book, block);
+            match book.enter(block, granule_of(block), size, &calls[..depth]) {
+                Some(()) => entered(block),
+                None => book.drops(1),
+            }
+        });
+        if entered.is_none() {
+            DROPPED.fetch_add(1, Relaxed);
+        }
+    };
+    // SAFETY: a thread's lists are never given up.
+    unsafe { (*lists).sampler.alone(enter) };
+}
+
+/// A block came into the book: has frees of it, and of those beside it, take the slow path.
+fn entered(block: usize) {
+    presence::add(block);
+    if granule_of(block).is_some() {
+        show(block, |list| quick::shadow(quick::unshadowed(list)));
+    }
+}
+
+/// A block is about to be freed.
+#[inline]
+pub(in super::super) fn forget(block: *mut u8) {
+    take(block);
+}
+
+/// A block is about to be resized: what is known of it.
+#[inline]
+pub(in super::super) fn take(block: *mut u8) -> Option<Taken> {
+    if presence::may_have(block.addr()) { take_present(block.addr()) } else { None }
+}
+
+#[cold]
+fn take_present(block: usize) -> Option<Taken> {
+    with(|book| take_out(book, block)).unwrap_or_else(|| {
+        let free =
+            |waiting: &AtomicUsize| waiting.compare_exchange(0, block, Release, Relaxed).is_ok();
+        // Where there is no room, it stays in the book until its address is sampled, or freed, again.
+        let _ = WAITING.iter().any(free);
+        None
+    })
+}
+
+/// A block stays as it was that was [taken](take).
+pub(in super::super) fn restore(block: *mut u8, taken: Option<Taken>) {
+    let (Some(taken), block) = (taken, block.addr()) else { return };
+    let _ = with(|book| {
+        if mode::is_profiled() && book.restore(block, granule_of(block), taken).is_some() {
+            entered(block);
+        }
+    });
+}
+
+/// Begins a profile, with a sample in so many bytes; the allocator is open.
+pub(in super::super::super) fn start(asked: &Tuning, mean: usize) -> Result<(), Refused> {
+    if !sampler::MEANS.contains(&mean) {
+        return Err(Refused::Rate);
+    }
+    let tuning = registry::tuning(asked);
+    let begin = |book: &mut Book| {
+        if mode::is_profiled() {
+            return Err(Refused::On);
+        }
+        if !presence::open() || book.begin(mean).is_none() {
+            return Err(Refused::Memory);
+        }
+        sampler::begin(mean, tuning.pages.ffcrossover);
+        if !mode::is_hardened() {
+            sizes::see_frees(true);
+        }
+        if mode::set_profiled(true) { Ok(()) } else { Err(Refused::Memory) }
+    };
+    with(begin).unwrap_or(Err(Refused::Busy))?;
+    let lists = quick::of_face(current::lists());
+    if !quick::is_none(lists) {
+        // The calling thread takes part from its next block on.
+        // SAFETY: a thread's lists are never given up.
+        unsafe { (*lists).comes_by() };
+    }
+    Ok(())
+}
+
+/// Ends the profile, if there is one, which [stays](snapshot) as it is.
+pub(in super::super::super) fn stop() -> Result<(), Refused> {
+    let end = |book: &mut Book| {
+        if mode::is_profiled() {
+            mode::set_profiled(false);
+            close(book);
+        }
+    };
+    with(end).ok_or(Refused::Busy)
+}
+
+fn close(book: &mut Book) {
+    if !mode::is_hardened() {
+        sizes::see_frees(false);
+    }
+    book.close(|granule| show(granule * GRANULE, quick::unshadowed), presence::remove);
+}
+
+/// The profile as it is, or as it was when it ended.
+pub(in super::super::super) fn snapshot() -> Result<Snapshot, Refused> {
+    let copy = |book: &mut Book| {
+        if !book.has_begun() {
+            return Err(Refused::None);
+        }
+        book.snapshot().ok_or(Refused::Memory)
+    };
+    with(copy).unwrap_or(Err(Refused::Busy))
+}
+
+/// Before a fork: the child is to find a book that is whole.
+pub(in super::super) fn take_for_fork(pause: impl FnMut() -> bool) {
+    BOOK.take_for_fork(pause);
+}
+
+/// After a fork, in the parent.
+pub(in super::super) fn after_fork() {
+    BOOK.after_fork();
+}
+
+/// After a fork, in the child: it goes on with what there was. Where the book is lost, there is no profile any more.
+pub(in super::super) fn after_fork_in_child() {
+    if BOOK.after_fork_in_child() && mode::is_profiled() {
+        mode::set_profiled(false);
+        if !mode::is_hardened() {
+            sizes::see_frees(false);
+        }
+    }
+}

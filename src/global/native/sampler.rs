@@ -1,0 +1,265 @@
+//! Which allocations are sampled: the points of a Poisson process on the line of all allocated bytes. Whatever a program
+//! allocates, a block of s bytes is hit with the probability 1 − e^(−s/N), N being the mean distance of two points.
+//!
+//! ```text
+//!  bytes       |──16──|────40────|─8─|──────100──────|          a point falls into the third block
+//!                                 ×
+//!  trials of   |16 ···|40 ·|8 ···|100|                          the same points, where each small block counts
+//!  span bytes          ×     ×                                  as a whole span: the first hits the 40 bytes' own,
+//!                                                               the second nobody's
+//! ```
+//! Blocks that come by one at a time subtract their bytes from a distance drawn beforehand, and are hit where it ends. Small
+//! ones do not come by: the fast path counts pops, not bytes. So each of them is a *trial*, as long as the largest of
+//! them: a point that falls behind the block's own bytes hits nobody. What is exact about it: of a process without memory
+//! any piece may be left out, and the first bytes of each trial are a Poisson process like all.
+//!
+//! Each sample of s bytes stands for 1/(1 − e^(−s/N)) blocks, so sums of these are expected to be the true counts and
+//! bytes, of every size and place.
+
+use core::cell::Cell;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicUsize};
+
+use super::apart::Apart;
+use crate::os;
+
+/// Mean distances that may be asked for, bytes.
+pub(super) const MEANS: core::ops::RangeInclusive<usize> = 1..=1 << 30;
+
+/// A span is no shorter, so that a distance in spans is an `i32`.
+const LEAST_SPAN: usize = 1 << 10;
+
+/// What all threads sample by.
+#[derive(Debug)]
+struct Rate {
+    mean: AtomicUsize,
+    /// The span's binary logarithm.
+    span: AtomicU32,
+    /// Which profile this is; 0: there was none.
+    profile: AtomicU32,
+}
+
+static RATE: Apart<Rate> = Apart::new(Rate {
+    mean: AtomicUsize::new(1),
+    span: AtomicU32::new(0),
+    profile: AtomicU32::new(0),
+});
+
+/// Has all threads draw anew, with this mean; no small block has more than `largest` bytes. To be called by one thread at a
+/// time.
+pub(super) fn begin(mean: usize, largest: usize) {
+    let span = largest.max(LEAST_SPAN).next_power_of_two();
+    RATE.mean.store(mean, Relaxed);
+    RATE.span.store(span.trailing_zeros(), Relaxed);
+    RATE.profile.store(RATE.profile.load(Relaxed).wrapping_add(1).max(1), Relaxed);
+}
+
+/// A thread's points to come. All zeros is a value.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Sampler {
+    /// Of which profile the following are.
+    profile: Cell<u32>,
+    /// Where in its trial the next point falls.
+    place: Cell<u32>,
+    /// Bytes until the next point, of blocks that come by one at a time.
+    bytes: Cell<u64>,
+    random: Cell<u64>,
+    /// Whether the thread is about to take a sample: what it allocates for that is not sampled.
+    busy: Cell<bool>,
+}
+
+impl Sampler {
+    /// For a thread that begins: what another left here, perhaps in the middle of a sample, is nothing to it.
+    pub(super) fn begin(&self) {
+        self.busy.set(false);
+    }
+
+    /// Runs `action` unless the thread is at it already.
+    pub(super) fn alone(&self, action: impl FnOnce()) {
+        if !self.busy.replace(true) {
+            action();
+            self.busy.set(false);
+        }
+    }
+
+    /// Whether the thread is about to take a sample.
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.get()
+    }
+
+    /// Whether what was drawn is of an earlier profile. If so all is drawn anew; trials begin with the one at hand.
+    pub(super) fn renews(&self) -> bool {
+        let profile = RATE.profile.load(Relaxed);
+        if self.profile.get() == profile {
+            return false;
+        }
+        self.profile.set(profile);
+        self.bytes.set(self.distance());
+        true
+    }
+
+    /// A block of so many bytes comes by; whether it is hit.
+    #[inline]
+    pub(super) fn passes(&self, size: usize) -> bool {
+        let size = size.max(1) as u64;
+        match self.bytes.get().checked_sub(size) {
+            Some(left) => {
+                self.bytes.set(left);
+                false
+            }
+            None => {
+                self.bytes.set(self.distance());
+                true
+            }
+        }
+    }
+
+    /// Trials before the one with the next point, which is drawn now.
+    #[inline]
+    pub(super) fn draw(&self) -> i32 {
+        let (distance, span) = (self.distance(), RATE.span.load(Relaxed));
+        self.place.set((distance & ((1 << span) - 1)) as u32);
+        i32::try_from(distance >> span).unwrap_or(i32::MAX - 1)
+    }
+
+    /// Whether the point of the trial at hand hits a block of so many bytes.
+    #[inline]
+    pub(super) fn hits(&self, size: usize) -> bool {
+        size.max(1) > self.place.get() as usize
+    }
+
+    /// Whole bytes from any place to the next point.
+    fn distance(&self) -> u64 {
+        let mut state = self.random.get();
+        if state == 0 {
+            state = os::random() | 1;
+        }
+        let (next, number) = random(state);
+        self.random.set(next);
+        // In (0, 1]: 53 bits and a half.
+        let uniform = ((number >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+        (-ln(uniform) * RATE.mean.load(Relaxed) as f64) as u64
+    }
+}
+
+/// A random number, and the state after: SplitMix64 (Steele, Lea and Flood 2014).
+fn random(state: u64) -> (u64, u64) {
+    let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (state, mixed ^ mixed >> 31)
+}
+
+/// The natural logarithm of a normal positive number, to 12 digits. (The C library's lies in a library of its own, which a
+/// preloaded one had better not need.)
+fn ln(x: f64) -> f64 {
+    let bits = x.to_bits();
+    let mut exponent = (bits >> 52) as i64 - 1023;
+    let mut mantissa = f64::from_bits(bits & ((1 << 52) - 1) | 1023 << 52);
+    if mantissa > core::f64::consts::SQRT_2 {
+        mantissa *= 0.5;
+        exponent += 1;
+    }
+    // ln m = 2 artanh s, |s| < 0.172.
+    let s = (mantissa - 1.0) / (mantissa + 1.0);
+    let square = s * s;
+    const SERIES: [f64; 8] =
+        [1.0 / 15.0, 1.0 / 13.0, 1.0 / 11.0, 1.0 / 9.0, 1.0 / 7.0, 1.0 / 5.0, 1.0 / 3.0, 1.0];
+    let series = SERIES.into_iter().fold(0.0, |sum, coefficient| sum * square + coefficient);
+    exponent as f64 * core::f64::consts::LN_2 + 2.0 * s * series
+}
+
+/// The probability that a block of so many bytes is hit: 1 − e^(−s/N).
+pub(super) fn chance(size: usize, mean: usize) -> f64 {
+    fn chance(x: f64) -> f64 {
+        if x > 40.0 {
+            1.0
+        } else if x > 0.25 {
+            // Of two halves, one or the other.
+            let half = chance(x / 2.0);
+            half * (2.0 - half)
+        } else {
+            // x − x²/2! + x³/3! − …
+            (1..=12).rev().fold(0.0, |sum, n| (1.0 - sum) * x / f64::from(n))
+        }
+    }
+    chance(size.max(1) as f64 / mean as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sampler(seed: u64) -> Sampler {
+        let sampler: Sampler = Sampler {
+            profile: Cell::new(0),
+            place: Cell::new(0),
+            bytes: Cell::new(0),
+            random: Cell::new(seed),
+            busy: Cell::new(false),
+        };
+        sampler.renews();
+        sampler
+    }
+
+    #[test]
+    fn logarithms_and_chances_are_the_c_librarys() {
+        for n in 0..10_000 {
+            let x = 1.0 / (1.0 + f64::from(n) * f64::from(n) * 0.37);
+            assert!((ln(x) - x.ln()).abs() < 1e-12, "{x}");
+        }
+        for mean in [1, 100, 512 << 10, 1 << 30] {
+            for log in 0..34 {
+                let size = (1_usize << log) + log;
+                let expected = -(-(size as f64) / mean as f64).exp_m1();
+                let relative = chance(size, mean) / expected - 1.0;
+                assert!(relative.abs() < 1e-12, "{size} of {mean}: {relative}");
+            }
+        }
+        assert_eq!(chance(0, 100), chance(1, 100));
+    }
+
+    /// Sizes that follow each other in a pattern, by trials and one at a time, with fixed seeds: the count of samples of
+    /// each is within 4.5 standard deviations of what is expected, in all and of each size.
+    #[test]
+    fn every_size_is_sampled_with_its_chance() {
+        const SIZES: [usize; 7] = [1, 16, 100, 700, 1024, 5000, 16384];
+        const ROUNDS: u32 = 60_000;
+        for mean in [3_000, 40_000] {
+            for small in [true, false] {
+                begin(mean, 16384);
+                let sampler = sampler(mean as u64);
+                let mut left = sampler.draw();
+                let mut hit = [0_u32; SIZES.len()];
+                for round in 0..ROUNDS as usize {
+                    for index in 0..SIZES.len() {
+                        // Large ones follow each other, and small ones do.
+                        let index = (index + round % 3) % SIZES.len();
+                        let is_hit = if small {
+                            left -= 1;
+                            left < 0 && {
+                                let is_hit = sampler.hits(SIZES[index]);
+                                left = sampler.draw();
+                                is_hit
+                            }
+                        } else {
+                            sampler.passes(SIZES[index])
+                        };
+                        hit[index] += u32::from(is_hit);
+                    }
+                }
+                for (size, hit) in SIZES.into_iter().zip(hit) {
+                    let chance = chance(size, mean);
+                    let expected = chance * f64::from(ROUNDS);
+                    let deviation = (expected * (1.0 - chance)).sqrt();
+                    let off = (f64::from(hit) - expected) / deviation;
+                    assert!(
+                        off.abs() < 4.5,
+                        "{size} of {mean}: {hit}, {expected} expected ({off})"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The place of `profile` where there is none: without the feature, or on another system.
+
+use super::settings::Settings;
+use super::tuning::Tuning;
+
+/// What nothing is.
+#[derive(Clone, Copy)]
+pub(super) enum Taken {}
+
+pub(super) fn wants(_: &Tuning, _: usize, _: usize) -> bool {
+    false
+}
+
+pub(super) fn sampled(_: *mut u8, _: usize, _: usize) {}
+
+pub(super) fn forget(_: *mut u8) {}
+
+pub(super) fn take(_: *mut u8) -> Option<Taken> {
+    None
+}
+
+pub(super) fn restore(_: *mut u8, _: Option<Taken>) {}
+
+pub(super) fn dump_if_wanted() {}
+
+pub(super) fn opened(_: &Tuning, _: &Settings) {}
+
+pub(super) fn take_for_fork(_: impl FnMut() -> bool) {}
+
+pub(super) fn after_fork() {}
+
+pub(super) fn after_fork_in_child() {}

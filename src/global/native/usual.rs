@@ -1,0 +1,191 @@
+//! What the usual mode does with a request that a thread's quick lists cannot serve.
+
+use core::alloc::Layout;
+use core::ptr::{self, NonNull};
+
+use super::blocks::{self, free_medium, free_outside, from_any, large, list_for, mapped, small};
+use super::fault::{self, Fault};
+use super::heap::Heap;
+use super::space::SPACE;
+use super::tuning::{SMALL_MAX, Tuning, UNIT};
+use super::{background, hardened, medium, mode, quick, registry, thread};
+use crate::os::KeepErrno;
+
+/// A block that is not small, zeros; null if there is no memory. What is known to be zeros is not written.
+pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+    let _errno = KeepErrno::new();
+    let align = align.max(UNIT);
+    let rounded = medium::round(size, align);
+    let Ok(layout) = Layout::from_size_align(rounded, align) else {
+        return ptr::null_mut();
+    };
+    if medium::serves(size, align)
+        && let Some(block) = medium::allocate(size)
+    {
+        // SAFETY: the block has this many bytes, and is nobody else's.
+        unsafe { block.write_bytes(0, size) };
+        return block.as_ptr();
+    }
+    let tuning = registry::tuning(asked);
+    let Some(caller) = thread::enter(tuning) else {
+        return mapped(tuning, size, align);
+    };
+    if mode::is_hardened() {
+        // The allocator has just been opened.
+        return hardened::paths::allocate_zeroed(asked, size, align);
+    }
+    if let Some(block) = large(caller, tuning, size, align) {
+        return block.as_ptr();
+    }
+    let known = from_any(caller, |heap| heap.grow(|state| state.allocate_known(layout)).flatten());
+    match known {
+        Some((block, known)) => {
+            // SAFETY: the block has this many bytes, and is nobody else's.
+            unsafe { known.clear(block.as_ptr(), size) };
+            medium::begin(block, rounded, align);
+            block.as_ptr()
+        }
+        None => mapped(tuning, size, align),
+    }
+}
+
+/// A medium block. (A function of its own for its registers.)
+#[inline(never)]
+pub(super) fn allocate_medium(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+    match medium::allocate(size) {
+        Some(block) => block.as_ptr(),
+        None => allocate_more(asked, size, align),
+    }
+}
+
+/// A block of `size` bytes at a multiple of `align`, where the thread's list has none; null if there is no memory. (A function
+/// of its own, so that the question before it keeps no registers.)
+#[cold]
+#[inline(never)]
+pub(super) fn allocate_more(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+    let _errno = KeepErrno::new();
+    // No block has more than `isize::MAX` bytes when rounded up to its alignment, a power of two. What is
+    // allocated below may be larger than asked for, but not than this.
+    let align = align.max(UNIT);
+    if size.max(SMALL_MAX + 1) > isize::MAX as usize + 1 - align {
+        return ptr::null_mut();
+    }
+    let tuning = registry::tuning(asked);
+    let Some(caller) = thread::enter(tuning) else {
+        // Without heaps there are still mappings.
+        return mapped(tuning, size, align);
+    };
+    if mode::is_hardened() {
+        // The allocator has just been opened.
+        return hardened::paths::allocate(asked, size, align);
+    }
+    let list = list_for(tuning, size, align);
+    if let Some(block) = blocks::guarded(caller, size, align, list > 0) {
+        return block.as_ptr();
+    }
+    if list > 0 {
+        return small(caller, list).map_or(ptr::null_mut(), NonNull::as_ptr);
+    }
+    if let Some(block) = large(caller, tuning, size, align) {
+        return block.as_ptr();
+    }
+    // A small size that comes here has too large an alignment for a page.
+    let size = medium::round(size.max(tuning.pages.ffcrossover + 1), align);
+    // SAFETY: checked above; a size that is rounded is far smaller.
+    let layout = unsafe { Layout::from_size_align_unchecked(size, align) };
+    match blocks::medium(caller, layout) {
+        Some(block) => {
+            medium::begin(block, size, align);
+            block.as_ptr()
+        }
+        None => mapped(tuning, size, align),
+    }
+}
+
+/// Frees a medium block onto a list; `false` if it is none, or that cannot be done.
+///
+/// # Safety
+/// As for [`free`](super::paths::free).
+#[inline(always)]
+pub(super) unsafe fn free_to_list(block: *mut u8) -> bool {
+    let address = NonNull::new(block).filter(|_| SPACE.list_of(block) == Some(0));
+    // SAFETY: passed on.
+    address.is_some_and(|block| unsafe { medium::free(block) })
+}
+
+/// Frees a block where the thread's list has no room, or it is of none.
+///
+/// # Safety
+/// As for [`free`](super::paths::free).
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn free_more(asked: &Tuning, block: *mut u8) {
+    // SAFETY: the caller's promise; what the block is, its address tells.
+    unsafe {
+        let Some(address) = NonNull::new(block) else { return };
+        let _errno = KeepErrno::new();
+        match SPACE.list_of(block) {
+            None => return free_outside(asked, block),
+            Some(0) => return free_medium(address),
+            Some(list) => free_small(asked, quick::unshadowed(list), address),
+        }
+    }
+    background::start();
+}
+
+/// Frees a small block, for which room is made on the thread's list where it is full.
+unsafe fn free_small(asked: &Tuning, list: u32, block: NonNull<u8>) {
+    let lists = thread::enter(asked).and_then(|caller| caller.lists);
+    // SAFETY: the caller's promise; the lists are this thread's, and hold blocks of their class.
+    unsafe {
+        let Some(lists) = lists.map(NonNull::as_ptr) else {
+            return Heap::put(&mut [block]);
+        };
+        if quick::has_last(lists, list, block) {
+            fault::stop(Fault::FreedTwice, block.as_ptr());
+        }
+        if quick::push(lists, list, block) {
+            return;
+        }
+        quick::make_room(lists, list);
+        quick::push(lists, list, block);
+    }
+}
+
+/// Resizes without copying. A mapping stays one down to half of the least size that is mapped.
+///
+/// # Safety
+/// As for [`reallocate`](super::paths::reallocate).
+pub(super) unsafe fn resize(
+    asked: &Tuning,
+    block: *mut u8,
+    align: usize,
+    new_size: usize,
+) -> Option<NonNull<u8>> {
+    let address = NonNull::new(block)?;
+    let tuning = registry::tuning(asked);
+    let new_list = list_for(tuning, new_size, align);
+    match SPACE.list_of(block) {
+        // As in `beyond_small`: it is part of a layout below.
+        Some(0) if new_list == 0 && new_size <= isize::MAX as usize + 1 - UNIT => {
+            let rounded = medium::round(new_size, align);
+            if medium::size_of_block(address, Fault::NotInUse) == Some(rounded) {
+                return Some(address);
+            }
+            let _errno = KeepErrno::new();
+            // SAFETY: the caller's promise.
+            let done = unsafe { Heap::of(block).resize_in_place(address, rounded) };
+            if done {
+                medium::end(address);
+                medium::begin(address, rounded, align);
+            }
+            done.then_some(address)
+        }
+        Some(list) => (list > 0 && quick::unshadowed(list) == new_list).then_some(address),
+        None => {
+            let _errno = KeepErrno::new();
+            // SAFETY: the caller's promise.
+            unsafe { blocks::resize_outside(asked, block, align, new_size) }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Files, read and written without allocating.
+
+use core::ffi::{CStr, c_int, c_void};
+
+/// An open file.
+pub(crate) struct File(c_int);
+
+fn errno() -> c_int {
+    // SAFETY: the location is the calling thread's own and always valid.
+    unsafe { *libc::__errno_location() }
+}
+
+fn done(answer: c_int) -> Result<(), c_int> {
+    if answer == 0 { Ok(()) } else { Err(errno()) }
+}
+
+impl File {
+    /// Opens a file to read it.
+    pub(crate) fn open(path: &CStr) -> Option<Self> {
+        // SAFETY: the path is a C string.
+        let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        (file >= 0).then_some(Self(file))
+    }
+
+    /// Opens a file to write it, which is empty then.
+    pub(crate) fn create(path: &CStr) -> Result<Self, c_int> {
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+        // SAFETY: the path is a C string.
+        let file = unsafe { libc::open(path.as_ptr(), flags, 0o666) };
+        if file >= 0 { Ok(Self(file)) } else { Err(errno()) }
+    }
+
+    /// Reads on; the number of bytes, 0 at the end and where that cannot be done.
+    pub(crate) fn read(&self, to: &mut [u8]) -> usize {
+        loop {
+            // SAFETY: the call writes no more than these bytes.
+            let read = unsafe { libc::read(self.0, to.as_mut_ptr().cast::<c_void>(), to.len()) };
+            match usize::try_from(read) {
+                Ok(read) => return read,
+                Err(_) if errno() == libc::EINTR => {}
+                Err(_) => return 0,
+            }
+        }
+    }
+
+    /// Reads at an offset; the number of bytes.
+    pub(crate) fn read_at(&self, to: &mut [u8], offset: u64) -> usize {
+        let Ok(offset) = libc::off_t::try_from(offset) else { return 0 };
+        let bytes = to.as_mut_ptr().cast::<c_void>();
+        // SAFETY: the call writes no more than these bytes.
+        let read = unsafe { libc::pread(self.0, bytes, to.len(), offset) };
+        usize::try_from(read).unwrap_or(0)
+    }
+
+    /// Writes all of these bytes.
+    pub(crate) fn write(&self, mut bytes: &[u8]) -> Result<(), c_int> {
+        while !bytes.is_empty() {
+            // SAFETY: the bytes are valid for reads.
+            let written = unsafe { libc::write(self.0, bytes.as_ptr().cast(), bytes.len()) };
+            match usize::try_from(written) {
+                Ok(0) => return Err(libc::ENOSPC),
+                Ok(written) => bytes = &bytes[written..],
+                Err(_) if errno() == libc::EINTR => {}
+                Err(_) => return Err(errno()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is something of this name that is no ordinary file.
+    pub(crate) fn is_special(path: &CStr) -> bool {
+        // SAFETY: zeros are a value, and the call writes no more than that; the path is a C string.
+        unsafe {
+            let mut file: libc::stat = core::mem::zeroed();
+            libc::stat(path.as_ptr(), &raw mut file) == 0
+                && file.st_mode & libc::S_IFMT != libc::S_IFREG
+        }
+    }
+
+    /// Gives a file another name, instead of what had that.
+    pub(crate) fn rename(from: &CStr, to: &CStr) -> Result<(), c_int> {
+        // SAFETY: both are C strings.
+        done(unsafe { libc::rename(from.as_ptr(), to.as_ptr()) })
+    }
+
+    /// Removes a file, if it is there.
+    pub(crate) fn remove(path: &CStr) {
+        // SAFETY: the path is a C string.
+        unsafe { libc::unlink(path.as_ptr()) };
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // SAFETY: the file is open, and used by nobody else.
+        unsafe { libc::close(self.0) };
+    }
+}
