@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 use pagewise_replay::input;
 
 use crate::{
-    child, compare, generate, import, info, record, replay, report, simulate, strategies, tune,
+    child, compare, generate, import, info, record, replay, report, simulate, strategies, tune, who,
 };
 
 /// Record a program's allocations, replay them under every strategy, and compare.
@@ -33,6 +33,7 @@ pub(crate) enum Command {
     Strategies(strategies::Args),
     Report(report::Args),
     Tune(tune::Args),
+    Who(who::Args),
     Tables(pagewise_papers::Args),
     #[command(hide = true)]
     Alone(child::Args),
@@ -43,6 +44,7 @@ Examples:
   pagewise                                      the allocators that users choose among, compared
   pagewise record -o gawk.pwt -- gawk '{ n[$1]++ } END { print length(n) }' words.txt
   pagewise info gawk.pwt                        what the program asked for
+  pagewise who gawk.pwt                         who allocated it, if recorded with --stacks
   pagewise compare gawk.pwt                     every strategy over that trace
   pagewise strategies                           which there are, family by family
   pagewise replay gawk.pwt --strategy MOST-FREE --audit

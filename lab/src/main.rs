@@ -6,6 +6,7 @@
 //!  generate      ─┘                ─► replay    one strategy, closely watched
 //!                                  ─► compare   every strategy, measured
 //!                                  ─► simulate  every strategy's page faults
+//!                                  ─► who       who allocated, by its call stacks
 //!                                  ─► report    all of it, as a page to look at
 //!                                  ─► tune      the best strategy and parameters, verified
 //!  strategies     which there are      tables      the papers' tables, made again
@@ -48,6 +49,7 @@ mod system;
 mod timeline;
 mod touched;
 mod tune;
+mod who;
 
 use std::process::ExitCode;
 
@@ -93,6 +95,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Simulate(args)) => simulate::run(&args),
         Some(Command::Report(args)) => report::run(&args),
         Some(Command::Tune(args)) => tune::run(&args),
+        Some(Command::Who(args)) => who::run(&args),
         Some(Command::Alone(args)) => child::run(&args, &JOBS),
     }
 }

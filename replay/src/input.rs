@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use pagewise::trace::{Event, Header, ReadError, Reader};
+use pagewise::trace::{Event, Header, ReadError, Reader, Stacks};
 
 use crate::printable::printable;
 use crate::units;
@@ -181,6 +181,22 @@ impl Events {
     pub fn with_progress(mut self) -> Self {
         self.shown.quiet = false;
         self
+    }
+
+    /// The same events, which keep the trace's call stacks.
+    pub fn with_stacks(mut self) -> Self {
+        self.reader = self.reader.with_stacks();
+        self
+    }
+
+    /// The site of the event before, 0 if it has none: see [`Reader::site`].
+    pub fn site(&self) -> u32 {
+        self.reader.site()
+    }
+
+    /// The trace's call stacks, after the last event.
+    pub fn take_stacks(&mut self) -> Option<Stacks> {
+        self.reader.take_stacks()
     }
 
     /// The trace's header.

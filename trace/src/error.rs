@@ -96,6 +96,8 @@ pub enum Reason {
     Frame(&'static str),
     /// A record of a raw log makes no sense; what about it.
     Record(&'static str),
+    /// The call stacks make no sense; what about them.
+    Stacks(&'static str),
     /// The event cannot stand where it stands.
     Event(Invalid),
     /// The events do not add up to what the header claims.
@@ -176,6 +178,7 @@ impl fmt::Display for ReadError {
             Reason::Header(what) => write!(f, "bad header: {what}")?,
             Reason::Frame(what) => write!(f, "bad frame: {what}")?,
             Reason::Record(what) => write!(f, "bad record: {what}")?,
+            Reason::Stacks(what) => write!(f, "bad call stacks: {what}")?,
             Reason::Event(invalid) => write!(f, "bad event: {invalid}")?,
             Reason::Claim { what, claimed, found } => {
                 write!(f, "the header claims {claimed} {what}, the events have {found}")?;
@@ -210,6 +213,8 @@ pub enum WriteError {
     },
     /// The texts of the header exceed a mebibyte together.
     HeaderTooLong,
+    /// The call stacks exceed 64 MiB before compression, or an event names a site that is none.
+    BadStacks,
 }
 
 impl From<io::Error> for WriteError {
@@ -223,6 +228,9 @@ impl fmt::Display for WriteError {
         match self {
             Self::Io(error) => write!(f, "{error}"),
             Self::Event { event, invalid } => write!(f, "event {event}: {invalid}"),
+            Self::BadStacks => {
+                f.write_str("the call stacks are too many, or lack one that is named")
+            }
             Self::HeaderTooLong => f.write_str("program, arguments and note exceed 1 MiB"),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  byte   0  magic            89 'P' 'W' 'T' 0D 0A 1A 0A
-//!         8  format version   u16           all numbers little-endian
+//!         8  format version   u16           all numbers little-endian; 2 with call stacks, else 1
 //!        10  pointer width    u8   bits
 //!        11  0                u8
 //!        12  header length    u32  bytes, checksum included
@@ -28,6 +28,8 @@ use super::slots::MOST_LIVE;
 
 pub(crate) const MAGIC: [u8; 8] = *b"\x89PWT\r\n\x1a\n";
 pub(crate) const VERSION: u16 = 1;
+/// Of a trace with call stacks.
+pub(crate) const VERSION_WITH_STACKS: u16 = 2;
 /// Length of the part at fixed places.
 const FIXED: usize = 64;
 const CHECKSUM: usize = 4;
@@ -70,6 +72,8 @@ pub struct Header {
     pub peak_blocks: u64,
     /// Most bytes requested and live at one time.
     pub peak_bytes: u64,
+    /// Whether the trace has the call stacks of allocations.
+    pub stacks: bool,
 }
 
 impl Header {
@@ -85,6 +89,7 @@ impl Header {
             threads: counts.threads,
             peak_blocks: counts.peak_blocks,
             peak_bytes: counts.peak_bytes,
+            stacks: false,
         }
     }
 
@@ -99,7 +104,8 @@ impl Header {
         let origin = &self.origin;
         let mut out = Vec::with_capacity(256);
         out.extend(MAGIC);
-        out.extend(VERSION.to_le_bytes());
+        let version = if self.stacks { VERSION_WITH_STACKS } else { VERSION };
+        out.extend(version.to_le_bytes());
         out.extend([origin.pointer_width, 0]);
         out.extend([0; 4]);
         for figure in [self.events, self.recorded_events, self.peak_blocks, self.peak_bytes] {
@@ -133,8 +139,8 @@ impl Header {
             return Err(Reason::Truncated);
         }
         let version = u16::from_le_bytes([bytes[8], bytes[9]]);
-        if version != VERSION {
-            return Err(Reason::Version { found: version, known: VERSION });
+        if !(VERSION..=VERSION_WITH_STACKS).contains(&version) {
+            return Err(Reason::Version { found: version, known: VERSION_WITH_STACKS });
         }
         let length = u32_at(&bytes, 12) as usize;
         if !(FIXED + CHECKSUM..=LONGEST).contains(&length) {
@@ -177,6 +183,7 @@ impl Header {
             threads: u32_at(fixed, 48),
             peak_blocks: u64_at(fixed, 32),
             peak_bytes: u64_at(fixed, 40),
+            stacks: fixed[8] == VERSION_WITH_STACKS as u8,
         };
         if header.recorded_events < header.events {
             return Err(Reason::Header("it holds more events than were recorded"));

@@ -30,7 +30,9 @@ pub mod raw;
 mod read;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod recording;
+mod sites;
 mod slots;
+pub mod stacks;
 mod varint;
 mod write;
 
@@ -42,6 +44,7 @@ pub use read::{Reader, open};
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub use recording::Recording;
 pub use slots::Slots;
+pub use stacks::Stacks;
 pub use write::Writer;
 
 /// The README's snippet is run with the documentation tests.

@@ -11,6 +11,8 @@ use super::event::Event;
 use super::frame::{self, FrameReader};
 use super::header::Header;
 use super::ledger::Ledger;
+use super::sites::SiteDecoder;
+use super::stacks::{self, Stacks};
 
 /// Opens the trace file `path` and reads its header. Errors, also those of the events, name the
 /// file.
@@ -55,6 +57,13 @@ pub struct Reader<R> {
     frame: (u64, u64),
     decoder: Decoder,
     ledger: Ledger,
+    /// The sites of the frame, if the trace has call stacks.
+    sites: Option<SiteDecoder>,
+    /// The site of the event read last.
+    site: u32,
+    /// The call stacks, once they have been read; whether they are to be kept.
+    stacks: Option<Stacks>,
+    keep_stacks: bool,
     done: bool,
 }
 
@@ -93,10 +102,15 @@ impl<R: Read> Reader<R> {
     pub fn new(mut input: R) -> Result<Self, ReadError> {
         let (header, length) =
             Header::read(&mut input).map_err(|reason| ReadError::new(reason, 0, 0))?;
+        let sites = header.stacks.then(SiteDecoder::default);
         Ok(Self {
             input,
             file: None,
             header,
+            sites,
+            site: 0,
+            stacks: None,
+            keep_stacks: false,
             frames: FrameReader::new(),
             consumed: 0,
             frame: (length, length),
@@ -111,6 +125,27 @@ impl<R: Read> Reader<R> {
     pub fn in_file(mut self, file: &Path) -> Self {
         self.file = Some(file.to_owned());
         self
+    }
+
+    /// The same reader, which keeps the call stacks: see [`take_stacks`](Self::take_stacks). They may
+    /// take hundreds of megabytes.
+    #[must_use]
+    pub fn with_stacks(mut self) -> Self {
+        self.keep_stacks = true;
+        self
+    }
+
+    /// The site of the event read last, if it is an allocation or a reallocation of a trace with
+    /// call stacks; 0 if there is none.
+    #[must_use]
+    pub fn site(&self) -> u32 {
+        self.site
+    }
+
+    /// The call stacks, if there are any and the last event has been read. Each site that was read
+    /// is a node of theirs.
+    pub fn take_stacks(&mut self) -> Option<Stacks> {
+        self.stacks.take()
     }
 
     /// Bytes of the input in the header and the frames read so far.
@@ -129,6 +164,13 @@ impl<R: Read> Reader<R> {
     #[inline]
     fn next_event(&mut self) -> Result<Option<Event>, Reason> {
         if self.consumed == self.frames.content().len() {
+            if let Some(sites) = &self.sites {
+                sites.end()?;
+                if self.ledger.counts().events == self.header.events {
+                    self.check_claims(|claimed, found| found == claimed)?;
+                    return self.read_stacks().map(|()| None);
+                }
+            }
             let more = self.next_frame()?;
             let found = self.ledger.counts().events;
             return match (more, found == self.header.events) {
@@ -148,6 +190,10 @@ impl<R: Read> Reader<R> {
         let event = self.decoder.decode(&mut rest, || self.ledger.next_slot())?;
         self.consumed = content.len() - rest.len();
         self.ledger.enter(event).map_err(Reason::Event)?;
+        if let Some(sites) = &mut self.sites {
+            let asked = matches!(event, Event::Allocate { .. } | Event::Reallocate { .. });
+            self.site = if asked { sites.next()? } else { 0 };
+        }
         let (claims, counts) = (&self.header, self.ledger.counts());
         if counts.peak_blocks > claims.peak_blocks
             || counts.peak_bytes > claims.peak_bytes
@@ -164,7 +210,44 @@ impl<R: Read> Reader<R> {
         let length = self.frames.read(&mut self.input)?;
         self.consumed = 0;
         self.frame.1 += length.unwrap_or(0);
+        if length.is_some()
+            && let Some(sites) = &mut self.sites
+        {
+            let length = sites.read(&mut self.input)?;
+            self.frame.1 += length;
+        }
         Ok(length.is_some())
+    }
+
+    /// Reads what follows the events of a trace with call stacks, to the end of the file.
+    fn read_stacks(&mut self) -> Result<(), Reason> {
+        let mut bytes = Vec::new();
+        let mut length = 0;
+        loop {
+            self.frame.0 = self.frame.1;
+            let Some(read) = self.frames.read(&mut self.input)? else { break };
+            self.frame.1 += read;
+            let content = self.frames.content();
+            length += content.len();
+            if length > stacks::LONGEST {
+                return Err(Reason::Stacks("they take more than 64 MiB"));
+            }
+            if self.keep_stacks {
+                bytes.extend_from_slice(content);
+            }
+        }
+        if length == 0 {
+            return Err(Reason::Truncated);
+        }
+        if self.keep_stacks {
+            let stacks = Stacks::decode(&bytes)?;
+            let most = self.sites.as_ref().map_or(0, SiteDecoder::most);
+            if most as usize > stacks.nodes.len() {
+                return Err(Reason::Stacks("an event names a site that does not exist"));
+            }
+            self.stacks = Some(stacks);
+        }
+        Ok(())
     }
 
     /// Compares the header's figures with those of the events: `holds(claimed, found)` must be true

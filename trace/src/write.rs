@@ -9,6 +9,8 @@ use super::event::Event;
 use super::frame;
 use super::header::{Header, Origin};
 use super::ledger::{Counts, Ledger};
+use super::sites::SiteEncoder;
+use super::stacks::{self, Stacks};
 
 /// A frame is closed when its content has at least this many bytes: an event is far shorter than
 /// the rest.
@@ -48,6 +50,8 @@ pub struct Writer<W> {
     ledger: Ledger,
     encoder: Encoder,
     content: Vec<u8>,
+    /// The sites of the events in `content`, if the trace has call stacks.
+    sites: Option<SiteEncoder>,
 }
 
 /// Without what is to be written next, which may be a megabyte.
@@ -63,10 +67,24 @@ impl<W: Write + Seek> Writer<W> {
     ///
     /// # Errors
     /// If the output fails, or the texts of `origin` exceed 1 MiB.
-    pub fn new(mut out: W, origin: Origin) -> Result<Self, WriteError> {
+    pub fn new(out: W, origin: Origin) -> Result<Self, WriteError> {
+        Self::begin(out, origin, false)
+    }
+
+    /// Begins a trace with call stacks: [`write_at`](Self::write_at) tells the site of each
+    /// allocation, [`finish_with`](Self::finish_with) their tree.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_stacks(out: W, origin: Origin) -> Result<Self, WriteError> {
+        Self::begin(out, origin, true)
+    }
+
+    fn begin(mut out: W, origin: Origin, stacks: bool) -> Result<Self, WriteError> {
         let start = out.stream_position()?;
         // The figures are filled in by `finish`; the length does not depend on them.
-        let header = Header::new(origin, Counts::default(), 0);
+        let mut header = Header::new(origin, Counts::default(), 0);
+        header.stacks = stacks;
         let placeholder = header.encode()?;
         out.write_all(&placeholder)?;
         Ok(Self {
@@ -77,6 +95,7 @@ impl<W: Write + Seek> Writer<W> {
             ledger: Ledger::default(),
             encoder: Encoder::default(),
             content: Vec::new(),
+            sites: stacks.then(SiteEncoder::default),
         })
     }
 
@@ -85,12 +104,29 @@ impl<W: Write + Seek> Writer<W> {
     /// # Errors
     /// [`WriteError::Event`] if the event cannot stand here: nothing was written, and another
     /// event can be. [`WriteError::Io`] if the output fails: the file is lost.
+    #[inline]
     pub fn write(&mut self, event: Event) -> Result<(), WriteError> {
+        self.write_at(event, 0)
+    }
+
+    /// Writes the next event, made at a site: the number of a node of the tree, from 1, or 0 if its stack
+    /// is not known. Only allocations and reallocations have sites, and only a trace with call stacks.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_at(&mut self, event: Event, site: u32) -> Result<(), WriteError> {
         self.ledger
             .enter(event)
             .map_err(|invalid| WriteError::Event { event: self.ledger.counts().events, invalid })?;
         self.encoder.encode(event, &mut self.content);
-        if self.content.len() >= FRAME {
+        let mut long = self.content.len() >= FRAME;
+        if let Some(sites) = &mut self.sites
+            && matches!(event, Event::Allocate { .. } | Event::Reallocate { .. })
+        {
+            sites.push(site);
+            long |= sites.len() >= FRAME;
+        }
+        if long {
             self.close_frame()?;
         }
         Ok(())
@@ -121,11 +157,34 @@ impl<W: Write + Seek> Writer<W> {
     ///
     /// # Errors
     /// If the output fails.
-    pub fn finish_prefix_of(mut self, recorded_events: u64) -> Result<Header, WriteError> {
+    pub fn finish_prefix_of(self, recorded_events: u64) -> Result<Header, WriteError> {
+        self.finish_with(recorded_events, &Stacks::default())
+    }
+
+    /// Completes a file as [`finish_prefix_of`](Self::finish_prefix_of), with the call stacks that the
+    /// sites are of. A trace without them ignores them.
+    ///
+    /// # Errors
+    /// If the output fails, or the call stacks are too many or lack a site.
+    pub fn finish_with(
+        mut self,
+        recorded_events: u64,
+        stacks: &Stacks,
+    ) -> Result<Header, WriteError> {
         if !self.content.is_empty() {
             self.close_frame()?;
         }
-        let header = Header::new(self.origin, self.ledger.counts(), recorded_events);
+        if let Some(sites) = &self.sites {
+            let bytes = stacks.encode();
+            if bytes.len() > stacks::LONGEST || sites.most() as usize > stacks.nodes.len() {
+                return Err(WriteError::BadStacks);
+            }
+            for part in bytes.chunks(frame::LARGEST) {
+                self.length += frame::write(&mut self.out, part)?;
+            }
+        }
+        let mut header = Header::new(self.origin, self.ledger.counts(), recorded_events);
+        header.stacks = self.sites.is_some();
         self.out.seek(SeekFrom::Start(self.start))?;
         self.out.write_all(&header.encode()?)?;
         self.out.seek(SeekFrom::Start(self.start + self.length))?;
@@ -136,6 +195,9 @@ impl<W: Write + Seek> Writer<W> {
     fn close_frame(&mut self) -> io::Result<()> {
         self.length += frame::write(&mut self.out, &self.content)?;
         self.content.clear();
+        if let Some(sites) = &mut self.sites {
+            self.length += frame::write(&mut self.out, &sites.take())?;
+        }
         Ok(())
     }
 }

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use pagewise::trace::raw::{self, Converter, Dropped, LogOrigin, LogReader, Stopped};
-use pagewise::trace::{Counts, Event, Header, Ledger, Origin, ReadError, Writer};
+use pagewise::trace::{Counts, Event, Header, Ledger, Origin, ReadError, Stacks, Writer};
 use pagewise_replay::printable::printable;
 use pagewise_replay::progress::Progress;
 use pagewise_replay::sheet::Sheet;
 use pagewise_replay::{input, output, units};
 use rayon::prelude::*;
 
+use super::symbols;
 use crate::system::signals::interrupted;
 
 /// The raw log of one process image, and what is in it.
@@ -22,6 +23,16 @@ pub(crate) struct Log {
     counts: Counts,
     holes: u64,
     dropped: Dropped,
+    /// Whether it has call stacks.
+    stacks: bool,
+}
+
+/// What was converted, beside the events.
+struct Converted {
+    /// Records that were cut short.
+    holes: u64,
+    dropped: Dropped,
+    stacks: Option<Stacks>,
 }
 
 /// How much of a recording to keep.
@@ -90,32 +101,38 @@ pub(super) fn survey(directory: &Path) -> anyhow::Result<Vec<Log>> {
 impl Log {
     /// Reads a log once.
     pub(crate) fn survey(path: PathBuf, progress: &Progress) -> anyhow::Result<Self> {
-        let origin = open(&path)?.origin().clone();
-        let mut log =
-            Self { path, origin, counts: Counts::default(), holes: 0, dropped: Dropped::default() };
+        let reader = open(&path)?;
+        let mut log = Self {
+            path,
+            origin: reader.origin().clone(),
+            counts: Counts::default(),
+            holes: 0,
+            dropped: Dropped::default(),
+            stacks: reader.stacks().is_some(),
+        };
         let mut ledger = Ledger::new();
-        let (holes, dropped) = log.convert(progress, |event| {
+        let converted = log.convert(progress, |event, _| {
             ledger.enter(event).with_context(|| log.path.display().to_string())?;
             Ok(true)
         })?;
-        (log.counts, log.holes, log.dropped) = (ledger.counts(), holes, dropped);
+        log.counts = ledger.counts();
+        (log.holes, log.dropped) = (converted.holes, converted.dropped);
         Ok(log)
     }
 
-    /// Passes the log's events to `each` until it says no; gives how many records have holes, and
-    /// what was dropped.
+    /// Passes the log's events to `each`, with their sites, until it says no.
     fn convert(
         &self,
         progress: &Progress,
-        mut each: impl FnMut(Event) -> anyhow::Result<bool>,
-    ) -> anyhow::Result<(u64, Dropped)> {
+        mut each: impl FnMut(Event, u32) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<Converted> {
         let mut records = open(&self.path)?;
         let mut converter = Converter::new();
         let (mut count, mut going) = (0_u64, true);
         while let Some(record) = records.next().filter(|_| going) {
             let (thread, record) = record.map_err(|error| named(error, &self.path))?;
-            converter.convert(thread, record, |event| {
-                going = going && each(event)?;
+            converter.convert_at(thread, record, records.site(), |event, site| {
+                going = going && each(event, site)?;
                 anyhow::Ok(())
             })?;
             count += 1;
@@ -125,7 +142,11 @@ impl Log {
                 input::within_memory_of(&self.path, converter.remembered(), 0)?;
             }
         }
-        Ok((records.holes(), converter.dropped()))
+        Ok(Converted {
+            holes: records.holes(),
+            dropped: converter.dropped(),
+            stacks: records.stacks().cloned(),
+        })
     }
 
     /// Where the log is.
@@ -191,20 +212,23 @@ impl Log {
         limits: Limits,
         progress: &Progress,
     ) -> anyhow::Result<(Header, u64)> {
-        let mut writer = Writer::new(&mut *out, origin.clone())?;
-        self.convert(progress, |event| {
+        let begin = if self.stacks { Writer::with_stacks } else { Writer::new };
+        let mut writer = begin(&mut *out, origin.clone())?;
+        let converted = self.convert(progress, |event, site| {
             let full = limits.bytes.is_some_and(|most| writer.bytes_written() > most);
             if full || writer.events() >= keep {
                 return Ok(false);
             }
-            writer.write(event)?;
+            writer.write_at(event, site)?;
             Ok(true)
         })?;
         let recorded = match self.origin.stopped {
             Some(_) => Header::UNKNOWN,
             None => self.counts.events,
         };
-        let header = writer.finish_prefix_of(recorded)?;
+        let mut stacks = converted.stacks.unwrap_or_default();
+        symbols::find(&mut stacks, progress)?;
+        let header = writer.finish_with(recorded, &stacks)?;
         let length = out.stream_position()?;
         Ok((header, length))
     }
@@ -222,6 +246,9 @@ impl Log {
         );
         if header.is_prefix() && header.recorded_events != Header::UNKNOWN {
             text += &format!("; the first of {}", units::thousands(header.recorded_events));
+        }
+        if header.stacks {
+            text += "; `pagewise who` tells who allocated";
         }
         if self.holes > 0 {
             let places = units::count(self.holes, "record");

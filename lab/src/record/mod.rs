@@ -12,6 +12,7 @@
 pub(crate) mod logs;
 mod recorder;
 mod session;
+mod symbols;
 mod watch;
 
 use std::ffi::OsString;
@@ -25,7 +26,7 @@ use pagewise_replay::usage::Usage;
 use pagewise_replay::{output, units};
 
 use crate::system::signals::interrupted;
-use session::{End, Session};
+use session::{Asked, End, Session};
 use watch::Watch;
 
 /// Run a command and record what it allocates.
@@ -59,6 +60,18 @@ pub(crate) struct Args {
     /// Stop recording, while the command runs on, after this time: `30s`, `5min`.
     #[arg(long, value_name = "TIME")]
     duration: Option<humantime::Duration>,
+    /// Record the call stack of each allocation, too: at most DEPTH frames of it, the innermost
+    /// [64]. `pagewise who` tells then who allocated what.
+    #[arg(
+        long,
+        value_name = "DEPTH",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "64",
+        value_parser = clap::value_parser!(u16).range(1..=raw::DEEPEST as i64),
+        conflicts_with = "max_bytes",
+    )]
+    stacks: Option<u16>,
     /// A text for the header: what the input was, say.
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
@@ -73,6 +86,7 @@ Examples:
   pagewise record -o build.pwt --program rustc -- cargo build
   pagewise record --duration 1min --max-log 2G -- redis-server                 then Ctrl-C
   pagewise record -o - -- ls | pagewise info -
+  pagewise record --stacks -- ./server && pagewise who server.pwt              who allocates
   pagewise record --max-bytes 2M --note 'the first page' -o gs.pwt -- gs -q paper.ps
   pagewise compare gawk.pwt                                                  what to do next";
 
@@ -85,8 +99,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let watch = Watch { most, duration: args.duration.map(Into::into) };
     let longest = most.into_iter().chain(limits.log()).min();
     let aside = output::claim(args.output.as_deref())?;
+    anyhow::ensure!(
+        args.stacks.is_none() || cfg!(any(target_arch = "x86_64", target_arch = "aarch64")),
+        "--stacks needs x86-64 or AArch64"
+    );
     let session = Session::new()?;
-    let end = session.run(&args.command, &watch, longest, aside)?;
+    let end = session.run(&args.command, &watch, Asked { longest, stacks: args.stacks }, aside)?;
     let written = convert(args, session.directory(), &end, limits);
     let complete = match written {
         Ok(complete) => complete,

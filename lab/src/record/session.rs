@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use anyhow::Context;
-use pagewise::trace::raw::{DIRECTORY, MAX_LOG};
+use pagewise::trace::raw::{DIRECTORY, MAX_LOG, STACKS};
 use tempfile::TempDir;
 
 use super::recorder;
@@ -47,7 +47,7 @@ impl Session {
         &self,
         command: &[OsString],
         watch: &Watch,
-        longest: Option<u64>,
+        asked: Asked,
         aside: bool,
     ) -> anyhow::Result<End> {
         let (program, arguments) = command.split_first().context("no command")?;
@@ -60,10 +60,13 @@ impl Session {
         signals::stand_back();
         let mut command = Command::new(program);
         command.args(arguments).env("LD_PRELOAD", preload).env(DIRECTORY, &directory);
-        match longest {
-            Some(bytes) => command.env(MAX_LOG, bytes.to_string()),
-            None => command.env_remove(MAX_LOG),
-        };
+        let numbers = [(MAX_LOG, asked.longest), (STACKS, asked.stacks.map(u64::from))];
+        for (name, number) in numbers {
+            match number {
+                Some(number) => command.env(name, number.to_string()),
+                None => command.env_remove(name),
+            };
+        }
         if aside {
             command.stdout(std::io::stderr());
         }
@@ -81,6 +84,14 @@ impl Session {
         signals::pass_to_nobody();
         Ok(End(status))
     }
+}
+
+/// What is asked of the recorder.
+pub(super) struct Asked {
+    /// Bytes of a log.
+    pub(super) longest: Option<u64>,
+    /// Frames of a call stack.
+    pub(super) stacks: Option<u16>,
 }
 
 /// How the command ended.

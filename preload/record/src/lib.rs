@@ -6,12 +6,14 @@
 //! environment and converts the logs.
 //!
 //! This package is glue: `real` finds the functions passed on to, `thread` numbers threads
-//! without allocating, and here stand the functions themselves. None of them changes `errno`
+//! without allocating, `stack` finds out who calls, if that is asked for, and here stand the
+//! functions themselves. None of them changes `errno`
 //! beyond what the real one does, opens a file that stays open, or allocates.
 
 #![cfg(target_os = "linux")]
 
 mod real;
+mod stack;
 mod thread;
 
 use core::ffi::{c_int, c_void};
@@ -31,7 +33,7 @@ fn address(block: *mut c_void) -> u64 {
 fn allocated(block: *mut c_void, size: usize, align_log2: u8) -> *mut c_void {
     if !block.is_null() && !real::is_bootstrap(block) {
         let record = Record::Allocated { address: address(block), size: size as u64, align_log2 };
-        raw::record(thread::number(), record);
+        stack::record(thread::number(), record);
     }
     block
 }
@@ -82,7 +84,7 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void
     let thread = thread::number();
     let begin =
         Record::Reallocating { address: address(block), size: size as u64, align_log2: ALIGN_LOG2 };
-    raw::record(thread, begin);
+    stack::record(thread, begin);
     // SAFETY: the caller's promise.
     let moved = unsafe { (real.realloc)(block, size) };
     raw::record(thread, Record::Reallocated { address: address(moved) });
@@ -195,6 +197,19 @@ pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
         Some(function) => unsafe { function(block) },
         None => 0,
     }
+}
+
+/// The loader's `dlclose`: what lay in the file is forgotten.
+///
+/// # Safety
+/// As for the loader's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dlclose(handle: *mut c_void) -> c_int {
+    let Some(function) = real().and_then(|real| real.dlclose) else { return -1 };
+    // SAFETY: the caller's promise.
+    let error = unsafe { function(handle) };
+    stack::unloaded();
+    error
 }
 
 fn os_page() -> usize {

@@ -17,6 +17,7 @@ type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
 type Free = unsafe extern "C" fn(*mut c_void);
 type PosixMemalign = unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int;
 type Memalign = unsafe extern "C" fn(usize, usize) -> *mut c_void;
+type DlClose = unsafe extern "C" fn(*mut c_void) -> c_int;
 type UsableSize = unsafe extern "C" fn(*mut c_void) -> usize;
 
 /// The real functions. A C library without the traditional ones lacks them here, too.
@@ -31,6 +32,7 @@ pub(crate) struct Real {
     pub(crate) valloc: Option<Malloc>,
     pub(crate) pvalloc: Option<Malloc>,
     pub(crate) malloc_usable_size: Option<UsableSize>,
+    pub(crate) dlclose: Option<DlClose>,
 }
 
 /// A value written once, by whoever moves the state from `UNKNOWN` to `FINDING`.
@@ -68,6 +70,8 @@ fn find_once() -> bool {
     // SAFETY: nobody else gets here, and nobody reads before the state is changed. The types are
     // those of the functions of these names.
     unsafe { (*REAL.value.get()).write(find()) };
+    // SAFETY: only the address is taken on; who calls it knows the type.
+    crate::stack::look(unsafe { next(c"_dl_find_object") });
     REAL.state.store(FOUND, Release);
     true
 }
@@ -89,6 +93,7 @@ unsafe fn find() -> Real {
             valloc: next(c"valloc"),
             pvalloc: next(c"pvalloc"),
             malloc_usable_size: next(c"malloc_usable_size"),
+            dlclose: next(c"dlclose"),
         }
     }
 }

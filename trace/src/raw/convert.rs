@@ -20,6 +20,8 @@ pub struct Converter {
     current: u32,
     /// The reallocations begun by each thread; more than one if a signal handler came between.
     pending: HashMap<u32, Vec<Pending>>,
+    /// The site of the record that is being converted.
+    site: u32,
     dropped: Dropped,
 }
 
@@ -32,6 +34,7 @@ struct Pending {
     slot: Option<u32>,
     size: u64,
     align_log2: u8,
+    site: u32,
 }
 
 /// What could not be converted as it was recorded.
@@ -83,7 +86,7 @@ impl Converter {
             },
             Record::Reallocating { address, size, align_log2 } => {
                 let slot = self.blocks.remove(&address);
-                let pending = Pending { address, slot, size, align_log2 };
+                let pending = Pending { address, slot, size, align_log2, site: self.site };
                 self.pending.entry(thread).or_default().push(pending);
                 Ok(())
             }
@@ -97,6 +100,31 @@ impl Converter {
                 }
             }
         }
+    }
+
+    /// As [`convert`](Self::convert), for a record made at `site`; passes the site of each event, too: 0
+    /// for all but allocations and reallocations.
+    ///
+    /// # Errors
+    /// As for `convert`.
+    pub fn convert_at<E>(
+        &mut self,
+        thread: u32,
+        record: Record,
+        site: u32,
+        mut emit: impl FnMut(Event, u32) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // The end of a reallocation has its beginning's.
+        let begun = match record {
+            Record::Reallocated { .. } => self.pending.get(&thread).and_then(|all| all.last()),
+            _ => None,
+        };
+        let of_event = begun.map_or(site, |pending| pending.site);
+        self.site = site;
+        self.convert(thread, record, |event| match event {
+            Event::Allocate { .. } | Event::Reallocate { .. } => emit(event, of_event),
+            _ => emit(event, 0),
+        })
     }
 
     /// What could not be converted as it was recorded, so far.
@@ -135,7 +163,7 @@ impl Converter {
         address: u64,
         emit: &mut InThread<F>,
     ) -> Result<(), E> {
-        let Pending { address: old, slot, size, align_log2 } = pending;
+        let Pending { address: old, slot, size, align_log2, site: _ } = pending;
         match (slot, address) {
             (Some(slot), 0) if size == 0 => self.free(slot, emit),
             (Some(slot), 0) => {

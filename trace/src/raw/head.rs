@@ -38,6 +38,8 @@ pub(super) const TEXT: usize = HEAD - 48;
 pub(super) const WORD: usize = 8;
 pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"PWLOG\r\n\x1a");
 pub(super) const VERSION: u32 = 2;
+/// Of a log with call stacks.
+pub(super) const VERSION_WITH_STACKS: u32 = 3;
 
 const _: () = assert!(size_of::<Head>() == HEAD);
 

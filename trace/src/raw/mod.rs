@@ -32,6 +32,8 @@
 //!         7  │ address, its 61 low bits                       their high bits stand in the first
 //!         7  │ size, its 61 low bits
 //! ```
+//! A log of version 3 has call stacks, too: `side` describes their records.
+//!
 //! `align` of the first form is an index of `Form::aligns`. On a machine with pointers of 32 bits
 //! addresses are divided by 8, not by 16.
 
@@ -43,11 +45,13 @@ mod read;
 mod record;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod recorder;
+mod side;
+mod stacks;
 
 pub use convert::{Converter, Dropped};
 pub use head::Stopped;
-pub use names::{DIRECTORY, EXTENSION, FAILED, MAX_LOG};
+pub use names::{DEEPEST, DIRECTORY, EXTENSION, FAILED, MAX_LOG, STACKS};
 pub use read::{LogOrigin, LogReader, open, stop, written};
 pub use record::Record;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-pub use recorder::{new_thread, record};
+pub use recorder::{Loaded, Outermost, Stack, new_thread, record, record_at, stack_depth};

@@ -8,6 +8,13 @@ pub const DIRECTORY: &str = "PAGEWISE_RECORD_DIR";
 /// limit.
 pub const MAX_LOG: &str = "PAGEWISE_RECORD_MAX_LOG";
 
+/// The environment variable that asks for the call stacks of allocations: at most that many frames of
+/// each, the innermost. Without it, and with 0, there are none.
+pub const STACKS: &str = "PAGEWISE_RECORD_STACKS";
+
+/// The most frames of a stack that are recorded.
+pub const DEEPEST: usize = 256;
+
 /// Extension of a raw log's file name.
 pub const EXTENSION: &str = "pwlog";
 

@@ -7,10 +7,13 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::form::{Form, Role, role};
-use super::head::{HEAD, Head, MAGIC, Stopped, TEXT, VERSION, WORD};
+use super::head::{HEAD, Head, MAGIC, Stopped, TEXT, VERSION, VERSION_WITH_STACKS, WORD};
 use super::record::Record;
+use super::side::{self, Side};
+use super::stacks::Tree;
 use crate::error::{ReadError, Reason};
 use crate::header::{Origin, fill};
+use crate::stacks::Stacks;
 
 /// Who wrote a raw log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +89,12 @@ pub struct LogReader<R> {
     file: Option<PathBuf>,
     origin: LogOrigin,
     form: Form,
+    /// The stacks read so far; `None` if the log has none.
+    tree: Option<Tree>,
+    /// The node that the word before told, and where the record it is for stands, in words.
+    announced: (u64, u64),
+    /// The site of the record read last.
+    site: u32,
     /// Words taken from the input.
     words: u64,
     /// The word after the last record, if it was read already.
@@ -120,15 +129,21 @@ impl<R: Read> LogReader<R> {
             return Err(failed(Reason::Truncated));
         }
         let version = half(&head, offset_of!(Head, version));
-        if version != VERSION {
+        if version != VERSION && version != VERSION_WITH_STACKS {
             return Err(failed(Reason::Header("the log is of another version of pagewise")));
         }
         let form = Form::new(half(&head, offset_of!(Head, pointer_width)));
+        let origin = origin(&head);
+        let stacks = version == VERSION_WITH_STACKS;
+        let tree = stacks.then(|| Tree::new(executable(&head)));
         Ok(Self {
             input,
             file: None,
-            origin: origin(&head),
+            origin,
             form,
+            tree,
+            announced: (0, 0),
+            site: 0,
             words: 0,
             ahead: None,
             at: 0,
@@ -149,6 +164,19 @@ impl<R: Read> LogReader<R> {
     #[must_use]
     pub fn holes(&self) -> u64 {
         self.holes
+    }
+
+    /// The site of the record read last: a node of the tree of [`stacks`](Self::stacks), from 1; 0 if
+    /// its stack is not known.
+    #[must_use]
+    pub fn site(&self) -> u32 {
+        self.site
+    }
+
+    /// The call stacks that the records so far were made at; `None` if the log has none.
+    #[must_use]
+    pub fn stacks(&self) -> Option<&Stacks> {
+        self.tree.as_ref().map(Tree::stacks)
     }
 
     /// The next word; `None` at the end of the file.
@@ -177,6 +205,14 @@ impl<R: Read> LogReader<R> {
                 return Ok(None);
             };
             self.at = self.words - 1;
+            if self.tree.is_some()
+                && let Some(len) = side::further(word)
+            {
+                self.holes += u64::from(empty || torn);
+                (empty, torn) = (false, false);
+                self.side(word, len)?;
+                continue;
+            }
             let len = match role(word) {
                 Role::First(len) => len,
                 Role::Empty => {
@@ -204,10 +240,40 @@ impl<R: Read> LogReader<R> {
             }
             if found == len {
                 self.records += 1;
+                let (node, at) = self.announced;
+                self.site = if at == self.at { self.named(node) } else { 0 };
                 return self.form.decode(&words[..len]).map(Some).map_err(Reason::Record);
             }
             self.holes += 1;
         }
+    }
+
+    fn named(&self, node: u64) -> u32 {
+        self.tree.as_ref().map_or(0, |tree| tree.site(node))
+    }
+
+    /// Reads what is left of a side record of `len` further words.
+    fn side(&mut self, first: u64, len: usize) -> Result<(), Reason> {
+        let mut words = Vec::with_capacity(len);
+        while words.len() < len {
+            match self.take()? {
+                Some(word) if role(word) == Role::Further => words.push(word),
+                next => {
+                    self.ahead = next;
+                    self.holes += 1;
+                    return Ok(());
+                }
+            }
+        }
+        match side::decode(first, &words).map_err(Reason::Record)? {
+            Side::Stack { node } => self.announced = (node, self.at + 1),
+            told => {
+                if let Some(tree) = &mut self.tree {
+                    tree.learn(told).map_err(Reason::Record)?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -231,6 +297,13 @@ impl<R: Read> Iterator for LogReader<R> {
             })
             .transpose()
     }
+}
+
+/// The path of the program.
+fn executable(head: &[u8]) -> String {
+    let text = &head[offset_of!(Head, text)..];
+    let len = (half(head, offset_of!(Head, path)) as usize).min(TEXT);
+    String::from_utf8_lossy(&text[..len]).into_owned()
 }
 
 /// Takes the head apart. Whatever its bytes, there is an answer.

@@ -34,10 +34,12 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU64};
 
 use super::settings::Settings;
+use super::sites::{Sites, Stack};
 use super::system::{self, Errno, File};
 use crate::raw::form::{Form, Words};
-use crate::raw::head::{HEAD, Head, MAGIC, Stopped, TEXT, VERSION, WORD};
+use crate::raw::head::{HEAD, Head, MAGIC, Stopped, TEXT, VERSION, VERSION_WITH_STACKS, WORD};
 use crate::raw::record::Record;
+use crate::raw::side;
 
 /// How this machine's records are written.
 const FORM: Form = Form::new(usize::BITS);
@@ -54,6 +56,7 @@ pub(super) struct Log {
     /// Number of the next free place, a word.
     cursor: AtomicU64,
     chunks: [AtomicPtr<AtomicU64>; CHUNKS],
+    sites: Sites,
 }
 
 /// Words in the first chunk: 128 KiB, a multiple of every OS page size up to 64 KiB.
@@ -86,6 +89,29 @@ impl Log {
         match FORM.short(thread, record) {
             0 => self.append_long(settings, FORM.long(thread, record)),
             word => self.append(settings, word),
+        }
+    }
+
+    /// Appends a record with the stack it was made at, as [`record`](Self::record) does.
+    #[inline]
+    pub(super) fn record_at(
+        &self,
+        settings: &Settings,
+        thread: u32,
+        record: Record,
+        stack: &Stack<'_>,
+    ) {
+        if !self.is_open(settings) {
+            return;
+        }
+        let stack = side::stack(self.sites.node(self, settings, stack));
+        match FORM.short(thread, record) {
+            0 => {
+                let Words { words, len } = FORM.long(thread, record);
+                let word = |at: usize| at.checked_sub(1).map_or(stack, |at| words[at]);
+                self.append_words(settings, 1 + len, word);
+            }
+            word => self.append_words(settings, 2, |at| if at == 0 { stack } else { word }),
         }
     }
 
@@ -122,19 +148,29 @@ impl Log {
     /// Appends a longer record, unless the log has stopped or cannot grow.
     #[cold]
     fn append_long(&self, settings: &Settings, record: Words) {
-        let len = record.len as u64;
-        let first = self.cursor.fetch_add(len, Relaxed);
-        if first + len > settings.most_words() {
+        self.append_words(settings, record.len, |at| record.words[at]);
+    }
+
+    /// Appends `len` words, unless the log has stopped or cannot grow.
+    #[inline]
+    pub(super) fn append_words(
+        &self,
+        settings: &Settings,
+        len: usize,
+        word: impl Fn(usize) -> u64,
+    ) {
+        let first = self.cursor.fetch_add(len as u64, Relaxed);
+        if first + len as u64 > settings.most_words() {
             return self.end(Stopped::Limit);
         }
         // The first word is written last: a record whose first word is there is complete.
         for further in (1..len).rev() {
-            if let Some(place) = self.place(settings, first + further) {
-                place.store(record.words[further as usize], Relaxed);
+            if let Some(place) = self.place(settings, first + further as u64) {
+                place.store(word(further), Relaxed);
             }
         }
         if let Some(place) = self.place(settings, first) {
-            place.store(record.words[0], Release);
+            place.store(word(0), Release);
         }
     }
 
@@ -268,7 +304,9 @@ fn create(settings: &Settings) -> Option<NonNull<Head>> {
     // seen it. It is filled in place: a copy of 64 KiB could overflow a small stack.
     unsafe {
         let head = head.as_ptr();
-        (&raw mut (*head).version).write(VERSION);
+        let stacks = settings.stack_depth() > 0;
+        let version = if stacks { VERSION_WITH_STACKS } else { VERSION };
+        (&raw mut (*head).version).write(version);
         (&raw mut (*head).pointer_width).write(usize::BITS);
         (&raw mut (*head).process).write(process);
         (&raw mut (*head).parent).write(parent);

@@ -4,7 +4,7 @@ use core::ffi::CStr;
 
 use super::system;
 use crate::raw::head::{HEAD, WORD};
-use crate::raw::names::{DIRECTORY, EXTENSION, FAILED, MAX_LOG};
+use crate::raw::names::{DEEPEST, DIRECTORY, EXTENSION, FAILED, MAX_LOG, STACKS};
 
 /// The longest directory that will do.
 const LONGEST_DIRECTORY: usize = 1024;
@@ -13,6 +13,8 @@ const LONGEST_DIRECTORY: usize = 1024;
 pub(super) struct Settings {
     /// Words that a log may have.
     most_words: u64,
+    /// Frames of a stack; 0: none.
+    stack_depth: usize,
     directory: [u8; LONGEST_DIRECTORY],
     directory_len: usize,
 }
@@ -35,6 +37,8 @@ impl Settings {
         // no longer than its field.
         unsafe {
             (&raw mut (*place).most_words).write(most_words());
+            (&raw mut (*place).stack_depth)
+                .write(number(STACKS).unwrap_or(0).min(DEEPEST as u64) as usize);
             (&raw mut (*place).directory_len).write(directory.len());
             (&raw mut (*place).directory)
                 .cast::<u8>()
@@ -46,6 +50,12 @@ impl Settings {
     #[inline]
     pub(super) fn most_words(&self) -> u64 {
         self.most_words
+    }
+
+    /// Frames of a stack to record; 0: none.
+    #[inline]
+    pub(super) fn stack_depth(&self) -> usize {
+        self.stack_depth
     }
 
     /// The path of a log.
@@ -79,9 +89,13 @@ impl Settings {
 
 /// Words that the environment lets a log have: all, if it does not say.
 fn most_words() -> u64 {
-    let value = system::environment(MAX_LOG).ok().flatten();
-    let bytes = value.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    bytes.map_or(u64::MAX >> 8, |bytes| bytes.saturating_sub(HEAD as u64) / WORD as u64)
+    number(MAX_LOG).map_or(u64::MAX >> 8, |bytes| bytes.saturating_sub(HEAD as u64) / WORD as u64)
+}
+
+/// A number in the environment.
+fn number(name: &str) -> Option<u64> {
+    let value = system::environment(name).ok().flatten();
+    value.and_then(|value| value.to_str().ok()?.parse().ok())
 }
 
 /// The path of a log, built on the stack.

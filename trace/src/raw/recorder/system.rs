@@ -152,6 +152,12 @@ pub(super) fn wipe_on_fork(base: NonNull<u8>, len: usize) -> bool {
     unsafe { libc::madvise(base.as_ptr().cast(), len, libc::MADV_WIPEONFORK) == 0 }
 }
 
+/// Leaves a mapping out of children of `fork`.
+pub(super) fn not_in_children(base: NonNull<u8>, len: usize) {
+    // SAFETY: the advice changes nothing in this process.
+    unsafe { libc::madvise(base.as_ptr().cast(), len, libc::MADV_DONTFORK) };
+}
+
 /// Lets the kernel take the memory of a shared file mapping back; the file keeps the contents.
 pub(super) fn release(base: NonNull<u8>, len: usize) {
     // SAFETY: for a shared mapping of a file the advice loses nothing.

@@ -1,0 +1,218 @@
+//! Adds up, site by site, what a trace asks for.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use anyhow::Context;
+use pagewise::trace::{Event, Stacks};
+use pagewise_replay::input;
+use serde::Serialize;
+
+/// When the live blocks are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    /// When the most bytes are live, for the first time.
+    Peak,
+    End,
+    /// After that many events.
+    Event(u64),
+}
+
+/// What the blocks of one site, or of a group of sites, add up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Figures {
+    /// Allocations and reallocations.
+    pub(crate) allocations: u64,
+    pub(crate) allocated_bytes: u64,
+    /// Live at the chosen point.
+    pub(crate) live_blocks: u64,
+    pub(crate) live_bytes: u64,
+    /// Live at the end.
+    pub(crate) leaked_blocks: u64,
+    pub(crate) leaked_bytes: u64,
+    /// Freed, by the thread that allocated them, before it allocated anything else.
+    pub(crate) temporary: u64,
+    /// Gone within `SHORT` events.
+    pub(crate) short_lived: u64,
+    /// Alive for at least a tenth of the trace.
+    pub(crate) long_lived: u64,
+}
+
+/// Events of a short life.
+pub(crate) const SHORT: u64 = 1000;
+
+impl Figures {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.allocations += other.allocations;
+        self.allocated_bytes += other.allocated_bytes;
+        self.live_blocks += other.live_blocks;
+        self.live_bytes += other.live_bytes;
+        self.leaked_blocks += other.leaked_blocks;
+        self.leaked_bytes += other.leaked_bytes;
+        self.temporary += other.temporary;
+        self.short_lived += other.short_lived;
+        self.long_lived += other.long_lived;
+    }
+}
+
+/// The figures of a trace's sites.
+pub(crate) struct Counted {
+    pub(crate) stacks: Stacks,
+    /// Of each site that allocated; site 0 stands for allocations whose stack is not known.
+    pub(crate) sites: Vec<(u32, Figures)>,
+    /// Size and number of the blocks live at the end, by site.
+    pub(crate) leaked_sizes: HashMap<(u32, u64), u64>,
+    pub(crate) total: Figures,
+    pub(crate) events: u64,
+    /// The event after which the live blocks were looked at.
+    pub(crate) at: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Block {
+    size: u64,
+    /// Index in `Walk::figures`.
+    index: u32,
+    born: u64,
+    thread: u32,
+    /// How many allocations its thread had made with it.
+    turn: u64,
+}
+
+struct Walk {
+    blocks: Vec<Option<Block>>,
+    indices: HashMap<u32, u32>,
+    figures: Vec<(u32, Figures)>,
+    /// Live blocks and bytes of each site.
+    live: Vec<(u64, u64)>,
+    live_bytes: u64,
+    /// Allocations of each thread.
+    turns: HashMap<u32, u64>,
+    thread: u32,
+    /// Events so far.
+    now: u64,
+    /// Events of a long life.
+    long: u64,
+}
+
+impl Walk {
+    fn enter(&mut self, event: Event, site: u32) {
+        self.now += 1;
+        match event {
+            Event::Allocate { slot, size, .. } => self.allocate(slot, size, site),
+            Event::Reallocate { slot, size } => {
+                self.free(slot, false);
+                self.allocate(slot, size, site);
+            }
+            Event::Free { slot } => self.free(slot, true),
+            Event::Thread { thread } => self.thread = thread,
+            Event::Tick { .. } => {}
+        }
+    }
+
+    fn allocate(&mut self, slot: u32, size: u64, site: u32) {
+        let new = self.figures.len() as u32;
+        let index = *self.indices.entry(site).or_insert(new);
+        if index == new {
+            self.figures.push((site, Figures::default()));
+            self.live.push((0, 0));
+        }
+        let turn = self.turns.entry(self.thread).or_default();
+        *turn += 1;
+        let (born, thread, turn) = (self.now, self.thread, *turn);
+        let slot = slot as usize;
+        if slot >= self.blocks.len() {
+            self.blocks.resize(slot + 1, None);
+        }
+        self.blocks[slot] = Some(Block { size, index, born, thread, turn });
+        let figures = &mut self.figures[index as usize].1;
+        figures.allocations += 1;
+        figures.allocated_bytes += size;
+        let (blocks, bytes) = &mut self.live[index as usize];
+        (*blocks, *bytes) = (*blocks + 1, *bytes + size);
+        self.live_bytes += size;
+    }
+
+    /// A block is gone: freed, or reallocated.
+    fn free(&mut self, slot: u32, freed: bool) {
+        let Some(block) = self.blocks.get_mut(slot as usize).and_then(Option::take) else { return };
+        let (blocks, bytes) = &mut self.live[block.index as usize];
+        (*blocks, *bytes) = (*blocks - 1, *bytes - block.size);
+        self.live_bytes -= block.size;
+        let latest = self.turns.get(&block.thread).copied() == Some(block.turn);
+        let figures = &mut self.figures[block.index as usize].1;
+        figures.temporary += u64::from(freed && latest && block.thread == self.thread);
+        figures.short_lived += u64::from(self.now - block.born <= SHORT);
+        figures.long_lived += u64::from(self.now - block.born >= self.long);
+    }
+
+    /// Looks at the live blocks.
+    fn look(&mut self) {
+        for ((_, figures), &(blocks, bytes)) in self.figures.iter_mut().zip(&self.live) {
+            (figures.live_blocks, figures.live_bytes) = (blocks, bytes);
+        }
+    }
+}
+
+/// Reads a trace and adds up.
+pub(crate) fn count(path: &Path, at: At) -> anyhow::Result<Counted> {
+    let mut events = input::open(path)?.with_progress().with_stacks();
+    let header = events.header().clone();
+    anyhow::ensure!(
+        header.stacks,
+        "{} has no call stacks: `pagewise record --stacks` records them",
+        input::shown(path)
+    );
+    let at = match at {
+        At::End => At::Event(header.events),
+        At::Event(event) if event > header.events => anyhow::bail!(
+            "{} has {} events: there is no event {event}",
+            input::shown(path),
+            header.events
+        ),
+        at => at,
+    };
+    let mut walk = Walk {
+        blocks: Vec::new(),
+        indices: HashMap::new(),
+        figures: Vec::new(),
+        live: Vec::new(),
+        live_bytes: 0,
+        turns: HashMap::new(),
+        thread: 0,
+        now: 0,
+        long: (header.events / 10).max(SHORT),
+    };
+    let mut looked = None;
+    while let Some(event) = events.next() {
+        walk.enter(event?, events.site());
+        let now = match at {
+            At::Peak => walk.live_bytes == header.peak_bytes,
+            At::End => false,
+            At::Event(event) => walk.now == event,
+        };
+        if now && looked.is_none() {
+            walk.look();
+            looked = Some(walk.now);
+        }
+    }
+    let stacks = events.take_stacks().context("the call stacks are missing")?;
+    let mut leaked_sizes = HashMap::new();
+    for block in walk.blocks.iter().flatten() {
+        let (site, figures) = &mut walk.figures[block.index as usize];
+        figures.leaked_blocks += 1;
+        figures.leaked_bytes += block.size;
+        figures.long_lived += u64::from(walk.now - block.born >= walk.long);
+        *leaked_sizes.entry((*site, block.size)).or_default() += 1;
+    }
+    let mut total = Figures::default();
+    walk.figures.iter().for_each(|(_, figures)| total.add(figures));
+    Ok(Counted {
+        stacks,
+        sites: walk.figures,
+        leaked_sizes,
+        total,
+        events: walk.now,
+        at: looked.unwrap_or(0),
+    })
+}

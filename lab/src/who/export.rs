@@ -1,0 +1,177 @@
+//! The call stacks for other tools: folded stacks, and pprof's format.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use pagewise_replay::printable::printable;
+
+use super::count::{Counted, Figures};
+use super::name::{Names, Place};
+use super::view::View;
+
+/// One line for each call stack, the outermost function first, then the figure:
+/// `main;parse;node 4096`. Flame graphs are drawn from it.
+pub(crate) fn folded(counted: &Counted, names: &Names<'_>, view: View) -> String {
+    let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+    for (site, figures) in &counted.sites {
+        let figure = view.of(figures);
+        if figure == 0 {
+            continue;
+        }
+        let stack = names.stack(*site);
+        let functions = stack.iter().rev();
+        let functions: Vec<String> =
+            functions.map(|place| printable(&place.function).replace(';', ":")).collect();
+        *lines.entry(functions.join(";")).or_default() += figure;
+    }
+    lines.iter().map(|(stack, figure)| format!("{stack} {figure}\n")).collect()
+}
+
+/// The figures of a sample, with their names and units, as `go tool pprof` shows them.
+const SAMPLES: [(&str, &str, fn(&Figures) -> u64); 7] = [
+    ("alloc_objects", "count", |figures| figures.allocations),
+    ("alloc_space", "bytes", |figures| figures.allocated_bytes),
+    ("temporary_objects", "count", |figures| figures.temporary),
+    ("leaked_objects", "count", |figures| figures.leaked_blocks),
+    ("leaked_space", "bytes", |figures| figures.leaked_bytes),
+    ("inuse_objects", "count", |figures| figures.live_blocks),
+    ("inuse_space", "bytes", |figures| figures.live_bytes),
+];
+
+/// A profile in pprof's format (`profile.proto`), compressed.
+pub(crate) fn pprof(counted: &Counted, names: &Names<'_>, date: u64) -> std::io::Result<Vec<u8>> {
+    let mut profile = Message::default();
+    let mut texts = Texts::default();
+    texts.number("");
+    for (name, unit, _) in SAMPLES {
+        let mut kind = Message::default();
+        kind.number(1, texts.number(name));
+        kind.number(2, texts.number(unit));
+        profile.message(1, &kind);
+    }
+    let stacks = &counted.stacks;
+    for (site, figures) in &counted.sites {
+        let mut locations: Vec<u64> =
+            stacks.callers(*site).map(|node| u64::from(node.frame) + 1).collect();
+        if locations.is_empty() {
+            // Allocations whose stack is not known have a location of their own.
+            locations.push(stacks.frames.len() as u64 + 1);
+        }
+        let mut sample = Message::default();
+        sample.packed(1, &locations);
+        sample.packed(2, &SAMPLES.map(|(_, _, figure)| figure(figures)));
+        profile.message(2, &sample);
+    }
+    for (id, module) in (1..).zip(&stacks.modules) {
+        let build_id: String = module.build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut mapping = Message::default();
+        mapping.number(1, id);
+        // Addresses are those in the file, so the mappings' own are not known; each is its own.
+        mapping.number(5, texts.number(&module.path));
+        mapping.number(6, texts.number(&build_id));
+        (7..=10).for_each(|has| mapping.number(has, 1));
+        profile.message(3, &mapping);
+    }
+    let mut functions: HashMap<(String, String), u64> = HashMap::new();
+    let mut described = Vec::new();
+    let frames = stacks.frames.iter().map(|frame| {
+        let module = frame.module.map_or(0, |module| u64::from(module) + 1);
+        (module, frame.address, names.places(frame))
+    });
+    let unknown = (0, 0, names.stack(0));
+    for (id, (module, address, places)) in (1..).zip(frames.chain([unknown])) {
+        let mut location = Message::default();
+        location.number(1, id);
+        location.number(2, module);
+        location.number(3, address);
+        for place in places {
+            let Place { function, source, .. } = place;
+            let (file, line) = source.unwrap_or_default();
+            let new = functions.len() as u64 + 1;
+            let key = (function, file);
+            let number = match functions.get(&key) {
+                Some(&number) => number,
+                None => {
+                    let mut function = Message::default();
+                    function.number(1, new);
+                    function.number(2, texts.number(&key.0));
+                    function.number(3, texts.number(&key.0));
+                    function.number(4, texts.number(&key.1));
+                    described.push(function);
+                    functions.insert(key, new);
+                    new
+                }
+            };
+            let mut inlined = Message::default();
+            inlined.number(1, number);
+            inlined.number(2, line.into());
+            location.message(4, &inlined);
+        }
+        profile.message(4, &location);
+    }
+    described.iter().for_each(|function| profile.message(5, function));
+    let default = texts.number("inuse_space");
+    texts.all.iter().for_each(|text| profile.bytes(6, text.as_bytes()));
+    profile.number(9, date.saturating_mul(1_000_000_000).min(i64::MAX as u64));
+    profile.number(14, default);
+    let mut out = GzEncoder::new(Vec::new(), Compression::default());
+    out.write_all(&profile.0)?;
+    out.finish()
+}
+
+/// The string table.
+#[derive(Default)]
+struct Texts {
+    all: Vec<String>,
+    numbers: HashMap<String, u64>,
+}
+
+impl Texts {
+    fn number(&mut self, text: &str) -> u64 {
+        if let Some(&number) = self.numbers.get(text) {
+            return number;
+        }
+        let number = self.all.len() as u64;
+        self.all.push(text.to_owned());
+        self.numbers.insert(text.to_owned(), number);
+        number
+    }
+}
+
+/// A message in the encoding of protocol buffers.
+#[derive(Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+    }
+
+    fn number(&mut self, field: u64, value: u64) {
+        self.varint(field << 3);
+        self.varint(value);
+    }
+
+    fn bytes(&mut self, field: u64, bytes: &[u8]) {
+        self.varint(field << 3 | 2);
+        self.varint(bytes.len() as u64);
+        self.0.extend(bytes);
+    }
+
+    fn message(&mut self, field: u64, message: &Self) {
+        self.bytes(field, &message.0);
+    }
+
+    fn packed(&mut self, field: u64, values: &[u64]) {
+        let mut packed = Self::default();
+        values.iter().for_each(|&value| packed.varint(value));
+        self.message(field, &packed);
+    }
+}

@@ -1,0 +1,115 @@
+//! Puts sites together by who allocates.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use super::count::{Counted, Figures};
+use super::name::{Names, Place};
+
+/// What makes two sites one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum By {
+    /// The function that allocates
+    Function,
+    /// The line that allocates
+    Line,
+    /// The whole call stack
+    Stack,
+}
+
+/// Sites put together.
+#[derive(Debug, Serialize)]
+pub(crate) struct Group {
+    pub(crate) function: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) file: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) line: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) module: Option<String>,
+    #[serde(flatten)]
+    pub(crate) figures: Figures,
+    /// Different call stacks.
+    pub(crate) stacks: u64,
+    /// The stack with the most live bytes, the innermost function first.
+    pub(crate) stack: Vec<String>,
+    /// The sizes that most leaked blocks have, and how many.
+    pub(crate) leaked_sizes: Vec<(u64, u64)>,
+    #[serde(skip)]
+    heaviest: (u64, u64),
+    #[serde(skip)]
+    sites: Vec<u32>,
+}
+
+/// Leaked sizes that are told of each group.
+const SIZES: usize = 3;
+
+/// Every group.
+pub(crate) fn groups(counted: &Counted, names: &Names<'_>, by: By) -> Vec<Group> {
+    let mut indices: HashMap<Vec<Place>, usize> = HashMap::new();
+    let mut groups: Vec<Group> = Vec::new();
+    let mut of_site = HashMap::new();
+    for (site, figures) in &counted.sites {
+        let stack = names.stack(*site);
+        let caller = names.caller(&stack).clone();
+        let key = match by {
+            By::Function => vec![Place { source: None, ..caller.clone() }],
+            By::Line => vec![caller.clone()],
+            By::Stack => stack.clone(),
+        };
+        let index = *indices.entry(key).or_insert(groups.len());
+        if index == groups.len() {
+            let source = caller.source.clone();
+            let (file, line) = source.map_or((None, None), |(file, line)| (Some(file), Some(line)));
+            groups.push(Group {
+                function: caller.function.clone(),
+                file,
+                line: line.filter(|&line| line > 0),
+                module: caller.module.clone(),
+                figures: Figures::default(),
+                stacks: 0,
+                stack: Vec::new(),
+                leaked_sizes: Vec::new(),
+                heaviest: (0, 0),
+                sites: Vec::new(),
+            });
+        }
+        of_site.insert(*site, index);
+        let group = &mut groups[index];
+        group.figures.add(figures);
+        group.stacks += 1;
+        let weight = (figures.live_bytes, figures.allocated_bytes);
+        if group.stack.is_empty() || weight > group.heaviest {
+            group.heaviest = weight;
+            group.stack = stack.iter().map(Place::to_string).collect();
+            // The line of a function is that of its heaviest stack.
+            if let Some((file, line)) = caller.source {
+                (group.file, group.line) = (Some(file), Some(line).filter(|&line| line > 0));
+            }
+        }
+        group.sites.push(*site);
+    }
+    let mut sizes: Vec<HashMap<u64, u64>> = groups.iter().map(|_| HashMap::new()).collect();
+    for (&(site, size), &count) in &counted.leaked_sizes {
+        *sizes[of_site[&site]].entry(size).or_default() += count;
+    }
+    for (group, sizes) in groups.iter_mut().zip(sizes) {
+        let mut sizes: Vec<(u64, u64)> = sizes.into_iter().collect();
+        sizes.sort_by_key(|&(size, count)| std::cmp::Reverse((size.saturating_mul(count), size)));
+        sizes.truncate(SIZES);
+        group.leaked_sizes = sizes;
+    }
+    groups
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.function)?;
+        match &self.source {
+            Some((file, 0)) => write!(f, " at {file}"),
+            Some((file, line)) => write!(f, " at {file}:{line}"),
+            None => Ok(()),
+        }
+    }
+}

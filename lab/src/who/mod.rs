@@ -1,0 +1,156 @@
+//! `pagewise who`: tells who allocated, from the call stacks of a trace.
+//!
+//! ```text
+//!  trace ─► count: the figures of each site ─► group: by function, line or stack ─► print, JSON
+//!           name: functions of a site       ─► export: folded stacks, pprof
+//! ```
+
+mod count;
+mod export;
+mod group;
+mod name;
+mod print;
+mod view;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use pagewise_replay::usage::Usage;
+use pagewise_replay::{input, output};
+use serde::Serialize;
+
+use count::{At, Figures};
+use group::{By, Group};
+use name::Names;
+use view::View;
+
+/// Tell who allocates: the functions, lines or call stacks with the most live, leaked, allocated or
+/// temporary blocks
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// A trace recorded with `pagewise record --stacks`; `-` is standard input
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    /// Count together what one function, one line or one call stack allocates
+    #[arg(long, value_enum, default_value = "function")]
+    by: By,
+    /// When to look at the live blocks: `peak`, when the most bytes are live, `end`, or after event N
+    #[arg(long, value_name = "peak|end|N", value_parser = parse_at, default_value = "peak")]
+    at: At,
+    /// Show these figures only
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "FIGURE")]
+    of: Vec<View>,
+    /// Show that many of each
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+    /// Show the innermost N frames of each one's heaviest stack, too [with --by stack: 16]
+    #[arg(long, value_name = "N")]
+    callers: Option<usize>,
+    /// Pass over functions whose names begin so: they allocate for their callers
+    #[arg(long, value_name = "NAME")]
+    skip: Vec<String>,
+    /// Pass over no function: show `operator new`, `xmalloc` and the standard libraries themselves
+    #[arg(long)]
+    raw: bool,
+    /// Print everything as a JSON object
+    #[arg(long, conflicts_with = "folded")]
+    json: bool,
+    /// Print folded stacks of the first figure of --of, for flame graphs
+    #[arg(long)]
+    folded: bool,
+    /// Write a profile that pprof reads
+    #[arg(long, value_name = "FILE.pb.gz")]
+    pprof: Option<PathBuf>,
+}
+
+const HELP: &str = "\
+Examples:
+  pagewise record --stacks -o server.pwt -- ./server
+  pagewise who server.pwt                                 who holds memory at the peak, who leaks
+  pagewise who server.pwt --of leaked --callers 6         with the calls that lead there
+  pagewise who server.pwt --by line --at end
+  pagewise who server.pwt --folded --of allocated > server.folded
+  pagewise who server.pwt --pprof server.pb.gz && go tool pprof -top server.pb.gz
+
+A block belongs to the function that asked for it: the innermost one on the call stack that is not an
+allocator (`operator new`, `xmalloc`) nor of the standard library of C++ or Rust. A reallocation
+counts as a free and an allocation. Temporary are blocks that the thread frees before it allocates
+again. What is live at the end was never freed, which is a leak only if nothing refers to it.
+Functions without debug data have no line; a module without names has its name and an offset.";
+
+fn parse_at(text: &str) -> Result<At, String> {
+    match text {
+        "peak" => Ok(At::Peak),
+        "end" => Ok(At::End),
+        _ => text
+            .replace([',', '_'], "")
+            .parse()
+            .map(At::Event)
+            .map_err(|_| "neither `peak`, `end` nor the number of an event".to_owned()),
+    }
+}
+
+/// Everything, for `--json`.
+#[derive(Serialize)]
+struct Json<'a> {
+    trace: String,
+    events: u64,
+    at_event: u64,
+    total: Figures,
+    groups: &'a [Group],
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// A trace that cannot be read, or has no call stacks; a file that cannot be written.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.top == 0 {
+        return Err(Usage("--top 0 shows nothing".to_owned()).into());
+    }
+    let path = input::rereadable_one(&args.trace)?;
+    let counted = count::count(&path, args.at)?;
+    let names = Names::new(&counted.stacks, &args.skip, args.raw);
+    if let Some(file) = &args.pprof {
+        let date = input::open(&path)?.header().origin.date;
+        let profile = export::pprof(&counted, &names, date)?;
+        output::create(file, |out| Ok(out.write_all(&profile)?))?;
+        output::say(&format!("pagewise: wrote {}", output::shown(file)));
+    }
+    if args.folded {
+        let view = args.of.first().copied().unwrap_or(View::Live);
+        output::print(&export::folded(&counted, &names, view))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut groups = group::groups(&counted, &names, args.by);
+    if args.json {
+        groups.sort_by_key(|group| {
+            let Figures { live_bytes, allocated_bytes, .. } = group.figures;
+            std::cmp::Reverse((live_bytes, allocated_bytes))
+        });
+        output::print_json(&Json {
+            trace: input::trace_name(&path),
+            events: counted.events,
+            at_event: counted.at,
+            total: counted.total,
+            groups: &groups,
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.pprof.is_some() && args.of.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let at = match args.at {
+        At::Peak => "at the peak",
+        At::End => "at the end",
+        At::Event(_) => "at that moment",
+    };
+    let usual = if args.of.is_empty() { &View::USUAL[..] } else { &args.of };
+    let callers = args.callers.unwrap_or(if args.by == By::Stack { 16 } else { 0 });
+    let asked =
+        print::Asked { trace: &input::trace_name(&path), at, views: usual, top: args.top, callers };
+    output::print(&print::text(&counted, &groups, &asked))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,146 @@
+//! Who allocates, for the terminal: at most 80 columns.
+
+use pagewise_replay::printable::printable;
+use pagewise_replay::units::{bytes, count, thousands};
+
+use super::count::Counted;
+use super::group::Group;
+use super::view::View;
+
+const WIDTH: usize = 80;
+/// Columns before the names.
+const FIGURES: usize = 32;
+
+/// What is asked for beside the groups.
+pub(crate) struct Asked<'a> {
+    pub(crate) trace: &'a str,
+    /// The chosen point, in words.
+    pub(crate) at: &'a str,
+    pub(crate) views: &'a [View],
+    pub(crate) top: usize,
+    /// Frames of the heaviest stack below each group.
+    pub(crate) callers: usize,
+}
+
+/// The groups, view by view.
+pub(crate) fn text(counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> String {
+    let total = &counted.total;
+    let mut lines = vec![
+        printable(asked.trace).into_owned(),
+        format!(
+            "  {} in {} from {}",
+            bytes(total.allocated_bytes),
+            count(total.allocations, "allocation"),
+            count(counted.sites.len() as u64, "call stack")
+        ),
+        format!(
+            "  {} in {} live {}, after event {}",
+            bytes(total.live_bytes),
+            count(total.live_blocks, "block"),
+            asked.at,
+            thousands(counted.at)
+        ),
+        format!(
+            "  {} in {} never freed, {} temporary",
+            bytes(total.leaked_bytes),
+            count(total.leaked_blocks, "block"),
+            count(total.temporary, "allocation")
+        ),
+    ];
+    for &view in asked.views {
+        lines.push(String::new());
+        lines.extend(table(view, counted, groups, asked));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn title(view: View, at: &str) -> String {
+    match view {
+        View::Live => format!("Most bytes live {at}"),
+        View::Allocated => "Most bytes allocated in all".into(),
+        View::Count => "Most allocations".into(),
+        View::Temporary => "Most temporary allocations: freed before their thread's next".into(),
+        View::Leaked => "Most bytes never freed".into(),
+        View::Short => "Most short-lived blocks: gone within 1,000 events".into(),
+        View::Long => "Most long-lived blocks: a tenth of the trace or more".into(),
+    }
+}
+
+fn table(view: View, counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> Vec<String> {
+    let mut shown: Vec<&Group> =
+        groups.iter().filter(|group| view.of(&group.figures) > 0).collect();
+    shown.sort_by(|a, b| {
+        let key = |group: &Group| (view.of(&group.figures), view.blocks(&group.figures));
+        key(b).cmp(&key(a)).then_with(|| a.function.cmp(&b.function)).then(a.line.cmp(&b.line))
+    });
+    let all = view.of(&counted.total);
+    let mut lines = vec![title(view, asked.at)];
+    if shown.is_empty() {
+        lines.push("  none".into());
+        return lines;
+    }
+    let head = if view.is_bytes() { "bytes" } else { "count" };
+    let second = if view.is_bytes() { "blocks" } else { "bytes" };
+    lines.push(format!("{head:>12} {:>6} {second:>11} by", "share"));
+    let rest = shown.len().saturating_sub(asked.top);
+    for group in shown.into_iter().take(asked.top) {
+        let figure = view.of(&group.figures);
+        let write = if view.is_bytes() { bytes } else { thousands };
+        let other = if view.is_bytes() {
+            thousands(view.blocks(&group.figures))
+        } else {
+            bytes(group.figures.allocated_bytes)
+        };
+        let share = 100.0 * figure as f64 / all.max(1) as f64;
+        let name = cut(&printable(&group.function), WIDTH - FIGURES);
+        lines.push(format!("{:>12} {share:>5.1}% {other:>11} {name}", write(figure)));
+        if let Some(place) = place(group) {
+            lines.push(format!("{:FIGURES$}{place}", ""));
+        }
+        if view == View::Leaked && !group.leaked_sizes.is_empty() {
+            let sizes: Vec<String> = group
+                .leaked_sizes
+                .iter()
+                .map(|&(size, count)| format!("{} × {}", thousands(count), bytes(size)))
+                .collect();
+            lines.push(format!("{:FIGURES$}{}", "", cut(&sizes.join(", "), WIDTH - FIGURES)));
+        }
+        for caller in group.stack.iter().take(asked.callers) {
+            lines.push(format!("{:14}{}", "", cut(&printable(caller), WIDTH - 14)));
+        }
+    }
+    if rest > 0 {
+        lines.push(format!("{:FIGURES$}and {} more", "", thousands(rest as u64)));
+    }
+    lines
+}
+
+/// File and line, the end of it if it is long; the module if there is none.
+fn place(group: &Group) -> Option<String> {
+    let place = match (&group.file, group.line, &group.module) {
+        (Some(file), Some(line), _) => format!("{file}:{line}"),
+        (Some(file), None, _) => file.clone(),
+        (None, _, Some(module)) if !group.function.starts_with(module.as_str()) => {
+            format!("in {module}")
+        }
+        _ => return None,
+    };
+    let place = printable(&place).into_owned();
+    let room = WIDTH - FIGURES;
+    let len = place.chars().count();
+    Some(if len <= room {
+        place
+    } else {
+        let end: String = place.chars().skip(len - (room - 1)).collect();
+        format!("…{end}")
+    })
+}
+
+/// The beginning of a text that is longer than `room` columns.
+fn cut(text: &str, room: usize) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let beginning: String = text.chars().take(room - 1).collect();
+    format!("{beginning}…")
+}

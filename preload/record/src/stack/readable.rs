@@ -1,0 +1,59 @@
+//! Whether the stack can be read at an address: unwind tables may be wrong, and the program must not
+//! end for it.
+
+use core::ops::Range;
+
+const PAGE: u64 = 4096;
+
+/// The part of the stack that is known to be readable: from the frame of the walk on.
+pub(super) struct Readable(Range<u64>);
+
+impl Readable {
+    /// At the stack pointer: its page can be read.
+    pub(super) fn at(stack: u64) -> Self {
+        Self(stack..(stack | (PAGE - 1)) + 1)
+    }
+
+    /// The word at an address of the stack, if it is aligned and can be read.
+    #[inline]
+    pub(super) fn word(&mut self, address: u64) -> Option<u64> {
+        if address % 8 != 0 || address < self.0.start {
+            return None;
+        }
+        if address >= self.0.end && !self.extend(address) {
+            return None;
+        }
+        // SAFETY: the page of the address was found readable, and it lies in the frames that called
+        // us, which stay while we are here.
+        Some(unsafe { core::ptr::with_exposed_provenance::<u64>(address as usize).read_volatile() })
+    }
+
+    /// Asks whether the pages up to an address can be read.
+    #[cold]
+    fn extend(&mut self, address: u64) -> bool {
+        /// No frame is longer.
+        const FARTHEST: u64 = 64 << 20;
+        let last = address & !(PAGE - 1);
+        if address - self.0.start > FARTHEST || !probe(last) {
+            return false;
+        }
+        self.0.end = last + PAGE;
+        true
+    }
+}
+
+/// Whether the kernel can read at an address. It is asked to change the signal mask in a way that
+/// does not exist: it reads the new mask first, and fails either way.
+fn probe(address: u64) -> bool {
+    const NO_WAY: usize = usize::MAX;
+    // SAFETY: the call changes nothing. `errno` is the calling thread's own.
+    unsafe {
+        let errno = libc::__errno_location();
+        let kept = *errno;
+        let null = core::ptr::null_mut::<u8>();
+        libc::syscall(libc::SYS_rt_sigprocmask, NO_WAY, address as usize, null, 8_usize);
+        let readable = *errno != libc::EFAULT;
+        *errno = kept;
+        readable
+    }
+}

@@ -1,0 +1,109 @@
+//! The sites of the allocations and reallocations in a frame of events: the frame that follows it.
+//!
+//! ```text
+//!  number of sites, then each as its distance from the one before (0 at first), zigzag
+//! ```
+
+use std::io::Read;
+
+use super::error::Reason;
+use super::frame::FrameReader;
+use super::varint;
+
+/// Collects the sites of a frame.
+#[derive(Default)]
+pub(crate) struct SiteEncoder {
+    bytes: Vec<u8>,
+    count: u64,
+    last: u32,
+    most: u32,
+}
+
+impl SiteEncoder {
+    pub(crate) fn push(&mut self, site: u32) {
+        let distance = i64::from(site) - i64::from(self.last);
+        varint::write(&mut self.bytes, varint::zigzag(distance));
+        self.count += 1;
+        self.last = site;
+        self.most = self.most.max(site);
+    }
+
+    /// Bytes collected.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The greatest site.
+    pub(crate) fn most(&self) -> u32 {
+        self.most
+    }
+
+    /// The content of the frame; the next one begins.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        let mut content = Vec::with_capacity(self.bytes.len() + 10);
+        varint::write(&mut content, self.count);
+        content.append(&mut self.bytes);
+        self.count = 0;
+        content
+    }
+}
+
+/// Gives the sites of a frame back.
+pub(crate) struct SiteDecoder {
+    frames: FrameReader,
+    consumed: usize,
+    left: u64,
+    last: u32,
+    most: u32,
+}
+
+impl Default for SiteDecoder {
+    fn default() -> Self {
+        Self { frames: FrameReader::new(), consumed: 0, left: 0, last: 0, most: 0 }
+    }
+}
+
+impl SiteDecoder {
+    /// Reads the next frame of sites and gives its length.
+    pub(crate) fn read(&mut self, input: &mut impl Read) -> Result<u64, Reason> {
+        let length = self.frames.read(input)?.ok_or(Reason::Truncated)?;
+        let mut rest = self.frames.content();
+        self.left = varint::read(&mut rest).ok_or(Reason::Frame("its sites are cut short"))?;
+        self.consumed = self.frames.content().len() - rest.len();
+        Ok(length)
+    }
+
+    /// The site of the next event that has one.
+    pub(crate) fn next(&mut self) -> Result<u32, Reason> {
+        let content = self.frames.content();
+        let mut rest = content.get(self.consumed..).unwrap_or_default();
+        let cut = Reason::Frame("its sites are cut short");
+        let (Some(left), Some(distance)) = (self.left.checked_sub(1), varint::read(&mut rest))
+        else {
+            return Err(cut);
+        };
+        let site = i64::from(self.last).checked_add(varint::unzigzag(distance));
+        let Some(site) = site.and_then(|site| u32::try_from(site).ok()) else {
+            return Err(Reason::Frame("a site is out of bounds"));
+        };
+        self.consumed = content.len() - rest.len();
+        self.left = left;
+        self.last = site;
+        self.most = self.most.max(site);
+        Ok(site)
+    }
+
+    /// Whether the frame has no more sites than events.
+    pub(crate) fn end(&self) -> Result<(), Reason> {
+        if self.left == 0 && self.consumed == self.frames.content().len() {
+            Ok(())
+        } else {
+            Err(Reason::Frame("it has sites without events"))
+        }
+    }
+
+    /// The greatest site so far.
+    pub(crate) fn most(&self) -> u32 {
+        self.most
+    }
+}
