@@ -30,8 +30,11 @@ pub(crate) fn folded(counted: &Counted, names: &Names<'_>, view: View) -> String
     lines.iter().map(|(stack, figure)| format!("{stack} {figure}\n")).collect()
 }
 
-/// The figures of a sample, with their names and units, as `go tool pprof` shows them.
-const SAMPLES: [(&str, &str, fn(&Figures) -> u64); 7] = [
+/// Name, unit, and which of the figures.
+type Sample = (&'static str, &'static str, fn(&Figures) -> u64);
+
+/// The figures of a sample, as `go tool pprof` shows them.
+const SAMPLES: [Sample; 7] = [
     ("alloc_objects", "count", |figures| figures.allocations),
     ("alloc_space", "bytes", |figures| figures.allocated_bytes),
     ("temporary_objects", "count", |figures| figures.temporary),

@@ -117,11 +117,11 @@ impl<'a> Names<'a> {
         if self.raw {
             return false;
         }
-        let begins = |name: &&str| place.function.starts_with(*name);
+        let begins = |name: &str| place.function.starts_with(name);
         let in_rust = place.source.as_ref().is_some_and(|(file, _)| file.starts_with(RUST));
         in_rust
             || RUNTIME.contains(&&*place.function)
             || LIBRARIES.iter().any(|name| begins(name))
-            || self.skip.iter().any(|name| begins(&name.as_str()))
+            || self.skip.iter().any(|name| begins(name))
     }
 }

@@ -54,4 +54,6 @@ pub use names::{DEEPEST, DIRECTORY, EXTENSION, FAILED, MAX_LOG, STACKS};
 pub use read::{LogOrigin, LogReader, open, stop, written};
 pub use record::Record;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
-pub use recorder::{Loaded, Outermost, Stack, new_thread, record, record_at, stack_depth};
+pub use recorder::{
+    Loaded, Outermost, Stack, TellsLoaded, new_thread, record, record_at, stack_depth,
+};

@@ -18,7 +18,7 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::record::Record;
-pub use sites::{Loaded, Outermost, Stack};
+pub use sites::{Loaded, Outermost, Stack, TellsLoaded};
 
 /// Appends a record made by `thread` (see [`new_thread`]) to the log of this process, if the
 /// environment armed recording. Never fails visibly; keeps `errno`. O(1), but for the log's

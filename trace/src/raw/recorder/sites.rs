@@ -45,6 +45,9 @@ pub struct Loaded<'a> {
     pub path: &'a [u8],
 }
 
+/// Calls back with the loaded file that an address lies in, if one does.
+pub type TellsLoaded = fn(u64, &mut dyn FnMut(&Loaded<'_>));
+
 /// The call stack of a record.
 #[derive(Clone, Copy)]
 pub struct Stack<'a> {
@@ -55,7 +58,7 @@ pub struct Stack<'a> {
     /// Changes whenever a file was unloaded: the same address may then be another function.
     pub generation: u64,
     /// Tells the loaded file that an address lies in.
-    pub loaded: fn(u64, &mut dyn FnMut(&Loaded<'_>)),
+    pub loaded: TellsLoaded,
 }
 
 impl core::fmt::Debug for Stack<'_> {
