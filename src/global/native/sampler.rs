@@ -171,6 +171,7 @@ fn ln(x: f64) -> f64 {
 }
 
 /// The probability that a block of so many bytes is hit: 1 − e^(−s/N).
+#[cfg(any(test, all(feature = "profiler", target_os = "linux")))]
 pub(super) fn chance(size: usize, mean: usize) -> f64 {
     fn chance(x: f64) -> f64 {
         if x > 40.0 {

@@ -48,6 +48,7 @@ pub(super) fn serve(from: usize, size: usize, offset: u32, most: usize) -> usize
 
 /// Has blocks that are freed with their size take the slow path, or no longer. To be called by one thread at a time, and
 /// not once the tables are [read-only](seal).
+#[cfg(all(feature = "profiler", target_os = "linux"))]
 pub(super) fn see_frees(wanted: bool) {
     for (freed, offset) in TABLES.freed.iter().zip(&TABLES.offsets) {
         freed.store(if wanted { 0 } else { offset.load(Relaxed) }, Relaxed);
