@@ -4,7 +4,8 @@ use clap::{Parser, Subcommand};
 use pagewise_replay::input;
 
 use crate::{
-    child, compare, generate, import, info, record, replay, report, simulate, strategies, tune, who,
+    child, compare, generate, import, info, manual, record, replay, report, simulate, strategies,
+    tune, who,
 };
 
 /// Record a program's allocations, replay them under every strategy, and compare.
@@ -35,6 +36,8 @@ pub(crate) enum Command {
     Tune(tune::Args),
     Who(who::Args),
     Tables(pagewise_papers::Args),
+    Man(manual::ManArgs),
+    Completions(manual::CompletionsArgs),
     #[command(hide = true)]
     Alone(child::Args),
 }
@@ -50,7 +53,8 @@ Examples:
   pagewise replay gawk.pwt --strategy MOST-FREE --audit
   pagewise simulate gawk.pwt --plot gawk.svg    page faults in memory of any size
   pagewise report gawk.pwt -o gawk.html         all of that, as a page to look at
-  pagewise tune gawk.pwt --for memory --global  a Tuning to paste, and what it gains
+  pagewise tune gawk.pwt --for memory --preload settings of libpagewise.so, and what they gain
+  pagewise tune gawk.pwt --for memory --global  the same for a program in Rust: a Tuning to paste
   pagewise generate --distribution cambridg-like --seconds 300 -o cambridg.pwt
 
 `pagewise COMMAND --help` tells more about each.";

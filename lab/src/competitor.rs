@@ -28,8 +28,11 @@ pub(crate) const HC: &str = "HC";
 /// Name under which pagewise's global allocator is listed.
 pub(crate) const GLOBAL: &str = "GLOBAL";
 
+/// Name under which `libpagewise.so` is listed: the global allocator for programs that are not Rust's.
+pub(crate) const LIBPAGEWISE: &str = "LIBPAGEWISE";
+
 /// The libraries that are compared unless others are asked for.
-const RIVALS: [&str; 2] = ["MIMALLOC", "JEMALLOC"];
+const LIBRARIES: [&str; 4] = [LIBPAGEWISE, "MIMALLOC", "JEMALLOC", "TCMALLOC"];
 
 /// A strategy of the catalogue, or an allocator that is none.
 #[derive(Clone, Copy, Debug)]
@@ -62,12 +65,15 @@ impl Competitor {
 
     /// What a user would choose among: the global allocator, strategies for an arena, and rivals.
     pub(crate) fn choices() -> Vec<Self> {
-        let strategies = catalogue::all().filter(|entry| entry.chosen);
-        let beside = Self::beside().filter(|one| match one {
-            Self::Library(library) => RIVALS.contains(&library.short_name()),
-            _ => true,
-        });
-        iter::once(Self::Global).chain(strategies.map(Self::Strategy)).chain(beside).collect()
+        let strategies = catalogue::all().filter(|entry| entry.chosen).map(Self::Strategy);
+        let beside = [Self::Lea, Self::System].into_iter().chain(Self::libraries());
+        iter::once(Self::Global).chain(strategies).chain(beside).collect()
+    }
+
+    /// The libraries that are compared unless others are asked for, as far as they are installed.
+    pub(crate) fn libraries() -> impl Iterator<Item = Self> {
+        let installed = Library::all_installed().iter();
+        installed.filter(|one| LIBRARIES.contains(&one.short_name())).map(Self::Library)
     }
 
     /// The best known of each family, Lea's and the system's allocator.

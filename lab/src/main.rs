@@ -10,6 +10,7 @@
 //!                                  ─► report    all of it, as a page to look at
 //!                                  ─► tune      the best strategy and parameters, verified
 //!  strategies     which there are      tables      the papers' tables, made again
+//!  man            man pages            completions for a shell
 //! ```
 //! Every subcommand is a module with its arguments (`Args`) and a function `run`. Errors end here,
 //! as one line on stderr: exit status 2 if the command line is at fault, 1 otherwise.
@@ -22,6 +23,7 @@
 //! |---|---|
 //! | `error` | how errors reach the user |
 //! | `system` | what is asked of the operating system |
+//! | `text` | paragraphs for a terminal |
 //! | `timeline`, `demand` | usage over a trace's time; what a trace asks for, as the models take it |
 //! | `touched`, `pareto` | OS pages touched, what nothing beats |
 //! | `child`, `served` | replays in processes of their own; who serves them |
@@ -38,6 +40,7 @@ mod generate;
 mod hc;
 mod import;
 mod info;
+mod manual;
 mod pareto;
 mod record;
 mod replay;
@@ -46,6 +49,7 @@ mod served;
 mod simulate;
 mod strategies;
 mod system;
+mod text;
 mod timeline;
 mod touched;
 mod tune;
@@ -96,6 +100,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Report(args)) => report::run(&args),
         Some(Command::Tune(args)) => tune::run(&args),
         Some(Command::Who(args)) => who::run(&args),
+        Some(Command::Man(args)) => manual::man(&args),
+        Some(Command::Completions(args)) => manual::completions(&args),
         Some(Command::Alone(args)) => child::run(&args, &JOBS),
     }
 }

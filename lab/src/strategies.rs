@@ -6,7 +6,8 @@ use pagewise::catalogue::{self, Family};
 use pagewise_replay::output;
 use serde::Serialize;
 
-use crate::competitor::Competitor;
+use crate::competitor::{Competitor, LIBPAGEWISE};
+use crate::text::last_column;
 
 /// List the strategies, family by family, with what they do and where they come from
 #[derive(Debug, clap::Args)]
@@ -71,9 +72,14 @@ impl Row {
             Competitor::Hybrid => {
                 beside("Hasan & Chang §3", "the tunable hybrid with the parameters of --hc")
             }
-            Competitor::Global => {
-                beside("docs/global.md", "pagewise's global allocator, in a process of its own")
-            }
+            Competitor::Global => beside(
+                "docs/global.md",
+                "pagewise's global allocator, for programs in Rust, in a process of its own",
+            ),
+            Competitor::Library(library) if library.short_name() == LIBPAGEWISE => beside(
+                "docs/c.md",
+                "pagewise's global allocator, for other programs, in a process of its own",
+            ),
             Competitor::Library(library) => {
                 beside(library.file(), "malloc of this library, in a process of its own")
             }
@@ -87,6 +93,26 @@ impl Row {
         let linear = if self.linear == Some(true) { "; O(n)" } else { "" };
         format!("{star} {:<25}  {}{linear} [{}]", self.name, self.about, self.source)
     }
+}
+
+/// Who these are, a line or two each; of many, where to read it.
+pub(crate) fn explained(competitors: &[Competitor]) -> String {
+    /// The most that are explained at once.
+    const MOST: usize = 16;
+    if competitors.len() > MOST {
+        return "Who these are: `pagewise strategies`.\n".to_owned();
+    }
+    let widest = competitors.iter().map(|one| one.name().len()).max().unwrap_or(0);
+    let line = |one: &Competitor| {
+        let about = Row::of(one).about;
+        let about = about.strip_suffix(", in a process of its own").unwrap_or(about);
+        let about = match one {
+            Competitor::Library(library) => format!("{about} ({})", library.file()),
+            _ => about.to_owned(),
+        };
+        last_column(&format!("{:<widest$}  ", one.name()), &about) + "\n"
+    };
+    competitors.iter().map(line).collect()
 }
 
 /// The family a strategy is of.

@@ -22,7 +22,10 @@ fn help_teaches_by_examples() {
 
 #[test]
 fn a_command_that_does_not_exist_is_refused() {
-    pagewise(&["compere"]).fails(2, "'compere'; tip: a similar subcommand exists: 'compare'");
+    pagewise(&["compere"]).fails(
+        2,
+        "subcommand 'compere'; tip: some similar subcommands exist: 'completions', 'compare'",
+    );
     pagewise(&["--frobnicate"]).fails(2, "--frobnicate");
     pagewise(&["replay"]).fails(2, "<TRACE>");
     pagewise(&["info"]).fails(2, "<TRACE>");

@@ -160,7 +160,8 @@ fn a_plot_has_a_chart_for_each_trace_and_one_of_the_means() {
     for part in ["geometric means over 2 traces", "small", "copy", "MRU", "most bytes resident"] {
         assert!(svg.contains(part), "{part}");
     }
-    assert_eq!(svg.matches("<circle").count(), 3 * 2);
+    // Two points and the two colours' meaning.
+    assert_eq!(svg.matches("<circle").count(), 3 * 4);
     let nowhere = bench.path("none/plot.svg");
     let run = pagewise(&[&args[..], &["--plot", &nowhere]].concat());
     assert!(run.status == 1 && run.stderr.contains("none/plot.svg"), "{}", run.stderr);
@@ -194,7 +195,12 @@ fn the_verdict_comes_first_and_all_fits_80_columns() {
         let too_long = text.lines().find(|line| line.chars().count() > 80);
         assert_eq!(too_long, None, "{text}");
     }
-    assert!(one.contains("GLOBAL is pagewise's global allocator, PAGEWISE is"), "{one}");
+    let explained = one.lines().any(|line| {
+        line.starts_with("GLOBAL ")
+            && line.ends_with("pagewise's global allocator, for programs in Rust")
+    });
+    assert!(explained && one.lines().any(|line| line.starts_with("SYSTEM ")), "{one}");
+    assert!(one.contains("\nNext: `pagewise tune small.pwt"), "{one}");
     assert!(one.starts_with("small: ") && one.contains("each strategy as it ships"), "{one}");
     let tables = |text: &str| text.matches(table).count();
     assert_eq!([&one, &many, &each].map(|text| tables(text)), [1, 1, 3]);

@@ -160,7 +160,7 @@ fn the_report_has_every_table_and_markdown_the_overview() {
     let trace = bench.trace();
     let report = pagewise(&["simulate", &trace, &trace, "--clock"]).succeeds();
     for part in
-        ["seed ", "small: pages of 4.0 KiB", "CLOCK 10 %", " *", "Page-fault curve", "Fewest"]
+        ["seed ", "small: pages of 4.0 KiB", "CLOCK 10 %", "*", "Page-fault curve", "Fewest"]
     {
         assert!(report.contains(part), "{part}: {report}");
     }

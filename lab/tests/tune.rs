@@ -53,9 +53,13 @@ fn a_search_gives_for_each_family_a_front_a_choice_a_verdict_and_code() {
     assert!(number(&arena["held_out"]["gain"]) > 0.1, "{arena}");
     let code = fs::read_to_string(&code).expect("the code");
     assert_eq!(tuned["code"], code);
-    assert!(
-        code.contains("Pagewise::with(\n    Tuning::new()") && code.contains("    pub fn heap()")
-    );
+    // Of what gains nothing there is no code.
+    for (family, part) in [(global, "Pagewise::with(\n    Tuning::new()"), (arena, "pub fn heap()")]
+    {
+        let gained = family["held_out"]["gained"].as_bool().expect("a verdict");
+        assert_eq!((code.contains(part), family["code"] != ""), (gained, gained), "{family}");
+    }
+    assert!(code.contains("pub fn heap()"), "{code}");
     assert_eq!(fs::read_to_string(&json).expect("the JSON").trim(), text.trim());
     let svg = fs::read_to_string(&plot).expect("the plot");
     assert!(svg.contains("small: global allocator") && svg.contains("small: arena"));
@@ -84,12 +88,43 @@ fn the_words_say_what_was_gained_and_the_code_of_both_compiles() {
     let trace = bench.trace();
     let args = ["tune", &trace, "--for", "balanced", "--held-out", &trace, "--verify"];
     let text = pagewise(&[&args[..], &FEW[..]].concat()).succeeds();
-    let parts = ["seed 1", "on the front", "held out", "SYSTEM", " than the default.", "compiles."];
+    let parts =
+        ["seed 1", "that nothing beats", "held out", "SYSTEM", " than the default", "compiles."];
     for part in parts.iter().chain(&["global allocator, for a whole", "arena, for a part"]) {
         assert!(text.contains(part), "{part}: {text}");
     }
     // Either it is there and was measured, or it is said how to come by it.
     assert!(text.contains("JEMALLOC (libjemalloc") || text.contains("libjemalloc2 has it"));
+}
+
+/// A program that is not Rust's: settings are found, read by the library, and named with what they gain; or there
+/// is no gain, and nothing to paste. Either way it is said who does better.
+#[test]
+fn settings_of_the_library_are_found_for_a_program_that_is_not_rusts() {
+    let bench = Workbench::new();
+    let library = common::libpagewise();
+    let (trace, file) = (bench.trace(), bench.path("small.env"));
+    let preload = format!("--preload={}", library.display());
+    let args = ["tune", &trace, "--for", "memory", &preload, "--held-out", &trace, "--verify"];
+    let files = ["--emit", &file, "--json", "--against", "none"];
+    let text = pagewise(&[&args[..], &files[..], &FEW[..]].concat()).succeeds();
+    let tuned: Value = serde_json::from_str(&text).expect("JSON");
+    let found = &tuned["families"][0];
+    check(found);
+    assert_eq!(found["family"], "preload");
+    let rivals = found["held_out"]["rivals"].as_array().expect("an array");
+    assert_eq!(rivals.len(), 1, "a crate is none for a program in C: {found}");
+    let gained = found["held_out"]["gained"].as_bool().expect("a verdict");
+    // Pages for so small a program are a good part of it.
+    assert!(gained, "{found}");
+    let settings = fs::read_to_string(&file).expect("the settings");
+    assert_eq!(tuned["code"], settings);
+    let lines: Vec<_> = settings.lines().collect();
+    assert!(lines[0].starts_with("# Tuned for peak resident on small"), "{settings}");
+    assert_eq!(lines.last(), Some(&&*format!("LD_PRELOAD={}", library.display())));
+    assert!(lines[1].starts_with("PAGEWISE_"), "{settings}");
+    pagewise(&["tune", &trace, "--for", "speed", "--preload=/no/lib.so"]).fails(2, "/no/lib.so");
+    pagewise(&["tune", &trace, "--for", "speed", "--preload", "--arena"]).fails(2, "--arena");
 }
 
 /// The shell's way to interrupt: the whole group is told, once the search is under way.

@@ -6,6 +6,7 @@
 //! The system's allocator cannot be metered from within, nor started afresh in a process that has
 //! used it; each of its runs has a process of its own (`served`).
 
+mod advice;
 mod compared;
 mod metered;
 mod plot;
@@ -50,8 +51,8 @@ pub(crate) struct Options {
     #[arg(long = "trace", value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// A strategy, a family of them or `all` (`pagewise strategies` lists them); may be given more
-    /// than once [default: what a user would choose among, and SYSTEM, MIMALLOC and JEMALLOC where
-    /// installed]
+    /// than once [default: what a user would choose among, and SYSTEM; LIBPAGEWISE, MIMALLOC,
+    /// JEMALLOC and TCMALLOC where installed]
     #[arg(long = "strategy", value_name = "NAME", value_delimiter = ',')]
     strategy: Vec<String>,
     /// Show a table of each trace, too, if there are several

@@ -3,130 +3,97 @@
 use std::path::Path;
 
 use pagewise::catalogue;
-use pagewise_replay::charts::{self, Area};
+use pagewise_replay::charts::{self, Axis, Cloud, PALETTE, Place};
 use pagewise_replay::units::bytes;
-use plotters::prelude::*;
+use plotters::style::RGBColor;
 
 use super::compared::Compared;
 use super::table::mean_of_each;
 use super::verdict::reference;
-use crate::competitor::GLOBAL;
+use crate::competitor::{GLOBAL, HC, LIBPAGEWISE};
 use crate::pareto;
 
 /// Size of one chart, in pixels.
-const SIZE: (u32, u32) = (620, 460);
-/// Font of everything but captions, and its size in pixels; how wide and high its letters are.
-const LABEL: (&str, u32) = ("sans-serif", 14);
-const LETTER: (i32, i32) = (8, 13);
-/// A strategy, and an allocator of others.
-const OURS: RGBColor = RGBColor(0, 103, 168);
+const SIZE: (u32, u32) = (680, 480);
+/// What is pagewise's, and an allocator of others.
+const OURS: RGBColor = PALETTE[0];
 const RIVAL: RGBColor = RGBColor(20, 20, 20);
 
-/// A strategy's place.
-#[derive(Clone, Debug)]
-struct Place {
-    name: &'static str,
-    time: f64,
-    resident: f64,
-}
-
-/// A chart: what stands above it and at its axes, how values at the upward axis are written.
-struct Cloud {
-    caption: String,
-    across: String,
-    up: String,
-    write: fn(f64) -> String,
-    places: Vec<Place>,
-}
+/// A competitor's name, time and memory.
+type Measured = (&'static str, f64, f64);
 
 /// Writes the file.
 ///
 /// # Errors
 /// If it cannot be written.
 pub(super) fn write(path: &Path, all: &[&Compared]) -> anyhow::Result<()> {
-    charts::write(path, charts::draw(&clouds(all), SIZE, chart))
+    charts::write(path, charts::draw(&clouds(all), SIZE, |area, cloud| cloud.draw(area)))
 }
 
 /// What is to be drawn.
 fn clouds(all: &[&Compared]) -> Vec<Cloud> {
-    let place = |(name, time, resident): (_, Option<f64>, Option<f64>)| {
-        Some(Place { name, time: time?, resident: resident? })
+    let measured =
+        |(name, time, resident): (_, Option<f64>, Option<f64>)| Some((name, time?, resident?));
+    let of_trace = |compared: &&Compared| {
+        let rows = compared.rows.iter().map(|row| {
+            (row.strategy, row.ns_per_pair, row.peak_resident_bytes.map(|bytes| bytes as f64))
+        });
+        let measured: Vec<Measured> = rows.filter_map(measured).collect();
+        let most = measured.iter().map(|one| one.2).fold(0.0, f64::max);
+        let unit = 1024_f64.powi((most.max(1.0).log2() / 10.0) as i32);
+        let across = "time (ns per pair of allocation and free)";
+        let across = Axis::linear(across, measured.iter().map(|one| one.1), 1.0, number);
+        let text = |resident: f64| bytes(resident as u64).replace(".0 ", " ");
+        let up = Axis::linear("most bytes resident", measured.iter().map(|one| one.2), unit, text);
+        cloud(compared.trace.clone(), across, up, &measured)
     };
-    let of_trace = |compared: &&Compared| Cloud {
-        caption: compared.trace.clone(),
-        across: "time (ns per pair of allocation and free)".into(),
-        up: "most bytes resident".into(),
-        write: |resident| bytes(resident as u64).replace(".0 ", " "),
-        places: compared
-            .rows
-            .iter()
-            .map(|row| {
-                let resident = row.peak_resident_bytes.map(|bytes| bytes as f64);
-                (row.strategy, row.ns_per_pair, resident)
-            })
-            .filter_map(place)
-            .collect(),
-    };
-    let means = reference(all).filter(|_| all.len() > 1).map(|reference| Cloud {
-        caption: format!("geometric means over {} traces", all.len()),
-        across: format!("time ({reference} = 1)"),
-        up: format!("most bytes resident ({reference} = 1)"),
-        write: |ratio| format!("{ratio:.1}"),
-        places: mean_of_each(all)
-            .into_iter()
-            .map(|mean| (mean.name, mean.time, mean.resident))
-            .filter_map(place)
-            .collect(),
+    let means = reference(all).filter(|_| all.len() > 1).map(|reference| {
+        let means = mean_of_each(all).into_iter().map(|mean| (mean.name, mean.time, mean.resident));
+        let measured: Vec<Measured> = means.filter_map(measured).collect();
+        let axis = |name: &str, value: fn(&Measured) -> f64| {
+            Axis::linear(
+                format!("{name} ({reference} = 1)"),
+                measured.iter().map(value),
+                1.0,
+                number,
+            )
+        };
+        let (across, up) = (axis("time", |one| one.1), axis("most bytes resident", |one| one.2));
+        let caption = format!("geometric means over {} traces", all.len());
+        cloud(caption, across, up, &measured)
     });
     means.into_iter().chain(all.iter().map(of_trace)).collect()
 }
 
-fn chart(area: &Area<'_>, cloud: &Cloud) -> anyhow::Result<()> {
-    let places = &cloud.places;
-    let most =
-        |value: fn(&Place) -> f64| places.iter().map(value).fold(f64::MIN_POSITIVE, f64::max);
-    // From 0, so that lengths may be compared; with room for a name.
-    let (right, top) = (most(|place| place.time) * 1.12, most(|place| place.resident) * 1.08);
-    let mut chart = ChartBuilder::on(area)
-        .caption(&cloud.caption, ("sans-serif", 18))
-        .margin(12)
-        .x_label_area_size(40)
-        .y_label_area_size(80)
-        .build_cartesian_2d(0.0..right, 0.0..top)?;
-    chart
-        .configure_mesh()
-        .x_desc(&cloud.across)
-        .y_desc(&cloud.up)
-        .y_label_formatter(&|&value| (cloud.write)(value))
-        .label_style(LABEL)
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(BLACK.mix(0.1))
-        .draw()?;
-    chart.draw_series(LineSeries::new(stairs(places), BLACK.mix(0.35)))?;
-    let mut names = Names::new(chart.plotting_area().get_pixel_range());
-    let pixel = |place: &Place| chart.backend_coord(&(place.time, place.resident));
-    places.iter().for_each(|place| names.occupy(pixel(place)));
-    let name_places: Vec<_> =
-        places.iter().map(|place| names.find(pixel(place), place.name)).collect();
-    let ours = |place: &Place| place.name == GLOBAL || catalogue::find(place.name).is_some();
-    let colour = |place: &Place| if ours(place) { OURS } else { RIVAL };
-    chart.draw_series(
-        places
-            .iter()
-            .map(|place| Circle::new((place.time, place.resident), 5, colour(place).filled())),
-    )?;
-    for (place, (x, y)) in places.iter().zip(name_places).filter_map(|(p, at)| Some((p, at?))) {
-        let style = LABEL.into_font().color(&colour(place));
-        // Names are placed in pixels of the whole picture; an area draws in its own.
-        let (left, upper) = area.get_base_pixel();
-        area.draw_text(place.name, &style, (x - left, y - upper))?;
+/// A number without digits that say nothing.
+fn number(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn cloud(caption: String, across: Axis, up: Axis, measured: &[Measured]) -> Cloud {
+    let is_ours =
+        |name: &str| [GLOBAL, HC, LIBPAGEWISE].contains(&name) || catalogue::find(name).is_some();
+    let place = |&(name, time, resident): &Measured| Place {
+        name: name.to_owned(),
+        at: (time, resident),
+        colour: if is_ours(name) { OURS } else { RIVAL },
+        is_ringed: false,
+    };
+    let key = [("pagewise's", OURS), ("others'", RIVAL)];
+    Cloud {
+        caption: format!("{caption}: down and to the left is better"),
+        across,
+        up,
+        places: measured.iter().map(place).collect(),
+        border: stairs(measured),
+        key: key.map(|(text, colour)| (text.to_owned(), colour)).to_vec(),
     }
-    Ok(())
 }
 
 /// The border of what is reached: from point to point of the front, along the axes.
-fn stairs(places: &[Place]) -> Vec<(f64, f64)> {
-    let costs: Vec<_> = places.iter().map(|place| [place.time, place.resident]).collect();
+fn stairs(measured: &[Measured]) -> Vec<(f64, f64)> {
+    let costs: Vec<_> = measured.iter().map(|one| [one.1, one.2]).collect();
     let mut front: Vec<_> = pareto::front(&costs).into_iter().map(|index| costs[index]).collect();
     front.sort_by(|a, b| a[0].total_cmp(&b[0]));
     let corners = front.windows(2).map(|pair| (pair[1][0], pair[0][1]));
@@ -135,93 +102,18 @@ fn stairs(places: &[Place]) -> Vec<(f64, f64)> {
     line
 }
 
-/// Where names can stand without covering one another.
-struct Names {
-    /// Left, upper, right, lower edge of what is taken, in pixels.
-    taken: Vec<[i32; 4]>,
-    inside: [i32; 4],
-}
-
-impl Names {
-    fn new((across, down): (std::ops::Range<i32>, std::ops::Range<i32>)) -> Self {
-        Self { taken: Vec::new(), inside: [across.start, down.start, across.end + 10, down.end] }
-    }
-
-    /// A point stands here.
-    fn occupy(&mut self, (x, y): (i32, i32)) {
-        self.taken.push([x - 5, y - 5, x + 5, y + 5]);
-    }
-
-    /// A place for the name of the point: beside it, above or below; none if all are taken.
-    fn find(&mut self, (x, y): (i32, i32), name: &str) -> Option<(i32, i32)> {
-        let (width, height) = (name.len() as i32 * LETTER.0, LETTER.1);
-        let (left, middle) = (x - 9 - width, x - width / 2);
-        let places = [
-            (x + 9, y - 7),
-            (left, y - 7),
-            (middle, y - 21),
-            (middle, y + 8),
-            (x + 7, y - 19),
-            (x + 7, y + 6),
-            (left, y - 19),
-            (left, y + 6),
-        ];
-        let found =
-            places.map(|(x, y)| [x, y, x + width, y + height]).into_iter().find(|name| {
-                let apart = |other: &[i32; 4]| {
-                    name[0] > other[2]
-                        || name[2] < other[0]
-                        || name[1] > other[3]
-                        || name[3] < other[1]
-                };
-                let inside = name[0] >= self.inside[0]
-                    && name[1] >= self.inside[1]
-                    && name[2] <= self.inside[2]
-                    && name[3] <= self.inside[3];
-                inside && self.taken.iter().all(apart)
-            })?;
-        self.taken.push(found);
-        Some((found[0], found[1]))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn place(name: &'static str, time: f64, resident: f64) -> Place {
-        Place { name, time, resident }
-    }
-
     #[test]
     fn the_border_runs_along_the_axes() {
-        let places = [place("A", 3.0, 1.0), place("B", 1.0, 4.0), place("C", 4.0, 4.0)];
-        assert_eq!(stairs(&places), [(1.0, 4.0), (3.0, 4.0), (3.0, 1.0)]);
+        let measured = [("A", 3.0, 1.0), ("B", 1.0, 4.0), ("C", 4.0, 4.0)];
+        assert_eq!(stairs(&measured), [(1.0, 4.0), (3.0, 4.0), (3.0, 1.0)]);
     }
 
     #[test]
-    fn names_do_not_cover_one_another() {
-        let mut names = Names::new((0..400, 0..400));
-        let points = [(100, 100), (103, 102), (106, 104)];
-        points.iter().for_each(|&point| names.occupy(point));
-        let found = points.map(|point| names.find(point, "MOST-FREE"));
-        let distinct: std::collections::HashSet<_> = found.iter().flatten().collect();
-        assert_eq!(distinct.len(), found.iter().flatten().count());
-        assert!(found[0].is_some());
-    }
-
-    #[test]
-    fn every_strategy_is_drawn_also_when_there_is_none() {
-        let cloud = |places| Cloud {
-            caption: "t".into(),
-            across: "x".into(),
-            up: "y".into(),
-            write: |value| format!("{value:.0}"),
-            places,
-        };
-        let clouds = [cloud(vec![place("MRU", 1.0, 2.0)]), cloud(Vec::new())];
-        let svg = charts::draw(&clouds, SIZE, chart).expect("drawn");
-        assert!(svg.contains("MRU") && svg.trim_end().ends_with("</svg>"));
-        assert_eq!(svg.matches("<circle").count(), 1);
+    fn numbers_have_the_digits_that_they_need() {
+        assert_eq!([0.25, 1.0, 20.0, 0.0].map(number), ["0.25", "1", "20", "0"]);
     }
 }

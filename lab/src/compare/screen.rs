@@ -7,9 +7,8 @@ use super::compared::Compared;
 use super::table;
 use super::verdict;
 use crate::competitor::Competitor;
-
-/// Columns of a terminal.
-const WIDTH: usize = 80;
+use crate::strategies;
+use crate::text::paragraph;
 
 /// A comparison as it is printed.
 pub(super) struct Screen<'s> {
@@ -32,10 +31,8 @@ impl Screen<'_> {
             [one] => text += &format!("\n{}\n{}", table::of_trace(one), OF_TRACE),
             all => text += &format!("\n{}\n{}", table::summary(all), OF_MEANS),
         }
-        text += &format!("{}\n", paragraph(&self.who()));
-        if self.all.len() > 1 {
-            text += &format!("\n{}\n", paragraph(if self.each { EACH } else { MORE }));
-        }
+        text += &format!("\n{}", strategies::explained(self.competitors));
+        text += &format!("\n{}\n", paragraph(&self.next()));
         if self.all.len() > 1 && self.each {
             for one in self.all {
                 let title = paragraph(&format!("{}: {}", one.trace, one.about));
@@ -57,24 +54,17 @@ impl Screen<'_> {
         }
     }
 
-    /// Who is who, of those whose names do not say it.
-    fn who(&self) -> String {
-        let told = self.competitors.iter().filter_map(|one| {
-            let about = match one {
-                Competitor::Global => "pagewise's global allocator",
-                Competitor::Strategy(entry) if entry.name == "PAGEWISE" => {
-                    "the strategy of pagewise's arenas"
-                }
-                Competitor::Strategy(_) => return None,
-                Competitor::Hybrid => "the tunable hybrid as --hc has it",
-                Competitor::Lea => "the crate dlmalloc",
-                Competitor::System => "the C library's malloc",
-                Competitor::Library(library) => library.file(),
-            };
-            Some(format!("{} is {about}", one.name()))
-        });
-        let told: Vec<_> = told.collect();
-        if told.is_empty() { String::new() } else { format!("{}.", told.join(", ")) }
+    /// What to do next.
+    fn next(&self) -> String {
+        match self.all {
+            [one] => format!(
+                "Next: `pagewise tune {0}.pwt --for memory` finds parameters that suit it better, with --preload for a \
+                 program in C; `pagewise report {0}.pwt -o {0}.html` shows all of this.",
+                one.trace
+            ),
+            _ if self.each => "Each program:".to_owned(),
+            _ => MORE.to_owned(),
+        }
     }
 }
 
@@ -98,11 +88,5 @@ held      the most bytes taken from the system, with bookkeeping; not all tell
 OS pages  pages of the system in which blocks or bookkeeping lie
 ";
 
-const MORE: &str = "More: --each shows every program, --strategy all every strategy, `pagewise \
+const MORE: &str = "Next: --each shows every program, --strategy all every strategy, `pagewise \
                     compare FILE.pwt` a program of your own, `pagewise --help` what else there is.";
-const EACH: &str = "Each program:";
-
-/// Text in lines; all but the first are indented.
-fn paragraph(text: &str) -> String {
-    textwrap::fill(text, textwrap::Options::new(WIDTH).subsequent_indent("  "))
-}

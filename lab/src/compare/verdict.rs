@@ -6,6 +6,7 @@
 
 use pagewise_replay::units;
 
+use super::advice;
 use super::compared::Compared;
 use super::row::Row;
 use crate::competitor::SYSTEM;
@@ -63,7 +64,12 @@ pub(crate) fn of(all: &[&Compared]) -> Vec<String> {
          time are called ties.",
         noise * 100.0
     );
-    judged.chain(stopped).chain([noise]).collect()
+    advice::of(all, typical_noise(all))
+        .into_iter()
+        .chain(judged)
+        .chain(stopped)
+        .chain([noise])
+        .collect()
 }
 
 /// Winners that are named.

@@ -35,8 +35,8 @@ use crate::tune::{self, Tuned};
 
 pub(crate) use self::alone::WatchedAlone;
 
-/// The strategies shown unless others are asked for: one or two of each family. A page on which
-/// all are drawn shows nothing.
+/// What is shown unless others are asked for, beside the libraries that are installed: one or two strategies of each
+/// family. A page on which all are drawn shows nothing.
 const SHOWN: [&str; 6] = ["PAGEWISE", "MRU", "BEST-FIT", "BUDDY", "HCGEN", "SYSTEM"];
 
 /// Make a page of charts and tables to look at: memory over time, heaps, faults, the comparison
@@ -50,7 +50,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE", required_unless_present = "json")]
     output: Option<PathBuf>,
     /// A strategy, a family of them or `all` (`pagewise strategies` lists them); may be given more
-    /// than once [default: PAGEWISE, MRU, BEST-FIT, BUDDY, HCGEN, SYSTEM]
+    /// than once [default: PAGEWISE, MRU, BEST-FIT, BUDDY, HCGEN, SYSTEM; LIBPAGEWISE, MIMALLOC,
+    /// JEMALLOC and TCMALLOC where installed]
     #[arg(long = "strategy", value_name = "NAME", value_delimiter = ',')]
     strategies: Vec<String>,
     /// Show what tuning gains: a file that `pagewise tune -o FILE` wrote; without a file, of a
@@ -129,7 +130,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 impl Args {
     fn competitors(&self) -> Result<Vec<Competitor>, Usage> {
         if self.strategies.is_empty() {
-            Competitor::choose(&SHOWN.map(str::to_owned))
+            let shown = Competitor::choose(&SHOWN.map(str::to_owned))?;
+            Ok(shown.into_iter().chain(Competitor::libraries()).collect())
         } else {
             Competitor::choose(&self.strategies)
         }

@@ -80,9 +80,11 @@ fn family(tuned: &Tuned, found: &Found, index: usize) -> Markup {
         (verdict([format!("Chosen: {}", found.chosen), found.words(tuned.goal)]))
         (figure("tuned", index, &format!("The front of the {title}"), &about))
         (table(tuned, found, memory))
-        details {
-            summary { "The code to paste" }
-            pre tabindex="0" { code { (found.code) } }
+        @if !found.code.is_empty() {
+            details {
+                summary { "The code to paste" }
+                pre tabindex="0" { code { (found.code) } }
+            }
         }
     }
 }

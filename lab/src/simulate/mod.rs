@@ -34,6 +34,7 @@ use self::setup::{Touch, parse_page_size};
 use crate::child;
 use crate::competitor::{Competitor, ConfigArgs, Parameters};
 use crate::served::Server;
+use crate::strategies;
 use crate::system::library::Library;
 use crate::touched::os_page_size;
 
@@ -107,6 +108,13 @@ What is simulated:
   The peak, of which percentages are, is the most bytes the program had requested at one time, in
   simulated pages, rounded up: the same number of pages for every strategy.";
 
+/// Below the tables.
+const NOTES: &str = "\
+*         the fewest of its column
+touched   pages referred to at all; as many faults are there with memory for everything
+Next: --plot FILE.svg draws the curves, --working-set asks for other sizes of memory.
+";
+
 /// Runs the subcommand.
 ///
 /// # Errors
@@ -147,6 +155,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         output::print_json(&rows)?;
     } else if args.markdown || traces.len() > 1 {
         output::print(&overview::of(&simulated, args.markdown))?;
+    }
+    if !args.json && !args.markdown {
+        let competitors = subjects.iter().filter_map(|subject| match subject {
+            Subject::Competitor(competitor) => Some(*competitor),
+            Subject::Preloaded(_) => None,
+        });
+        let who = strategies::explained(&competitors.collect::<Vec<_>>());
+        output::print(&format!("\n{NOTES}\n{who}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

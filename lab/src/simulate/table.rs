@@ -18,39 +18,31 @@ pub(super) fn of(simulated: &Simulated) -> String {
         bytes(simulated.page_size as u64),
         bytes(simulated.peak_requested),
         count(simulated.peak as u64, "page"),
-        faults(simulated).plain(),
+        faults(simulated).packed(),
         reasons.collect::<String>(),
-        curve(simulated).plain(),
+        curve(simulated).packed(),
     )
 }
 
-/// A column of figures, one for each row that has it.
+/// A column of figures, one for each row that has it. The least bears a star.
 struct Column {
     head: String,
     values: Vec<Option<u64>>,
-    /// Whether the least value is the best, and bears a star.
-    contested: bool,
 }
 
 /// Faults at the working sets asked for.
 fn faults(simulated: &Simulated) -> Sheet {
     let rows = &simulated.rows;
-    let column = |head: String, contested, value: &dyn Fn(&Row) -> Option<u64>| Column {
+    let column = |head: String, value: &dyn Fn(&Row) -> Option<u64>| Column {
         head,
         values: rows.iter().map(value).collect(),
-        contested,
     };
-    let mut columns = vec![
-        column("references".into(), false, &|row| row.references),
-        column("touched".into(), true, &|row| row.pages_touched),
-    ];
+    let mut columns = vec![column("touched".into(), &|row| row.pages_touched)];
     for (index, set) in simulated.working_sets.iter().enumerate() {
-        columns.push(column(described(set), true, &|row| row.faults(index)));
+        columns.push(column(described(set), &|row| row.faults(index)));
     }
     for (index, set) in simulated.working_sets.iter().enumerate() {
-        columns.push(column(format!("CLOCK {}", described(set)), true, &|row| {
-            row.clock_faults(index)
-        }));
+        columns.push(column(format!("CLOCK {}", described(set)), &|row| row.clock_faults(index)));
     }
     // CLOCK's, if it was not asked for.
     columns.retain(|column| column.values.iter().any(Option::is_some));
@@ -59,7 +51,7 @@ fn faults(simulated: &Simulated) -> Sheet {
         let cells = texts.iter().map(|column| column[index].clone());
         [row.strategy.clone()].into_iter().chain(cells).collect::<Vec<_>>()
     };
-    let heads = columns.iter().map(|column| column.head.clone() + "  ");
+    let heads = columns.iter().map(|column| column.head.clone() + " ");
     Sheet::new(["strategy".to_owned()].into_iter().chain(heads))
         .with_rows(rows.iter().enumerate().map(row))
 }
@@ -73,21 +65,22 @@ fn described(&(asked, pages): &(WorkingSet, usize)) -> String {
 }
 
 fn texts(column: &Column) -> Vec<String> {
-    let best = column.values.iter().flatten().min().filter(|_| column.contested);
+    let best = column.values.iter().flatten().min();
     let text = |value: &Option<u64>| match value {
-        Some(value) if Some(value) == best => thousands(*value) + " *",
-        Some(value) => thousands(*value) + "  ",
-        None => "-  ".to_owned(),
+        Some(value) if Some(value) == best => thousands(*value) + "*",
+        Some(value) => thousands(*value) + " ",
+        None => "- ".to_owned(),
     };
     column.values.iter().map(text).collect()
 }
 
-/// The page-fault curves at every power of two.
+/// The page-fault curves at powers of two, or of four if there are many.
 fn curve(simulated: &Simulated) -> Sheet {
     let rows: Vec<&Row> = simulated.rows.iter().filter(|row| !row.curve.is_empty()).collect();
     let most = rows.iter().filter_map(|row| row.curve.last()).map(|(pages, _)| *pages).max();
     let most = most.unwrap_or(1).next_power_of_two();
-    let powers = || (0..=most.ilog2()).map(|power| 1 << power);
+    let step = if most.ilog2() > 6 { 2 } else { 1 };
+    let powers = || (0..=most.ilog2()).step_by(step).map(|power| 1 << power);
     let row = |row: &&Row| {
         let faults = powers().map(|pages| row.on_curve(pages).map_or("-".to_owned(), thousands));
         [row.strategy.clone()].into_iter().chain(faults).collect::<Vec<_>>()
@@ -103,10 +96,8 @@ mod tests {
     #[test]
     fn the_fewest_faults_bear_a_star() {
         let values = vec![Some(20), Some(1_000), None, Some(20)];
-        let mut column = Column { head: "faults".into(), values, contested: true };
-        assert_eq!(texts(&column), ["20 *", "1,000  ", "-  ", "20 *"]);
-        column.contested = false;
-        assert_eq!(texts(&column)[0], "20  ");
+        let column = Column { head: "faults".into(), values };
+        assert_eq!(texts(&column), ["20*", "1,000 ", "- ", "20*"]);
     }
 
     #[test]

@@ -10,11 +10,32 @@ use std::sync::OnceLock;
 use anyhow::bail;
 use pagewise_replay::usage::Usage;
 
-/// Allocators known by name, and the packages of Debian that have them.
-const KNOWN: [(&str, &str); 3] = [
-    ("mimalloc", "libmimalloc2.0"),
-    ("jemalloc", "libjemalloc2"),
-    ("tcmalloc_minimal", "libtcmalloc-minimal4"),
+/// An allocator known by name.
+struct Known {
+    name: &'static str,
+    /// What its file is called: `lib`, this, `.so`.
+    stem: &'static str,
+    /// Who has it.
+    from: &'static str,
+}
+
+/// pagewise's own, as programs that are not Rust's are given it.
+pub(crate) const OURS: &str = "libpagewise";
+
+/// The allocators known by name. Ours is found beside this program, too, or where that was installed.
+const KNOWN: [Known; 4] = [
+    Known { name: "mimalloc", stem: "mimalloc", from: "Debian's package libmimalloc2.0 has it" },
+    Known { name: "jemalloc", stem: "jemalloc", from: "Debian's package libjemalloc2 has it" },
+    Known {
+        name: "tcmalloc",
+        stem: "tcmalloc_minimal",
+        from: "Debian's package libtcmalloc-minimal4 has it",
+    },
+    Known {
+        name: OURS,
+        stem: "pagewise",
+        from: "`cargo build --release -p pagewise-preload` in a checkout makes it, `./install.sh` installs it",
+    },
 ];
 /// Where libraries lie; below each, in a folder for the machine's kind, too.
 const FOLDERS: [&str; 6] =
@@ -27,6 +48,8 @@ pub(crate) struct Library {
     path: PathBuf,
     /// `MIMALLOC (libmimalloc.so.2)`.
     pub(crate) name: String,
+    /// What the environment tells it: variables and their values.
+    settings: Vec<(&'static str, String)>,
 }
 
 impl Library {
@@ -48,9 +71,21 @@ impl Library {
         } else {
             path.to_owned()
         };
-        let short = file.split(".so").next().unwrap_or_default();
-        let short = short.strip_prefix("lib").unwrap_or(short).to_ascii_uppercase();
-        Ok(Self { name: format!("{short} ({file})"), path })
+        let stem = file.split(".so").next().unwrap_or_default();
+        let stem = stem.strip_prefix("lib").unwrap_or(stem);
+        let known = KNOWN.iter().find(|known| known.stem == stem);
+        let short = known.map_or(stem, |known| known.name).to_ascii_uppercase();
+        Ok(Self { name: format!("{short} ({file})"), path, settings: Vec::new() })
+    }
+
+    /// The same library, told these settings.
+    pub(crate) fn with_settings(&self, settings: Vec<(&'static str, String)>) -> Self {
+        Self { settings, ..self.clone() }
+    }
+
+    /// What the loader is told.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The library of an allocator, by the allocator's name, its file or a path; none, and why, if
@@ -63,16 +98,19 @@ impl Library {
         if name.contains(".so") || name.contains('/') {
             return Self::find(Path::new(name)).map(Ok);
         }
-        if !KNOWN.iter().any(|&(known, _)| known == lower) {
-            let known: Vec<_> = KNOWN.iter().map(|&(known, _)| known).collect();
+        let Some(known) = KNOWN.iter().find(|known| known.name == lower) else {
+            let known: Vec<_> = KNOWN.iter().map(|known| known.name).collect();
             return Err(Usage(format!(
                 "'{name}' is no allocator: {}, or the path of a shared library",
                 known.join(", ")
             )));
-        }
-        let prefix = format!("lib{lower}.so");
-        let found = FOLDERS.iter().flat_map(|folder| files(Path::new(folder), &prefix)).max();
-        Ok(match found {
+        };
+        let prefix = format!("lib{}.so", known.stem);
+        let own = (known.name == OURS).then(own_folders).into_iter().flatten();
+        let beside = own.map(|folder| folder.join(&prefix)).find(|path| path.is_file());
+        let installed =
+            || FOLDERS.iter().flat_map(|folder| files(Path::new(folder), &prefix)).max();
+        Ok(match beside.or_else(installed) {
             Some(path) => Ok(Self::find(&path)?),
             None => Err(format!("{name} is not installed: no {prefix}{}", hint(&prefix))),
         })
@@ -81,7 +119,7 @@ impl Library {
     /// The allocators known by name that are installed.
     pub(crate) fn all_installed() -> &'static [Self] {
         static INSTALLED: OnceLock<Vec<Library>> = OnceLock::new();
-        let known = KNOWN.iter().filter_map(|&(name, _)| Self::installed(name).ok()?.ok());
+        let known = KNOWN.iter().filter_map(|known| Self::installed(known.name).ok()?.ok());
         INSTALLED.get_or_init(|| known.collect())
     }
 
@@ -97,7 +135,9 @@ impl Library {
 
     /// Has the loader load it first in the process.
     pub(crate) fn preload(&self, command: &mut Command) {
-        command.env("LD_PRELOAD", &self.path);
+        command
+            .env("LD_PRELOAD", &self.path)
+            .envs(self.settings.iter().map(|(name, value)| (name, value)));
     }
 
     /// Sees that `malloc` is the library's: the process says in which file it lies.
@@ -119,6 +159,14 @@ impl Library {
     }
 }
 
+/// Where our own library lies if nobody moved it: beside this program, or in `lib` beside the `bin` it is in.
+fn own_folders() -> impl Iterator<Item = PathBuf> {
+    let program = std::env::current_exe().unwrap_or_default();
+    let folder = program.parent().map(Path::to_owned).unwrap_or_default();
+    let lib = folder.parent().map(|prefix| prefix.join("lib"));
+    [folder].into_iter().chain(lib)
+}
+
 /// Files of this prefix in a folder, and in those of its folders that are named after a machine
 /// (`x86_64-linux-gnu`).
 fn files(folder: &Path, prefix: &str) -> Vec<PathBuf> {
@@ -138,8 +186,8 @@ fn files(folder: &Path, prefix: &str) -> Vec<PathBuf> {
 
 /// Where a library that is not there could come from.
 fn hint(file: &str) -> String {
-    let package = KNOWN.iter().find(|(name, _)| file.contains(name));
-    package.map_or_else(String::new, |(_, package)| format!("; Debian's package {package} has it"))
+    let known = KNOWN.iter().find(|known| file.contains(&format!("lib{}.so", known.stem)));
+    known.map_or_else(String::new, |known| format!("; {}", known.from))
 }
 
 /// The file that this process's `malloc` lies in.
@@ -169,6 +217,12 @@ mod tests {
         let missing = name("/none/libmimalloc.so.2").unwrap_err().to_string();
         assert!(missing.contains("no library /none/libmimalloc.so.2; Debian's"), "{missing}");
         assert!(!name("/none/libother.so").unwrap_err().to_string().contains("Debian"));
+        assert_eq!(
+            name("libtcmalloc_minimal.so.4").unwrap(),
+            "TCMALLOC (libtcmalloc_minimal.so.4)"
+        );
+        // The strategy of our arenas has the other name.
+        assert_eq!(name("libpagewise.so").unwrap(), "LIBPAGEWISE (libpagewise.so)");
     }
 
     #[test]

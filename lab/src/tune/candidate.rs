@@ -14,8 +14,10 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::global::Global;
+use super::measure::Who;
 use super::pages::{Limits, Map, Pages, size};
 use crate::served::Server;
+use crate::system::library::Library;
 
 /// Strategies of pages: their page size, unit, SIZEMAP, FREETOL and FFCROSSOVER are searched.
 const PAGED: [&str; 5] = ["PAGEWISE", "MRU", "LEAST-FREE", "MOST-FREE", "STACK"];
@@ -24,14 +26,17 @@ const GROWING: [&str; 3] = ["BEST-FIT", "FIRST-FIT", "BUDDY"];
 /// Strategies without parameters.
 const FIXED: [&str; 1] = ["KINGSLEY"];
 /// Pages of 2 to 256 KiB; FFCROSSOVER is a share of them.
-const LIMITS: Limits = Limits { page_sizes: 11..=18, units: &[8, 16], crossover: usize::MAX };
+const LIMITS: Limits =
+    Limits { page_sizes: 11..=18, units: &[8, 16], crossover: usize::MAX, classes: usize::MAX };
 
 /// For whom an allocator is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Family {
-    /// A whole program: `Pagewise` with its `Tuning`.
+    /// A whole program in Rust: `Pagewise` with its `Tuning`.
     Global,
+    /// A program that is not Rust's: `libpagewise.so` with its settings.
+    Preload,
     /// A part of a program: a strategy over a source of its own.
     Arena,
 }
@@ -40,7 +45,7 @@ impl Family {
     /// What its memory is measured by.
     pub(crate) fn memory(self) -> &'static str {
         match self {
-            Self::Global => "peak resident",
+            Self::Global | Self::Preload => "peak resident",
             Self::Arena => "peak held",
         }
     }
@@ -49,6 +54,7 @@ impl Family {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Global => "global allocator",
+            Self::Preload => "libpagewise.so",
             Self::Arena => "arena",
         }
     }
@@ -61,9 +67,16 @@ type Name = &'static str;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Candidate {
     Global(Global),
+    /// `libpagewise.so`, with the settings that make it so.
+    Preload(Global),
     Paged(Paged),
-    Growing { name: Name, growth: usize },
-    Fixed { name: Name },
+    Growing {
+        name: Name,
+        growth: usize,
+    },
+    Fixed {
+        name: Name,
+    },
     Hybrid(hybrid::Settings),
 }
 
@@ -79,6 +92,7 @@ impl Candidate {
     pub(super) fn default_of(family: Family) -> Self {
         match family {
             Family::Global => Self::Global(Global::untuned()),
+            Family::Preload => Self::Preload(Global::preloaded()),
             Family::Arena => Self::paged("PAGEWISE"),
         }
     }
@@ -90,8 +104,16 @@ impl Candidate {
 
     /// The candidates that are measured in any case: the default, the first, and others as they are without tuning.
     pub(super) fn usual(family: Family, demand: &[Demand]) -> Vec<Self> {
-        if family == Family::Global {
-            return Global::usual(demand).into_iter().map(Self::Global).collect();
+        match family {
+            Family::Global => {
+                let usual = Global::usual(Global::untuned(), demand);
+                return usual.into_iter().map(Self::Global).collect();
+            }
+            Family::Preload => {
+                let usual = Global::usual(Global::preloaded(), demand);
+                return usual.into_iter().map(Self::Preload).collect();
+            }
+            Family::Arena => {}
         }
         let paged = PAGED.map(Self::paged).into_iter();
         let growing = GROWING.map(|name| Self::Growing { name, growth: Config::new().page_size });
@@ -107,7 +129,7 @@ impl Candidate {
     /// A candidate at random.
     pub(super) fn random(family: Family, rng: &mut ChaCha8Rng, demand: &[Demand]) -> Self {
         let (first, changes) = match (family, rng.random_range(0..10)) {
-            (Family::Global, _) => (Self::default_of(family), 8),
+            (Family::Global | Family::Preload, _) => (Self::default_of(family), 8),
             (Family::Arena, 0) => {
                 let name = GROWING[rng.random_range(0..GROWING.len())];
                 (Self::Growing { name, growth: growth(rng) }, 0)
@@ -122,6 +144,7 @@ impl Candidate {
     pub(super) fn changed(&self, rng: &mut ChaCha8Rng, demand: &[Demand]) -> Self {
         match self {
             Self::Global(global) => Self::Global(global.changed(rng, demand)),
+            Self::Preload(global) => Self::Preload(global.changed(rng, demand)),
             Self::Paged(paged) => {
                 let mut paged = *paged;
                 match rng.random_range(0..5) {
@@ -153,17 +176,29 @@ impl Candidate {
     /// Bytes that the demand is expected to take; none if the model knows nothing of it.
     pub(super) fn expected_bytes(&self, demand: &[Demand]) -> Option<f64> {
         match self {
-            Self::Global(global) => Some(global.pages.expected_bytes(demand)),
+            Self::Global(global) | Self::Preload(global) => {
+                Some(global.pages.expected_bytes(demand))
+            }
             Self::Paged(paged) => Some(paged.pages.expected_bytes(demand)),
             _ => None,
         }
     }
 
-    /// Whoever serves with these parameters.
-    pub(super) fn server(&self) -> Server {
+    /// Whoever serves with these parameters; `ours` is the `libpagewise.so` that settings are for.
+    pub(super) fn who(&self, ours: Option<&Library>) -> Who {
+        let library = match self {
+            Self::Preload(global) => ours.map(|library| library.with_settings(global.settings())),
+            _ => None,
+        };
+        Who { server: self.server(), library }
+    }
+
+    /// Whoever serves, without the library that is loaded for that.
+    fn server(&self) -> Server {
         let strategy = |name: &str, config| Server::Strategy { name: name.to_owned(), config };
         match self {
             Self::Global(global) => Server::Global(global.tuning()),
+            Self::Preload(_) => Server::Malloc,
             Self::Paged(paged) => strategy(paged.name, paged.pages.config(Config::new())),
             Self::Growing { name, growth } => strategy(name, Config::with_page_size(*growth)),
             Self::Fixed { name } => strategy(name, Config::new()),
@@ -184,7 +219,8 @@ fn growth(rng: &mut ChaCha8Rng) -> usize {
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Global(global) => global.fmt(f),
+            Self::Global(global) => global.describe(&Global::untuned(), f),
+            Self::Preload(global) => global.describe(&Global::preloaded(), f),
             Self::Paged(Paged { name, pages }) => write!(f, "{name}, {pages}"),
             Self::Growing { name, growth } => write!(f, "{name}, growing by {}", size(*growth)),
             Self::Fixed { name } => f.write_str(name),
@@ -229,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_default_is_the_first_of_the_usual() {
-        for family in [Family::Global, Family::Arena] {
+        for family in [Family::Global, Family::Preload, Family::Arena] {
             assert_eq!(Candidate::usual(family, &[])[0], Candidate::default_of(family));
         }
     }

@@ -1,4 +1,4 @@
-//! The Rust code of a choice, and the proof that it compiles.
+//! The code of a choice, Rust or settings, and the proof that it compiles, or is understood.
 
 use std::fmt::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -16,6 +16,7 @@ use super::candidate::{Candidate, Family};
 use super::global::Global;
 use super::goal::Goal;
 use super::pages::Pages;
+use crate::system::library::Library;
 use crate::system::signals;
 
 /// Where this pagewise lies, which the code is compiled against.
@@ -51,9 +52,10 @@ fn type_of(name: &str) -> &'static str {
 /// of an arena in a module of its own.
 pub(super) fn file(codes: &[(Family, &str)]) -> String {
     match codes {
+        [] => String::new(),
         [(_, code)] => (*code).to_owned(),
         codes => codes.iter().fold(String::new(), |file, (family, code)| match family {
-            Family::Global => file + code,
+            Family::Global | Family::Preload => file + code,
             Family::Arena => {
                 let lines = code.lines().map(|line| match line {
                     "" => "\n".to_owned(),
@@ -65,12 +67,18 @@ pub(super) fn file(codes: &[(Family, &str)]) -> String {
     }
 }
 
-/// Code that makes the allocator with its parameters.
-pub(super) fn code(chosen: &Candidate, traces: &[PathBuf], goal: Goal) -> String {
+/// Code that makes the allocator with its parameters; `ours` is the library that settings are for.
+pub(super) fn code(
+    chosen: &Candidate,
+    traces: &[PathBuf],
+    goal: Goal,
+    ours: Option<&Library>,
+) -> String {
     let names = traces.iter().map(|path| input::file_name(path));
     let names = names.collect::<Vec<_>>().join(", ");
     let family = match chosen {
         Candidate::Global(_) => Family::Global,
+        Candidate::Preload(_) => Family::Preload,
         _ => Family::Arena,
     };
     let noun = goal.noun(family);
@@ -86,6 +94,7 @@ pub(super) fn code(chosen: &Candidate, traces: &[PathBuf], goal: Goal) -> String
     };
     match chosen {
         Candidate::Global(global) => global_allocator(global, &origin),
+        Candidate::Preload(global) => settings(global, &origin, ours),
         Candidate::Paged(paged) => {
             let kind = type_of(paged.name);
             let uses =
@@ -110,6 +119,38 @@ pub(super) fn code(chosen: &Candidate, traces: &[PathBuf], goal: Goal) -> String
             body(&uses, &hybrid_settings(settings), "Hybrid<Settings, Reserved>", make)
         }
     }
+}
+
+/// Variables of the environment, one a line: for a shell, or as systemd's `EnvironmentFile`.
+fn settings(global: &Global, origin: &str, ours: Option<&Library>) -> String {
+    let mut code = origin.replacen("///", "#", 1);
+    for (name, value) in global.settings() {
+        code += &format!("{name}={value}\n");
+    }
+    let library =
+        ours.map_or("libpagewise.so".to_owned(), |ours| ours.path().display().to_string());
+    code + &format!("LD_PRELOAD={library}\n")
+}
+
+/// Sees that the library takes settings as they are written: a process that it is loaded into says nothing of them.
+///
+/// # Errors
+/// If it cannot be run; what the library says.
+pub(super) fn verify_settings(code: &str) -> anyhow::Result<()> {
+    let myself = std::env::current_exe().context("this program's own file is not known")?;
+    let mut command = Command::new(myself);
+    command.arg("--version").env("PAGEWISE_VERBOSE", "1").stdout(Stdio::null());
+    for line in code.lines().filter(|line| !line.starts_with('#')) {
+        if let Some((name, value)) = line.split_once('=') {
+            command.env(name, value);
+        }
+    }
+    let output = command.output().context("the settings could not be tried")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() || !said.is_empty() {
+        bail!("the library does not take the settings: {}", said.trim());
+    }
+    Ok(())
 }
 
 fn global_allocator(global: &Global, origin: &str) -> String {
@@ -224,7 +265,7 @@ mod tests {
 
     #[test]
     fn every_untuned_candidate_has_code_of_its_own() {
-        let code = |candidate: &Candidate| code(candidate, &["a\nb.pwt".into()], Goal::Memory);
+        let code = |one: &Candidate| code(one, &["a\nb.pwt".into()], Goal::Memory, None);
         let all: Vec<_> = arenas().iter().map(code).collect();
         let distinct: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), all.len());
@@ -237,7 +278,7 @@ mod tests {
     /// All in one package: the compiler starts once.
     #[test]
     fn all_code_compiles() {
-        let code = |candidate: &Candidate| code(candidate, &["a.pwt".into()], Goal::Speed);
+        let code = |one: &Candidate| code(one, &["a.pwt".into()], Goal::Speed, None);
         let modules = arenas().iter().enumerate().fold(String::new(), |all, (i, one)| {
             format!("{all}pub mod m{i} {{\n{}}}\n", code(one))
         });
@@ -257,7 +298,7 @@ mod tests {
     #[test]
     fn what_is_no_strategy_of_the_papers_needs_no_feature() {
         let default = Candidate::default_of(Family::Arena);
-        let code = code(&default, &["a.pwt".into()], Goal::Speed);
+        let code = code(&default, &["a.pwt".into()], Goal::Speed, None);
         assert!(!code.contains(NEEDS_STRATEGIES), "{code}");
         verify(&code).expect("it compiles");
     }
@@ -266,7 +307,7 @@ mod tests {
     fn a_tuning_out_of_range_does_not_compile() {
         let mut global = Global::untuned();
         global.quick_blocks = 1;
-        let code = code(&Candidate::Global(global), &[], Goal::Speed);
+        let code = code(&Candidate::Global(global), &[], Goal::Speed, None);
         let error = verify(&code).expect_err("it does not compile").to_string();
         assert!(error.contains("Tuning::check"), "{error}");
     }

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::candidate::Family;
 use super::goal::Goal;
-use super::held_out::HeldOut;
+use super::held_out::{self, HeldOut, Standing};
 use super::measure::Relative;
+use crate::competitor::{LEA, SYSTEM};
 
 /// What came out.
 #[derive(Debug, Serialize, Deserialize)]
@@ -22,7 +23,7 @@ pub(crate) struct Tuned {
     pub(crate) families: Vec<Found>,
     /// Whom it could not be compared with, and why.
     pub(crate) not_compared: Vec<String>,
-    /// The Rust code of all that was chosen.
+    /// The code of all that was chosen and gains: Rust, or settings. Empty if nothing gains.
     pub(crate) code: String,
 }
 
@@ -36,7 +37,7 @@ pub(crate) struct Found {
     pub(crate) front: Vec<OnFront>,
     pub(crate) chosen: String,
     pub(crate) held_out: HeldOut,
-    /// The Rust code of what was chosen.
+    /// The code of what was chosen: Rust, or settings. Empty if nothing is gained.
     pub(crate) code: String,
 }
 
@@ -64,41 +65,166 @@ impl Tuned {
 }
 
 impl Found {
-    /// The gain, or that there is none, in words.
+    /// The verdict in words: first who else does better, if anybody does; the gain, or that there is none;
+    /// how well that is known; how the others stand.
     pub(crate) fn words(&self, goal: Goal) -> String {
         let held_out = &self.held_out;
-        let noun = goal.noun(self.family);
-        let change = held_out.gain.abs() * 100.0;
-        let less = if held_out.gain >= 0.0 { "less" } else { "more" };
-        let mut words = if held_out.gained {
-            format!("Gained: {change:.1} % {less} {noun} than the default.")
-        } else {
-            format!(
-                "Nothing is gained: {change:.1} % {less} {noun} than the default. Keep the default."
-            )
-        };
+        let mut words = self.better(goal).map_or_else(String::new, |better| better + " ");
+        words += &self.gain_in_words(goal);
         let known = |what: &str, noise: f64| format!(" {what} known to {:.1} %.", noise * 100.0);
         words += &known("Times are", held_out.noise.time);
-        if self.family == Family::Global {
+        if self.family != Family::Arena {
             words += &known("Memory is", held_out.noise.memory);
         }
-        for (name, rival) in &held_out.rivals {
-            let Some(rival) = rival else { continue };
-            let measures = held_out.chosen.relative().zip(rival.relative());
-            let (ratio, noun) = match (goal, measures) {
-                (Goal::Speed, _) => (held_out.chosen.time / rival.time, &*noun),
-                (_, Some((ours, theirs))) => (goal.measure(&ours) / goal.measure(&theirs), &*noun),
-                // What a library holds is not known; what is resident is.
-                (Goal::Memory, None) => {
-                    (held_out.chosen.resident / rival.resident, "peak resident")
-                }
-                (_, None) => continue,
-            };
-            words += &format!(" Against {name}: {ratio:.2} times its {noun}.");
-        }
+        words += &self.beside_others(goal);
         if !held_out.keeps_cap {
             words += " The cap is not kept on what was held out.";
         }
         words
+    }
+
+    /// `In time it takes 0.54 times as much as LEA, 0.52 as SYSTEM.`
+    fn beside_others(&self, goal: Goal) -> String {
+        let mut words = String::new();
+        let mut last = None;
+        for (name, rival) in &self.held_out.rivals {
+            let Some((ratio, noun)) = rival.and_then(|rival| self.ratio(goal, &rival)) else {
+                continue;
+            };
+            if last.as_ref() == Some(&noun) {
+                words += &format!(", {ratio:.2} as {name}");
+            } else {
+                let end = if words.is_empty() { "" } else { "." };
+                words += &format!("{end} In {noun} it takes {ratio:.2} times as much as {name}");
+            }
+            last = Some(noun);
+        }
+        if words.is_empty() { words } else { words + "." }
+    }
+
+    fn gain_in_words(&self, goal: Goal) -> String {
+        let HeldOut { gain, gained, chosen, .. } = &self.held_out;
+        let less = if *gain >= 0.0 { "less" } else { "more" };
+        let change = format!("{:.1} % {less} {}", gain.abs() * 100.0, goal.noun(self.family));
+        if !gained {
+            let keep = match self.family {
+                Family::Preload => "Leave the library's settings as they are.",
+                _ => "Keep the default.",
+            };
+            return format!(
+                "No gain: the best of the search takes {change} than the default. {keep}"
+            );
+        }
+        let price = match goal {
+            Goal::Memory | Goal::Faults => format!(", in {:.2} times its time", chosen.time),
+            Goal::Speed => match chosen.memory {
+                Some(memory) => format!(", with {memory:.2} times its {}", self.family.memory()),
+                None => String::new(),
+            },
+            Goal::Balanced => String::new(),
+        };
+        format!("Gained: {change} than the default{price}.")
+    }
+
+    /// Our measure of the goal, as a multiple of a rival's, and what is measured; none if that is not known.
+    fn ratio(&self, goal: Goal, rival: &Standing) -> Option<(f64, String)> {
+        let chosen = &self.held_out.chosen;
+        let measures = chosen.relative().zip(rival.relative());
+        match (goal, measures) {
+            (Goal::Speed, _) => Some((chosen.time / rival.time, goal.noun(self.family))),
+            (_, Some((ours, theirs))) => {
+                Some((goal.measure(&ours) / goal.measure(&theirs), goal.noun(self.family)))
+            }
+            // What a library holds is not known; what is resident is.
+            (Goal::Memory, None) => {
+                Some((chosen.resident / rival.resident, "peak resident".to_owned()))
+            }
+            (_, None) => None,
+        }
+    }
+
+    /// Who does better than what is proposed, beyond the noise, and is what one should use instead.
+    fn better(&self, goal: Goal) -> Option<String> {
+        let held_out = &self.held_out;
+        // Without a gain the default is proposed.
+        let ours = if held_out.gained { 1.0 } else { 1.0 - held_out.gain };
+        let standing = |(name, rival): &'_ (String, Option<Standing>)| {
+            let (ratio, noun) = self.ratio(goal, rival.as_ref()?)?;
+            // Of what is proposed, in multiples of the rival's.
+            Some((ratio / ours, name.clone(), noun))
+        };
+        let best = held_out.rivals.iter().filter_map(standing).max_by(|a, b| a.0.total_cmp(&b.0));
+        let (ratio, name, noun) = best?;
+        if ratio <= 1.0 + goal.noise(&held_out.noise).max(held_out::LEAST) {
+            return None;
+        }
+        let advice = match &*name {
+            SYSTEM => "Stay with the C library's malloc (SYSTEM)".to_owned(),
+            LEA => "Use the crate dlmalloc (LEA)".to_owned(),
+            library => format!("Use {library}"),
+        };
+        let proposed = match (self.family, held_out.gained) {
+            (Family::Preload, false) => "libpagewise.so",
+            (Family::Preload, true) => "libpagewise.so as tuned here",
+            (_, false) => "the default",
+            (_, true) => "what was chosen",
+        };
+        Some(format!("{advice}: it takes {:.2} times the {noun} of {proposed}.", 1.0 / ratio))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn standing(measure: f64) -> Standing {
+        Standing { time: measure, memory: Some(measure), faults: Some(1.0), resident: measure }
+    }
+
+    /// What is said of a candidate of this family with rivals' measures; the default's is 1.
+    fn words(family: Family, chosen: f64, rivals: &[(&str, f64)]) -> String {
+        let held_out = HeldOut {
+            chosen: standing(chosen),
+            rivals: rivals
+                .iter()
+                .map(|(name, one)| ((*name).into(), Some(standing(*one))))
+                .collect(),
+            noise: Relative { time: 0.01, memory: 0.0, faults: 0.0 },
+            gain: 1.0 - chosen,
+            gained: chosen < 0.99,
+            keeps_cap: true,
+        };
+        let found = Found {
+            family,
+            measured: 1,
+            front: Vec::new(),
+            chosen: "it".into(),
+            held_out,
+            code: String::new(),
+        };
+        found.words(Goal::Memory)
+    }
+
+    #[test]
+    fn who_does_better_is_named_first() {
+        let stay = words(Family::Preload, 0.9, &[("MIMALLOC (x)", 0.95), (SYSTEM, 0.6)]);
+        assert!(stay.starts_with("Stay with the C library's malloc (SYSTEM): it takes 0.67 times the peak resident of libpagewise.so as tuned here. Gained: 10.0 % less"), "{stay}");
+        let other = words(Family::Preload, 0.9, &[("MIMALLOC (x)", 0.5), (SYSTEM, 0.6)]);
+        assert!(other.starts_with("Use MIMALLOC (x): it takes 0.56 times"), "{other}");
+        let ours = words(Family::Preload, 0.9, &[("MIMALLOC (x)", 0.95), (SYSTEM, 1.2)]);
+        assert!(ours.starts_with("Gained: 10.0 % less peak resident than the default, in 0.90"));
+        let tied = words(Family::Global, 0.9, &[(SYSTEM, 0.899)]);
+        assert!(tied.starts_with("Gained"), "{tied}");
+    }
+
+    #[test]
+    fn without_a_gain_the_default_stands_beside_the_others() {
+        let none = words(Family::Preload, 1.1, &[(SYSTEM, 1.05)]);
+        assert!(
+            none.starts_with("No gain: the best of the search takes 10.0 % more peak"),
+            "{none}"
+        );
+        let stay = words(Family::Preload, 1.1, &[(SYSTEM, 0.8)]);
+        assert!(stay.starts_with("Stay with the C library's malloc (SYSTEM): it takes 0.80 times the peak resident of libpagewise.so. No gain"), "{stay}");
     }
 }

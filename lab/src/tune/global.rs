@@ -1,4 +1,4 @@
-//! The global allocator's parameters, as a candidate: a [`Tuning`].
+//! The global allocator's parameters, as a candidate: a [`Tuning`], or settings of `libpagewise.so`.
 //!
 //! Not searched: `heaps_per_cpu`, for a replay has one thread; `purge_delay`, for it goes by the
 //! clock, and a replay is over in less.
@@ -7,19 +7,22 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use pagewise::global::{HugePages, Tuning};
-use pagewise::sizemap::Demand;
+use pagewise::sizemap::{Demand, SizeMap};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::pages::{Limits, Pages, size};
 
 /// What [`Tuning::check`] allows of pages.
-const LIMITS: Limits = Limits { page_sizes: 14..=18, units: &[16], crossover: 32 << 10 };
+const LIMITS: Limits =
+    Limits { page_sizes: 14..=18, units: &[16], crossover: 32 << 10, classes: MOST_CLASSES };
 /// Binary logarithms of the other parameters' values: blocks, and bytes.
 const QUICK_BLOCKS: RangeInclusive<u32> = 1..=9;
 const QUICK_BYTES: RangeInclusive<u32> = 8..=18;
 const MAPPING_FROM: RangeInclusive<u32> = 16..=26;
-const BEYOND: RangeInclusive<u32> = 20..=26;
+const BEYOND: RangeInclusive<u32> = 21..=26;
+/// The most classes that settings of the library can name.
+const MOST_CLASSES: usize = 256;
 
 /// The global allocator with its parameters; sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,11 +41,15 @@ impl Global {
         Self { pages: Pages::of_global(), quick_blocks, quick_bytes, mapping_from, huge_pages }
     }
 
-    /// Without tuning, and what one would try first: less kept on quick lists, smaller pages, both;
+    /// As `libpagewise.so` has it without settings.
+    pub(super) fn preloaded() -> Self {
+        Self { huge_pages: HugePages::Beyond(32 << 20), ..Self::untuned() }
+    }
+
+    /// The default, and what one would try first: less kept on quick lists, smaller pages, both;
     /// huge pages always and never.
-    pub(super) fn usual(demand: &[Demand]) -> Vec<Self> {
-        let default = Self::untuned();
-        let pages = default.pages.resized(1 << LIMITS.page_sizes.start(), demand);
+    pub(super) fn usual(default: Self, demand: &[Demand]) -> Vec<Self> {
+        let pages = default.pages.resized(1 << LIMITS.page_sizes.start(), demand, &LIMITS);
         let (quick_blocks, quick_bytes) = (8, 1 << 10);
         vec![
             default,
@@ -80,14 +87,62 @@ impl Global {
             .mapping_from(self.mapping_from)
             .huge_pages(self.huge_pages)
     }
-}
 
-/// Pages, and of the rest what is not as without tuning.
-impl fmt::Display for Global {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The variables of the environment that make this of `libpagewise.so`: a test has it read them.
+    pub(super) fn settings(&self) -> Vec<(&'static str, String)> {
+        let default = Self::preloaded();
         let Self { pages, quick_blocks, quick_bytes, mapping_from, huge_pages } = *self;
-        let default = Self::untuned();
-        pages.fmt(f)?;
+        let sizemap = match pages.sizemap {
+            SizeMap::Linear => "linear".to_owned(),
+            SizeMap::PageFitting => "page-fitting".to_owned(),
+            SizeMap::Geometric { ratio } => format!("geometric={ratio:?}"),
+            SizeMap::Classes(classes) => {
+                classes.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+            }
+        };
+        let huge = match huge_pages {
+            HugePages::System => "system".to_owned(),
+            HugePages::Never => "0".to_owned(),
+            HugePages::Always => "1".to_owned(),
+            HugePages::Beyond(bytes) => (bytes >> 20).to_string(),
+        };
+        let is_other = [
+            (
+                pages.page_size != default.pages.page_size,
+                "PAGEWISE_PAGE_SIZE",
+                suffixed(pages.page_size),
+            ),
+            (pages.sizemap != default.pages.sizemap, "PAGEWISE_SIZEMAP", sizemap),
+            (pages.freetol != default.pages.freetol, "PAGEWISE_FREETOL", suffixed(pages.freetol)),
+            (
+                pages.ffcrossover != default.pages.ffcrossover,
+                "PAGEWISE_FFCROSSOVER",
+                suffixed(pages.ffcrossover),
+            ),
+            (
+                quick_blocks != default.quick_blocks,
+                "PAGEWISE_QUICK_BLOCKS",
+                quick_blocks.to_string(),
+            ),
+            (
+                quick_bytes != default.quick_bytes,
+                "PAGEWISE_QUICK_BYTES",
+                suffixed(quick_bytes as usize),
+            ),
+            (mapping_from != default.mapping_from, "PAGEWISE_MAPPING_FROM", suffixed(mapping_from)),
+            (huge_pages != default.huge_pages, "PAGEWISE_HUGE_PAGES", huge),
+        ];
+        is_other
+            .into_iter()
+            .filter(|(is_other, ..)| *is_other)
+            .map(|(_, name, value)| (name, value))
+            .collect()
+    }
+
+    /// Pages, and of the rest what is not as in the default.
+    pub(super) fn describe(&self, default: &Self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pages, quick_blocks, quick_bytes, mapping_from, huge_pages } = *self;
+        write!(f, "{pages}")?;
         if (quick_blocks, quick_bytes) != (default.quick_blocks, default.quick_bytes) {
             write!(f, ", {quick_blocks} blocks or {} on quick lists", size(quick_bytes as usize))?;
         }
@@ -106,6 +161,15 @@ impl fmt::Display for Global {
     }
 }
 
+/// A number of bytes as a setting has it: `64K`.
+fn suffixed(bytes: usize) -> String {
+    match bytes {
+        bytes if bytes > 0 && bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
+        bytes if bytes > 0 && bytes.is_multiple_of(1 << 10) => format!("{}K", bytes >> 10),
+        bytes => bytes.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rand::SeedableRng;
@@ -119,12 +183,34 @@ mod tests {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let mut one = Global::untuned();
         assert_eq!(one.tuning(), Tuning::new());
-        for usual in Global::usual(&demand) {
-            usual.tuning().check().unwrap_or_else(|error| panic!("{usual}: {error}"));
+        for usual in Global::usual(one, &demand) {
+            usual.tuning().check().unwrap_or_else(|error| panic!("{usual:?}: {error}"));
         }
         for _ in 0..2000 {
             one = one.changed(&mut rng, &demand);
-            one.tuning().check().unwrap_or_else(|error| panic!("{one}: {error}"));
+            one.tuning().check().unwrap_or_else(|error| panic!("{one:?}: {error}"));
         }
+    }
+
+    #[test]
+    fn settings_are_those_that_are_not_the_default_of_the_library() {
+        let default = Global::preloaded();
+        assert_eq!(default.settings(), []);
+        let pages = default.pages.resized(16 << 10, &[], &LIMITS);
+        let one = Global { pages, quick_blocks: 8, huge_pages: HugePages::Never, ..default };
+        let expected = [
+            ("PAGEWISE_PAGE_SIZE", "16K"),
+            ("PAGEWISE_FFCROSSOVER", "4K"),
+            ("PAGEWISE_QUICK_BLOCKS", "8"),
+            ("PAGEWISE_HUGE_PAGES", "0"),
+        ];
+        let settings = one.settings();
+        let settings: Vec<_> = settings.iter().map(|(name, value)| (*name, &**value)).collect();
+        assert!(expected.iter().all(|one| settings.contains(one)), "{settings:?}");
+        assert_eq!(suffixed(32 << 20), "32M");
+        assert_eq!(
+            (suffixed(1), suffixed(0), suffixed(1025)),
+            ("1".into(), "0".into(), "1025".into())
+        );
     }
 }

@@ -58,6 +58,11 @@ impl Goal {
         }
     }
 
+    /// Whether it is the same in each run: what is timed is not.
+    pub(super) fn is_exact(self) -> bool {
+        matches!(self, Self::Memory | Self::Faults)
+    }
+
     /// What it is called in a sentence.
     pub(crate) fn noun(self, family: Family) -> String {
         match self {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::candidate::{Candidate, Family};
 use super::goal::{Cap, Goal};
-use super::measure::{Course, Measured, Relative, finished, mean_ratio, median};
+use super::measure::{Course, Measured, Relative, Who, finished, mean_ratio, median};
 use crate::competitor::{LEA, SYSTEM};
 use crate::served::{self, Server};
 use crate::simulate;
@@ -21,7 +21,7 @@ use crate::system::library::Library;
 /// Timed rounds.
 const ROUNDS: usize = 9;
 /// Gains below this are none, however exact.
-const LEAST: f64 = 0.005;
+pub(super) const LEAST: f64 = 0.005;
 
 /// The verdict of the part held out.
 #[derive(Debug, Serialize, Deserialize)]
@@ -60,38 +60,54 @@ impl Standing {
 }
 
 /// Somebody who takes part.
-struct Lane<'c> {
+struct Lane {
     name: String,
-    server: Server,
-    library: Option<&'c Library>,
+    who: Who,
 }
 
-impl<'c> Lane<'c> {
-    fn new(name: &str, server: Server) -> Self {
-        Self { name: name.to_owned(), server, library: None }
+impl Lane {
+    fn new(name: &str, who: Who) -> Self {
+        Self { name: name.to_owned(), who }
     }
 
-    fn of_library(library: &'c Library) -> Self {
-        Self { name: library.name.clone(), server: Server::Malloc, library: Some(library) }
+    fn of_server(name: &str, server: Server) -> Self {
+        Self::new(name, Who { server, library: None })
+    }
+
+    fn of_library(library: &Library) -> Self {
+        let who = Who { server: Server::Malloc, library: Some(library.clone()) };
+        Self::new(&library.name, who)
+    }
+
+    /// What is exact, on one trace; none without enough memory.
+    fn run(&self, family: Family, course: &Course) -> anyhow::Result<Option<Run>> {
+        let (server, library) = (&self.who.server, self.who.library.as_ref());
+        let memory = served::memory(&course.path, server, library)?;
+        let Some(memory) = finished(memory)? else { return Ok(None) };
+        let exact = match family {
+            Family::Global | Family::Preload => Some((memory.resident, memory.faults)),
+            Family::Arena => self.of_arena(course)?,
+        };
+        Ok(Some(Run { exact, resident: memory.resident, times: Vec::new() }))
     }
 
     /// The most held, and page faults as the search counts them for an arena; none if they are not
     /// known.
     fn of_arena(&self, course: &Course) -> anyhow::Result<Option<(u64, u64)>> {
-        match &self.server {
+        match &self.who.server {
             Server::Lea => {
                 let mut lea = Lea::new(CAPACITY);
                 let faults = finished(simulate::faults_at_half(&course.workload, &mut lea))?;
                 Ok(faults.map(|faults| (lea.peak_held() as u64, faults)))
             }
             // What it holds cannot be asked.
-            Server::Malloc if self.library.is_some() => Ok(None),
+            Server::Malloc if self.who.library.is_some() => Ok(None),
             Server::Malloc => {
                 let faults = simulate::faults_of_system_at_half(&course.path, &course.workload)?;
-                let held = finished(served::holding(&course.path, &self.server, None)?)?;
+                let held = finished(served::holding(&course.path, &Server::Malloc, None)?)?;
                 Ok(held.and_then(|held| held.peak_held).zip(finished(faults)?))
             }
-            ours => course.exact(ours),
+            _ => course.exact(&self.who),
         }
     }
 }
@@ -112,73 +128,135 @@ impl Run {
     }
 }
 
-/// Measures what was chosen on these traces.
+/// What is verified, and with whom it is compared.
+pub(super) struct Contest<'c> {
+    pub(super) family: Family,
+    pub(super) goal: Goal,
+    pub(super) cap: Cap,
+    /// The library that settings are for.
+    pub(super) ours: Option<&'c Library>,
+    pub(super) libraries: &'c [Library],
+}
+
+/// Measures these candidates, the best of the search first, on these traces. Gives the first of them that gains
+/// and keeps the cap, and what there is to say of it; if none does, the first.
 ///
 /// # Errors
-/// If a trace cannot be read, what was chosen or the default runs out of memory, or a process cannot
-/// be run.
-pub(super) fn judge(
-    family: Family,
-    chosen: &Candidate,
+/// If a trace cannot be read, the default runs out of memory, or all candidates do, or a process cannot be run.
+pub(super) fn judge<'c>(
+    contest: &Contest<'_>,
+    candidates: &'c [Candidate],
     traces: &[PathBuf],
-    goal: Goal,
-    cap: Cap,
-    libraries: &[Library],
-) -> anyhow::Result<HeldOut> {
+) -> anyhow::Result<(&'c Candidate, HeldOut)> {
     let courses = Course::load_all(traces)?;
-    let default = Candidate::default_of(family).server();
-    let mut lanes = vec![
-        Lane::new("chosen", chosen.server()),
-        Lane::new("default", default.clone()),
-        Lane::new("default again", default),
-        Lane::new(LEA, Server::Lea),
-        Lane::new(SYSTEM, Server::Malloc),
-    ];
-    lanes.extend(libraries.iter().map(Lane::of_library));
-    let runs = measure(family, &lanes, &courses)?;
-    let [Some(ours), Some(default), Some(twin), rivals @ ..] = &runs[..] else {
+    let candidates = &*contest.screened(candidates, &courses)?;
+    let default = contest.default();
+    let mut lanes =
+        vec![Lane::new("default", default.clone()), Lane::new("default again", default)];
+    lanes.extend(candidates.iter().map(|one| Lane::new("candidate", one.who(contest.ours))));
+    let rivals_from = lanes.len();
+    if contest.family != Family::Preload {
+        // A crate, which only a program in Rust can have.
+        lanes.push(Lane::of_server(LEA, Server::Lea));
+    }
+    lanes.push(Lane::of_server(SYSTEM, Server::Malloc));
+    lanes.extend(contest.libraries.iter().map(Lane::of_library));
+    let runs = measure(contest.family, &lanes, &courses)?;
+    let [Some(default), Some(twin), ..] = &runs[..] else {
         anyhow::bail!("out of memory on what was held out");
     };
-    let standing = standing(ours, default);
-    let measured = |runs: &[Run]| runs.iter().map(Run::measured).collect::<Vec<_>>();
-    let (ours, default_measured) = (measured(ours), measured(default));
-    let relative = Relative::of(&ours, &default_measured);
-    let noise = noise(&ours, &default_measured, &measured(twin));
-    let gain = 1.0 - goal.measure(&relative);
-    let keeps = |(course, measured): (&Course, &Measured)| {
-        cap.allows(measured.memory, course.workload.facts.peak_requested)
+    let rivals = || {
+        let rivals = lanes.iter().zip(&runs).skip(rivals_from);
+        let standing = |runs: &Option<Vec<Run>>| Some(standing(runs.as_ref()?, default));
+        rivals.map(|(lane, runs)| (lane.name.clone(), standing(runs))).collect()
     };
-    let rivals = lanes[3..].iter().zip(rivals).map(|(lane, runs)| {
-        (lane.name.clone(), runs.as_ref().map(|runs| self::standing(runs, default)))
+    let judged = candidates.iter().zip(&runs[2..]).filter_map(|(&candidate, runs)| {
+        Some((candidate, contest.judged(runs.as_ref()?, (default, twin), &courses, rivals())))
     });
-    Ok(HeldOut {
-        chosen: standing,
-        rivals: rivals.collect(),
-        noise,
-        gain,
-        gained: gain > goal.noise(&noise).max(LEAST),
-        keeps_cap: courses.iter().zip(&ours).all(keeps),
-    })
+    let judged: Vec<_> = judged.collect();
+    let gains = judged.iter().position(|(_, one)| one.gained && one.keeps_cap);
+    let chosen = judged.into_iter().nth(gains.unwrap_or(0));
+    chosen.ok_or_else(|| anyhow::anyhow!("out of memory on what was held out"))
+}
+
+impl Contest<'_> {
+    fn default(&self) -> Who {
+        Candidate::default_of(self.family).who(self.ours)
+    }
+
+    /// Those of the candidates that are to be compared with others. Where what is exact decides, that is the first
+    /// that gains and keeps the cap, or if none does the first; else all.
+    fn screened<'c>(
+        &self,
+        candidates: &'c [Candidate],
+        courses: &[Course],
+    ) -> anyhow::Result<Vec<&'c Candidate>> {
+        if !self.goal.is_exact() {
+            return Ok(candidates.iter().collect());
+        }
+        let progress = Progress::new(candidates.len() as u64);
+        let exact = |who: Who| {
+            let lane = Lane::new("", who);
+            let run = |course: &Course| lane.run(self.family, course);
+            let runs = courses.iter().map(run).collect::<anyhow::Result<Option<Vec<_>>>>()?;
+            anyhow::Ok(runs.map(|runs| runs.iter().map(Run::measured).collect::<Vec<_>>()))
+        };
+        let default = exact(self.default())?;
+        for candidate in candidates {
+            let measured = exact(candidate.who(self.ours))?;
+            progress.step(1, || format!("held out: {candidate}"));
+            if let Some((ours, default)) = measured.as_deref().zip(default.as_deref())
+                && self.goal.measure(&Relative::of(ours, default)) < 1.0 - LEAST
+                && self.keeps_cap(courses, ours)
+            {
+                progress.finish();
+                return Ok(vec![candidate]);
+            }
+        }
+        progress.finish();
+        Ok(candidates.iter().take(1).collect())
+    }
+
+    fn keeps_cap(&self, courses: &[Course], measured: &[Measured]) -> bool {
+        courses.iter().zip(measured).all(|(course, measured)| {
+            self.cap.allows(measured.memory, course.workload.facts.peak_requested)
+        })
+    }
+
+    /// What there is to say of a candidate, beside the default, measured twice.
+    fn judged(
+        &self,
+        runs: &[Run],
+        (default, twin): (&[Run], &[Run]),
+        courses: &[Course],
+        rivals: Vec<(String, Option<Standing>)>,
+    ) -> HeldOut {
+        let measured = |runs: &[Run]| runs.iter().map(Run::measured).collect::<Vec<_>>();
+        let (ours, default_measured) = (measured(runs), measured(default));
+        let relative = Relative::of(&ours, &default_measured);
+        let noise = noise(&ours, &default_measured, &measured(twin));
+        let gain = 1.0 - self.goal.measure(&relative);
+        HeldOut {
+            chosen: standing(runs, default),
+            rivals,
+            noise,
+            gain,
+            gained: gain > self.goal.noise(&noise).max(LEAST),
+            keeps_cap: self.keeps_cap(courses, &ours),
+        }
+    }
 }
 
 /// Measures everybody, by lane and course; none of one that ran out of memory.
 fn measure(
     family: Family,
-    lanes: &[Lane<'_>],
+    lanes: &[Lane],
     courses: &[Course],
 ) -> anyhow::Result<Vec<Option<Vec<Run>>>> {
     let progress = Progress::new(((ROUNDS + 1) * lanes.len()) as u64);
     let mut runs: Vec<Option<Vec<Run>>> = Vec::new();
     for lane in lanes {
-        let run = |course: &Course| {
-            let memory = served::memory(&course.path, &lane.server, lane.library)?;
-            let Some(memory) = finished(memory)? else { return Ok(None) };
-            let exact = match family {
-                Family::Global => Some((memory.resident, memory.faults)),
-                Family::Arena => lane.of_arena(course)?,
-            };
-            Ok(Some(Run { exact, resident: memory.resident, times: Vec::new() }))
-        };
+        let run = |course: &Course| lane.run(family, course);
         runs.push(courses.iter().map(run).collect::<anyhow::Result<Option<Vec<_>>>>()?);
         progress.step(1, || format!("held out: memory of {}", lane.name));
     }
@@ -188,7 +266,8 @@ fn measure(
             let index = (round + place) % lanes.len();
             let lane = &lanes[index];
             for (course, run) in courses.iter().zip(runs[index].iter_mut().flatten()) {
-                let time = served::time(&course.path, &lane.server, lane.library)?;
+                let library = lane.who.library.as_ref();
+                let time = served::time(&course.path, &lane.who.server, library)?;
                 run.times.extend(finished(time)?.map(|time| time.as_nanos() as f64));
             }
             progress.step(1, || format!("held out: timing, round {}", round + 1));

@@ -8,6 +8,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::served::{self, Server};
 use crate::simulate;
+use crate::system::library::Library;
+
+/// Whoever serves a replay, and the library that is loaded for that, if one is.
+#[derive(Clone, Debug)]
+pub(super) struct Who {
+    pub(super) server: Server,
+    pub(super) library: Option<Library>,
+}
+
+impl Who {
+    /// Whether it is the allocator of a process of its own.
+    fn is_alone(&self) -> bool {
+        matches!(self.server, Server::Global(_) | Server::Malloc)
+    }
+}
 
 /// A trace, or a part of one, that candidates are measured on.
 #[derive(Debug)]
@@ -31,18 +46,18 @@ impl Course {
         paths.iter().map(|path| Self::load(path)).collect()
     }
 
-    /// Memory and page faults; none if there was not enough memory. Of the global allocator: what
+    /// Memory and page faults; none if there was not enough memory. Of a process's allocator: what
     /// was resident, minor faults. Of a strategy: the most held, faults with memory for half of the
     /// peak (LRU).
     ///
     /// # Errors
     /// If the trace cannot be read any more, or a process not be run.
-    pub(super) fn exact(&self, server: &Server) -> anyhow::Result<Option<(u64, u64)>> {
-        if let Server::Global(_) = server {
-            let memory = served::memory(&self.path, server, None)?;
+    pub(super) fn exact(&self, who: &Who) -> anyhow::Result<Option<(u64, u64)>> {
+        if who.is_alone() {
+            let memory = served::memory(&self.path, &who.server, who.library.as_ref())?;
             return Ok(finished(memory)?.map(|memory| (memory.resident, memory.faults)));
         }
-        let mut strategy = server.strategy()?;
+        let mut strategy = who.server.strategy()?;
         let faults = simulate::faults_at_half(&self.workload, &mut *strategy);
         let held = strategy.usage().peak_held as u64;
         Ok(finished(faults)?.map(|faults| (held, faults)))
@@ -52,12 +67,12 @@ impl Course {
     ///
     /// # Errors
     /// As [`exact`](Self::exact).
-    pub(super) fn time(&self, server: &Server) -> anyhow::Result<Option<f64>> {
-        if let Server::Global(_) = server {
-            let time = served::time(&self.path, server, None)?;
+    pub(super) fn time(&self, who: &Who) -> anyhow::Result<Option<f64>> {
+        if who.is_alone() {
+            let time = served::time(&self.path, &who.server, who.library.as_ref())?;
             return Ok(finished(time)?.map(|time| time.as_nanos() as f64));
         }
-        let mut strategy = server.strategy()?;
+        let mut strategy = who.server.strategy()?;
         let outcome = finished(self.workload.replay(&mut *strategy, &mut Writes))?;
         Ok(outcome.map(|outcome| outcome.elapsed.as_nanos() as f64))
     }

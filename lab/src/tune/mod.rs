@@ -30,8 +30,9 @@ use pagewise_replay::usage::Usage;
 use pagewise_replay::{input, output};
 
 use self::goal::{Cap, Goal};
+use self::held_out::Contest;
 use self::search::Search;
-use crate::system::library::Library;
+use crate::system::library::{Library, OURS};
 
 pub(crate) use self::candidate::Family;
 pub(crate) use self::found::{Found, OnFront, Tuned};
@@ -48,6 +49,10 @@ pub(crate) struct Args {
     /// What is to be as little as possible
     #[arg(long = "for", value_name = "GOAL", value_enum)]
     goal: Goal,
+    /// Tune libpagewise.so, for a program that is not Rust's: settings to paste. The library is found
+    /// beside this program, or where it was installed, or is the one named
+    #[arg(long, value_name = "LIB", num_args = 0..=1, require_equals = true, conflicts_with_all = ["global", "arena"])]
+    preload: Option<Option<PathBuf>>,
     /// Tune only the global allocator, for a whole Rust program: a `Tuning` to paste
     #[arg(long, conflicts_with = "arena")]
     global: bool,
@@ -58,9 +63,14 @@ pub(crate) struct Args {
     /// than once
     #[arg(long, value_name = "TRACE")]
     held_out: Vec<PathBuf>,
-    /// Allocators of others to compare with: mimalloc, jemalloc, or the path of a shared library;
-    /// none: only the C library's and Lea's
-    #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "mimalloc,jemalloc")]
+    /// Allocators of others to compare with: mimalloc, jemalloc, tcmalloc, or the path of a shared
+    /// library; none: only the C library's and Lea's
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        default_value = "mimalloc,jemalloc,tcmalloc"
+    )]
     against: Vec<String>,
     /// The most memory at one time, in bytes
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
@@ -84,10 +94,11 @@ pub(crate) struct Args {
     /// Draw the Pareto fronts into this SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Write the Rust code into this file
+    /// Write the code into this file: Rust, or with --preload settings, one a line. Without a gain none
+    /// is written
     #[arg(long, value_name = "FILE")]
     emit: Option<PathBuf>,
-    /// Compile the Rust code, with cargo, against this pagewise
+    /// Compile the Rust code, with cargo, against this pagewise; have the library read the settings
     #[arg(long)]
     verify: bool,
 }
@@ -98,6 +109,7 @@ Examples:
   pagewise tune app.pwt --for memory --global           a Rust program: the Tuning to paste
   pagewise tune app.pwt --for speed --arena             an arena: the Config to paste
   pagewise tune app.pwt --for memory                    both, one after the other
+  pagewise tune redis.pwt --for memory --preload        a program in C: PAGEWISE_... LD_PRELOAD=...
   pagewise tune app.pwt --for speed --cap-ratio 1.3 --emit tuned.rs --verify
   pagewise tune monday.pwt --for balanced --held-out tuesday.pwt --seed 7
   pagewise tune app.pwt --for memory -o tune.json       for `pagewise report app.pwt --tune tune.json`
@@ -106,6 +118,7 @@ What is searched:
   the global allocator, Pagewise: page size, SIZEMAP (four classes a doubling, optimal by dynamic
   programming, page-fitting, geometric), FREETOL, FFCROSSOVER, what quick lists keep, from which size
   on a block is a mapping, huge pages. Each candidate serves a replay in a process of its own.
+  libpagewise.so: the same, as variables of the environment, called as malloc.
   for an arena: strategies (the paged ones, PAGEWISE, fits, BUDDY, Hasan & Chang's hybrid, Kingsley)
   and their parameters: pages as above, and their unit; QL_HIGH, joining, the threshold and the
   growth unit of the hybrid.
@@ -119,7 +132,9 @@ Goals:
   The other two measures count a little, to tell apart what is equal.
 The gain is measured on what the search has not seen: the second half of each trace, which begins by
 allocating what lives at its middle, or the traces of --held-out. If nothing is gained, that is said.
-The C library's allocator, Lea's and those of --against replay the same, in processes of their own.
+Of the best of the search the first that gains there is chosen; for memory that is the leanest.
+The C library's allocator, Lea's and those of --against replay the same, in processes of their own;
+if one of them does better, that is said first.
 docs/tuning.md leads from a program to a tuned one, step by step.";
 
 fn parse_ratio(text: &str) -> Result<f64, String> {
@@ -135,11 +150,13 @@ fn parse_ratio(text: &str) -> Result<f64, String> {
 /// A trace that cannot be read or split, a cap that nothing keeps, a file that cannot be written,
 /// code that does not compile.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let families = match (args.global, args.arena) {
-        (true, _) => vec![Family::Global],
-        (_, true) => vec![Family::Arena],
+    let families = match (&args.preload, args.global, args.arena) {
+        (Some(_), ..) => vec![Family::Preload],
+        (_, true, _) => vec![Family::Global],
+        (.., true) => vec![Family::Arena],
         _ => vec![Family::Global, Family::Arena],
     };
+    let ours = args.preload.as_ref().map(|path| ours(path.as_deref())).transpose()?;
     let cap = match (args.cap, args.cap_ratio) {
         (Some(bytes), _) => Cap::Bytes(bytes as u64),
         (None, Some(ratio)) => Cap::Ratio(ratio),
@@ -153,6 +170,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         traces: &traces,
         held_out: &held_out,
         families,
+        ours,
         goal: args.goal,
         cap,
         candidates: args.candidates as usize,
@@ -162,7 +180,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let tuned = plan.carry_out()?;
     let json = || output::json(&tuned);
-    if let Some(path) = &args.emit {
+    if let Some(path) = args.emit.as_ref().filter(|_| !tuned.code.is_empty()) {
         write(path, &tuned.code)?;
     }
     if let Some(path) = &args.output {
@@ -171,8 +189,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.plot {
         plot::write(path, &tuned)?;
     }
-    if args.verify {
-        emit::verify(&tuned.code)?;
+    match ours {
+        _ if tuned.code.is_empty() || !args.verify => {}
+        Some(_) => emit::verify_settings(&tuned.code)?,
+        None => emit::verify(&tuned.code)?,
     }
     if args.json {
         output::print_line(&json()?)?;
@@ -194,6 +214,7 @@ pub(crate) fn in_short(traces: &[PathBuf]) -> anyhow::Result<Tuned> {
         traces,
         held_out: &[],
         families: vec![Family::Global, Family::Arena],
+        ours: None,
         goal: Goal::Balanced,
         cap: Cap::None,
         candidates: SHORT,
@@ -206,6 +227,16 @@ pub(crate) fn in_short(traces: &[PathBuf]) -> anyhow::Result<Tuned> {
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     output::create(path, |out| Ok(std::io::Write::write_all(out, text.as_bytes())?))
+}
+
+/// The library that settings are for: of this path, or found.
+fn ours(path: Option<&Path>) -> Result<&'static Library, Usage> {
+    let library = match path {
+        Some(path) => Library::find(path)?,
+        None => Library::installed(OURS)?.map_err(Usage)?,
+    };
+    // One for the process.
+    Ok(Box::leak(Box::new(library)))
 }
 
 /// The libraries of these names, and why others are missing.
@@ -226,6 +257,8 @@ struct Plan<'p> {
     /// None: the second halves.
     held_out: &'p [PathBuf],
     families: Vec<Family>,
+    /// The library that settings are for.
+    ours: Option<&'static Library>,
     goal: Goal,
     cap: Cap,
     /// Of each family.
@@ -248,7 +281,8 @@ impl Plan<'_> {
         };
         let found = self.families.iter().map(|&family| self.search(family, &searched, &held_out));
         let found = found.collect::<anyhow::Result<Vec<_>>>()?;
-        let codes: Vec<_> = found.iter().map(|found| (found.family, &*found.code)).collect();
+        let codes = found.iter().filter(|found| !found.code.is_empty());
+        let codes: Vec<_> = codes.map(|found| (found.family, &*found.code)).collect();
         Ok(Tuned {
             traces: self.traces.iter().map(|path| input::trace_name(path)).collect(),
             goal: self.goal,
@@ -266,10 +300,17 @@ impl Plan<'_> {
         searched: &[PathBuf],
         held_out: &[PathBuf],
     ) -> anyhow::Result<Found> {
-        let mut search =
-            Search::new(family, searched, self.goal, self.cap, self.seed, self.candidates)?;
+        let mut search = Search::new(
+            (family, self.ours),
+            searched,
+            self.goal,
+            self.cap,
+            self.seed,
+            self.candidates,
+        )?;
         search.run()?;
-        let Some(chosen) = search.chosen()? else {
+        let put_forward = search.put_forward();
+        if put_forward.is_empty() {
             return Err(Usage(format!(
                 "no candidate keeps {}: the least {} is {}, and {} are requested at most; raise the \
                  cap, or try more --candidates",
@@ -279,15 +320,21 @@ impl Plan<'_> {
                 search.peak_requested()
             ))
             .into());
+        }
+        let (goal, cap, ours) = (self.goal, self.cap, self.ours);
+        let contest = Contest { family, goal, cap, ours, libraries: &self.libraries };
+        let (chosen, held_out) = held_out::judge(&contest, &put_forward, held_out)?;
+        let code = match held_out.gained {
+            true => emit::code(chosen, self.traces, goal, ours),
+            false => String::new(),
         };
-        let (goal, cap) = (self.goal, self.cap);
         Ok(Found {
             family,
             measured: search.measured(),
-            front: search.front(&chosen),
+            front: search.front(chosen),
             chosen: chosen.to_string(),
-            held_out: held_out::judge(family, &chosen, held_out, goal, cap, &self.libraries)?,
-            code: emit::code(&chosen, self.traces, goal),
+            held_out,
+            code,
         })
     }
 }

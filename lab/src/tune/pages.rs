@@ -20,6 +20,8 @@ pub(super) struct Limits {
     pub(super) units: &'static [usize],
     /// The largest FFCROSSOVER, bytes.
     pub(super) crossover: usize,
+    /// The most classes of a SIZEMAP that lists them.
+    pub(super) classes: usize,
 }
 
 /// Pages of a strategy, or of the global allocator.
@@ -91,7 +93,7 @@ impl Pages {
             _ => self.ffcrossover = self.page_size >> rng.random_range(1..=6),
         }
         self.ffcrossover = self.ffcrossover.min(limits.crossover);
-        self.map_anew(demand);
+        self.map_anew(demand, limits);
     }
 
     /// With pages of another size; FREETOL and FFCROSSOVER keep their share of it.
@@ -102,18 +104,21 @@ impl Pages {
     }
 
     /// With pages of this size, and all else in proportion.
-    pub(super) fn resized(mut self, size: usize, demand: &[Demand]) -> Self {
+    pub(super) fn resized(mut self, size: usize, demand: &[Demand], limits: &Limits) -> Self {
         self.resize(size);
-        self.map_anew(demand);
+        self.map_anew(demand, limits);
         self
     }
 
-    fn map_anew(&mut self, demand: &[Demand]) {
+    fn map_anew(&mut self, demand: &[Demand], limits: &Limits) {
         // Classes made for larger pages may not fit these.
         if self.map == Map::Doublings && self.page_size < Tuning::new().pages.ffcrossover {
             self.map = Map::PageFitting;
         }
         self.sizemap = self.map.sizemap(demand, self);
+        if matches!(self.sizemap, SizeMap::Classes(classes) if classes.len() > limits.classes) {
+            (self.map, self.sizemap) = (Map::PageFitting, SizeMap::PageFitting);
+        }
     }
 
     /// As a strategy takes them; what is not searched is as in `rest`.

@@ -1,20 +1,22 @@
-//! The Pareto fronts as an SVG: time against memory, page faults by colour, a chart for each family.
+//! The Pareto fronts as an SVG: time against memory, page faults by colour, a chart for each family with its
+//! points numbered, and below it what each number is.
 
 use std::path::Path;
 
-use pagewise_replay::charts::{self, Area};
+use pagewise_replay::charts::{self, Area, Axis, Cloud, PALETTE, Place};
 use plotters::prelude::*;
 
-use super::found::{Found, Tuned};
+use super::found::{Found, OnFront, Tuned};
+use crate::pareto;
 
 /// Size of one chart, in pixels.
-const SIZE: (u32, u32) = (620, 460);
-/// Font of everything but captions, and its size in pixels.
-const LABEL: (&str, u32) = ("sans-serif", 14);
+const SIZE: (u32, u32) = (760, 480);
+/// Letters of a line below a chart, and its height in pixels.
+const LETTERS: usize = 100;
+const LINE: u32 = 17;
 /// What faults as often as the default or more, and what faults least.
-const MANY: RGBColor = RGBColor(192, 74, 0);
-const FEW: RGBColor = RGBColor(0, 103, 168);
-const RIVAL: RGBColor = RGBColor(20, 20, 20);
+const MANY: RGBColor = PALETTE[1];
+const FEW: RGBColor = PALETTE[0];
 
 /// Writes the file.
 ///
@@ -22,44 +24,89 @@ const RIVAL: RGBColor = RGBColor(20, 20, 20);
 /// If it cannot be written.
 pub(super) fn write(path: &Path, tuned: &Tuned) -> anyhow::Result<()> {
     let traces = tuned.traces.join(", ");
-    let drawn = charts::draw(&tuned.families, SIZE, |area, found| chart(area, found, &traces));
+    let lines = tuned.families.iter().map(|found| key(found).len() as u32).max().unwrap_or(0);
+    let size = (SIZE.0, SIZE.1 + LINE * lines + 16);
+    let drawn = charts::draw(&tuned.families, size, |area, found| {
+        let (above, below) = area.split_vertically(SIZE.1);
+        cloud(found, &traces).draw(&above)?;
+        list(&below, found)
+    });
     charts::write(path, drawn)
 }
 
-fn chart(area: &Area<'_>, found: &Found, traces: &str) -> anyhow::Result<()> {
-    let place = |one: &super::found::OnFront| (one.relative.time, one.relative.memory);
-    let places = || found.front.iter().map(place).chain([(1.0, 1.0)]);
-    let right = places().map(|place| place.0).fold(0.0, f64::max) * 1.15;
-    let top = places().map(|place| place.1).fold(0.0, f64::max) * 1.1;
-    let mut chart = ChartBuilder::on(area)
-        .caption(format!("{traces}: {}", found.family.title()), ("sans-serif", 18))
-        .margin(12)
-        .x_label_area_size(40)
-        .y_label_area_size(60)
-        .build_cartesian_2d(0.0..right, 0.0..top)?;
-    chart
-        .configure_mesh()
-        .x_desc("time (the default = 1); orange: as many page faults as the default, blue: fewer")
-        .y_desc(format!("{} (the default = 1)", found.family.memory()))
-        .x_label_formatter(&|value| format!("{value:.1}"))
-        .y_label_formatter(&|value| format!("{value:.1}"))
-        .label_style(LABEL)
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(BLACK.mix(0.1))
-        .draw()?;
-    let least = found.front.iter().map(|one| one.relative.faults).fold(1.0, f64::min);
-    chart.draw_series(found.front.iter().map(|one| {
-        let radius = if one.chosen { 8 } else { 5 };
-        Circle::new(place(one), radius, colour(one.relative.faults, least).filled())
-    }))?;
-    let chosen = found.front.iter().filter(|one| one.chosen).map(|one| (place(one), "chosen", 5));
-    chart.draw_series([((1.0, 1.0), "default", -18)].into_iter().chain(chosen).map(
-        |(at, name, down)| {
-            EmptyElement::at(at)
-                + Circle::new((0, 0), 9, RIVAL.stroke_width(1))
-                + Text::new(name, (12, down), LABEL.into_font().color(&RIVAL))
-        },
-    ))?;
+/// The default, and the front by time.
+fn points(found: &Found) -> Vec<(String, (f64, f64), f64, bool)> {
+    let of = |(number, one): (usize, &OnFront)| {
+        let name =
+            if one.chosen { format!("{} chosen", number + 1) } else { (number + 1).to_string() };
+        (name, (one.relative.time, one.relative.memory), one.relative.faults, one.chosen)
+    };
+    let default = ("default".to_owned(), (1.0, 1.0), 1.0, false);
+    [default].into_iter().chain(found.front.iter().enumerate().map(of)).collect()
+}
+
+fn cloud(found: &Found, traces: &str) -> Cloud {
+    let points = points(found);
+    let least = points.iter().map(|point| point.2).fold(1.0, f64::min);
+    let number =
+        |value: f64| format!("{value:.3}").trim_end_matches('0').trim_end_matches('.').to_owned();
+    let memory = format!("{} (the default = 1)", found.family.memory());
+    let place = |(name, at, faults, chosen): &(String, (f64, f64), f64, bool)| Place {
+        name: name.clone(),
+        at: *at,
+        colour: colour(*faults, least),
+        is_ringed: *chosen || name == "default",
+    };
+    let key = [
+        ("as many page faults as the default".to_owned(), MANY),
+        (format!("{} times as many", number(least)), FEW),
+    ];
+    Cloud {
+        caption: format!("{traces}: {}: down and to the left is better", found.family.title()),
+        across: Axis::linear(
+            "time (the default = 1)",
+            points.iter().map(|one| one.1.0),
+            1.0,
+            number,
+        ),
+        up: Axis::linear(memory, points.iter().map(|one| one.1.1), 1.0, number),
+        places: points.iter().map(place).collect(),
+        border: border(&points),
+        key: key.to_vec(),
+    }
+}
+
+/// The border of what is reached in time and memory, along the axes.
+fn border(points: &[(String, (f64, f64), f64, bool)]) -> Vec<(f64, f64)> {
+    let costs: Vec<_> = points.iter().map(|point| [point.1.0, point.1.1]).collect();
+    let mut front: Vec<_> = pareto::front(&costs).into_iter().map(|index| costs[index]).collect();
+    front.sort_by(|a, b| a[0].total_cmp(&b[0]));
+    let corners = front.windows(2).map(|pair| (pair[1][0], pair[0][1]));
+    let mut line: Vec<_> = front.iter().map(|cost| (cost[0], cost[1])).chain(corners).collect();
+    line.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
+    line
+}
+
+/// What each number is, in lines.
+fn key(found: &Found) -> Vec<String> {
+    let options = textwrap::Options::new(LETTERS).subsequent_indent("    ");
+    let lines = found.front.iter().enumerate().flat_map(|(number, one)| {
+        let mark = if one.chosen { " (chosen)" } else { "" };
+        let text = format!("{:>2}  {}{mark}", number + 1, one.candidate);
+        let lines = textwrap::wrap(&text, &options);
+        lines.into_iter().map(std::borrow::Cow::into_owned).collect::<Vec<_>>()
+    });
+    lines.collect()
+}
+
+fn list(area: &Area<'_>, found: &Found) -> anyhow::Result<()> {
+    let font = ("sans-serif", 13).into_font();
+    for (number, line) in (0..).zip(key(found)) {
+        // An SVG drops blanks at the beginning.
+        let text = line.trim_start();
+        let left = 24 + 7 * (line.len() - text.len()) as i32;
+        area.draw_text(text, &font.color(&BLACK), (left, 4 + LINE as i32 * number))?;
+    }
     Ok(())
 }
 

@@ -6,39 +6,62 @@ use pagewise_replay::units;
 use super::candidate::Family;
 use super::found::{Found, Tuned};
 use super::held_out::Standing;
+use crate::text::{last_column, paragraph};
 
-/// Of each family the front, the measures held out, the verdict in words; the code.
+/// Of each family the verdict in words, the choice, the measures held out, the front; the code; what to do next.
 pub(super) fn text(tuned: &Tuned, verified: bool) -> String {
     let mut text = String::new();
     for found in &tuned.families {
         text += &family(found, tuned);
     }
-    text +=
-        &format!("The code to paste, into a program that depends on pagewise:\n\n{}", tuned.code);
     for why in &tuned.not_compared {
-        text += &format!("\nNot compared: {why}.\n");
+        text += &format!("{}\n", paragraph(&format!("Not compared: {why}.")));
     }
-    if verified {
-        text += "\nThe code compiles.\n";
+    let is_preload = tuned.families.iter().any(|found| found.family == Family::Preload);
+    if tuned.code.is_empty() {
+        text += "No gain, so there is nothing to paste.\n";
+    } else if is_preload {
+        let line = tuned.code.lines().filter(|line| !line.starts_with('#'));
+        let line: Vec<_> = line.collect();
+        text += &format!("The line to run the program with:\n\n{} PROGRAM\n", line.join(" "));
+    } else {
+        text += &format!(
+            "The code to paste, into a program that depends on pagewise:\n\n{}",
+            tuned.code
+        );
     }
-    text
+    if verified && !tuned.code.is_empty() {
+        text += if is_preload { "\nThe library takes it.\n" } else { "\nThe code compiles.\n" };
+    }
+    text + &next(tuned, is_preload)
+}
+
+/// What to do next.
+fn next(tuned: &Tuned, is_preload: bool) -> String {
+    let trace = tuned.traces.first().map_or("TRACE", |trace| trace);
+    let run = match (tuned.code.is_empty(), is_preload) {
+        (true, _) => "more --candidates, or another --for",
+        (false, true) => "run the program so, and look at its own time and memory; docs/c.md",
+        (false, false) => "build the program with it, and look at its own time and memory",
+    };
+    let report = "-o tune.json here, then `pagewise report";
+    let text =
+        format!("Next: {run}. To look at: {report} {trace}.pwt --tune tune.json -o tune.html`.");
+    format!("\n{}\n", paragraph(&text))
 }
 
 fn family(found: &Found, tuned: &Tuned) -> String {
     let (memory, what, default) = match found.family {
-        Family::Global => ("peak resident", "for a whole program", "Pagewise::new()"),
+        Family::Global => ("peak resident", "for a whole program in Rust", "Pagewise::new()"),
+        Family::Preload => {
+            ("peak resident", "for a program that is not Rust's", "the library without settings")
+        }
         Family::Arena => ("peak held", "for a part of a program", "PAGEWISE"),
     };
-    let measures = ["time", memory, "faults"];
-    let mut front = sheet("on the front", &measures);
-    for one in &found.front {
-        let name = format!("{}{}", one.candidate, if one.chosen { " *" } else { "" });
-        front.push(row(&name, one.relative.cost().map(Some)));
-    }
     let held_out = &found.held_out;
     let all = ["time", memory, "faults", "peak resident"];
-    // The global allocator's memory is what is resident.
-    let columns = if found.family == Family::Global { 3 } else { 4 };
+    // The memory of a process's allocator is what is resident.
+    let columns = if found.family == Family::Arena { 4 } else { 3 };
     let mut verdict = sheet("held out", &all[..columns]);
     let default_standing =
         Standing { time: 1.0, memory: Some(1.0), faults: Some(1.0), resident: 1.0 };
@@ -54,16 +77,34 @@ fn family(found: &Found, tuned: &Tuned) -> String {
         false => "the traces held out",
     };
     let measured = units::count(found.measured as u64, "candidate");
+    let chosen = match held_out.gained {
+        true => format!("Chosen: {}.", found.chosen),
+        false => format!("Tried in vain: {}.", found.chosen),
+    };
     format!(
-        "== {}, {what} ==\n\nsearched: {measured}, seed {}; the default, {default}, = 1\n{}\n\
-         chosen: {}\n\non {part}, which the search has not seen; the default = 1\n{}\n{}\n\n",
+        "== {}, {what} ==\n\n{}\n{}\n\nOn {part}, which the search has not seen;\n{default} = \
+         1\n{}\nOn what was searched: {measured}, seed {}; those that nothing beats\nin time, memory \
+         and faults at once; * was chosen\n{}\n",
         found.family.title(),
-        tuned.seed,
-        front.plain(),
-        found.chosen,
+        paragraph(&found.words(tuned.goal)),
+        paragraph(&chosen),
         verdict.plain(),
-        found.words(tuned.goal),
+        tuned.seed,
+        front(found, memory),
     )
+}
+
+/// The front: figures first, since candidates are long.
+fn front(found: &Found, memory: &str) -> String {
+    let mut lines = format!(" {:>5}  {memory:>5}  faults  candidate\n", "time");
+    for one in &found.front {
+        let [time, memory_used, faults] = one.relative.cost();
+        let star = if one.chosen { "*" } else { " " };
+        let width = memory.len();
+        let figures = format!("{star}{time:>5.3}  {memory_used:>width$.3}  {faults:>6.3}  ");
+        lines += &format!("{}\n", last_column(&figures, &one.candidate));
+    }
+    lines
 }
 
 fn sheet(head: &str, measures: &[&str]) -> Sheet {

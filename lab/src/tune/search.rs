@@ -24,6 +24,7 @@ use super::candidate::{Candidate, Family};
 use super::found::OnFront;
 use super::goal::{Cap, Goal};
 use super::measure::{Course, Measured, Relative};
+use crate::system::library::Library;
 use crate::{demand, pareto};
 
 /// Generations, the first included.
@@ -32,6 +33,8 @@ const GENERATIONS: usize = 4;
 const FINALISTS: usize = 12;
 /// Timed rounds between two halvings.
 const ROUNDS: usize = 4;
+/// The most candidates that are put forward to be verified: where times decide, and where what is exact does.
+const PUT_FORWARD: (usize, usize) = (3, 12);
 
 /// A candidate and what was measured of it, course by course; nothing if it ran out of memory.
 #[derive(Debug)]
@@ -44,6 +47,8 @@ struct Trial {
 #[derive(Debug)]
 pub(super) struct Search {
     family: Family,
+    /// The library that settings are for.
+    ours: Option<&'static Library>,
     courses: Vec<Course>,
     demand: Vec<Demand>,
     goal: Goal,
@@ -61,7 +66,7 @@ impl Search {
     /// # Errors
     /// If one cannot be read.
     pub(super) fn new(
-        family: Family,
+        (family, ours): (Family, Option<&'static Library>),
         traces: &[std::path::PathBuf],
         goal: Goal,
         cap: Cap,
@@ -75,6 +80,7 @@ impl Search {
         demand.sort_by_key(|one| one.size);
         Ok(Self {
             family,
+            ours,
             courses: Course::load_all(traces)?,
             demand,
             goal,
@@ -116,12 +122,19 @@ impl Search {
         self.trials.len()
     }
 
-    /// The best that keeps the cap.
-    ///
-    /// # Errors
-    /// If a trace cannot be read any more.
-    pub(super) fn chosen(&self) -> anyhow::Result<Option<Candidate>> {
-        Ok(self.ranking().first().map(|&index| self.trials[index].candidate.clone()))
+    /// Those that are put forward, the best first: all keep the cap and do better than the default; or the
+    /// default, if none does. None if nothing keeps the cap. For memory they are the leanest, whatever their
+    /// time: the first is the end of the front.
+    pub(super) fn put_forward(&self) -> Vec<Candidate> {
+        let mut order = self.ranking();
+        let memory = |&index: &usize| self.relative(index).map_or(f64::NAN, |one| one.memory);
+        if self.goal == Goal::Memory {
+            order.sort_by(|a, b| memory(a).total_cmp(&memory(b)).then((*b == 0).cmp(&(*a == 0))));
+        }
+        let before = order.iter().position(|&index| index == 0).unwrap_or(order.len());
+        let most = if self.goal.is_exact() { PUT_FORWARD.1 } else { PUT_FORWARD.0 };
+        order.truncate(before.clamp(1, most));
+        order.into_iter().map(|index| self.trials[index].candidate.clone()).collect()
     }
 
     /// What the least memory that any candidate took is, in words.
@@ -203,10 +216,10 @@ impl Search {
     /// Measures these candidates on all cores.
     fn measure(&mut self, candidates: Vec<Candidate>) -> anyhow::Result<()> {
         let one = |candidate: Candidate| {
-            let (server, mut measured) = (candidate.server(), Vec::new());
+            let (who, mut measured) = (candidate.who(self.ours), Vec::new());
             for course in &self.courses {
-                let exact = course.exact(&server)?;
-                let time = course.time(&server)?;
+                let exact = course.exact(&who)?;
+                let time = course.time(&who)?;
                 measured.push(exact.zip(time).map(|((memory, faults), time)| Measured {
                     times: vec![time],
                     memory,
@@ -260,9 +273,9 @@ impl Search {
             for place in 0..indices.len() {
                 let Trial { candidate, measured } =
                     &mut self.trials[indices[(round + place) % indices.len()]];
-                let server = candidate.server();
+                let who = candidate.who(self.ours);
                 for (course, measured) in self.courses.iter().zip(measured.iter_mut().flatten()) {
-                    measured.times.extend(course.time(&server)?);
+                    measured.times.extend(course.time(&who)?);
                 }
             }
         }

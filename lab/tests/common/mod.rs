@@ -50,6 +50,21 @@ impl Run {
     }
 }
 
+/// `libpagewise.so`, built if it is not.
+pub(crate) fn libpagewise() -> PathBuf {
+    let program = Path::new(env!("CARGO_BIN_EXE_pagewise"));
+    let folder = program.parent().expect("a folder");
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../preload/malloc/Cargo.toml");
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--offline", "--manifest-path"])
+        .arg(manifest)
+        .arg("--target-dir")
+        .arg(folder.parent().expect("the target directory"))
+        .status();
+    assert!(built.is_ok_and(|status| status.success()), "the library can be built");
+    folder.join("libpagewise.so")
+}
+
 /// A directory with a small generated trace, `small.pwt`.
 pub(crate) struct Workbench {
     directory: TempDir,

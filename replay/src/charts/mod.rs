@@ -1,19 +1,51 @@
-//! Charts, side by side and below one another, as an SVG.
+//! Charts, side by side and below one another, as an SVG: curves with their names beside them ([`Curves`]), and
+//! points each of which is named ([`Cloud`]). Axes begin where the data do, ticks are round numbers, and colours
+//! are of one palette that people with colour-blindness can tell apart.
+
+mod axis;
+mod cloud;
+mod curves;
+mod names;
 
 use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
+use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use crate::output;
 
+pub use axis::Axis;
+pub use cloud::{Cloud, Place};
+pub use curves::{Curves, Kind, Line};
+
 /// Charts side by side, at most.
 const ABREAST: usize = 3;
+/// Fonts of captions and of all else, and their sizes in pixels; how wide and high a letter of the latter is.
+const CAPTION: (&str, u32) = ("sans-serif", 18);
+const LABEL: (&str, u32) = ("sans-serif", 14);
+const LETTER: (i32, i32) = (8, 15);
+/// Text and lines that are nobody's in particular.
+const INK: RGBColor = RGBColor(30, 30, 30);
+
+/// Colours that people with colour-blindness can tell apart (Okabe and Ito 2002), those of them that can be seen on
+/// white.
+pub const PALETTE: [RGBColor; 6] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+];
 
 /// Where a chart is drawn.
 pub type Area<'s> = DrawingArea<SVGBackend<'s>, Shift>;
+
+/// A chart whose axes are drawn.
+type Chart<'a, 's> = ChartContext<'a, SVGBackend<'s>, Cartesian2d<Axis, Axis>>;
 
 /// A chart of each of these, all of a size in pixels.
 ///
@@ -46,4 +78,42 @@ pub fn draw<T>(
 pub fn write(path: &Path, drawn: anyhow::Result<String>) -> anyhow::Result<()> {
     let svg = drawn.with_context(|| format!("{} cannot be drawn", path.display()))?;
     output::create(path, |out| Ok(out.write_all(svg.as_bytes())?))
+}
+
+/// The frame of a chart: caption, axes, ticks; so many pixels beside it and below are left for names.
+fn frame<'a, 's>(
+    area: &'a Area<'s>,
+    caption: &str,
+    (across, up): (&Axis, &Axis),
+    (right, below): (i32, i32),
+) -> anyhow::Result<Chart<'a, 's>> {
+    let mut chart = ChartBuilder::on(area)
+        .caption(caption, CAPTION.into_font().color(&INK))
+        .margin(12)
+        .margin_right(right)
+        .margin_bottom(below)
+        .x_label_area_size(44)
+        .y_label_area_size(24 + LETTER.0 * up.widest())
+        .build_cartesian_2d(across.clone(), up.clone())?;
+    chart
+        .configure_mesh()
+        .x_desc(across.name())
+        .y_desc(up.name())
+        .label_style(LABEL.into_font().color(&INK))
+        .axis_style(INK.mix(0.5))
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(INK.mix(0.12))
+        .draw()?;
+    Ok(chart)
+}
+
+/// Where a place of the picture lies in an area of it, pixels.
+fn within(area: &Area<'_>, (x, y): (i32, i32)) -> (i32, i32) {
+    let (left, upper) = area.get_base_pixel();
+    (x - left, y - upper)
+}
+
+/// Pixels that a text is wide.
+fn width(text: &str) -> i32 {
+    text.chars().count() as i32 * LETTER.0
 }

@@ -1,0 +1,92 @@
+//! What a program that is not Rust's should use: the verdict's first sentence.
+//!
+//! Time and memory count alike. Who does best is a process's own allocator: the C library's, `libpagewise.so`,
+//! another library; strategies and what only a program in Rust can have take no part.
+
+use pagewise::catalogue;
+
+use super::compared::Compared;
+use super::verdict::{self, RESIDENT, TIME};
+use crate::competitor::{GLOBAL, HC, LEA, LIBPAGEWISE, SYSTEM};
+
+/// Leads below this are none: memory varies a little with how a process is laid out.
+const LEAST: f64 = 0.005;
+
+/// The sentence; none unless both the C library's allocator and `libpagewise.so` take part, and got to the end.
+pub(super) fn of(all: &[&Compared], noise: f64) -> Option<String> {
+    let is_whole =
+        |name: &&str| ![GLOBAL, HC, LEA].contains(name) && catalogue::find(name).is_none();
+    let mean = |name| {
+        let finished = verdict::finished(all, name) == all.len();
+        let time = verdict::relative(all, &TIME, name, SYSTEM).filter(|_| finished)?;
+        Some((name, time, verdict::relative(all, &RESIDENT, name, SYSTEM)?))
+    };
+    let whole = verdict::strategies(all).into_iter().filter(is_whole).filter_map(mean);
+    let whole: Vec<(&str, f64, f64)> = whole.collect();
+    let of = |wanted| whole.iter().find(|(name, ..)| *name == wanted);
+    let (ours, system) = of(LIBPAGEWISE).zip(of(SYSTEM))?;
+    let both = |&(_, time, memory): &(&str, f64, f64)| (time * memory).sqrt();
+    let best = whole.iter().min_by(|a, b| both(a).total_cmp(&both(b)))?;
+    let tolerance = 1.0 + (noise / 2.0).max(LEAST);
+    // A tie with what needs no library is won by that.
+    if both(system) <= both(best) * tolerance {
+        return Some(format!(
+            "For a program in C: stay with the C library's malloc ({SYSTEM}); {LIBPAGEWISE} takes {:.2} times its \
+             time and {:.2} times its memory.",
+            ours.1, ours.2
+        ));
+    }
+    let with = |(_, time, memory): &(&str, f64, f64)| {
+        format!("with {time:.2} times the time and {memory:.2} times the memory of {SYSTEM}")
+    };
+    Some(if both(ours) <= both(best) * tolerance {
+        format!("For a program in C: preload libpagewise.so, {}.", with(ours))
+    } else {
+        let (name, ..) = best;
+        format!(
+            "For a program in C: use {name}, {}; {LIBPAGEWISE} has {:.2} and {:.2}.",
+            with(best),
+            ours.1,
+            ours.2
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::row::Row;
+    use super::*;
+
+    fn advice(rows: &[(&'static str, f64, u64)]) -> Option<String> {
+        let row = |&(strategy, ns, bytes): &(&'static str, f64, u64)| Row {
+            strategy,
+            ns_per_pair: Some(ns),
+            peak_resident_bytes: Some(bytes),
+            ..Row::default()
+        };
+        let rows = rows.iter().map(row).collect();
+        of(&[&Compared { trace: "t".into(), about: String::new(), rows, noise: 0.0 }], 0.01)
+    }
+
+    #[test]
+    fn the_better_answer_may_be_another() {
+        let stay = advice(&[(SYSTEM, 10.0, 100), (LIBPAGEWISE, 9.0, 150), (GLOBAL, 1.0, 1)]);
+        let stay = stay.expect("a sentence");
+        assert!(
+            stay.contains("stay with the C library's malloc (SYSTEM); LIBPAGEWISE takes 0.90"),
+            "{stay}"
+        );
+        let other = advice(&[(SYSTEM, 10.0, 100), (LIBPAGEWISE, 9.0, 100), ("MIMALLOC", 7.0, 100)]);
+        let other = other.expect("a sentence");
+        assert!(other.contains("use MIMALLOC, with 0.70 times the time"), "{other}");
+        let ours = advice(&[(SYSTEM, 10.0, 100), (LIBPAGEWISE, 7.0, 100), ("MIMALLOC", 7.0, 100)]);
+        assert!(ours.expect("a sentence").contains("preload libpagewise.so, with 0.70 times"));
+    }
+
+    #[test]
+    fn a_tie_is_won_by_what_needs_no_library() {
+        let tie = advice(&[(SYSTEM, 10.0, 100), (LIBPAGEWISE, 9.99, 100)]).expect("a sentence");
+        assert!(tie.contains("stay with"), "{tie}");
+        assert_eq!(advice(&[(SYSTEM, 10.0, 100), (GLOBAL, 1.0, 1)]), None);
+    }
+}
