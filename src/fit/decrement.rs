@@ -53,7 +53,7 @@ impl IndexPolicy for Decrement {
         }
     }
 
-    /// The area stays it when it is joined with a block below.
+    /// An area that is joined with the block below stays the area.
     fn remove_but_one<M: Meter>(
         &mut self,
         (below, above): (Option<Block>, Option<Block>),

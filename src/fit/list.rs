@@ -98,7 +98,7 @@ impl<T: Start> IndexPolicy for List<T> {
         self.recent = new.start;
     }
 
-    /// A search goes on at what the block became that it would have gone on at.
+    /// If the rover's block is joined with the one below, searches go on at the joined block.
     fn remove_but_one<M: Meter>(
         &mut self,
         (below, above): (Option<Block>, Option<Block>),
