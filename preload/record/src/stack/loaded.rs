@@ -124,6 +124,7 @@ fn iterated(address: u64) -> Option<Object> {
         // SAFETY: the loader's own table, valid while the file is loaded.
         let segments =
             unsafe { core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+        #[allow(clippy::unnecessary_cast, reason = "with pointers of 32 bits it is one")]
         let bias = info.dlpi_addr as u64;
         let loads = segments.iter().filter(|segment| segment.p_type == libc::PT_LOAD);
         let (mut start, mut end) = (u64::MAX, 0);
@@ -148,7 +149,7 @@ pub(super) fn unloaded() -> u64 {
     extern "C" fn first(info: *mut libc::dl_phdr_info, len: usize, count: *mut c_void) -> c_int {
         if len >= size_of::<libc::dl_phdr_info>() {
             // SAFETY: the loader's description is as long as it says; the count waits.
-            unsafe { *count.cast::<u64>() = (*info).dlpi_subs as u64 };
+            unsafe { *count.cast::<libc::c_ulonglong>() = (*info).dlpi_subs };
         }
         1
     }
@@ -206,10 +207,11 @@ pub(super) fn tables(address: u64, tell: impl FnOnce(&Tables)) {
 /// Tells the file that an address lies in, if there is one.
 pub(super) fn tell(address: u64, tell: &mut dyn FnMut(&Loaded<'_>)) {
     let Some(object) = object(address) else { return };
-    // SAFETY: the loader's name is a C string, or null.
-    let path = match object.name.is_null() {
-        true => b"",
-        false => unsafe { CStr::from_ptr(object.name) }.to_bytes(),
+    let path = if object.name.is_null() {
+        b""
+    } else {
+        // SAFETY: the loader's name is a C string where there is one.
+        unsafe { CStr::from_ptr(object.name) }.to_bytes()
     };
     let mut directory = [0_u8; 1024];
     let mut len = 0;

@@ -17,7 +17,7 @@ impl Readable {
     /// The word at an address of the stack, if it is aligned and can be read.
     #[inline]
     pub(super) fn word(&mut self, address: u64) -> Option<u64> {
-        if address % 8 != 0 || address < self.0.start {
+        if !address.is_multiple_of(8) || address < self.0.start {
             return None;
         }
         if address >= self.0.end && !self.extend(address) {

@@ -29,7 +29,7 @@ pub(super) enum Cfa {
 pub(super) enum Rbp {
     Same,
     AtCfa(i32),
-    AtRbp(i32),
+    AtOwn(i32),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Rule {
         let (saved, rbp) = match self.rbp {
             Rbp::Same => (0, 0),
             Rbp::AtCfa(offset) => (1, offset),
-            Rbp::AtRbp(offset) => (2, offset),
+            Rbp::AtOwn(offset) => (2, offset),
         };
         match (field(cfa), field(rbp)) {
             (Some(cfa), Some(rbp)) => kind | saved << 4 | cfa << 8 | rbp << 36,
@@ -82,7 +82,7 @@ impl Rule {
         };
         let rbp = match word >> 4 & 3 {
             1 => Rbp::AtCfa(offset(36)),
-            2 => Rbp::AtRbp(offset(36)),
+            2 => Rbp::AtOwn(offset(36)),
             _ => Rbp::Same,
         };
         Self { cfa, rbp }
@@ -144,7 +144,7 @@ fn evaluate(address: u64, tables: &Tables) -> Option<Rule> {
     let rbp = match row.register(X86_64::RBP) {
         RegisterRule::Undefined | RegisterRule::SameValue => Rbp::Same,
         RegisterRule::Offset(offset) => Rbp::AtCfa(i32::try_from(offset).ok()?),
-        RegisterRule::Expression(stored) => Rbp::AtRbp(at_rbp(expression(&stored)?, false)?),
+        RegisterRule::Expression(stored) => Rbp::AtOwn(at_rbp(expression(&stored)?, false)?),
         _ => return None,
     };
     Some(Rule { cfa, rbp })

@@ -75,7 +75,7 @@ pub(super) fn walk(generation: u64, mut each: impl FnMut(u64) -> bool) -> Outerm
         let saved = match rule.rbp {
             Rbp::Same => Some(rbp),
             Rbp::AtCfa(offset) => readable.word(cfa.wrapping_add_signed(offset.into())),
-            Rbp::AtRbp(offset) => readable.word(rbp.wrapping_add_signed(offset.into())),
+            Rbp::AtOwn(offset) => readable.word(rbp.wrapping_add_signed(offset.into())),
         };
         let Some(saved) = saved else { return Outermost::Lost };
         if caller == 0 {
