@@ -34,7 +34,7 @@ const COLUMNS: [Column; 6] = [
     Column {
         head: "frag",
         value: |row| row.fragmentation,
-        text: |v| format!("{:.1} %", v * 100.0),
+        text: |v| format!("{:.0} %", v * 100.0),
     },
     Column {
         head: "OS pages",
@@ -68,6 +68,7 @@ pub(crate) fn grid(compared: &Compared) -> Grid {
     let lines = compared.rows.iter().enumerate().map(|(index, row)| {
         let last = match (&row.stopped, row.spread) {
             (Some(reason), _) => reason.clone(),
+            (None, Some(spread)) if spread >= 0.1 => format!("{:.0} %", spread * 100.0),
             (None, Some(spread)) => format!("{:.1} %", spread * 100.0),
             (None, None) => String::new(),
         };
