@@ -9,23 +9,30 @@ use pagewise::trace::{Origin, Writer};
 /// Bytes of a log before its first record, and what it begins with.
 const HEAD: u64 = 1 << 16;
 const MAGIC: u64 = u64::from_be_bytes(*b"PWLOG\r\n\x1a");
-const VERSION: u32 = 2;
+/// Without call stacks, and with them.
+const VERSIONS: [u32; 2] = [2, 3];
 
 pub(crate) fn run(data: &[u8]) {
+    VERSIONS.iter().for_each(|&version| read(data, version));
+}
+
+fn read(data: &[u8], version: u32) {
     // A head is long and mostly text: the first bytes are its numbers, the rest the records.
     let (numbers, records) = data.split_at(data.len().min(32));
-    let (magic, version) = (MAGIC.to_ne_bytes(), VERSION.to_ne_bytes());
+    let (magic, version) = (MAGIC.to_ne_bytes(), version.to_ne_bytes());
     let head = magic[..].chain(&version[..]).chain(numbers).chain(io::repeat(0)).take(HEAD);
 
     let mut reader = LogReader::new(head.chain(records)).unwrap();
     let mut converter = Converter::new();
     let mut writer = Writer::new(Cursor::new(Vec::new()), Origin::default()).unwrap();
     let mut count = 0;
-    for record in &mut reader {
+    while let Some(record) = reader.next() {
         let Ok((thread, record)) = record else { break };
+        let site = reader.site();
+        assert!(site as usize <= reader.stacks().map_or(0, |stacks| stacks.nodes.len()));
         count += 1;
         // Sizes that no machine has are refused there, and that ends it.
-        if converter.convert(thread, record, |event| writer.write(event)).is_err() {
+        if converter.convert_at(thread, record, site, |event, _| writer.write(event)).is_err() {
             break;
         }
     }

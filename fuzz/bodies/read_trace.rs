@@ -6,7 +6,7 @@
 
 use std::io::Cursor;
 
-use pagewise::trace::{Event, Ledger, Reader, Writer};
+use pagewise::trace::{Event, Ledger, Reader, Stacks, Writer};
 
 pub(crate) fn run(data: &[u8]) {
     let mut file = data.to_vec();
@@ -17,31 +17,48 @@ pub(crate) fn run(data: &[u8]) {
 /// Reads a file whose checksums are right.
 pub(crate) fn read(file: &[u8]) {
     let Ok(reader) = Reader::new(file) else { return };
+    let mut reader = reader.with_stacks();
     let header = reader.header().clone();
     let mut events = Vec::new();
     // No event may pass that exceeds what the header claims: whoever reads relies on it.
     let mut ledger = Ledger::new();
     // A frame of a thousand bytes can hold a million events; so many are the fuzzer's loss only.
-    for event in reader.take(1 << 16) {
+    let mut sites = Vec::new();
+    while let Some(event) = reader.next() {
         let Ok(event) = event else { return };
         events.push(event);
+        sites.push(reader.site());
         ledger.enter(event).unwrap();
         let counts = ledger.counts();
         assert!(counts.events <= header.events && counts.threads <= header.threads);
         assert!(counts.peak_blocks <= header.peak_blocks && counts.peak_bytes <= header.peak_bytes);
+        if events.len() == 1 << 16 {
+            break;
+        }
     }
+    let whole = reader.next().is_none();
+    let stacks = reader.take_stacks();
+    assert!(!whole || stacks.is_some() == header.stacks);
+    let most = sites.iter().copied().max().unwrap_or(0) as usize;
+    let sites_known = stacks.as_ref().map_or(most == 0, |stacks| most <= stacks.nodes.len());
+    assert!(!whole || sites_known);
+    // Of a part of the events the stacks are not known.
+    let stacks = stacks.unwrap_or_default();
+    let site = |site: u32| if site as usize <= stacks.nodes.len() { site } else { 0 };
     let mut again = Cursor::new(Vec::new());
-    let mut writer = Writer::new(&mut again, header.origin.clone()).unwrap();
-    for &event in &events {
-        writer.write(event).unwrap();
+    let begin = if header.stacks { Writer::with_stacks } else { Writer::new };
+    let mut writer = begin(&mut again, header.origin.clone()).unwrap();
+    for (&event, &at) in events.iter().zip(&sites) {
+        writer.write_at(event, site(at)).unwrap();
     }
-    let rewritten = writer.finish_prefix_of(header.recorded_events).unwrap();
+    let rewritten = writer.finish_with(header.recorded_events, &stacks).unwrap();
     if events.len() as u64 == header.events {
         assert_eq!(rewritten, header);
     }
-    let read: Vec<Event> =
-        Reader::new(&again.get_ref()[..]).unwrap().map(|event| event.unwrap()).collect();
+    let mut reader = Reader::new(&again.get_ref()[..]).unwrap().with_stacks();
+    let read: Vec<Event> = reader.by_ref().map(|event| event.unwrap()).collect();
     assert_eq!(read, events);
+    assert_eq!(reader.take_stacks(), header.stacks.then_some::<Stacks>(stacks));
 }
 
 /// Puts the checksums right.

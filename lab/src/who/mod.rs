@@ -149,8 +149,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let usual = if args.of.is_empty() { &View::USUAL[..] } else { &args.of };
     let callers = args.callers.unwrap_or(if args.by == By::Stack { 16 } else { 0 });
-    let asked =
-        print::Asked { trace: &input::trace_name(&path), at, views: usual, top: args.top, callers };
+    let asked = print::Asked {
+        trace: &input::trace_name(&path),
+        at,
+        views: usual,
+        top: args.top,
+        callers,
+        by: args.by,
+    };
     output::print(&print::text(&counted, &groups, &asked))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -55,8 +55,13 @@ const LIBRARIES: &[&str] = &[
     "__rustc",
 ];
 
-/// Source files of Rust's own libraries.
-const RUST: &str = "/rustc/";
+/// Whether a source file is one of Rust's own libraries: as they were built, or as they lie beside the
+/// compiler.
+fn is_of_rust(file: &str) -> bool {
+    file.starts_with("/rustc/")
+        || file.starts_with("library/")
+        || file.contains("/lib/rustlib/src/rust/library/")
+}
 
 pub(crate) struct Names<'a> {
     stacks: &'a Stacks,
@@ -118,7 +123,7 @@ impl<'a> Names<'a> {
             return false;
         }
         let begins = |name: &str| place.function.starts_with(name);
-        let in_rust = place.source.as_ref().is_some_and(|(file, _)| file.starts_with(RUST));
+        let in_rust = place.source.as_ref().is_some_and(|(file, _)| is_of_rust(file));
         in_rust
             || RUNTIME.contains(&&*place.function)
             || LIBRARIES.iter().any(|name| begins(name))

@@ -4,7 +4,7 @@ use pagewise_replay::printable::printable;
 use pagewise_replay::units::{bytes, count, thousands};
 
 use super::count::Counted;
-use super::group::Group;
+use super::group::{By, Group};
 use super::view::View;
 
 const WIDTH: usize = 80;
@@ -20,6 +20,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) top: usize,
     /// Frames of the heaviest stack below each group.
     pub(crate) callers: usize,
+    pub(crate) by: By,
 }
 
 /// The groups, view by view.
@@ -81,7 +82,12 @@ fn table(view: View, counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> 
     }
     let head = if view.is_bytes() { "bytes" } else { "count" };
     let second = if view.is_bytes() { "blocks" } else { "bytes" };
-    lines.push(format!("{head:>12} {:>6} {second:>11} by", "share"));
+    let by = match asked.by {
+        By::Function => "function",
+        By::Line => "line",
+        By::Stack => "call stack",
+    };
+    lines.push(format!("{head:>12} {:>6} {second:>11} {by}", "share"));
     let rest = shown.len().saturating_sub(asked.top);
     for group in shown.into_iter().take(asked.top) {
         let figure = view.of(&group.figures);

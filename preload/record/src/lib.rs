@@ -13,6 +13,10 @@
 #![cfg(target_os = "linux")]
 
 mod real;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod stack;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[path = "no_stack.rs"]
 mod stack;
 mod thread;
 

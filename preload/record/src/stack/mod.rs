@@ -34,12 +34,6 @@ static GENERATION: AtomicU64 = AtomicU64::new(0);
 /// What the loader said of unloaded files last.
 static UNLOADED: AtomicU64 = AtomicU64::new(0);
 
-/// No walk on other architectures.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn walk(_: u64, _: impl FnMut(u64) -> bool) -> Outermost {
-    Outermost::Lost
-}
-
 /// Records what a thread did, with its stack if that is asked for.
 #[inline]
 pub(crate) fn record(thread: u32, record: Record) {

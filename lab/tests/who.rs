@@ -1,0 +1,256 @@
+//! `pagewise record --stacks` and `pagewise who`: this test program, started again, allocates in known
+//! places, and they are found: function, line, bytes.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Names the scenario in the environment of the program started again.
+const SCENARIO: &str = "PAGEWISE_TEST_WHO";
+
+#[inline(never)]
+fn keep(block: Vec<u8>) {
+    std::mem::forget(black_box(block));
+}
+
+const LEAKY: u32 = line!() + 4;
+#[inline(never)]
+fn leaky() {
+    for _ in 0..100 {
+        keep(vec![1; black_box(3000)]);
+    }
+}
+
+#[inline(never)]
+fn fleeting() {
+    for _ in 0..200 {
+        black_box(vec![1_u8; black_box(5000)]);
+    }
+}
+
+#[inline(never)]
+fn at_the_peak() {
+    let blocks: Vec<Vec<u8>> = (0..50).map(|_| vec![1; black_box(1 << 20)]).collect();
+    black_box(&blocks);
+}
+
+#[inline(never)]
+fn in_a_thread() {
+    for _ in 0..50 {
+        keep(vec![1; black_box(777)]);
+    }
+}
+
+#[inline(never)]
+fn in_the_child() {
+    for _ in 0..10 {
+        keep(vec![1; black_box(4321)]);
+    }
+}
+
+#[inline(never)]
+fn deep(depth: u32) -> u32 {
+    if depth == 0 {
+        keep(vec![1; black_box(2222)]);
+        return 0;
+    }
+    black_box(deep(black_box(depth - 1)) + 1)
+}
+
+/// Plays the scenario of the environment, if there is one.
+#[test]
+fn scenarios() {
+    match std::env::var(SCENARIO).as_deref() {
+        Ok("places") => {
+            leaky();
+            fleeting();
+            at_the_peak();
+        }
+        Ok("threads") => std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(in_a_thread);
+            }
+        }),
+        Ok("fork") => {
+            leaky();
+            // SAFETY: the child only allocates, which the C library allows after a fork, and ends.
+            match unsafe { libc::fork() } {
+                0 => {
+                    in_the_child();
+                    // SAFETY: ends the child without running anything of the test program.
+                    unsafe { libc::_exit(0) };
+                }
+                child => {
+                    // SAFETY: waits for the child.
+                    unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+                }
+            }
+        }
+        Ok("deep") => drop(black_box(deep(100))),
+        _ => {}
+    }
+}
+
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn pagewise(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pagewise"));
+        command.current_dir(self.0.path()).env("XDG_CACHE_HOME", self.path("cache")).args(args);
+        command
+    }
+
+    /// Records a scenario to `trace.pwt`.
+    fn record(&self, scenario: &str, options: &[&str]) {
+        let output = self
+            .pagewise(&["record", "-o", "trace.pwt"])
+            .args(options)
+            .arg("--")
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "scenarios", "--nocapture", "--test-threads", "1"])
+            .env(SCENARIO, scenario)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn said(&self, args: &[&str]) -> String {
+        let output = self.pagewise(args).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What `who` tells as JSON.
+    fn who(&self, trace: &str, options: &[&str]) -> Value {
+        let args = [&["who", trace, "--json"], options].concat();
+        serde_json::from_str(&self.said(&args)).unwrap()
+    }
+}
+
+/// The group of the function of this test program that ends with `name`.
+fn group<'v>(told: &'v Value, name: &str) -> Option<&'v Value> {
+    told["groups"].as_array().unwrap().iter().find(|group| {
+        let function = group["function"].as_str().unwrap();
+        function.rsplit("::").next() == Some(name)
+    })
+}
+
+#[test]
+fn functions_lines_and_bytes_are_told() {
+    let place = Place::new();
+    place.record("places", &["--stacks"]);
+    let told = place.who("trace.pwt", &["--by", "line"]);
+
+    let leaky = group(&told, "leaky").unwrap();
+    assert_eq!(leaky["line"], LEAKY, "{leaky}");
+    assert!(leaky["file"].as_str().unwrap().ends_with("tests/who.rs"), "{leaky}");
+    assert_eq!(leaky["leaked_bytes"], 300_000);
+    assert_eq!(leaky["leaked_blocks"], 100);
+    assert_eq!(leaky["live_blocks"], 100);
+    assert_eq!(leaky["temporary"], 0);
+    assert_eq!(leaky["leaked_sizes"], serde_json::json!([[3000, 100]]));
+
+    let fleeting = group(&told, "fleeting").unwrap();
+    assert_eq!(fleeting["allocations"], 200);
+    assert_eq!(fleeting["allocated_bytes"], 1_000_000);
+    assert_eq!(fleeting["temporary"], 200);
+    assert_eq!(fleeting["short_lived"], 200);
+    assert_eq!(fleeting["leaked_bytes"], 0);
+
+    // A closure of it.
+    let by_function = place.who("trace.pwt", &[]);
+    let groups = by_function["groups"].as_array().unwrap();
+    let most = &groups[0];
+    assert!(most["function"].as_str().unwrap().contains("at_the_peak"), "{most}");
+    assert_eq!(most["live_bytes"].as_u64().unwrap() >> 20, 50);
+    let at_end = place.who("trace.pwt", &["--at", "end"]);
+    assert_eq!(at_end["total"]["live_bytes"], at_end["total"]["leaked_bytes"]);
+    assert!(at_end["total"]["live_bytes"].as_u64() < most["live_bytes"].as_u64());
+
+    // What goes to other tools and to people.
+    let folded = place.said(&["who", "trace.pwt", "--folded", "--of", "leaked"]);
+    let line = folded.lines().find(|line| line.contains("leaky;")).unwrap();
+    assert!(line.ends_with(" 300000"), "{line}");
+    place.said(&["who", "trace.pwt", "--pprof", "trace.pb.gz"]);
+    let mut profile = Vec::new();
+    let file = std::fs::File::open(place.path("trace.pb.gz")).unwrap();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(file), &mut profile).unwrap();
+    let has = |name: &[u8]| profile.windows(name.len()).any(|part| part == name);
+    assert!(has(b"leaky") && has(b"inuse_space") && has(b"tests/who.rs"));
+    let text = place.said(&["who", "trace.pwt", "--callers", "5"]);
+    assert!(text.contains("leaky") && text.contains("100 × 2.9 KiB"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn threads_and_children_are_told_apart() {
+    let place = Place::new();
+    place.record("threads", &["--stacks"]);
+    let told = place.who("trace.pwt", &[]);
+    let group =
+        |told: &Value, name: &str| group(told, name).map(|group| group["leaked_blocks"].clone());
+    assert_eq!(group(&told, "in_a_thread"), Some(200.into()));
+
+    place.record("fork", &["--stacks", "--all"]);
+    let (parent, child) = (place.who("trace.1.pwt", &[]), place.who("trace.2.pwt", &[]));
+    assert_eq!(group(&parent, "leaky"), Some(100.into()));
+    assert_eq!(group(&parent, "in_the_child"), None);
+    assert_eq!(group(&child, "in_the_child"), Some(10.into()));
+    assert_eq!(group(&child, "leaky"), None);
+}
+
+#[test]
+fn a_stack_is_as_deep_as_was_asked_for() {
+    let place = Place::new();
+    let stack = |options: &[&str]| {
+        place.record("deep", options);
+        let told = place.who("trace.pwt", &[]);
+        let deep = group(&told, "deep").unwrap();
+        assert_eq!(deep["leaked_bytes"], 2222);
+        let frames = deep["stack"].as_array().unwrap().clone();
+        let calls = frames.iter().filter(|frame| frame.as_str().unwrap().contains("::deep at"));
+        (calls.count(), frames.last().unwrap().as_str().unwrap().to_owned())
+    };
+    let (calls, outermost) = stack(&["--stacks=256"]);
+    assert_eq!(calls, 101);
+    assert_ne!(outermost, "[deeper than recorded]");
+    let (calls, outermost) = stack(&["--stacks=8"]);
+    assert!((4..=8).contains(&calls), "{calls}");
+    assert_eq!(outermost, "[deeper than recorded]");
+}
+
+#[test]
+fn what_cannot_be_told_is_said() {
+    let place = Place::new();
+    place.record("places", &[]);
+    let fails = |args: &[&str], part: &str| {
+        let output = place.pagewise(args).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && output.stdout.is_empty());
+        assert!(stderr.contains(part), "{stderr}");
+    };
+    fails(&["who", "trace.pwt"], "has no call stacks: `pagewise record --stacks` records them");
+    fails(&["who", "trace.pwt", "--at", "noon"], "neither `peak`, `end` nor the number");
+    fails(&["record", "--stacks=0", "--", "true"], "0 is not in 1..=256");
+    fails(&["record", "--stacks=257", "--", "true"], "257 is not in 1..=256");
+    place.record("places", &["--stacks"]);
+    fails(&["who", "trace.pwt", "--at", "99999999"], "there is no event 99999999");
+    // The others read such a trace, too, and a cut one is refused by all.
+    place.said(&["info", "trace.pwt"]);
+    let whole = std::fs::read(place.path("trace.pwt")).unwrap();
+    std::fs::write(place.path("cut.pwt"), &whole[..whole.len() - 9]).unwrap();
+    fails(&["who", "cut.pwt"], "the file ends too early");
+    fails(&["info", "cut.pwt"], "the file ends too early");
+}

@@ -1,0 +1,103 @@
+//! Traces with call stacks: what is written is read back, and damage is an error.
+
+use std::io::Cursor;
+
+use pagewise_trace::stacks::{Frame, Line, Module, Node};
+use pagewise_trace::{Event, Origin, ReadError, Reader, Stacks, Writer};
+
+fn stacks(nodes: u32) -> Stacks {
+    Stacks {
+        modules: vec![Module { path: "/bin/program".into(), build_id: vec![7; 20] }],
+        names: vec!["main".into(), "main.rs".into()],
+        frames: vec![
+            Frame {
+                module: Some(0),
+                address: 0x1234,
+                lines: vec![Line { function: 0, file: Some(1), line: 9 }],
+            },
+            Frame::lost(),
+        ],
+        nodes: (0..nodes).map(|parent| Node { parent, frame: parent % 2 }).collect(),
+    }
+}
+
+/// A trace of `count` blocks, each made at the site that `site` gives.
+fn trace(count: u32, stacks: &Stacks, site: impl Fn(u32) -> u32) -> Vec<u8> {
+    let mut file = Cursor::new(Vec::new());
+    let mut writer = Writer::with_stacks(&mut file, Origin::default()).unwrap();
+    for slot in 0..count {
+        writer.write_at(Event::Allocate { slot, size: 10, align: 16 }, site(slot)).unwrap();
+    }
+    for slot in 0..count {
+        writer.write_at(Event::Reallocate { slot, size: 20 }, site(slot) / 2).unwrap();
+        writer.write(Event::Free { slot }).unwrap();
+    }
+    assert!(writer.finish_with(0, stacks).unwrap().stacks);
+    file.into_inner()
+}
+
+fn read(file: &[u8]) -> Result<(Vec<u32>, Stacks), ReadError> {
+    let mut reader = Reader::new(file)?.with_stacks();
+    let mut sites = Vec::new();
+    while let Some(event) = reader.next() {
+        if !matches!(event?, Event::Free { .. }) {
+            sites.push(reader.site());
+        }
+    }
+    Ok((sites, reader.take_stacks().unwrap()))
+}
+
+#[test]
+fn sites_and_stacks_are_read_back() {
+    // Enough for several frames, and none at all.
+    for count in [0, 1, 700_000] {
+        let (stacks, site) =
+            (stacks(70_000), |slot: u32| slot.wrapping_mul(2_654_435_761) % 70_001);
+        let file = trace(count, &stacks, site);
+        let (sites, found) = read(&file).unwrap();
+        assert!(found == stacks);
+        let both = (0..count).map(site).chain((0..count).map(|slot| site(slot) / 2));
+        assert!(sites == both.collect::<Vec<_>>());
+        // Whoever does not ask for them reads the events all the same.
+        assert!(Reader::new(&file[..]).unwrap().all(|event| event.is_ok()));
+    }
+}
+
+#[test]
+fn a_site_that_is_not_in_the_tree_is_refused() {
+    let mut writer = Writer::with_stacks(Cursor::new(Vec::new()), Origin::default()).unwrap();
+    writer.write_at(Event::Allocate { slot: 0, size: 1, align: 1 }, 3).unwrap();
+    assert!(writer.finish_with(0, &stacks(2)).is_err());
+}
+
+#[test]
+fn a_trace_without_stacks_is_as_it_was() {
+    let mut file = Cursor::new(Vec::new());
+    let mut writer = Writer::new(&mut file, Origin::default()).unwrap();
+    writer.write_at(Event::Allocate { slot: 0, size: 1, align: 1 }, 3).unwrap();
+    assert!(!writer.finish_with(0, &stacks(2)).unwrap().stacks);
+    let file = file.into_inner();
+    assert_eq!(file[8..10], [1, 0]);
+    let mut reader = Reader::new(&file[..]).unwrap().with_stacks();
+    assert!(reader.by_ref().all(|event| event.is_ok()));
+    assert!(reader.site() == 0 && reader.take_stacks().is_none());
+}
+
+#[test]
+fn damage_is_told() {
+    let file = trace(100, &stacks(50), |slot| slot % 50);
+    assert!(read(&file).is_ok());
+    for len in 0..file.len() {
+        assert!(read(&file[..len]).is_err(), "cut at {len}");
+        let events = Reader::new(&file[..len]);
+        assert!(events.is_err() || events.unwrap().any(|event| event.is_err()), "cut at {len}");
+    }
+    for at in 0..file.len() {
+        let mut damaged = file.clone();
+        damaged[at] ^= 0x20;
+        assert!(read(&damaged).is_err(), "damaged at {at}");
+    }
+    let mut longer = file.clone();
+    longer.extend([0; 4]);
+    assert!(read(&longer).is_err());
+}
