@@ -57,7 +57,7 @@ mod who;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
 use dlmalloc::GlobalDlmalloc;
 
@@ -100,8 +100,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Report(args)) => report::run(&args),
         Some(Command::Tune(args)) => tune::run(&args),
         Some(Command::Who(args)) => who::run(&args),
-        Some(Command::Man(args)) => manual::man(&args),
-        Some(Command::Completions(args)) => manual::completions(&args),
+        Some(Command::Man(args)) => manual::man(&args, &Cli::command()),
+        Some(Command::Completions(args)) => manual::completions(&args, &Cli::command()),
         Some(Command::Alone(args)) => child::run(&args, &JOBS),
     }
 }

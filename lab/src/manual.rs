@@ -4,12 +4,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 use pagewise_replay::output;
-
-use crate::cli::Cli;
 
 /// Write a man page for each command
 #[derive(Debug, clap::Args)]
@@ -39,8 +37,7 @@ Examples:
   pagewise completions fish > ~/.config/fish/completions/pagewise.fish";
 
 /// The command line without what is hidden.
-fn shown() -> Command {
-    let whole = Cli::command();
+fn shown(whole: &Command) -> Command {
     let hidden = |command: &&Command| !command.is_hide_set();
     let commands: Vec<_> = whole.get_subcommands().filter(hidden).cloned().collect();
     // There is no way to take a subcommand away: the rest is put together anew.
@@ -58,8 +55,8 @@ fn shown() -> Command {
 ///
 /// # Errors
 /// If one cannot be written.
-pub(crate) fn man(args: &ManArgs) -> anyhow::Result<ExitCode> {
-    let mut whole = shown();
+pub(crate) fn man(args: &ManArgs, whole: &Command) -> anyhow::Result<ExitCode> {
+    let mut whole = shown(whole);
     whole.build();
     let commands = whole.get_subcommands().filter(|one| one.get_name() != "help");
     for command in [&whole].into_iter().chain(commands) {
@@ -123,16 +120,19 @@ fn escaped(line: &str) -> String {
 ///
 /// # Errors
 /// If they cannot be written.
-pub(crate) fn completions(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn completions(args: &CompletionsArgs, whole: &Command) -> anyhow::Result<ExitCode> {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut shown(), "pagewise", &mut text);
+    clap_complete::generate(args.shell, &mut shown(whole), "pagewise", &mut text);
     output::print(&String::from_utf8(text)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::cli::Cli;
 
     #[test]
     fn notes_are_sections_whose_lines_stay() {
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn every_command_but_the_hidden_has_a_page() {
         let folder = tempfile::tempdir().expect("a folder");
-        man(&ManArgs { folder: folder.path().to_owned() }).expect("written");
+        man(&ManArgs { folder: folder.path().to_owned() }, &Cli::command()).expect("written");
         let names = std::fs::read_dir(folder.path()).expect("a folder").flatten();
         let names: std::collections::BTreeSet<_> =
             names.map(|entry| entry.file_name().into_string().expect("text")).collect();
@@ -166,7 +166,7 @@ mod tests {
     fn every_shell_is_told_the_commands_but_the_hidden() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let mut text = Vec::new();
-            clap_complete::generate(shell, &mut shown(), "pagewise", &mut text);
+            clap_complete::generate(shell, &mut shown(&Cli::command()), "pagewise", &mut text);
             let text = String::from_utf8(text).expect("text");
             assert!(text.contains("compare") && text.contains("candidates"), "{shell}");
             assert!(!text.contains("alone"), "{shell}");

@@ -6,7 +6,7 @@
 use pagewise::catalogue;
 
 use super::compared::Compared;
-use super::verdict::{self, RESIDENT, TIME};
+use super::measure::{self, RESIDENT, TIME};
 use crate::competitor::{GLOBAL, HC, LEA, LIBPAGEWISE, SYSTEM};
 
 /// Leads below this are none: memory varies a little with how a process is laid out.
@@ -17,11 +17,11 @@ pub(super) fn of(all: &[&Compared], noise: f64) -> Option<String> {
     let is_whole =
         |name: &&str| ![GLOBAL, HC, LEA].contains(name) && catalogue::find(name).is_none();
     let mean = |name| {
-        let finished = verdict::finished(all, name) == all.len();
-        let time = verdict::relative(all, &TIME, name, SYSTEM).filter(|_| finished)?;
-        Some((name, time, verdict::relative(all, &RESIDENT, name, SYSTEM)?))
+        let finished = measure::finished(all, name) == all.len();
+        let time = measure::relative(all, &TIME, name, SYSTEM).filter(|_| finished)?;
+        Some((name, time, measure::relative(all, &RESIDENT, name, SYSTEM)?))
     };
-    let whole = verdict::strategies(all).into_iter().filter(is_whole).filter_map(mean);
+    let whole = measure::strategies(all).into_iter().filter(is_whole).filter_map(mean);
     let whole: Vec<(&str, f64, f64)> = whole.collect();
     let of = |wanted| whole.iter().find(|(name, ..)| *name == wanted);
     let (ours, system) = of(LIBPAGEWISE).zip(of(SYSTEM))?;

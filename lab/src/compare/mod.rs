@@ -8,6 +8,7 @@
 
 mod advice;
 mod compared;
+mod measure;
 mod metered;
 mod plot;
 mod row;
@@ -26,11 +27,12 @@ use pagewise_replay::{bundled, input, output, units};
 use crate::competitor::{Competitor, ConfigArgs, Parameters};
 
 pub(crate) use compared::Compared;
+pub(crate) use measure::reference;
 pub(crate) use row::Row;
 use screen::Screen;
 pub(crate) use table::{Grid, Mean, grid, mean_of_each, means};
 pub(crate) use timed::Rounds;
-pub(crate) use verdict::{of as verdict, reference};
+pub(crate) use verdict::of as verdict;
 
 /// Measure allocators over traces, and say which is fastest and leanest
 #[derive(Debug, clap::Args)]

@@ -8,8 +8,8 @@ use pagewise_replay::units::bytes;
 use plotters::style::RGBColor;
 
 use super::compared::Compared;
+use super::measure::reference;
 use super::table::mean_of_each;
-use super::verdict::reference;
 use crate::competitor::{GLOBAL, HC, LIBPAGEWISE};
 use crate::pareto;
 

@@ -5,8 +5,8 @@ use pagewise_replay::units;
 use serde::Serialize;
 
 use super::compared::Compared;
+use super::measure::{self, HELD, MEASURES, RESIDENT, TIME};
 use super::row::Row;
-use super::verdict::{self, HELD, MEASURES, RESIDENT, TIME};
 
 /// A column of a trace's table: its head, the value that is the better the smaller it is, and how
 /// it is written.
@@ -124,20 +124,20 @@ pub(super) fn of_trace(compared: &Compared) -> String {
 /// Over all traces: each strategy's geometric means relative to the reference's, and a caption;
 /// none if no strategy finished every trace.
 pub(crate) fn means(all: &[&Compared]) -> Option<(String, Grid)> {
-    let reference = verdict::reference(all)?;
+    let reference = measure::reference(all)?;
     let heads = MEASURES.iter().map(|measure| measure.head).chain(["traces"]).collect();
     let line = |strategy| {
         let means = MEASURES.iter().map(|measure| {
-            let mean = verdict::relative(all, measure, strategy, reference);
+            let mean = measure::relative(all, measure, strategy, reference);
             mean.map_or_else(String::new, |mean| format!("{mean:.3}"))
         });
-        let finished = format!("{}/{}", verdict::finished(all, strategy), all.len());
+        let finished = format!("{}/{}", measure::finished(all, strategy), all.len());
         let figure = |text| Figure { text, best: false };
         (strategy, means.chain([finished]).map(figure).collect())
     };
     let over = units::count(all.len() as u64, "trace");
     let caption = format!("Over {over}: geometric means, {reference} = 1");
-    let lines = verdict::strategies(all).into_iter().map(line).collect();
+    let lines = measure::strategies(all).into_iter().map(line).collect();
     Some((caption, Grid { heads, lines }))
 }
 
@@ -152,13 +152,13 @@ pub(crate) struct Mean {
 
 /// Every strategy's means of time and memory; none without a reference.
 pub(crate) fn mean_of_each(all: &[&Compared]) -> Vec<Mean> {
-    let Some(reference) = verdict::reference(all) else { return Vec::new() };
+    let Some(reference) = measure::reference(all) else { return Vec::new() };
     let mean = |name| {
         let [time, resident, held] = [&TIME, &RESIDENT, &HELD]
-            .map(|measure| verdict::relative(all, measure, name, reference));
+            .map(|measure| measure::relative(all, measure, name, reference));
         Mean { name, time, resident, held }
     };
-    verdict::strategies(all).into_iter().map(mean).collect()
+    measure::strategies(all).into_iter().map(mean).collect()
 }
 
 /// The table over all traces, the fastest first.
@@ -170,7 +170,7 @@ pub(super) fn summary(all: &[&Compared]) -> String {
     };
     let mut lines: Vec<_> = lines.into_iter().map(|line| (time(line.0), line)).collect();
     lines.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let complete = lines.iter().all(|(_, (name, _))| verdict::finished(all, name) == all.len());
+    let complete = lines.iter().all(|(_, (name, _))| measure::finished(all, name) == all.len());
     if complete {
         heads.pop();
     }

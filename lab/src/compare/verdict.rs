@@ -8,46 +8,8 @@ use pagewise_replay::units;
 
 use super::advice;
 use super::compared::Compared;
-use super::row::Row;
+use super::measure::{MEASURES, Measure, finished, reference, relative, strategies, typical_noise};
 use crate::competitor::SYSTEM;
-
-/// Something the fewer the better.
-pub(super) struct Measure {
-    /// What is measured, as it heads a column.
-    pub(super) head: &'static str,
-    /// What the best of it is called, and what it is best in; none if the verdict is silent on it.
-    best: Option<(&'static str, &'static str)>,
-    value: fn(&Row) -> Option<f64>,
-    is_noisy: bool,
-}
-
-pub(super) const TIME: Measure = Measure {
-    head: "time",
-    best: Some(("Fastest", "time")),
-    value: |row| row.ns_per_pair,
-    is_noisy: true,
-};
-pub(super) const RESIDENT: Measure = Measure {
-    head: "resident",
-    best: Some(("Leanest", "peak memory")),
-    value: |row| row.peak_resident_bytes.map(|bytes| bytes as f64),
-    is_noisy: false,
-};
-/// Not every allocator tells.
-pub(super) const HELD: Measure = Measure {
-    head: "held",
-    best: None,
-    value: |row| row.peak_held_bytes.map(|bytes| bytes as f64),
-    is_noisy: false,
-};
-const OS_PAGES: Measure = Measure {
-    head: "OS pages",
-    best: Some(("Fewest OS pages", "OS pages")),
-    value: |row| row.pages_touched.map(|pages| pages as f64),
-    is_noisy: false,
-};
-
-pub(super) const MEASURES: [Measure; 4] = [TIME, RESIDENT, HELD, OS_PAGES];
 
 /// The verdict, a sentence or two per measure, and what the noise was.
 pub(crate) fn of(all: &[&Compared]) -> Vec<String> {
@@ -140,50 +102,6 @@ fn wins<'c>(all: &[&'c Compared], measure: &Measure) -> Vec<(&'c str, usize)> {
     wins
 }
 
-/// What all others are compared to: SYSTEM if it takes part and finished every trace, else the
-/// first strategy that did.
-pub(crate) fn reference(all: &[&Compared]) -> Option<&'static str> {
-    let complete = strategies(all).into_iter().filter(|one| finished(all, one) == all.len());
-    let complete: Vec<_> = complete.collect();
-    complete.iter().find(|one| **one == SYSTEM).or(complete.first()).copied()
-}
-
-/// The strategies compared, in their order.
-pub(super) fn strategies(all: &[&Compared]) -> Vec<&'static str> {
-    all.first().map_or_else(Vec::new, |one| one.rows.iter().map(|row| row.strategy).collect())
-}
-
-/// On how many traces a strategy got to the end.
-pub(super) fn finished(all: &[&Compared], strategy: &str) -> usize {
-    rows(all, strategy).filter(|row| row.stopped.is_none()).count()
-}
-
-/// Geometric mean, over the traces both finished, of a strategy's value ÷ the reference's.
-pub(super) fn relative(
-    all: &[&Compared],
-    measure: &Measure,
-    strategy: &str,
-    reference: &str,
-) -> Option<f64> {
-    let ratios = rows(all, strategy).zip(rows(all, reference)).filter_map(|(row, reference)| {
-        let (value, reference) = ((measure.value)(row)?, (measure.value)(reference)?);
-        (value > 0.0 && reference > 0.0).then(|| (value / reference).ln())
-    });
-    let (sum, count) = ratios.fold((0.0, 0), |(sum, count), ratio| (sum + ratio, count + 1));
-    (count > 0).then(|| (sum / f64::from(count)).exp())
-}
-
-fn rows<'c>(all: &[&'c Compared], strategy: &str) -> impl Iterator<Item = &'c Row> {
-    all.iter().filter_map(move |one| one.rows.iter().find(|row| row.strategy == strategy))
-}
-
-/// The median, over the traces, of what two identical competitors differed by.
-fn typical_noise(all: &[&Compared]) -> f64 {
-    let mut noise: Vec<f64> = all.iter().map(|compared| compared.noise).collect();
-    noise.sort_by(f64::total_cmp);
-    noise.get(noise.len() / 2).copied().unwrap_or(0.0)
-}
-
 /// "A", "A and B", "A, B and C".
 fn list(items: &[&str]) -> String {
     match items {
@@ -195,6 +113,8 @@ fn list(items: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::measure::TIME;
+    use super::super::row::Row;
     use super::*;
 
     fn row(strategy: &'static str, ns: f64, held: u64) -> Row {

@@ -34,7 +34,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU64};
 
 use super::settings::Settings;
-use super::sites::{Sites, Stack};
+use super::sites::{Append, Sites, Stack};
 use super::system::{self, Errno, File};
 use crate::raw::form::{Form, Words};
 use crate::raw::head::{HEAD, Head, MAGIC, Stopped, TEXT, VERSION, VERSION_WITH_STACKS, WORD};
@@ -78,6 +78,19 @@ fn chunk_of(index: u64) -> (usize, u64, u64) {
     (DOUBLINGS as usize + 1 + further as usize, doubled + further * size, size)
 }
 
+/// A log that frames and files are appended to.
+struct Appending<'a> {
+    log: &'a Log,
+    settings: &'a Settings,
+}
+
+impl Append for Appending<'_> {
+    #[inline]
+    fn append(&self, len: usize, word: impl Fn(usize) -> u64) {
+        self.log.append_words(self.settings, len, word);
+    }
+}
+
 impl Log {
     /// Appends a record made by `thread`, unless the log has stopped or cannot grow. Opens the log if
     /// need be.
@@ -104,7 +117,7 @@ impl Log {
         if !self.is_open(settings) {
             return;
         }
-        let stack = side::stack(self.sites.node(self, settings, stack));
+        let stack = side::stack(self.sites.node(&Appending { log: self, settings }, stack));
         match FORM.short(thread, record) {
             0 => {
                 let Words { words, len } = FORM.long(thread, record);
@@ -153,12 +166,7 @@ impl Log {
 
     /// Appends `len` words, unless the log has stopped or cannot grow.
     #[inline]
-    pub(super) fn append_words(
-        &self,
-        settings: &Settings,
-        len: usize,
-        word: impl Fn(usize) -> u64,
-    ) {
+    fn append_words(&self, settings: &Settings, len: usize, word: impl Fn(usize) -> u64) {
         let first = self.cursor.fetch_add(len as u64, Relaxed);
         if first + len as u64 > settings.most_words() {
             return self.end(Stopped::Limit);

@@ -12,8 +12,6 @@ use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 
-use super::log::Log;
-use super::settings::Settings;
 use super::system::{self, Errno};
 use crate::raw::side;
 
@@ -67,6 +65,12 @@ impl core::fmt::Debug for Stack<'_> {
     }
 }
 
+/// Where what is new is recorded.
+pub(super) trait Append {
+    /// Appends a record of `len` words.
+    fn append(&self, len: usize, word: impl Fn(usize) -> u64);
+}
+
 /// Addresses that stand for what lies beyond the outermost frame.
 pub(in crate::raw) const CUT: u64 = 1;
 pub(in crate::raw) const LOST: u64 = 2;
@@ -109,14 +113,14 @@ fn level_len(level: usize) -> usize {
 impl Sites {
     /// The number of the stack's node, which is recorded if it is new; 0 if there is none.
     #[inline]
-    pub(super) fn node(&self, log: &Log, settings: &Settings, stack: &Stack<'_>) -> u64 {
+    pub(super) fn node(&self, to: &impl Append, stack: &Stack<'_>) -> u64 {
         let seed = mix(stack.generation, stack.outermost as u64 + 1);
         let hash = stack.addresses.iter().rev().fold(seed, |hash, &address| mix(hash, address));
         if stack.addresses.is_empty() {
             return 0;
         }
         match self.find(hash) {
-            0 => self.enter(log, settings, stack, seed),
+            0 => self.enter(to, stack, seed),
             node => node,
         }
     }
@@ -147,7 +151,7 @@ impl Sites {
 
     /// Records the frames of the stack that are new, from the outermost on.
     #[cold]
-    fn enter(&self, log: &Log, settings: &Settings, stack: &Stack<'_>, seed: u64) -> u64 {
+    fn enter(&self, to: &impl Append, stack: &Stack<'_>, seed: u64) -> u64 {
         let _errno = Errno::keep();
         let beyond = match stack.outermost {
             Outermost::First => None,
@@ -162,7 +166,7 @@ impl Sites {
                 hash = mix(hash, address);
             }
             node = match self.find(hash) {
-                0 => self.add(log, settings, stack, hash, node, address),
+                0 => self.add(to, stack, hash, node, address),
                 found => found,
             };
         }
@@ -171,18 +175,17 @@ impl Sites {
 
     fn add(
         &self,
-        log: &Log,
-        settings: &Settings,
+        to: &impl Append,
         stack: &Stack<'_>,
         hash: u64,
         parent: u64,
         address: u64,
     ) -> u64 {
         if address > LOST {
-            self.see_module(log, settings, stack, address);
+            self.see_module(to, stack, address);
         }
         let node = self.nodes.fetch_add(1, Relaxed) + 1;
-        log.append_words(settings, 3, |at| side::node(node, parent, address)[at]);
+        to.append(3, |at| side::node(node, parent, address)[at]);
         // Published after it was recorded: whoever names the node stands behind it in the log.
         if let Some(entry) = self.claim(hash) {
             entry.node.store(node, Release);
@@ -235,7 +238,7 @@ impl Sites {
     }
 
     /// Records the file that an address lies in, unless it was.
-    fn see_module(&self, log: &Log, settings: &Settings, stack: &Stack<'_>, address: u64) {
+    fn see_module(&self, to: &impl Append, stack: &Stack<'_>, address: u64) {
         if self.generation.swap(stack.generation, AcqRel) != stack.generation {
             self.known.store(0, Release);
         }
@@ -260,9 +263,7 @@ impl Sites {
                 None => directory.get(at).copied().unwrap_or(b'/'),
             };
             let bounds = [module.start, module.end, module.bias];
-            log.append_words(settings, words, |at| {
-                side::module_word(at, bounds, module.build_id, len, byte)
-            });
+            to.append(words, |at| side::module_word(at, bounds, module.build_id, len, byte));
             if let Some((start, end)) = self.modules.get(known)
                 && self.known.compare_exchange(known, known + 1, AcqRel, Acquire).is_ok()
             {
