@@ -70,6 +70,10 @@ mod purge;
 mod quick;
 mod registry;
 mod relief;
+#[cfg_attr(
+    not(all(feature = "profiler", target_os = "linux")),
+    allow(dead_code, reason = "nothing is sampled without the profiler")
+)]
 mod sampler;
 mod sealed;
 mod settings;

@@ -58,6 +58,7 @@ pub(super) fn open(tuning: &Tuning) {
 }
 
 /// Has blocks sampled, or no longer; whether that could be done. To be called by one thread at a time.
+#[cfg(all(feature = "profiler", target_os = "linux"))]
 pub(super) fn set_profiled(wanted: bool) -> bool {
     let set = || match wanted {
         true => MODE.parts.fetch_or(PROFILED, Relaxed),

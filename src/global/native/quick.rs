@@ -495,6 +495,7 @@ impl Lists {
 
     /// Whether a small block is to be sampled, which the thread is about to take. (Not to be asked but while there is a
     /// profile.)
+    #[cfg(all(feature = "profiler", target_os = "linux"))]
     pub(super) fn samples_small(&self, size: usize) -> bool {
         let renews = self.sampler.renews();
         if !renews && !self.countdown.is_over() {
@@ -524,6 +525,7 @@ impl Lists {
     }
 
     /// Whether a block is to be sampled that does not count as a pop, as far as sampling goes. (As above.)
+    #[cfg(all(feature = "profiler", target_os = "linux"))]
     pub(super) fn samples_other(&self, size: usize) -> bool {
         if self.sampler.renews() {
             self.countdown.settle();
@@ -539,6 +541,7 @@ impl Lists {
     }
 
     /// Has the thread take the slow path for its next block.
+    #[cfg(all(feature = "profiler", target_os = "linux"))]
     pub(super) fn comes_by(&self) {
         self.countdown.settle();
     }
