@@ -5,22 +5,27 @@ use core::ops::Range;
 
 const PAGE: u64 = 4096;
 
-/// The part of the stack that is known to be readable: from the frame of the walk on.
-pub(super) struct Readable(Range<u64>);
+/// The parts of the stack that are known to be readable, by pages: from the frame of the walk on, and others that were
+/// looked at since. What lies between them may be nothing.
+pub(super) struct Readable {
+    near: Range<u64>,
+    far: Range<u64>,
+}
 
 impl Readable {
     /// At the stack pointer: its page can be read.
     pub(super) fn at(stack: u64) -> Self {
-        Self(stack..(stack | (PAGE - 1)) + 1)
+        Self { near: stack..(stack | (PAGE - 1)) + 1, far: 0..0 }
     }
 
     /// The word at an address of the stack, if it is aligned and can be read.
     #[inline]
     pub(super) fn word(&mut self, address: u64) -> Option<u64> {
-        if !address.is_multiple_of(8) || address < self.0.start {
+        if !address.is_multiple_of(8) || address < self.near.start {
             return None;
         }
-        if address >= self.0.end && !self.extend(address) {
+        let is_known = self.near.contains(&address) || self.far.contains(&address);
+        if !is_known && !self.extend(address) {
             return None;
         }
         // SAFETY: the page of the address was found readable, and it lies in the frames that called
@@ -28,16 +33,22 @@ impl Readable {
         Some(unsafe { core::ptr::with_exposed_provenance::<u64>(address as usize).read_volatile() })
     }
 
-    /// Asks whether the pages up to an address can be read.
+    /// Asks whether the page of an address can be read.
     #[cold]
     fn extend(&mut self, address: u64) -> bool {
-        /// No frame is longer.
+        /// No stack is longer.
         const FARTHEST: u64 = 64 << 20;
-        let last = address & !(PAGE - 1);
-        if address - self.0.start > FARTHEST || !probe(last) {
+        let page = address & !(PAGE - 1);
+        if address - self.near.start > FARTHEST || !probe(page) {
             return false;
         }
-        self.0.end = last + PAGE;
+        if page == self.near.end {
+            self.near.end += PAGE;
+        } else if page == self.far.end {
+            self.far.end += PAGE;
+        } else {
+            self.far = page..page + PAGE;
+        }
         true
     }
 }
