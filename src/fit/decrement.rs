@@ -60,13 +60,12 @@ impl IndexPolicy for Decrement {
         cells: &mut Cells,
         meter: &M,
     ) -> Option<Block> {
-        if let (Some(below), Some(above)) = (below, above) {
-            self.list.remove(above, cells, meter);
-            if self.area == above.start {
-                self.area = below.start;
-            }
+        if let (Some(below), Some(above)) = (below, above)
+            && self.area == above.start
+        {
+            self.area = below.start;
         }
-        below.or(above)
+        self.list.remove_but_one((below, above), cells, meter)
     }
 
     fn find<M: Meter>(

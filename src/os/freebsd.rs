@@ -1,54 +1,13 @@
-//! FreeBSD: what it alone knows of the process, of the calling thread, of the processors; and waiting for a word to change.
+//! FreeBSD: what it alone knows of the calling thread; and waiting for a word to change.
 
-use core::ffi::{c_int, c_ulong};
+use core::ffi::c_ulong;
 use core::ptr;
 use core::sync::atomic::AtomicU32;
-
-unsafe extern "C" {
-    fn issetugid() -> c_int;
-}
-
-/// Where the calling thread's `errno` lies: its own place, always valid.
-#[inline]
-pub(crate) fn errno_location() -> *mut c_int {
-    // SAFETY: the call may be made at any time.
-    unsafe { libc::__error() }
-}
 
 /// The number the system knows the calling thread by.
 pub(crate) fn thread_id() -> i32 {
     // SAFETY: the call may be made at any time.
     unsafe { libc::pthread_getthreadid_np() }
-}
-
-/// CPUs that are there, at least 1. (A jail may have fewer; what is counted here decides how many heaps there may be, and
-/// no more are made than there are threads.)
-pub(crate) fn cpus() -> usize {
-    // SAFETY: the call touches no memory of ours.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).map_or(1, |n| n.max(1))
-}
-
-/// Quotas of processor time, as `rctl` has them, are not looked at.
-pub(crate) fn cpu_quota() -> Option<usize> {
-    None
-}
-
-/// A number that nobody outside can foretell; where the system has none to give, one that is hard to.
-pub(crate) fn random() -> u64 {
-    let mut number = 0_u64;
-    // SAFETY: the call writes no more than the number's bytes.
-    if unsafe { libc::getentropy((&raw mut number).cast(), size_of::<u64>()) } != 0 {
-        let place = errno_location().addr() as u64;
-        number = (place ^ crate::os::now().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-    number
-}
-
-/// Whether the process has more rights than the user who started it: its environment is then that user's, and not to be
-/// trusted.
-pub(crate) fn is_privileged() -> bool {
-    // SAFETY: the call touches no memory of ours.
-    unsafe { issetugid() != 0 }
 }
 
 /// Sleeps while `word` has this value, until woken, or for no reason. Where that is refused, others go first.

@@ -4,7 +4,11 @@
 mod memory;
 #[cfg(not(target_os = "freebsd"))]
 mod poll;
+#[cfg(not(target_os = "linux"))]
+mod process;
 
 pub(crate) use memory::*;
 #[cfg(not(target_os = "freebsd"))]
 pub(crate) use poll::*;
+#[cfg(not(target_os = "linux"))]
+pub(crate) use process::*;
