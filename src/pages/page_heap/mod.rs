@@ -36,34 +36,15 @@
 //! take constant time ([`Good`](crate::fit::Good)). [`try_free`](crate::Strategy::try_free) is O(1) for
 //! small blocks, O(n) for larger ones, whose neighbours below it walks.
 //!
-//! Files: `supply` (what a class allocates from), `windowed` (the placement), this one; and for the global
-//! allocator `batch` (many blocks at once), `by_address` (blocks whose layout nobody knows), `free_walk`
-//! (free memory, a little at a time) and `figures`.
+//! Files: `supply` (what a class allocates from), `windowed` (the placement), this one; and `shared`, for the global
+//! allocator.
 
 #[cfg(all(
     feature = "std",
     any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
     not(pagewise_forwarding)
 ))]
-mod batch;
-#[cfg(all(
-    feature = "std",
-    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
-    not(pagewise_forwarding)
-))]
-mod by_address;
-#[cfg(all(
-    feature = "std",
-    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
-    not(pagewise_forwarding)
-))]
-mod figures;
-#[cfg(all(
-    feature = "std",
-    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
-    not(pagewise_forwarding)
-))]
-mod free_walk;
+mod shared;
 mod supply;
 mod windowed;
 
@@ -72,7 +53,7 @@ mod windowed;
     any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
     not(pagewise_forwarding)
 ))]
-pub(crate) use self::free_walk::FreeKind;
+pub(crate) use self::shared::FreeKind;
 pub use self::windowed::Windowed;
 use super::below::tagged::Tagged;
 use super::config::Config;

@@ -1,11 +1,11 @@
 //! What the heap's pages hold, for statistics.
 
-use super::windowed::Windowed;
 use crate::engine::Heap;
 use crate::meter::Meter;
 use crate::pages::below::tagged::Tagged;
 use crate::pages::engine::PageEngine;
 use crate::pages::headers::Headers;
+use crate::pages::page_heap::windowed::Windowed;
 use crate::source::Source;
 
 impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {

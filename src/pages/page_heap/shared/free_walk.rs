@@ -3,7 +3,6 @@
 
 use core::ops::Range;
 
-use super::windowed::Windowed;
 use crate::engine::Heap;
 use crate::meter::Meter;
 use crate::pages::below::Below;
@@ -11,6 +10,7 @@ use crate::pages::below::tagged::{Large, Tagged};
 use crate::pages::engine::PageEngine;
 use crate::pages::headers::Headers;
 use crate::pages::headers::page::{Page, WORD};
+use crate::pages::page_heap::windowed::Windowed;
 use crate::source::Source;
 use crate::strategy::{Span, SpanKind};
 use crate::tags::CELL;

@@ -7,7 +7,6 @@
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-use super::windowed::Windowed;
 use crate::engine::Heap;
 use crate::meter::{Meter, Part};
 use crate::pages::below::Below;
@@ -16,6 +15,7 @@ use crate::pages::class::Class;
 use crate::pages::engine::PageEngine;
 use crate::pages::headers::Headers;
 use crate::pages::headers::page::{Page, WORD};
+use crate::pages::page_heap::windowed::Windowed;
 use crate::source::Source;
 
 impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {

@@ -2,12 +2,12 @@
 
 use core::ptr::NonNull;
 
-use super::windowed::Windowed;
 use crate::engine::{Backing, Heap};
 use crate::meter::{Meter, Part};
 use crate::pages::below::tagged::{Large, Tagged};
 use crate::pages::engine::PageEngine;
 use crate::pages::headers::Headers;
+use crate::pages::page_heap::windowed::Windowed;
 use crate::source::Source;
 
 impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
