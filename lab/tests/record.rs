@@ -2,38 +2,22 @@
 //! recorded whole and in order.
 #![cfg(target_os = "linux")]
 
+#[path = "common/place.rs"]
+mod place;
 mod scenario;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use pagewise::trace::{self, Event, Header};
-use tempfile::TempDir;
-
-/// A directory to work in, with a cache of its own for the recorder.
-struct Place(TempDir);
+use place::Place;
 
 impl Place {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
     /// `pagewise record`, in this place.
     fn record(&self, options: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pagewise"));
-        fs::create_dir_all(self.path("tmp")).unwrap();
-        command
-            .current_dir(self.0.path())
-            .env("XDG_CACHE_HOME", self.path("cache"))
-            .env("TMPDIR", self.path("tmp"))
-            .arg("record")
-            .args(options)
-            .arg("--");
+        let mut command = self.pagewise(&["record"]);
+        command.args(options).arg("--");
         command
     }
 
@@ -54,7 +38,7 @@ impl Place {
         };
         let left: Vec<String> = names(&self.path("tmp"));
         assert!(left.is_empty(), "{left:?}");
-        let mut names: Vec<String> = names(self.0.path());
+        let mut names: Vec<String> = names(self.root());
         names.retain(|name| !["cache", "tmp"].contains(&name.as_str()));
         names.sort();
         names
@@ -293,7 +277,7 @@ fn with_small_disks(place: &Place, lines: &str) -> Option<Output> {
     fs::create_dir_all(place.path("tmp")).unwrap();
     let output = Command::new("unshare")
         .args(["-Urm", "sh", "-c", &format!("{mount}{lines}"), env!("CARGO_BIN_EXE_pagewise")])
-        .current_dir(place.0.path())
+        .current_dir(place.root())
         .env("XDG_CACHE_HOME", place.path("cache"))
         .env("TMPDIR", place.path("tmp"))
         .output()
@@ -469,6 +453,21 @@ fn signals_reach_the_program_and_what_was_recorded_is_kept() {
     assert!(stderr(&output).contains("was ended by signal 15"));
     read(&place.path("trace.pwt"));
     assert_eq!(place.files(), ["trace.pwt"]);
+}
+
+/// What the command leaves behind goes on, and begins logs while they are being removed.
+#[test]
+fn nothing_is_left_where_processes_outlive_the_command() {
+    for _ in 0..4 {
+        let place = Place::new();
+        let output = place
+            .record(&["-o", "trace.pwt"])
+            .args(["sh", "-c", "for i in $(seq 300); do sleep 0; done & kill -TERM $PPID; wait"])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(128 + 15), "{}", stderr(&output));
+        assert_eq!(place.files(), ["trace.pwt"]);
+    }
 }
 
 #[test]

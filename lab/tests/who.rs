@@ -2,12 +2,13 @@
 //! places, and they are found: function, line, bytes.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
-use std::hint::black_box;
-use std::path::PathBuf;
-use std::process::Command;
+#[path = "common/place.rs"]
+mod place;
 
+use std::hint::black_box;
+
+use place::Place;
 use serde_json::Value;
-use tempfile::TempDir;
 
 /// Names the scenario in the environment of the program started again.
 const SCENARIO: &str = "PAGEWISE_TEST_WHO";
@@ -95,23 +96,7 @@ fn scenarios() {
     }
 }
 
-struct Place(TempDir);
-
 impl Place {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn pagewise(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pagewise"));
-        command.current_dir(self.0.path()).env("XDG_CACHE_HOME", self.path("cache")).args(args);
-        command
-    }
-
     /// Records a scenario to `trace.pwt`.
     fn record(&self, scenario: &str, options: &[&str]) {
         let output = self

@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
@@ -16,9 +18,23 @@ use super::recorder;
 use super::watch::Watch;
 use crate::system::signals;
 
-/// A temporary directory for the logs, removed with the session.
+/// A temporary directory for the logs, removed with the session unless it is [kept](Session::keep).
 pub(super) struct Session {
     directory: TempDir,
+    is_kept: bool,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        /// Times that removing is begun again: processes that outlive the command may begin logs meanwhile. Once the
+        /// directory is gone they cannot.
+        const TRIES: u32 = 1000;
+        let is_filled_again = || {
+            let removed = fs::remove_dir_all(self.directory.path());
+            removed.is_err_and(|error| error.kind() == ErrorKind::DirectoryNotEmpty)
+        };
+        let _ = !self.is_kept && (0..TRIES).all(|_| is_filled_again());
+    }
 }
 
 impl Session {
@@ -27,7 +43,7 @@ impl Session {
             .prefix("pagewise-record-")
             .tempdir()
             .context("no temporary directory for the recording")?;
-        Ok(Self { directory })
+        Ok(Self { directory, is_kept: false })
     }
 
     /// Where the logs are.
@@ -36,8 +52,10 @@ impl Session {
     }
 
     /// Leaves the logs where they are, and gives their directory.
-    pub(super) fn keep(self) -> PathBuf {
-        self.directory.keep()
+    pub(super) fn keep(mut self) -> PathBuf {
+        self.is_kept = true;
+        self.directory.disable_cleanup(true);
+        self.directory().to_owned()
     }
 
     /// Runs the command to its end. Signals that would end pagewise reach the command instead, so

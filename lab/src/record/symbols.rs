@@ -13,6 +13,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use addr2line::{Loader, demangle_auto};
+use indexmap::IndexSet;
 use object::{Object, ObjectSection, ObjectSymbol, ReadCache, SymbolKind};
 use pagewise::trace::Stacks;
 use pagewise::trace::stacks::{Frame, Line, Module};
@@ -31,7 +32,7 @@ pub(super) fn find(stacks: &mut Stacks, progress: &Progress) -> anyhow::Result<(
             of_module.entry(module).or_default().push(index);
         }
     }
-    let mut names = Names::default();
+    let mut names = IndexSet::new();
     let mut modules: Vec<_> = of_module.into_iter().collect();
     modules.sort_unstable();
     for (module, frames) in modules {
@@ -45,27 +46,13 @@ pub(super) fn find(stacks: &mut Stacks, progress: &Progress) -> anyhow::Result<(
             frame.lines = code.lines(frame.address.saturating_sub(1), &mut names);
         }
     }
-    stacks.names = names.all;
+    stacks.names = names.into_iter().collect();
     Ok(())
 }
 
-/// Names, each once.
-#[derive(Default)]
-struct Names {
-    all: Vec<String>,
-    numbers: HashMap<String, u32>,
-}
-
-impl Names {
-    fn number(&mut self, name: &str) -> u32 {
-        if let Some(&number) = self.numbers.get(name) {
-            return number;
-        }
-        let number = self.all.len() as u32;
-        self.all.push(name.to_owned());
-        self.numbers.insert(name.to_owned(), number);
-        number
-    }
+/// The number of a name, each of which is kept once.
+fn number(names: &mut IndexSet<String>, name: &str) -> u32 {
+    names.insert_full(name.to_owned()).0 as u32
 }
 
 /// What is known of a module's code.
@@ -104,7 +91,7 @@ impl Code {
     }
 
     /// The functions whose code an address is, the innermost first.
-    fn lines(&self, address: u64, names: &mut Names) -> Vec<Line> {
+    fn lines(&self, address: u64, names: &mut IndexSet<String>) -> Vec<Line> {
         let mut lines = Vec::new();
         let symbol =
             || self.symbol(address).map(|name| demangle_auto(name.into(), None).into_owned());
@@ -115,8 +102,8 @@ impl Code {
                 let Some(function) = function.or_else(symbol) else { continue };
                 let location = frame.location.as_ref();
                 lines.push(Line {
-                    function: names.number(&function),
-                    file: location.and_then(|place| place.file).map(|file| names.number(file)),
+                    function: number(names, &function),
+                    file: location.and_then(|place| place.file).map(|file| number(names, file)),
                     line: location.and_then(|place| place.line).unwrap_or(0),
                 });
             }
@@ -124,7 +111,7 @@ impl Code {
         if lines.is_empty()
             && let Some(name) = symbol()
         {
-            lines.push(Line { function: names.number(&name), file: None, line: 0 });
+            lines.push(Line { function: number(names, &name), file: None, line: 0 });
         }
         lines
     }

@@ -1,11 +1,11 @@
 //! The call stacks for other tools: folded stacks, and pprof's format.
 
-use std::collections::BTreeMap;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use indexmap::IndexSet;
 use pagewise_replay::printable::printable;
 
 use super::count::{Counted, Figures};
@@ -47,12 +47,12 @@ const SAMPLES: [Sample; 7] = [
 /// A profile in pprof's format (`profile.proto`), compressed.
 pub(crate) fn pprof(counted: &Counted, names: &Names<'_>, date: u64) -> std::io::Result<Vec<u8>> {
     let mut profile = Message::default();
-    let mut texts = Texts::default();
-    texts.number("");
+    let mut texts = IndexSet::new();
+    number(&mut texts, "");
     for (name, unit, _) in SAMPLES {
         let mut kind = Message::default();
-        kind.number(1, texts.number(name));
-        kind.number(2, texts.number(unit));
+        kind.number(1, number(&mut texts, name));
+        kind.number(2, number(&mut texts, unit));
         profile.message(1, &kind);
     }
     let stacks = &counted.stacks;
@@ -73,8 +73,8 @@ pub(crate) fn pprof(counted: &Counted, names: &Names<'_>, date: u64) -> std::io:
         let mut mapping = Message::default();
         mapping.number(1, id);
         // Addresses are those in the file, so the mappings' own are not known; each is its own.
-        mapping.number(5, texts.number(&module.path));
-        mapping.number(6, texts.number(&build_id));
+        mapping.number(5, number(&mut texts, &module.path));
+        mapping.number(6, number(&mut texts, &build_id));
         (7..=10).for_each(|has| mapping.number(has, 1));
         profile.message(3, &mapping);
     }
@@ -100,9 +100,9 @@ pub(crate) fn pprof(counted: &Counted, names: &Names<'_>, date: u64) -> std::io:
                 None => {
                     let mut function = Message::default();
                     function.number(1, new);
-                    function.number(2, texts.number(&key.0));
-                    function.number(3, texts.number(&key.0));
-                    function.number(4, texts.number(&key.1));
+                    function.number(2, number(&mut texts, &key.0));
+                    function.number(3, number(&mut texts, &key.0));
+                    function.number(4, number(&mut texts, &key.1));
                     described.push(function);
                     functions.insert(key, new);
                     new
@@ -116,8 +116,8 @@ pub(crate) fn pprof(counted: &Counted, names: &Names<'_>, date: u64) -> std::io:
         profile.message(4, &location);
     }
     described.iter().for_each(|function| profile.message(5, function));
-    let default = texts.number("inuse_space");
-    texts.all.iter().for_each(|text| profile.bytes(6, text.as_bytes()));
+    let default = number(&mut texts, "inuse_space");
+    texts.iter().for_each(|text| profile.bytes(6, text.as_bytes()));
     profile.number(9, date.saturating_mul(1_000_000_000).min(i64::MAX as u64));
     profile.number(14, default);
     let mut out = GzEncoder::new(Vec::new(), Compression::default());
@@ -125,23 +125,9 @@ pub(crate) fn pprof(counted: &Counted, names: &Names<'_>, date: u64) -> std::io:
     out.finish()
 }
 
-/// The string table.
-#[derive(Default)]
-struct Texts {
-    all: Vec<String>,
-    numbers: HashMap<String, u64>,
-}
-
-impl Texts {
-    fn number(&mut self, text: &str) -> u64 {
-        if let Some(&number) = self.numbers.get(text) {
-            return number;
-        }
-        let number = self.all.len() as u64;
-        self.all.push(text.to_owned());
-        self.numbers.insert(text.to_owned(), number);
-        number
-    }
+/// The number of a text in the string table.
+fn number(texts: &mut IndexSet<String>, text: &str) -> u64 {
+    texts.insert_full(text.to_owned()).0 as u64
 }
 
 /// A message in the encoding of protocol buffers.
