@@ -2,6 +2,8 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 
+#[cfg(unix)]
+use crate::child::memory::resident;
 use crate::child::passes;
 use crate::{ALLOCATOR, Random};
 
@@ -103,10 +105,10 @@ fn zeros_that_are_not_touched_take_no_memory() {
 #[cfg(unix)]
 fn untouched() {
     const LEN: usize = 12 << 20;
-    let before = crate::child::memory::resident();
+    let before = resident();
     for _ in 0..2 {
         let blocks = [(); 5].map(|()| ALLOCATOR.allocate_zeroed(LEN));
-        let more = crate::child::memory::resident().saturating_sub(before);
+        let more = resident().saturating_sub(before);
         assert!(more < LEN / 2, "{} MiB more are resident", more >> 20);
         for block in blocks {
             // SAFETY: the block is in use, has as many bytes, and is freed once.
