@@ -1,4 +1,4 @@
-//! A heap over memory that grows and never shrinks, of which others may take parts between: regions, each with a
+//! A heap over memory that grows, never shrinks, and may be taken in part by others: a row of regions, each with a
 //! strategy of its own, PAGEWISE.
 //!
 //! ```text

@@ -2,7 +2,7 @@ use std::alloc::{GlobalAlloc, System};
 
 use super::*;
 
-/// Memory below a bound, of which somebody else takes a page after each part.
+/// Memory up to a bound. Somebody else takes a page after each part.
 struct Below {
     memory: *mut u8,
     used: usize,

@@ -58,7 +58,7 @@ pub(super) fn begin(mean: usize, largest: usize) {
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Sampler {
-    /// Of which profile the following are.
+    /// The profile that the fields below belong to; see `Rate::profile`.
     profile: Cell<u32>,
     /// Where in its trial the next point falls.
     place: Cell<u32>,

@@ -40,7 +40,7 @@ impl<T: Plain> Grown<T> {
         Self { start: ptr::null_mut(), len: 0, bytes: 0 }
     }
 
-    /// So many zeros; `None` if there is no memory.
+    /// `len` zeros; `None` if there is no memory.
     pub(super) fn zeros(len: usize) -> Option<Self> {
         let mut grown = Self::new();
         grown.reserve(len)?;
@@ -60,7 +60,7 @@ impl<T: Plain> Grown<T> {
         if self.start.is_null() {
             return &[];
         }
-        // SAFETY: so many were written, or are zeros.
+        // SAFETY: the first `len` values were written, or are zeros.
         unsafe { core::slice::from_raw_parts(self.start, self.len) }
     }
 
@@ -94,7 +94,7 @@ impl<T: Plain> Grown<T> {
         self.len = self.len.min(len);
     }
 
-    /// Sees to it that so many more have room.
+    /// Makes room for `more` values beyond those there are; `None` if there is no memory.
     pub(super) fn reserve(&mut self, more: usize) -> Option<()> {
         let needed = self.len.checked_add(more)?.checked_mul(size_of::<T>())?;
         if needed <= self.bytes {
@@ -116,10 +116,11 @@ impl<T: Plain> Grown<T> {
         Some(())
     }
 
-    /// A mapping of so many bytes that has the values, in the place of the one there is; not every system makes one longer.
+    /// Copies the values to a new mapping of `bytes` bytes, and releases the old one: not every system can make a
+    /// mapping longer.
     fn copied(&self, bytes: usize) -> Option<*mut u8> {
         let start = os::allocate(bytes)?;
-        // SAFETY: both mappings have that many, and the old one is not used any more.
+        // SAFETY: both mappings have room for the values, and the old one is not used any more.
         unsafe {
             start.copy_from_nonoverlapping(self.start.cast(), self.len * size_of::<T>());
             os::release(self.start.cast(), self.bytes);

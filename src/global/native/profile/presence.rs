@@ -28,7 +28,7 @@ fn count_of(block: usize) -> Option<&'static AtomicU32> {
     let counts = PRESENT.load(Acquire);
     let hash = (block / 16).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize);
     let index = hash >> (usize::BITS - COUNTS.trailing_zeros());
-    // SAFETY: there are so many counts, zeros at first, and for ever.
+    // SAFETY: the mapping has this many counts, zeros at first, and is never released.
     (!counts.is_null()).then(|| unsafe { &*counts.add(index) })
 }
 
