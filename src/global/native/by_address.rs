@@ -109,11 +109,23 @@ unsafe fn reallocate_small(
 #[cold]
 #[inline(never)]
 unsafe fn reallocate_slowly(asked: &Tuning, block: *mut u8, new_size: usize) -> *mut u8 {
+    // SAFETY: passed on; in hardened mode the block tells its size.
+    unsafe {
+        match mode::is_hardened() {
+            true => paths::reallocate_unusually(asked, block, 0, UNIT, new_size),
+            false => reallocate_more(asked, block, new_size),
+        }
+    }
+}
+
+/// As [`reallocate_slowly`], but for hardened mode.
+///
+/// # Safety
+/// As for [`reallocate`].
+#[inline(never)]
+unsafe fn reallocate_more(asked: &Tuning, block: *mut u8, new_size: usize) -> *mut u8 {
     // SAFETY: the caller's promise; all of the block matters.
     unsafe {
-        if mode::is_hardened() {
-            return paths::reallocate(asked, block, 0, UNIT, new_size);
-        }
         let size = usable_size(block);
         if stays(size, new_size) {
             return block;

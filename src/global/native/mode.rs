@@ -82,6 +82,25 @@ pub(super) fn parts() -> Parts {
 }
 
 impl Parts {
+    /// No part but the checks.
+    pub(super) const CHECKS: u32 = CHECKS;
+    /// Every part that a small block is concerned by.
+    pub(super) const EVERY: u32 = CHECKS | CANARIES | RANDOM | ZERO;
+    /// For [`known`](Self::known): which, only the process knows.
+    pub(super) const UNKNOWN: u32 = 0;
+
+    /// Those of the parts that a small block is concerned by.
+    #[inline(always)]
+    pub(super) fn of_small(self) -> u32 {
+        self.0 & Self::EVERY
+    }
+
+    /// These parts, known where the program is compiled; else those in force.
+    #[inline(always)]
+    pub(super) fn known<const PARTS: u32>() -> Self {
+        if PARTS == Self::UNKNOWN { parts() } else { Self(PARTS) }
+    }
+
     #[inline(always)]
     fn has(self, part: u32) -> bool {
         self.0 & part != 0
@@ -110,6 +129,13 @@ impl Parts {
 #[inline(always)]
 pub(super) fn is_hardened() -> bool {
     MODE.parts.load(Relaxed) & !PROFILED != 0
+}
+
+/// Whether it is, and no blocks are sampled.
+#[inline(always)]
+pub(super) fn is_only_hardened() -> bool {
+    // Without a part no bit is set, and sampling's is the sign.
+    MODE.parts.load(Relaxed).cast_signed() > 0
 }
 
 /// Whether it is, or blocks are sampled.

@@ -79,9 +79,18 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
 }
 
 /// As [`allocate`], in hardened mode, or while blocks are sampled.
+#[inline(always)]
+fn allocate_unusually(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+    match mode::is_only_hardened() {
+        true => hardened::paths::allocate(asked, size, align),
+        false => allocate_sampling(asked, size, align),
+    }
+}
+
+/// As [`allocate`], while blocks are sampled.
 #[cold]
 #[inline(never)]
-fn allocate_unusually(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+fn allocate_sampling(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     sampling(asked, size, align, || {
         if mode::is_hardened() {
             return hardened::paths::allocate(asked, size, align);
@@ -156,8 +165,8 @@ unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize) {
     unsafe {
         if mode::is_unusual() {
             free_unusually(asked, block, Some(size));
-        } else if !usual::free_to_list(block) {
-            usual::free_more(asked, block);
+        } else {
+            usual::free_to_list_or_more(asked, block);
         }
     }
 }
@@ -224,10 +233,9 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8) {
     // SAFETY: passed on.
     unsafe {
         if mode::is_unusual() {
-            return free_unusually(asked, block, None);
-        }
-        if !usual::free_to_list(block) {
-            usual::free_more(asked, block);
+            free_unusually(asked, block, None);
+        } else {
+            usual::free_to_list_or_more(asked, block);
         }
     }
 }
@@ -236,8 +244,24 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8) {
 ///
 /// # Safety
 /// As for [`free`].
-#[inline(never)]
+#[inline(always)]
 unsafe fn free_unusually(asked: &Tuning, block: *mut u8, size: Option<usize>) {
+    // SAFETY: passed on.
+    unsafe {
+        match mode::is_only_hardened() {
+            true => hardened::paths::free(asked, block, size),
+            false => free_sampled(asked, block, size),
+        }
+    }
+}
+
+/// As [`free`], while blocks are sampled.
+///
+/// # Safety
+/// As for [`free`].
+#[cold]
+#[inline(never)]
+unsafe fn free_sampled(asked: &Tuning, block: *mut u8, size: Option<usize>) {
     if mode::is_profiled() {
         profile::forget(block);
     }
@@ -251,9 +275,7 @@ unsafe fn free_unusually(asked: &Tuning, block: *mut u8, size: Option<usize>) {
         {
             return;
         }
-        if !usual::free_to_list(block) {
-            usual::free_more(asked, block);
-        }
+        usual::free_to_list_or_more(asked, block);
     }
 }
 
@@ -312,13 +334,35 @@ pub(super) unsafe fn reallocate(
     }
 }
 
-/// As [`reallocate`], in hardened mode, or while blocks are sampled. For a profile, a small block that stays is as it was;
-/// all others are freed, and allocated with the new size.
+/// As [`reallocate`], in hardened mode, or while blocks are sampled.
 ///
 /// # Safety
 /// As for [`reallocate`].
+#[inline(always)]
+pub(super) unsafe fn reallocate_unusually(
+    asked: &Tuning,
+    block: *mut u8,
+    size: usize,
+    align: usize,
+    new_size: usize,
+) -> *mut u8 {
+    // SAFETY: passed on.
+    unsafe {
+        match mode::is_only_hardened() {
+            true => hardened::resize::reallocate(asked, block, align, new_size),
+            false => reallocate_sampling(asked, block, size, align, new_size),
+        }
+    }
+}
+
+/// As [`reallocate`], while blocks are sampled: a small block that stays is as it was; all others are freed, and allocated
+/// with the new size.
+///
+/// # Safety
+/// As for [`reallocate`].
+#[cold]
 #[inline(never)]
-unsafe fn reallocate_unusually(
+unsafe fn reallocate_sampling(
     asked: &Tuning,
     block: *mut u8,
     size: usize,

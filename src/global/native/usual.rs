@@ -102,15 +102,19 @@ pub(super) fn allocate_more(asked: &Tuning, size: usize, align: usize) -> *mut u
     }
 }
 
-/// Frees a medium block onto a list; `false` if it is none, or that cannot be done.
+/// Frees a block that does not go onto a list of small ones as it is: a medium one onto its own, if that can be done.
 ///
 /// # Safety
 /// As for [`free`](super::paths::free).
-#[inline(always)]
-pub(super) unsafe fn free_to_list(block: *mut u8) -> bool {
-    let address = NonNull::new(block).filter(|_| SPACE.list_of(block) == Some(0));
+#[inline(never)]
+pub(super) unsafe fn free_to_list_or_more(asked: &Tuning, block: *mut u8) {
+    let medium = NonNull::new(block).filter(|_| SPACE.list_of(block) == Some(0));
     // SAFETY: passed on.
-    address.is_some_and(|block| unsafe { medium::free(block) })
+    unsafe {
+        if !medium.is_some_and(|block| medium::free(block)) {
+            free_more(asked, block);
+        }
+    }
 }
 
 /// Frees a block where the thread's list has no room, or it is of none.
@@ -119,7 +123,7 @@ pub(super) unsafe fn free_to_list(block: *mut u8) -> bool {
 /// As for [`free`](super::paths::free).
 #[cold]
 #[inline(never)]
-pub(super) unsafe fn free_more(asked: &Tuning, block: *mut u8) {
+unsafe fn free_more(asked: &Tuning, block: *mut u8) {
     // SAFETY: the caller's promise; what the block is, its address tells.
     unsafe {
         let Some(address) = NonNull::new(block) else { return };

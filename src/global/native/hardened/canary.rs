@@ -75,33 +75,29 @@ pub(super) unsafe fn write(block: NonNull<u8>, size: usize, slack: usize, far: b
     }
 }
 
-/// Whether the canary stands as it was written.
+/// How many bytes a block is longer than what was requested, if the canary stands as it was written; `None` if not. Where
+/// that is far, the last word tells it; else it is `known`.
 ///
 /// # Safety
-/// As for [`write`].
+/// The block has `size` bytes, 16 at least, and [`write`] was called for it; what is known is right.
 #[inline(always)]
-pub(super) unsafe fn is_whole(block: NonNull<u8>, size: usize, slack: usize, far: bool) -> bool {
+pub(super) unsafe fn slack(block: NonNull<u8>, size: usize, known: Option<usize>) -> Option<usize> {
     let canary = canary(block);
-    let (last, mask) = last(block, size, slack);
     // SAFETY: the bytes lie in the block.
     unsafe {
-        let first =
-            slack < WORD || block.add(size - slack).cast::<u64>().read_unaligned() == canary;
-        let expected = if far { canary ^ slack as u64 } else { canary };
-        first && (last.read_unaligned() ^ expected) & mask == 0
+        let found = block.add(size - WORD).cast::<u64>().read_unaligned() ^ canary;
+        let (slack, is_last_whole) = match known {
+            Some(slack) => (slack, found & last(block, size, slack).1 == 0),
+            None => {
+                let slack = usize::try_from(found).ok()?;
+                (slack, 2 * WORD <= slack && slack <= size)
+            }
+        };
+        let is_first_whole = || {
+            slack < WORD || block.add(size - slack).cast::<u64>().read_unaligned() == canary
+        };
+        (is_last_whole && is_first_whole()).then_some(slack)
     }
-}
-
-/// How many bytes a block is longer than what was requested, where that is far and its last word tells;
-/// `None` if that was overwritten.
-///
-/// # Safety
-/// The block has `size` bytes.
-pub(super) unsafe fn far_slack(block: NonNull<u8>, size: usize) -> Option<usize> {
-    // SAFETY: the word lies in the block.
-    let last = unsafe { block.add(size - WORD).cast::<u64>().read_unaligned() };
-    let slack = usize::try_from(last ^ canary(block)).ok()?;
-    (2 * WORD <= slack && slack <= size).then_some(slack)
 }
 
 /// What stands before a block above FFCROSSOVER.

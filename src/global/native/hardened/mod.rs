@@ -17,6 +17,7 @@
 //! | `release` | freed blocks on their way back |
 //! | `own` | what a thread has besides lists: random numbers, the quarantine |
 //! | `paths` | allocating and freeing |
+//! | `wiped` | short blocks that are zeros while they are free |
 //! | `resize` | resizing and measuring |
 
 mod canary;
@@ -25,3 +26,4 @@ pub(super) mod paths;
 mod release;
 pub(super) mod resize;
 mod states;
+mod wiped;

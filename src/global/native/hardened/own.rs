@@ -38,45 +38,72 @@ pub(super) fn of_thread() -> Option<(*mut Lists, &'static Own)> {
     let (lists, own) = quick::behind_face(current::lists())?;
     // SAFETY: in hardened mode every thread's lists have its own behind them, which is initialised, never
     // given up, and used by this thread alone.
-    Some((lists, unsafe { &*own.cast::<Own>() }))
+    unsafe {
+        // Said for the compiler, which would test it in every call.
+        core::hint::assert_unchecked(!own.is_null());
+        Some((lists, &*own.cast::<Own>()))
+    }
+}
+
+/// Whether these are too many blocks, or bytes, for a quarantine.
+#[inline(always)]
+fn is_over(count: u32, bytes: usize) -> bool {
+    bytes > mode::quarantine() || count as usize == ENTRIES
 }
 
 impl Own {
     /// A random number below `bound`, as good as even for a small one.
     #[inline(always)]
     pub(super) fn below(&self, bound: u32) -> u32 {
-        let mut state = self.random.get();
-        if state == 0 {
-            state = os::random() | 1;
-        }
+        let state = self.random.get();
         // Multiplicative congruential, of period 2^62; the upper bits are used: Steele & Vigna 2022.
         self.random.set(state.wrapping_mul(0xf135_7aea_2e62_a9c5));
         (((state >> 32) * u64::from(bound)) >> 32) as u32
     }
 
-    /// Puts a freed block into the quarantine, and those that were there for their time back.
+    /// Puts a freed block into the quarantine, and those that were there for their time back: mostly one.
     #[inline(always)]
     pub(super) fn keep(&self, lists: *mut Lists, freed: Freed) {
-        let (first, count) = (self.first.get(), self.count.load(Relaxed));
-        self.entries[first.wrapping_add(count) as usize % ENTRIES].set(Some(freed));
-        let (mut count, mut bytes) = (count + 1, self.bytes.load(Relaxed) + freed.bytes as usize);
-        self.note(count, bytes);
-        let most = mode::quarantine();
-        while bytes > most || count as usize == ENTRIES {
-            let Some(oldest) = self.take(count, bytes) else { break };
-            (count, bytes) = (count - 1, bytes.saturating_sub(oldest.bytes as usize));
+        let (first, before) = (self.first.get(), self.count.load(Relaxed));
+        self.entries[first.wrapping_add(before) as usize % ENTRIES].set(Some(freed));
+        let bytes = self.bytes.load(Relaxed) + freed.bytes();
+        self.note(before + 1, bytes);
+        if !is_over(before + 1, bytes) {
+            return;
+        }
+        if let Some(oldest) = self.take(first, before, bytes)
+            && (is_over(before, bytes.wrapping_sub(oldest.bytes()))
+                || !release::put_on_list(lists, oldest))
+        {
+            self.put_back(lists, oldest);
+        }
+    }
+
+    /// Puts a block back that was taken out, and more while there are too many.
+    #[cold]
+    #[inline(never)]
+    fn put_back(&self, lists: *mut Lists, taken: Freed) {
+        release::put_back(lists, taken);
+        while let (count, bytes) = (self.count.load(Relaxed), self.bytes.load(Relaxed))
+            && is_over(count, bytes)
+            && let Some(oldest) = self.take_oldest()
+        {
             release::put_back(lists, oldest);
         }
     }
 
-    /// Takes the oldest out of so many, of so many bytes in all.
+    /// Takes the oldest out; `None` if there is none.
+    fn take_oldest(&self) -> Option<Freed> {
+        let left = self.count.load(Relaxed).checked_sub(1)?;
+        self.take(self.first.get(), left, self.bytes.load(Relaxed))
+    }
+
+    /// Takes the oldest out, after which so many are left, of so many bytes with it.
     #[inline(always)]
-    fn take(&self, count: u32, bytes: usize) -> Option<Freed> {
-        let left = count.checked_sub(1)?;
-        let first = self.first.get();
+    fn take(&self, first: u32, left: u32, bytes: usize) -> Option<Freed> {
         let oldest = self.entries[first as usize % ENTRIES].get()?;
         self.first.set(first.wrapping_add(1));
-        self.note(left, bytes.saturating_sub(oldest.bytes as usize));
+        self.note(left, bytes.wrapping_sub(oldest.bytes()));
         Some(oldest)
     }
 
@@ -87,12 +114,13 @@ impl Own {
     }
 }
 
-/// Begins with an empty quarantine: lists that a fork left behind may have had one, perhaps changed by half,
+/// Begins with random numbers of its own and an empty quarantine: lists that a fork left behind may have had one, perhaps changed by half,
 /// whose blocks stay in use.
 pub(in super::super) fn begin() {
     if mode::is_hardened()
         && let Some((_, own)) = of_thread()
     {
+        own.random.set(os::random() | 1);
         own.first.set(0);
         own.note(0, 0);
     }
@@ -118,7 +146,7 @@ pub(in super::super) fn leave() {
         return;
     }
     if let Some((lists, own)) = of_thread() {
-        while let Some(oldest) = own.take(own.count.load(Relaxed), own.bytes.load(Relaxed)) {
+        while let Some(oldest) = own.take_oldest() {
             release::put_back(lists, oldest);
         }
     }

@@ -25,6 +25,7 @@ use super::canary;
 use super::own::{self, Own};
 use super::release::{self, Freed, overflown, wipe};
 use super::states::{self, FAR, NONE, ZEROED};
+use super::wiped;
 use crate::os::KeepErrno;
 
 /// Blocks at the end of a list from which one is chosen. More would cost far more time: blocks that are asked
@@ -38,15 +39,27 @@ pub(super) fn least(size: usize, parts: Parts) -> usize {
 }
 
 /// A block of `size` bytes at a multiple of `align`; null if there is no memory.
+///
+/// This path and [`free`]'s are compiled for two sets of parts by themselves, and once for all others.
+#[inline(always)]
 pub(in super::super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
-    let parts = mode::parts();
-    let least = least(size, parts);
-    if least <= SMALL_MAX
+    match mode::parts().of_small() {
+        Parts::CHECKS => allocate_with::<{ Parts::CHECKS }>(asked, size, align),
+        Parts::EVERY => allocate_with::<{ Parts::EVERY }>(asked, size, align),
+        _ => allocate_with::<{ Parts::UNKNOWN }>(asked, size, align),
+    }
+}
+
+/// As [`allocate`], with these parts.
+#[inline(never)]
+fn allocate_with<const PARTS: u32>(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+    let parts = Parts::known::<PARTS>();
+    if size < SMALL_MAX
         && align <= UNIT
         && let Some((lists, own)) = own::of_thread()
     {
         // The list for what is not small has no blocks.
-        let list = sizes::offset(least);
+        let list = sizes::offset(least(size, parts));
         // SAFETY: the lists are this thread's, the offset is from the tables.
         if let Some((block, class)) = unsafe { take(parts, lists, own, list, Low::Eighth) } {
             return hand_out(parts, block, size, class);
@@ -144,14 +157,29 @@ fn hand_out(parts: Parts, block: NonNull<u8>, size: usize, class: usize) -> *mut
     if states::is_in_use(before) {
         fault::stop(Fault::HandedOutTwice, block.as_ptr());
     }
+    if parts.zero() && (before != ZEROED || class > wiped::SHORT) {
+        return hand_out_long(parts, block, size, class);
+    }
     // SAFETY: the block is of this class, and nobody's but the caller's.
     unsafe {
-        if parts.zero() {
-            if before != ZEROED {
-                block.write_bytes(0, class);
-            } else if !is_zero(block, class) {
-                fault::stop(Fault::UsedAfterFree, block.as_ptr());
-            }
+        if parts.zero() && !wiped::is_short_zero(block, class) {
+            fault::stop(Fault::UsedAfterFree, block.as_ptr());
+        }
+        mark_in_use(parts, block, state, size, class);
+    }
+    block.as_ptr()
+}
+
+/// As [`hand_out`], of a block that is long, or is to be zeroed.
+#[inline(never)]
+fn hand_out_long(parts: Parts, block: NonNull<u8>, size: usize, class: usize) -> *mut u8 {
+    let state = states::of(block);
+    // SAFETY: as in `hand_out`.
+    unsafe {
+        if state.load(Relaxed) != ZEROED {
+            block.write_bytes(0, class);
+        } else if !is_zero(block, class) {
+            fault::stop(Fault::UsedAfterFree, block.as_ptr());
         }
         mark_in_use(parts, block, state, size, class);
     }
@@ -217,19 +245,14 @@ pub(super) fn in_use(block: NonNull<u8>, fault: Fault) -> (&'static AtomicU8, u8
 /// The block is of this class.
 #[inline(always)]
 pub(super) unsafe fn small_size(parts: Parts, block: NonNull<u8>, code: u8, class: usize) -> usize {
+    let known = states::slack(code);
     if !parts.has_canaries() {
-        return class - states::slack(code).unwrap_or(0);
+        return class - known.unwrap_or(0);
     }
     // SAFETY: the caller's promise.
-    unsafe {
-        let slack = match states::slack(code) {
-            Some(slack) => slack,
-            None => canary::far_slack(block, class).unwrap_or_else(|| overflown(block)),
-        };
-        if !canary::is_whole(block, class, slack, code == FAR) {
-            overflown(block);
-        }
-        class - slack
+    match unsafe { canary::slack(block, class, known) } {
+        Some(slack) => class - slack,
+        None => overflown(block),
     }
 }
 
@@ -255,8 +278,24 @@ pub(super) unsafe fn medium_size(block: NonNull<u8>) -> (usize, usize) {
 ///
 /// # Safety
 /// The block is in use, and is not used any more: what is not so is noticed.
-#[inline(never)]
+#[inline(always)]
 pub(in super::super) unsafe fn free(asked: &Tuning, block: *mut u8, size: Option<usize>) {
+    // SAFETY: passed on.
+    unsafe {
+        match mode::parts().of_small() {
+            Parts::CHECKS => free_with::<{ Parts::CHECKS }>(asked, block, size),
+            Parts::EVERY => free_with::<{ Parts::EVERY }>(asked, block, size),
+            _ => free_with::<{ Parts::UNKNOWN }>(asked, block, size),
+        }
+    }
+}
+
+/// As [`free`], with these parts.
+///
+/// # Safety
+/// As for [`free`].
+#[inline(never)]
+unsafe fn free_with<const PARTS: u32>(asked: &Tuning, block: *mut u8, size: Option<usize>) {
     // No block lies at address 0, nor in a slot where the list is none's.
     let list = SPACE.list_of(block).unwrap_or(0);
     // SAFETY: the caller's promise.
@@ -265,7 +304,7 @@ pub(in super::super) unsafe fn free(asked: &Tuning, block: *mut u8, size: Option
             return free_slowly(asked, block, size);
         };
         let block = NonNull::new_unchecked(block);
-        let parts = mode::parts();
+        let parts = Parts::known::<PARTS>();
         let (state, code) = in_use(block, Fault::FreedAgain);
         let class = quick::block_size(lists, list);
         let known = small_size(parts, block, code, class);
@@ -293,29 +332,42 @@ pub(super) unsafe fn give_up_small(
     class: usize,
 ) {
     // SAFETY: the caller's promise.
-    unsafe { mark_free(parts, block, state, class) };
-    let freed = Freed { block, list, bytes: class as u32 };
-    if class > mode::quarantine() {
-        release::put_back(lists, freed);
-    } else {
-        own.keep(lists, freed);
+    unsafe {
+        if parts.zero() && class > wiped::SHORT {
+            return give_up_long(lists, own, state, Freed::new(block, list, class));
+        }
+        let code = if parts.zero() {
+            wiped::wipe_short(block, class);
+            ZEROED
+        } else {
+            NONE
+        };
+        state.store(code, Relaxed);
     }
+    put_back_or_keep(lists, own, Freed::new(block, list, class));
 }
 
-/// Zeroes a freed small block, if that is wanted, and says that it is free.
+/// As [`give_up_small`], of a block that is long, and is to be zeroed.
 ///
 /// # Safety
 /// As for [`give_up_small`].
+#[inline(never)]
+unsafe fn give_up_long(lists: *mut Lists, own: &Own, state: &AtomicU8, freed: Freed) {
+    // SAFETY: the caller's promise.
+    unsafe { freed.block.write_bytes(0, freed.bytes()) };
+    state.store(ZEROED, Relaxed);
+    put_back_or_keep(lists, own, freed);
+}
+
+/// Has a freed small block wait in the quarantine; one that is longer than all of that does not.
 #[inline(always)]
-unsafe fn mark_free(parts: Parts, block: NonNull<u8>, state: &AtomicU8, class: usize) {
-    let code = if parts.zero() {
-        // SAFETY: the caller's promise.
-        unsafe { block.write_bytes(0, class) };
-        ZEROED
-    } else {
-        NONE
-    };
-    state.store(code, Relaxed);
+fn put_back_or_keep(lists: *mut Lists, own: &Own, freed: Freed) {
+    if freed.bytes() <= mode::quarantine() {
+        own.keep(lists, freed);
+    } else if !release::put_on_list(lists, freed) {
+        // SAFETY: the lists are this thread's; the block is free and of the list's class.
+        unsafe { release::make_room(lists, freed.list(), freed.block) };
+    }
 }
 
 /// # Safety
@@ -340,7 +392,8 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8, size: Option<usize>) {
             // The thread is about to end.
             let class = sizes::class_size(list);
             small_size(parts, block, code, class);
-            mark_free(parts, block, state, class);
+            // It is zeroed when it is handed out.
+            state.store(NONE, Relaxed);
             let _ = thread::enter(asked);
             return Heap::put(&mut [block]);
         }
@@ -354,7 +407,7 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8, size: Option<usize>) {
         state.store(NONE, Relaxed);
         match own::of_thread().filter(|_| known <= mode::quarantine()) {
             Some((lists, own)) => {
-                own.keep(lists, Freed { block, list, bytes: known as u32 });
+                own.keep(lists, Freed::new(block, list, known));
             }
             None => {
                 let _ = thread::enter(asked);

@@ -9,13 +9,29 @@ use super::super::{mode, zero};
 use super::canary;
 use crate::os::{self, KeepErrno};
 
-/// A freed block, its list (0 if it is above FFCROSSOVER) and its bytes.
+/// A freed block, its list (0 if it is above FFCROSSOVER) and its bytes, in two words: they go in registers.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Freed {
     pub(super) block: NonNull<u8>,
-    pub(super) list: u32,
-    pub(super) bytes: u32,
+    list_and_bytes: u64,
+}
+
+impl Freed {
+    #[inline(always)]
+    pub(super) fn new(block: NonNull<u8>, list: u32, bytes: usize) -> Self {
+        Self { block, list_and_bytes: (bytes as u64) << u32::BITS | u64::from(list) }
+    }
+
+    #[inline(always)]
+    pub(super) fn list(self) -> u32 {
+        self.list_and_bytes as u32
+    }
+
+    #[inline(always)]
+    pub(super) fn bytes(self) -> usize {
+        (self.list_and_bytes >> u32::BITS) as usize
+    }
 }
 
 /// Writes zeros; memory that is mostly untouched must not be touched for it.
@@ -45,15 +61,22 @@ pub(super) unsafe fn wipe(block: NonNull<u8>, len: usize) {
 
 /// Puts a freed block, back from the quarantine, on its list or into its heap, to be used again.
 #[inline(always)]
-pub(super) fn put_back(lists: *mut Lists, Freed { block, list, .. }: Freed) {
+pub(super) fn put_back(lists: *mut Lists, freed: Freed) {
     // SAFETY: the lists are this thread's; the block is free and of the list's class.
     unsafe {
-        if list == 0 {
-            put_medium(block);
-        } else if !quick::push(lists, list, block) {
-            make_room(lists, list, block);
+        if freed.list() == 0 {
+            put_medium(freed.block);
+        } else if !put_on_list(lists, freed) {
+            make_room(lists, freed.list(), freed.block);
         }
     }
+}
+
+/// As [`put_back`], if the block is small and its list has room; `false` if not.
+#[inline(always)]
+pub(super) fn put_on_list(lists: *mut Lists, freed: Freed) -> bool {
+    // SAFETY: as above. The list for what is not small has no room.
+    unsafe { quick::push(lists, freed.list(), freed.block) }
 }
 
 /// Puts a freed block on its list, which is full.
@@ -62,7 +85,7 @@ pub(super) fn put_back(lists: *mut Lists, Freed { block, list, .. }: Freed) {
 /// As for [`quick::push`].
 #[cold]
 #[inline(never)]
-unsafe fn make_room(lists: *mut Lists, list: u32, block: NonNull<u8>) {
+pub(super) unsafe fn make_room(lists: *mut Lists, list: u32, block: NonNull<u8>) {
     let _errno = KeepErrno::new();
     // SAFETY: passed on.
     unsafe {

@@ -2,10 +2,11 @@
 //! at as when it is freed.
 
 use core::ptr::{self, NonNull};
+use core::sync::atomic::AtomicU8;
 
 use super::super::fault::Fault;
 use super::super::heap::Heap;
-use super::super::mode;
+use super::super::mode::{self, Parts};
 use super::super::quick::{self, Lists};
 use super::super::space::SPACE;
 use super::super::tuning::{SMALL_MAX, Tuning, UNIT};
@@ -45,23 +46,47 @@ pub(in super::super) unsafe fn usable_size(block: *mut u8) -> usize {
 ///
 /// # Safety
 /// As for [`paths::reallocate`](super::super::paths::reallocate).
+#[inline(always)]
 pub(in super::super) unsafe fn reallocate(
     asked: &Tuning,
     block: *mut u8,
     align: usize,
     new_size: usize,
 ) -> *mut u8 {
+    // SAFETY: passed on.
+    unsafe {
+        match mode::parts().of_small() {
+            Parts::CHECKS => {
+                reallocate_with::<{ Parts::CHECKS }>(asked, block, align, new_size)
+            }
+            Parts::EVERY => reallocate_with::<{ Parts::EVERY }>(asked, block, align, new_size),
+            _ => reallocate_with::<{ Parts::UNKNOWN }>(asked, block, align, new_size),
+        }
+    }
+}
+
+/// As [`reallocate`], with these parts.
+///
+/// # Safety
+/// As for [`reallocate`].
+#[inline(never)]
+unsafe fn reallocate_with<const PARTS: u32>(
+    asked: &Tuning,
+    block: *mut u8,
+    align: usize,
+    new_size: usize,
+) -> *mut u8 {
+    let parts = Parts::known::<PARTS>();
     let list = SPACE.list_of(block).unwrap_or(0);
-    let least = least(new_size, mode::parts());
     // SAFETY: the caller's promise; no list is kept for address 0.
     unsafe {
         if list > 0
-            && least <= SMALL_MAX
+            && new_size < SMALL_MAX
             && align <= UNIT
             && let Some((lists, own)) = own::of_thread()
         {
             let block = NonNull::new_unchecked(block);
-            return reallocate_small(asked, (lists, own), (block, list), new_size);
+            return reallocate_small(asked, parts, (lists, own), (block, list), new_size);
         }
         reallocate_slowly(asked, block, align, new_size)
     }
@@ -75,26 +100,44 @@ pub(in super::super) unsafe fn reallocate(
 #[inline(always)]
 unsafe fn reallocate_small(
     asked: &Tuning,
+    parts: Parts,
     (lists, own): (*mut Lists, &Own),
     (block, list): (NonNull<u8>, u32),
     new_size: usize,
 ) -> *mut u8 {
-    let parts = mode::parts();
     let (state, code) = in_use(block, Fault::NotInUse);
     let class = quick::block_size(lists, list);
-    // SAFETY: the block is in use, of this class; that which it moves to is disjoint, and long enough.
+    // SAFETY: the block is in use, of this class.
     unsafe {
         let size = small_size(parts, block, code, class);
         if sizes::offset(least(new_size, parts)) == list {
             mark_in_use(parts, block, state, new_size, class);
             return block.as_ptr();
         }
+        move_small(asked, (lists, own), (block, list, state), (class, size), new_size)
+    }
+}
+
+/// Moves a small block of a class and size, which was looked at.
+///
+/// # Safety
+/// As for [`reallocate`].
+#[inline(never)]
+unsafe fn move_small(
+    asked: &Tuning,
+    (lists, own): (*mut Lists, &Own),
+    (block, list, state): (NonNull<u8>, u32, &AtomicU8),
+    (class, size): (usize, usize),
+    new_size: usize,
+) -> *mut u8 {
+    // SAFETY: the caller's promise; that which it moves to is disjoint, and long enough.
+    unsafe {
         let moved = allocate(asked, new_size, UNIT);
         if moved.is_null() {
             return stay(block, size, new_size);
         }
         moved.copy_from_nonoverlapping(block.as_ptr(), size.min(new_size));
-        give_up_small(parts, lists, own, (block, list, state), class);
+        give_up_small(mode::parts(), lists, own, (block, list, state), class);
         moved
     }
 }
