@@ -1,5 +1,10 @@
 //! What the system says of this process's memory, found out without the allocator.
 
+/// Whether memory that the allocator gives back is gone at once, and reads as zeros when it is used again. On macOS and
+/// FreeBSD it counts as resident, and keeps what it held, until the system wants it.
+pub(crate) const GOES_BACK_AT_ONCE: bool =
+    cfg!(not(any(target_os = "macos", target_os = "freebsd", pagewise_portable_os)));
+
 /// Bytes of an OS page.
 pub(crate) fn os_page() -> usize {
     #[cfg(unix)]

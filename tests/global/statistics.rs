@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use crate::ALLOCATOR;
+use crate::child::memory::GOES_BACK_AT_ONCE;
 use crate::child::passes;
 
 #[test]
@@ -45,7 +46,7 @@ fn known() {
     assert!(class.blocks == class_before.blocks && class.quick > 0, "{class}");
     ALLOCATOR.purge();
     let purged = ALLOCATOR.stats();
-    assert!(purged.resident < stats.resident - 9_000 * 448, "{purged}");
+    assert!(!GOES_BACK_AT_ONCE || purged.resident < stats.resident - 9_000 * 448, "{purged}");
     assert!(purged.quick < after.quick && purged.peak_held >= stats.held, "{purged}");
 
     // Every block of a page is of some class.
