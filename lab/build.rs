@@ -53,6 +53,10 @@ fn build(recorder: &Path, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
             .env_remove("RUSTC_WRAPPER")
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .env_remove("RUSTFLAGS");
+        // The recorder finds stacks by them there; older versions of rustc keep none unless told to.
+        if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "aarch64") {
+            command.env("RUSTFLAGS", "-Cforce-frame-pointers=yes");
+        }
         Ok(command.status()?)
     };
     if !cargo(true)?.success() && !cargo(false)?.success() {

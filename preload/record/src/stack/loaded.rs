@@ -14,6 +14,7 @@ use libc::{Elf64_Ehdr as Ehdr, Elf64_Phdr as Phdr};
 use pagewise_trace::raw::Loaded;
 
 /// The unwind tables of a file: where their index begins, and the segment that both lie in.
+#[cfg(target_arch = "x86_64")]
 pub(super) struct Tables {
     pub(super) hdr: u64,
     pub(super) start: u64,
@@ -196,6 +197,7 @@ impl Object {
 }
 
 /// Tells the unwind tables of the file that an address lies in, if it has any.
+#[cfg(target_arch = "x86_64")]
 pub(super) fn tables(address: u64, tell: impl FnOnce(&Tables)) {
     let Some(object) = object(address) else { return };
     let Some(hdr) = object.segments(libc::PT_GNU_EH_FRAME).next() else { return };
