@@ -9,8 +9,8 @@ use pagewise::trace::{Origin, Writer};
 /// Bytes of a log before its first record, and what it begins with.
 const HEAD: u64 = 1 << 16;
 const MAGIC: u64 = u64::from_be_bytes(*b"PWLOG\r\n\x1a");
-/// Without call stacks, and with them.
-const VERSIONS: [u32; 2] = [2, 3];
+/// Without call stacks, and with them, neither with times; the same with times.
+const VERSIONS: [u32; 4] = [2, 3, 4, 5];
 
 pub(crate) fn run(data: &[u8]) {
     VERSIONS.iter().for_each(|&version| read(data, version));
@@ -29,6 +29,7 @@ fn read(data: &[u8], version: u32) {
     while let Some(record) = reader.next() {
         let Ok((thread, record)) = record else { break };
         let site = reader.site();
+        reader.nanoseconds().into_iter().for_each(|time| writer.tell_time(time));
         assert!(site as usize <= reader.stacks().map_or(0, |stacks| stacks.nodes.len()));
         count += 1;
         // Sizes that no machine has are refused there, and that ends it.

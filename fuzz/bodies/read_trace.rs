@@ -6,7 +6,7 @@
 
 use std::io::Cursor;
 
-use pagewise::trace::{Event, Ledger, Reader, Stacks, Writer};
+use pagewise::trace::{Event, Header, Ledger, Reader, Stacks, Times, Writer};
 
 pub(crate) fn run(data: &[u8]) {
     let mut file = data.to_vec();
@@ -37,6 +37,12 @@ pub(crate) fn read(file: &[u8]) {
         }
     }
     let whole = reader.next().is_none();
+    let times = reader.take_times();
+    assert!(!whole || times.is_some() == header.times);
+    let samples = times.as_ref().map_or(&[][..], Times::samples);
+    assert!(samples.is_sorted_by_key(|sample| sample.event));
+    assert!(samples.is_sorted_by_key(|sample| sample.nanoseconds));
+    assert!(samples.iter().all(|sample| sample.event <= header.events));
     let stacks = reader.take_stacks();
     assert!(!whole || stacks.is_some() == header.stacks);
     let most = sites.iter().copied().max().unwrap_or(0) as usize;
@@ -48,12 +54,24 @@ pub(crate) fn read(file: &[u8]) {
     let mut again = Cursor::new(Vec::new());
     let begin = if header.stacks { Writer::with_stacks } else { Writer::new };
     let mut writer = begin(&mut again, header.origin.clone()).unwrap();
+    let mut samples = samples.iter().copied().peekable();
+    let mut told = 0;
     for (&event, &at) in events.iter().zip(&sites) {
+        while let Some(sample) = samples.next_if(|sample| sample.event <= writer.events()) {
+            writer.tell_time(sample.nanoseconds);
+            told += 1;
+        }
         writer.write_at(event, site(at)).unwrap();
+    }
+    for sample in samples {
+        writer.tell_time(sample.nanoseconds);
+        told += 1;
     }
     let rewritten = writer.finish_with(header.recorded_events, &stacks).unwrap();
     if events.len() as u64 == header.events {
-        assert_eq!(rewritten, header);
+        // Times without a sample are not written again.
+        let times = header.times && told > 0;
+        assert_eq!(rewritten, Header { times, ..header.clone() });
     }
     let mut reader = Reader::new(&again.get_ref()[..]).unwrap().with_stacks();
     let read: Vec<Event> = reader.by_ref().map(|event| event.unwrap()).collect();

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use pagewise::trace::{Event, Header, ReadError, Reader, Stacks};
+use pagewise::trace::{Event, Header, ReadError, Reader, Stacks, Times};
 
 use crate::printable::printable;
 use crate::units;
@@ -197,6 +197,11 @@ impl Events {
     /// The trace's call stacks, after the last event.
     pub fn take_stacks(&mut self) -> Option<Stacks> {
         self.reader.take_stacks()
+    }
+
+    /// When the trace's events happened, after the last event, if it tells.
+    pub fn take_times(&mut self) -> Option<Times> {
+        self.reader.take_times()
     }
 
     /// The trace's header.

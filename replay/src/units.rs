@@ -43,6 +43,18 @@ pub fn thousands(count: u64) -> String {
     text
 }
 
+/// A span of time, in two units at most: `0.4 ms`, `850 ms`, `12.3 s`, `4 min 5 s`, `2 h 30 min`.
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    match seconds {
+        _ if whole >= 3600 => format!("{} h {} min", thousands(whole / 3600), whole / 60 % 60),
+        _ if whole >= 60 => format!("{} min {} s", whole / 60, whole % 60),
+        _ if seconds >= 0.9995 => format!("{seconds:.1} s"),
+        _ if seconds >= 0.00995 => format!("{:.0} ms", seconds * 1e3),
+        _ => format!("{:.1} ms", seconds * 1e3),
+    }
+}
+
 /// A number and its noun: `1 trace`, `2 traces`.
 pub fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
@@ -69,6 +81,8 @@ mod tests {
         assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
         assert_eq!(thousands(7), "7");
         assert_eq!(thousands(1_234_567), "1,234,567");
+        let texts = ["0.4 ms", "10 ms", "999 ms", "1.0 s", "12.3 s", "1 min 0 s", "2 h 30 min"];
+        assert_eq!([0.000_41, 0.009_96, 0.9994, 0.9996, 12.34, 59.9, 9_000.0].map(duration), texts);
         assert_eq!(count(1, "trace"), "1 trace");
         assert_eq!(count(1000, "pair"), "1,000 pairs");
     }

@@ -98,6 +98,8 @@ pub enum Reason {
     Record(&'static str),
     /// The call stacks make no sense; what about them.
     Stacks(&'static str),
+    /// The times make no sense; what about them.
+    Times(&'static str),
     /// The event cannot stand where it stands.
     Event(Invalid),
     /// The events do not add up to what the header claims.
@@ -179,6 +181,7 @@ impl fmt::Display for ReadError {
             Reason::Frame(what) => write!(f, "bad frame: {what}")?,
             Reason::Record(what) => write!(f, "bad record: {what}")?,
             Reason::Stacks(what) => write!(f, "bad call stacks: {what}")?,
+            Reason::Times(what) => write!(f, "bad times: {what}")?,
             Reason::Event(invalid) => write!(f, "bad event: {invalid}")?,
             Reason::Claim { what, claimed, found } => {
                 write!(f, "the header claims {claimed} {what}, the events have {found}")?;

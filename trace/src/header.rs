@@ -2,9 +2,10 @@
 //!
 //! ```text
 //!  byte   0  magic            89 'P' 'W' 'T' 0D 0A 1A 0A
-//!         8  format version   u16           all numbers little-endian; 2 with call stacks, else 1
+//!         8  format version   u16           all numbers little-endian; 3 with times, else 2 with
+//!                                       call stacks, else 1
 //!        10  pointer width    u8   bits
-//!        11  0                u8
+//!        11  parts            u8   of version 3: 1 if there are call stacks; else 0
 //!        12  header length    u32  bytes, checksum included
 //!        16  events           u64  in this file
 //!        24  recorded events  u64  in the whole recording; these are its first
@@ -30,6 +31,10 @@ pub(crate) const MAGIC: [u8; 8] = *b"\x89PWT\r\n\x1a\n";
 pub(crate) const VERSION: u16 = 1;
 /// Of a trace with call stacks.
 pub(crate) const VERSION_WITH_STACKS: u16 = 2;
+/// Of a trace with times; its parts tell whether it has call stacks, too.
+pub(crate) const VERSION_WITH_TIMES: u16 = 3;
+/// The part of a trace of that version that is not always there.
+const STACKS: u8 = 1;
 /// Length of the part at fixed places.
 const FIXED: usize = 64;
 const CHECKSUM: usize = 4;
@@ -74,6 +79,8 @@ pub struct Header {
     pub peak_bytes: u64,
     /// Whether the trace has the call stacks of allocations.
     pub stacks: bool,
+    /// Whether the trace tells when its events happened.
+    pub times: bool,
 }
 
 impl Header {
@@ -90,6 +97,7 @@ impl Header {
             peak_blocks: counts.peak_blocks,
             peak_bytes: counts.peak_bytes,
             stacks: false,
+            times: false,
         }
     }
 
@@ -104,9 +112,13 @@ impl Header {
         let origin = &self.origin;
         let mut out = Vec::with_capacity(256);
         out.extend(MAGIC);
-        let version = if self.stacks { VERSION_WITH_STACKS } else { VERSION };
+        let (version, parts) = match (self.times, self.stacks) {
+            (true, stacks) => (VERSION_WITH_TIMES, u8::from(stacks) * STACKS),
+            (false, true) => (VERSION_WITH_STACKS, 0),
+            (false, false) => (VERSION, 0),
+        };
         out.extend(version.to_le_bytes());
-        out.extend([origin.pointer_width, 0]);
+        out.extend([origin.pointer_width, parts]);
         out.extend([0; 4]);
         for figure in [self.events, self.recorded_events, self.peak_blocks, self.peak_bytes] {
             out.extend(figure.to_le_bytes());
@@ -139,8 +151,8 @@ impl Header {
             return Err(Reason::Truncated);
         }
         let version = u16::from_le_bytes([bytes[8], bytes[9]]);
-        if !(VERSION..=VERSION_WITH_STACKS).contains(&version) {
-            return Err(Reason::Version { found: version, known: VERSION_WITH_STACKS });
+        if !(VERSION..=VERSION_WITH_TIMES).contains(&version) {
+            return Err(Reason::Version { found: version, known: VERSION_WITH_TIMES });
         }
         let length = u32_at(&bytes, 12) as usize;
         if !(FIXED + CHECKSUM..=LONGEST).contains(&length) {
@@ -160,8 +172,10 @@ impl Header {
     /// Takes apart a header whose checksum was right; whoever wrote it may still be hostile.
     fn decode(bytes: &[u8]) -> Result<Self, Reason> {
         let (fixed, mut texts) = bytes.split_at(FIXED);
-        if fixed[11] != 0 {
-            return Err(Reason::Header("the reserved byte is not 0"));
+        let version = u16::from_le_bytes([fixed[8], fixed[9]]);
+        let times = version == VERSION_WITH_TIMES;
+        if fixed[11] & !if times { STACKS } else { 0 } != 0 {
+            return Err(Reason::Header("it has parts of no known kind"));
         }
         let program = text(&mut texts)?;
         let note = text(&mut texts)?;
@@ -183,7 +197,8 @@ impl Header {
             threads: u32_at(fixed, 48),
             peak_blocks: u64_at(fixed, 32),
             peak_bytes: u64_at(fixed, 40),
-            stacks: fixed[8] == VERSION_WITH_STACKS as u8,
+            stacks: version == VERSION_WITH_STACKS || fixed[11] & STACKS != 0,
+            times,
         };
         if header.recorded_events < header.events {
             return Err(Reason::Header("it holds more events than were recorded"));

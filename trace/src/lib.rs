@@ -33,6 +33,7 @@ mod recording;
 mod sites;
 mod slots;
 pub mod stacks;
+mod times;
 mod varint;
 mod write;
 
@@ -45,6 +46,7 @@ pub use read::{Reader, open};
 pub use recording::Recording;
 pub use slots::Slots;
 pub use stacks::Stacks;
+pub use times::{Sample, Times};
 pub use write::Writer;
 
 /// The README's snippet is run with the documentation tests.

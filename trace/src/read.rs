@@ -13,6 +13,7 @@ use super::header::Header;
 use super::ledger::Ledger;
 use super::sites::SiteDecoder;
 use super::stacks::{self, Stacks};
+use super::times::Times;
 
 /// Opens the trace file `path` and reads its header. Errors, also those of the events, name the
 /// file.
@@ -64,6 +65,8 @@ pub struct Reader<R> {
     /// The call stacks, once they have been read; whether they are to be kept.
     stacks: Option<Stacks>,
     keep_stacks: bool,
+    /// When the events happened, once that has been read.
+    times: Option<Times>,
     done: bool,
 }
 
@@ -111,6 +114,7 @@ impl<R: Read> Reader<R> {
             site: 0,
             stacks: None,
             keep_stacks: false,
+            times: None,
             frames: FrameReader::new(),
             consumed: 0,
             frame: (length, length),
@@ -148,6 +152,11 @@ impl<R: Read> Reader<R> {
         self.stacks.take()
     }
 
+    /// When the events happened, if the trace tells and the last event has been read.
+    pub fn take_times(&mut self) -> Option<Times> {
+        self.times.take()
+    }
+
     /// Bytes of the input in the header and the frames read so far.
     #[must_use]
     pub fn bytes_read(&self) -> u64 {
@@ -166,21 +175,12 @@ impl<R: Read> Reader<R> {
         if self.consumed == self.frames.content().len() {
             if let Some(sites) = &self.sites {
                 sites.end()?;
-                if self.ledger.counts().events == self.header.events {
-                    self.check_claims(|claimed, found| found == claimed)?;
-                    return self.read_stacks().map(|()| None);
-                }
             }
-            let more = self.next_frame()?;
-            let found = self.ledger.counts().events;
-            return match (more, found == self.header.events) {
-                (false, true) => {
-                    self.check_claims(|claimed, found| found == claimed).map(|()| None)
-                }
-                (false, false) => Err(Reason::Truncated),
-                (true, true) => Err(Reason::Trailing),
-                (true, false) => self.next_event(),
-            };
+            if self.ledger.counts().events == self.header.events {
+                self.check_claims(|claimed, found| found == claimed)?;
+                return self.read_rest().map(|()| None);
+            }
+            return if self.next_frame()? { self.next_event() } else { Err(Reason::Truncated) };
         }
         if self.ledger.counts().events == self.header.events {
             return Err(Reason::Trailing);
@@ -204,29 +204,47 @@ impl<R: Read> Reader<R> {
         Ok(Some(event))
     }
 
-    /// Goes on to the next frame; false if there is none. A frame read has at least one byte.
+    /// Goes on to the next frame of events; false if there is none. A frame read has at least one byte.
     fn next_frame(&mut self) -> Result<bool, Reason> {
-        self.frame.0 = self.frame.1;
-        let length = self.frames.read(&mut self.input)?;
+        let found = self.next_piece()?;
         self.consumed = 0;
-        self.frame.1 += length.unwrap_or(0);
-        if length.is_some()
-            && let Some(sites) = &mut self.sites
-        {
+        if found && let Some(sites) = &mut self.sites {
             let length = sites.read(&mut self.input)?;
             self.frame.1 += length;
         }
+        Ok(found)
+    }
+
+    /// Reads what follows the events, to the end of the file.
+    fn read_rest(&mut self) -> Result<(), Reason> {
+        if self.header.times {
+            if !self.next_piece()? {
+                return Err(Reason::Truncated);
+            }
+            self.times = Some(Times::decode(self.frames.content(), self.header.events)?);
+        }
+        if self.header.stacks {
+            self.read_stacks()
+        } else if self.next_piece()? {
+            Err(Reason::Trailing)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Goes on to the next frame, of whatever kind; false if there is none.
+    fn next_piece(&mut self) -> Result<bool, Reason> {
+        self.frame.0 = self.frame.1;
+        let length = self.frames.read(&mut self.input)?;
+        self.frame.1 += length.unwrap_or(0);
         Ok(length.is_some())
     }
 
-    /// Reads what follows the events of a trace with call stacks, to the end of the file.
+    /// Reads the call stacks, which are the last.
     fn read_stacks(&mut self) -> Result<(), Reason> {
         let mut bytes = Vec::new();
         let mut length = 0;
-        loop {
-            self.frame.0 = self.frame.1;
-            let Some(read) = self.frames.read(&mut self.input)? else { break };
-            self.frame.1 += read;
+        while self.next_piece()? {
             let content = self.frames.content();
             length += content.len();
             if length > stacks::LONGEST {

@@ -29,14 +29,22 @@ struct Recorded {
     threads: u32,
     dropped: Dropped,
     holes: u64,
+    /// Events before each look at the clock, and what it said.
+    looks: Vec<(usize, u64)>,
 }
 
 impl Recorded {
     fn read(path: &Path) -> Self {
         let mut records = raw::open(path).unwrap();
         let (mut converter, mut ledger, mut events) = (Converter::new(), Ledger::new(), Vec::new());
-        for record in records.by_ref() {
+        let mut looks = Vec::new();
+        while let Some(record) = records.next() {
             let (thread, record) = record.unwrap();
+            if let Some(time) = records.nanoseconds()
+                && looks.last().is_none_or(|&(_, last)| last != time)
+            {
+                looks.push((events.len(), time));
+            }
             let emitted = converter.convert(thread, record, |event| {
                 events.push(event);
                 ledger.enter(event)
@@ -49,6 +57,7 @@ impl Recorded {
             threads: ledger.counts().threads,
             dropped: converter.dropped(),
             holes: records.holes(),
+            looks,
         }
     }
 
@@ -154,6 +163,23 @@ fn threads_are_told_apart_and_their_order_is_kept() {
     assert!(log.threads > THREADS, "{} threads", log.threads);
     let reallocations = log.count(|event| matches!(event, Event::Reallocate { .. }));
     assert!(reallocations >= THREADS as usize * ROUNDS, "{reallocations}");
+}
+
+#[test]
+fn the_clock_is_looked_at_from_the_beginning_to_the_end() {
+    let begin = std::time::Instant::now();
+    let logs = play("storm");
+    let passed = begin.elapsed().as_nanos() as u64;
+    let Recorded { looks, events, .. } = &logs[0];
+    assert_eq!(looks[0].1, 0);
+    assert!(looks[0].0 < 10, "the first record is behind the first look");
+    let (last, time) = looks[looks.len() - 1];
+    // Most records are of one word. A thread that is held up appends its look later.
+    assert!(events.len() - last <= 5000, "{last} of {}", events.len());
+    assert!(events.len() / looks.len() <= 300, "{} looks at {}", looks.len(), events.len());
+    assert!((1..passed).contains(&time), "{time} of {passed} ns");
+    let backwards = looks.windows(2).filter(|two| two[1].1 < two[0].1).count();
+    assert!(backwards < looks.len() / 4, "{backwards} of {}", looks.len());
 }
 
 /// A child that frees what its parent allocated, allocates, and has a child of its own.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pagewise::trace::Header;
+use pagewise::trace::{Header, Times};
 use pagewise_replay::input;
 use pagewise_replay::statistics::{self, Statistics};
 use pagewise_replay::units::thousands;
@@ -17,6 +17,8 @@ pub(crate) struct Info {
     pub(crate) arguments: Vec<String>,
     /// When it was recorded, RFC 3339; null if unknown.
     pub(crate) date: Option<String>,
+    /// From the first event to the last look at the clock; null if the trace has no times.
+    pub(crate) seconds: Option<f64>,
     pub(crate) note: String,
     pub(crate) pointer_width: u8,
     pub(crate) threads: u32,
@@ -25,6 +27,8 @@ pub(crate) struct Info {
     pub(crate) recorded_events: u64,
     #[serde(flatten)]
     pub(crate) statistics: Statistics,
+    #[serde(skip)]
+    pub(crate) times: Option<Times>,
 }
 
 impl Info {
@@ -42,19 +46,22 @@ impl Info {
     /// # Errors
     /// If it cannot be read.
     pub(crate) fn of(path: &Path) -> anyhow::Result<Self> {
-        let (header, statistics) = statistics::of(path)?;
+        let (header, statistics, times) = statistics::of(path)?;
+        let last = times.as_ref().and_then(|times| times.samples().last());
         let Header { origin, events, recorded_events, threads, .. } = header;
         Ok(Self {
             trace: input::trace_name(path),
             program: origin.program,
             arguments: origin.arguments,
             date: date(origin.date),
+            seconds: last.map(|last| last.nanoseconds as f64 / 1e9),
             note: origin.note,
             pointer_width: origin.pointer_width,
             threads,
             events,
             recorded_events,
             statistics,
+            times,
         })
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn text(info: &Info) -> String {
     let mut lines = vec![
         info.trace.clone(),
         line("program", &shell_words(&command)),
-        line("recorded", info.date.as_deref().unwrap_or("at an unknown time")),
+        line("recorded", &recorded(info)),
     ];
     if !info.note.is_empty() {
         lines.push(line("note", &printable(&info.note.replace('\n', " "))));
@@ -71,6 +71,15 @@ fn profile(statistics: &Statistics) -> [String; 5] {
         aspect("mean size", &means, bytes, "asked for on average at most"),
         aspect("freed", &statistics.freed, thousands, "in a part at most"),
     ]
+}
+
+/// When, and for how long.
+fn recorded(info: &Info) -> String {
+    let date = info.date.as_deref().unwrap_or("at an unknown time");
+    match info.seconds {
+        Some(seconds) => format!("{date}, for {}", units::duration(seconds)),
+        None => date.to_owned(),
+    }
 }
 
 fn line(name: &str, text: &str) -> String {

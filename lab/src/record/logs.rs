@@ -49,8 +49,8 @@ const STRIDE: u64 = 1 << 16;
 /// Bytes of most records, to count progress by.
 const RECORD: u64 = 8;
 /// Bytes of the longest log that a number of events can have: an event takes two records at most,
-/// of up to three words each.
-const LONGEST_EVENT: u64 = 2 * 3 * 8;
+/// of up to three words each; and a byte for the looks at the clock, a word in 256.
+const LONGEST_EVENT: u64 = 2 * 3 * 8 + 1;
 /// Bytes of a log before its first record.
 const HEAD: u64 = 1 << 16;
 
@@ -111,7 +111,7 @@ impl Log {
             stacks: reader.stacks().is_some(),
         };
         let mut ledger = Ledger::new();
-        let converted = log.convert(progress, |event, _| {
+        let converted = log.convert(progress, |event, _, _| {
             ledger.enter(event).with_context(|| log.path.display().to_string())?;
             Ok(true)
         })?;
@@ -120,19 +120,21 @@ impl Log {
         Ok(log)
     }
 
-    /// Passes the log's events to `each`, with their sites, until it says no.
+    /// Passes the log's events to `each`, with their sites and the nanoseconds since the log began, until
+    /// it says no.
     fn convert(
         &self,
         progress: &Progress,
-        mut each: impl FnMut(Event, u32) -> anyhow::Result<bool>,
+        mut each: impl FnMut(Event, u32, Option<u64>) -> anyhow::Result<bool>,
     ) -> anyhow::Result<Converted> {
         let mut records = open(&self.path)?;
         let mut converter = Converter::new();
         let (mut count, mut going) = (0_u64, true);
         while let Some(record) = records.next().filter(|_| going) {
             let (thread, record) = record.map_err(|error| named(error, &self.path))?;
+            let time = records.nanoseconds();
             converter.convert_at(thread, record, records.site(), |event, site| {
-                going = going && each(event, site)?;
+                going = going && each(event, site, time)?;
                 anyhow::Ok(())
             })?;
             count += 1;
@@ -214,10 +216,16 @@ impl Log {
     ) -> anyhow::Result<(Header, u64)> {
         let begin = if self.stacks { Writer::with_stacks } else { Writer::new };
         let mut writer = begin(&mut *out, origin.clone())?;
-        let converted = self.convert(progress, |event, site| {
+        let mut told = None;
+        let converted = self.convert(progress, |event, site, time| {
             let full = limits.bytes.is_some_and(|most| writer.bytes_written() > most);
             if full || writer.events() >= keep {
                 return Ok(false);
+            }
+            // Each look at the clock once, where it was.
+            if told != time {
+                told = time;
+                time.into_iter().for_each(|time| writer.tell_time(time));
             }
             writer.write_at(event, site)?;
             Ok(true)

@@ -8,7 +8,7 @@ mod histogram;
 use std::collections::HashMap;
 use std::path::Path;
 
-use pagewise::trace::{Event, Header};
+use pagewise::trace::{Event, Header, Times};
 use serde::Serialize;
 
 pub use histogram::Histogram;
@@ -253,11 +253,11 @@ fn allocated(size: u64) -> u64 {
     size.saturating_add(8).checked_next_multiple_of(8).unwrap_or(u64::MAX).max(16)
 }
 
-/// The header of a trace, and what the program asked for.
+/// The header of a trace, what the program asked for, and when, if the trace tells.
 ///
 /// # Errors
 /// If the trace cannot be read, or exceeds the limits.
-pub fn of(path: &Path) -> anyhow::Result<(Header, Statistics)> {
+pub fn of(path: &Path) -> anyhow::Result<(Header, Statistics, Option<Times>)> {
     let mut reader = input::open(path)?.with_progress();
     let mut collector = Collector::new(reader.header().events);
     let blocks = reader.header().peak_blocks;
@@ -266,7 +266,8 @@ pub fn of(path: &Path) -> anyhow::Result<(Header, Statistics)> {
             input::within_memory_of(path, blocks, collector.sizes())?;
         }
     }
-    Ok((reader.header().clone(), collector.finish()))
+    let times = reader.take_times();
+    Ok((reader.header().clone(), collector.finish(), times))
 }
 
 #[cfg(test)]

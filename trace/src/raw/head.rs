@@ -37,9 +37,11 @@ pub(super) const TEXT: usize = HEAD - 48;
 /// Bytes of a word.
 pub(super) const WORD: usize = 8;
 pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"PWLOG\r\n\x1a");
-pub(super) const VERSION: u32 = 2;
-/// Of a log with call stacks.
-pub(super) const VERSION_WITH_STACKS: u32 = 3;
+/// Of a log without call stacks, and of one with them.
+pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION_WITH_STACKS: u32 = 5;
+/// The same, of logs without times.
+pub(super) const WITHOUT_TIMES: [u32; 2] = [2, 3];
 
 const _: () = assert!(size_of::<Head>() == HEAD);
 

@@ -32,7 +32,8 @@
 //!         7  │ address, its 61 low bits                       their high bits stand in the first
 //!         7  │ size, its 61 low bits
 //! ```
-//! A log of version 3 has call stacks, too: `side` describes their records.
+//! There are records of other things, too: the time, and call stacks if they were asked for. `side`
+//! describes them.
 //!
 //! `align` of the first form is an index of `Form::aligns`. On a machine with pointers of 32 bits
 //! addresses are divided by 8, not by 16.

@@ -7,7 +7,9 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::form::{Form, Role, role};
-use super::head::{HEAD, Head, MAGIC, Stopped, TEXT, VERSION, VERSION_WITH_STACKS, WORD};
+use super::head::{
+    HEAD, Head, MAGIC, Stopped, TEXT, VERSION, VERSION_WITH_STACKS, WITHOUT_TIMES, WORD,
+};
 use super::record::Record;
 use super::side::{self, Side};
 use super::stacks::Tree;
@@ -91,6 +93,11 @@ pub struct LogReader<R> {
     form: Form,
     /// The stacks read so far; `None` if the log has none.
     tree: Option<Tree>,
+    /// Whether the log has records of other things than events.
+    has_sides: bool,
+    /// The first time, and the last one as nanoseconds since.
+    began: Option<u64>,
+    nanoseconds: Option<u64>,
     /// The node that the word before told, and where the record it is for stands, in words.
     announced: (u64, u64),
     /// The site of the record read last.
@@ -129,12 +136,13 @@ impl<R: Read> LogReader<R> {
             return Err(failed(Reason::Truncated));
         }
         let version = half(&head, offset_of!(Head, version));
-        if version != VERSION && version != VERSION_WITH_STACKS {
+        let [plain, with_stacks] = WITHOUT_TIMES;
+        if ![VERSION, VERSION_WITH_STACKS, plain, with_stacks].contains(&version) {
             return Err(failed(Reason::Header("the log is of another version of pagewise")));
         }
         let form = Form::new(half(&head, offset_of!(Head, pointer_width)));
         let origin = origin(&head);
-        let stacks = version == VERSION_WITH_STACKS;
+        let stacks = [VERSION_WITH_STACKS, with_stacks].contains(&version);
         let tree = stacks.then(|| Tree::new(executable(&head)));
         Ok(Self {
             input,
@@ -142,6 +150,9 @@ impl<R: Read> LogReader<R> {
             origin,
             form,
             tree,
+            has_sides: version != plain,
+            began: None,
+            nanoseconds: None,
             announced: (0, 0),
             site: 0,
             words: 0,
@@ -171,6 +182,13 @@ impl<R: Read> LogReader<R> {
     #[must_use]
     pub fn site(&self) -> u32 {
         self.site
+    }
+
+    /// Nanoseconds between the first look at the clock and the last one before the record read last;
+    /// `None` if there was none. May go back a little: threads do not wait for each other.
+    #[must_use]
+    pub fn nanoseconds(&self) -> Option<u64> {
+        self.nanoseconds
     }
 
     /// The call stacks that the records so far were made at; `None` if the log has none.
@@ -205,7 +223,7 @@ impl<R: Read> LogReader<R> {
                 return Ok(None);
             };
             self.at = self.words - 1;
-            if self.tree.is_some()
+            if self.has_sides
                 && let Some(len) = side::further(word)
             {
                 self.holes += u64::from(empty || torn);
@@ -267,6 +285,10 @@ impl<R: Read> LogReader<R> {
         }
         match side::decode(first, &words).map_err(Reason::Record)? {
             Side::Stack { node } => self.announced = (node, self.at + 1),
+            Side::Time { microseconds } => {
+                let began = *self.began.get_or_insert(microseconds);
+                self.nanoseconds = Some(side::since(began, microseconds) * 1000);
+            }
             told => {
                 if let Some(tree) = &mut self.tree {
                     tree.learn(told).map_err(Reason::Record)?;

@@ -1,7 +1,7 @@
-//! Records beside those of events: call stacks, as a tree, and the modules their addresses lie in.
+//! Records beside those of events: the time; call stacks, as a tree, and the modules their addresses
+//! lie in, if the recorder was asked for them.
 //!
-//! They stand only in logs of version 3, which a recorder writes if it was asked for stacks. The
-//! first word has the role of a record of three words and its highest bit set; as many further
+//! The first word has the role of a record of three words and its highest bit set; as many further
 //! words follow as it says:
 //! ```text
 //!  bits   3      43      12       5     1
@@ -9,11 +9,13 @@
 //!  stack   value: the node of the record that stands directly behind
 //!  node    value: its number, from 1; further: parent (0: none), return address (61 bits)
 //!  module  value: bytes of the build id; further: start, end, bias, then build id and path as text
+//!  time    value: microseconds of the system's clock, its low bits
 //!  text    bits  3      5       56
 //!                7  │ count │ up to 7 bytes
 //! ```
 //! A node is recorded before the first record that names it. Two nodes may be the same frame below
-//! the same parent: threads do not wait for each other.
+//! the same parent: threads do not wait for each other. For the same reason a time may stand behind a
+//! later one.
 
 /// What a side record tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +23,7 @@ pub(super) enum Side {
     Stack { node: u64 },
     Node { node: u64, parent: u64, address: u64 },
     Module { start: u64, end: u64, bias: u64, build_id: Vec<u8>, path: Vec<u8> },
+    Time { microseconds: u64 },
 }
 
 const ROLE: u64 = 6;
@@ -29,6 +32,7 @@ const SIDE: u64 = 1 << 63;
 const STACK: u64 = 0;
 const NODE: u64 = 1;
 const MODULE: u64 = 2;
+const TIME: u64 = 3;
 const BYTES: usize = 7;
 const VALUE: u32 = 43;
 /// Most further words of a side record.
@@ -41,7 +45,7 @@ pub(super) fn further(word: u64) -> Option<usize> {
 
 #[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]
 mod encode {
-    use super::{BYTES, FURTHER, MODULE, NODE, ROLE, SIDE, STACK, VALUE};
+    use super::{BYTES, FURTHER, MODULE, NODE, ROLE, SIDE, STACK, TIME, VALUE};
 
     fn first(kind: u64, further: usize, value: u64) -> u64 {
         ROLE | (value & ((1 << VALUE) - 1)) << 3 | (further as u64) << 46 | kind << 58 | SIDE
@@ -54,6 +58,11 @@ mod encode {
     /// The word before a record made at this node.
     pub(in super::super) fn stack(node: u64) -> u64 {
         first(STACK, 0, node)
+    }
+
+    /// The time, as a record of one word.
+    pub(in super::super) fn time(microseconds: u64) -> u64 {
+        first(TIME, 0, microseconds)
     }
 
     pub(in super::super) fn node(node: u64, parent: u64, address: u64) -> [u64; 3] {
@@ -90,13 +99,14 @@ mod encode {
     }
 }
 #[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]
-pub(super) use encode::{module_word, module_words, node, stack};
+pub(super) use encode::{module_word, module_words, node, stack, time};
 
 /// Takes a side record apart: its first word, and as many further ones as that says.
 pub(super) fn decode(first: u64, words: &[u64]) -> Result<Side, &'static str> {
     let value = first >> 3 & ((1 << VALUE) - 1);
     match (first >> 58 & 31, words) {
         (STACK, []) => Ok(Side::Stack { node: value }),
+        (TIME, []) => Ok(Side::Time { microseconds: value }),
         (NODE, &[parent, address]) => {
             Ok(Side::Node { node: value, parent: parent >> 3, address: address >> 3 })
         }
@@ -117,6 +127,13 @@ pub(super) fn decode(first: u64, words: &[u64]) -> Result<Side, &'static str> {
     }
 }
 
+/// Microseconds from one time to another, of which only the low bits are known: 0 if the other is
+/// earlier.
+pub(super) fn since(first: u64, then: u64) -> u64 {
+    let passed = then.wrapping_sub(first) & ((1 << VALUE) - 1);
+    if passed >> (VALUE - 1) == 0 { passed } else { 0 }
+}
+
 fn bytes(words: &[u64]) -> Vec<u8> {
     let of = |&word: &u64| {
         let count = (word >> 3 & 31).min(BYTES as u64) as usize;
@@ -133,6 +150,8 @@ mod tests {
     fn side_records_are_read_back() {
         assert_eq!(further(stack(77)), Some(0));
         assert_eq!(decode(stack(77), &[]), Ok(Side::Stack { node: 77 }));
+        assert_eq!(further(time(99)), Some(0));
+        assert_eq!(decode(time((1 << 43) + 99), &[]), Ok(Side::Time { microseconds: 99 }));
         let [first, rest @ ..] = node(1 << 40, 9, 0x7fff_ffff_f123);
         assert_eq!(further(first), Some(2));
         let expected = Side::Node { node: 1 << 40, parent: 9, address: 0x7fff_ffff_f123 };
@@ -154,6 +173,11 @@ mod tests {
             };
             assert_eq!(decode(words[0], &words[1..]), Ok(expected));
         }
+    }
+
+    #[test]
+    fn times_pass_though_their_high_bits_are_lost() {
+        assert_eq!([since(7, 9), since(9, 7), since((1 << 43) - 2, 3)], [2, 0, 5]);
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Tree {
     /// Takes in a side record; what is wrong with it, if it makes no sense.
     pub(super) fn learn(&mut self, side: Side) -> Result<(), &'static str> {
         match side {
-            Side::Stack { .. } => Ok(()),
+            Side::Stack { .. } | Side::Time { .. } => Ok(()),
             Side::Node { node, parent, address } => {
                 // A parent that was never completed leaves its children without one.
                 let parent = self.site(parent);

@@ -24,6 +24,7 @@
 //! * **Failure.** If the log cannot grow (disk full, a limit, `chroot`), it is marked as stopped,
 //!   with the reason, and the program goes on unrecorded. Room on the disk is claimed before it is
 //!   mapped. A log that cannot even begin leaves an empty file whose name tells the reason.
+//! * **Time.** Whoever claims a place that is a multiple of [`LOOK`] appends the time, too.
 //! * **Stopping.** The mark can be set from outside, too: the head is mapped from the file.
 //!
 //! Chunks double from 128 KiB to 16 MiB and then stay at that: a small process leaves a small file,
@@ -63,6 +64,9 @@ pub(super) struct Log {
 const FIRST: u64 = 16384;
 /// How often the chunks double.
 const DOUBLINGS: u32 = 7;
+/// Words from one look at the clock to the next: a power of two. One in 256 lengthens a log by 0.4 %,
+/// and what it takes is lost among as many records.
+const LOOK: u64 = 256;
 /// Enough for 64 GiB.
 const CHUNKS: usize = 4096;
 
@@ -76,6 +80,12 @@ fn chunk_of(index: u64) -> (usize, u64, u64) {
     let size = FIRST << DOUBLINGS;
     let further = (index - doubled) / size;
     (DOUBLINGS as usize + 1 + further as usize, doubled + further * size, size)
+}
+
+/// Whether a multiple of [`LOOK`] is among so many places.
+#[inline]
+fn is_due(first: u64, len: u64) -> bool {
+    first.wrapping_neg() % LOOK < len
 }
 
 /// A log that frames and files are appended to.
@@ -156,6 +166,21 @@ impl Log {
         if let Some(place) = self.place(settings, index) {
             place.store(word, Release);
         }
+        if is_due(index, 1) {
+            self.look(settings);
+        }
+    }
+
+    /// Appends the time.
+    #[cold]
+    fn look(&self, settings: &Settings) {
+        let now = side::time(system::monotonic());
+        let index = self.cursor.fetch_add(1, Relaxed);
+        if index < settings.most_words()
+            && let Some(place) = self.place(settings, index)
+        {
+            place.store(now, Release);
+        }
     }
 
     /// Appends a longer record, unless the log has stopped or cannot grow.
@@ -179,6 +204,9 @@ impl Log {
         }
         if let Some(place) = self.place(settings, first) {
             place.store(word(0), Release);
+        }
+        if is_due(first, len as u64) {
+            self.look(settings);
         }
     }
 
@@ -335,6 +363,16 @@ fn create(settings: &Settings) -> Option<NonNull<Head>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_clock_is_looked_at_wherever_a_multiple_is_claimed() {
+        for len in 1..9 {
+            for first in 0..1000 {
+                let among = (first..first + len).any(|place| place % LOOK == 0);
+                assert_eq!(is_due(first, len), among, "{first}, {len}");
+            }
+        }
+    }
 
     #[test]
     fn chunks_tile_the_log() {
