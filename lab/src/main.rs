@@ -29,6 +29,7 @@
 //! | `child`, `served` | replays in processes of their own; who serves them |
 //! | `hc` | the tunable hybrid's parameters on the command line |
 //! | `competitor` | who is measured, and with which parameters |
+//! | `lengths` | how long the blocks are that serve what is live |
 
 mod child;
 mod cli;
@@ -40,6 +41,7 @@ mod generate;
 mod hc;
 mod import;
 mod info;
+mod lengths;
 mod manual;
 mod pareto;
 mod record;
@@ -75,12 +77,13 @@ fn main() -> ExitCode {
 }
 
 /// What a process of our own may be asked for.
-const JOBS: [child::Served; 5] = [
+const JOBS: [child::Served; 6] = [
     child::served::<served::Timed>(),
     child::served::<served::Metered>(),
     child::served::<served::Held>(),
     child::served::<simulate::Paged>(),
     child::served::<report::WatchedAlone>(),
+    child::served::<lengths::Lengths>(),
 ];
 
 /// Runs the chosen subcommand; without one, `compare` over the bundled traces.

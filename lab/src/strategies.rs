@@ -31,6 +31,11 @@ Any of these names, and those of the families, `--strategy` takes wherever a com
 a star are compared unless others are asked for. O(n): an allocation or a free may visit every free
 block there is.";
 
+/// What a competitor does, in a sentence; `None` if there is none of that name.
+pub(crate) fn about(name: &str) -> Option<&'static str> {
+    Competitor::find(name).ok().map(|competitor| Row::of(&competitor).about)
+}
+
 /// A row of the list.
 #[derive(Debug, Serialize)]
 struct Row {

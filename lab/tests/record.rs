@@ -164,6 +164,25 @@ fn threads_that_pass_blocks_on_are_recorded_in_order() {
 }
 
 #[test]
+fn a_trace_tells_when_its_events_happened() {
+    let place = Place::new();
+    let begin = std::time::Instant::now();
+    place.record_scenario("storm");
+    let passed = begin.elapsed().as_nanos() as u64;
+    let mut reader = trace::open(place.path("trace.pwt")).unwrap();
+    let events = reader.by_ref().filter(Result::is_ok).count() as u64;
+    let times = reader.take_times().expect("times");
+    let samples = times.samples();
+    assert!((100..=1024).contains(&samples.len()), "{} samples", samples.len());
+    let last = samples[samples.len() - 1];
+    assert!(events - last.event < events / 10, "{last:?} of {events} events");
+    assert!((1..passed).contains(&last.nanoseconds), "{last:?} of {passed} ns");
+    let info = place.pagewise(&["info", "trace.pwt", "--json"]).output().unwrap();
+    let info: serde_json::Value = serde_json::from_slice(&info.stdout).unwrap();
+    assert_eq!(info[0]["seconds"].as_f64(), Some(last.nanoseconds as f64 / 1e9));
+}
+
+#[test]
 fn forked_and_executed_processes_are_recorded_apart() {
     let place = Place::new();
     let mut command = place.record(&["-o", "trace.pwt", "--all"]);

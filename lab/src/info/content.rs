@@ -27,6 +27,8 @@ pub(crate) struct Info {
     pub(crate) recorded_events: u64,
     #[serde(flatten)]
     pub(crate) statistics: Statistics,
+    /// Whether there are call stacks.
+    pub(crate) stacks: bool,
     #[serde(skip)]
     pub(crate) times: Option<Times>,
 }
@@ -48,7 +50,7 @@ impl Info {
     pub(crate) fn of(path: &Path) -> anyhow::Result<Self> {
         let (header, statistics, times) = statistics::of(path)?;
         let last = times.as_ref().and_then(|times| times.samples().last());
-        let Header { origin, events, recorded_events, threads, .. } = header;
+        let Header { origin, events, recorded_events, threads, stacks, .. } = header;
         Ok(Self {
             trace: input::trace_name(path),
             program: origin.program,
@@ -61,6 +63,7 @@ impl Info {
             events,
             recorded_events,
             statistics,
+            stacks,
             times,
         })
     }

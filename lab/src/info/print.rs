@@ -49,6 +49,9 @@ pub(super) fn text(info: &Info) -> String {
     }));
     let kept = statistics.allocations.all - statistics.frees;
     lines.push(format!("  {:>12} {:>12}", "never freed", thousands(kept)));
+    if info.stacks {
+        lines.push(line("call stacks", "recorded: `pagewise who` tells who allocated"));
+    }
     lines.join("\n") + "\n"
 }
 

@@ -1,5 +1,6 @@
-//! What a report shows of one trace, collected in four passes: who asked for what (`info`), how the
-//! strategies compare (`compare`), what they would fault (`simulate`), and a watched replay each.
+//! What a report shows of one trace, collected in four passes: what was asked for (`info`), how the
+//! strategies compare (`compare`), what they would fault (`simulate`), and a watched replay each; of a
+//! trace with call stacks in two more: who asked for it (`who`), and a replay each up to the peak.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +12,10 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::alone::WatchedAlone;
+use super::course::{self, Course};
+use super::flame::Flame;
 use super::heap_map::HeapMap;
+use super::sites::{Areas, Sites};
 use super::watch::{LeaUsage, Usage, Watch, Watched};
 use crate::child;
 use crate::compare::{self, Compared, Rounds};
@@ -21,8 +25,8 @@ use crate::simulate::{self, Simulated};
 
 /// Time for the timed rounds of one trace.
 const TIMED: Duration = Duration::from_millis(2500);
-/// Steps of progress for each competitor: two of the comparison, a simulation, a watched replay.
-pub(super) const STEPS: usize = 4;
+/// Steps of progress for each competitor: two of the comparison, a simulation, two watched replays.
+pub(super) const STEPS: usize = 5;
 
 /// Everything about one trace.
 #[derive(Debug)]
@@ -33,6 +37,9 @@ pub(super) struct Collected {
     pub(super) simulated: Simulated,
     /// In the order of the competitors; none of one that ran out of memory.
     pub(super) watched: Vec<Option<Watched>>,
+    /// Who allocated, if the trace has call stacks.
+    pub(super) sites: Option<Sites>,
+    pub(super) course: Course,
 }
 
 /// Gathers everything about one trace.
@@ -58,7 +65,27 @@ pub(super) fn over_trace(
         anyhow::Ok(watched)
     };
     let watched = competitors.par_iter().map(watch).collect::<Result<Vec<_>, _>>()?;
-    Ok(Collected { info, facts: workload.facts, compared, simulated, watched })
+    let facts = workload.facts;
+    let sites = if info.stacks {
+        Some(Sites::of(&workload, path, competitors, &parameters, progress)?)
+    } else {
+        progress.step(competitors.len() as u64, || format!("{}: no stacks", workload.name));
+        None
+    };
+    let series = sites.as_ref().map(|sites| &sites.series);
+    let course = match (&info.times, series) {
+        (None, None) => Course::default(),
+        (times, series) => {
+            let series = series.cloned().unwrap_or_default();
+            course::follow(path, operations(facts), times.as_ref(), &series)?
+        }
+    };
+    Ok(Collected { info, facts, compared, simulated, watched, sites, course })
+}
+
+/// Operations of a trace, those at its end left out that only a replay has.
+fn operations(facts: Facts) -> u64 {
+    facts.pairs() + facts.frees
 }
 
 /// Watches one competitor; none if it ran out of memory.
@@ -104,7 +131,14 @@ pub(super) struct Charts<'g> {
     lifetimes: Vec<(u128, u64)>,
     /// Bytes of a page of the page-fault curves.
     page: usize,
+    /// Seconds since the recording began, at the beginning and at the end of each of equal parts; empty
+    /// if the trace does not tell.
+    clock: &'g [f64],
     strategies: Vec<OfStrategy<'g>>,
+    /// Of a trace with call stacks: live bytes over time of some functions and of all others, at the
+    /// moment of each part at which the most were live; and the flame graph.
+    sites: Vec<Areas<'g>>,
+    flame: Option<&'g Flame>,
 }
 
 /// The drawings of one strategy; unknown figures are null or empty.
@@ -138,13 +172,16 @@ impl Collected {
         });
         Charts {
             trace: &self.info.trace,
-            operations: self.facts.pairs() + self.facts.frees,
+            operations: operations(self.facts),
             // Without a strategy that got to the end, what was asked for is known all the same.
             requested: watched.map_or(&statistics.live_bytes, |one| &one.timeline.requested),
             sizes: statistics.size_histogram.bins().collect(),
             lifetimes: statistics.lifetime_histogram.bins().collect(),
             page: self.simulated.page_size,
+            clock: &self.course.clock,
             strategies: strategies.collect(),
+            sites: self.sites.as_ref().map_or(Vec::new(), |sites| sites.areas(&self.course.live)),
+            flame: self.sites.as_ref().map(|sites| &sites.flame),
         }
     }
 }

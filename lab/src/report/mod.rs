@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!            info ─┐
+//!     sites (who) ─┤
 //!         compare ─┤                 ┌─► tables and words, as HTML (page)
 //!        simulate ─┼─► Collected ─────┤
 //!  watched replay ─┤                 └─► figures, as JSON ─► drawn by the page's script (page/*.js)
@@ -14,9 +15,12 @@
 
 mod alone;
 mod collected;
+mod course;
+mod flame;
 mod heap_map;
 mod page;
 mod parts;
+mod sites;
 mod tuned;
 mod watch;
 

@@ -14,7 +14,7 @@ use crate::system::gauge::Gauge;
 use crate::timeline::Timeline;
 
 /// Parts of a curve over time, at most.
-const PARTS: u64 = 400;
+pub(super) const PARTS: u64 = 400;
 
 /// The course of one replay.
 #[derive(Clone, Debug, Serialize, Deserialize)]

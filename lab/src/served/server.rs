@@ -109,6 +109,11 @@ unsafe impl Target for Direct {
         // SAFETY: passed on.
         unsafe { self.0.dealloc(block.as_ptr(), layout) };
     }
+
+    unsafe fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
+        // SAFETY: passed on.
+        Some(unsafe { self.0.usable_size(block.as_ptr()) })
+    }
 }
 
 #[cfg(test)]

@@ -64,8 +64,21 @@ pub(crate) struct Counted {
     pub(crate) leaked_sizes: HashMap<(u32, u64), u64>,
     pub(crate) total: Figures,
     pub(crate) events: u64,
-    /// The event after which the live blocks were looked at.
+    /// The blocks live at the chosen point, in the order in which they were last allocated or
+    /// reallocated.
+    pub(crate) live: Vec<LiveBlock>,
+    /// The event after which the live blocks were looked at, and the operations until then: allocations,
+    /// reallocations and frees.
     pub(crate) at: u64,
+    pub(crate) at_operation: u64,
+}
+
+/// A block live at the chosen point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LiveBlock {
+    /// Index in [`Counted::sites`].
+    pub(crate) index: u32,
+    pub(crate) size: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -74,6 +87,8 @@ struct Block {
     /// Index in `Walk::figures`.
     index: u32,
     born: u64,
+    /// The operation that made it.
+    made: u64,
     thread: u32,
     /// How many allocations its thread had made with it.
     turn: u64,
@@ -89,8 +104,9 @@ struct Walk {
     /// Allocations of each thread.
     turns: HashMap<u32, u64>,
     thread: u32,
-    /// Events so far.
+    /// Events so far, and operations.
     now: u64,
+    operations: u64,
     /// Events of a long life.
     long: u64,
 }
@@ -98,6 +114,7 @@ struct Walk {
 impl Walk {
     fn enter(&mut self, event: Event, site: u32) {
         self.now += 1;
+        self.operations += u64::from(!matches!(event, Event::Thread { .. } | Event::Tick { .. }));
         match event {
             Event::Allocate { slot, size, .. } => self.allocate(slot, size, site),
             Event::Reallocate { slot, size } => {
@@ -119,12 +136,12 @@ impl Walk {
         }
         let turn = self.turns.entry(self.thread).or_default();
         *turn += 1;
-        let (born, thread, turn) = (self.now, self.thread, *turn);
+        let (born, made, thread, turn) = (self.now, self.operations, self.thread, *turn);
         let slot = slot as usize;
         if slot >= self.blocks.len() {
             self.blocks.resize(slot + 1, None);
         }
-        self.blocks[slot] = Some(Block { size, index, born, thread, turn });
+        self.blocks[slot] = Some(Block { size, index, born, made, thread, turn });
         let figures = &mut self.figures[index as usize].1;
         figures.allocations += 1;
         figures.allocated_bytes += size;
@@ -146,11 +163,15 @@ impl Walk {
         figures.long_lived += u64::from(self.now - block.born >= self.long);
     }
 
-    /// Looks at the live blocks.
-    fn look(&mut self) {
+    /// Looks at the live blocks: the event and the operation before, and the blocks.
+    fn look(&mut self) -> (u64, u64, Vec<LiveBlock>) {
         for ((_, figures), &(blocks, bytes)) in self.figures.iter_mut().zip(&self.live) {
             (figures.live_blocks, figures.live_bytes) = (blocks, bytes);
         }
+        let mut live: Vec<&Block> = self.blocks.iter().flatten().collect();
+        live.sort_unstable_by_key(|block| block.made);
+        let block = |block: &&Block| LiveBlock { index: block.index, size: block.size };
+        (self.now, self.operations, live.iter().map(block).collect())
     }
 }
 
@@ -181,6 +202,7 @@ pub(crate) fn count(path: &Path, at: At) -> anyhow::Result<Counted> {
         turns: HashMap::new(),
         thread: 0,
         now: 0,
+        operations: 0,
         long: (header.events / 10).max(SHORT),
     };
     let mut looked = None;
@@ -192,8 +214,7 @@ pub(crate) fn count(path: &Path, at: At) -> anyhow::Result<Counted> {
             At::Event(event) => walk.now == event,
         };
         if now && looked.is_none() {
-            walk.look();
-            looked = Some(walk.now);
+            looked = Some(walk.look());
         }
     }
     let stacks = events.take_stacks().context("the call stacks are missing")?;
@@ -207,12 +228,15 @@ pub(crate) fn count(path: &Path, at: At) -> anyhow::Result<Counted> {
     }
     let mut total = Figures::default();
     walk.figures.iter().for_each(|(_, figures)| total.add(figures));
+    let (at, at_operation, live) = looked.unwrap_or_default();
     Ok(Counted {
         stacks,
         sites: walk.figures,
         leaked_sizes,
         total,
         events: walk.now,
-        at: looked.unwrap_or(0),
+        live,
+        at,
+        at_operation,
     })
 }

@@ -1,6 +1,6 @@
 //! Puts sites together by who allocates.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
@@ -36,20 +36,46 @@ pub(crate) struct Group {
     pub(crate) stack: Vec<String>,
     /// The sizes that most leaked blocks have, and how many.
     pub(crate) leaked_sizes: Vec<(u64, u64)>,
+    /// What the live blocks take under each allocator that was asked for.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) taken: BTreeMap<&'static str, Taken>,
     #[serde(skip)]
     heaviest: (u64, u64),
-    #[serde(skip)]
-    sites: Vec<u32>,
+}
+
+/// What the live blocks of a group take under an allocator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Taken {
+    /// Bytes of the blocks, at least those requested.
+    pub(crate) bytes: u64,
+    /// The size asked for that adds the most to what is taken beyond it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) worst: Option<Worst>,
+}
+
+/// Blocks of one requested size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Worst {
+    pub(crate) requested: u64,
+    /// Bytes of the block that serves it.
+    pub(crate) block: u64,
+    pub(crate) blocks: u64,
+}
+
+/// Every group, and which the sites of [`Counted::sites`] belong to.
+pub(crate) struct Groups {
+    pub(crate) groups: Vec<Group>,
+    pub(crate) of_site: Vec<usize>,
 }
 
 /// Leaked sizes that are told of each group.
 const SIZES: usize = 3;
 
 /// Every group.
-pub(crate) fn groups(counted: &Counted, names: &Names<'_>, by: By) -> Vec<Group> {
+pub(crate) fn groups(counted: &Counted, names: &Names<'_>, by: By) -> Groups {
     let mut indices: HashMap<Vec<Place>, usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
-    let mut of_site = HashMap::new();
+    let mut of_site = Vec::with_capacity(counted.sites.len());
     for (site, figures) in &counted.sites {
         let stack = names.stack(*site);
         let caller = names.caller(&stack).clone();
@@ -71,11 +97,11 @@ pub(crate) fn groups(counted: &Counted, names: &Names<'_>, by: By) -> Vec<Group>
                 stacks: 0,
                 stack: Vec::new(),
                 leaked_sizes: Vec::new(),
+                taken: BTreeMap::new(),
                 heaviest: (0, 0),
-                sites: Vec::new(),
             });
         }
-        of_site.insert(*site, index);
+        of_site.push(index);
         let group = &mut groups[index];
         group.figures.add(figures);
         group.stacks += 1;
@@ -88,11 +114,12 @@ pub(crate) fn groups(counted: &Counted, names: &Names<'_>, by: By) -> Vec<Group>
                 (group.file, group.line) = (Some(file), Some(line).filter(|&line| line > 0));
             }
         }
-        group.sites.push(*site);
     }
     let mut sizes: Vec<HashMap<u64, u64>> = groups.iter().map(|_| HashMap::new()).collect();
+    let sites = counted.sites.iter().zip(&of_site);
+    let group_of: HashMap<u32, usize> = sites.map(|((site, _), &group)| (*site, group)).collect();
     for (&(site, size), &count) in &counted.leaked_sizes {
-        *sizes[of_site[&site]].entry(size).or_default() += count;
+        *sizes[group_of[&site]].entry(size).or_default() += count;
     }
     for (group, sizes) in groups.iter_mut().zip(sizes) {
         let mut sizes: Vec<(u64, u64)> = sizes.into_iter().collect();
@@ -100,7 +127,7 @@ pub(crate) fn groups(counted: &Counted, names: &Names<'_>, by: By) -> Vec<Group>
         sizes.truncate(SIZES);
         group.leaked_sizes = sizes;
     }
-    groups
+    Groups { groups, of_site }
 }
 
 impl std::fmt::Display for Place {

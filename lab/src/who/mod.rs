@@ -5,20 +5,25 @@
 //!           name: functions of a site       ─► export: folded stacks, pprof
 //! ```
 
-mod count;
+pub(crate) mod count;
 mod export;
-mod group;
-mod name;
+pub(crate) mod group;
+pub(crate) mod name;
 mod print;
 mod view;
+pub(crate) mod waste;
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use pagewise_replay::progress::Progress;
 use pagewise_replay::usage::Usage;
+use pagewise_replay::workload::Workload;
 use pagewise_replay::{input, output};
 use serde::Serialize;
+
+use crate::competitor::{Competitor, ConfigArgs};
 
 use count::{At, Figures};
 use group::{By, Group};
@@ -54,6 +59,19 @@ pub(crate) struct Args {
     /// Pass over no function: show `operator new`, `xmalloc` and the standard libraries themselves
     #[arg(long)]
     raw: bool,
+    /// Replay the trace under these, too, and show what the blocks live at the chosen moment take beyond
+    /// what was asked for, and which sizes are to blame: at most four of those that `pagewise strategies`
+    /// lists [without names: PAGEWISE, SYSTEM]
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "PAGEWISE,SYSTEM",
+        value_delimiter = ',',
+        conflicts_with = "folded",
+    )]
+    waste: Vec<String>,
     /// Print everything as a JSON object
     #[arg(long, conflicts_with = "folded")]
     json: bool,
@@ -63,6 +81,8 @@ pub(crate) struct Args {
     /// Write a profile that pprof reads
     #[arg(long, value_name = "FILE.pb.gz")]
     pprof: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArgs,
 }
 
 const HELP: &str = "\
@@ -71,6 +91,7 @@ Examples:
   pagewise who server.pwt                                 who holds memory at the peak, who leaks
   pagewise who server.pwt --of leaked --callers 6         with the calls that lead there
   pagewise who server.pwt --by line --at end
+  pagewise who server.pwt --waste=PAGEWISE,JEMALLOC       whose sizes fit their blocks badly
   pagewise who server.pwt --folded --of allocated > server.folded
   pagewise who server.pwt --pprof server.pb.gz && go tool pprof -top server.pb.gz
 
@@ -110,6 +131,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.top == 0 {
         return Err(Usage("--top 0 shows nothing".to_owned()).into());
     }
+    let parameters = args.config.check()?;
+    let competitors = Competitor::choose(&args.waste)?;
+    if competitors.len() > print::MOST_TAKEN {
+        return Err(Usage(format!("--waste shows at most {} at once", print::MOST_TAKEN)).into());
+    }
     let path = input::rereadable_one(&args.trace)?;
     let counted = count::count(&path, args.at)?;
     let names = Names::new(&counted.stacks, &args.skip, args.raw);
@@ -124,7 +150,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         output::print(&export::folded(&counted, &names, view))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut groups = group::groups(&counted, &names, args.by);
+    let mut grouped = group::groups(&counted, &names, args.by);
+    let told = if competitors.is_empty() {
+        Vec::new()
+    } else {
+        let workload = Workload::load(&path)?;
+        let parameters = args.config.for_trace(&path)?;
+        let progress = Progress::new(competitors.len() as u64);
+        let replayed = (&workload, &*path);
+        let told =
+            waste::add(&mut grouped, &counted, &competitors, &parameters, replayed, &progress)?;
+        progress.finish();
+        told
+    };
+    let mut groups = grouped.groups;
     if args.json {
         groups.sort_by_key(|group| {
             let Figures { live_bytes, allocated_bytes, .. } = group.figures;
@@ -156,6 +195,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         top: args.top,
         callers,
         by: args.by,
+        taken: &told,
+        parameters: &parameters,
     };
     output::print(&print::text(&counted, &groups, &asked))?;
     Ok(ExitCode::SUCCESS)

@@ -118,7 +118,8 @@ impl<'a> Names<'a> {
         stack.iter().find(|place| !self.passed_over(place)).unwrap_or(&stack[0])
     }
 
-    fn passed_over(&self, place: &Place) -> bool {
+    /// Whether a function allocates for its callers.
+    pub(crate) fn passed_over(&self, place: &Place) -> bool {
         if self.raw {
             return false;
         }

@@ -21,7 +21,15 @@ pub(crate) struct Asked<'a> {
     /// Frames of the heaviest stack below each group.
     pub(crate) callers: usize,
     pub(crate) by: By,
+    /// Allocators that tell what the blocks take, and with which parameters.
+    pub(crate) taken: &'a [&'static str],
+    pub(crate) parameters: &'a str,
 }
+
+/// Most allocators that have room in a table.
+pub(crate) const MOST_TAKEN: usize = 4;
+/// Columns of each.
+const TAKEN: usize = 12;
 
 /// The groups, view by view.
 pub(crate) fn text(counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> String {
@@ -52,7 +60,66 @@ pub(crate) fn text(counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> St
         lines.push(String::new());
         lines.extend(table(view, counted, groups, asked));
     }
+    if !asked.taken.is_empty() {
+        lines.push(String::new());
+        lines.extend(taken(counted, groups, asked));
+    }
     lines.join("\n") + "\n"
+}
+
+/// What the live blocks take under allocators beyond what was asked for; those first that take the most
+/// of it under the first.
+fn taken(counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> Vec<String> {
+    let bytes_of = |group: &Group, name| group.taken.get(name).map_or(0, |taken| taken.bytes);
+    let beyond =
+        |group: &Group, name| bytes_of(group, name).saturating_sub(group.figures.live_bytes);
+    let share = |taken: u64, requested: u64| {
+        format!("+{:.1}%", 100.0 * taken.saturating_sub(requested) as f64 / requested.max(1) as f64)
+    };
+    let first = asked.taken[0];
+    let mut shown: Vec<&Group> = groups.iter().filter(|group| !group.taken.is_empty()).collect();
+    shown.sort_by(|a, b| {
+        let key = |group: &Group| (beyond(group, first), group.figures.live_bytes);
+        key(b).cmp(&key(a)).then_with(|| a.function.cmp(&b.function)).then(a.line.cmp(&b.line))
+    });
+    let line = |requested: &str, cells: Vec<String>, name: &str| {
+        let cells: String = cells.iter().map(|cell| format!("{cell:>TAKEN$}")).collect();
+        format!("{requested:>12}{cells} {name}")
+    };
+    let total = counted.total.live_bytes;
+    let all =
+        |name: &&'static str| share(groups.iter().map(|group| bytes_of(group, *name)).sum(), total);
+    let names = asked.taken.iter().map(|&name| name.to_owned()).collect();
+    let mut lines = vec![
+        format!("What blocks live {} take beyond what was asked for", asked.at),
+        format!("  ({}; tags and page headers not counted)", asked.parameters),
+        line("requested", names, "function"),
+        line(&bytes(total), asked.taken.iter().map(all).collect(), "all"),
+    ];
+    let margin = 13 + TAKEN * asked.taken.len();
+    let rest = shown.len().saturating_sub(asked.top);
+    for group in shown.into_iter().take(asked.top) {
+        let requested = group.figures.live_bytes;
+        let cells = asked.taken.iter().map(|name| share(bytes_of(group, *name), requested));
+        let name = cut(&printable(&group.function), WIDTH - margin);
+        lines.push(line(&bytes(requested), cells.collect(), &name));
+        if let Some(place) = place(group, WIDTH - margin) {
+            lines.push(format!("{:margin$}{place}", ""));
+        }
+        if let Some(worst) = group.taken.get(first).and_then(|taken| taken.worst) {
+            let worst = format!(
+                "{} × {} in blocks of {}",
+                thousands(worst.blocks),
+                bytes(worst.requested),
+                bytes(worst.block)
+            );
+            lines.push(format!("{:margin$}{}", "", cut(&worst, WIDTH - margin)));
+        }
+    }
+    if rest > 0 {
+        lines.push(format!("{:margin$}and {} more", "", thousands(rest as u64)));
+    }
+    lines
 }
 
 fn title(view: View, at: &str) -> String {
@@ -100,7 +167,7 @@ fn table(view: View, counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> 
         let share = 100.0 * figure as f64 / all.max(1) as f64;
         let name = cut(&printable(&group.function), WIDTH - FIGURES);
         lines.push(format!("{:>12} {share:>5.1}% {other:>11} {name}", write(figure)));
-        if let Some(place) = place(group) {
+        if let Some(place) = place(group, WIDTH - FIGURES) {
             lines.push(format!("{:FIGURES$}{place}", ""));
         }
         if view == View::Leaked && !group.leaked_sizes.is_empty() {
@@ -122,7 +189,7 @@ fn table(view: View, counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> 
 }
 
 /// File and line, the end of it if it is long; the module if there is none.
-fn place(group: &Group) -> Option<String> {
+fn place(group: &Group, room: usize) -> Option<String> {
     let place = match (&group.file, group.line, &group.module) {
         (Some(file), Some(line), _) => format!("{file}:{line}"),
         (Some(file), None, _) => file.clone(),
@@ -132,7 +199,6 @@ fn place(group: &Group) -> Option<String> {
         _ => return None,
     };
     let place = printable(&place).into_owned();
-    let room = WIDTH - FIGURES;
     let len = place.chars().count();
     Some(if len <= room {
         place

@@ -31,6 +31,16 @@ pub unsafe trait Target {
     /// # Safety
     /// `block` is live and of this layout.
     unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout);
+
+    /// Bytes of a block that its user may use, at least as many as were asked for; `None` if the target
+    /// does not tell of single blocks. A [`Strategy`] tells of all at once: [`Strategy::walk`].
+    ///
+    /// # Safety
+    /// `block` is live.
+    unsafe fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
+        let _ = block;
+        None
+    }
 }
 
 // SAFETY: the contract is the strategy's own.
@@ -112,5 +122,11 @@ unsafe impl Target for System {
     unsafe fn free(&mut self, block: NonNull<u8>, _: Layout) {
         // SAFETY: the block is live and came from the C library.
         unsafe { libc::free(block.as_ptr().cast()) };
+    }
+
+    #[cfg(target_os = "linux")]
+    unsafe fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
+        // SAFETY: the block is live and came from the C library.
+        Some(unsafe { libc::malloc_usable_size(block.as_ptr().cast()) })
     }
 }

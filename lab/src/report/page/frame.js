@@ -33,7 +33,7 @@ class Frame {
     this.left = 12 + widest * 6.6;
     this.right = this.width - 14;
     this.top = 26;
-    this.bottom = height - 42;
+    this.bottom = height - (x.clock ? 60 : 42);
     this.svg = svg("svg", {
       viewBox: `0 0 ${this.width} ${height}`, role: "img", tabindex: 0, "aria-label": description,
     });
@@ -43,21 +43,31 @@ class Frame {
       grid.append(svg("line", { x1: this.left, x2: this.right, y1: at, y2: at }));
       grid.append(svg("text", { x: this.left - 6, y: at + 4, "text-anchor": "end" }, y.format(tick)));
     }
-    let end = -Infinity;
-    for (const tick of x.ticks(Math.max(2, Math.round((this.right - this.left) / 110)))) {
-      const [at, text] = [this.x(tick), x.format(tick)];
-      const half = text.length * 3.3;
-      if (at - half < end + 8) continue;
-      end = at + half;
-      const anchor = at + half > this.width ? "end" : "middle";
-      grid.append(svg("line", { x1: at, x2: at, y1: this.bottom, y2: this.bottom + 4 }));
-      grid.append(svg("text", { x: anchor === "end" ? this.width - 2 : at, y: this.bottom + 18, "text-anchor": anchor }, text));
-    }
+    const about = Math.max(2, Math.round((this.right - this.left) / 110));
+    this.labels(grid, x.ticks(about).map((tick) => [tick, x.format(tick)]), 0);
+    if (x.clock) this.labels(grid, x.clock(about), 19);
     grid.append(svg("line", { class: "base", x1: this.left, x2: this.right, y1: this.bottom, y2: this.bottom }));
     grid.append(svg("text", { class: "title", x: 2, y: 13 }, y.title));
     grid.append(svg("text", { class: "title", x: this.right, y: height - 6, "text-anchor": "end" }, x.title));
     this.svg.append(grid);
     plot.append(this.svg);
+  }
+
+  // Labels below the chart, as far as they do not touch: so many pixels below the first row's place.
+  labels(grid, ticks, below) {
+    let end = -Infinity;
+    const row = svg("g", { class: below ? "clock" : "" });
+    for (const [tick, text] of ticks) {
+      const at = this.x(tick);
+      const half = text.length * 3.3;
+      if (at - half < end + 8) continue;
+      end = at + half;
+      const anchor = at + half > this.width ? "end" : "middle";
+      const y = this.bottom + below;
+      row.append(svg("line", { x1: at, x2: at, y1: below ? y + 2 : y, y2: y + 4 }));
+      row.append(svg("text", { x: anchor === "end" ? this.width - 2 : at, y: y + (below ? 16 : 17), "text-anchor": anchor }, text));
+    }
+    grid.append(row);
   }
 
   static place(axis, value) {

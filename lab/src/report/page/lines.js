@@ -58,7 +58,7 @@ function lines(figure, series, axes, describe) {
       if (!points.length) return null;
       return {
         at: [px, 0],
-        title: `${x.value(at)} ${x.unit}`,
+        title: x.told(at),
         rows: points.map(([one, point]) => [one.style, one.name, y.value(point[1])]),
         dots: points.map(([one, point]) => [one.style, frame.x(point[0]), frame.y(point[1])]),
       };
@@ -71,9 +71,32 @@ function lines(figure, series, axes, describe) {
 // Values in equal parts of a run, as points.
 const over = (trace, values) => values.map((value, index) => [((index + 1) * trace.operations) / values.length, value]);
 
-const timeAxis = (trace) => ({
-  ...countAxis("time (operations: allocations, reallocations, frees)", trace.operations), unit: "operations",
-});
+// A place between two of ascending values, as a number of steps from the first; where they stand still,
+// the first of them.
+function between(values, value) {
+  const after = values.findIndex((one) => one >= value);
+  if (after <= 0) return after < 0 ? values.length - 1 : 0;
+  return after - 1 + (value - values[after - 1]) / (values[after] - values[after - 1]);
+}
+
+// Time counted in operations, and where the trace tells it the clock below.
+function timeAxis(trace) {
+  const parts = trace.clock.length - 1;
+  const hasClock = parts > 0 && trace.clock[parts] > trace.clock[0];
+  const seconds = (operation) => {
+    const place = Math.min(Math.max((operation / trace.operations) * parts, 0), parts);
+    const before = Math.min(Math.floor(place), parts - 1);
+    return trace.clock[before] + (place - before) * (trace.clock[before + 1] - trace.clock[before]);
+  };
+  const [first, last] = [trace.clock[0], trace.clock[parts]];
+  const clock = (about) => roundTicks(last, about, CLOCK_STEPS).filter((tick) => tick >= first)
+    .map((tick) => [(between(trace.clock, tick) * trace.operations) / parts, durationTick(tick)]);
+  return {
+    ...countAxis(`time (operations${hasClock ? "; by the clock" : ": allocations, reallocations, frees"})`, trace.operations),
+    told: (operation) => `${thousands(operation)} operations${hasClock ? `, ${duration(seconds(operation))}` : ""}`,
+    clock: hasClock ? clock : null,
+  };
+}
 
 const most = (series) => Math.max(...series.flatMap((one) => one.points.map((point) => point[1])), 0);
 
@@ -119,7 +142,7 @@ const curves = {
       const faults = points.length ? points.map((point) => point[1]) : [1];
       const pages = Math.max(...points.map((point) => point[0]), 2);
       return [
-        { ...logAxis(`memory (pages of ${bytesTick(trace.page)})`, 1, pages), unit: "pages of memory" },
+        { ...logAxis(`memory (pages of ${bytesTick(trace.page)})`, 1, pages), told: (at) => `${thousands(at)} pages of memory` },
         logAxis("page faults (LRU)", Math.max(1, Math.min(...faults)), Math.max(...faults)),
       ];
     },

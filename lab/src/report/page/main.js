@@ -8,6 +8,8 @@ const kinds = {
   sizes: (figure, trace) => bars(figure, trace.sizes, bytesTick, "requested size, up to", "requests"),
   lifetimes: (figure, trace) => bars(figure, trace.lifetimes, thousands, "lifetime (events), up to", "blocks freed"),
   maps: heapMaps,
+  flame: flameGraph,
+  areas,
 };
 
 const draws = [];

@@ -3,6 +3,10 @@
 //! Whatever is put into the template is escaped by it; the two texts that are not, the style and
 //! the script, are files of ours (`page/`), and the JSON has every `<` replaced.
 
+mod sites;
+
+use std::collections::BTreeSet;
+
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use pagewise_replay::printable::{printable_json, printable_lines};
 use pagewise_replay::units::{bytes, count, thousands};
@@ -13,16 +17,19 @@ use super::parts::{figure, verdict};
 use super::tuned::{self, Front};
 use crate::compare::{self, Compared, Grid, Mean};
 use crate::simulate::{Row, Simulated};
+use crate::strategies;
 use crate::tune::Tuned;
 
 const STYLE: &str = include_str!("style.css");
 /// In the order in which they use each other.
-const SCRIPT: [&str; 6] = [
+const SCRIPT: [&str; 8] = [
     include_str!("units.js"),
     include_str!("frame.js"),
     include_str!("lines.js"),
     include_str!("bars.js"),
     include_str!("heap_map.js"),
+    include_str!("areas.js"),
+    include_str!("flame.js"),
     include_str!("main.js"),
 ];
 
@@ -93,7 +100,7 @@ pub(super) fn of(
                     }
                     @if let Some(tuned) = tuned { (tuned::section(tuned)) }
                 }
-                footer { (terms()) }
+                footer { (next(&collected)) (terms(&collected)) }
                 script type="application/json" id="data" nonce=(nonce) { (PreEscaped(data)) }
                 script nonce=(nonce) { (PreEscaped("\"use strict\";\n")) @for part in SCRIPT { (PreEscaped(part)) } }
             }
@@ -150,6 +157,8 @@ fn section(one: &Collected, index: usize, is_one_of_several: bool) -> Markup {
                 (figure("lifetimes", index, "Lifetimes",
                     "From allocation to free. Blocks that are never freed are not counted."))
             }
+
+            @if let Some(sites) = &one.sites { (sites::section(sites, index)) }
 
             h3 { "What the strategies make of it" }
             (table("The best of each column stands out.", &compare::grid(&one.compared)))
@@ -277,8 +286,39 @@ fn maps(trace: usize) -> Markup {
     }
 }
 
-/// What the words mean.
-fn terms() -> Markup {
+/// What to do next.
+fn next(collected: &[Collected]) -> Markup {
+    let has_stacks = collected.iter().any(|one| one.sites.is_some());
+    let mut steps = Vec::new();
+    if has_stacks {
+        steps.push(("pagewise who TRACE --callers 8", "the calls that lead to each function"));
+        steps.push(("pagewise who TRACE --at end --of live", "what is live at another moment"));
+    } else {
+        let about = "record call stacks, too: the page then shows who allocates, in a flame graph";
+        steps.push(("pagewise record --stacks -- COMMAND", about));
+    }
+    steps.push((
+        "pagewise tune TRACE",
+        "search for the best strategy and parameters, and verify them",
+    ));
+    steps.push(("pagewise tune TRACE --preload", "the same for a program that is not Rust's"));
+    steps.push(("pagewise compare TRACE --strategy all", "every strategy there is"));
+    html! {
+        section {
+            h3 { "What to do next" }
+            dl.terms {
+                @for (command, about) in steps { dt { code { (command) } } dd { (about) } }
+            }
+        }
+    }
+}
+
+/// What the words mean, strategies among them.
+fn terms(collected: &[Collected]) -> Markup {
+    let rows = collected.iter().flat_map(|one| &one.compared.rows);
+    let strategies: BTreeSet<&str> = rows.map(|row| row.strategy()).collect();
+    let strategies =
+        strategies.into_iter().filter_map(|name| Some((name, strategies::about(name)?)));
     let terms = [
         (
             "ns/pair",
@@ -306,12 +346,16 @@ fn terms() -> Markup {
             "List items visited by the strategy's bookkeeping, per allocation or reallocation with \
              the free that matches it; only strategies tell.",
         ),
-        ("SYSTEM", "The C library's allocator, each time in a fresh process."),
     ];
     html! {
         section {
             h3 { "What the words mean" }
-            dl.terms { @for (term, meaning) in terms { dt { (term) } dd { (meaning) } } }
+            dl.terms {
+                @for (term, meaning) in terms.into_iter().chain(strategies) {
+                    dt { (term) }
+                    dd { (meaning) }
+                }
+            }
         }
     }
 }

@@ -14,8 +14,17 @@ function bytes(count) {
   return unit === 0 ? `${Math.round(count)} B` : `${count.toFixed(1)} ${units[unit]}`;
 }
 
+function duration(seconds) {
+  const whole = Math.round(seconds);
+  if (whole >= 3600) return `${thousands(Math.floor(whole / 3600))} h ${Math.floor(whole / 60) % 60} min`;
+  if (whole >= 60) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  if (seconds >= 0.9995) return `${seconds.toFixed(1)} s`;
+  return `${(seconds * 1e3).toFixed(seconds >= 0.00995 ? 0 : 1)} ms`;
+}
+
 // On an axis: without the decimal that says nothing.
 const bytesTick = (count) => bytes(count).replace(".0 ", " ");
+const durationTick = (seconds) => (seconds === 0 ? "0 s" : duration(seconds).replace(/\.0 | 0 min$| 0 s$/, (zero) => (zero === ".0 " ? " " : "")));
 const percentTick = (share) => `${Math.round(share * 100)} %`;
 
 // Numbers from 0 to `most` for the ticks of an axis: round ones, about so many.
@@ -29,6 +38,10 @@ function roundTicks(most, about, steps) {
 }
 
 const DECIMAL_STEPS = Array.from({ length: 60 }, (_, index) => [1, 2, 5][index % 3] * 10 ** (Math.floor(index / 3) - 3));
+const CLOCK_STEPS = [
+  ...Array.from({ length: 14 }, (_, index) => [1, 2, 5][index % 3] * 10 ** (Math.floor(index / 3) - 4)).filter((step) => step <= 5),
+  10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400,
+];
 const BINARY_STEPS = Array.from({ length: 50 }, (_, index) => 2 ** index);
 
 // Round numbers from `least` to `most` on a logarithmic axis: powers of ten, and between them 2 and

@@ -1,0 +1,209 @@
+//! The section on who allocates: words, drawings, tables. The tables need no script.
+
+use maud::{Markup, html};
+use pagewise_replay::units::{bytes, count, thousands};
+
+use crate::report::parts::{figure, verdict};
+use crate::report::sites::Sites;
+use crate::who::count::Figures;
+use crate::who::group::Group;
+
+/// Functions in a table.
+const ROWS: usize = 15;
+
+/// The section, of the trace of this number.
+pub(super) fn section(sites: &Sites, trace: usize) -> Markup {
+    html! {
+        h3 { "Who allocates" }
+        (verdict(words(sites)))
+        (figure("flame", trace, "Flame graph",
+            "Functions below their callers, as wide as what they and those they call ask for. A click \
+             or Enter zooms, Escape zooms out; arrow keys move."))
+        (figure("areas", trace, "Live bytes over time, by function",
+            "The functions with the most bytes live at the peak, one above the other; at the moment of \
+             each part of the run at which the most were live."))
+        (top(sites))
+        @if !sites.told.is_empty() { (waste(sites)) }
+    }
+}
+
+fn percent(part: u64, all: u64) -> String {
+    format!("{:.1} %", 100.0 * part as f64 / all.max(1) as f64)
+}
+
+/// Who matters most, in sentences.
+fn words(sites: &Sites) -> Vec<String> {
+    let total = &sites.total;
+    let most = |figure: fn(&Figures) -> u64| {
+        let of = |group: &&Group| figure(&group.figures);
+        sites.groups.iter().max_by_key(of).filter(|group| figure(&group.figures) > 0)
+    };
+    let mut words = Vec::new();
+    if let Some(group) = most(|figures| figures.live_bytes) {
+        let (part, all) = (group.figures.live_bytes, total.live_bytes);
+        let share = percent(part, all);
+        words.push(format!(
+            "Most live at the peak: {} has {} of {} ({share}).",
+            group.function,
+            bytes(part),
+            bytes(all)
+        ));
+    }
+    if let Some(group) = most(|figures| figures.leaked_bytes) {
+        words.push(format!(
+            "Never freed: {} in {}, {} of it by {}.",
+            bytes(total.leaked_bytes),
+            count(total.leaked_blocks, "block"),
+            percent(group.figures.leaked_bytes, total.leaked_bytes),
+            group.function
+        ));
+    }
+    if let Some(group) = most(|figures| figures.temporary) {
+        words.push(format!(
+            "Temporary: {} of all allocations are freed before their thread allocates again; {} makes \
+             {} of them.",
+            percent(total.temporary, total.allocations),
+            group.function,
+            percent(group.figures.temporary, total.temporary)
+        ));
+    }
+    let first = sites.told.first().copied();
+    let beyond = |name, group: &Group| {
+        group.taken.get(name).map_or(0, |one| one.bytes.saturating_sub(group.figures.live_bytes))
+    };
+    if let Some(name) = first
+        && let Some(group) = sites.groups.iter().max_by_key(|group| beyond(name, group))
+        && let Some(worst) = group.taken.get(name).and_then(|taken| taken.worst)
+    {
+        words.push(format!(
+            "Fits worst: {}; {} asks {} times for {} and gets blocks of {} from {name}.",
+            bytes(beyond(name, group)),
+            group.function,
+            thousands(worst.blocks),
+            bytes(worst.requested),
+            bytes(worst.block)
+        ));
+    }
+    words
+}
+
+/// A function and where it is.
+fn name(group: &Group) -> Markup {
+    let place = match (&group.file, group.line) {
+        (Some(file), Some(line)) => Some(format!("{file}:{line}")),
+        (Some(file), None) => Some(file.clone()),
+        (None, _) => group.module.clone(),
+    };
+    html! {
+        span.function { (group.function) }
+        @if let Some(place) = place { small { (place) } }
+    }
+}
+
+/// The functions that have most of anything.
+fn top(sites: &Sites) -> Markup {
+    type Column = (&'static str, fn(&Figures) -> u64, fn(u64) -> String);
+    const COLUMNS: [Column; 5] = [
+        ("live at the peak", |figures| figures.live_bytes, bytes),
+        ("never freed", |figures| figures.leaked_bytes, bytes),
+        ("allocated", |figures| figures.allocated_bytes, bytes),
+        ("allocations", |figures| figures.allocations, thousands),
+        ("temporary", |figures| figures.temporary, thousands),
+    ];
+    let total = &sites.total;
+    // The greatest share of anything.
+    let weight = |group: &Group| {
+        let share =
+            |(_, figure, _): &Column| figure(&group.figures) as f64 / figure(total).max(1) as f64;
+        COLUMNS.iter().map(share).fold(0.0, f64::max)
+    };
+    let mut shown: Vec<&Group> = sites.groups.iter().collect();
+    shown.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    let left = shown.len().saturating_sub(ROWS);
+    shown.truncate(ROWS);
+    shown.sort_by_key(|group| std::cmp::Reverse(group.figures.live_bytes));
+    html! {
+        div.wide tabindex="0" {
+            table.sites {
+                caption {
+                    "Functions that ask for most of anything; below each the line of its heaviest call."
+                    @if left > 0 { " " (thousands(left as u64)) " more have less." }
+                }
+                thead { tr {
+                    th scope="col" { "function" }
+                    @for (head, ..) in COLUMNS { th scope="col" { (head) } }
+                } }
+                tbody {
+                    @for group in shown { tr {
+                        th scope="row" { (name(group)) }
+                        @for (_, figure, write) in COLUMNS {
+                            td {
+                                (write(figure(&group.figures)))
+                                small { (percent(figure(&group.figures), figure(total))) }
+                            }
+                        }
+                    } }
+                    tr.all {
+                        th scope="row" { "all" }
+                        @for (_, figure, write) in COLUMNS { td { (write(figure(total))) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What the blocks of functions take under each allocator beyond what was asked for.
+fn waste(sites: &Sites) -> Markup {
+    let taken = |group: &Group, name| group.taken.get(name).map_or(0, |taken| taken.bytes);
+    let beyond = |group: &Group, name| taken(group, name).saturating_sub(group.figures.live_bytes);
+    let most =
+        |group: &Group| sites.told.iter().map(|name| beyond(group, name)).max().unwrap_or_default();
+    let share = |beyond: u64, requested: u64| format!("+{}", percent(beyond, requested));
+    let mut shown: Vec<&Group> = sites.groups.iter().filter(|group| most(group) > 0).collect();
+    shown.sort_by_key(|group| std::cmp::Reverse(most(group)));
+    shown.truncate(ROWS);
+    let all = |name| sites.groups.iter().map(|group| beyond(group, name)).sum();
+    html! {
+        h4 { "Whose sizes fit their blocks badly" }
+        div.wide tabindex="0" {
+            table.sites {
+                caption {
+                    "What the blocks live at the peak take beyond what was asked for (internal \
+                     fragmentation), and the size that adds most to it. Tags before blocks, page headers \
+                     and free memory are not counted."
+                }
+                thead { tr {
+                    th scope="col" { "function" }
+                    th scope="col" { "requested" }
+                    @for name in &sites.told { th scope="col" { (name) } }
+                } }
+                tbody {
+                    @for group in shown {
+                        @let least = sites.told.iter().map(|name| beyond(group, name)).min();
+                        tr {
+                            th scope="row" { (name(group)) }
+                            td { (bytes(group.figures.live_bytes)) }
+                            @for name in &sites.told {
+                                td.best[Some(beyond(group, name)) == least] {
+                                    (share(beyond(group, name), group.figures.live_bytes))
+                                    @if let Some(worst) = group.taken.get(name).and_then(|one| one.worst) {
+                                        small {
+                                            (thousands(worst.blocks)) " × " (bytes(worst.requested))
+                                            " in " (bytes(worst.block))
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    tr.all {
+                        th scope="row" { "all" }
+                        td { (bytes(sites.total.live_bytes)) }
+                        @for name in &sites.told { td { (share(all(name), sites.total.live_bytes)) } }
+                    }
+                }
+            }
+        }
+    }
+}
