@@ -93,9 +93,8 @@ pub(super) unsafe fn slack(block: NonNull<u8>, size: usize, known: Option<usize>
                 (slack, 2 * WORD <= slack && slack <= size)
             }
         };
-        let is_first_whole = || {
-            slack < WORD || block.add(size - slack).cast::<u64>().read_unaligned() == canary
-        };
+        let is_first_whole =
+            || slack < WORD || block.add(size - slack).cast::<u64>().read_unaligned() == canary;
         (is_last_whole && is_first_whole()).then_some(slack)
     }
 }

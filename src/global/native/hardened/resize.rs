@@ -56,9 +56,7 @@ pub(in super::super) unsafe fn reallocate(
     // SAFETY: passed on.
     unsafe {
         match mode::parts().of_small() {
-            Parts::CHECKS => {
-                reallocate_with::<{ Parts::CHECKS }>(asked, block, align, new_size)
-            }
+            Parts::CHECKS => reallocate_with::<{ Parts::CHECKS }>(asked, block, align, new_size),
             Parts::EVERY => reallocate_with::<{ Parts::EVERY }>(asked, block, align, new_size),
             _ => reallocate_with::<{ Parts::UNKNOWN }>(asked, block, align, new_size),
         }
