@@ -72,7 +72,7 @@ pub struct SegmentHeap {
     /// log₂ of the granules in a segment.
     pub(super) segment_shift: u32,
     /// log₂ of the granules the heap grows by; the origin is aligned to as many.
-    growth_shift: u32,
+    pub(super) growth_shift: u32,
     /// Behind each segment's record, its `starts` bits, then its `free` bits.
     pub(super) segments: Table<Segment>,
     pub(super) tree: Tree,
@@ -282,7 +282,7 @@ impl SegmentHeap {
     }
 
     /// The first granule from `granule` on at a multiple of `align` bytes.
-    fn aligned(&self, granule: u32, align: usize) -> Option<u32> {
+    pub(super) fn aligned(&self, granule: u32, align: usize) -> Option<u32> {
         let address = self.origin.addr() + self.bytes(granule);
         let gap = address.checked_next_multiple_of(align)? - address;
         granule.checked_add(u32::try_from(gap >> self.granule_shift).ok()?)
@@ -302,69 +302,8 @@ impl SegmentHeap {
         used
     }
 
-    /// Takes memory from the source so that the last block is free and holds the request.
-    fn extend<S: Source, M: Meter>(
-        &mut self,
-        len: u32,
-        align: usize,
-        source: &mut S,
-        meter: &M,
-    ) -> Result<(Extent, u32), AllocError> {
-        if self.granules == 0 {
-            // Where the origin will lie is known only once there is a first segment.
-            self.append(1 << self.growth_shift, source, meter)?;
-        }
-        let last = self.block_before(self.granules).filter(|b| self.is(Kind::Free, b.start));
-        let from = last.map_or(self.granules, |block| block.start);
-        let start = self.aligned(from, align).ok_or(AllocError::Exhausted)?;
-        let end = start
-            .checked_add(len)
-            .and_then(|end| end.checked_next_multiple_of(1 << self.growth_shift))
-            .filter(|&end| end < u32::MAX / 2)
-            .ok_or(AllocError::Exhausted)?;
-        if end > self.granules {
-            self.append(end - self.granules, source, meter)?;
-        }
-        // The last block may hold the request as it is: the search gives up after some attempts.
-        Ok((Extent { start: from, end: self.granules }, start))
-    }
-
-    /// Appends granules, a multiple of what the heap grows by, as free memory.
-    fn append<S: Source, M: Meter>(
-        &mut self,
-        granules: u32,
-        source: &mut S,
-        meter: &M,
-    ) -> Result<(), AllocError> {
-        let (old, new) = (self.granules, self.granules + granules);
-        let segments = new as usize >> self.segment_shift;
-        let align = self.bytes(1 << self.growth_shift);
-        let memory = source.extend(self.bytes(granules), align)?;
-        let tables = (self.segments.ensure(segments, source))
-            .and_then(|()| self.tree.ensure(segments, source));
-        if let Err(error) = tables {
-            // SAFETY: these bytes were taken just now and nothing uses them.
-            unsafe { source.retract(self.bytes(granules)) };
-            return Err(error);
-        }
-        if old == 0 {
-            self.origin = memory.as_ptr();
-        }
-        self.granules = new;
-        for _ in old as usize >> self.segment_shift..segments {
-            self.tree.push();
-        }
-        let mut block = Extent { start: old, end: new };
-        if let Some(last) = self.block_before(old).filter(|b| self.is(Kind::Free, b.start)) {
-            block.start = last.start;
-        }
-        self.put(block);
-        self.grown(block, meter);
-        Ok(())
-    }
-
     /// Tells the tree of a free block whose bits are set, unless it is empty.
-    fn grown<M: Meter>(&mut self, block: Extent, meter: &M) {
+    pub(super) fn grown<M: Meter>(&mut self, block: Extent, meter: &M) {
         let segment = self.segment_of(block.start);
         if block.len() > 0 && block.len() > self.tree.largest(segment) {
             self.tree.set(segment, block.len(), meter);

@@ -4,10 +4,11 @@
 //! FFCROSSOVER and the pages themselves.
 
 // `heap`: the structure, with a picture of it; `tree`, over its segments; `blocks`, as its bits tell
-// them; `audit`, spans and invariants.
+// them; `grow`, more memory; `audit`, spans and invariants.
 
 mod audit;
 mod blocks;
+mod grow;
 mod heap;
 mod tree;
 

@@ -4,9 +4,7 @@ use core::ptr::NonNull;
 
 use super::bins::{Bins, EXACT, Half, NONE, bin_of, wide};
 use super::map::Map;
-use crate::error::AllocError;
 use crate::meter::Meter;
-use crate::source::Source;
 
 /// Bytes of a granule.
 pub(super) const GRANULE: usize = size_of::<usize>();
@@ -39,7 +37,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    fn between(start: u32, end: u32) -> Self {
+    pub(super) fn between(start: u32, end: u32) -> Self {
         Self { start, len: end - start }
     }
 
@@ -57,7 +55,7 @@ impl Run {
 #[derive(Debug)]
 pub struct BitHeap {
     /// Where granule 0 would lie.
-    base: *mut u8,
+    pub(super) base: *mut u8,
     pub(super) end: u32,
     pub(super) map: Map,
     pub(super) bins: Bins,
@@ -154,7 +152,7 @@ impl BitHeap {
 
     /// The free run that ends below this granule; empty if a block in use does. O(1).
     #[inline]
-    fn free_below(&self, end: u32) -> Run {
+    pub(super) fn free_below(&self, end: u32) -> Run {
         let len = match self.map.free_below(end) {
             len @ (0 | 1) => len,
             _ => self.len_below(end),
@@ -210,7 +208,7 @@ impl BitHeap {
 
     /// The first granule from `start` on at a multiple of `align` bytes.
     #[inline(always)]
-    fn aligned(&self, start: u32, align: usize) -> u32 {
+    pub(super) fn aligned(&self, start: u32, align: usize) -> u32 {
         let gap = self.address(start).addr().wrapping_neg() & (align - 1);
         start.saturating_add(u32::try_from(gap / GRANULE).unwrap_or(u32::MAX))
     }
@@ -323,92 +321,5 @@ impl BitHeap {
             self.release(Run::between(new_end, old_end), meter);
         }
         true
-    }
-
-    /// A free run that holds `len` granules at a multiple of `align` bytes, and where in it they start: with more
-    /// memory, or where a granule is left behind that nobody can use.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn find_or_grow<S: Source, M: Meter>(
-        &mut self,
-        len: u32,
-        align: usize,
-        source: &mut S,
-        meter: &M,
-    ) -> Result<(Run, u32), AllocError> {
-        let grown = self.grow(len, align, source, meter);
-        grown.or_else(|error| self.find(len, align, false, meter).ok_or(error))
-    }
-
-    /// A free run at the end that holds `len` granules at a multiple of `align` bytes, and where they start: with
-    /// more memory.
-    fn grow<S: Source, M: Meter>(
-        &mut self,
-        len: u32,
-        align: usize,
-        source: &mut S,
-        meter: &M,
-    ) -> Result<(Run, u32), AllocError> {
-        if self.end == 0 {
-            let origin = source.extend(0, GRANULE)?.as_ptr();
-            self.base = origin.wrapping_sub(FIRST as usize * GRANULE);
-            // No words are there yet, so nothing is free below.
-            return self.grow_from(Run { start: FIRST, len: 0 }, len, align, source, meter);
-        }
-        let tail = self.free_below(self.end);
-        self.grow_from(tail, len, align, source, meter)
-    }
-
-    fn grow_from<S: Source, M: Meter>(
-        &mut self,
-        tail: Run,
-        len: u32,
-        align: usize,
-        source: &mut S,
-        meter: &M,
-    ) -> Result<(Run, u32), AllocError> {
-        let start = self.aligned(tail.start, align);
-        let needed = start.checked_add(len).filter(|&end| end as usize <= Self::MOST);
-        let needed = needed.ok_or(AllocError::Exhausted)?;
-        // All that the words of the map are for, or as little as will do.
-        let whole = Map::end_with(Map::words_for(needed)).min(Self::MOST as u32);
-        if self.append(tail.end(), whole, source).is_err() {
-            self.append(tail.end(), needed, source)?;
-        }
-        if tail.end() < self.end {
-            self.release(Run::between(tail.end(), self.end), meter);
-        }
-        Ok((self.free_below(self.end), start))
-    }
-
-    /// Takes memory up to `end` from the source: granules, and words of the map for them.
-    fn append<S: Source>(&mut self, old: u32, end: u32, source: &mut S) -> Result<(), AllocError> {
-        if end <= old {
-            return Ok(());
-        }
-        let bytes = (end - old) as usize * GRANULE;
-        source.extend(bytes, GRANULE)?;
-        if let Err(error) = self.append_words(Map::words_for(end), source) {
-            // SAFETY: these bytes were taken just now and nothing uses them.
-            unsafe { source.retract(bytes) };
-            return Err(error);
-        }
-        self.end = end;
-        Ok(())
-    }
-
-    fn append_words<S: Source>(&mut self, words: u32, source: &mut S) -> Result<(), AllocError> {
-        let more = words.saturating_sub(self.map.words());
-        if more == 0 {
-            return Ok(());
-        }
-        let layout = core::alloc::Layout::array::<usize>(more as usize);
-        let lowest = source.dedicate(layout.map_err(|_| AllocError::Exhausted)?)?;
-        if !self.map.is_below(lowest, more) {
-            return Err(AllocError::Exhausted);
-        }
-        // SAFETY: the source dedicated this memory just now, zeroed, right below the other words.
-        unsafe { self.map.extend(lowest, more) };
-        Ok(())
     }
 }

@@ -32,10 +32,11 @@
 //! On worn heaps of 64 KiB a request that was served visited 12 list items at most, and a free 5 (`tests/small.rs` holds
 //! the bounds).
 
-// `map`: the bits. `bins`: the lists' heads. `heap`: runs of granules taken and given back. `inspect`: spans
-// and invariants.
+// `map`: the bits. `bins`: the lists' heads. `heap`: runs of granules taken and given back. `grow`: more memory.
+// `inspect`: spans and invariants.
 
 mod bins;
+mod grow;
 mod heap;
 mod inspect;
 mod map;

@@ -1,0 +1,96 @@
+//! More memory: the heap grows at its upper end, and its map with it.
+
+use super::heap::{BitHeap, FIRST, GRANULE, Run};
+use super::map::Map;
+use crate::error::AllocError;
+use crate::meter::Meter;
+use crate::source::Source;
+
+impl BitHeap {
+    /// A free run that holds `len` granules at a multiple of `align` bytes, and where in it they start: with more
+    /// memory, or where a granule is left behind that nobody can use.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn find_or_grow<S: Source, M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<(Run, u32), AllocError> {
+        let grown = self.grow(len, align, source, meter);
+        grown.or_else(|error| self.find(len, align, false, meter).ok_or(error))
+    }
+
+    /// A free run at the end that holds `len` granules at a multiple of `align` bytes, and where they start: with
+    /// more memory.
+    fn grow<S: Source, M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<(Run, u32), AllocError> {
+        if self.end == 0 {
+            let origin = source.extend(0, GRANULE)?.as_ptr();
+            self.base = origin.wrapping_sub(FIRST as usize * GRANULE);
+            // No words are there yet, so nothing is free below.
+            return self.grow_from(Run { start: FIRST, len: 0 }, len, align, source, meter);
+        }
+        let tail = self.free_below(self.end);
+        self.grow_from(tail, len, align, source, meter)
+    }
+
+    fn grow_from<S: Source, M: Meter>(
+        &mut self,
+        tail: Run,
+        len: u32,
+        align: usize,
+        source: &mut S,
+        meter: &M,
+    ) -> Result<(Run, u32), AllocError> {
+        let start = self.aligned(tail.start, align);
+        let needed = start.checked_add(len).filter(|&end| end as usize <= Self::MOST);
+        let needed = needed.ok_or(AllocError::Exhausted)?;
+        // All that the words of the map are for, or as little as will do.
+        let whole = Map::end_with(Map::words_for(needed)).min(Self::MOST as u32);
+        if self.append(tail.end(), whole, source).is_err() {
+            self.append(tail.end(), needed, source)?;
+        }
+        if tail.end() < self.end {
+            self.release(Run::between(tail.end(), self.end), meter);
+        }
+        Ok((self.free_below(self.end), start))
+    }
+
+    /// Takes memory up to `end` from the source: granules, and words of the map for them.
+    fn append<S: Source>(&mut self, old: u32, end: u32, source: &mut S) -> Result<(), AllocError> {
+        if end <= old {
+            return Ok(());
+        }
+        let bytes = (end - old) as usize * GRANULE;
+        source.extend(bytes, GRANULE)?;
+        if let Err(error) = self.append_words(Map::words_for(end), source) {
+            // SAFETY: these bytes were taken just now and nothing uses them.
+            unsafe { source.retract(bytes) };
+            return Err(error);
+        }
+        self.end = end;
+        Ok(())
+    }
+
+    fn append_words<S: Source>(&mut self, words: u32, source: &mut S) -> Result<(), AllocError> {
+        let more = words.saturating_sub(self.map.words());
+        if more == 0 {
+            return Ok(());
+        }
+        let layout = core::alloc::Layout::array::<usize>(more as usize);
+        let lowest = source.dedicate(layout.map_err(|_| AllocError::Exhausted)?)?;
+        if !self.map.is_below(lowest, more) {
+            return Err(AllocError::Exhausted);
+        }
+        // SAFETY: the source dedicated this memory just now, zeroed, right below the other words.
+        unsafe { self.map.extend(lowest, more) };
+        Ok(())
+    }
+}
