@@ -171,6 +171,13 @@ impl Default for Table {
 }
 
 impl Table {
+    /// A table whose figures the paper does not have, with columns of these names and decimals.
+    pub(super) fn uncompared(of: impl IntoIterator<Item = (&'static str, usize)>) -> Self {
+        let column = |(name, decimals)| Column::new(name, decimals).near(Near::Uncounted);
+        let columns = of.into_iter().map(column).collect();
+        Self { columns, ranked: Ranked::Not, ..Self::default() }
+    }
+
     /// The table as text: under each column the published figure, then ours; ours alone where the
     /// paper has none at all.
     pub(super) fn text(&self) -> String {

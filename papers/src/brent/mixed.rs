@@ -109,7 +109,7 @@ const fn form(name: &'static str, ours: (Server, usize, usize)) -> Row {
     Row { name, ours: Some(ours), published: None }
 }
 
-const ROWS: [Row; 17] = {
+const ROWS: [Row; 21] = {
     use Server::{CountingAll, InBand, Named, Tagless};
     let [first, next] = [Named("FIRST-FIT (LIST)"), Named("NEXT-FIT")];
     let [segments, buddy, least] = [Named("FIRST-FIT"), Named("BUDDY"), Named("LEAST-FREE")];
@@ -129,12 +129,16 @@ const ROWS: [Row; 17] = {
         row("Binary buddy, no tag bits", (Tagless, 4096, 4096), [0.688, 0.716, 16.31, 50.44]),
         row("LEAST-FREE, p = 512, 120", (least, 512, 120), [0.830, 0.886, 5.67, 5.82]),
         form("  linked in the page, 512, 120", (InBand, 512, 120)),
+        form("  MOST-FREE, 512, 120", (Named("MOST-FREE"), 512, 120)),
+        form("  MRU, 512, 120", (Named("MRU"), 512, 120)),
         row("LEAST-FREE, p = 512, 512", (least, 512, 512), [0.759, 0.811, 5.45, 5.33]),
         form("  linked in the page, 512, 512", (InBand, 512, 512)),
         row("LEAST-FREE, p = 4096, 120", (least, 4096, 120), [0.806, 0.913, 6.31, 8.50]),
         form("  linked in the page, 4096, 120", (InBand, 4096, 120)),
         row("LEAST-FREE, p = 4096, 4096", (least, 4096, 4096), [0.750, 0.896, 5.05, 5.03]),
         form("  linked in the page, 4096, 4096", (InBand, 4096, 4096)),
+        form("  MOST-FREE, 4096, 4096", (Named("MOST-FREE"), 4096, 4096)),
+        form("  MRU, 4096, 4096", (Named("MRU"), 4096, 4096)),
     ]
 };
 

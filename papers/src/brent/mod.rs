@@ -8,7 +8,9 @@ mod paging;
 mod pqsim;
 mod residency;
 mod tridiag;
+mod variations;
 mod worst_case;
+mod yktvmv;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -55,6 +57,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { number: "3.1", steps: tridiag::ROWS, run: tridiag::table_3_1 },
     Experiment { number: "3.2", steps: pqsim::ROWS, run: pqsim::table_3_2 },
     Experiment { number: "3.2.1", steps: residency::RUNS, run: residency::table_3_2_1 },
+    Experiment { number: "3.2.2", steps: residency::RUNS, run: residency::table_3_2_2 },
     Experiment { number: "3.3", steps: 2 * pqsim::ROWS, run: pqsim::table_3_3 },
     Experiment { number: "3.4", steps: pqsim::TOLERANCES, run: pqsim::table_3_4 },
     Experiment { number: "6.1", steps: worst_case::RUNS, run: worst_case::table_6_1 },
@@ -62,8 +65,10 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { number: "7.2", steps: mixed::RUNS, run: mixed::table_7_2 },
     Experiment { number: "7.2.1", steps: mixed::RUNS, run: mixed::table_7_2_1 },
     Experiment { number: "7.3", steps: paging::RUNS, run: paging::table_7_3 },
-    Experiment { number: "7.3.1", steps: paging::SPREAD_RUNS, run: paging::table_7_3_1 },
-    Experiment { number: "7.3.2", steps: paging::FREETOL_RUNS, run: paging::table_7_3_2 },
+    Experiment { number: "7.3.1", steps: variations::SPREAD_RUNS, run: variations::table_7_3_1 },
+    Experiment { number: "7.3.2", steps: variations::FREETOL_RUNS, run: variations::table_7_3_2 },
+    Experiment { number: "7.3.3", steps: variations::TIME_RUNS, run: variations::table_7_3_3 },
+    Experiment { number: "7.3.4", steps: variations::CROSSOVER_RUNS, run: variations::table_7_3_4 },
 ];
 
 #[derive(Debug)]

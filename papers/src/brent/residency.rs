@@ -1,7 +1,9 @@
-//! Table 3.2.1, ours: PQSIM where the strategy asks which pages are in memory (§2.12).
+//! Tables 3.2.1 and 3.2.2, ours: PQSIM where the strategy asks which pages are in memory (§2.12), of a simulation
+//! and of the system.
 
 use std::rc::Rc;
 
+use pagewise::source::{Region, Reserved};
 use pagewise_replay::paging::Lru;
 use pagewise_replay::progress::Progress;
 use rayon::prelude::*;
@@ -11,20 +13,63 @@ use super::options::{Made, Options};
 use super::pqsim::{WORKING_SET, plan};
 use crate::experiments::brent::leftist::NODE;
 use crate::experiments::brent::memory::Memory;
+use crate::experiments::brent::pager::{Pager, page_size};
 use crate::experiments::brent::pqsim::{self, FITTED, Load, PAGE};
-use crate::experiments::brent::residency::{Asking, Recent, Rule, Told};
-use crate::table::{Column, Near, Pair, Ranked, Table};
+use crate::experiments::brent::residency::{
+    Asking, Knows, MOST_PAGES, Recent, Rule, Told, Touched,
+};
+use crate::table::{Pair, Table};
 
-/// Rule, tolerance, and whether it asks.
-const ROWS: [(&str, Rule, usize); 4] = [
-    ("MRU", Rule::MostRecent, 1),
-    ("MRU (φ0 = 5)", Rule::MostRecent, 5),
-    ("MOST-FREE", Rule::MostFree, 1),
-    ("MOST-FREE (φ0 = 5)", Rule::MostFree, 5),
+/// A strategy: its rule and its tolerance.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    name: &'static str,
+    rule: Rule,
+    tolerance: usize,
+}
+
+const ROWS: [Row; 4] = [
+    Row { name: "MRU", rule: Rule::MostRecent, tolerance: 1 },
+    Row { name: "MRU (φ0 = 5)", rule: Rule::MostRecent, tolerance: 5 },
+    Row { name: "MOST-FREE", rule: Rule::MostFree, tolerance: 1 },
+    Row { name: "MOST-FREE (φ0 = 5)", rule: Rule::MostFree, tolerance: 5 },
 ];
 
 /// Runs of the table: each row asking and not.
 pub(super) const RUNS: u64 = 2 * ROWS.len() as u64;
+
+impl Row {
+    /// Virtual size, and faults of strict LRU.
+    fn simulated(self, asks: bool, load: &Load) -> anyhow::Result<[f64; 2]> {
+        let recent = Recent::new(WORKING_SET);
+        let resident = asks.then(|| Rc::clone(&recent) as Rc<dyn Knows>);
+        let source = Reserved::new(MOST_PAGES * PAGE);
+        let blocks = Asking::new(self.rule, self.tolerance, resident, (NODE, PAGE), source)?;
+        let paging = Told { lru: Lru::new(), recent };
+        let memory = Memory::over(Box::new(blocks), NODE, PAGE, paging);
+        let (virtual_size, told) = pqsim::run_over(load, memory)?;
+        Ok([virtual_size as f64, told.lru.faults(WORKING_SET) as f64])
+    }
+
+    /// Faults of the machine's own pages, and how often the system was asked. All sizes are scaled from the paper's
+    /// page to the system's.
+    fn paged(self, asks: bool, load: &Load) -> anyhow::Result<[f64; 2]> {
+        let page = page_size();
+        anyhow::ensure!(page.is_multiple_of(PAGE), "pages are not a multiple of {PAGE} bytes");
+        let node = NODE * (page / PAGE);
+        let pager = Rc::new(Pager::new(MOST_PAGES * page, WORKING_SET)?);
+        let resident = asks.then(|| Rc::clone(&pager) as Rc<dyn Knows>);
+        let memory = pager.memory();
+        // SAFETY: the memory is the pager's, which lends it to nobody else; `touched` keeps it there until the run
+        // is over and the allocator dropped.
+        let region = unsafe { Region::new(memory.cast().as_ptr(), memory.len()) };
+        let touched = Touched::new(pager);
+        let blocks = Asking::new(self.rule, self.tolerance, resident, (node, page), region)?;
+        let memory = Memory::over(Box::new(blocks), node, page, touched);
+        let (_, touched) = pqsim::run_over(load, memory)?;
+        Ok(touched.counted().map(|count| count as f64))
+    }
+}
 
 /// Table 3.2.1.
 pub(super) fn table_3_2_1(options: Options, progress: &Progress) -> anyhow::Result<Made> {
@@ -36,33 +81,21 @@ pub(super) fn table_3_2_1(options: Options, progress: &Progress) -> anyhow::Resu
         Ok(pqsim::run(&load(number), strategy, Lru::new())?.1.faults(WORKING_SET) as f64)
     });
     let random = mean(random.collect::<anyhow::Result<_>>()?);
-    let of = |rule: Rule, tolerance: usize, asks: bool| {
-        let runs = (0..runs).into_par_iter().map(|number| {
-            let recent = Recent::new(WORKING_SET);
-            let resident = asks.then(|| Rc::clone(&recent));
-            let blocks = Asking::new(rule, tolerance, resident, (NODE, PAGE))?;
-            let paging = Told { lru: Lru::new(), recent };
-            let memory = Memory::over(Box::new(blocks), NODE, PAGE, paging);
-            let (virtual_size, told) = pqsim::run_over(&load(number), memory)?;
-            Ok((virtual_size as f64, told.lru.faults(WORKING_SET) as f64))
-        });
-        let (sizes, faults) =
-            runs.collect::<anyhow::Result<Vec<_>>>()?.into_iter().unzip::<_, _, Vec<_>, Vec<_>>();
+    let of = |row: Row, asks: bool| {
+        let runs = (0..runs).into_par_iter().map(|number| row.simulated(asks, &load(number)));
+        let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
+        let (sizes, faults) = runs.into_iter().map(|[size, faults]| (size, faults)).unzip();
         progress.step(1, || "PQSIM, asking which pages are in memory".into());
         anyhow::Ok([mean(sizes), mean(faults) / random])
     };
-    let rows = ROWS.into_iter().map(|(name, rule, tolerance)| {
-        let [plain, asking] = [of(rule, tolerance, false)?, of(rule, tolerance, true)?];
-        let figures = plain.into_iter().chain(asking).map(|ours| Pair::new(None, ours));
-        Ok((name.to_owned(), figures.collect()))
+    let rows = ROWS.into_iter().map(|row| {
+        let figures = [of(row, false)?, of(row, true)?].into_iter().flatten();
+        Ok((row.name.to_owned(), figures.map(|ours| Pair::new(None, ours)).collect()))
     });
     let names = [("size", 0), ("normalized", 3), ("size, asking", 0), ("normalized, asking", 3)];
     let table = Table {
         number: "3.2.1",
         title: "PQSIM where the next current page is chosen among those in memory (§2.12)".into(),
-        columns: names
-            .map(|(name, decimals)| Column::new(name, decimals).near(Near::Uncounted))
-            .into(),
         rows: rows.collect::<anyhow::Result<_>>()?,
         notes: vec![
             format!(
@@ -70,8 +103,70 @@ pub(super) fn table_3_2_1(options: Options, progress: &Progress) -> anyhow::Resu
             ),
             "asking: what strict LRU holds of the working set; the paper leaves this open".into(),
         ],
-        ranked: Ranked::Not,
-        ..Table::default()
+        ..Table::uncompared(names)
+    };
+    Ok(table.into())
+}
+
+/// Table 3.2.2.
+pub(super) fn table_3_2_2(options: Options, progress: &Progress) -> anyhow::Result<Made> {
+    let (scale, _) = plan(options);
+    let load = Load { lifetimes: FITTED, initial: 1.0, scale, seed: options.seed, number: 0 };
+    // Percent of the first that the second saves.
+    let saved = |[plain, asking]: [f64; 2]| 100.0 * (1.0 - asking / plain);
+    let mut refused = None;
+    let rows = ROWS.into_par_iter().map(|row| {
+        let of = |asks| {
+            let simulated = row.simulated(asks, &load)?[1];
+            let paged = row.paged(asks, &load);
+            progress.step(1, || format!("PQSIM on the machine's pages: {}", row.name));
+            anyhow::Ok((simulated, paged))
+        };
+        let [(lru, paged), (lru_asking, paged_asking)] = [of(false)?, of(true)?];
+        let paged = paged.and_then(|[faults, _]| Ok((faults, paged_asking?)));
+        Ok((row, [lru, lru_asking], paged))
+    });
+    let rows = rows.collect::<anyhow::Result<Vec<_>>>()?.into_iter().map(|(row, lru, paged)| {
+        let mut figures = [Some(lru[0]), Some(lru[1]), Some(saved(lru)), None, None, None, None];
+        match paged {
+            Ok((plain, [asking, asked])) => {
+                let fewer = plain - asking;
+                let each = (fewer > 0.0).then(|| asked / fewer);
+                let fifo = [Some(plain), Some(asking), Some(saved([plain, asking])), each];
+                figures[3..].copy_from_slice(&fifo);
+            }
+            Err(error) => refused = Some(error),
+        }
+        let pairs = figures.into_iter().map(|ours| Pair::new(None, ours));
+        (row.name.to_owned(), pairs.collect())
+    });
+    let rows: Vec<(String, Vec<Pair>)> = rows.collect();
+    let names = [
+        ("LRU", 0),
+        ("asking", 0),
+        ("saved, %", 1),
+        ("FIFO, real", 0),
+        ("asking mincore", 0),
+        ("saved, real, %", 1),
+        ("calls ÷ saved", 1),
+    ];
+    let notes = vec![
+        format!("one run; page faults of a working set of {WORKING_SET} pages"),
+        "LRU: simulated, and what strict LRU holds is asked".into(),
+        match refused {
+            None => "FIFO, real: faults of the machine's own pages, nodes scaled alike, each reported by the kernel \
+                     to a pager that evicts first in, first out; the system is asked (mincore)"
+                .into(),
+            Some(error) => format!("real page faults cannot be had on this machine: {error:#}"),
+        },
+        "calls ÷ saved: mincore calls for each fault saved".into(),
+    ];
+    let table = Table {
+        number: "3.2.2",
+        title: "as 3.2.1, simulated and on the machine's own pages".into(),
+        rows,
+        notes,
+        ..Table::uncompared(names)
     };
     Ok(table.into())
 }

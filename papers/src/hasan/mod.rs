@@ -1,6 +1,8 @@
 //! `pagewise tables hasan`: Hasan & Chang (2006), "A tunable hybrid memory allocator", over the
 //! bundled traces, its own programs among them. What was found is told in `docs/hybrid.md`.
 
+mod large;
+mod peaks;
 mod profile;
 mod program;
 mod published;
@@ -40,7 +42,7 @@ pub(crate) struct Args {
 const HELP: &str = "\
 Examples:
   pagewise tables hasan                              all tables, a few minutes
-  pagewise tables hasan --table 1 --table 3 --table 4
+  pagewise tables hasan --table 1 --table 3 --table 5.5
   pagewise tables hasan --table 9 --program espresso-cps,p2c-mf
 
 Tables 7 to 10 rest on a search: 256 settings of the allocator are tried on each program, for the
@@ -48,17 +50,20 @@ memory they hold (the same in every run) and for time (in turns, alone on one CP
 noise is in it). Four programs are the paper's own on their own inputs, at the paper's word size; three
 stand for others. Programs the paper does not have follow without published figures.";
 
-/// The tables there are; 5.8 has the figures of that section's prose, 8.1 is ours.
-const TABLES: [&str; 10] = ["1", "3", "4", profile::FIGURE_6, "7", "8", "8.1", "9", "10", "5.8"];
-/// Those that need no more than the traces.
-const PROFILES: usize = 4;
+/// The tables that need no more than the traces.
+const PROFILED: [&str; 4] = ["1", "3", "4", profile::FIGURE_6];
+/// Those of one sentence each, ours: COALESCE_IN_FREE on made loads, and best fit for large blocks.
+const PEAKS: &str = "5.2";
+const LARGE: &str = "5.5";
+/// Those that rest on the search; 5.8 has the figures of that section's prose, 8.1 is ours.
+const SEARCHED: [&str; 6] = ["7", "8", "8.1", "9", "10", "5.8"];
 
 #[derive(Debug)]
 struct Hasan;
 
 impl Paper for Hasan {
     fn numbers() -> Vec<&'static str> {
-        TABLES.to_vec()
+        [&PROFILED[..], &[PEAKS, LARGE], &SEARCHED].concat()
     }
 }
 
@@ -88,11 +93,11 @@ fn programs(asked: &[String]) -> anyhow::Result<Vec<Program>> {
 /// An unknown program, a trace that cannot be read.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let chosen = args.asked.tables();
-    let (profiled, measured) = (&TABLES[..PROFILES], &TABLES[PROFILES..]);
     let programs = programs(&args.programs)?;
     let options = Options { quick: args.quick };
     let wanted = |tables: &[&str]| chosen.iter().any(|number| tables.contains(number));
-    let passes = u64::from(wanted(profiled)) + u64::from(wanted(measured));
+    let passes =
+        [&PROFILED[..], &[LARGE], &SEARCHED].into_iter().filter(|of| wanted(of)).count() as u64;
     let progress = Progress::new(passes * programs.len() as u64);
     let mut printer = Printer::new(args.asked.json);
     printer.say("Hasan & Chang 2006, published beside ours")?;
@@ -100,7 +105,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         printer.say("--quick: a short search, few rounds")?;
     }
     let mut show = |table: Table| progress.above(|| printer.table(&table));
-    if wanted(profiled) {
+    if wanted(&PROFILED) {
         let profile = |program: &Program| {
             let statistics = statistics::of(&program.trace.path)?.1;
             progress.step(1, || format!("{}: statistics", program.trace.name));
@@ -110,7 +115,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let mut tables = chosen.iter().filter_map(|number| profile::table(number, &profiles));
         tables.try_for_each(&mut show)?;
     }
-    if wanted(measured) {
+    if wanted(&[PEAKS]) {
+        show(peaks::table()?)?;
+    }
+    if wanted(&[LARGE]) {
+        let measure = |program: &Program| {
+            let workload = Workload::load(&program.trace.path)?;
+            let held = large::measure(&workload, program.trace.words)
+                .with_context(|| format!("the replay of {}", program.trace.name))?;
+            progress.step(1, || format!("{}: large blocks", program.trace.name));
+            anyhow::Ok((program.clone(), held))
+        };
+        let measured = programs.par_iter().map(measure).collect::<Result<Vec<_>, _>>()?;
+        show(large::table(&measured))?;
+    }
+    if wanted(&SEARCHED) {
         let measure = |program: &Program| {
             let workload = Workload::load(&program.trace.path)?;
             let measured = results::measure(&workload, program.trace.words, options)

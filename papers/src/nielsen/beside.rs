@@ -9,7 +9,7 @@ use crate::experiments::nielsen::{
     ALGORITHMS, Algorithm, Cost, Demand, Fibonacci, Joins, LOADS, Listed, WITH_LARGER,
     WITHOUT_LARGER, clock,
 };
-use crate::table::{Column, Near, Pair, Ranked, Table};
+use crate::table::{Pair, Table};
 
 /// What the paper says of the seven's standard deviations: "all less than 8 percent of the mean" (§4).
 const DEVIATION: f64 = 8.0;
@@ -52,7 +52,6 @@ pub(super) fn table_iv_1(seeds: &[u64]) -> Table {
     Table {
         number: "IV.1",
         title: "standard deviations of the 20 periods' mean costs, percent of their mean".into(),
-        columns: names.map(|name| Column::new(name, 1).near(Near::Uncounted)).into(),
         notes: vec![
             format!(
                 "published: all below {DEVIATION:.0} % (§4); ours: {below} of {}",
@@ -61,8 +60,7 @@ pub(super) fn table_iv_1(seeds: &[u64]) -> Table {
             "ours in items, means over the seeds; a dash: not served, or it costs no item".into(),
         ],
         rows,
-        ranked: Ranked::Not,
-        ..Table::default()
+        ..Table::uncompared(names.map(|name| (name, 1)))
     }
 }
 
@@ -112,13 +110,9 @@ pub(super) fn table_v_1(seeds: &[u64]) -> Table {
     Table {
         number: "V.1",
         title: "V-1 and V-5 by load, at most 50 % of memory asked for".into(),
-        columns: [("V-1 items", 2), ("V-5 items", 2), ("V-1 ns", 1), ("V-5 ns", 1)]
-            .map(|(name, decimals)| Column::new(name, decimals).near(Near::Uncounted))
-            .into(),
         rows,
         notes,
-        ranked: Ranked::Not,
-        ..Table::default()
+        ..Table::uncompared([("V-1 items", 2), ("V-5 items", 2), ("V-1 ns", 1), ("V-5 ns", 1)])
     }
 }
 
@@ -162,33 +156,25 @@ pub(super) fn table_v_2(seeds: &[u64]) -> Table {
         )
     };
     let names = [
-        "IV-1 served %",
-        "collections",
-        "50: served %",
-        "collections (50)",
-        "IV-2 (50) %",
-        "IV-4 (50) %",
-        "IV-5 (50) %",
+        ("IV-1 served %", 0),
+        ("collections", 1),
+        ("50: served %", 0),
+        ("collections (50)", 1),
+        ("IV-2 (50) %", 0),
+        ("IV-4 (50) %", 0),
+        ("IV-5 (50) %", 0),
     ];
     Table {
         number: "V.2",
         title: "category IV at 80 %: lists up to 128 words and larger blocks at last, or up to 50 and none"
             .into(),
-        columns: names
-            .iter()
-            .enumerate()
-            .map(|(index, &name)| {
-                Column::new(name, usize::from(index == 1 || index == 3)).near(Near::Uncounted)
-            })
-            .collect(),
         rows: rows.collect(),
         notes: vec![
             told(&with, "128"),
             told(&without, "50"),
             "published: 15 of 18 served, failures where few blocks coexist, collections in two loads with cycling".into(),
         ],
-        ranked: Ranked::Not,
-        ..Table::default()
+        ..Table::uncompared(names)
     }
 }
 
@@ -237,27 +223,26 @@ pub(super) fn table_v_3(seeds: &[u64]) -> Table {
         pairs.extend(served.map(|served| Pair::new(None, served)));
         (rival.name.to_owned(), pairs)
     });
-    let names =
-        ["space %", "allocate", "free", "ns", "served, 50 %", "served, 66.7 %", "served, 80 %"];
+    let names = [
+        ("space %", 1),
+        ("allocate", 2),
+        ("free", 2),
+        ("ns", 1),
+        ("served, 50 %", 1),
+        ("served, 66.7 %", 1),
+        ("served, 80 %", 1),
+    ];
     Table {
         number: "V.3",
         title:
             "Fibonacci buddies beside binary ones: the base load at 50 %, and loads served of 18"
                 .into(),
-        columns: names
-            .iter()
-            .map(|&name| {
-                let decimals = if ["allocate", "free"].contains(&name) { 2 } else { 1 };
-                Column::new(name, decimals).near(Near::Uncounted)
-            })
-            .collect(),
         rows: rows.collect(),
         notes: vec![
             "recombination by Cranston and Thomas's two bits; S + DP; lengths 3, 5, 8, 13, … words"
                 .into(),
             format!("levels {}: at most so much of memory is asked for", LEVEL_NAMES.join(", ")),
         ],
-        ranked: Ranked::Not,
-        ..Table::default()
+        ..Table::uncompared(names)
     }
 }

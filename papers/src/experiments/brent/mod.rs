@@ -2,15 +2,17 @@
 //! again. `docs/brent.md` says what is known of each, and what is ours.
 //!
 //! Files, in the order they build on each other: `memory` (a simulated program's blocks),
-//! `leftist`, `pqsim` and `residency` (§3.2), `tridiag` (§3.1), `mixed`, `tagless`
+//! `leftist` and `pqsim` (§3.2), `userfault`, `pager` and `residency` (§2.12), `tridiag` (§3.1), `mixed`, `tagless`
 //! and `resident` (§7), `adversary` (§6).
 
 pub(crate) mod adversary;
 pub(crate) mod leftist;
 pub(crate) mod memory;
 pub(crate) mod mixed;
+pub(crate) mod pager;
 pub(crate) mod pqsim;
 pub(crate) mod residency;
 pub(crate) mod resident;
 pub(crate) mod tagless;
 pub(crate) mod tridiag;
+mod userfault;

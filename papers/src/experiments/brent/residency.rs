@@ -2,21 +2,32 @@
 //!
 //! ```text
 //!  program ──references──▶ Told ──▶ strict LRU, which counts faults
-//!                            └────▶ Recent: the pages that memory holds ◀──asks── Asking
+//!     │                      └────▶ Recent: the pages that memory holds ◀──asks── Asking
+//!     └──touches──▶ Pager: memory of the machine, first in, first out   ◀──asks── Asking
 //! ```
 //! A small allocator of equal blocks, as §2.7 to §2.13 have them: blocks come from a current page; the next one
 //! is the most recently freed into, or the one with the most free blocks, of the pages of S3 with φ ≥ φ0. If it
 //! asks, it chooses among those that memory holds, as long as there are any.
 
-use std::alloc::{Layout, alloc, dealloc};
 use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
 use anyhow::Context;
+use pagewise::source::Source;
 use pagewise_replay::paging::{Lru, Paging};
 
 use super::memory::Blocks;
+use super::pager::Pager;
+
+/// Knows which pages of a heap memory holds.
+pub(crate) trait Knows {
+    /// Of each of the heap's first pages, whether memory holds it.
+    ///
+    /// # Errors
+    /// If who knows does not tell.
+    fn held(&self, pages: usize) -> anyhow::Result<Vec<bool>>;
+}
 
 /// The pages that a memory of some pages holds, under strict LRU: the one referenced last first.
 #[derive(Debug)]
@@ -39,9 +50,19 @@ impl Recent {
             }
         }
     }
+}
 
-    fn holds(&self, page: u64) -> bool {
-        self.pages.contains(&page)
+impl Knows for RefCell<Recent> {
+    /// The program's first page is its number 1.
+    fn held(&self, pages: usize) -> anyhow::Result<Vec<bool>> {
+        let recent = self.borrow();
+        Ok((1..=pages as u64).map(|page| recent.pages.contains(&page)).collect())
+    }
+}
+
+impl Knows for Pager {
+    fn held(&self, pages: usize) -> anyhow::Result<Vec<bool>> {
+        self.resident(pages).context("the system does not tell which pages are in memory")
     }
 }
 
@@ -63,6 +84,33 @@ impl Paging for Told {
     }
 }
 
+/// Memory of the machine in which a pager keeps so many pages: it counts the faults itself.
+pub(crate) struct Touched {
+    pub(crate) pager: Rc<Pager>,
+    /// Faults and questions before the counting began.
+    before: [u64; 2],
+}
+
+impl Touched {
+    pub(crate) fn new(pager: Rc<Pager>) -> Self {
+        Self { pager, before: [0; 2] }
+    }
+
+    /// Faults, and questions which pages are there, since the counting began.
+    pub(crate) fn counted(&self) -> [u64; 2] {
+        [self.pager.faults() - self.before[0], self.pager.asked() - self.before[1]]
+    }
+}
+
+impl Paging for Touched {
+    /// The program touches the page itself.
+    fn reference(&mut self, _: u64) {}
+
+    fn start_counting(&mut self) {
+        self.before = [self.pager.faults(), self.pager.asked()];
+    }
+}
+
 /// Which page of S3 becomes the current one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
@@ -80,15 +128,16 @@ struct Page {
 }
 
 /// The allocator.
-#[derive(Debug)]
-pub(crate) struct Asking {
+pub(crate) struct Asking<S> {
     rule: Rule,
     tolerance: usize,
     /// Whom it asks, if it does.
-    resident: Option<Rc<RefCell<Recent>>>,
+    resident: Option<Rc<dyn Knows>>,
     block_size: usize,
     page_size: usize,
     memory: NonNull<u8>,
+    /// Whose the memory is.
+    _source: S,
     pages: Vec<Page>,
     current: Option<usize>,
     /// S2: wholly free pages, the one that became so last at the end.
@@ -96,42 +145,33 @@ pub(crate) struct Asking {
     clock: u64,
 }
 
-/// Pages there is memory for.
-const MOST_PAGES: usize = 1 << 14;
+/// Pages there must be memory for.
+pub(crate) const MOST_PAGES: usize = 1 << 14;
 
-impl Asking {
+impl<S: Source> Asking<S> {
     /// # Errors
-    /// If there is no memory.
+    /// If the source does not have [`MOST_PAGES`].
     pub(crate) fn new(
         rule: Rule,
         tolerance: usize,
-        resident: Option<Rc<RefCell<Recent>>>,
+        resident: Option<Rc<dyn Knows>>,
         (block_size, page_size): (usize, usize),
+        mut source: S,
     ) -> anyhow::Result<Self> {
-        // SAFETY: the layout has a size.
-        let memory = unsafe { alloc(Self::layout(page_size)) };
+        let memory = source.extend(MOST_PAGES * page_size, page_size)?;
         Ok(Self {
             rule,
             tolerance,
             resident,
             block_size,
             page_size,
-            memory: NonNull::new(memory).context("no memory")?,
+            memory,
+            _source: source,
             pages: Vec::new(),
             current: None,
             empty: Vec::new(),
             clock: 0,
         })
-    }
-
-    fn layout(page_size: usize) -> Layout {
-        Layout::from_size_align(MOST_PAGES * page_size, page_size).expect("a power of two")
-    }
-
-    /// Whether memory holds a page, if that is asked. The program's first page is its number 1.
-    fn is_held(&self, page: usize) -> bool {
-        let resident = self.resident.as_ref();
-        resident.is_some_and(|resident| resident.borrow().holds(page as u64 + 1))
     }
 
     /// The next current page: from S3, else S2, else S1.
@@ -141,13 +181,16 @@ impl Asking {
             let free = self.pages[*page].free.len();
             free >= self.tolerance.max(1) && free < capacity
         };
+        let held = self.resident.as_ref().map(|resident| resident.held(self.pages.len()));
+        let held = held.transpose()?;
         let key = |page: &usize| {
             let Page { free, freed } = &self.pages[*page];
             let by_rule = match self.rule {
                 Rule::MostRecent => 0,
                 Rule::MostFree => free.len(),
             };
-            (self.is_held(*page), by_rule, *freed)
+            let is_held = held.as_ref().is_some_and(|held| held[*page]);
+            (is_held, by_rule, *freed)
         };
         if let Some(page) = (0..self.pages.len()).filter(in_s3).max_by_key(key) {
             return Ok(page);
@@ -161,7 +204,7 @@ impl Asking {
     }
 }
 
-impl Blocks for Asking {
+impl<S: Source> Blocks for Asking<S> {
     fn allocate(&mut self) -> anyhow::Result<NonNull<u8>> {
         let current = self.current.filter(|&page| !self.pages[page].free.is_empty());
         let page = match current {
@@ -187,23 +230,19 @@ impl Blocks for Asking {
     }
 }
 
-impl Drop for Asking {
-    fn drop(&mut self) {
-        // SAFETY: `new` allocated it with this layout.
-        unsafe { dealloc(self.memory.as_ptr(), Self::layout(self.page_size)) };
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use pagewise::source::Reserved;
+
     use super::*;
 
     #[test]
     fn a_held_page_is_preferred_and_without_asking_the_last_freed_into() {
         for asks in [false, true] {
             let recent = Recent::new(2);
-            let resident = asks.then(|| Rc::clone(&recent));
-            let mut heap = Asking::new(Rule::MostRecent, 1, resident, (128, 512)).unwrap();
+            let resident = asks.then(|| Rc::clone(&recent) as Rc<dyn Knows>);
+            let source = Reserved::new(MOST_PAGES * 512);
+            let mut heap = Asking::new(Rule::MostRecent, 1, resident, (128, 512), source).unwrap();
             let blocks: Vec<_> = (0..16).map(|_| heap.allocate().unwrap()).collect();
             let page = |block: NonNull<u8>| {
                 (block.addr().get() - heap.memory.addr().get()) / heap.page_size

@@ -1,0 +1,127 @@
+//! Page faults that the kernel leaves to us (`userfaultfd`): who touches a page that is not there waits until we
+//! bring it.
+//!
+//! What is used of the kernel's interface: `UFFDIO_API`, `UFFDIO_REGISTER` for missing pages, `UFFDIO_COPY`.
+//! Faults of the kernel's own accesses are left out (`UFFD_USER_MODE_ONLY`), so no privilege is needed.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
+
+/// What the system reports the faults of a mapping by.
+#[derive(Debug)]
+pub(crate) struct Userfault {
+    file: File,
+}
+
+/// `struct uffdio_api`.
+#[repr(C)]
+struct Api {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+/// `struct uffdio_register`.
+#[repr(C)]
+struct Register {
+    start: u64,
+    len: u64,
+    mode: u64,
+    ioctls: u64,
+}
+
+/// `struct uffdio_copy`.
+#[repr(C)]
+struct Copy {
+    to: u64,
+    from: u64,
+    len: u64,
+    mode: u64,
+    copied: i64,
+}
+
+/// `struct uffd_msg` of a page fault: event, then padding, flags and address.
+const MESSAGE: usize = 32;
+const ADDRESS_AT: usize = 16;
+/// `UFFD_EVENT_PAGEFAULT`.
+const PAGE_FAULT: u8 = 0x12;
+
+/// `_IOWR(0xAA, number, T)`, as the kernel encodes it on most processors.
+const fn request<T>(number: u32) -> u32 {
+    3 << 30 | (size_of::<T>() as u32) << 16 | 0xAA << 8 | number
+}
+
+impl Userfault {
+    /// Has the faults of missing pages in `len` bytes at `start` reported, both multiples of the page size.
+    ///
+    /// # Errors
+    /// If the system does not have this, or does not let us.
+    pub(crate) fn of(start: *mut u8, len: usize) -> io::Result<Self> {
+        /// `UFFD_USER_MODE_ONLY`.
+        const USER_MODE_ONLY: libc::c_int = 1;
+        // SAFETY: the descriptor that a call gives without an error is new and ours alone.
+        let file = unsafe {
+            let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | USER_MODE_ONLY;
+            let descriptor = libc::syscall(libc::SYS_userfaultfd, flags);
+            if descriptor < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            File::from_raw_fd(descriptor as libc::c_int)
+        };
+        let this = Self { file };
+        this.call(0x3F, &mut Api { api: 0xAA, features: 0, ioctls: 0 })?;
+        let (start, len) = (start.addr() as u64, len as u64);
+        // Mode 1: missing pages.
+        this.call(0x00, &mut Register { start, len, mode: 1, ioctls: 0 })?;
+        Ok(this)
+    }
+
+    /// What becomes readable with a fault.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        use std::os::fd::AsFd;
+        self.file.as_fd()
+    }
+
+    /// The address of a fault that waits, if one does.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn next(&self) -> io::Result<Option<usize>> {
+        let mut message = [0; MESSAGE];
+        match (&self.file).read(&mut message) {
+            Ok(MESSAGE) if message[0] == PAGE_FAULT => {
+                let address = message[ADDRESS_AT..][..8].try_into().expect("eight bytes");
+                Ok(Some(u64::from_ne_bytes(address) as usize))
+            }
+            Ok(_) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts a page with this content where one is missing, and lets who waits for it go on.
+    ///
+    /// # Safety
+    /// The page at `to` is of the registered mapping, and that mapping is still there.
+    ///
+    /// # Errors
+    /// If the system refuses: there is no memory, say, or the page is not missing.
+    pub(crate) unsafe fn bring(&self, to: *mut u8, content: &[u8]) -> io::Result<()> {
+        let mut copy = Copy {
+            to: to.addr() as u64,
+            from: content.as_ptr().addr() as u64,
+            len: content.len() as u64,
+            mode: 0,
+            copied: 0,
+        };
+        self.call(0x03, &mut copy)
+    }
+
+    fn call<T>(&self, number: u32, argument: &mut T) -> io::Result<()> {
+        // SAFETY: the request says how large its argument is; what a copy writes to is missing, and so nobody's.
+        let refused =
+            unsafe { libc::ioctl(self.file.as_raw_fd(), request::<T>(number) as _, argument) };
+        if refused == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
