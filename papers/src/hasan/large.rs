@@ -12,7 +12,7 @@ use pagewise_replay::workload::{CAPACITY, Stop, System, Target, Workload};
 
 use super::program::{Program, replayed};
 use super::tuning::HEADER;
-use crate::table::{Column, Near, Pair, Ranked, Table};
+use crate::table::{Pair, Table};
 use crate::widened::Words;
 
 /// Blocks of more bytes than this, with 8 bytes of header and trailer, are large (§4).
@@ -123,19 +123,12 @@ pub(super) fn table(measured: &[(Program, Held)]) -> Table {
     Table {
         number: "5.5",
         title: "memory of the large blocks alone: under best fit, and relative to it".into(),
-        columns: names
-            .into_iter()
-            .enumerate()
-            .map(|(fit, name)| Column::new(name, if fit == 0 { 0 } else { 3 }))
-            .map(|column| column.near(Near::Uncounted))
-            .collect(),
         rows: measured.iter().map(row).collect(),
         notes: vec![
             "blocks above 1 KiB as the paper counts, joined when they are freed; all others lie elsewhere".into(),
             format!("of {all} programs that have such, relative to best fit: {}", counts.join("; ")),
         ],
-        ranked: Ranked::Not,
-        ..Table::default()
+        ..Table::uncompared(names.into_iter().zip([0, 3, 3, 3]))
     }
 }
 

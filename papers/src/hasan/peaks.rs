@@ -11,7 +11,7 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::table::{Column, Near, Pair, Ranked, Table};
+use crate::table::{Pair, Table};
 
 /// Peaks of a load, and bytes requested at each.
 const PEAKS: usize = 24;
@@ -73,14 +73,12 @@ pub(super) fn table() -> anyhow::Result<Table> {
         title:
             "memory held by HCgen over peaks and valleys, KiB, by COALESCE_QL and COALESCE_IN_FREE"
                 .into(),
-        columns: names.map(|name| Column::new(name, 0).near(Near::Uncounted)).into(),
         rows: rows.collect::<anyhow::Result<_>>()?,
         notes: vec![format!(
             "made loads: {PEAKS} peaks of {} KiB, {STAYING} blocks stay in each valley; all is freed in random order",
             REQUESTED >> 10
         )],
-        ranked: Ranked::Not,
-        ..Table::default()
+        ..Table::uncompared(names.map(|name| (name, 0)))
     })
 }
 
