@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::options::{Made, Options};
 use super::paging::{BY_LOAD, LOADS, PUBLISHED, Row};
-use super::yktvmv::{HIGHEST, Load, Server};
+use super::yktvmv::{self, HIGHEST, Load, Server};
 use crate::table::{Column, Pair, Table};
 
 /// Runs of Table 7.3.1.
@@ -143,8 +143,9 @@ pub(super) fn table_7_3_3(options: Options, progress: &Progress) -> anyhow::Resu
     };
     let notes = vec![
         format!(
-            "t: {} seconds, of which the first tenth to half is not counted",
-            times.map(|time| format!("{time}")).join(", ")
+            "t: {} seconds, the first {} of which do not count",
+            times.map(|time| format!("{time}")).join(", "),
+            yktvmv::seconds(options).0
         ),
         format!(
             "published: pf/t and CPU/t \u{201c}almost independent of t\u{201d}; ours change by {:.1} and {:.0} % at the most, NOFREE left out",

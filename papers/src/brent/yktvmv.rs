@@ -46,8 +46,8 @@ impl Server {
     }
 }
 
-/// Seconds of warm-up, and in all.
-fn seconds(options: Options) -> (u64, f64) {
+/// Seconds of warm-up, which do not count, and in all.
+pub(super) fn seconds(options: Options) -> (u64, f64) {
     if options.quick { (20, 40.0) } else { (100, 300.0) }
 }
 
