@@ -12,7 +12,10 @@ use pagewise_replay::{output, units};
 
 /// Make a trace from a distribution of sizes, arrival rates and live counts
 #[derive(Debug, clap::Args)]
-#[command(after_help = HELP)]
+#[command(
+    after_help = HELP,
+    override_usage = "pagewise generate [OPTIONS] --distribution <FILE|NAME>\n       --seconds <N> --output <FILE>",
+)]
 pub(crate) struct Args {
     /// A CSV file with the columns size, rate, live; or the name of a built-in distribution
     #[arg(long, value_name = "FILE|NAME")]
@@ -37,15 +40,16 @@ The CSV file has a header line and one line per size:
   size,rate,live
   16,1000,250        16 bytes: 1000 allocations per second, 250 live on average
   4096,2.5,40
-The mean time a block is held follows by Little's law: live / rate seconds. The simulation starts
-with nothing live, and nears the live counts after a few such times.
+The mean time a block is held follows by Little's law: live / rate seconds. The
+simulation starts with nothing live, and nears the live counts after a few such
+times.
 
-Built in are distributions that meet the five statistics of Brent's Table 7.1 (requests per second,
-blocks and bytes live, mean size, mean lifetime); the sizes' shares are made up, since the paper does
-not give them:
-  cambridg-like      196 requests per second,  2,347 blocks of   307,397 bytes live
-  yktvmv-like      1,033 requests per second, 27,360 blocks of 3,226,427 bytes live
-  cambridg-spread, yktvmv-spread                 the same, sizes with lifetimes of their own";
+Built in are distributions that meet the five statistics of Brent's Table 7.1
+(requests per second, blocks and bytes live, mean size, mean lifetime); the
+sizes' shares are made up, since the paper does not give them:
+  cambridg-like    196 requests/s,  2,347 blocks of   307,397 bytes live
+  yktvmv-like    1,033 requests/s, 27,360 blocks of 3,226,427 bytes live
+  cambridg-spread, yktvmv-spread: the same, sizes with lifetimes of their own";
 
 /// Runs the subcommand.
 ///

@@ -23,7 +23,6 @@
 //! |---|---|
 //! | `error` | how errors reach the user |
 //! | `system` | what is asked of the operating system |
-//! | `text` | paragraphs for a terminal |
 //! | `timeline`, `demand` | usage over a trace's time; what a trace asks for, as the models take it |
 //! | `touched`, `pareto` | OS pages touched, what nothing beats |
 //! | `child`, `served` | replays in processes of their own; who serves them |
@@ -51,7 +50,6 @@ mod served;
 mod simulate;
 mod strategies;
 mod system;
-mod text;
 mod timeline;
 mod touched;
 mod tune;

@@ -7,7 +7,7 @@ use pagewise_replay::output;
 use serde::Serialize;
 
 use crate::competitor::{Competitor, LIBPAGEWISE};
-use crate::text::last_column;
+use pagewise_replay::text::last_column;
 
 /// List the strategies, family by family, with what they do and where they come from
 #[derive(Debug, clap::Args)]
@@ -27,9 +27,9 @@ Examples:
   pagewise strategies fits lazy                 two families
   pagewise strategies --json | jq -r '.[].name'
 
-Any of these names, and those of the families, `--strategy` takes wherever a command has it. Those with
-a star are compared unless others are asked for. O(n): an allocation or a free may visit every free
-block there is.";
+Any of these names, and those of the families, `--strategy` takes wherever a
+command has it. Those with a star are compared unless others are asked for.
+O(n): an allocation or a free may visit every free block there is.";
 
 /// What a competitor does, in a sentence; `None` if there is none of that name.
 pub(crate) fn about(name: &str) -> Option<&'static str> {
@@ -96,7 +96,8 @@ impl Row {
     fn line(&self) -> String {
         let star = if self.compared { '*' } else { ' ' };
         let linear = if self.linear == Some(true) { "; O(n)" } else { "" };
-        format!("{star} {:<25}  {}{linear} [{}]", self.name, self.about, self.source)
+        let about = format!("{}{linear} [{}]", self.about, self.source);
+        last_column(&format!("{star} {:<25}  ", self.name), &about)
     }
 }
 

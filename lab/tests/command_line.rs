@@ -20,6 +20,54 @@ fn help_teaches_by_examples() {
     assert!(help.contains("Examples:") && !help.contains("  system"), "{help}");
 }
 
+/// Asserts that no line is wider than a terminal.
+fn fits_a_terminal(of: &[&str], text: &str) {
+    assert!(!text.is_empty(), "{of:?}");
+    let wide: Vec<_> = text.lines().filter(|line| line.chars().count() > 80).collect();
+    assert!(wide.is_empty(), "{of:?}: {wide:#?}");
+}
+
+#[test]
+fn every_help_fits_80_columns() {
+    let help = pagewise(&["--help"]).succeeds();
+    fits_a_terminal(&["--help"], &help);
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands = commands.take_while(|line| !line.is_empty());
+    // A description may go on below its command.
+    let names = commands.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
+    assert!(names.len() > 12, "{help}");
+    for name in names {
+        for option in ["-h", "--help"] {
+            fits_a_terminal(&[name, option], &pagewise(&[name, option]).succeeds());
+        }
+    }
+}
+
+#[test]
+fn what_commands_print_fits_80_columns() {
+    let bench = Workbench::new();
+    let (trace, tuned) = (bench.trace(), bench.path("tune.json"));
+    let commands: [&[&str]; 9] = [
+        &["strategies"],
+        &["info", &trace],
+        &["compare", &trace, "--strategy", "MRU,PAGEWISE,SYSTEM", "--repeat", "1"],
+        &["compare", &trace, &trace, "--strategy", "MRU,BUDDY,SYSTEM", "--repeat", "1"],
+        &["replay", &trace, "--strategy", "MRU"],
+        &["replay", &trace, "--strategy", "MRU", "--audit"],
+        &["simulate", &trace, "--working-set", "10%,25%,50%"],
+        &["tables", "head-first", "--table", "2"],
+        &["tune", &trace, "--candidates", "12", "--against", "none", "-o", &tuned],
+    ];
+    for command in commands {
+        let run = pagewise(command);
+        if !run.stderr.is_empty() {
+            fits_a_terminal(command, &run.stderr);
+        }
+        fits_a_terminal(command, &run.succeeds());
+    }
+}
+
 #[test]
 fn a_command_that_does_not_exist_is_refused() {
     pagewise(&["compere"]).fails(

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use browser::Browser;
 use common::{Workbench, pagewise};
-use pagewise::trace::{Event, Origin, Writer};
+use pagewise::trace::stacks::{Frame, Line, Module, Node};
+use pagewise::trace::{Event, Origin, Stacks, Writer};
 use serde_json::Value;
 
 /// What a trace could try to put into the page.
@@ -35,6 +36,42 @@ fn hostile_trace(bench: &Workbench) -> String {
         writer.write(Event::Reallocate { slot: slot + 1, size: 9000 }).expect("written");
     }
     writer.finish().expect("finished");
+    path
+}
+
+/// A trace with call stacks and times: `main` calls `parse`, whose blocks are live at the peak, `leaky`,
+/// whose are never freed, and `fleeting`, whose are gone at once.
+fn trace_with_stacks(bench: &Workbench) -> String {
+    let path = bench.path("stacks.pwt");
+    let names = ["main", "parse", "leaky", "fleeting"].map(str::to_owned).to_vec();
+    let frame = |function: u32| Frame {
+        module: Some(0),
+        address: function.into(),
+        lines: vec![Line { function, file: None, line: 0 }],
+    };
+    let called = |frame| Node { parent: 1, frame };
+    let stacks = Stacks {
+        modules: vec![Module { path: "/bin/program".into(), build_id: Vec::new() }],
+        names,
+        frames: (0..4).map(frame).collect(),
+        nodes: vec![Node { parent: 0, frame: 0 }, called(1), called(2), called(3)],
+    };
+    let [parse, leaky, fleeting] = [2, 3, 4];
+    let file = File::create(&path).expect("a file");
+    let mut writer = Writer::with_stacks(file, Origin::default()).expect("a writer");
+    let mut write = |event, site| {
+        writer.tell_time(writer.events() * 1_000_000);
+        writer.write_at(event, site).expect("written");
+    };
+    let allocate = |slot, size| Event::Allocate { slot, size, align: 16 };
+    (0..100).for_each(|slot| write(allocate(slot, 3000), leaky));
+    for _ in 0..200 {
+        write(allocate(100, 5000), fleeting);
+        write(Event::Free { slot: 100 }, 0);
+    }
+    (100..400).for_each(|slot| write(allocate(slot, 2000), parse));
+    (100..400).rev().for_each(|slot| write(Event::Free { slot }, 0));
+    writer.finish_with(0, &stacks).expect("finished");
     path
 }
 
@@ -82,6 +119,58 @@ fn what_is_drawn_is_also_printed_as_json() {
         }
         assert!(!strategy["curve"].as_array().expect("an array").is_empty());
     }
+}
+
+#[test]
+fn who_allocates_is_drawn_and_stands_in_tables() {
+    let bench = Workbench::new();
+    let trace = trace_with_stacks(&bench);
+    let charts = pagewise(&["report", &trace, "--strategy", "MRU,SYSTEM", "--json"]).succeeds();
+    let charts: Value = serde_json::from_str(&charts).expect("JSON");
+    let chart = &charts[0];
+    let numbers = |value: &Value| -> Vec<u64> {
+        value.as_array().expect("an array").iter().filter_map(Value::as_u64).collect()
+    };
+    // What the functions have live adds up to what is live.
+    let live: Vec<_> = (chart["sites"].as_array().expect("an array").iter())
+        .map(|one| (one["name"].as_str().expect("a name"), numbers(&one["live"])))
+        .collect();
+    assert_eq!(live.iter().map(|one| one.0).collect::<Vec<_>>(), ["parse", "leaky", "all others"]);
+    for (part, requested) in numbers(&chart["requested"]).into_iter().enumerate() {
+        assert_eq!(live.iter().map(|(_, live)| live[part]).sum::<u64>(), requested, "{part}");
+    }
+    // An operation each millisecond.
+    let clock = chart["clock"].as_array().expect("an array");
+    let clock: Vec<f64> = clock.iter().filter_map(Value::as_f64).collect();
+    assert_eq!((clock.len(), clock[0]), (401, 0.0));
+    assert!(clock.is_sorted() && (clock[200] - 0.55).abs() < 0.005, "{}", clock[200]);
+
+    let (_, page) = report(&bench, &[&trace, "--strategy", "MRU,SYSTEM"]);
+    for part in [
+        "Most live at the peak: </b>parse has 585.9 KiB of 878.9 KiB (66.7 %).",
+        "Never freed: </b>293.0 KiB in 100 blocks, 100.0 % of it by leaky.",
+        "fleeting makes 99.5 % of them.",
+        "<span class=\"function\">fleeting</span>",
+        "300 × 2,000 B in ",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    let Some(browser) = Browser::find() else { return };
+    let (path, _) = report(&bench, &[&trace, "--strategy", "MRU,SYSTEM"]);
+    let seen = examine(&browser, &path);
+    assert_eq!(seen["errors"], Value::Array(Vec::new()), "{seen}");
+    let flame = &seen["flame"];
+    let text = |name: &str| flame[name].as_str().unwrap_or_default().to_owned();
+    assert_eq!(flame["cells"], serde_json::json!(["all", "main", "parse", "leaky"]), "{flame}");
+    assert!(text("moved").starts_with("parse in program: 585.9 KiB live at the peak"), "{flame}");
+    assert_eq!(flame["zoomed"], serde_json::json!(["parse", "main", "all"]), "{flame}");
+    assert_eq!(text("path"), "all › main › parse");
+    assert_eq!(flame["out"], serde_json::json!(["main", "all", "parse", "leaky"]), "{flame}");
+    assert!(text("found").ends_with("Found: 293.0 KiB, 33.3 %"), "{flame}");
+    assert_eq!(flame["marked"], serde_json::json!(["leaky"]), "{flame}");
+    assert_eq!(flame["reset"], flame["cells"]);
+    assert_eq!(flame["temporary"], serde_json::json!(["all", "main", "fleeting"]), "{flame}");
+    assert_eq!(flame["clock"].as_str(), Some("0 s"));
 }
 
 #[test]
@@ -139,7 +228,34 @@ addEventListener('securitypolicyviolation', (event) => errors.push(event.violate
 /// Runs behind it: moves a pointer over every chart, clicks, and tells what it saw.
 const EXAMINES: &str = "
 const seen = { errors, charts: [], title: document.title, wide: [] };
+// Moves in the flame graph by keys, zooms, searches, and looks at another figure.
+const flame = (figure) => {
+  const press = (key) => figure.querySelector('.plot > svg').dispatchEvent(new KeyboardEvent('keydown', { key }));
+  const texts = (of) => [...figure.querySelectorAll(of)].map((text) => text.textContent);
+  const status = () => figure.querySelector('.status').textContent;
+  const search = figure.querySelector('.search');
+  const found = { cells: texts('.cell text') };
+  for (const key of ['ArrowDown', 'ArrowDown', 'ArrowRight', 'ArrowLeft']) press(key);
+  found.moved = status();
+  press('Enter');
+  found.zoomed = texts('.cell text');
+  found.path = figure.querySelector('.path').textContent;
+  press('Escape');
+  found.out = texts('.cell text');
+  search.value = 'LEAK';
+  search.dispatchEvent(new Event('input'));
+  found.found = status();
+  found.marked = texts('.cell.found text');
+  figure.querySelector('.flame-bar button').click();
+  found.reset = texts('.cell text');
+  figure.querySelector('input[value=temporary]').click();
+  found.temporary = texts('.cell text');
+  found.clock = document.querySelector('.clock text')?.textContent;
+  seen.flame = found;
+  return [status()];
+};
 const tell = (figure) => {
+  if (figure.dataset.kind === 'flame') return flame(figure);
   const tips = [];
   for (const chart of figure.querySelectorAll('.plot > svg')) {
     const box = chart.getBoundingClientRect();
@@ -245,8 +361,9 @@ fn a_browser_shows_it_light_dark_on_a_phone_and_on_paper() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report");
     fs::create_dir_all(&folder).expect("a directory");
     let jq = Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/jq.pwt");
-    // With a short search, for its section to be in the pictures.
-    let (page, _) = report(&bench, &[jq.to_str().expect("UTF-8"), "--tune"]);
+    // With a short search, for its section to be in the pictures, and one with call stacks.
+    let stacks = trace_with_stacks(&bench);
+    let (page, _) = report(&bench, &[jq.to_str().expect("UTF-8"), &stacks, "--tune"]);
     let kept = folder.join("report.html");
     fs::copy(&page, &kept).expect("copied");
     // No window is as narrow as a phone, but a frame can be.

@@ -239,3 +239,32 @@ fn what_cannot_be_told_is_said() {
     fails(&["who", "cut.pwt"], "the file ends too early");
     fails(&["info", "cut.pwt"], "the file ends too early");
 }
+
+#[test]
+fn what_blocks_take_is_told_for_each_function() {
+    let place = Place::new();
+    place.record("places", &["--stacks"]);
+    let told = place.who("trace.pwt", &["--waste=MRU,SYSTEM"]);
+    let groups = told["groups"].as_array().unwrap();
+    for name in ["MRU", "SYSTEM"] {
+        for group in groups {
+            let live = group["live_bytes"].as_u64().unwrap();
+            let taken = group["taken"][name]["bytes"].as_u64();
+            assert_eq!(taken.is_some(), live > 0 || group["live_blocks"] != 0, "{group}");
+            assert!(taken.unwrap_or(0) >= live, "{group}");
+        }
+    }
+    // The C library's blocks have room for what lies between multiples of 16, less 8: 3,000 is one.
+    let leaky = group(&told, "leaky").unwrap();
+    if cfg!(target_env = "gnu") {
+        assert_eq!(leaky["taken"]["SYSTEM"]["bytes"], leaky["live_bytes"]);
+    }
+    let text = place.said(&["who", "trace.pwt", "--waste", "--of", "live"]);
+    let table = text.split("What blocks live at the peak take").nth(1).expect("a table");
+    assert!(table.contains("PAGEWISE      SYSTEM function"), "{table}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let many = "MRU,LRU,SYSTEM,PAGEWISE,BUDDY";
+    let output =
+        place.pagewise(&["who", "trace.pwt", &format!("--waste={many}")]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}

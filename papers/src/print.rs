@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use pagewise_replay::output;
+use pagewise_replay::text::paragraphs;
 use serde_json::Value;
 
 use super::table::Table;
@@ -41,7 +42,7 @@ impl Printer {
             None => {
                 let verdict = verdict::lines(table);
                 let verdict: String = verdict.iter().map(|line| format!("  {line}\n")).collect();
-                output::print_line(&format!("\n{}{verdict}", table.text()))?;
+                output::print_line(&paragraphs(&format!("\n{}{verdict}", table.text())))?;
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 //!
 //! | modules, in the order they build on each other | what |
 //! |---|---|
-//! | [`usage`], [`units`], [`printable`], [`unwinding`] | errors of the command line; numbers and names for people |
+//! | [`usage`], [`units`], [`printable`], [`text`], [`unwinding`] | errors of the command line; numbers, names and paragraphs for people |
 //! | [`system`] | what is asked of the operating system |
 //! | [`input`], [`output`], [`progress`], [`sheet`], [`charts`] | traces, within limits; what people see: files, tables, charts |
 //! | [`workload`], [`timing`], [`lea`] | a trace as it is replayed; runs in turns; a rival |
@@ -24,6 +24,7 @@ pub mod progress;
 pub mod sheet;
 pub mod statistics;
 pub mod system;
+pub mod text;
 pub mod timing;
 pub mod units;
 pub mod unwinding;

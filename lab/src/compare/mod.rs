@@ -76,33 +76,41 @@ pub(crate) struct Options {
 
 const HELP: &str = "\
 Examples:
-  pagewise compare                                   the bundled traces, under the usual allocators
-  pagewise compare gawk.pwt --strategy MRU,SYSTEM    two strategies over one trace
-  pagewise compare --strategy fits,SYSTEM            a family of strategies
+  pagewise compare  the bundled traces, under the usual allocators
+  pagewise compare gawk.pwt --strategy MRU,SYSTEM
+      two strategies over one trace
+  pagewise compare --strategy fits,SYSTEM
+      a family of strategies
   pagewise compare --page-size 4K --sizemap geometric=1.25
-  pagewise compare --plot compared.svg               time against memory, to look at
+  pagewise compare --plot compared.svg
+      time against memory, to look at
   pagewise compare --json > rows.json
 
 What is measured, each in a fresh heap:
-  ns/pair      processor time per allocation or reallocation with the free that matches it; median
-               of the rounds. Each block's first and last byte are written. Blocks live at the end
-               of the trace are freed inside the measurement. +/- is half the distance between the
+  ns/pair      processor time per allocation or reallocation with the free that
+               matches it; median of the rounds. Each block's first and last
+               byte are written. Blocks live at the end of the trace are freed
+               inside the measurement. +/- is half the distance between the
                quartiles.
-  resident     most anonymous memory of a process of its own at one time, beyond what there was
-               before the first block. Each OS page of each block is written.
-  held         most bytes taken from the operating system at one time, bookkeeping included.
-               Of SYSTEM, as its own mallinfo2 counts them (arena + hblkhd), in a fresh process
-               whose other data lie elsewhere. Not known of GLOBAL and of libraries.
+  resident     most anonymous memory of a process of its own at one time, beyond
+               what there was before the first block. Each OS page of each block
+               is written.
+  held         most bytes taken from the operating system at one time,
+               bookkeeping included. Of SYSTEM, as its own mallinfo2 counts them
+               (arena + hblkhd), in a fresh process whose other data lie
+               elsewhere. Not known of GLOBAL and of libraries.
   frag         1 - (most bytes requested at one time / most bytes held)
-  OS pages     distinct pages of the operating system in which a block or a visited item lies.
-               Of SYSTEM: in which a block or its tag lies; of GLOBAL and libraries: a block.
-  items        list items visited by the strategy's bookkeeping, per pair; in --json those of the
-               pairs that pages served, too. Not known of allocators that are no strategies.
+  OS pages     distinct pages of the operating system in which a block or a
+               visited item lies. Of SYSTEM: in which a block or its tag lies;
+               of GLOBAL and libraries: a block.
+  items        list items visited by the strategy's bookkeeping, per pair; in
+               --json those of the pairs that pages served, too. Not known of
+               allocators that are no strategies.
 
-GLOBAL is pagewise's global allocator, PAGEWISE the strategy of its arenas. LEA is Doug Lea's
-allocator, as the crate dlmalloc has it, over memory of its own. Unless a parameter is given all are
-as they ship.
-SYSTEM is timed twice. What its two results differ by is the noise, and no lead below it counts.";
+GLOBAL is pagewise's global allocator, PAGEWISE the strategy of its arenas. LEA
+is Doug Lea's allocator, as the crate dlmalloc has it, over memory of its own.
+Unless a parameter is given all are as they ship. SYSTEM is timed twice. What
+its two results differ by is the noise, and no lead below it counts.";
 
 /// Runs the subcommand.
 ///

@@ -8,7 +8,7 @@ use super::table;
 use super::verdict;
 use crate::competitor::Competitor;
 use crate::strategies;
-use crate::text::paragraph;
+use pagewise_replay::text::paragraph;
 
 /// A comparison as it is printed.
 pub(super) struct Screen<'s> {

@@ -36,7 +36,8 @@ pub(crate) struct Args {
 const HELP: &str = "\
 Examples:
   pagewise import amptjp-bal.rep -o amptjp.pwt
-  pagewise import 4711.0.pwlog -o mine.pwt      what a Rust program recorded of itself";
+  pagewise import 4711.0.pwlog -o mine.pwt
+      what a Rust program recorded of itself";
 
 /// What can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

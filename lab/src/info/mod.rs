@@ -30,14 +30,19 @@ Examples:
   pagewise info gawk.pwt
   pagewise info --markdown traces/*.pwt
 
-The statistics are those of Hasan & Chang (2006), Tables 1, 3 and 4. \"Allocated\" bytes are the
-requested ones and eight more for header and trailer, rounded up to a multiple of eight, at least 16.
-Small are blocks of up to 1 KiB so counted, large the others. %SS is the memory that a segregated
-storage allocator would need that never uses a block for another size, in percent of the most bytes
-allocated at one time. A reallocation counts in bytes and sizes as a request of its new size; it is
-not counted among the allocations.
-Lifetimes are counted in events of the trace. The lines of bars follow the program from beginning to
-end, in equal parts of the trace; the highest bar is for the figure beside it.";
+The statistics are those of Hasan & Chang (2006), Tables 1, 3 and 4. \"Allocated\"
+bytes are the requested ones and eight more for header and trailer, rounded up
+to a multiple of eight, at least 16. Small are blocks of up to 1 KiB so counted,
+large the others. %SS is the memory that a segregated storage allocator would
+need that never uses a block for another size, in percent of the most bytes
+allocated at one time. A reallocation counts in bytes and sizes as a request of
+its new size; it is not counted among the allocations. Lifetimes are counted in
+events of the trace. The lines of bars follow the program from beginning to end,
+in equal parts of the trace; the highest bar is for the figure beside it.";
+
+/// Below everything.
+const NEXT: &str = "\
+Next: `pagewise compare` tells who serves it best, `pagewise report` draws it.";
 
 /// Runs the subcommand.
 ///
@@ -54,6 +59,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         let texts: Vec<_> = traces.iter().map(print::text).collect();
         output::print(&texts.join("\n"))?;
+        output::print_line(&format!("\n{NEXT}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,6 +6,7 @@ use pagewise_replay::units::{self, bytes, count, thousands};
 
 use super::content::Info;
 use crate::timeline::sparkline;
+use pagewise_replay::text::last_column;
 
 /// Length of the longest bar of a histogram.
 const BAR: u64 = 40;
@@ -57,22 +58,23 @@ pub(super) fn text(info: &Info) -> String {
 
 /// How the program behaved over time, a line for each aspect, the highest bar for the most there
 /// ever was.
-fn profile(statistics: &Statistics) -> [String; 5] {
-    let lived = sparkline(&statistics.live_bytes, statistics.max_requested_bytes);
-    let most = |values: &[u64]| values.iter().copied().max().unwrap_or(0);
-    let aspect = |name, values: &[u64], write: fn(u64) -> String, what| {
-        let spark = sparkline(values, most(values));
-        line(name, &format!("{spark} {} {what}", write(most(values))))
+fn profile(statistics: &Statistics) -> [String; 6] {
+    let spark = |name, values: &[u64], most: u64, write: fn(u64) -> String| {
+        format!("  {name:<12} {:>12} {}", write(most), sparkline(values, most))
+    };
+    let aspect = |name, values: &[u64], write| {
+        spark(name, values, values.iter().copied().max().unwrap_or(0), write)
     };
     let means = statistics.asked_bytes.iter().zip(&statistics.requests);
     let means: Vec<u64> = means.map(|(&bytes, &requests)| bytes / requests.max(1)).collect();
-    let parts = units::count(statistics.live_bytes.len() as u64, "part");
+    let parts = count(statistics.live_bytes.len() as u64, "part");
     [
-        line("live bytes", &format!("{lived} {} at most", bytes(statistics.max_requested_bytes))),
-        aspect("live blocks", &statistics.live_blocks, thousands, "at most"),
-        aspect("requests", &statistics.requests, thousands, &format!("in the busiest of {parts}")),
-        aspect("mean size", &means, bytes, "asked for on average at most"),
-        aspect("freed", &statistics.freed, thousands, "in a part at most"),
+        format!("  {:<12} {:>12} in each of {parts} of the trace", "over time", "most"),
+        spark("live bytes", &statistics.live_bytes, statistics.max_requested_bytes, bytes),
+        aspect("live blocks", &statistics.live_blocks, thousands),
+        aspect("requests", &statistics.requests, thousands),
+        aspect("mean size", &means, bytes),
+        aspect("freed", &statistics.freed, thousands),
     ]
 }
 
@@ -86,7 +88,7 @@ fn recorded(info: &Info) -> String {
 }
 
 fn line(name: &str, text: &str) -> String {
-    format!("  {name:<14}{text}")
+    last_column(&format!("  {name:<14}"), text)
 }
 
 fn split(figure: Split, write: fn(u64) -> String) -> String {

@@ -2,6 +2,7 @@
 //! an audit of the strategy and of every block's contents as it goes.
 
 mod audit;
+mod plot;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,6 +32,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10000",
           value_parser = clap::value_parser!(u64).range(1..))]
     audit: Option<u64>,
+    /// Draw what is requested and held over time to this file, as SVG; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -43,12 +47,24 @@ Examples:
   pagewise replay gawk.pwt --strategy MOST-FREE
   pagewise replay gawk.pwt --strategy LEAST-FREE --page-size 4K --freetol 512
   pagewise replay gawk.pwt --strategy HC --hc QL_HIGH=144,SPLIT=off
-  pagewise replay gawk.pwt --strategy MRU --audit          check the heap every 10,000 operations
-  pagewise replay gawk.pwt --strategy MRU --audit 1        after every operation (slow)
+  pagewise replay gawk.pwt --strategy MRU --audit
+      check the heap every 10,000 operations
+  pagewise replay gawk.pwt --strategy MRU --audit 1
+      after every operation (slow)
+  pagewise replay gawk.pwt --strategy MRU --plot mru.svg
 
-What an audit checks: blocks are aligned and keep what was written to them, also when they move; the
-strategy's own invariants; that a walk of the heap adds up to what the strategy says it holds. The
-first fault found ends the replay with exit status 1.";
+What an audit checks: blocks are aligned and keep what was written to them, also
+when they move; the strategy's own invariants; that a walk of the heap adds up
+to what the strategy says it holds. The first fault found ends the replay with
+exit status 1.";
+
+/// Parts of a plotted curve, at most.
+const PLOTTED: u64 = 400;
+
+/// Below everything.
+const NEXT: &str = "
+Next: --audit checks the heap as it goes, --plot FILE.svg draws it over time;
+`pagewise compare` sets it beside others.";
 
 /// What a replay found.
 #[derive(Debug, Serialize)]
@@ -74,6 +90,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let name = competitor.name();
         return Err(Usage(format!("{name} cannot be audited: its heap is its own affair")).into());
     }
+    if !is_strategy && args.plot.is_some() {
+        let name = competitor.name();
+        return Err(Usage(format!("{name} does not tell what it holds over time")).into());
+    }
+    output::claim(args.plot.as_deref())?;
     let trace = input::rereadable_one(&args.trace)?;
     let workload = Workload::load(&trace)?;
     let config = args.config.for_trace(&trace)?;
@@ -85,7 +106,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if is_strategy {
         let server = competitor.server(&config);
         let mut strategy = server.strategy()?;
-        replayed.timeline = Some(watch(&workload, &mut *strategy)?);
+        replayed.timeline = Some(watch(&workload, &mut *strategy, timeline::LINE)?);
+        if let Some(path) = &args.plot {
+            let timeline = watch(&workload, &mut *server.strategy()?, PLOTTED)?;
+            let caption = format!("{} under {}", workload.name, competitor.name());
+            plot::write(path, &caption, workload.facts.operations(), &timeline)?;
+        }
         if let Some(every) = args.audit {
             let mut strategy = server.strategy()?;
             let audits = audit(&workload, &mut *strategy, every)
@@ -101,9 +127,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Follows a strategy's usage through a trace.
-fn watch(workload: &Workload, strategy: &mut (dyn Strategy + '_)) -> Result<Timeline, Stop> {
-    let mut timeline = Timeline::new(workload.facts.operations(), timeline::LINE);
+/// Follows a strategy's usage through a trace, in at most so many parts.
+fn watch(
+    workload: &Workload,
+    strategy: &mut (dyn Strategy + '_),
+    parts: u64,
+) -> Result<Timeline, Stop> {
+    let mut timeline = Timeline::new(workload.facts.operations(), parts);
     workload.replay(strategy, &mut timeline)?;
     Ok(timeline)
 }
@@ -139,5 +169,6 @@ fn text(workload: &Workload, replayed: &Replayed, parameters: &str) -> String {
         let audits = units::count(audits, "audit");
         lines.push(format!("  audit           no fault in {audits} of the whole heap"));
     }
+    lines.push(NEXT.to_owned());
     lines.join("\n") + "\n"
 }

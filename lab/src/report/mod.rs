@@ -72,19 +72,23 @@ pub(crate) struct Args {
 const HELP: &str = "\
 Examples:
   pagewise report gawk.pwt -o gawk.html
-  pagewise report gawk.pwt perl.pwt -o both.html --strategy MRU,BEST-FIT,SYSTEM --page-size 16K
-  pagewise report gawk.pwt --tune -o gawk.html     with what a short search for a tuning gains
+  pagewise report gawk.pwt perl.pwt -o both.html --strategy MRU,BEST-FIT,SYSTEM
+  pagewise report gawk.pwt --tune -o gawk.html
+      with what a short search for a tuning gains
   pagewise tune gawk.pwt --for memory -o tune.json
   pagewise report gawk.pwt --tune tune.json -o gawk.html
   pagewise report gawk.pwt --json > gawk.json
 
 What the page shows of each trace:
-  live bytes over time, requested sizes, lifetimes; the comparison, as `compare` prints it; bytes
-  held and fragmentation over time; each strategy's heap over time, by address, coloured by age or
-  size; page faults over memory, as `simulate` counts them; with --tune the Pareto front of time and
-  memory, what the choice gains on what the search has not seen, and the code to paste.
-It is one file without anything from the network, can be read on a phone and printed, and follows
-the reader's choice of light or dark.";
+  live bytes over time, requested sizes, lifetimes; of one recorded with
+  --stacks who allocates: a flame graph, live bytes by function, whose sizes fit
+  their blocks badly; the comparison, as `compare` prints it; bytes held and
+  fragmentation over time; each strategy's heap over time, by address, coloured
+  by age or size; page faults over memory, as `simulate` counts them; with
+  --tune the Pareto front of time and memory, what the choice gains on what the
+  search has not seen, and the code to paste.
+It is one file without anything from the network, can be read on a phone and
+printed, and follows the reader's choice of light or dark.";
 
 /// Runs the subcommand.
 ///

@@ -97,22 +97,25 @@ Examples:
   pagewise simulate gawk.pwt
   pagewise simulate gawk.pwt --strategy MRU,SYSTEM --page-size 512,4K,64K,2M
   pagewise simulate gawk.pwt --same-page --bookkeeping --clock --plot gawk.svg
-  pagewise simulate --preload libmimalloc.so.2 --working-set 10%,25%,50% --markdown
+  pagewise simulate --preload libmimalloc.so.2 --working-set 10%,50% --markdown
 
 What is simulated:
-  Memory of a fixed number of pages, the working set. A reference to a page that is not in it is a
-  fault; the page takes the place of the one referred to least recently (LRU), or of the first, going
-  round, that was not referred to since the last round (CLOCK). First references are faults too.
-  A program refers to every page of a block when it is allocated or resized, and to the block's first
-  page just before it is freed (--touch written). Blocks live at the end of the trace are freed.
-  The peak, of which percentages are, is the most bytes the program had requested at one time, in
-  simulated pages, rounded up: the same number of pages for every strategy.";
+  Memory of a fixed number of pages, the working set. A reference to a page that
+  is not in it is a fault; the page takes the place of the one referred to least
+  recently (LRU), or of the first, going round, that was not referred to since
+  the last round (CLOCK). First references are faults too. A program refers to
+  every page of a block when it is allocated or resized, and to the block's
+  first page just before it is freed (--touch written). Blocks live at the end
+  of the trace are freed. The peak, of which percentages are, is the most bytes
+  the program had requested at one time, in simulated pages, rounded up: the
+  same number of pages for every strategy.";
 
 /// Below the tables.
 const NOTES: &str = "\
 *         the fewest of its column
-touched   pages referred to at all; as many faults are there with memory for everything
-Next: --plot FILE.svg draws the curves, --working-set asks for other sizes of memory.
+touched   pages referred to at all: the faults with memory for everything
+Next: --plot FILE.svg draws the curves, --working-set asks for other sizes of
+memory.
 ";
 
 /// Runs the subcommand.

@@ -1,5 +1,7 @@
 //! Over all traces: which strategy faults least on each, and how each does on the whole.
 
+use std::ops::Range;
+
 use pagewise_replay::sheet::Sheet;
 use pagewise_replay::units::{bytes, count, thousands};
 
@@ -16,14 +18,18 @@ pub(super) fn of(all: &[Simulated], markdown: bool) -> String {
     for page_size in page_sizes {
         let traces: Vec<_> = all.iter().filter(|one| one.page_size == page_size).collect();
         let page = bytes(page_size as u64);
-        text += &format!(
-            "\nFewest LRU page faults by a strategy, pages of {page}\n\n{}",
-            render(&fewest(&traces))
-        );
+        text += &format!("\nFewest LRU page faults by a strategy, pages of {page}\n");
+        let sets = traces.first().map_or(0, |one| one.working_sets.len());
+        // A terminal has no room for all of them beside each other.
+        let together = if markdown { sets.max(1) } else { 1 };
+        for start in (0..sets).step_by(together) {
+            let shown = start..(start + together).min(sets);
+            text += &format!("\n{}", render(&fewest(&traces, shown)));
+        }
         if let Some(means) = means(&traces) {
             text += &format!(
-                "\nLRU page faults and pages touched, {SYSTEM} = 1, geometric means over {}, pages \
-                 of {page}\n\n{}",
+                "\nLRU page faults and pages touched, {SYSTEM} = 1, pages of {page}, geometric means\n\
+                 over {}\n\n{}",
                 count(traces.len() as u64, "trace"),
                 render(&means)
             );
@@ -32,19 +38,19 @@ pub(super) fn of(all: &[Simulated], markdown: bool) -> String {
     text
 }
 
-/// On each trace and at each working set: the strategy with the fewest faults, and beside it what
+/// On each trace and at these working sets: the strategy with the fewest faults, and beside it what
 /// SYSTEM and the libraries make of it.
-fn fewest(traces: &[&Simulated]) -> Sheet {
+fn fewest(traces: &[&Simulated], sets: Range<usize>) -> Sheet {
     let rivals: Vec<&str> =
         first(traces).filter(|row| !row.is_strategy()).map(Row::short_name).collect();
     let mut heads = vec!["trace".to_owned(), "peak".to_owned()];
-    for (asked, _) in traces.iter().take(1).flat_map(|one| &one.working_sets) {
+    for (asked, _) in traces.iter().take(1).flat_map(|one| &one.working_sets[sets.clone()]) {
         heads.push(format!("{asked}: fewest"));
         heads.extend(rivals.iter().map(|&rival| rival.to_owned()));
     }
     let row = |one: &&Simulated| {
         let mut cells = vec![one.trace.clone(), thousands(one.peak as u64)];
-        for index in 0..one.working_sets.len() {
+        for index in sets.clone() {
             let faults = |row: &Row| row.faults(index).map_or("-".to_owned(), thousands);
             let strategies = one.rows.iter().filter(|row| row.is_strategy());
             let measured = strategies.filter(|row| row.faults(index).is_some());

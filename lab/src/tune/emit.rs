@@ -82,9 +82,11 @@ pub(super) fn code(
         _ => Family::Arena,
     };
     let noun = goal.noun(family);
-    let origin = format!("/// Tuned for {noun} on {names} by `pagewise tune`: {chosen}.\n");
+    let origin = format!("Tuned for {noun} on {names} by `pagewise tune`: {chosen}.");
+    let options = textwrap::Options::new(76).initial_indent("/// ").subsequent_indent("/// ");
+    let origin = textwrap::fill(&origin, options.break_words(false)) + "\n";
     let capacity = format!(
-        "/// Address space that may be used, bytes; only what is touched takes memory.\nconst CAPACITY: usize = {CAPACITY};\n"
+        "/// Address space, bytes; only what is touched takes memory.\nconst CAPACITY: usize = {CAPACITY};\n"
     );
     let body = |uses: &str, parameters: &str, kind: &str, make: &str| {
         format!(

@@ -105,37 +105,44 @@ pub(crate) struct Args {
 
 const HELP: &str = "\
 Examples:
-  pagewise record -o app.pwt -- target/release/app      first: what your program asks for
-  pagewise tune app.pwt --for memory --global           a Rust program: the Tuning to paste
-  pagewise tune app.pwt --for speed --arena             an arena: the Config to paste
-  pagewise tune app.pwt --for memory                    both, one after the other
-  pagewise tune redis.pwt --for memory --preload        a program in C: PAGEWISE_... LD_PRELOAD=...
+  pagewise record -o app.pwt -- target/release/app
+      first: what your program asks for
+  pagewise tune app.pwt --for memory --global
+      a Rust program: the Tuning to paste
+  pagewise tune app.pwt --for speed --arena  an arena: the Config to paste
+  pagewise tune app.pwt --for memory         both, one after the other
+  pagewise tune redis.pwt --for memory --preload
+      a program in C: PAGEWISE_... LD_PRELOAD=...
   pagewise tune app.pwt --for speed --cap-ratio 1.3 --emit tuned.rs --verify
   pagewise tune monday.pwt --for balanced --held-out tuesday.pwt --seed 7
-  pagewise tune app.pwt --for memory -o tune.json       for `pagewise report app.pwt --tune tune.json`
+  pagewise tune app.pwt --for memory -o tune.json
+      for `pagewise report app.pwt --tune tune.json`
 
 What is searched:
-  the global allocator, Pagewise: page size, SIZEMAP (four classes a doubling, optimal by dynamic
-  programming, page-fitting, geometric), FREETOL, FFCROSSOVER, what quick lists keep, from which size
-  on a block is a mapping, huge pages. Each candidate serves a replay in a process of its own.
+  the global allocator, Pagewise: page size, SIZEMAP (four classes a doubling,
+  optimal by dynamic programming, page-fitting, geometric), FREETOL,
+  FFCROSSOVER, what quick lists keep, from which size on a block is a mapping,
+  huge pages. Each candidate serves a replay in a process of its own.
   libpagewise.so: the same, as variables of the environment, called as malloc.
-  for an arena: strategies (the paged ones, PAGEWISE, fits, BUDDY, Hasan & Chang's hybrid, Kingsley)
-  and their parameters: pages as above, and their unit; QL_HIGH, joining, the threshold and the
-  growth unit of the hybrid.
+  for an arena: strategies (the paged ones, PAGEWISE, fits, BUDDY, Hasan &
+  Chang's hybrid, Kingsley) and their parameters: pages as above, and their
+  unit; QL_HIGH, joining, the threshold and the growth unit of the hybrid.
 Goals:
   speed     processor time
-  memory    global: the most resident (beyond what was before the replay, every page of every block
-            written); arena: the most bytes held, bookkeeping included
-  faults    global: minor page faults; arena: page faults (LRU) with memory for half of what is
-            requested at most
+  memory    global: the most resident (beyond what was before the replay, every
+            page of every block written); arena: the most bytes held,
+            bookkeeping included
+  faults    global: minor page faults; arena: page faults (LRU) with memory for
+            half of what is requested at most
   balanced  the geometric mean of the three
   The other two measures count a little, to tell apart what is equal.
-The gain is measured on what the search has not seen: the second half of each trace, which begins by
-allocating what lives at its middle, or the traces of --held-out. If nothing is gained, that is said.
-Of the best of the search the first that gains there is chosen; for memory that is the leanest.
-The C library's allocator, Lea's and those of --against replay the same, in processes of their own;
-if one of them does better, that is said first.
-docs/tuning.md leads from a program to a tuned one, step by step.";
+The gain is measured on what the search has not seen: the second half of each
+trace, which begins by allocating what lives at its middle, or the traces of
+--held-out. If nothing is gained, that is said. Of the best of the search the
+first that gains there is chosen; for memory that is the leanest. The C
+library's allocator, Lea's and those of --against replay the same, in processes
+of their own; if one of them does better, that is said first. docs/tuning.md
+leads from a program to a tuned one, step by step.";
 
 fn parse_ratio(text: &str) -> Result<f64, String> {
     text.parse()

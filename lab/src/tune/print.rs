@@ -6,7 +6,7 @@ use pagewise_replay::units;
 use super::candidate::Family;
 use super::found::{Found, Tuned};
 use super::held_out::Standing;
-use crate::text::{last_column, paragraph};
+use pagewise_replay::text::{last_column, paragraph};
 
 /// Of each family the verdict in words, the choice, the measures held out, the front; the code; what to do next.
 pub(super) fn text(tuned: &Tuned, verified: bool) -> String {

@@ -26,6 +26,7 @@ use super::goal::{Cap, Goal};
 use super::measure::{Course, Measured, Relative};
 use crate::system::library::Library;
 use crate::{demand, pareto};
+use pagewise_replay::text::paragraph;
 
 /// Generations, the first included.
 const GENERATIONS: usize = 4;
@@ -316,7 +317,7 @@ impl Search {
         let Some(&best) = self.ranking().first() else { return };
         let Some(relative) = self.relative(best) else { return };
         self.progress.above(|| {
-            output::say(&format!(
+            output::say(&paragraph(&format!(
                 "{}: generation {generation} of {GENERATIONS}: {} measured, {front} on the front; \
                  best so far: {} (default = 1: time {:.2}, {} {:.2}, faults {:.2})",
                 self.family.title(),
@@ -326,7 +327,7 @@ impl Search {
                 self.family.memory(),
                 relative.memory,
                 relative.faults
-            ));
+            )));
         });
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use pagewise_replay::units::thousands;
 use serde::Serialize;
 
 use super::count::{Counted, Figures};
@@ -60,6 +61,15 @@ pub(crate) struct Worst {
     /// Bytes of the block that serves it.
     pub(crate) block: u64,
     pub(crate) blocks: u64,
+}
+
+impl Worst {
+    /// As people write it: `1,200 × 129 B in 144 B`.
+    pub(crate) fn told(&self) -> String {
+        let Self { requested, block, blocks } = *self;
+        let [requested, block, blocks] = [requested, block, blocks].map(thousands);
+        format!("{blocks} × {requested} B in {block} B")
+    }
 }
 
 /// Every group, and which the sites of [`Counted::sites`] belong to.

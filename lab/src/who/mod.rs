@@ -88,18 +88,27 @@ pub(crate) struct Args {
 const HELP: &str = "\
 Examples:
   pagewise record --stacks -o server.pwt -- ./server
-  pagewise who server.pwt                                 who holds memory at the peak, who leaks
-  pagewise who server.pwt --of leaked --callers 6         with the calls that lead there
+  pagewise who server.pwt  who holds memory at the peak, who leaks
+  pagewise who server.pwt --of leaked --callers 6
+      with the calls that lead there
   pagewise who server.pwt --by line --at end
-  pagewise who server.pwt --waste=PAGEWISE,JEMALLOC       whose sizes fit their blocks badly
+  pagewise who server.pwt --waste=PAGEWISE,JEMALLOC
+      whose sizes fit their blocks badly
   pagewise who server.pwt --folded --of allocated > server.folded
-  pagewise who server.pwt --pprof server.pb.gz && go tool pprof -top server.pb.gz
+  pagewise who server.pwt --pprof server.pb.gz; go tool pprof -top server.pb.gz
 
-A block belongs to the function that asked for it: the innermost one on the call stack that is not an
-allocator (`operator new`, `xmalloc`) nor of the standard library of C++ or Rust. A reallocation
-counts as a free and an allocation. Temporary are blocks that the thread frees before it allocates
-again. What is live at the end was never freed, which is a leak only if nothing refers to it.
-Functions without debug data have no line; a module without names has its name and an offset.";
+A block belongs to the function that asked for it: the innermost one on the call
+stack that is not an allocator (`operator new`, `xmalloc`) nor of the standard
+library of C++ or Rust. A reallocation counts as a free and an allocation.
+Temporary are blocks that the thread frees before it allocates again. What is
+live at the end was never freed, which is a leak only if nothing refers to it.
+Functions without debug data have no line; a module without names has its name
+and an offset.";
+
+/// Below everything.
+const NEXT: &str = "\
+Next: --callers 8 shows the calls that lead there, --waste whose sizes fit their
+blocks badly; `pagewise report` draws a flame graph.";
 
 fn parse_at(text: &str) -> Result<At, String> {
     match text {
@@ -199,5 +208,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         parameters: &parameters,
     };
     output::print(&print::text(&counted, &groups, &asked))?;
+    output::print_line(&format!("\n{NEXT}"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -107,13 +107,7 @@ fn taken(counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> Vec<String> 
             lines.push(format!("{:margin$}{place}", ""));
         }
         if let Some(worst) = group.taken.get(first).and_then(|taken| taken.worst) {
-            let worst = format!(
-                "{} × {} in blocks of {}",
-                thousands(worst.blocks),
-                bytes(worst.requested),
-                bytes(worst.block)
-            );
-            lines.push(format!("{:margin$}{}", "", cut(&worst, WIDTH - margin)));
+            lines.push(format!("{:margin$}{}", "", cut(&worst.told(), WIDTH - margin)));
         }
     }
     if rest > 0 {

@@ -37,12 +37,13 @@ Examples:
   pagewise tables nielsen --table IV --samples 25
   pagewise tables nielsen --table VI --json
 
-Costs of allocating and deallocating are relative to those of IV-1 at 50 %: published in
-microseconds of an IBM 360/65, ours in items visited and pointers written, and in nanoseconds.
-IV.1 has deviations between periods, V.1 V-5 beside V-1, V.2 the lists of category IV as the paper's
-silence can be read, V.3 Fibonacci buddies, its open question.
-Memory is such that at most 50, 66.7 or 80 % of it is asked for at one time; an algorithm fails when
-it cannot serve a request.";
+Costs of allocating and deallocating are relative to those of IV-1 at 50 %:
+published in microseconds of an IBM 360/65, ours in items visited and pointers
+written, and in nanoseconds. IV.1 has deviations between periods, V.1 V-5 beside
+V-1, V.2 the lists of category IV as the paper's silence can be read, V.3
+Fibonacci buddies, its open question. Memory is such that at most 50, 66.7 or 80
+% of it is asked for at one time; an algorithm fails when it cannot serve a
+request.";
 
 /// The tables there are.
 const NUMBERS: [&str; 9] = ["I", "II", "IV", "IV.1", "V", "V.1", "V.2", "V.3", "VI"];

@@ -18,7 +18,7 @@ use crate::input;
 /// Largest small block, in bytes allocated.
 const SMALL: u64 = 1024;
 /// Parts of the trace in which live bytes are followed: what fits a line of the terminal.
-const PARTS: usize = 60;
+const PARTS: usize = 48;
 
 /// A figure of all blocks, and of the small and the large ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -25,7 +25,7 @@ function areas(figure, trace) {
   const parts = trace.sites[0]?.live.length ?? 0;
   const at = (part) => ((part + 1) * trace.operations) / parts;
   const series = trace.sites.map(({ name, live }, index) => ({
-    name, live, style: index === trace.sites.length - 1 ? "requested" : `s${index}`,
+    name, live, filled: true, style: index === trace.sites.length - 1 ? "requested" : `s${index}`,
   })).filter((one) => one.live.some((value) => value > 0));
   const hidden = new Set();
   const draw = () => {

@@ -1,7 +1,7 @@
 // Flame graph: functions below their callers, as wide as what they and those they call asked for.
 
 const FLAME_ROW = 19;
-const FLAME_LETTER = 6.5;
+const FLAME_LETTER = 6.9;
 
 const flameViews = {
   peak: ["live at the peak", bytes],
@@ -37,7 +37,7 @@ function flameStyles(nodes) {
   const sums = new Map();
   for (const node of nodes.slice(1)) {
     const own = node.children.reduce((rest, child) => rest - child.figures.allocated, node.figures.allocated);
-    if (!node.quiet) sums.set(node.module, (sums.get(node.module) ?? 0) + own);
+    if (!node.quiet && node.module) sums.set(node.module, (sums.get(node.module) ?? 0) + own);
   }
   const ranked = [...sums].sort((a, b) => b[1] - a[1]).slice(0, 5).map(([module]) => module);
   return new Map(ranked.map((module, index) => [module, `s${index}`]));
@@ -110,7 +110,8 @@ class FlameGraph {
       one.append(html("i", style), html("span", "", text));
       key.append(one);
     };
-    for (const [module, style] of this.styles) entry(style, module || "unknown module");
+    for (const [module, style] of this.styles) entry(style, module);
+    if (this.nodes.some((node) => node.module && !node.quiet && !this.styles.has(node.module))) entry("other", "other modules");
     if (this.nodes.some((node) => node.quiet)) entry("still", "allocators and standard libraries");
     return key;
   }
@@ -167,7 +168,7 @@ class FlameGraph {
 
   cell(node, left, wide) {
     const y = node.depth * FLAME_ROW;
-    const style = node.quiet ? "still" : (this.styles.get(node.module) ?? "other");
+    const style = node.quiet || !node.module ? "still" : (this.styles.get(node.module) ?? "other");
     const state = [
       this.isFound(node) ? "found" : "", this.words && !this.isFound(node) ? "pale" : "",
       node === this.selected && node !== this.root ? "selected" : "",

@@ -10,7 +10,9 @@ function legend(figure, series, hidden, redraw) {
   for (const one of series) {
     const button = html("button", "", one.name);
     const sample = svg("svg", { viewBox: "0 0 26 8", class: "sample" });
-    sample.append(svg("path", { d: "M0 4H26", class: `line ${one.style}` }));
+    sample.append(one.filled
+      ? svg("rect", { width: 26, height: 8, rx: 2, class: `stacked ${one.style}` })
+      : svg("path", { d: "M0 4H26", class: `line ${one.style}` }));
     button.prepend(sample);
     button.type = "button";
     button.setAttribute("aria-pressed", "true");

@@ -76,12 +76,10 @@ fn words(sites: &Sites) -> Vec<String> {
         && let Some(worst) = group.taken.get(name).and_then(|taken| taken.worst)
     {
         words.push(format!(
-            "Fits worst: {}; {} asks {} times for {} and gets blocks of {} from {name}.",
+            "Fits worst: {} beyond what was asked for are {}'s, with {} from {name}.",
             bytes(beyond(name, group)),
             group.function,
-            thousands(worst.blocks),
-            bytes(worst.requested),
-            bytes(worst.block)
+            worst.told()
         ));
     }
     words
@@ -96,7 +94,15 @@ fn name(group: &Group) -> Markup {
     };
     html! {
         span.function { (group.function) }
-        @if let Some(place) = place { small { (place) } }
+        @if let Some(place) = place { small title=(place) { (end_of(&place)) } }
+    }
+}
+
+/// A path's last two names.
+fn end_of(path: &str) -> String {
+    match path.rmatch_indices('/').nth(1) {
+        Some((at, _)) if at > 0 => format!("…{}", &path[at..]),
+        _ => path.to_owned(),
     }
 }
 
@@ -125,10 +131,10 @@ fn top(sites: &Sites) -> Markup {
     html! {
         div.wide tabindex="0" {
             table.sites {
-                caption {
+                caption { span {
                     "Functions that ask for most of anything; below each the line of its heaviest call."
                     @if left > 0 { " " (thousands(left as u64)) " more have less." }
-                }
+                } }
                 thead { tr {
                     th scope="col" { "function" }
                     @for (head, ..) in COLUMNS { th scope="col" { (head) } }
@@ -168,11 +174,11 @@ fn waste(sites: &Sites) -> Markup {
         h4 { "Whose sizes fit their blocks badly" }
         div.wide tabindex="0" {
             table.sites {
-                caption {
+                caption { span {
                     "What the blocks live at the peak take beyond what was asked for (internal \
                      fragmentation), and the size that adds most to it. Tags before blocks, page headers \
                      and free memory are not counted."
-                }
+                } }
                 thead { tr {
                     th scope="col" { "function" }
                     th scope="col" { "requested" }
@@ -188,10 +194,7 @@ fn waste(sites: &Sites) -> Markup {
                                 td.best[Some(beyond(group, name)) == least] {
                                     (share(beyond(group, name), group.figures.live_bytes))
                                     @if let Some(worst) = group.taken.get(name).and_then(|one| one.worst) {
-                                        small {
-                                            (thousands(worst.blocks)) " × " (bytes(worst.requested))
-                                            " in " (bytes(worst.block))
-                                        }
+                                        small { (worst.told()) }
                                     }
                                 }
                             }

@@ -1,0 +1,55 @@
+//! Text for a terminal of 80 columns.
+
+use textwrap::Options;
+
+/// Columns of a terminal.
+const WIDTH: usize = 80;
+
+/// Text in lines; all but the first are indented.
+pub fn paragraph(text: &str) -> String {
+    textwrap::fill(text, Options::new(WIDTH).subsequent_indent("  "))
+}
+
+/// Text in the last column of a table, which begins with `before`: what does not fit goes on below, in that
+/// column.
+pub fn last_column(before: &str, text: &str) -> String {
+    let indent = " ".repeat(before.chars().count());
+    textwrap::fill(text, Options::new(WIDTH).initial_indent(before).subsequent_indent(&indent))
+}
+
+/// A text whose paragraphs are put in lines, each with the indentation that it has; tables stay as they
+/// are: lines with more than one blank between words.
+pub fn paragraphs(text: &str) -> String {
+    let line = |line: &str| {
+        let words = line.trim_start();
+        if line.chars().count() <= WIDTH || words.contains("  ") {
+            return line.to_owned();
+        }
+        let indent = &line[..line.len() - words.len()];
+        textwrap::fill(words, Options::new(WIDTH).initial_indent(indent).subsequent_indent(indent))
+    };
+    let lines: Vec<String> = text.split('\n').map(line).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_last_column_goes_on_below_itself() {
+        let text = last_column(" 0.871  ", &"word ".repeat(30));
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines.len() > 1 && lines.iter().all(|line| line.len() <= WIDTH));
+        assert!(lines[0].starts_with(" 0.871  word") && lines[1].starts_with("        word"));
+    }
+
+    #[test]
+    fn paragraphs_are_wrapped_and_tables_are_not() {
+        let (prose, row) = (format!("  {}", "word ".repeat(30).trim_end()), "1,000  ".repeat(20));
+        let text = paragraphs(&format!("{prose}\n{row}\nshort"));
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines[0].starts_with("  word") && lines[1].starts_with("  word"), "{text}");
+        assert_eq!(lines[2..], [&row, "short"]);
+    }
+}
