@@ -39,11 +39,11 @@ fn hostile_trace(bench: &Workbench) -> String {
     path
 }
 
-/// A trace with call stacks and times: `main` calls `parse`, whose blocks are live at the peak, `leaky`,
-/// whose are never freed, and `fleeting`, whose are gone at once.
-fn trace_with_stacks(bench: &Workbench) -> String {
+/// A trace with call stacks and times: `main` calls `parse`, whose blocks are live at the peak, a function of
+/// the name `leaky`, whose are never freed, and `fleeting`, whose are gone at once.
+fn trace_with_stacks(bench: &Workbench, leaky: &str) -> String {
     let path = bench.path("stacks.pwt");
-    let names = ["main", "parse", "leaky", "fleeting"].map(str::to_owned).to_vec();
+    let names = ["main", "parse", leaky, "fleeting"].map(str::to_owned).to_vec();
     let frame = |function: u32| Frame {
         module: Some(0),
         address: function.into(),
@@ -124,7 +124,7 @@ fn what_is_drawn_is_also_printed_as_json() {
 #[test]
 fn who_allocates_is_drawn_and_stands_in_tables() {
     let bench = Workbench::new();
-    let trace = trace_with_stacks(&bench);
+    let trace = trace_with_stacks(&bench, "leaky");
     let charts = pagewise(&["report", &trace, "--strategy", "MRU,SYSTEM", "--json"]).succeeds();
     let charts: Value = serde_json::from_str(&charts).expect("JSON");
     let chart = &charts[0];
@@ -181,6 +181,12 @@ fn a_hostile_trace_stays_text() {
     assert!(page.contains("&lt;/script&gt;"));
     // The style, the data, and the script.
     assert_eq!(page.matches("</script>").count(), 2);
+    let (path, page) = report(&bench, &[&trace_with_stacks(&bench, HOSTILE), "--strategy", "MRU"]);
+    assert!(!page.contains(HOSTILE) && !page.contains("<img"));
+    let Some(browser) = Browser::find() else { return };
+    let seen = examine(&browser, &path);
+    assert_eq!(seen["errors"], Value::Array(Vec::new()), "{seen}");
+    assert_eq!(seen["title"].as_str(), Some("pagewise: stacks"));
 }
 
 #[test]
@@ -362,7 +368,7 @@ fn a_browser_shows_it_light_dark_on_a_phone_and_on_paper() {
     fs::create_dir_all(&folder).expect("a directory");
     let jq = Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/jq.pwt");
     // With a short search, for its section to be in the pictures, and one with call stacks.
-    let stacks = trace_with_stacks(&bench);
+    let stacks = trace_with_stacks(&bench, "leaky");
     let (page, _) = report(&bench, &[jq.to_str().expect("UTF-8"), &stacks, "--tune"]);
     let kept = folder.join("report.html");
     fs::copy(&page, &kept).expect("copied");

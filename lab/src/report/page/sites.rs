@@ -76,9 +76,9 @@ fn words(sites: &Sites) -> Vec<String> {
         && let Some(worst) = group.taken.get(name).and_then(|taken| taken.worst)
     {
         words.push(format!(
-            "Fits worst: {} beyond what was asked for are {}'s, with {} from {name}.",
-            bytes(beyond(name, group)),
+            "Fits worst: {} takes {} beyond what it asked for under {name}, most of it for {}.",
             group.function,
+            bytes(beyond(name, group)),
             worst.told()
         ));
     }
