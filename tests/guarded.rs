@@ -1,27 +1,34 @@
 //! Guarded blocks: what hits one stops the process at that instruction, and says where the block came from.
 
-#![cfg(all(feature = "guarded", target_os = "linux", target_arch = "x86_64", not(miri)))]
+#![cfg(all(
+    feature = "guarded",
+    any(target_os = "linux", windows),
+    target_pointer_width = "64",
+    not(miri)
+))]
 
 #[path = "child/mod.rs"]
 mod child;
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::hint::black_box;
+#[cfg(unix)]
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use child::memory::{is_closed, os_page};
 use child::{Ended, passes_when, run};
 use pagewise::Pagewise;
 
 #[global_allocator]
 static ALLOCATOR: Pagewise = Pagewise::new();
 
-/// Runs a misuse in a process of its own, where every block is guarded; it must end by this signal, with
-/// these lines.
-fn stops(test: &str, signal: libc::c_int, says: &[&str]) {
-    let Ended { signal: ended, out, err, .. } = run(test, |command| {
+/// Runs a misuse in a process of its own, where every block is guarded; it must end so, with these lines.
+fn stops(test: &str, so: fn(&Ended) -> bool, says: &[&str]) {
+    let ended = run(test, |command| {
         command.env("PAGEWISE_GUARDED", "1");
     });
-    assert_eq!(ended, Some(signal), "{test}: {out}{err}");
+    let Ended { code, signal, out, err } = &ended;
+    assert!(so(&ended), "{test}: code {code:?}, signal {signal:?}\n{out}{err}");
     for line in says {
         assert!(err.contains(line), "{test} does not say {line:?}: {err}");
     }
@@ -39,10 +46,10 @@ fn stops(test: &str, signal: libc::c_int, says: &[&str]) {
 }
 
 macro_rules! stops {
-    ($($test:ident ($signal:ident: $($says:literal),*) $alone:ident $body:block)*) => {$(
+    ($($test:ident ($so:ident: $($says:literal),*) $alone:ident $body:block)*) => {$(
         #[test]
         fn $test() {
-            stops(stringify!($alone), libc::$signal, &[$($says),*]);
+            stops(stringify!($alone), Ended::$so, &[$($says),*]);
         }
 
         #[test]
@@ -57,11 +64,13 @@ const LAYOUT: Layout = Layout::new::<[u64; 6]>();
 fn guarded(layout: Layout) -> *mut u8 {
     // SAFETY: the size is not 0.
     let mut blocks = (0..4).map(|_| unsafe { ALLOCATOR.alloc(layout) });
-    let page_end = |block: &*mut u8| {
-        (block.addr() + layout.size()).next_multiple_of(16).is_multiple_of(4096)
-            && block.addr() >> 46 == 1
-    };
-    blocks.find(page_end).expect("one of four is guarded")
+    blocks.find(|&block| is_guarded(block, layout.size())).expect("one of four is guarded")
+}
+
+/// Whether a block lies at the end of a page, and the next is closed.
+fn is_guarded(block: *mut u8, size: usize) -> bool {
+    let end = (block.addr() + size).next_multiple_of(16);
+    end.is_multiple_of(os_page()) && is_closed(block.with_addr(end))
 }
 
 fn block() -> *mut u8 {
@@ -69,12 +78,12 @@ fn block() -> *mut u8 {
 }
 
 stops! {
-    a_read_beyond_the_end(SIGSEGV: "used beyond the end of a block", "block is 48 bytes", "misused by", "allocated by") beyond {
+    a_read_beyond_the_end(touched_a_guard: "used beyond the end of a block", "block is 48 bytes", "misused by", "allocated by") beyond {
         // SAFETY: the misuse to be noticed.
         unsafe { black_box(block().add(48).read_volatile()) };
     }
 
-    a_read_after_the_free(SIGSEGV: "used after it was freed", "misused by", "freed by", "allocated by") after {
+    a_read_after_the_free(touched_a_guard: "used after it was freed", "misused by", "freed by", "allocated by") after {
         let block = block();
         // SAFETY: the second is the misuse to be noticed.
         unsafe {
@@ -83,13 +92,13 @@ stops! {
         }
     }
 
-    a_write_before_the_start(SIGSEGV: "used before the start of a block") before {
+    a_write_before_the_start(touched_a_guard: "used before the start of a block") before {
         let block = block();
         // SAFETY: the misuse to be noticed: the page before the block's.
-        unsafe { block.sub(block.addr() % 4096 + 1).write_volatile(1) };
+        unsafe { block.sub(block.addr() % os_page() + 1).write_volatile(1) };
     }
 
-    a_second_free(SIGABRT: "a block was freed twice", "freed by", "allocated by") twice {
+    a_second_free(was_aborted: "a block was freed twice", "freed by", "allocated by") twice {
         let block = block();
         // SAFETY: the second is the misuse to be noticed.
         unsafe {
@@ -98,12 +107,12 @@ stops! {
         }
     }
 
-    a_free_within(SIGABRT: "that is no block in use", "allocated by") within {
+    a_free_within(was_aborted: "that is no block in use", "allocated by") within {
         // SAFETY: the misuse to be noticed.
         unsafe { ALLOCATOR.free(block().add(16)) };
     }
 
-    a_byte_beyond_an_odd_size(SIGABRT: "written beyond the end of a block", "allocated by") odd {
+    a_byte_beyond_an_odd_size(was_aborted: "written beyond the end of a block", "allocated by") odd {
         let block = guarded(Layout::from_size_align(41, 1).expect("a valid layout"));
         // SAFETY: the misuse to be noticed.
         unsafe {
@@ -167,7 +176,7 @@ fn counted() {
     for _ in 0..100_000 {
         // SAFETY: the size is not 0.
         let block = unsafe { ALLOCATOR.alloc(LAYOUT) };
-        guarded += usize::from(block.addr() >> 46 == 1 && (block.addr() + 48).is_multiple_of(4096));
+        guarded += usize::from(is_guarded(block, LAYOUT.size()));
         // SAFETY: the block is in use, and freed once.
         unsafe { ALLOCATOR.dealloc(block, LAYOUT) };
     }
@@ -176,6 +185,7 @@ fn counted() {
 
 /// Which block is guarded nobody can know: not the first of every thread.
 #[test]
+#[cfg(unix)]
 fn the_first_of_a_thread_is_guarded_no_more_than_others() {
     let ended = run("first_of_threads", |command| {
         command.env("PAGEWISE_GUARDED", "1000");
@@ -187,6 +197,7 @@ fn the_first_of_a_thread_is_guarded_no_more_than_others() {
 
 #[test]
 #[ignore = "in a process of its own, with guarded blocks"]
+#[cfg(unix)]
 fn first_of_threads() {
     /// Threads at one time: a thread may get what one that ended has left.
     const THREADS: usize = 100;
@@ -196,8 +207,7 @@ fn first_of_threads() {
     extern "C" fn first(_: *mut libc::c_void) -> *mut libc::c_void {
         // SAFETY: the size is not 0.
         let block = unsafe { ALLOCATOR.alloc(LAYOUT) };
-        let guarded = block.addr() >> 46 == 1 && (block.addr() + 48).is_multiple_of(4096);
-        GUARDED.fetch_add(usize::from(guarded), Relaxed);
+        GUARDED.fetch_add(usize::from(is_guarded(block, LAYOUT.size())), Relaxed);
         BEGUN.fetch_add(1, Relaxed);
         while BEGUN.load(Relaxed) < THREADS {
             std::thread::yield_now();

@@ -20,6 +20,34 @@ pub(crate) fn os_page() -> usize {
     }
 }
 
+/// Whether nobody may read at an address.
+#[cfg(unix)]
+pub(crate) fn is_closed(address: *const u8) -> bool {
+    let mut pipe = [0; 2];
+    // SAFETY: the kernel writes two numbers; it reads a byte at the address if it can, and says so if not.
+    unsafe {
+        assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0, "there is a pipe");
+        let written = libc::write(pipe[1], address.cast(), 1);
+        for end in pipe {
+            libc::close(end);
+        }
+        written < 0
+    }
+}
+
+/// Whether nobody may read at an address.
+#[cfg(windows)]
+pub(crate) fn is_closed(address: *const u8) -> bool {
+    use windows_sys::Win32::System::Memory::{
+        MEM_COMMIT, MEMORY_BASIC_INFORMATION, PAGE_NOACCESS, VirtualQuery,
+    };
+    let mut found = MEMORY_BASIC_INFORMATION::default();
+    // SAFETY: it is written to, and is this long; any address may be asked for.
+    let known = unsafe { VirtualQuery(address.cast(), &raw mut found, size_of_val(&found)) } > 0;
+    assert!(known, "the system tells");
+    found.State != MEM_COMMIT || found.Protect == PAGE_NOACCESS
+}
+
 /// Whether an emulator is part of this process (`tests/targets.sh` says so): what it keeps is resident, too.
 pub(crate) fn is_emulated() -> bool {
     std::env::var_os("EMULATED").is_some()
