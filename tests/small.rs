@@ -51,7 +51,7 @@ fn a_region_below_the_least_is_refused_and_the_least_has_room_wherever_it_begins
 #[test]
 fn memory_may_come_late_and_comes_once() {
     static HEAP: SmallArena = SmallArena::empty();
-    for (size, align) in [(1, 1), (100, 64), (1 << 20, 4096)] {
+    for (size, align) in [(1, 1), (100, 64), (1 << 17, 4096)] {
         assert_eq!(HEAP.allocate(layout(size, align)), Err(AllocError::NoRegion));
     }
     assert_eq!(HEAP.allocate(layout(0, 4)).map(|block| block.len()), Ok(0));
@@ -205,6 +205,7 @@ fn no_operation_visits_more_items_than_the_bounds_say() {
     /// Where the heap grows, its uppermost block is taken off a list and put back longer.
     const ALLOCATE: u64 = 2 * 4 + (2 + 1) + (2 + 1);
     const FREE: u64 = 2 * 2 + 1;
+    const WORD: usize = size_of::<usize>();
     let meter = Visits::default();
     for (seed, (most_size, keep)) in
         [(64, 500), (200, 300), (1_000, 50), (1_000, 400), (8_000, 9)].into_iter().enumerate()
@@ -215,7 +216,7 @@ fn no_operation_visits_more_items_than_the_bounds_say() {
         let mut blocks: Vec<(NonNull<u8>, Layout)> = Vec::new();
         for _ in 0..if cfg!(miri) { 100 } else { 40_000 } {
             if blocks.len() < random.below(2 * keep) {
-                let layout = layout(1 + random.below(most_size), 8);
+                let layout = layout(1 + random.below(most_size), WORD);
                 if let Ok(block) = heap.allocate(layout) {
                     meter.end(0);
                     blocks.push((block.cast(), layout));
@@ -234,7 +235,6 @@ fn no_operation_visits_more_items_than_the_bounds_say() {
         assert_eq!(heap.audit(), Ok(()));
     }
     // A list full of blocks that are all a little too short, and the next one full, too.
-    const WORD: usize = size_of::<usize>();
     let mut memory = vec![MaybeUninit::uninit(); 64 << 10];
     let mut heap = SmallHeap::new(Borrowed::new(&mut memory), &meter);
     let allocate = |heap: &mut SmallHeap<_, _>, words| {

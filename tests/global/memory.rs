@@ -255,6 +255,10 @@ fn turns() {
 }
 
 #[test]
+#[cfg_attr(
+    target_pointer_width = "32",
+    ignore = "a heap there has less than the test has in use: the rest is another's"
+)]
 fn free_memory_stays_beside_enough_in_use() {
     passes_when("memory::beside", |command| {
         command.env("PAGEWISE_PURGE_DELAY", "1000000");

@@ -289,7 +289,7 @@ mod tests {
         }
         heap.threads.store(1, Relaxed);
         assert!(instead_of(heap).is_none());
-        heap.threads.store(u32::MAX / 2, Relaxed);
+        heap.threads.store(registry::CROWD, Relaxed);
     }
 
     /// A heap is found when its last thread has left it, and not before.
@@ -309,7 +309,7 @@ mod tests {
             is_found()
         });
         assert!(found);
-        heap.threads.store(u32::MAX / 2, Relaxed);
+        heap.threads.store(registry::CROWD, Relaxed);
         (0..HEAPS.opened.load(Relaxed)).map(Heap::of_slot).for_each(may_be_idle);
     }
 

@@ -275,6 +275,10 @@ fn adopt_now() {
     let _ = REGISTRY.with(adopt);
 }
 
+/// Threads of a heap that no further one is given: more than there are, and the sum over all heaps has 32 bits.
+#[cfg(test)]
+pub(super) const CROWD: u32 = 1 << 20;
+
 /// A heap that no thread is given, for a test that counts its blocks. The calling thread has lists afterwards.
 #[cfg(test)]
 pub(super) fn heap_for_test() -> &'static Heap {
@@ -288,7 +292,7 @@ pub(super) fn heap_for_test() -> &'static Heap {
     let tuning = TUNING.get().expect("the allocator is open");
     let open = |registry: &mut Registry| {
         let heap = registry.heaps.open(tuning)?;
-        heap.threads.store(u32::MAX / 2, Relaxed);
+        heap.threads.store(CROWD, Relaxed);
         Some(heap)
     };
     core::iter::repeat_with(|| REGISTRY.with(open))

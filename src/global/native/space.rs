@@ -491,7 +491,8 @@ impl Slot {
                 if !unsafe { SPACE.commit(table.wrapping_add(from), step, None) } {
                     return Err(AllocError::Exhausted);
                 }
-                *covered += COVERED;
+                // With pointers of 32 bits a slot may lie where less follows.
+                *covered = covered.saturating_add(COVERED);
             }
         }
         self.state(end)

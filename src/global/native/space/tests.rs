@@ -13,7 +13,9 @@ fn an_address_belongs_to_the_slot_it_lies_in() {
     for heaps in [1, 3, 8, 100] {
         let (space, slots) = opened(heaps);
         let len = space.slot_len();
-        assert!(slots >= heaps && slots.is_power_of_two() && len.is_power_of_two());
+        // With 32 bits there are addresses for few.
+        assert!(slots >= heaps || len == LEAST_SLOT);
+        assert!(slots.is_power_of_two() && len.is_power_of_two());
         assert!((LEAST_SLOT..=LARGEST_SLOT).contains(&len));
         let base = space.slot(0);
         assert!(base.addr().is_multiple_of(ALIGN));
@@ -46,8 +48,8 @@ fn an_address_belongs_to_the_slot_it_lies_in() {
 
 #[test]
 fn blocks_of_one_slot_are_told_from_others() {
-    let (space, slots) = opened(4);
-    assert!(slots >= 4);
+    // It is told by the addresses alone, whether there are so many slots or, with 32 bits, fewer.
+    let (space, _) = opened(4);
     let len = space.slot_len();
     let block = |bytes: usize| NonNull::new(space.slot(0).wrapping_add(bytes)).expect("not null");
     let own = [block(len), block(len + UNIT), block(2 * len - UNIT)];
