@@ -24,6 +24,7 @@ mod codec;
 mod error;
 mod event;
 mod frame;
+mod hash;
 mod header;
 mod ledger;
 pub mod raw;

@@ -149,6 +149,12 @@ impl<W: Write + Seek> Writer<W> {
         self.ledger.counts().events
     }
 
+    /// What the events written add up to.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.ledger.counts()
+    }
+
     /// Length in bytes of what was compressed and written, header included. An event counts when
     /// its frame, of up to a mebibyte before compression, is full.
     #[must_use]
@@ -177,11 +183,20 @@ impl<W: Write + Seek> Writer<W> {
     ///
     /// # Errors
     /// If the output fails, or the call stacks are too many or lack a site.
-    pub fn finish_with(
+    pub fn finish_with(self, recorded_events: u64, stacks: &Stacks) -> Result<Header, WriteError> {
+        Ok(self.finish_into(recorded_events, stacks)?.0)
+    }
+
+    /// Completes a file as [`finish_with`](Self::finish_with), and gives the output back, behind the
+    /// trace.
+    ///
+    /// # Errors
+    /// As for `finish_with`.
+    pub fn finish_into(
         mut self,
         recorded_events: u64,
         stacks: &Stacks,
-    ) -> Result<Header, WriteError> {
+    ) -> Result<(Header, W), WriteError> {
         if !self.content.is_empty() {
             self.close_frame()?;
         }
@@ -206,7 +221,7 @@ impl<W: Write + Seek> Writer<W> {
         self.out.write_all(&header.encode()?)?;
         self.out.seek(SeekFrom::Start(self.start + self.length))?;
         self.out.flush()?;
-        Ok(header)
+        Ok((header, self.out))
     }
 
     fn close_frame(&mut self) -> io::Result<()> {

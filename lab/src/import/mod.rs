@@ -116,9 +116,9 @@ fn import_rep(args: &Args, path: &Path) -> anyhow::Result<String> {
 fn import_raw(args: &Args, path: PathBuf) -> anyhow::Result<String> {
     let length = std::fs::metadata(&path).with_context(|| input::shown(&path))?.len();
     let progress = Progress::new(length);
-    let log = Log::survey(path, &progress);
+    let log = Log::survey(path, &progress, Some(&args.note));
     progress.finish();
-    let log = log?;
+    let mut log = log?;
     let header = log.write(&args.output, &args.note, Limits { events: None, bytes: None })?;
     Ok(log.told(&header, &args.output))
 }

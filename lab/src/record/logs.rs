@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use pagewise::trace::raw::{self, Converter, Dropped, LogOrigin, LogReader, Stopped};
-use pagewise::trace::{Counts, Event, Header, Ledger, Origin, ReadError, Stacks, Writer};
+use pagewise::trace::{Counts, Event, Header, Ledger, Origin, ReadError, Stacks, WriteError};
 use pagewise_replay::printable::printable;
 use pagewise_replay::progress::Progress;
 use pagewise_replay::sheet::Sheet;
 use pagewise_replay::{input, output, units};
 use rayon::prelude::*;
 
+use super::draft::{Draft, Timed};
 use super::symbols;
 use crate::system::signals::interrupted;
 
@@ -25,6 +26,7 @@ pub(crate) struct Log {
     dropped: Dropped,
     /// Whether it has call stacks.
     stacks: bool,
+    draft: Option<Draft>,
 }
 
 /// What was converted, beside the events.
@@ -55,6 +57,11 @@ const LONGEST_EVENT: u64 = 2 * 3 * 8 + 1;
 const HEAD: u64 = 1 << 16;
 
 impl Limits {
+    /// Whether all is kept.
+    fn are_none(self) -> bool {
+        self.events.is_none() && self.bytes.is_none()
+    }
+
     /// Bytes of a log that surely holds as many events as are to be kept, if that is limited.
     pub(super) fn log(self) -> Option<u64> {
         self.events.map(|events| events.saturating_mul(LONGEST_EVENT).saturating_add(HEAD))
@@ -84,13 +91,20 @@ pub(super) fn failures(directory: &Path) -> Vec<String> {
 }
 
 /// Reads every log in `directory` once; gives those with any events, in the order they began. One
-/// whose head is not there is of a process that was killed while it began its log.
-pub(super) fn survey(directory: &Path) -> anyhow::Result<Vec<Log>> {
+/// whose head is not there is of a process that was killed while it began its log. The longest is
+/// drafted, as it is likely to be chosen, if its trace is to be whole.
+pub(super) fn survey(directory: &Path, note: &str, limits: Limits) -> anyhow::Result<Vec<Log>> {
     let mut paths = files(directory, raw::EXTENSION).context("the recording is gone")?;
     paths.retain(|path| raw::open(path).is_ok());
     let size = |path: &PathBuf| fs::metadata(path).map_or(0, |about| about.len());
     let progress = Progress::new(paths.iter().map(size).sum());
-    let surveyed = paths.into_par_iter().map(|path| Log::survey(path, &progress));
+    let written = |path: &PathBuf| raw::written(path).unwrap_or(0);
+    let longest = paths.iter().max_by_key(|path| written(path)).cloned();
+    let longest = longest.filter(|_| limits.are_none());
+    let surveyed = paths.into_par_iter().map(|path| {
+        let note = longest.as_ref().filter(|longest| **longest == path).map(|_| note);
+        Log::survey(path, &progress, note)
+    });
     let mut logs: Vec<Log> = surveyed.collect::<anyhow::Result<_>>()?;
     progress.finish();
     logs.retain(|log| log.events() > 0);
@@ -99,8 +113,12 @@ pub(super) fn survey(directory: &Path) -> anyhow::Result<Vec<Log>> {
 }
 
 impl Log {
-    /// Reads a log once.
-    pub(crate) fn survey(path: PathBuf, progress: &Progress) -> anyhow::Result<Self> {
+    /// Reads a log once, and drafts its trace if a note for it is given.
+    pub(crate) fn survey(
+        path: PathBuf,
+        progress: &Progress,
+        note: Option<&str>,
+    ) -> anyhow::Result<Self> {
         let reader = open(&path)?;
         let mut log = Self {
             path,
@@ -109,7 +127,15 @@ impl Log {
             holes: 0,
             dropped: Dropped::default(),
             stacks: reader.stacks().is_some(),
+            draft: None,
         };
+        // Without room for one the log is read again when it is chosen.
+        if let Some(note) = note
+            && let Ok(draft) = Draft::begin(log.noted(note), log.stacks)
+            && log.fill(draft, progress)?
+        {
+            return Ok(log);
+        }
         let mut ledger = Ledger::new();
         let converted = log.convert(progress, |event, _, _| {
             ledger.enter(event).with_context(|| log.path.display().to_string())?;
@@ -118,6 +144,26 @@ impl Log {
         log.counts = ledger.counts();
         (log.holes, log.dropped) = (converted.holes, converted.dropped);
         Ok(log)
+    }
+
+    /// Surveys the log and fills the draft; false if there is no room for it.
+    fn fill(&mut self, mut draft: Draft, progress: &Progress) -> anyhow::Result<bool> {
+        let mut has_room = true;
+        let converted = self.convert(progress, |event, site, time| {
+            match draft.write(event, site, time) {
+                Ok(()) => {}
+                Err(WriteError::Io(_)) => has_room = false,
+                Err(error) => return Err(error).with_context(|| self.path.display().to_string()),
+            }
+            Ok(has_room)
+        })?;
+        if has_room {
+            self.counts = draft.counts();
+            (self.holes, self.dropped) = (converted.holes, converted.dropped);
+            draft.take_stacks(converted.stacks.unwrap_or_default());
+            self.draft = Some(draft);
+        }
+        Ok(has_room)
     }
 
     /// Passes the log's events to `each`, with their sites and the nanoseconds since the log began, until
@@ -171,15 +217,39 @@ impl Log {
         self.counts.events
     }
 
-    /// Writes the trace `path`.
-    pub(crate) fn write(&self, path: &Path, note: &str, limits: Limits) -> anyhow::Result<Header> {
+    /// Where the trace is from, with a note.
+    fn noted(&self, note: &str) -> Origin {
         // Whoever reads the trace should know that something is missing.
         let note = match self.origin.stopped {
             Some(why) if note.is_empty() => format!("cut short: {why}"),
             Some(why) => format!("{note}; cut short: {why}"),
             None => note.to_owned(),
         };
-        let origin = Origin { note, ..self.origin.origin.clone() };
+        Origin { note, ..self.origin.origin.clone() }
+    }
+
+    /// Events of the whole run.
+    fn recorded(&self) -> u64 {
+        match self.origin.stopped {
+            Some(_) => Header::UNKNOWN,
+            None => self.counts.events,
+        }
+    }
+
+    /// Writes the trace `path`.
+    pub(crate) fn write(
+        &mut self,
+        path: &Path,
+        note: &str,
+        limits: Limits,
+    ) -> anyhow::Result<Header> {
+        if let Some(draft) = self.draft.take() {
+            let progress = Progress::new(0);
+            let written = draft.finish(self.recorded(), path, &progress);
+            progress.finish();
+            return written;
+        }
+        let origin = self.noted(note);
         let progress = Progress::new(self.counts.events * RECORD);
         let written = output::create(path, |out| {
             let mut keep = limits.events.unwrap_or(u64::MAX);
@@ -214,29 +284,18 @@ impl Log {
         limits: Limits,
         progress: &Progress,
     ) -> anyhow::Result<(Header, u64)> {
-        let begin = if self.stacks { Writer::with_stacks } else { Writer::new };
-        let mut writer = begin(&mut *out, origin.clone())?;
-        let mut told = None;
+        let mut writer = Timed::new(&mut *out, origin.clone(), self.stacks)?;
         let converted = self.convert(progress, |event, site, time| {
-            let full = limits.bytes.is_some_and(|most| writer.bytes_written() > most);
-            if full || writer.events() >= keep {
+            let full = limits.bytes.is_some_and(|most| writer.writer.bytes_written() > most);
+            if full || writer.writer.events() >= keep {
                 return Ok(false);
             }
-            // Each look at the clock once, where it was.
-            if told != time {
-                told = time;
-                time.into_iter().for_each(|time| writer.tell_time(time));
-            }
-            writer.write_at(event, site)?;
+            writer.write(event, site, time)?;
             Ok(true)
         })?;
-        let recorded = match self.origin.stopped {
-            Some(_) => Header::UNKNOWN,
-            None => self.counts.events,
-        };
         let mut stacks = converted.stacks.unwrap_or_default();
         symbols::find(&mut stacks, progress)?;
-        let header = writer.finish_with(recorded, &stacks)?;
+        let header = writer.writer.finish_with(self.recorded(), &stacks)?;
         let length = out.stream_position()?;
         Ok((header, length))
     }

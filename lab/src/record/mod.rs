@@ -9,6 +9,7 @@
 //! passed on, unless it is 0 and the log lost something. Everything pagewise says it says on stderr,
 //! after the command has ended; how the log grows, too, if that is a terminal (`watch`).
 
+mod draft;
 pub(crate) mod logs;
 mod recorder;
 mod session;
@@ -146,7 +147,8 @@ fn convert(args: &Args, directory: &Path, end: &End, limits: Limits) -> Result<b
         let length = |path: &PathBuf| path.metadata().map_or(0, |about| about.len());
         logs.iter().max_by_key(|path| length(path))?.file_name().map(ToOwned::to_owned)
     };
-    let logs = logs::survey(directory).map_err(|error| Failure { error, log: largest() })?;
+    let surveyed = logs::survey(directory, &args.note, limits);
+    let logs = surveyed.map_err(|error| Failure { error, log: largest() })?;
     let failures = logs::failures(directory);
     if logs.is_empty() {
         if let Some(failure) = failures.first() {
@@ -173,7 +175,7 @@ fn convert(args: &Args, directory: &Path, end: &End, limits: Limits) -> Result<b
         ));
     }
     let mut complete = failures.is_empty();
-    for (log, path) in chosen(&logs, args)? {
+    for (mut log, path) in chosen(logs, args)? {
         let header = log.write(&path, &args.note, limits).map_err(|error| {
             let log = if interrupted() { None } else { log.path().file_name() };
             Failure { error, log: log.map(ToOwned::to_owned) }
@@ -185,12 +187,13 @@ fn convert(args: &Args, directory: &Path, end: &End, limits: Limits) -> Result<b
 }
 
 /// The logs to write, each with its file.
-fn chosen<'l>(logs: &'l [Log], args: &Args) -> anyhow::Result<Vec<(&'l Log, PathBuf)>> {
-    let wanted = |log: &&Log| args.program.as_ref().is_none_or(|name| log.program() == name);
-    let candidates: Vec<&Log> = logs.iter().filter(wanted).collect();
+fn chosen(logs: Vec<Log>, args: &Args) -> anyhow::Result<Vec<(Log, PathBuf)>> {
+    let mut names: Vec<_> = logs.iter().map(|log| log.program().to_owned()).collect();
+    let wanted = |log: &Log| args.program.as_ref().is_none_or(|name| log.program() == name);
+    let mut candidates: Vec<Log> = logs.into_iter().filter(wanted).collect();
     // Of equals the first.
-    let Some(&most) = candidates.iter().rev().max_by_key(|log| log.events()) else {
-        let mut names: Vec<_> = logs.iter().map(Log::program).collect();
+    let most = (0..candidates.len()).rev().max_by_key(|&index| candidates[index].events());
+    let Some(most) = most else {
         names.sort_unstable();
         names.dedup();
         let name = args.program.as_deref().unwrap_or_default();
@@ -200,12 +203,12 @@ fn chosen<'l>(logs: &'l [Log], args: &Args) -> anyhow::Result<Vec<(&'l Log, Path
         ))
         .into());
     };
-    let path = args.output.clone().unwrap_or_else(|| match most.program() {
+    let path = args.output.clone().unwrap_or_else(|| match candidates[most].program() {
         "" => PathBuf::from("unnamed.pwt"),
         name => PathBuf::from(format!("{name}.pwt")),
     });
     if !args.all {
-        return Ok(vec![(most, path)]);
+        return Ok(vec![(candidates.swap_remove(most), path)]);
     }
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let numbered = |number: usize| path.with_file_name(format!("{stem}.{number}.pwt"));

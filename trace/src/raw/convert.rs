@@ -1,10 +1,10 @@
 //! Turns the records of a raw log, which name blocks by address, into events: [`Converter`].
 
 use core::fmt;
-use std::collections::HashMap;
 
 use super::record::Record;
 use crate::event::Event;
+use crate::hash::Numbers;
 use crate::slots::Slots;
 
 /// Converts records to events, one by one. Memory is bounded by the most blocks live at one time
@@ -13,13 +13,13 @@ use crate::slots::Slots;
 pub struct Converter {
     slots: Slots,
     /// The slot of each live block, by its address.
-    blocks: HashMap<u64, u32>,
+    blocks: Numbers<u64, u32>,
     /// The number in the trace of each thread of the log.
-    threads: HashMap<u32, u32>,
+    threads: Numbers<u32, u32>,
     /// The thread that made the event emitted last, by its number in the trace.
     current: u32,
     /// The reallocations begun by each thread; more than one if a signal handler came between.
-    pending: HashMap<u32, Vec<Pending>>,
+    pending: Numbers<u32, Vec<Pending>>,
     /// The site of the record that is being converted.
     site: u32,
     dropped: Dropped,

@@ -84,6 +84,9 @@ pub fn open(path: impl AsRef<Path>) -> Result<LogReader<BufReader<File>>, ReadEr
     Ok(reader)
 }
 
+/// Words read at once.
+const AHEAD: usize = 2048;
+
 /// Reads a raw log, record by record, each with the thread that made it. It is an iterator; after
 /// an error it ends. The zeros a log ends with are its end, and so is a word that is cut in two.
 pub struct LogReader<R> {
@@ -102,6 +105,10 @@ pub struct LogReader<R> {
     announced: (u64, u64),
     /// The site of the record read last.
     site: u32,
+    /// Words read ahead, and how many of them were taken.
+    read: Box<[u64; AHEAD]>,
+    taken: usize,
+    filled: usize,
     /// Words taken from the input.
     words: u64,
     /// The word after the last record, if it was read already.
@@ -155,6 +162,9 @@ impl<R: Read> LogReader<R> {
             nanoseconds: None,
             announced: (0, 0),
             site: 0,
+            read: Box::new([0; AHEAD]),
+            taken: 0,
+            filled: 0,
             words: 0,
             ahead: None,
             at: 0,
@@ -198,18 +208,33 @@ impl<R: Read> LogReader<R> {
     }
 
     /// The next word; `None` at the end of the file.
+    #[inline]
     fn take(&mut self) -> Result<Option<u64>, Reason> {
         if let Some(word) = self.ahead.take() {
             return Ok(Some(word));
         }
-        let mut bytes = [0; WORD];
-        let found = fill(&mut self.input, &mut bytes)?;
-        if found < WORD {
-            self.holes += u64::from(bytes != [0; WORD]);
+        if self.taken == self.filled && !self.read_ahead()? {
             return Ok(None);
         }
+        let word = self.read[self.taken];
+        self.taken += 1;
         self.words += 1;
-        Ok(Some(u64::from_ne_bytes(bytes)))
+        Ok(Some(word))
+    }
+
+    /// Reads the next words; false at the end of the file.
+    #[cold]
+    fn read_ahead(&mut self) -> Result<bool, Reason> {
+        let mut bytes = [0; AHEAD * WORD];
+        let found = fill(&mut self.input, &mut bytes)?;
+        (self.taken, self.filled) = (0, found / WORD);
+        let (words, rest) = bytes[..found].as_chunks();
+        for (word, bytes) in self.read.iter_mut().zip(words) {
+            *word = u64::from_ne_bytes(*bytes);
+        }
+        // A word that is cut in two.
+        self.holes += u64::from(rest.iter().any(|&byte| byte != 0));
+        Ok(self.filled > 0)
     }
 
     fn next_record(&mut self) -> Result<Option<(u32, Record)>, Reason> {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::side::Side;
+use crate::hash::Numbers;
 use crate::stacks::{Frame, MOST, Module, Node, Stacks};
 
 /// Addresses that stand for what lies beyond the outermost frame, as the recorder writes them.
@@ -14,7 +15,7 @@ pub(super) struct Tree {
     stacks: Stacks,
     executable: String,
     /// The site of each of the log's nodes.
-    sites: HashMap<u64, u32>,
+    sites: Numbers<u64, u32>,
     nodes: HashMap<Node, u32>,
     frames: HashMap<(Option<u32>, u64), u32>,
     modules: HashMap<Module, u32>,
@@ -28,7 +29,7 @@ impl Tree {
         Self {
             stacks: Stacks::default(),
             executable,
-            sites: HashMap::new(),
+            sites: Numbers::default(),
             nodes: HashMap::new(),
             frames: HashMap::new(),
             modules: HashMap::new(),

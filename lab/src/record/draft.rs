@@ -1,0 +1,92 @@
+//! A trace that is written while its log is surveyed, so that the log is read once: [`Draft`].
+//!
+//! It lies in an unnamed file, and becomes the trace if its log is chosen. Then come the functions of its
+//! call stacks, and the figures of the header.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Seek, Write};
+use std::path::Path;
+
+use pagewise::trace::{Counts, Event, Header, Origin, Stacks, WriteError, Writer};
+use pagewise_replay::output;
+use pagewise_replay::progress::Progress;
+
+use super::symbols;
+
+pub(super) struct Draft {
+    writer: Timed<BufWriter<File>>,
+    stacks: Stacks,
+}
+
+/// A writer that is told each look at the clock once, where it was.
+pub(super) struct Timed<W> {
+    pub(super) writer: Writer<W>,
+    told: Option<u64>,
+}
+
+impl<W: Write + Seek> Timed<W> {
+    /// Begins a trace, with call stacks or without.
+    pub(super) fn new(out: W, origin: Origin, stacks: bool) -> Result<Self, WriteError> {
+        let begin = if stacks { Writer::with_stacks } else { Writer::new };
+        Ok(Self { writer: begin(out, origin)?, told: None })
+    }
+
+    #[inline]
+    pub(super) fn write(
+        &mut self,
+        event: Event,
+        site: u32,
+        time: Option<u64>,
+    ) -> Result<(), WriteError> {
+        if self.told != time {
+            self.told = time;
+            time.into_iter().for_each(|time| self.writer.tell_time(time));
+        }
+        self.writer.write_at(event, site)
+    }
+}
+
+impl Draft {
+    /// Begins one where temporary files are.
+    pub(super) fn begin(origin: Origin, stacks: bool) -> anyhow::Result<Self> {
+        let out = BufWriter::new(tempfile::tempfile()?);
+        Ok(Self { writer: Timed::new(out, origin, stacks)?, stacks: Stacks::default() })
+    }
+
+    #[inline]
+    pub(super) fn write(
+        &mut self,
+        event: Event,
+        site: u32,
+        time: Option<u64>,
+    ) -> Result<(), WriteError> {
+        self.writer.write(event, site, time)
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.writer.writer.counts()
+    }
+
+    /// Takes the tree of the call stacks, once it is known.
+    pub(super) fn take_stacks(&mut self, stacks: Stacks) {
+        self.stacks = stacks;
+    }
+
+    /// Completes the trace of a recording of so many events, as `path`.
+    pub(super) fn finish(
+        mut self,
+        recorded: u64,
+        path: &Path,
+        progress: &Progress,
+    ) -> anyhow::Result<Header> {
+        symbols::find(&mut self.stacks, progress)?;
+        let (header, out) = self.writer.writer.finish_into(recorded, &self.stacks)?;
+        let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.rewind()?;
+        output::create(path, |out| {
+            io::copy(&mut file, out)?;
+            Ok(out.flush()?)
+        })?;
+        Ok(header)
+    }
+}
