@@ -9,14 +9,18 @@
 //! passed on, unless it is 0 and the log lost something. Everything pagewise says it says on stderr,
 //! after the command has ended; how the log grows, too, if that is a terminal (`watch`).
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod attach;
 mod draft;
 pub(crate) mod logs;
 mod recorder;
 mod session;
+mod switch;
 mod symbols;
 mod watch;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -26,8 +30,9 @@ use pagewise::trace::raw;
 use pagewise_replay::usage::Usage;
 use pagewise_replay::{output, units};
 
-use crate::system::signals::interrupted;
+use crate::system::signals::{self, interrupted};
 use session::{Asked, End, Session};
+use switch::Switch;
 use watch::Watch;
 
 /// Run a command and record what it allocates.
@@ -61,6 +66,17 @@ pub(crate) struct Args {
     /// Stop recording, while the command runs on, after this time: `30s`, `5min`.
     #[arg(long, value_name = "TIME")]
     duration: Option<humantime::Duration>,
+    /// Record a process that runs already, until it ends, a limit is reached, or pagewise gets a signal
+    /// (Ctrl-C); the process goes on. Needs the right to trace it.
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    pid: Option<u32>,
+    /// Begin with recording off; a signal or the control file turns it on.
+    #[arg(long)]
+    paused: bool,
+    /// Turn recording on and off by this file: write `start` or `stop` to it. SIGUSR1 and SIGUSR2, sent
+    /// to pagewise, do the same. Each start begins a recording of its own.
+    #[arg(long, value_name = "FILE")]
+    control: Option<PathBuf>,
     /// Record the call stack of each allocation, too: at most DEPTH frames of it, the innermost
     /// [64]. `pagewise who` tells then who allocated what.
     #[arg(
@@ -77,7 +93,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
     /// The command and its arguments.
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(required_unless_present = "pid", trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -86,7 +102,9 @@ Examples:
   pagewise record -- gawk '{ n[$1]++ } END { print length(n) }' words.txt    to gawk.pwt
   pagewise record -o build.pwt --program rustc -- cargo build
   pagewise record --duration 1min --max-log 2G -- redis-server                 then Ctrl-C
+  pagewise record --paused --control ctl -- ./server                           then: echo start > ctl
   pagewise record -o - -- ls | pagewise info -
+  pagewise record --stacks --pid $(pidof server) --duration 1min                a server that runs
   pagewise record --stacks -- ./server && pagewise who server.pwt              who allocates
   pagewise record --max-bytes 2M --note 'the first page' -o gs.pwt -- gs -q paper.ps
   pagewise compare gawk.pwt                                                  what to do next";
@@ -105,8 +123,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         "--stacks needs x86-64 or AArch64"
     );
     let session = Session::new()?;
-    let end = session.run(&args.command, &watch, Asked { longest, stacks: args.stacks }, aside)?;
-    let written = convert(args, session.directory(), &end, limits);
+    signals::take_wishes();
+    let directory = session.directory().canonicalize()?;
+    let switch = Switch::new(&directory, args.control.as_deref(), !args.paused)?;
+    let asked = Asked { longest, stacks: args.stacks };
+    let recorded = match args.pid {
+        Some(process) => Recorded::process(process, &directory, &watch, switch, asked)?,
+        None => Recorded {
+            end: Some(session.run(&args.command, &watch, switch, asked, aside)?),
+            name: Path::new(&args.command[0]).display().to_string(),
+        },
+    };
+    let written = convert(args, session.directory(), &recorded, limits);
     let complete = match written {
         Ok(complete) => complete,
         Err(Failure { error, log: None }) => return Err(error),
@@ -119,11 +147,52 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             );
         }
     };
-    if !end.success() {
-        output::say(&format!("pagewise: {} {end}", Path::new(&args.command[0]).display()));
-    }
     // A success would say that all was recorded.
-    Ok(if end.success() && !complete { ExitCode::FAILURE } else { end.code() })
+    let code = if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    Ok(match &recorded.end {
+        Some(end) if !end.success() => {
+            output::say(&format!("pagewise: {recorded}"));
+            end.code()
+        }
+        _ => code,
+    })
+}
+
+/// What was recorded.
+struct Recorded {
+    name: String,
+    /// How the command ended; `None` for a process that was attached to.
+    end: Option<End>,
+}
+
+impl fmt::Display for Recorded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.end {
+            Some(end) => write!(f, "{} {end}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+impl Recorded {
+    /// Records a process that runs already.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    fn process(
+        id: u32,
+        directory: &Path,
+        watch: &Watch,
+        switch: Switch,
+        asked: Asked,
+    ) -> anyhow::Result<Self> {
+        let process = attach::Process::find(id)?;
+        attach::record(&process, directory, watch, switch, &asked)?;
+        Ok(Self { name: process.name().to_owned(), end: None })
+    }
+
+    #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+    fn process(_: u32, _: &Path, _: &Watch, _: Switch, _: Asked) -> anyhow::Result<Self> {
+        anyhow::bail!("--pid needs Linux on x86-64")
+    }
 }
 
 /// Why there is no trace.
@@ -140,8 +209,12 @@ impl From<anyhow::Error> for Failure {
 }
 
 /// Makes traces of the logs that a command left; whether all was recorded that should have been.
-fn convert(args: &Args, directory: &Path, end: &End, limits: Limits) -> Result<bool, Failure> {
-    let name = Path::new(&args.command[0]).display();
+fn convert(
+    args: &Args,
+    directory: &Path,
+    recorded: &Recorded,
+    limits: Limits,
+) -> Result<bool, Failure> {
     let largest = || {
         let logs = logs::files(directory, raw::EXTENSION).unwrap_or_default();
         let length = |path: &PathBuf| path.metadata().map_or(0, |about| about.len());
@@ -151,19 +224,20 @@ fn convert(args: &Args, directory: &Path, end: &End, limits: Limits) -> Result<b
     let logs = surveyed.map_err(|error| Failure { error, log: largest() })?;
     let failures = logs::failures(directory);
     if logs.is_empty() {
-        if let Some(failure) = failures.first() {
-            let error = anyhow::anyhow!(
-                "{name} left no recording ({end}): no log could be written to {}: {failure}; \
-                 set TMPDIR to another folder",
+        let (name, end) = (&recorded.name, recorded.end.as_ref());
+        let ended = end.map_or_else(String::new, |end| format!(" ({end})"));
+        let why = match failures.first() {
+            Some(failure) => format!(
+                "no log could be written to {}: {failure}; set TMPDIR to another folder",
                 directory.display()
-            );
-            return Err(error.into());
-        }
-        let error = anyhow::anyhow!(
-            "{name} left no recording ({end}): is it statically linked, setuid, or allocating \
-             nothing?"
-        );
-        return Err(error.into());
+            ),
+            None if args.paused => {
+                "it was never turned on, or nothing was allocated while it was".to_owned()
+            }
+            None if end.is_none() => "nothing was allocated meanwhile".to_owned(),
+            None => "is it statically linked, setuid, or allocating nothing?".to_owned(),
+        };
+        return Err(anyhow::anyhow!("{name} left no recording{ended}: {why}").into());
     }
     if logs.len() > 1 {
         output::say(&logs::table(&logs));

@@ -32,7 +32,8 @@ use crate::os::KeepErrno;
 pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     if size <= SMALL_MAX && align <= UNIT {
         // SAFETY: the lists are this thread's, the offset is from the tables.
-        if let Some(block) = unsafe { quick::pop(current::lists(), sizes::offset(size)) } {
+        if let Some(block) = unsafe { quick::pop(current::lists(), sizes::offset_of_popped(size)) }
+        {
             return block.as_ptr();
         }
     }

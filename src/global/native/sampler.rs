@@ -8,10 +8,13 @@
 //!  span bytes          ×     ×                                  as a whole span: the first hits the 40 bytes' own,
 //!                                                               the second nobody's
 //! ```
-//! Blocks that come by one at a time subtract their bytes from a distance drawn beforehand, and are hit where it ends. Small
-//! ones do not come by: the fast path counts pops, not bytes. So each of them is a *trial*, as long as the largest of
-//! them: a point that falls behind the block's own bytes hits nobody. What is exact about it: of a process without memory
-//! any piece may be left out, and the first bytes of each trial are a Poisson process like all.
+//! Blocks that come by one at a time subtract their bytes from a distance drawn beforehand, and are hit where it ends. Those
+//! of up to a KiB do not come by: the fast path counts pops, not bytes. So each of them is a *trial*, as long as the largest
+//! of them: a point that falls behind the block's own bytes hits nobody. What is exact about it: of a process without
+//! memory any piece may be left out, and the first bytes of each trial are a Poisson process like all.
+//!
+//! The shorter a trial, the fewer of them have a point: one in 512, at 512 KiB per sample, where one as long as the largest
+//! small block, 16 KiB, has one in 32. Larger small blocks, which are few, take the slow path while there is a profile.
 //!
 //! Each sample of s bytes stands for 1/(1 − e^(−s/N)) blocks, so sums of these are expected to be the true counts and
 //! bytes, of every size and place.
@@ -26,31 +29,26 @@ use crate::os;
 /// Mean distances that may be asked for, bytes.
 pub(super) const MEANS: core::ops::RangeInclusive<usize> = 1..=1 << 30;
 
-/// A span is no shorter, so that a distance in spans is an `i32`.
-const LEAST_SPAN: usize = 1 << 10;
+/// Binary logarithm of a trial's span.
+const SPAN: u32 = 10;
+
+/// Bytes of the largest block that is a trial. (A distance in spans is an `i32`.)
+pub(super) const TRIAL: usize = 1 << SPAN;
 
 /// What all threads sample by.
 #[derive(Debug)]
 struct Rate {
     mean: AtomicUsize,
-    /// The span's binary logarithm.
-    span: AtomicU32,
     /// Which profile this is; 0: there was none.
     profile: AtomicU32,
 }
 
-static RATE: Apart<Rate> = Apart::new(Rate {
-    mean: AtomicUsize::new(1),
-    span: AtomicU32::new(0),
-    profile: AtomicU32::new(0),
-});
+static RATE: Apart<Rate> =
+    Apart::new(Rate { mean: AtomicUsize::new(1), profile: AtomicU32::new(0) });
 
-/// Has all threads draw anew, with this mean; no small block has more than `largest` bytes. To be called by one thread at a
-/// time.
-pub(super) fn begin(mean: usize, largest: usize) {
-    let span = largest.max(LEAST_SPAN).next_power_of_two();
+/// Has all threads draw anew, with this mean. To be called by one thread at a time.
+pub(super) fn begin(mean: usize) {
     RATE.mean.store(mean, Relaxed);
-    RATE.span.store(span.trailing_zeros(), Relaxed);
     RATE.profile.store(RATE.profile.load(Relaxed).wrapping_add(1).max(1), Relaxed);
 }
 
@@ -118,9 +116,9 @@ impl Sampler {
     /// Trials before the one with the next point, which is drawn now.
     #[inline]
     pub(super) fn draw(&self) -> i32 {
-        let (distance, span) = (self.distance(), RATE.span.load(Relaxed));
-        self.place.set((distance & ((1 << span) - 1)) as u32);
-        i32::try_from(distance >> span).unwrap_or(i32::MAX - 1)
+        let distance = self.distance();
+        self.place.set((distance & ((1 << SPAN) - 1)) as u32);
+        i32::try_from(distance >> SPAN).unwrap_or(i32::MAX - 1)
     }
 
     /// Whether the point of the trial at hand hits a block of so many bytes.
@@ -226,17 +224,19 @@ mod tests {
     #[test]
     fn every_size_is_sampled_with_its_chance() {
         const SIZES: [usize; 7] = [1, 16, 100, 700, 1024, 5000, 16384];
+        const TRIALS: usize = 5;
         const ROUNDS: u32 = 60_000;
         for mean in [3_000, 40_000] {
             for small in [true, false] {
-                begin(mean, 16384);
+                begin(mean);
                 let sampler = sampler(mean as u64);
                 let mut left = sampler.draw();
                 let mut hit = [0_u32; SIZES.len()];
                 for round in 0..ROUNDS as usize {
-                    for index in 0..SIZES.len() {
+                    let sizes = if small { TRIALS } else { SIZES.len() };
+                    for index in 0..sizes {
                         // Large ones follow each other, and small ones do.
-                        let index = (index + round % 3) % SIZES.len();
+                        let index = (index + round % 3) % sizes;
                         let is_hit = if small {
                             left -= 1;
                             left < 0 && {
@@ -250,7 +250,8 @@ mod tests {
                         hit[index] += u32::from(is_hit);
                     }
                 }
-                for (size, hit) in SIZES.into_iter().zip(hit) {
+                let sizes = if small { TRIALS } else { SIZES.len() };
+                for (size, hit) in SIZES.into_iter().zip(hit).take(sizes) {
                     let chance = chance(size, mean);
                     let expected = chance * f64::from(ROUNDS);
                     let deviation = (expected * (1.0 - chance)).sqrt();

@@ -1,5 +1,6 @@
-//! Which quick list serves which size: tables, written once, at the start, before any thread has lists. But one is of
-//! frees alone: while blocks are [sampled](super::profile) it names none, so that each free takes the slow path.
+//! Which quick list serves which size: tables, written once, at the start, before any thread has lists. But two are for
+//! the fast path alone: while blocks are [sampled](super::profile) that of frees names no list, and that of allocations
+//! none for blocks larger than a trial, so that these take the slow path.
 //!
 //! A list is named by its [offset](super::quick) in the memory of a thread's lists, the same in every thread;
 //! 0 names none.
@@ -17,6 +18,8 @@ const ENTRIES: usize = SMALL_MAX / UNIT + 1;
 #[derive(Debug)]
 struct Tables {
     offsets: [AtomicU32; ENTRIES],
+    /// The same, for the fast path; or 0.
+    popped: [AtomicU32; ENTRIES],
     /// The same, for blocks that are freed with their size; or all 0.
     freed: [AtomicU32; ENTRIES],
     sizes: [AtomicU32; ENTRIES],
@@ -24,6 +27,7 @@ struct Tables {
 
 static TABLES: Sealed<Tables> = Sealed::new(Tables {
     offsets: [const { AtomicU32::new(0) }; ENTRIES],
+    popped: [const { AtomicU32::new(0) }; ENTRIES],
     freed: [const { AtomicU32::new(0) }; ENTRIES],
     sizes: [const { AtomicU32::new(0) }; ENTRIES],
 });
@@ -40,18 +44,32 @@ pub(super) fn serve(from: usize, size: usize, offset: u32, most: usize) -> usize
     while entry < ENTRIES && entry * UNIT <= size.min(most) {
         TABLES.sizes[entry].store(size as u32, Relaxed);
         TABLES.offsets[entry].store(offset, Relaxed);
+        TABLES.popped[entry].store(offset, Relaxed);
         TABLES.freed[entry].store(offset, Relaxed);
         entry += 1;
     }
     entry
 }
 
-/// Has blocks that are freed with their size take the slow path, or no longer. To be called by one thread at a time, and
-/// not once the tables are [read-only](seal).
+/// Has blocks that are freed with their size take the slow path, and those that are allocated with more than `most`
+/// bytes. To be called by one thread at a time, and not once the tables are [read-only](seal).
 #[cfg(all(feature = "profiler", target_os = "linux"))]
-pub(super) fn see_frees(wanted: bool) {
-    for (freed, offset) in TABLES.freed.iter().zip(&TABLES.offsets) {
-        freed.store(if wanted { 0 } else { offset.load(Relaxed) }, Relaxed);
+pub(super) fn see_blocks(most: usize) {
+    for entry in 0..ENTRIES {
+        TABLES.freed[entry].store(0, Relaxed);
+        if entry * UNIT > most {
+            TABLES.popped[entry].store(0, Relaxed);
+        }
+    }
+}
+
+/// Has all blocks take the fast path again. As above.
+#[cfg(all(feature = "profiler", target_os = "linux"))]
+pub(super) fn see_none() {
+    for (entry, offset) in TABLES.offsets.iter().enumerate() {
+        let offset = offset.load(Relaxed);
+        TABLES.freed[entry].store(offset, Relaxed);
+        TABLES.popped[entry].store(offset, Relaxed);
     }
 }
 
@@ -65,6 +83,15 @@ pub(super) fn offset(size: usize) -> u32 {
     debug_assert!(size <= SMALL_MAX);
     // SAFETY: the table has an entry for every multiple of the unit up to the largest size.
     unsafe { TABLES.offsets.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed)
+}
+
+/// The list from which a block of this size, at most [`SMALL_MAX`], is popped at once; 0: it takes the slow path.
+#[allow(clippy::manual_div_ceil, reason = "as above")]
+#[inline(always)]
+pub(super) fn offset_of_popped(size: usize) -> u32 {
+    debug_assert!(size <= SMALL_MAX);
+    // SAFETY: as above.
+    unsafe { TABLES.popped.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed)
 }
 
 /// The list onto which a block of this size, at most [`SMALL_MAX`], is freed by who remembers its size; 0: by the slow

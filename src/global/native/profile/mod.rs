@@ -13,7 +13,7 @@
 //! - It is small, and the entry of its granule names the [shadow](super::quick::shadow) of its list, onto which no block can
 //!   be pushed. Pages with blocks in use keep their class, so nobody writes that entry meanwhile but under the book's lock.
 //! - Or it is not small; then frees of it take the slow path anyway.
-//! - Frees with a size, which look at no address, [take the slow path](super::sizes::see_frees), all of them.
+//! - Frees with a size, which look at no address, [take the slow path](super::sizes::see_blocks), all of them.
 //!
 //! In hardened mode every free is slow. The slow path asks the [presence](presence), one load mostly; what may be in
 //! the book is looked up there and taken out before the block is anybody else's. So who frees it never waits for more

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::super::apart::Apart;
 use super::super::lock::Locked;
 use super::super::space::SPACE;
-use super::super::tuning::{GRANULE, SMALL_MAX, Tuning, UNIT};
+use super::super::tuning::{GRANULE, Tuning, UNIT};
 use super::super::{current, mode, quick, registry, sampler, sizes};
 use super::book::{Book, DEPTH, Snapshot, Taken};
 use super::presence;
@@ -104,7 +104,7 @@ pub(in super::super) fn wants(asked: &Tuning, size: usize, align: usize) -> bool
             sizes::offset_aligned(size, align, page_size) > 0
         }
     };
-    if !mode::is_hardened() && size <= SMALL_MAX && is_listed() {
+    if !mode::is_hardened() && size <= sampler::TRIAL && is_listed() {
         lists.samples_small(size)
     } else {
         lists.samples_other(size)
@@ -189,7 +189,7 @@ pub(in super::super::super) fn start(asked: &Tuning, mean: usize) -> Result<(), 
     if !sampler::MEANS.contains(&mean) {
         return Err(Refused::Rate);
     }
-    let tuning = registry::tuning(asked);
+    registry::tuning(asked);
     let begin = |book: &mut Book| {
         if mode::is_profiled() {
             return Err(Refused::On);
@@ -197,9 +197,9 @@ pub(in super::super::super) fn start(asked: &Tuning, mean: usize) -> Result<(), 
         if !presence::open() || book.begin(mean).is_none() {
             return Err(Refused::Memory);
         }
-        sampler::begin(mean, tuning.pages.ffcrossover);
+        sampler::begin(mean);
         if !mode::is_hardened() {
-            sizes::see_frees(true);
+            sizes::see_blocks(sampler::TRIAL);
         }
         if mode::set_profiled(true) { Ok(()) } else { Err(Refused::Memory) }
     };
@@ -226,7 +226,7 @@ pub(in super::super::super) fn stop() -> Result<(), Refused> {
 
 fn close(book: &mut Book) {
     if !mode::is_hardened() {
-        sizes::see_frees(false);
+        sizes::see_none();
     }
     book.close(|granule| show(granule * GRANULE, quick::unshadowed), presence::remove);
 }
@@ -257,7 +257,7 @@ pub(in super::super) fn after_fork_in_child() {
     if BOOK.after_fork_in_child() && mode::is_profiled() {
         mode::set_profiled(false);
         if !mode::is_hardened() {
-            sizes::see_frees(false);
+            sizes::see_none();
         }
     }
 }
