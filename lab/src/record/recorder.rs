@@ -15,9 +15,7 @@ const LIBRARY: &[u8] = include_bytes!(env!("PAGEWISE_RECORDER"));
 ///
 /// The cache is better: processes that outlive the recording can still load it.
 pub(super) fn place(fallback: &Path) -> anyhow::Result<PathBuf> {
-    if LIBRARY.is_empty() {
-        anyhow::bail!("recording needs Linux, and a pagewise that was built from a checkout");
-    }
+    check()?;
     let cached = cache_directory().filter(|path| preloadable(path)).and_then(|directory| {
         fs::create_dir_all(&directory).ok()?;
         put(&directory).ok()
@@ -34,6 +32,15 @@ pub(super) fn place(fallback: &Path) -> anyhow::Result<PathBuf> {
     put(fallback).with_context(|| format!("{} cannot be written", fallback.display()))
 }
 
+/// Whether there is a library.
+pub(super) fn check() -> anyhow::Result<()> {
+    anyhow::ensure!(
+        !LIBRARY.is_empty(),
+        "recording needs Linux, and a pagewise that was built from a checkout"
+    );
+    Ok(())
+}
+
 /// Whether the loader can take a path from `LD_PRELOAD`, where spaces and colons separate.
 fn preloadable(path: &Path) -> bool {
     path.is_absolute() && !path.to_string_lossy().contains([' ', ':', '\u{fffd}'])
@@ -47,7 +54,7 @@ fn cache_directory() -> Option<PathBuf> {
 
 /// Writes the library into `directory`, unless the same is there, under a name made of its
 /// checksum: versions of pagewise do not disturb each other.
-fn put(directory: &Path) -> std::io::Result<PathBuf> {
+pub(super) fn put(directory: &Path) -> std::io::Result<PathBuf> {
     let path = directory.join(format!("libpagewise_record-{:08x}.so", crc32fast::hash(LIBRARY)));
     if fs::read(&path).is_ok_and(|found| found == LIBRARY) {
         return Ok(path);

@@ -15,6 +15,7 @@ use pagewise::trace::raw::{DIRECTORY, MAX_LOG, STACKS};
 use tempfile::TempDir;
 
 use super::recorder;
+use super::switch::Switch;
 use super::watch::Watch;
 use crate::system::signals;
 
@@ -65,6 +66,7 @@ impl Session {
         &self,
         command: &[OsString],
         watch: &Watch,
+        switch: Switch,
         asked: Asked,
         aside: bool,
     ) -> anyhow::Result<End> {
@@ -94,7 +96,7 @@ impl Session {
         signals::pass_to(child.id());
         let (over, ended) = mpsc::channel();
         let status = thread::scope(|scope| {
-            scope.spawn(|| watch.logs(&directory, ended));
+            scope.spawn(|| watch.logs(&directory, switch, ended));
             let status = child.wait().context("waiting for the command");
             drop(over);
             status
@@ -105,6 +107,7 @@ impl Session {
 }
 
 /// What is asked of the recorder.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     /// Bytes of a log.
     pub(super) longest: Option<u64>,

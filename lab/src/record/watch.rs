@@ -1,7 +1,7 @@
 //! Watches the logs while the command runs: shows how they grow, and has them stop at a limit.
 
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use pagewise::trace::raw;
 use pagewise_replay::units;
 
 use super::logs;
+use super::switch::Switch;
 
 /// Between two looks.
 const TICK: Duration = Duration::from_millis(200);
@@ -21,46 +22,92 @@ const LONG: Duration = Duration::from_secs(1);
 pub(super) struct Watch {
     /// Bytes of all logs together.
     pub(super) most: Option<u64>,
+    /// Of recording, since it was turned on.
     pub(super) duration: Option<Duration>,
+}
+
+/// What a watch has seen.
+pub(super) struct Watching<'a> {
+    limits: &'a Watch,
+    directory: &'a Path,
+    switch: Switch,
+    began: Instant,
+    /// When recording was turned on; `None` while it is off.
+    on_since: Option<Instant>,
+    bar: Option<ProgressBar>,
 }
 
 impl Watch {
     /// Watches the logs in the directory until the command is over: until the other end of the
     /// channel is gone.
-    pub(super) fn logs(&self, directory: &Path, over: Receiver<()>) {
+    pub(super) fn logs(&self, directory: &Path, switch: Switch, over: Receiver<()>) {
+        let mut watching = self.begin(directory, switch);
+        while over.recv_timeout(watching.wait()) == Err(RecvTimeoutError::Timeout) {
+            watching.look();
+        }
+    }
+
+    pub(super) fn begin<'a>(&'a self, directory: &'a Path, switch: Switch) -> Watching<'a> {
         let began = Instant::now();
-        let shown = std::io::stderr().is_terminal();
-        let mut bar = None;
-        loop {
-            let left = self.duration.map_or(TICK, |most| most.saturating_sub(began.elapsed()));
-            let wait = if left.is_zero() { TICK } else { left.min(TICK) };
-            if over.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
-                break;
-            }
-            let logs = logs::files(directory, raw::EXTENSION).unwrap_or_default();
-            let late = self.duration.is_some_and(|most| began.elapsed() >= most);
-            if self.most.is_none() && !late && !shown {
-                continue;
-            }
-            let written = logs.iter().filter_map(|path| raw::written(path).ok()).sum();
-            if late || self.most.is_some_and(|most| written >= most) {
-                // Again at each look: a process may have begun another log.
-                stop(&logs);
-            }
-            if shown && began.elapsed() >= LONG {
-                figure(bar.get_or_insert_with(new_bar), written, logs.len(), began.elapsed());
-            }
-        }
-        if let Some(bar) = bar {
-            bar.finish_and_clear();
-        }
+        let on_since = switch.is_on().then_some(began);
+        Watching { limits: self, directory, switch, began, on_since, bar: None }
     }
 }
 
-/// Has all of these logs stop. One that cannot be told so has ended, or goes on to its own limit.
-fn stop(logs: &[PathBuf]) {
-    for path in logs {
-        let _ = raw::stop(path);
+impl Watching<'_> {
+    /// Until the next look.
+    pub(super) fn wait(&self) -> Duration {
+        match (self.on_since, self.limits.duration) {
+            (Some(since), Some(most)) => most.saturating_sub(since.elapsed()).min(TICK),
+            _ => TICK,
+        }
+    }
+
+    /// Does what is wished for, sees to the limits, and shows how much was recorded.
+    pub(super) fn look(&mut self) {
+        self.switch.obey();
+        if self.switch.is_on() != self.on_since.is_some() {
+            self.on_since = self.switch.is_on().then(Instant::now);
+        }
+        let passed = |most| self.on_since.is_some_and(|since| since.elapsed() >= most);
+        let late = self.limits.duration.is_some_and(passed);
+        if late {
+            self.end();
+        }
+        let shown = std::io::stderr().is_terminal();
+        if self.limits.most.is_none() && !shown {
+            return;
+        }
+        let logs = logs::files(self.directory, raw::EXTENSION).unwrap_or_default();
+        let written = logs.iter().filter_map(|path| raw::written(path).ok()).sum();
+        if self.limits.most.is_some_and(|most| written >= most) {
+            self.end();
+        }
+        let elapsed = self.began.elapsed();
+        if shown && elapsed >= LONG {
+            let state = if self.switch.is_on() { "recording" } else { "not recording" };
+            let bar = self.bar.get_or_insert_with(new_bar);
+            figure(bar, state, written, logs.len(), elapsed);
+        }
+    }
+
+    /// Whether a limit was reached.
+    pub(super) fn is_over(&self) -> bool {
+        self.switch.is_over()
+    }
+
+    /// Turns recording off for good.
+    pub(super) fn end(&mut self) {
+        self.switch.end();
+        self.on_since = None;
+    }
+}
+
+impl Drop for Watching<'_> {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
     }
 }
 
@@ -72,9 +119,9 @@ fn new_bar() -> ProgressBar {
 }
 
 /// Says how much was recorded.
-fn figure(bar: &ProgressBar, written: u64, logs: usize, elapsed: Duration) {
+fn figure(bar: &ProgressBar, state: &str, written: u64, logs: usize, elapsed: Duration) {
     bar.set_message(format!(
-        "recording: {} s, {} in {}, about {}",
+        "{state}: {} s, {} in {}, about {}",
         elapsed.as_secs(),
         units::bytes(written),
         units::count(logs as u64, "process image"),

@@ -15,6 +15,41 @@ pub(crate) fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
+/// What a signal asked of the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Start,
+    Stop,
+}
+
+/// The signal of the latest wish; 0: none.
+static WISHED: AtomicI32 = AtomicI32::new(0);
+
+/// The latest wish that nobody has asked for yet.
+pub(crate) fn wish() -> Option<Wish> {
+    match WISHED.swap(0, Ordering::Relaxed) {
+        0 => None,
+        libc::SIGUSR1 => Some(Wish::Start),
+        _ => Some(Wish::Stop),
+    }
+}
+
+extern "C" fn on_wish(signal: libc::c_int) {
+    WISHED.store(signal, Ordering::Relaxed);
+}
+
+/// Takes SIGUSR1 as the wish to start, and SIGUSR2 as the wish to stop.
+pub(crate) fn take_wishes() {
+    for signal in [libc::SIGUSR1, libc::SIGUSR2] {
+        handle(signal, on_wish);
+    }
+}
+
+/// Goes on after a signal that asked for something else to end.
+pub(crate) fn forget_interruption() {
+    INTERRUPTED.store(false, Ordering::Relaxed);
+}
+
 pub(crate) fn pass_to(process: u32) {
     COMMAND.store(process as i32, Ordering::Relaxed);
     match EARLY.swap(0, Ordering::Relaxed) {
@@ -45,17 +80,22 @@ extern "C" fn on_signal(signal: libc::c_int) {
 pub(crate) fn stand_back() {
     COMMAND.store(STARTING, Ordering::Relaxed);
     for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: the handler only touches atomics and sends a signal; both are
-        // allowed in one; an all-zero `sigaction` is a valid value.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            if libc::sigaction(signal, std::ptr::null(), &mut action) == 0
-                && action.sa_sigaction != libc::SIG_IGN
-            {
-                action.sa_sigaction = on_signal as *const () as libc::sighandler_t;
-                action.sa_flags = libc::SA_RESTART;
-                libc::sigaction(signal, &action, std::ptr::null_mut());
-            }
+        handle(signal, on_signal);
+    }
+}
+
+/// Has a signal handled, unless it is ignored. The handler touches nothing but atomics, and may send a
+/// signal.
+fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+    // SAFETY: all that a handler does is allowed in one; an all-zero `sigaction` is a valid value.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(signal, std::ptr::null(), &mut action) == 0
+            && action.sa_sigaction != libc::SIG_IGN
+        {
+            action.sa_sigaction = handler as *const () as libc::sighandler_t;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(signal, &action, std::ptr::null_mut());
         }
     }
 }

@@ -3,13 +3,18 @@
 //! They are found by `dlsym`, at the first allocation of the process, long before `main`; and
 //! `dlsym` may allocate. Such *bootstrap* blocks come from a small fixed buffer. They belong to
 //! the loader, live as long as the process, and are not recorded.
+//!
+//! A recorder that was loaded into a running process is told the functions: threads may come here at the
+//! same time, and none can wait.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_int, c_void};
 use core::mem::{self, MaybeUninit};
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU8, AtomicUsize};
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
+
+use pagewise_trace::raw::{self, FUNCTIONS};
 
 type Malloc = unsafe extern "C" fn(usize) -> *mut c_void;
 type Calloc = unsafe extern "C" fn(usize, usize) -> *mut c_void;
@@ -20,7 +25,9 @@ type Memalign = unsafe extern "C" fn(usize, usize) -> *mut c_void;
 type DlClose = unsafe extern "C" fn(*mut c_void) -> c_int;
 type UsableSize = unsafe extern "C" fn(*mut c_void) -> usize;
 
-/// The real functions. A C library without the traditional ones lacks them here, too.
+/// The real functions. A C library without the traditional ones lacks them here, too. In the order of
+/// [`FUNCTIONS`], as words of their addresses: a request has them so.
+#[repr(C)]
 pub(crate) struct Real {
     pub(crate) malloc: Malloc,
     pub(crate) calloc: Calloc,
@@ -35,46 +42,71 @@ pub(crate) struct Real {
     pub(crate) dlclose: Option<DlClose>,
 }
 
-/// A value written once, by whoever moves the state from `UNKNOWN` to `FINDING`.
-struct Once {
-    state: AtomicU8,
-    value: UnsafeCell<MaybeUninit<Real>>,
-}
+/// A value written once, by whoever moves [`REAL`] from null to [`FINDING`].
+struct Once(UnsafeCell<MaybeUninit<Real>>);
 
-const UNKNOWN: u8 = 0;
-const FINDING: u8 = 1;
-const FOUND: u8 = 2;
-
-// SAFETY: the value is written by one thread, before the state says `FOUND`, and only read after.
+// SAFETY: the value is written by one thread, before it is published, and only read after.
 unsafe impl Sync for Once {}
 
-static REAL: Once =
-    Once { state: AtomicU8::new(UNKNOWN), value: UnsafeCell::new(MaybeUninit::uninit()) };
+static FOUND: Once = Once(UnsafeCell::new(MaybeUninit::uninit()));
+
+/// Null: not looked for yet.
+static REAL: AtomicPtr<Real> = AtomicPtr::new(ptr::null_mut());
+const FINDING: *mut Real = ptr::without_provenance_mut(1);
 
 /// The real functions; `None` while they are being found: by this thread, which has come here
 /// again through `dlsym`, or by another.
 #[inline]
 pub(crate) fn real() -> Option<&'static Real> {
-    if REAL.state.load(Acquire) != FOUND && !find_once() {
-        return None;
+    let mut real = REAL.load(Acquire);
+    if real.addr() <= FINDING.addr() {
+        real = find_once();
     }
-    // SAFETY: the state says that the value was written, and it is not changed any more.
-    Some(unsafe { (*REAL.value.get()).assume_init_ref() })
+    // SAFETY: what is published was written, and is not changed any more.
+    (real != FINDING).then(|| unsafe { &*real })
 }
 
+/// Finds the functions, and gives them, or `FINDING`.
 #[cold]
-fn find_once() -> bool {
-    if let Err(state) = REAL.state.compare_exchange(UNKNOWN, FINDING, Acquire, Acquire) {
-        return state == FOUND;
+fn find_once() -> *mut Real {
+    if let Some(real) = told() {
+        REAL.store(real, Release);
+        return real;
     }
-    // SAFETY: nobody else gets here, and nobody reads before the state is changed. The types are
-    // those of the functions of these names.
-    unsafe { (*REAL.value.get()).write(find()) };
-    // SAFETY: only the address is taken on; who calls it knows the type.
-    crate::stack::look(unsafe { next(c"_dl_find_object") });
-    REAL.state.store(FOUND, Release);
-    true
+    if let Err(found) = REAL.compare_exchange(ptr::null_mut(), FINDING, Acquire, Acquire) {
+        return found;
+    }
+    let real = FOUND.0.get().cast::<Real>();
+    // SAFETY: nobody else gets here, and nobody reads before it is published. The types are those of
+    // the functions of these names; of the last, only the address is taken on.
+    unsafe {
+        real.write(find());
+        crate::stack::look(next(c"_dl_find_object"));
+    }
+    REAL.store(real, Release);
+    real
 }
+
+/// The functions that the recorder was told, if it was loaded into a running process. Any number of
+/// threads may do this at the same time.
+fn told() -> Option<*mut Real> {
+    let functions = raw::arm(|at| pagewise_record_request[at].load(Relaxed))?;
+    if functions[..4].contains(&0) {
+        return None;
+    }
+    let find_object = ptr::with_exposed_provenance_mut(functions[FUNCTIONS.len() - 1] as usize);
+    // SAFETY: whoever made the request found the function of that name; only its address is taken on.
+    crate::stack::look(unsafe { function(find_object) });
+    // The words of the addresses, none of the first four 0, are the functions. They were written before
+    // the first call came here.
+    Some((&raw const pagewise_record_request[1]).cast::<Real>().cast_mut())
+}
+
+/// What a recorder is told that was loaded into a running process: a [`Request`](raw::Request).
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "a name of the C world")]
+pub(crate) static pagewise_record_request: [AtomicU64; raw::WORDS] =
+    [const { AtomicU64::new(0) }; raw::WORDS];
 
 /// # Safety
 /// Sound on any system that gives functions of these names the types of POSIX and GNU.
@@ -103,9 +135,16 @@ unsafe fn find() -> Real {
 /// # Safety
 /// `F` is the type of a pointer to that function.
 unsafe fn next<F>(name: &CStr) -> Option<F> {
+    // SAFETY: the name is a C string; the caller's promise.
+    unsafe { function(libc::dlsym(libc::RTLD_NEXT, name.as_ptr())) }
+}
+
+/// The function at an address, if there is one.
+///
+/// # Safety
+/// `F` is the type of a pointer to that function.
+unsafe fn function<F>(symbol: *mut c_void) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    // SAFETY: the name is a C string.
-    let symbol = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     // SAFETY: the symbol is the function, of type `F`, by the caller's promise.
     (!symbol.is_null()).then(|| unsafe { mem::transmute_copy(&symbol) })
 }

@@ -38,6 +38,8 @@
 //! `align` of the first form is an index of `Form::aligns`. On a machine with pointers of 32 bits
 //! addresses are divided by 8, not by 16.
 
+#[cfg(unix)]
+mod control;
 mod convert;
 mod form;
 mod head;
@@ -46,9 +48,12 @@ mod read;
 mod record;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod recorder;
+mod request;
 mod side;
 mod stacks;
 
+#[cfg(unix)]
+pub use control::Control;
 pub use convert::{Converter, Dropped};
 pub use head::Stopped;
 pub use names::{DEEPEST, DIRECTORY, EXTENSION, FAILED, MAX_LOG, STACKS};
@@ -56,5 +61,6 @@ pub use read::{LogOrigin, LogReader, open, stop, written};
 pub use record::Record;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub use recorder::{
-    Loaded, Outermost, Stack, TellsLoaded, new_thread, record, record_at, stack_depth,
+    Loaded, Outermost, Stack, TellsLoaded, arm, new_thread, record, record_at, stack_depth,
 };
+pub use request::{FUNCTIONS, REQUEST, Request, WORDS};

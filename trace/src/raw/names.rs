@@ -15,6 +15,10 @@ pub const STACKS: &str = "PAGEWISE_RECORD_STACKS";
 /// The most frames of a stack that are recorded.
 pub const DEEPEST: usize = 256;
 
+/// The file in that directory that turns recording on and off: see [`Control`](super::Control).
+#[cfg(unix)]
+pub(super) const CONTROL: &str = "control";
+
 /// Extension of a raw log's file name.
 pub const EXTENSION: &str = "pwlog";
 

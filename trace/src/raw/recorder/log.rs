@@ -25,14 +25,15 @@
 //!   with the reason, and the program goes on unrecorded. Room on the disk is claimed before it is
 //!   mapped. A log that cannot even begin leaves an empty file whose name tells the reason.
 //! * **Time.** Whoever claims a place that is a multiple of [`LOOK`] appends the time, too.
-//! * **Stopping.** The mark can be set from outside, too: the head is mapped from the file.
+//! * **Stopping.** The mark can be set from outside, too: the head is mapped from the file. It is final;
+//!   a recording that is turned on again begins another log (`session`).
 //!
 //! Chunks double from 128 KiB to 16 MiB and then stay at that: a small process leaves a small file,
 //! a long recording is mapped in few pieces.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicPtr, AtomicU64};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 use super::settings::Settings;
 use super::sites::{Append, Sites, Stack};
@@ -52,6 +53,8 @@ pub(super) const fn off<T>() -> *mut T {
 
 /// The state of this process's log; all zeros at first, and again after `fork`.
 pub(super) struct Log {
+    /// The number of the switch that it belongs to; 0: none yet.
+    epoch: AtomicU32,
     /// Null: no log yet. `off()`: none, or no more.
     head: AtomicPtr<Head>,
     /// Number of the next free place, a word.
@@ -102,6 +105,25 @@ impl Append for Appending<'_> {
 }
 
 impl Log {
+    /// Whether the log belongs to this number of the switch; one that belongs to none does from now on.
+    #[inline]
+    pub(super) fn belongs_to(&self, epoch: u32) -> bool {
+        let found = self.epoch.load(Relaxed);
+        found == epoch || found == 0 && self.claim(epoch)
+    }
+
+    #[cold]
+    fn claim(&self, epoch: u32) -> bool {
+        let claimed = self.epoch.compare_exchange(0, epoch, Relaxed, Relaxed);
+        claimed.is_ok() || claimed == Err(epoch)
+    }
+
+    /// Whether the log has ended, or could not begin.
+    #[inline]
+    pub(super) fn is_over(&self) -> bool {
+        self.head.load(Relaxed) == off()
+    }
+
     /// Appends a record made by `thread`, unless the log has stopped or cannot grow. Opens the log if
     /// need be.
     #[inline]

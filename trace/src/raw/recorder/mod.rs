@@ -3,7 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `system` | the few calls of the system |
-//! | `settings` | what the environment asks for |
+//! | `settings` | what is asked for |
 //! | `sites` | the call stacks that were recorded |
 //! | `log` | the log of the running process |
 //! | `session` | settings and log, found out once and inherited by `fork` |
@@ -18,6 +18,7 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::record::Record;
+use super::request;
 pub use sites::{Loaded, Outermost, Stack, TellsLoaded};
 
 /// Appends a record made by `thread` (see [`new_thread`]) to the log of this process, if the
@@ -25,23 +26,42 @@ pub use sites::{Loaded, Outermost, Stack, TellsLoaded};
 /// growth.
 #[inline]
 pub fn record(thread: u32, record: Record) {
-    if let Some(session) = session::current() {
-        session.log().record(session.settings(), thread, record);
+    if let Some((session, log)) = open() {
+        log.record(session.settings(), thread, record);
     }
 }
 
 /// Appends a record as [`record`] does, with the stack it was made at.
 #[inline]
 pub fn record_at(thread: u32, record: Record, stack: &Stack<'_>) {
-    if let Some(session) = session::current() {
-        session.log().record_at(session.settings(), thread, record, stack);
+    if let Some((session, log)) = open() {
+        log.record_at(session.settings(), thread, record, stack);
     }
 }
 
 /// The most frames that are asked for of each stack; 0 if none are, or nothing is recorded.
 #[inline]
 pub fn stack_depth() -> usize {
-    session::current().map_or(0, |session| session.settings().stack_depth())
+    match open() {
+        Some((session, log)) if !log.is_over() => session.settings().stack_depth(),
+        _ => 0,
+    }
+}
+
+/// The session and the log of this process, if recording is armed and on.
+#[inline]
+fn open() -> Option<(&'static session::Session, &'static log::Log)> {
+    let session = session::current()?;
+    Some((session, session.log()?))
+}
+
+/// Arms recording by the words of a [`Request`](super::Request) instead of the environment, before the
+/// first record, and gives the addresses of its functions; `None` if nothing was asked for.
+pub fn arm(word: impl Fn(usize) -> u64) -> Option<[u64; super::FUNCTIONS.len()]> {
+    let mut text = request::ROOM;
+    let request = request::read(word, &mut text)?;
+    session::arm(&request);
+    Some(request.functions)
 }
 
 /// A number for a thread that has none yet, unique in this process and its ancestors (a forked

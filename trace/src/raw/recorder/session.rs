@@ -1,12 +1,13 @@
 //! The session of a recorder: found out once, at the first record, and inherited by `fork`.
 
 use core::ptr::{self, NonNull};
-use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire};
+use core::sync::atomic::{AtomicPtr, AtomicU32};
 
 use super::log::{Log, off};
 use super::settings::{self, Settings};
-use super::system::{self, Errno};
+use super::system::{self, Errno, File};
+use crate::raw::request::Request;
 
 /// Null: not known yet. `off()`: recording is not armed. Otherwise a mapping that is never undone.
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(ptr::null_mut());
@@ -25,23 +26,39 @@ pub(super) fn current() -> Option<&'static Session> {
     Some(unsafe { &*session })
 }
 
-/// What the environment asked for, and the log of this process. Written before it is published,
-/// constant afterwards.
+/// What was asked for, and the log of this process. Written before it is published;
+/// afterwards only the log changes.
 pub(super) struct Session {
-    log: NonNull<Log>,
+    /// Never null.
+    log: AtomicPtr<Log>,
+    /// The [switch](crate::raw::Control): a word of the file, or [`ALWAYS`].
+    control: NonNull<AtomicU32>,
     settings: Settings,
 }
 
-/// Finds out whether recording is armed, and publishes the answer; null if it is too early to
-/// tell.
+/// The switch of a directory that has none.
+static ALWAYS: AtomicU32 = AtomicU32::new(1);
+
+/// Finds out whether the environment arms recording, and publishes the answer; null if it is too early
+/// to tell.
 #[cold]
 fn begin() -> *mut Session {
     let _errno = Errno::keep();
-    let session = match settings::directory() {
-        Err(()) => return ptr::null_mut(),
-        Ok(None) => None,
-        Ok(Some(directory)) => Session::new(directory),
-    };
+    match settings::asked() {
+        Err(()) => ptr::null_mut(),
+        Ok(asked) => publish(asked.as_ref()),
+    }
+}
+
+/// Arms recording, unless it was found out already whether it is.
+pub(super) fn arm(request: &Request<'_>) {
+    let _errno = Errno::keep();
+    publish(Some(request));
+}
+
+/// Publishes a session for what was asked, or `off()`; gives what is published.
+fn publish(asked: Option<&Request<'_>>) -> *mut Session {
+    let session = asked.filter(|asked| settings::will_do(asked)).and_then(Session::new);
     let ours = session.map_or(off(), NonNull::as_ptr);
     match SESSION.compare_exchange(ptr::null_mut(), ours, AcqRel, Acquire) {
         Ok(_) => ours,
@@ -56,52 +73,93 @@ fn begin() -> *mut Session {
 }
 
 impl Session {
-    /// The log of this process.
+    /// The log of this process; `None` while recording is off.
     #[inline]
-    pub(super) fn log(&self) -> &'static Log {
-        // SAFETY: the log is mapped with the session, never undone once that is published, and
-        // changed through atomics only.
-        unsafe { self.log.as_ref() }
+    pub(super) fn log(&self) -> Option<&'static Log> {
+        // SAFETY: the switch is mapped with the session, or static, and never undone.
+        let epoch = unsafe { self.control.as_ref() }.load(Acquire);
+        if epoch.is_multiple_of(2) {
+            return None;
+        }
+        // SAFETY: a published log is mapped and never undone, and changed through atomics only.
+        let log = unsafe { &*self.log.load(Acquire) };
+        if log.belongs_to(epoch) { Some(log) } else { self.next_log(epoch) }
+    }
+
+    /// A log for another time that recording is on.
+    #[cold]
+    fn next_log(&self, epoch: u32) -> Option<&'static Log> {
+        let _errno = Errno::keep();
+        let before = self.log.load(Acquire);
+        let ours = new_log()?;
+        // SAFETY: mapped by us, and seen by nobody else.
+        unsafe { ours.as_ref() }.belongs_to(epoch);
+        match self.log.compare_exchange(before, ours.as_ptr(), AcqRel, Acquire) {
+            // SAFETY: published now, and never undone.
+            Ok(_) => Some(unsafe { &*ours.as_ptr() }),
+            Err(theirs) => {
+                // SAFETY: ours has this length, and nobody else has seen it. Theirs is published.
+                unsafe {
+                    system::unmap(ours.cast(), size_of::<Log>());
+                    Some(&*theirs)
+                }
+            }
+        }
     }
 
     /// Maps a session with its log; `None` if the system cannot.
-    fn new(directory: &[u8]) -> Option<NonNull<Self>> {
-        let log = system::map_zeros(size_of::<Log>())?;
-        if !system::wipe_on_fork(log, size_of::<Log>()) {
-            // SAFETY: mapped above, and used by nobody.
-            unsafe { system::unmap(log, size_of::<Log>()) };
-            return None;
-        }
+    fn new(request: &Request<'_>) -> Option<NonNull<Self>> {
+        let log = new_log()?;
         let Some(session) = system::map_zeros(size_of::<Self>()) else {
-            // SAFETY: as above.
-            unsafe { system::unmap(log, size_of::<Log>()) };
+            // SAFETY: mapped above, and used by nobody.
+            unsafe { system::unmap(log.cast(), size_of::<Log>()) };
             return None;
         };
         let session = session.cast::<Self>();
         // SAFETY: the mapping is ours, large enough, aligned to an OS page, and all zeros.
         unsafe {
             let session = session.as_ptr();
-            (&raw mut (*session).log).write(log.cast());
-            Settings::write(&raw mut (*session).settings, directory);
+            (&raw mut (*session).log).write(AtomicPtr::new(log.as_ptr()));
+            Settings::write(&raw mut (*session).settings, request);
+            (&raw mut (*session).control).write(switch(&(*session).settings));
         }
         Some(session)
     }
 
-    /// Takes a session back.
+    /// Takes a session back, but for its switch.
     ///
     /// # Safety
     /// It was made by [`new`](Self::new) and never published.
     unsafe fn undo(session: NonNull<Self>) {
         // SAFETY: both mappings have these lengths, and nobody else knows them.
         unsafe {
-            system::unmap(session.as_ref().log.cast(), size_of::<Log>());
+            let log = session.as_ref().log.load(Acquire);
+            system::unmap(NonNull::new_unchecked(log).cast(), size_of::<Log>());
             system::unmap(session.cast(), size_of::<Self>());
         }
     }
 
-    /// What the environment asked for.
+    /// What was asked for.
     #[inline]
     pub(super) fn settings(&self) -> &Settings {
         &self.settings
     }
+}
+
+/// Maps a log, all zeros, that a child of `fork` finds so again.
+fn new_log() -> Option<NonNull<Log>> {
+    let log = system::map_zeros(size_of::<Log>())?;
+    if !system::wipe_on_fork(log, size_of::<Log>()) {
+        // SAFETY: mapped above, and used by nobody.
+        unsafe { system::unmap(log, size_of::<Log>()) };
+        return None;
+    }
+    Some(log.cast())
+}
+
+/// The switch of the directory.
+fn switch(settings: &Settings) -> NonNull<AtomicU32> {
+    let opened = File::open(settings.control_path().c_str(), libc::O_RDWR);
+    let mapped = opened.and_then(|file| file.map(0, size_of::<AtomicU32>()));
+    mapped.map_or(NonNull::from(&ALWAYS), NonNull::cast)
 }

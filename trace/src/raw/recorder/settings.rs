@@ -1,15 +1,17 @@
-//! What the environment asks of a recorder: where logs go, and how long they may be.
+//! What is asked of a recorder: where logs go, and how long they may be. The environment says so, or
+//! whoever loaded the recorder.
 
 use core::ffi::CStr;
 
 use super::system;
 use crate::raw::head::{HEAD, WORD};
-use crate::raw::names::{DEEPEST, DIRECTORY, EXTENSION, FAILED, MAX_LOG, STACKS};
+use crate::raw::names::{CONTROL, DEEPEST, DIRECTORY, EXTENSION, FAILED, MAX_LOG, STACKS};
+use crate::raw::request::Request;
 
 /// The longest directory that will do.
 const LONGEST_DIRECTORY: usize = 1024;
 
-/// What the environment asked for; constant once it is known.
+/// What was asked for; constant once it is known.
 pub(super) struct Settings {
     /// Words that a log may have.
     most_words: u64,
@@ -19,26 +21,37 @@ pub(super) struct Settings {
     directory_len: usize,
 }
 
-/// The directory that the environment names. `Err`: it is too early to tell. `Ok(None)`: recording
-/// is not armed, or the directory will not do.
-pub(super) fn directory() -> Result<Option<&'static [u8]>, ()> {
-    let directory = system::environment(DIRECTORY)?.map(CStr::to_bytes);
-    Ok(directory.filter(|path| path.len() <= LONGEST_DIRECTORY && path.first() == Some(&b'/')))
+/// What the environment asks for. `Err`: it is too early to tell. `Ok(None)`: recording is not armed.
+pub(super) fn asked() -> Result<Option<Request<'static>>, ()> {
+    let Some(directory) = system::environment(DIRECTORY)? else { return Ok(None) };
+    let (max_log, stacks) = (number(MAX_LOG), number(STACKS).unwrap_or(0));
+    Ok(Some(Request {
+        functions: Default::default(),
+        max_log,
+        stacks,
+        directory: directory.to_bytes(),
+    }))
+}
+
+/// Whether the directory of a request will do.
+pub(super) fn will_do(request: &Request<'_>) -> bool {
+    let directory = request.directory;
+    directory.len() <= LONGEST_DIRECTORY && directory.first() == Some(&b'/')
 }
 
 impl Settings {
     /// Fills settings in place.
     ///
     /// # Safety
-    /// `place` is valid for writes, and all its bytes are 0. The directory is one that [`directory`]
-    /// gave.
-    pub(super) unsafe fn write(place: *mut Self, directory: &[u8]) {
+    /// `place` is valid for writes, and all its bytes are 0. The directory [will do](will_do).
+    pub(super) unsafe fn write(place: *mut Self, request: &Request<'_>) {
+        let directory = request.directory;
+        let words = |bytes: u64| bytes.saturating_sub(HEAD as u64) / WORD as u64;
         // SAFETY: the caller's promise: zeros are a valid value of every field, and the directory is
         // no longer than its field.
         unsafe {
-            (&raw mut (*place).most_words).write(most_words());
-            (&raw mut (*place).stack_depth)
-                .write(number(STACKS).unwrap_or(0).min(DEEPEST as u64) as usize);
+            (&raw mut (*place).most_words).write(request.max_log.map_or(u64::MAX >> 8, words));
+            (&raw mut (*place).stack_depth).write(request.stacks.min(DEEPEST as u64) as usize);
             (&raw mut (*place).directory_len).write(directory.len());
             (&raw mut (*place).directory)
                 .cast::<u8>()
@@ -74,22 +87,30 @@ impl Settings {
         path
     }
 
+    /// The path of the switch.
+    pub(super) fn control_path(&self) -> Path {
+        let mut path = self.inside();
+        path.push(CONTROL.as_bytes());
+        path
+    }
+
     /// The path of a log, up to the extension.
     fn beginning(&self, process: u32, serial: u32) -> Path {
-        let mut path = Path::new();
-        path.push(&self.directory[..self.directory_len]);
-        path.push(b"/");
+        let mut path = self.inside();
         path.push_number(process);
         path.push(b".");
         path.push_number(serial);
         path.push(b".");
         path
     }
-}
 
-/// Words that the environment lets a log have: all, if it does not say.
-fn most_words() -> u64 {
-    number(MAX_LOG).map_or(u64::MAX >> 8, |bytes| bytes.saturating_sub(HEAD as u64) / WORD as u64)
+    /// The path of a file in the directory, up to its name.
+    fn inside(&self) -> Path {
+        let mut path = Path::new();
+        path.push(&self.directory[..self.directory_len]);
+        path.push(b"/");
+        path
+    }
 }
 
 /// A number in the environment.

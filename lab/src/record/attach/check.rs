@@ -1,0 +1,196 @@
+//! What can be attached to, and why something cannot: [`Process`].
+
+use std::fmt;
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use anyhow::Context;
+
+use super::threads::Stopped;
+
+/// A process that runs.
+pub(crate) struct Process {
+    pub(super) id: i32,
+    /// The number it has for itself: in a container another.
+    pub(super) own_id: u32,
+    /// Its user and group, for files.
+    pub(super) owner: (u32, u32),
+    name: String,
+    /// When it began: a number is given out again.
+    began: String,
+    /// What the kernel told its program at its start, addresses drawn by lot among it: an `exec` changes
+    /// it.
+    image: Vec<u8>,
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (process {})", self.name, self.id)
+    }
+}
+
+impl Process {
+    /// Looks at a process, as far as anybody may.
+    pub(crate) fn find(id: u32) -> anyhow::Result<Self> {
+        let id = i32::try_from(id).ok().filter(|&id| id > 0).context("there is no process 0")?;
+        let status = fs::read_to_string(format!("/proc/{id}/status"));
+        let status = status.ok().with_context(|| format!("there is no process {id}"))?;
+        let name = field(&status, "Name").unwrap_or_default().to_owned();
+        anyhow::ensure!(
+            field(&status, "Tgid") == Some(&id.to_string()),
+            "{id} is a thread: its process is {}",
+            field(&status, "Tgid").unwrap_or("unknown")
+        );
+        // Four numbers: the last is that for files.
+        let last = |key| field(&status, key)?.split_whitespace().next_back()?.parse().ok();
+        let process = Self {
+            id,
+            own_id: last("NSpid").unwrap_or(id as u32),
+            owner: (last("Uid").unwrap_or(0), last("Gid").unwrap_or(0)),
+            name,
+            began: began(id).with_context(|| format!("there is no process {id}"))?,
+            image: image(id),
+        };
+        process.check(&status)?;
+        Ok(process)
+    }
+
+    /// Refuses what surely cannot be recorded.
+    fn check(&self, status: &str) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            self.id as u32 != std::process::id(),
+            "pagewise cannot be attached to itself"
+        );
+        let state = field(status, "State").and_then(|state| state.chars().next());
+        anyhow::ensure!(!matches!(state, Some('Z' | 'X')), "{self} has ended");
+        anyhow::ensure!(
+            !matches!(state, Some('T' | 't')),
+            "{self} is stopped: let it go on first (`kill -CONT {}`), or end the debugger",
+            self.id
+        );
+        match field(status, "TracerPid") {
+            None | Some("0") => {}
+            Some(other) => {
+                anyhow::bail!(
+                    "{self} is traced by process {other}, a debugger perhaps: end that first"
+                )
+            }
+        }
+        // Those of a container are ours, too.
+        let own = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        anyhow::ensure!(
+            filters(status) <= filters(&own),
+            "{self} limits its own system calls (seccomp), and could be ended for the recorder's: \
+             start it by `pagewise record`"
+        );
+        let mut head = [0; 20];
+        let program = fs::File::open(format!("/proc/{}/exe", self.id));
+        match program.and_then(|mut program| program.read_exact(&mut head)) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(self.denied());
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("{self} cannot be attached to"));
+            }
+        }
+        // 64 bits, x86-64.
+        let is_ours = head[4] == 2 && head[18..] == [62, 0];
+        anyhow::ensure!(is_ours, "{self} is not a program for x86-64: it cannot be attached to");
+        Ok(())
+    }
+
+    /// Stops its threads.
+    pub(super) fn stop(&self) -> anyhow::Result<Stopped> {
+        Stopped::all(self.id).map_err(|error| match error.raw_os_error() {
+            Some(libc::EPERM) => self.denied(),
+            Some(libc::ESRCH | libc::ENOENT) => anyhow::anyhow!("{self} has ended"),
+            _ => anyhow::Error::new(error).context(format!("{self} cannot be stopped")),
+        })
+    }
+
+    /// Why the system does not allow it, and what to do.
+    fn denied(&self) -> anyhow::Error {
+        // SAFETY: the call always succeeds and touches no memory.
+        let user = unsafe { libc::geteuid() };
+        if self.owner.0 != user {
+            return anyhow::anyhow!(
+                "{self} is another user's: run pagewise as that user, or as root"
+            );
+        }
+        let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+        match scope.trim() {
+            "" | "0" => anyhow::anyhow!(
+                "{self} must not be attached to, since it has more rights than its user or protects \
+                 itself: start it by `pagewise record`"
+            ),
+            "3" => anyhow::anyhow!(
+                "this system lets nobody attach to a process (kernel.yama.ptrace_scope is 3): start \
+                 {} by `pagewise record`",
+                self.name
+            ),
+            scope => anyhow::anyhow!(
+                "this system lets only root attach to a process (kernel.yama.ptrace_scope is {scope}): \
+                 run pagewise as root, or start {} by `pagewise record`",
+                self.name
+            ),
+        }
+    }
+
+    /// Refuses a process that finds another file, or none, under a path: one in a container.
+    pub(super) fn sees(&self, path: &Path) -> anyhow::Result<()> {
+        let inside = Path::new(&format!("/proc/{}/root", self.id))
+            .join(path.strip_prefix("/").unwrap_or(path));
+        let same = |about: fs::Metadata| {
+            let ours = fs::metadata(path).ok()?;
+            ((ours.dev(), ours.ino()) == (about.dev(), about.ino())).then_some(())
+        };
+        match fs::metadata(&inside) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(self.denied()),
+            found => found.ok().and_then(same).with_context(|| {
+                format!(
+                    "{self} sees other files, as in a container: run pagewise in there, or set TMPDIR \
+                     to a folder that both see under one name"
+                )
+            }),
+        }
+    }
+
+    /// The name of its program.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it has ended, or become another program.
+    pub(super) fn is_over(&self) -> bool {
+        began(self.id).as_ref() != Some(&self.began) || image(self.id) != self.image
+    }
+}
+
+/// A field of `/proc/PID/status`.
+fn field<'s>(status: &'s str, key: &str) -> Option<&'s str> {
+    let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    Some(line.trim())
+}
+
+/// Filters of system calls (seccomp). Before Linux 5.9 there is no number: one, if any.
+fn filters(status: &str) -> u32 {
+    let number = |key| field(status, key)?.parse().ok();
+    number("Seccomp_filters").or_else(|| number("Seccomp")).unwrap_or(0)
+}
+
+/// The auxiliary vector; empty if it may not be read.
+fn image(process: i32) -> Vec<u8> {
+    fs::read(format!("/proc/{process}/auxv")).unwrap_or_default()
+}
+
+/// When a process began, in the system's ticks; `None` if it is over.
+fn began(process: i32) -> Option<String> {
+    let line = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name, in parentheses, may have spaces. The state is the first field behind.
+    let mut fields = line.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    (!matches!(state, "Z" | "X")).then(|| fields.nth(18).map(ToOwned::to_owned))?
+}

@@ -1,0 +1,383 @@
+//! `pagewise record --pid`: records a process that runs already.
+//!
+//! ```text
+//!  check ─► the process can be attached to: user, system, kind of program           (check)
+//!  load  ─► slots of malloc … ─► a stub that calls `dlopen`, and then malloc   (slots, stub)
+//!  hook  ─► slots of malloc … ─► the recorder's functions
+//!  watch ─► files loaded since are hooked, too; until a signal, a limit, or the end
+//!  leave ─► slots of malloc … ─► the program's own functions
+//! ```
+//! A slot is a word through which the code of a file calls a function of another. All threads stand
+//! still while slots are written; in between the process runs, and is not traced. It loads the recorder
+//! where it calls its allocator next. What is loaded stays: the program may have kept the address of one
+//! of its functions. Those pass every call on, and record nothing once the recording is over.
+
+mod check;
+mod memory;
+mod objects;
+mod slots;
+mod stub;
+mod threads;
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use pagewise::trace::raw::{FUNCTIONS, REQUEST, Request};
+use pagewise_replay::output;
+
+use super::recorder;
+use super::session::Asked;
+use super::switch::Switch;
+use super::watch::Watch;
+use crate::system::signals;
+use memory::{Maps, Memory};
+use objects::{Loader, Object};
+use slots::{Patch, Targets};
+use stub::State;
+use threads::Stopped;
+
+pub(super) use check::Process;
+
+/// Between two looks at whether the recorder was loaded.
+const TICK: Duration = Duration::from_millis(10);
+/// Looks until it is said what is waited for.
+const SOON: u32 = 50;
+
+/// A process, and what is known of it.
+struct Attached<'p> {
+    process: &'p Process,
+    memory: Memory,
+    loader: Loader,
+    /// The program's own functions.
+    real: Targets,
+    /// Where its slots lead instead: to the stub, then to the recorder.
+    ours: Targets,
+    /// Where the recorder is loaded from.
+    library: String,
+}
+
+/// Records a process, with logs in `directory`, until it ends, a signal comes or a limit is reached.
+pub(super) fn record(
+    process: &Process,
+    directory: &Path,
+    watch: &Watch,
+    switch: Switch,
+    asked: &Asked,
+) -> anyhow::Result<()> {
+    signals::stand_back();
+    signals::pass_to_nobody();
+    recorder::check()?;
+    let library = recorder::put(directory)?;
+    make_accessible(process, directory, &library)?;
+    let mut attached = Attached::new(process, &library)?;
+    if !attached.load()? {
+        anyhow::ensure!(!process.is_over(), "{process} ended before it allocated anything");
+        anyhow::bail!("{process} was left as it was: it allocated nothing meanwhile");
+    }
+    if let Err(error) = attached.hook(directory, asked) {
+        attached.leave()?;
+        return Err(error);
+    }
+    output::say(&format!("pagewise: {process} is being recorded; Ctrl-C ends the recording"));
+    let mut watching = watch.begin(directory, switch);
+    while !signals::interrupted() && !process.is_over() && !watching.is_over() {
+        std::thread::sleep(watching.wait());
+        watching.look();
+        // A process that ends in the middle leaves nothing to follow.
+        attached.follow().or_else(|error| if process.is_over() { Ok(()) } else { Err(error) })?;
+    }
+    watching.end();
+    drop(watching);
+    // What was recorded is converted: the signal was for the recording.
+    signals::forget_interruption();
+    attached.leave()
+}
+
+/// Lets the process load the library and write logs, if it is another user's.
+fn make_accessible(process: &Process, directory: &Path, library: &Path) -> anyhow::Result<()> {
+    fs::set_permissions(library, fs::Permissions::from_mode(0o755))?;
+    let (user, group) = process.owner;
+    // SAFETY: the call always succeeds and touches no memory.
+    if user != unsafe { libc::geteuid() } {
+        for entry in fs::read_dir(directory)? {
+            chown(entry?.path(), Some(user), Some(group))?;
+        }
+        chown(directory, Some(user), Some(group))?;
+    }
+    process.sees(library)
+}
+
+impl<'p> Attached<'p> {
+    fn new(process: &'p Process, library: &Path) -> anyhow::Result<Self> {
+        // Whether it may be attached to is known now. Its memory can be read while it runs.
+        drop(process.stop()?);
+        let memory = Memory::of(process.id)?;
+        let loader = Loader::of(process.id, &memory)?.with_context(|| {
+            format!("{process} is statically linked, or has just begun: it cannot be attached to")
+        })?;
+        let library = library.to_str().context("the temporary directory's path is not UTF-8")?;
+        let mut attached = Self {
+            process,
+            memory,
+            loader,
+            real: Targets::default(),
+            ours: Targets::default(),
+            library: library.to_owned(),
+        };
+        let (_stopped, objects) = attached.stop()?;
+        anyhow::ensure!(
+            !objects.iter().any(|object| is_recorder(&object.path) && attached.is_hooked(object)),
+            "{process} is being recorded already"
+        );
+        attached.real = Targets::first(&attached.memory, &objects, &FUNCTIONS)?;
+        anyhow::ensure!(
+            attached.real.0[..stub::FUNCTIONS].iter().all(|&address| address != 0),
+            "{process} has no shared library with malloc: it cannot be attached to"
+        );
+        Ok(attached)
+    }
+
+    /// Whether a recorder that was loaded before is called still: by the first slot that calls `malloc`.
+    fn is_hooked(&self, recorder: &Object) -> bool {
+        let hooked = || -> anyhow::Result<bool> {
+            let ours = recorder.function(&self.memory, FUNCTIONS[0])?;
+            let objects = self.loader.objects(&self.memory)?.unwrap_or_default();
+            for object in objects.iter().filter(|object| !is_recorder(&object.path)) {
+                for slot in object.slots(&self.memory, &FUNCTIONS[..1])? {
+                    if Some(self.memory.word(slot.address)?) == ours {
+                        return Ok(true);
+                    }
+                }
+            }
+            Ok(false)
+        };
+        hooked().unwrap_or(false)
+    }
+
+    /// Stops the process, at a moment when its loader does not change the list of files, and gives that.
+    fn stop(&self) -> anyhow::Result<(Stopped, Vec<Object>)> {
+        for _ in 0..200 {
+            let stopped = self.process.stop()?;
+            if let Some(objects) = self.loader.objects(&self.memory)? {
+                return Ok((stopped, objects));
+            }
+            drop(stopped);
+            std::thread::sleep(TICK);
+        }
+        anyhow::bail!("{} does not stop loading libraries: try again", self.process)
+    }
+
+    /// Has the process load the recorder; false if it ended, or a signal came, before it did.
+    fn load(&mut self) -> anyhow::Result<bool> {
+        let (mut stopped, objects) = self.stop()?;
+        let (code, data) = self.place_stub(&mut stopped, &objects)?;
+        let stubs = Targets::of(&stub::functions(code));
+        let names = &FUNCTIONS[..stub::FUNCTIONS];
+        // The C library itself, and the loader, are left alone: only the program's own calls are at a
+        // place where it could call `dlopen` itself.
+        let callers = objects.iter().filter(|object| !self.defines(object));
+        let patched = self.patch(callers, names, &[&self.real], &stubs)?;
+        anyhow::ensure!(
+            patched > 0,
+            "{} does not call a shared malloc: it has an allocator of its own inside",
+            self.process
+        );
+        self.ours = stubs;
+        drop(stopped);
+        let state = self.wait(data)?;
+        if let State::Failed(why) = state {
+            self.leave()?;
+            let why = self.memory.text(why).unwrap_or_default();
+            anyhow::bail!(
+                "{} cannot load the recorder: {}",
+                self.process,
+                String::from_utf8_lossy(&why)
+            );
+        }
+        if state != State::Loaded {
+            self.leave()?;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Whether the file has the program's `malloc`, or is of the C library and its loader.
+    fn defines(&self, object: &Object) -> bool {
+        let name = object.path.rsplit('/').next().unwrap_or_default();
+        let is_c = ["libc.so", "ld-linux", "ld-musl", "libdl.so", "libpthread.so"]
+            .iter()
+            .any(|begins| name.starts_with(begins));
+        let malloc = object.function(&self.memory, FUNCTIONS[0]).ok().flatten();
+        is_c || malloc.is_some()
+    }
+
+    /// Maps the stub and its data; gives where they are.
+    fn place_stub(&self, stopped: &mut Stopped, objects: &[Object]) -> anyhow::Result<(u64, u64)> {
+        let find = |name: &str| -> anyhow::Result<u64> {
+            let found = Targets::first(&self.memory, objects, &[name])?;
+            Ok(found.0[0])
+        };
+        // Before glibc 2.34 the C library has functions of its own for what `libdl.so` has.
+        let either =
+            |name, other| find(name).and_then(|at| if at == 0 { find(other) } else { Ok(at) });
+        let mut real = [0; stub::FUNCTIONS];
+        real.copy_from_slice(&self.real.0[..stub::FUNCTIONS]);
+        let calls = stub::Calls {
+            process: self.process.own_id,
+            dlopen: either("dlopen", "__libc_dlopen_mode")?,
+            dlerror: either("dlerror", "__errno_location")?,
+            errno_location: find("__errno_location")?,
+            real,
+        };
+        anyhow::ensure!(
+            calls.dlopen != 0 && calls.errno_location != 0,
+            "{} has a C library that cannot load the recorder",
+            self.process
+        );
+        anyhow::ensure!(
+            self.library.len() <= stub::LONGEST_PATH,
+            "the temporary directory's path is too long"
+        );
+        let instruction = self.system_call()?;
+        let mut map = |len: usize, rights: i32| -> anyhow::Result<u64> {
+            let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+            let arguments = [0, len as u64, rights as u64, flags, u64::MAX, 0];
+            let mapped = stopped.call(instruction, libc::SYS_mmap, arguments);
+            mapped
+                .map(|address| address as u64)
+                .with_context(|| format!("{} cannot map memory", self.process))
+        };
+        let code = map(stub::CODE, libc::PROT_READ | libc::PROT_EXEC)?;
+        let data = map(stub::DATA_AND_STACK, libc::PROT_READ | libc::PROT_WRITE)?;
+        self.memory.write(code, &stub::code(data))?;
+        self.memory.write(data, &stub::data(data, &calls, self.library.as_bytes()))?;
+        Ok((code, data))
+    }
+
+    /// Where the instruction `syscall` stands: in the code that the kernel maps into every process.
+    fn system_call(&self) -> anyhow::Result<u64> {
+        let found = Maps::of(self.process.id)?.named("[vdso]").and_then(|(start, end)| {
+            let code = self.memory.read(start, (end - start) as usize).ok()?;
+            let at = code.windows(2).position(|bytes| bytes == [0x0f, 0x05])?;
+            Some(start + at as u64)
+        });
+        found.with_context(|| format!("{} has no code of the kernel's", self.process))
+    }
+
+    /// Waits until the recorder was loaded, or could not be; until the process ends or a signal comes.
+    fn wait(&self, data: u64) -> anyhow::Result<State> {
+        for tick in 0_u32.. {
+            let Ok(words) = self.memory.words(data, stub::STATE_WORDS) else { break };
+            let state = stub::state(&words);
+            let over = self.process.is_over() || signals::interrupted();
+            match state {
+                State::Waiting if over => return Ok(state),
+                // A thread that is loading is let finish.
+                State::Loading if self.process.is_over() => return Ok(state),
+                State::Waiting | State::Loading => {}
+                State::Loaded | State::Failed(_) => return Ok(state),
+            }
+            if tick == SOON {
+                output::say(&format!(
+                    "pagewise: waiting for {} to allocate; Ctrl-C leaves it as it was",
+                    self.process
+                ));
+            }
+            std::thread::sleep(TICK);
+        }
+        Ok(State::Waiting)
+    }
+
+    /// Has the program's calls come to the recorder.
+    fn hook(&mut self, directory: &Path, asked: &Asked) -> anyhow::Result<()> {
+        let (_stopped, objects) = self.stop()?;
+        let recorder = objects.iter().find(|object| object.path == self.library);
+        let recorder = recorder.context("the recorder is not loaded")?;
+        let request = Request {
+            functions: self.real.0[..].try_into()?,
+            max_log: asked.longest,
+            stacks: asked.stacks.map_or(0, u64::from),
+            directory: directory.as_os_str().as_bytes(),
+        };
+        let words = request.to_words().context("the temporary directory's path is too long")?;
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let place = recorder.variable(&self.memory, REQUEST)?.context("another recorder")?;
+        self.memory.write(place, &bytes)?;
+        let ours = Targets::first(&self.memory, std::slice::from_ref(recorder), &FUNCTIONS)?;
+        self.patch(objects.iter(), &FUNCTIONS, &[&self.real, &self.ours], &ours)?;
+        self.ours = ours;
+        Ok(())
+    }
+
+    /// Hooks what was loaded since, and what the loader has written over.
+    fn follow(&self) -> anyhow::Result<()> {
+        if self.process.is_over() || !self.is_behind().unwrap_or(true) {
+            return Ok(());
+        }
+        let _stopped = self.process.stop()?;
+        // While the loader changes its list: at the next look.
+        if let Some(objects) = self.loader.objects(&self.memory)? {
+            self.patch(objects.iter(), &FUNCTIONS, &[&self.real], &self.ours)?;
+        }
+        Ok(())
+    }
+
+    /// Whether there is a slot that does not lead to the recorder. The process runs meanwhile, so that
+    /// what is read may be nonsense.
+    fn is_behind(&self) -> anyhow::Result<bool> {
+        let Some(objects) = self.loader.objects(&self.memory)? else { return Ok(false) };
+        let from = [&self.real];
+        let patch = self.patching(&FUNCTIONS, &from, &self.ours)?;
+        let mut callers = objects.iter().filter(|object| object.path != self.library);
+        Ok(callers.any(|object| patch.find(object).is_ok_and(|slots| !slots.is_empty())))
+    }
+
+    /// Gives the program its own functions back.
+    fn leave(&self) -> anyhow::Result<()> {
+        let (_stopped, objects) = match self.stop() {
+            Err(_) if self.process.is_over() => return Ok(()),
+            stopped => stopped?,
+        };
+        let from = [&self.ours];
+        let patch = Patch { unbound: false, ..self.patching(&FUNCTIONS, &from, &self.real)? };
+        for object in objects.iter().filter(|object| object.path != self.library) {
+            patch.apply(object)?;
+        }
+        Ok(())
+    }
+
+    /// Has the slots of these files lead from some functions to others; gives how many were written.
+    fn patch<'o>(
+        &self,
+        objects: impl Iterator<Item = &'o Object>,
+        names: &[&'static str],
+        from: &[&Targets],
+        to: &Targets,
+    ) -> anyhow::Result<usize> {
+        let patch = self.patching(names, from, to)?;
+        let mut written = 0;
+        for object in objects.filter(|object| object.path != self.library) {
+            written += patch.apply(object)?;
+        }
+        Ok(written)
+    }
+
+    fn patching<'a>(
+        &'a self,
+        names: &'a [&'static str],
+        from: &'a [&'a Targets],
+        to: &'a Targets,
+    ) -> anyhow::Result<Patch<'a>> {
+        let maps = Maps::of(self.process.id)?;
+        Ok(Patch { memory: &self.memory, maps, names, from, to, unbound: true })
+    }
+}
+
+/// Whether a path is that of a recorder.
+fn is_recorder(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(|name| name.starts_with("libpagewise_record"))
+}

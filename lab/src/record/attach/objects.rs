@@ -1,0 +1,218 @@
+//! The files that a process has loaded, as its loader lists them: [`Object`]; their functions, and the
+//! words through which their code calls functions of others: [`Slot`].
+//!
+//! ```text
+//!  auxiliary vector ─► program headers ─► dynamic section ─► DT_DEBUG: r_debug ─► link_map ─► …
+//! ```
+
+use std::collections::HashMap;
+use std::fs;
+
+use anyhow::Context;
+
+use super::memory::{Memory, half, word};
+
+/// A loaded file.
+pub(super) struct Object {
+    pub(super) path: String,
+    /// What is to be added to an address of the file.
+    bias: u64,
+    /// Where its dynamic section is.
+    pub(super) dynamic: u64,
+    tables: HashMap<u64, u64>,
+}
+
+/// A word that holds the address of a function.
+pub(super) struct Slot {
+    pub(super) address: u64,
+    /// Which of the functions that were looked for.
+    pub(super) function: usize,
+    /// Whether the loader may find the function at the first call only.
+    pub(super) is_lazy: bool,
+}
+
+// Tags of dynamic sections, and kinds of relocations (`elf.h`).
+const DT_PLTRELSZ: u64 = 2;
+const DT_STRTAB: u64 = 5;
+const DT_SYMTAB: u64 = 6;
+const DT_RELA: u64 = 7;
+const DT_RELASZ: u64 = 8;
+const DT_STRSZ: u64 = 10;
+const DT_DEBUG: u64 = 21;
+const DT_JMPREL: u64 = 23;
+const DT_GNU_HASH: u64 = 0x6fff_fef5;
+const R_X86_64_64: u64 = 1;
+const R_X86_64_GLOB_DAT: u64 = 6;
+const R_X86_64_JUMP_SLOT: u64 = 7;
+/// Bytes of a symbol, and of a relocation.
+const SYMBOL: usize = 24;
+const RELOCATION: usize = 24;
+/// No table of a file is longer.
+const LONGEST: u64 = 1 << 28;
+
+/// Where the loader of a process keeps its list.
+pub(super) struct Loader {
+    debug: u64,
+}
+
+impl Loader {
+    /// `None` for a program that has no loader, or that it has not loaded yet.
+    pub(super) fn of(process: i32, memory: &Memory) -> anyhow::Result<Option<Self>> {
+        const AT_PHDR: u64 = 3;
+        const AT_PHNUM: u64 = 5;
+        const PT_DYNAMIC: u32 = 2;
+        const PT_PHDR: u32 = 6;
+        let path = format!("/proc/{process}/auxv");
+        let bytes = fs::read(&path).with_context(|| format!("{path} cannot be read"))?;
+        let words: Vec<u64> = bytes.chunks_exact(8).map(word).collect();
+        let entry = |key| words.chunks_exact(2).find(|pair| pair[0] == key).map(|pair| pair[1]);
+        let (Some(headers), Some(count)) = (entry(AT_PHDR), entry(AT_PHNUM)) else {
+            return Ok(None);
+        };
+        let table = memory.read(headers, count.min(1000) as usize * 56)?;
+        let address = |wanted: u32| {
+            let header = table.chunks_exact(56).find(|header| half(header) == wanted)?;
+            Some(word(&header[16..]))
+        };
+        // A program without a loader has no table for it.
+        let (Some(dynamic), Some(own)) = (address(PT_DYNAMIC), address(PT_PHDR)) else {
+            return Ok(None);
+        };
+        let tables = dynamic_section(memory, dynamic.wrapping_add(headers.wrapping_sub(own)))?;
+        let debug = tables.get(&DT_DEBUG).copied().filter(|&debug| debug != 0);
+        Ok(debug.map(|debug| Self { debug }))
+    }
+
+    /// The files, in the order in which functions are looked for; `None` while the loader is changing
+    /// the list.
+    pub(super) fn objects(&self, memory: &Memory) -> anyhow::Result<Option<Vec<Object>>> {
+        const MOST: usize = 1 << 14;
+        if memory.half(self.debug + 24)? != 0 {
+            return Ok(None);
+        }
+        let mut next = memory.word(self.debug + 8)?;
+        let mut objects = Vec::new();
+        while next != 0 {
+            anyhow::ensure!(objects.len() < MOST, "the loader's list of files does not end");
+            let [bias, name, dynamic, after] = memory.words(next, 4)?[..] else { break };
+            objects.push(Object {
+                path: String::from_utf8_lossy(&memory.text(name)?).into_owned(),
+                bias,
+                dynamic,
+                tables: dynamic_section(memory, dynamic)?,
+            });
+            next = after;
+        }
+        Ok(Some(objects))
+    }
+}
+
+fn dynamic_section(memory: &Memory, address: u64) -> anyhow::Result<HashMap<u64, u64>> {
+    let mut tables = HashMap::new();
+    for at in 0..512 {
+        match memory.words(address + at * 16, 2)?[..] {
+            [0, _] => break,
+            [tag, value] => tables.insert(tag, value),
+            _ => break,
+        };
+    }
+    Ok(tables)
+}
+
+impl Object {
+    /// Where a table is.
+    fn table(&self, tag: u64) -> Option<u64> {
+        // The loader writes addresses over the section's, but not everywhere.
+        let found = *self.tables.get(&tag)?;
+        Some(if found < self.bias { found + self.bias } else { found })
+    }
+
+    fn len(&self, tag: u64) -> u64 {
+        self.tables.get(&tag).copied().unwrap_or(0).min(LONGEST)
+    }
+
+    /// The address of a function that the file defines.
+    pub(super) fn function(&self, memory: &Memory, name: &str) -> anyhow::Result<Option<u64>> {
+        let symbol = self.symbol(memory, name)?;
+        let is_function = |symbol: &Vec<u8>| matches!(symbol[4] & 15, 0 | 2);
+        Ok(symbol.filter(is_function).map(|symbol| self.bias + word(&symbol[8..])))
+    }
+
+    /// The address of a variable that the file defines.
+    pub(super) fn variable(&self, memory: &Memory, name: &str) -> anyhow::Result<Option<u64>> {
+        Ok(self.symbol(memory, name)?.map(|symbol| self.bias + word(&symbol[8..])))
+    }
+
+    /// A symbol that the file defines, found by the table that the loader itself uses.
+    fn symbol(&self, memory: &Memory, name: &str) -> anyhow::Result<Option<Vec<u8>>> {
+        let (Some(hashes), Some(symbols), Some(names)) =
+            (self.table(DT_GNU_HASH), self.table(DT_SYMTAB), self.table(DT_STRTAB))
+        else {
+            return Ok(None);
+        };
+        let step = |hash: u32, byte| hash.wrapping_mul(33).wrapping_add(u32::from(byte));
+        let hash = name.bytes().fold(5381, step);
+        let [buckets, first, filter] = [0, 4, 8].map(|at| memory.half(hashes + at));
+        let (buckets, first, filter) = (buckets?, first?, filter?);
+        if buckets == 0 {
+            return Ok(None);
+        }
+        let bucket_table = hashes + 16 + u64::from(filter) * 8;
+        let chains = bucket_table + u64::from(buckets) * 4;
+        let mut index = memory.half(bucket_table + u64::from(hash % buckets) * 4)?;
+        while index >= first && index != 0 {
+            let found = memory.half(chains + u64::from(index - first) * 4)?;
+            if found | 1 == hash | 1 {
+                let symbol = memory.read(symbols + u64::from(index) * SYMBOL as u64, SYMBOL)?;
+                let defined = symbol[6..8] != [0, 0];
+                let called = memory.text(names + u64::from(half(&symbol)))?;
+                if defined && called == name.as_bytes() {
+                    return Ok(Some(symbol));
+                }
+            }
+            if found & 1 == 1 {
+                break;
+            }
+            index += 1;
+        }
+        Ok(None)
+    }
+
+    /// The words through which the file calls, or knows, functions of these names.
+    pub(super) fn slots(&self, memory: &Memory, wanted: &[&str]) -> anyhow::Result<Vec<Slot>> {
+        let (Some(symbols), Some(names)) = (self.table(DT_SYMTAB), self.table(DT_STRTAB)) else {
+            return Ok(Vec::new());
+        };
+        let mut relocations = Vec::new();
+        for (table, len) in [(DT_RELA, DT_RELASZ), (DT_JMPREL, DT_PLTRELSZ)] {
+            if let Some(at) = self.table(table) {
+                relocations.extend(memory.read(at, self.len(len) as usize)?);
+            }
+        }
+        let named = relocations.chunks_exact(RELOCATION).filter_map(|relocation| {
+            let info = word(&relocation[8..]);
+            let is_plain = word(&relocation[16..]) == 0;
+            let kind = info & 0xffff_ffff;
+            let is_ours = [R_X86_64_64, R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT].contains(&kind);
+            (is_ours && is_plain).then(|| (word(relocation), info >> 32, kind))
+        });
+        let named: Vec<(u64, u64, u64)> = named.collect();
+        let Some(last) = named.iter().map(|&(_, symbol, _)| symbol).max() else {
+            return Ok(Vec::new());
+        };
+        let symbols = memory.read(symbols, (last as usize + 1).min(1 << 24) * SYMBOL)?;
+        let names = memory.read(names, self.len(DT_STRSZ) as usize)?;
+        let function = |symbol: u64| {
+            let symbol = symbols.get(symbol as usize * SYMBOL..)?;
+            let name = names.get(half(symbol) as usize..)?;
+            let name = name.split(|&byte| byte == 0).next()?;
+            wanted.iter().position(|wanted| wanted.as_bytes() == name)
+        };
+        let slot = |&(address, symbol, kind): &(u64, u64, u64)| {
+            let is_lazy = kind == R_X86_64_JUMP_SLOT;
+            let address = self.bias.wrapping_add(address);
+            Some(Slot { address, function: function(symbol)?, is_lazy })
+        };
+        Ok(named.iter().filter_map(slot).collect())
+    }
+}

@@ -1,0 +1,192 @@
+//! Stops the threads of a process, and has one of them make a system call: [`Stopped`].
+//!
+//! `PTRACE_SEIZE` and `PTRACE_INTERRUPT` stop a thread without a signal that the program could see. A
+//! system call that waited is begun again by the kernel when the thread goes on, or ends with `EINTR`,
+//! as it does for a debugger.
+
+use std::fs;
+use std::io;
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use libc::{c_int, c_uint, c_void, pid_t, user_regs_struct as Registers};
+
+/// The longest wait for a thread to stop: one that waits for a disk cannot.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A process all of whose threads stand still; they go on when this is dropped. To be used by the
+/// thread that made it.
+pub(super) struct Stopped {
+    threads: Vec<pid_t>,
+}
+
+impl Stopped {
+    /// Stops every thread of a process.
+    pub(super) fn all(process: pid_t) -> io::Result<Self> {
+        let mut stopped = Self { threads: Vec::new() };
+        loop {
+            let mut new = false;
+            for thread in threads(process)? {
+                if !stopped.threads.contains(&thread) && stopped.stop(thread)? {
+                    new = true;
+                }
+            }
+            // A thread that runs can begin another. Now none does.
+            if !new {
+                return if stopped.threads.is_empty() { Err(gone()) } else { Ok(stopped) };
+            }
+        }
+    }
+
+    /// Stops a thread; false if it has ended.
+    fn stop(&mut self, thread: pid_t) -> io::Result<bool> {
+        match request(libc::PTRACE_SEIZE, thread, 0) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        // From now on it is let go whatever happens.
+        self.threads.push(thread);
+        request(libc::PTRACE_INTERRUPT, thread, 0)?;
+        loop {
+            match wait(thread)? {
+                Wait::Ended => {
+                    self.threads.pop();
+                    return Ok(false);
+                }
+                Wait::Interrupted => return Ok(true),
+                // The signal was on its way before: it is handled first.
+                Wait::Signal(signal) => {
+                    request(libc::PTRACE_CONT, thread, signal)?;
+                    request(libc::PTRACE_INTERRUPT, thread, 0)?;
+                }
+            }
+        }
+    }
+
+    /// Has a thread make a system call by the instruction `syscall` at `instruction`, and gives what it
+    /// returned. The thread goes on later as if nothing had been.
+    pub(super) fn call(
+        &mut self,
+        instruction: u64,
+        number: i64,
+        arguments: [u64; 6],
+    ) -> io::Result<i64> {
+        let &thread = self.threads.first().ok_or_else(gone)?;
+        let kept = registers(thread)?;
+        let [rdi, rsi, rdx, r10, r8, r9] = arguments;
+        // Not in a system call: none is begun again.
+        let asked = Registers {
+            rip: instruction,
+            rax: number as u64,
+            orig_rax: u64::MAX,
+            rdi,
+            rsi,
+            rdx,
+            r10,
+            r8,
+            r9,
+            ..kept
+        };
+        set_registers(thread, &asked)?;
+        let stepped = self.step(thread);
+        let result = registers(thread).map(|after| after.rax as i64);
+        set_registers(thread, &kept)?;
+        stepped?;
+        match result? {
+            error @ -4095..=-1 => Err(io::Error::from_raw_os_error(-error as i32)),
+            result => Ok(result),
+        }
+    }
+
+    /// Lets a thread execute one instruction. A signal that comes meanwhile is sent again: the thread
+    /// finds it when it goes on.
+    fn step(&self, thread: pid_t) -> io::Result<()> {
+        let mut early = Vec::new();
+        let result = loop {
+            request(libc::PTRACE_SINGLESTEP, thread, 0)?;
+            match wait(thread)? {
+                Wait::Signal(libc::SIGTRAP) => break Ok(()),
+                Wait::Signal(signal) => early.push(signal),
+                Wait::Interrupted => {}
+                Wait::Ended => break Err(gone()),
+            }
+        };
+        for signal in early {
+            // SAFETY: the call touches no memory. The thread is stopped, so it is still there.
+            unsafe { libc::syscall(libc::SYS_tkill, thread, signal) };
+        }
+        result
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        for &thread in &self.threads {
+            // One that was killed meanwhile is gone.
+            let _ = request(libc::PTRACE_DETACH, thread, 0);
+        }
+    }
+}
+
+/// The threads of a process.
+fn threads(process: pid_t) -> io::Result<Vec<pid_t>> {
+    let entries = fs::read_dir(format!("/proc/{process}/task"))?;
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+}
+
+fn gone() -> io::Error {
+    io::Error::from_raw_os_error(libc::ESRCH)
+}
+
+/// A request that reads and writes no memory of ours.
+fn request(request: c_uint, thread: pid_t, data: c_int) -> io::Result<()> {
+    // SAFETY: the requests made here take a number, and touch no memory of this process.
+    let done = unsafe { libc::ptrace(request, thread, ptr::null_mut::<c_void>(), data as usize) };
+    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn registers(thread: pid_t) -> io::Result<Registers> {
+    // SAFETY: zeros are registers, too, and they are valid for writes.
+    let (done, registers) = unsafe {
+        let mut registers: Registers = std::mem::zeroed();
+        let none = ptr::null_mut::<c_void>();
+        (libc::ptrace(libc::PTRACE_GETREGS, thread, none, &raw mut registers), registers)
+    };
+    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(registers) }
+}
+
+fn set_registers(thread: pid_t, registers: &Registers) -> io::Result<()> {
+    let none = ptr::null_mut::<c_void>();
+    // SAFETY: the registers are valid for reads.
+    let done = unsafe { libc::ptrace(libc::PTRACE_SETREGS, thread, none, registers) };
+    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// What a thread that is waited for did.
+enum Wait {
+    Ended,
+    Interrupted,
+    /// It is about to be given a signal.
+    Signal(c_int),
+}
+
+/// Waits until a thread has stopped.
+fn wait(thread: pid_t) -> io::Result<Wait> {
+    let began = Instant::now();
+    loop {
+        let mut status = 0;
+        // SAFETY: the status is valid for writes.
+        let found = unsafe { libc::waitpid(thread, &mut status, libc::__WALL | libc::WNOHANG) };
+        match found {
+            -1 => return Err(io::Error::last_os_error()),
+            0 if began.elapsed() > PATIENCE => {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "a thread does not stop"));
+            }
+            0 => std::thread::sleep(Duration::from_micros(200)),
+            _ if !libc::WIFSTOPPED(status) => return Ok(Wait::Ended),
+            _ if status >> 16 == libc::PTRACE_EVENT_STOP => return Ok(Wait::Interrupted),
+            _ => return Ok(Wait::Signal(libc::WSTOPSIG(status))),
+        }
+    }
+}

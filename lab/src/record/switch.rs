@@ -1,0 +1,105 @@
+//! Turns a recording on and off while it runs: [`Switch`].
+//!
+//! ```text
+//!  control file: `start`, `stop` ─┐
+//!  SIGUSR1, SIGUSR2 ──────────────┼─► the directory's `Control` ─► every recorder
+//!  --max-log, --duration ─────────┘
+//! ```
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use pagewise::trace::raw::{self, Control};
+use pagewise_replay::output;
+
+use super::logs;
+use crate::system::signals::{self, Wish};
+
+/// The switch of a recording, and who may turn it.
+pub(super) struct Switch {
+    control: Control,
+    directory: PathBuf,
+    file: Option<PathBuf>,
+    /// What the control file said last.
+    said: String,
+    /// A limit was reached: nothing turns it on again.
+    is_over: bool,
+}
+
+impl Switch {
+    /// The switch of the logs in a directory.
+    pub(super) fn new(directory: &Path, file: Option<&Path>, on: bool) -> anyhow::Result<Self> {
+        let control = Control::create(directory, on)
+            .with_context(|| format!("{} cannot be written", directory.display()))?;
+        let (directory, file) = (directory.to_owned(), file.map(Path::to_owned));
+        let mut switch = Self { control, directory, file, said: String::new(), is_over: false };
+        // What the file says already holds from the start.
+        switch.obey();
+        Ok(switch)
+    }
+
+    /// Whether recording is on.
+    pub(super) fn is_on(&self) -> bool {
+        self.control.is_on()
+    }
+
+    /// Whether it is off for good.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Does what the control file and signals said since the last look.
+    pub(super) fn obey(&mut self) {
+        if let Some(wish) = self.file_says().or_else(signals::wish)
+            && !self.is_over
+        {
+            self.turn(wish == Wish::Start);
+        }
+    }
+
+    /// Turns recording off for good.
+    pub(super) fn end(&mut self) {
+        self.is_over = true;
+        self.turn(false);
+    }
+
+    fn turn(&mut self, on: bool) {
+        if on == self.is_on() {
+            return;
+        }
+        if let Err(error) = self.control.turn(on) {
+            output::say(&format!("pagewise: the recording cannot be turned on or off: {error}"));
+        }
+        if !on {
+            // One that cannot be told so has ended.
+            for path in logs::files(&self.directory, raw::EXTENSION).unwrap_or_default() {
+                let _ = raw::stop(path);
+            }
+        }
+    }
+
+    /// What the control file says, if that is new.
+    fn file_says(&mut self) -> Option<Wish> {
+        let file = self.file.as_ref()?;
+        // A file that is not there, or not written yet, says nothing.
+        let text = fs::read(file).ok()?;
+        let text = String::from_utf8_lossy(&text).trim().to_owned();
+        if text.is_empty() || text == self.said {
+            return None;
+        }
+        let wish = match text.as_str() {
+            "start" => Some(Wish::Start),
+            "stop" => Some(Wish::Stop),
+            _ => {
+                output::say(&format!(
+                    "pagewise: {} says neither `start` nor `stop`",
+                    file.display()
+                ));
+                None
+            }
+        };
+        self.said = text;
+        wish
+    }
+}

@@ -1,0 +1,310 @@
+//! `pagewise record --pid`: a process that runs is recorded, let go, and goes on; what cannot be recorded
+//! is refused in one line. And recordings that are turned on and off.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+mod obedient;
+#[path = "common/place.rs"]
+mod place;
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use obedient::{ODD, OF_CHILD, Obedient, THREADS};
+use pagewise::trace::{self, Event, Header};
+use place::Place;
+
+/// Not a test by itself: plays the program that is recorded.
+#[test]
+fn scenarios() {
+    obedient::play();
+}
+
+/// `pagewise record`, running.
+struct Recording(Child);
+
+impl Recording {
+    /// Attached to a process, with these options; waits until it is, if it is to.
+    fn of(place: &Place, process: u32, options: &[&str]) -> Self {
+        let process = process.to_string();
+        let mut command = place.pagewise(&["record", "-o", "trace.pwt", "--pid", &process]);
+        let log = fs::File::create(place.path("told")).unwrap();
+        Self(command.args(options).stderr(log).spawn().unwrap())
+    }
+
+    /// Waits until it has said something.
+    fn says(&mut self, place: &Place, what: &str) {
+        let began = Instant::now();
+        while !told(place).contains(what) {
+            assert!(began.elapsed() < Duration::from_secs(60), "{}", told(place));
+            assert!(self.0.try_wait().unwrap().is_none(), "{}", told(place));
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: the process is our child, and was not waited for yet.
+        unsafe { libc::kill(self.0.id() as i32, signal) };
+    }
+
+    /// Ends it as Ctrl-C does.
+    fn end(mut self, place: &Place) -> String {
+        self.signal(libc::SIGINT);
+        let status = self.0.wait().unwrap();
+        assert!(status.success(), "{}", told(place));
+        told(place)
+    }
+}
+
+fn told(place: &Place) -> String {
+    fs::read_to_string(place.path("told")).unwrap_or_default()
+}
+
+fn read(path: &Path) -> (Header, Vec<Event>) {
+    let reader = trace::open(path).unwrap();
+    let header = reader.header().clone();
+    (header, reader.map(|event| event.unwrap()).collect())
+}
+
+/// How often a size was asked for.
+fn count(events: &[Event], wanted: u64) -> usize {
+    let is = |event: &&Event| matches!(event, Event::Allocate { size, .. } if *size == wanted);
+    events.iter().filter(is).count()
+}
+
+const ATTACHED: &str = "is being recorded; ";
+
+#[test]
+fn a_quiet_process_is_recorded_from_its_next_allocation_on() {
+    let place = Place::new();
+    let mut program = Obedient::start("quiet");
+    program.tell('a');
+    let mut recording = Recording::of(&place, program.child.id(), &[]);
+    recording.says(&place, "waiting for ");
+    // Loads the recorder.
+    program.tell('a');
+    recording.says(&place, ATTACHED);
+    for _ in 0..3 {
+        program.tell('a');
+    }
+    recording.end(&place);
+    program.tell('a');
+    assert_eq!(count(&read(&place.path("trace.pwt")).1, ODD), 3);
+
+    // It was left as it was found, and can be recorded again.
+    let mut recording = Recording::of(&place, program.child.id(), &["--stacks"]);
+    recording.says(&place, "waiting for ");
+    program.tell('a');
+    recording.says(&place, ATTACHED);
+    program.tell('a');
+    recording.end(&place);
+    assert!(program.end());
+    assert_eq!(count(&read(&place.path("trace.pwt")).1, ODD), 1);
+    let who = place.pagewise(&["who", "trace.pwt"]).output().unwrap();
+    let who = String::from_utf8(who.stdout).unwrap();
+    assert!(who.contains("obey"), "{who}");
+}
+
+#[test]
+fn threads_that_allocate_all_the_time_are_recorded_and_go_on() {
+    let place = Place::new();
+    let mut program = Obedient::start("busy");
+    program.tell('a');
+    for round in 0..3 {
+        let mut recording = Recording::of(&place, program.child.id(), &[]);
+        recording.says(&place, ATTACHED);
+        program.tell('a');
+        let told = recording.end(&place);
+        let (header, events) = read(&place.path("trace.pwt"));
+        assert!(header.threads > THREADS, "{round}: {}", header.threads);
+        assert_eq!(count(&events, ODD), 1);
+        // Blocks of before are freed, and that is told; none is freed twice or missed.
+        assert!(told.contains("frees of unknown blocks left out"), "{told}");
+        for wrong in ["without", "cut short", "missing frees"] {
+            assert!(!told.contains(wrong), "{told}");
+        }
+        program.tell('a');
+    }
+    assert!(program.end());
+}
+
+#[test]
+fn a_forked_child_is_recorded_too() {
+    let place = Place::new();
+    let mut program = Obedient::start("busy");
+    let mut recording = Recording::of(&place, program.child.id(), &["--all"]);
+    recording.says(&place, ATTACHED);
+    program.tell('f');
+    recording.end(&place);
+    program.tell('f');
+    assert!(program.end());
+    let traces = [1, 2].map(|number| read(&place.path(&format!("trace.{number}.pwt"))).1);
+    assert_eq!(traces.map(|events| count(&events, OF_CHILD)), [0, 1]);
+}
+
+#[test]
+fn a_library_that_is_loaded_later_is_recorded() {
+    if !obedient::has_zlib() {
+        return;
+    }
+    let place = Place::new();
+    let mut program = Obedient::start("busy");
+    let mut recording = Recording::of(&place, program.child.id(), &[]);
+    recording.says(&place, ATTACHED);
+    program.tell('l');
+    recording.end(&place);
+    assert!(program.end());
+    let events = read(&place.path("trace.pwt")).1;
+    assert!((65_536..65_600).any(|size| count(&events, size) > 0), "zlib's window is not there");
+}
+
+#[test]
+fn the_end_of_the_process_and_a_limit_end_the_recording() {
+    let place = Place::new();
+    let program = Obedient::start("busy");
+    let mut recording = Recording::of(&place, program.child.id(), &["--duration", "300ms"]);
+    assert!(recording.0.wait().unwrap().success(), "{}", told(&place));
+    let header = read(&place.path("trace.pwt")).0;
+    assert_eq!(header.origin.note, "cut short: the recording was stopped");
+
+    let mut recording = Recording::of(&place, program.child.id(), &[]);
+    recording.says(&place, ATTACHED);
+    assert!(program.end());
+    assert!(recording.0.wait().unwrap().success(), "{}", told(&place));
+    assert!(read(&place.path("trace.pwt")).0.events > 1000);
+}
+
+#[test]
+fn what_cannot_be_attached_to_is_refused_in_one_line() {
+    let place = Place::new();
+    let refused = |process: u32, why: &str| {
+        let process = process.to_string();
+        let output = place.pagewise(&["record", "--pid", &process]).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && text.contains(why), "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    };
+    refused(0, "there is no process 0");
+    refused(u32::MAX, "there is no process 0");
+    refused(1 << 30, "there is no process 1073741824");
+
+    let mut program = Obedient::start("busy");
+    program.tell('a');
+    let mut recording = Recording::of(&place, program.child.id(), &[]);
+    recording.says(&place, ATTACHED);
+    refused(program.child.id(), "is being recorded already");
+    recording.end(&place);
+
+    // SAFETY: sends signals to our child.
+    unsafe { libc::kill(program.child.id() as i32, libc::SIGSTOP) };
+    thread::sleep(Duration::from_millis(200));
+    refused(program.child.id(), "is stopped: let it go on first (`kill -CONT ");
+    // SAFETY: as above.
+    unsafe { libc::kill(program.child.id() as i32, libc::SIGCONT) };
+    refuses_another_user(&place, program.child.id());
+    assert!(program.end());
+    refuses_a_static_program(&refused);
+}
+
+/// Only root can be another user.
+fn refuses_another_user(place: &Place, process: u32) {
+    // SAFETY: the call always succeeds.
+    if unsafe { libc::geteuid() } != 0 {
+        return;
+    }
+    // What anybody may run.
+    let copy = PathBuf::from(format!("/tmp/pagewise-attach-{}", std::process::id()));
+    fs::copy(env!("CARGO_BIN_EXE_pagewise"), &copy).unwrap();
+    let output = Command::new(&copy)
+        .args(["record", "--pid", &process.to_string(), "-o", "/tmp/pagewise-none.pwt"])
+        .current_dir("/")
+        .uid(65534)
+        .output();
+    fs::remove_file(&copy).unwrap();
+    let text = String::from_utf8(output.unwrap().stderr).unwrap();
+    assert!(text.contains("is another user's: run pagewise as that user, or as root"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text} {}", place.root().display());
+}
+
+/// A program without a loader: it waits for ever.
+fn refuses_a_static_program(refused: &impl Fn(u32, &str)) {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("idle.c");
+    fs::write(&source, "#include <unistd.h>\nint main(void) { for (;;) pause(); }\n").unwrap();
+    let program = folder.path().join("idle");
+    let built = Command::new("cc").arg("-static").arg(&source).arg("-o").arg(&program).output();
+    if !built.is_ok_and(|output| output.status.success()) {
+        return;
+    }
+    let mut child = Command::new(&program).spawn().unwrap();
+    refused(child.id(), "is statically linked");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// Waits until what was asked of a recording has come to pass.
+fn settle() {
+    thread::sleep(Duration::from_millis(700));
+}
+
+/// Has a program allocate while recording is off, on, off, on, and off again, turned by `turn`; the
+/// traces have what was allocated while it was on.
+fn turned(place: &Place, options: &[&str], turn: impl Fn(u32, bool)) {
+    let mut command = place.pagewise(&["record", "--paused", "--all", "-o", "trace.pwt"]);
+    command.args(options).arg("--").arg(std::env::current_exe().unwrap());
+    let mut pagewise = Obedient::of(obedient::command(&mut command, "busy"));
+    pagewise.tell('a');
+    for on in [true, false, true, false] {
+        turn(pagewise.child.id(), on);
+        settle();
+        pagewise.tell('a');
+        pagewise.tell('a');
+    }
+    assert!(pagewise.end());
+    for number in [1, 2] {
+        let (header, events) = read(&place.path(&format!("trace.{number}.pwt")));
+        assert_eq!(count(&events, ODD), 2);
+        assert_eq!(header.origin.note, "cut short: the recording was stopped");
+    }
+    assert!(!place.path("trace.3.pwt").exists());
+}
+
+#[test]
+fn a_recording_is_turned_on_and_off_by_a_file() {
+    let place = Place::new();
+    let file = place.path("control");
+    turned(&place, &["--control", file.to_str().unwrap()], |_, on| {
+        fs::write(&file, if on { "start\n" } else { "stop\n" }).unwrap();
+    });
+}
+
+#[test]
+fn a_recording_is_turned_on_and_off_by_signals() {
+    turned(&Place::new(), &[], |pagewise, on| {
+        let signal = if on { libc::SIGUSR1 } else { libc::SIGUSR2 };
+        // SAFETY: sends a signal to our child, which was not waited for yet.
+        unsafe { libc::kill(pagewise as i32, signal) };
+    });
+}
+
+#[test]
+fn a_recording_that_was_never_turned_on_says_so() {
+    let place = Place::new();
+    let file = place.path("control");
+    fs::write(&file, "go\n").unwrap();
+    let file = file.to_str().unwrap();
+    let output = place
+        .pagewise(&["record", "--paused", "--control", file, "--", "sh", "-c", "sleep 0.5"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    let said = format!("pagewise: {file} says neither `start` nor `stop`\n");
+    let rest = text.strip_prefix(&said).unwrap_or(&text);
+    assert!(
+        rest.starts_with("pagewise: sh left no recording (exited with status 0): it was never")
+    );
+    assert!(!output.status.success() && rest.lines().count() == 1, "{text}");
+}

@@ -1,0 +1,163 @@
+//! A program that does what it is told, a letter at a time: this test program, started again.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::mem;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Names the scenario in the environment of the program started again.
+const SCENARIO: &str = "PAGEWISE_TEST_OBEDIENT";
+/// A size that nothing else asks for.
+pub(crate) const ODD: u64 = 7_531_357;
+/// A forked child asks for this one.
+pub(crate) const OF_CHILD: u64 = ODD + 1;
+/// Threads that allocate all the time, if it is to be busy.
+pub(crate) const THREADS: u32 = 4;
+
+static BUSY: AtomicBool = AtomicBool::new(false);
+
+/// Plays the part, if this is the program started again.
+pub(crate) fn play() {
+    let Ok(how) = std::env::var(SCENARIO) else { return };
+    BUSY.store(how == "busy", Ordering::Relaxed);
+    thread::scope(|scope| {
+        for thread in 0..if how == "busy" { THREADS } else { 0 } {
+            scope.spawn(move || churn(thread));
+        }
+        obey();
+        BUSY.store(false, Ordering::Relaxed);
+    });
+}
+
+/// Allocates and frees, checks what the blocks hold, and forks now and then.
+fn churn(thread: u32) {
+    let mut kept: Vec<Vec<u32>> = vec![Vec::new(); 100];
+    for round in 0_u32.. {
+        if !BUSY.load(Ordering::Relaxed) {
+            return;
+        }
+        let at = (round.wrapping_mul(2_654_435_761) >> 16) as usize % kept.len();
+        let mark = round ^ thread;
+        assert!(kept[at].iter().all(|&found| found == kept[at][0]), "a block was overwritten");
+        kept[at] = black_box(vec![mark; 1 + round as usize % 300]);
+        kept[at].extend([mark; 100]);
+    }
+}
+
+fn obey() {
+    let mut input = File::open("/dev/stdin").unwrap();
+    let mut letter = [0];
+    // No allocation but those that are asked for: `said` has its own text.
+    while input.read_exact(&mut letter).is_ok() {
+        match letter[0] {
+            b'a' => mem::forget(black_box(vec![1_u8; ODD as usize])),
+            b'f' => fork(),
+            b'l' => load(),
+            _ => return,
+        }
+        said(letter[0]);
+    }
+}
+
+fn said(letter: u8) {
+    let text = [b'\n', b'!', letter, b'\n'];
+    // SAFETY: the text is valid for reads.
+    unsafe { libc::write(1, text.as_ptr().cast(), text.len()) };
+}
+
+fn fork() {
+    // SAFETY: the child only allocates, which the C library allows after a fork, and ends.
+    unsafe {
+        match libc::fork() {
+            0 => {
+                mem::forget(black_box(vec![1_u8; OF_CHILD as usize]));
+                libc::_exit(0);
+            }
+            child => libc::waitpid(child, std::ptr::null_mut(), 0),
+        };
+    }
+}
+
+/// Loads zlib, and a second later has it allocate its window, of 64 KiB.
+fn load() {
+    type Init = unsafe extern "C" fn(*mut c_void, c_int, *const c_char, c_int) -> c_int;
+    // SAFETY: the names are C strings; `deflateInit_` has this type, and takes a `z_stream` of zeros.
+    unsafe {
+        let zlib = libc::dlopen(ZLIB.as_ptr(), libc::RTLD_NOW);
+        let init = libc::dlsym(zlib, c"deflateInit_".as_ptr());
+        assert!(!init.is_null());
+        let init: Init = mem::transmute(init);
+        thread::sleep(Duration::from_secs(1));
+        let mut stream = [0_u64; 14];
+        let ok = init(stream.as_mut_ptr().cast(), 6, c"1".as_ptr(), size_of_val(&stream) as c_int);
+        assert_eq!(ok, 0);
+    }
+}
+
+const ZLIB: &CStr = c"libz.so.1";
+
+/// Whether zlib can be loaded.
+pub(crate) fn has_zlib() -> bool {
+    // SAFETY: the name is a C string; zlib's constructors, of which there are none, may run.
+    unsafe { !libc::dlopen(ZLIB.as_ptr(), libc::RTLD_NOW).is_null() }
+}
+
+/// The program, running.
+pub(crate) struct Obedient {
+    pub(crate) child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+/// Has a command start this program so.
+pub(crate) fn command<'c>(command: &'c mut Command, how: &str) -> &'c mut Command {
+    command
+        .args(["--exact", "scenarios", "--nocapture", "--test-threads", "1"])
+        .env(SCENARIO, how)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+}
+
+impl Obedient {
+    /// Starts it: `quiet` or `busy`.
+    pub(crate) fn start(how: &str) -> Self {
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        Self::of(command(&mut program, how))
+    }
+
+    /// Starts it as the command says.
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Self { child, input, output }
+    }
+
+    /// Tells it something, and waits until it was done.
+    pub(crate) fn tell(&mut self, letter: char) {
+        writeln_letter(&mut self.input, letter);
+        let done = format!("!{letter}\n");
+        let mut line = String::new();
+        while line != done {
+            line.clear();
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "it ended");
+        }
+    }
+
+    /// Ends it; whether it succeeded.
+    pub(crate) fn end(mut self) -> bool {
+        writeln_letter(&mut self.input, 'x');
+        let mut rest = String::new();
+        let _ = self.output.read_to_string(&mut rest);
+        self.child.wait().unwrap().success()
+    }
+}
+
+fn writeln_letter(input: &mut ChildStdin, letter: char) {
+    input.write_all(&[letter as u8]).unwrap();
+}

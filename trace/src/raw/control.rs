@@ -1,0 +1,76 @@
+//! The switch of a recording: [`Control`].
+//!
+//! A file in the directory of the logs that every recorder maps and looks at before each record. It
+//! holds one number, which only grows: odd while recording is on. Each odd number begins a log of its
+//! own in every process. A directory without the file is always on.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::names::CONTROL;
+
+/// Switches the recorders of one directory on and off.
+#[derive(Debug)]
+pub struct Control {
+    file: File,
+    epoch: u32,
+}
+
+impl Control {
+    /// Makes the switch of a directory, before any recorder looks for it.
+    ///
+    /// # Errors
+    /// If the file cannot be written, or is there already.
+    pub fn create(directory: impl AsRef<Path>, on: bool) -> io::Result<Self> {
+        let file = File::create_new(directory.as_ref().join(CONTROL))?;
+        let mut control = Self { file, epoch: 0 };
+        control.turn(on)?;
+        Ok(control)
+    }
+
+    /// Whether recording is on.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.epoch % 2 == 1
+    }
+
+    /// Turns recording on or off; a thread that is recording at this moment may finish its record. Once
+    /// on again, every process begins another log.
+    ///
+    /// # Errors
+    /// If the file cannot be written; nothing is changed then.
+    pub fn turn(&mut self, on: bool) -> io::Result<()> {
+        let epoch = self.epoch + u32::from(on != self.is_on());
+        self.file.write_all_at(&epoch.to_ne_bytes(), 0)?;
+        self.epoch = epoch;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_time_that_it_is_turned_on_has_an_odd_number_of_its_own() {
+        // (These tests also run without the crates that others are made with.)
+        let folder = std::env::temp_dir().join(format!("pagewise-control-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let number = || {
+            let bytes = std::fs::read(folder.join(CONTROL)).unwrap();
+            u32::from_ne_bytes(bytes.try_into().unwrap())
+        };
+        let mut control = Control::create(&folder, false).unwrap();
+        let mut seen = vec![number()];
+        for on in [true, true, false, false, true] {
+            control.turn(on).unwrap();
+            assert_eq!(control.is_on(), on);
+            seen.push(number());
+        }
+        assert_eq!(seen, [0, 1, 1, 2, 2, 3]);
+        assert!(Control::create(&folder, true).is_err(), "there is one");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
