@@ -1,9 +1,52 @@
-//! The guide of `docs/tuning.md`, followed to the letter: its commands, in their order, in one shell.
-//! Only what would take minutes is made smaller.
+//! The guides of `docs/tuning.md` and `docs/who.md`, followed to the letter: their commands, in their order,
+//! in one shell. Only what would take minutes is made smaller.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use tempfile::TempDir;
+
+/// What following a guide led to.
+struct Followed {
+    folder: TempDir,
+    out: String,
+    err: String,
+}
+
+impl Followed {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Follows the first section of a guide, which teaches these commands.
+    fn guide(name: &str, commands: &[&str]) -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("there");
+        let guide = fs::read_to_string(root.join("docs").join(name)).expect("the guide");
+        let script = script(&guide);
+        for command in commands {
+            assert!(script.contains(&format!("pagewise {command} ")), "{script}");
+        }
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        std::os::unix::fs::symlink(&root, folder.path().join("pagewise")).expect("a link");
+        let tool = Path::new(env!("CARGO_BIN_EXE_pagewise")).parent().expect("a folder");
+        let path = std::env::var("PATH").unwrap_or_default();
+        let output = Command::new("sh")
+            .arg("-c")
+            .arg(shortened(&script))
+            .current_dir(folder.path())
+            .env("PATH", format!("{}:{path}", tool.display()))
+            // What this test was built with is there, and need not be fetched again.
+            .env("CARGO_NET_OFFLINE", "true")
+            .env_remove("CARGO_TARGET_DIR")
+            .output()
+            .expect("a shell");
+        let out = String::from_utf8_lossy(&output.stdout).into_owned();
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{out}\n{err}");
+        Self { folder, out, err }
+    }
+}
 
 /// The commands of the first section, in one script.
 fn script(guide: &str) -> String {
@@ -19,6 +62,8 @@ fn shortened(script: &str) -> String {
         let line = line
             .replace(" --release", "")
             .replace("target/release/access_log", "target/debug/access_log 30000")
+            .replace("target/release/leaky_server", "target/debug/leaky_server")
+            .replace("leaky_server 24000", "leaky_server 12000")
             .replace("pagewise tune ", "pagewise tune --candidates 8 ")
             .replace("pagewise report ", "pagewise report --strategy PAGEWISE,SYSTEM ");
         short += &line;
@@ -29,34 +74,29 @@ fn shortened(script: &str) -> String {
 
 #[test]
 fn the_guide_leads_from_a_program_to_a_tuned_one() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("there");
-    let guide = fs::read_to_string(root.join("docs/tuning.md")).expect("the guide");
-    let script = script(&guide);
-    for command in ["record", "info", "report", "tune"] {
-        assert!(script.contains(&format!("pagewise {command} ")), "{script}");
-    }
-    let folder = tempfile::tempdir().expect("a temporary directory");
-    std::os::unix::fs::symlink(&root, folder.path().join("pagewise")).expect("a link");
-    let tool = Path::new(env!("CARGO_BIN_EXE_pagewise")).parent().expect("a folder");
-    let path = std::env::var("PATH").unwrap_or_default();
-    let output = Command::new("sh")
-        .arg("-c")
-        .arg(shortened(&script))
-        .current_dir(folder.path())
-        .env("PATH", format!("{}:{path}", tool.display()))
-        // What this test was built with is there, and need not be fetched again.
-        .env("CARGO_NET_OFFLINE", "true")
-        .env_remove("CARGO_TARGET_DIR")
-        .output()
-        .expect("a shell");
-    let (out, err) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{out}\n{err}");
+    let followed = Followed::guide("tuning.md", &["record", "info", "report", "tune"]);
+    let err = &followed.err;
     // The program ran before and after, and says what it took.
     assert!(err.matches("KiB resident at most").count() >= 2, "{err}");
-    let program = folder.path().join("access_log");
+    let program = followed.path("access_log");
     let code = fs::read_to_string(program.join("src/allocator.rs")).expect("the code");
     assert!(code.contains("Pagewise::with(\n    Tuning::new()"), "{code}");
     let page = fs::read_to_string(program.join("access_log.html")).expect("the report");
     assert!(page.contains("What tuning gains: access_log"));
+}
+
+#[test]
+fn the_guide_leads_from_a_server_that_grows_to_one_that_does_not() {
+    let Followed { out, err, .. } = Followed::guide("who.md", &["record", "who", "tune"]);
+    // It leaks, and more with more clients; then it does not.
+    let served: Vec<&str> = out.lines().filter(|line| line.contains("sessions open")).collect();
+    let open = |line: &&str| line.contains(" 0 sessions open");
+    assert!(served.len() == 6 && !served[..3].iter().any(open), "{out}\n{err}");
+    assert!(served[3..].iter().all(open), "{out}");
+    // Who leaks was told, with its line, before and not after.
+    let (before, after) = out.split_once(" 0 sessions open").expect("mended");
+    for place in ["open_session", "Sessions::visit", "main.rs:"] {
+        assert!(before.contains(place), "{place}: {before}");
+    }
+    assert!(!after.contains("open_session"), "{after}");
 }
