@@ -23,7 +23,7 @@ pub(crate) const LARGEST: usize = 1 << 20;
 const LARGEST_COMPRESSED: usize = LARGEST + LARGEST / 1024 + 64;
 
 /// How hard a frame is compressed: in a third to an eighth of the time that the hardest takes, to 1 to 4 % more.
-const LEVEL: Compression = Compression::new(5);
+const LEVEL: u32 = 5;
 
 /// No deflate stream expands to more than this many times its length: a match of 258 bytes takes at
 /// least two bits.
@@ -34,7 +34,7 @@ pub(crate) fn write(out: &mut impl Write, content: &[u8]) -> io::Result<u64> {
     debug_assert!((1..=LARGEST).contains(&content.len()));
     let mut frame = vec![0; 4];
     frame.extend((content.len() as u32).to_le_bytes());
-    let mut encoder = flate2::write::DeflateEncoder::new(frame, LEVEL);
+    let mut encoder = flate2::write::DeflateEncoder::new(frame, Compression::new(LEVEL));
     encoder.write_all(content)?;
     let mut frame = encoder.finish()?;
     let compressed = (frame.len() - 8) as u32;

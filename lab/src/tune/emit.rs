@@ -125,7 +125,7 @@ pub(super) fn code(
 
 /// Variables of the environment, one a line: for a shell, or as systemd's `EnvironmentFile`.
 fn settings(global: &Global, origin: &str, ours: Option<&Library>) -> String {
-    let mut code = origin.replacen("///", "#", 1);
+    let mut code = origin.replace("/// ", "# ");
     for (name, value) in global.settings() {
         code += &format!("{name}={value}\n");
     }
