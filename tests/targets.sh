@@ -70,8 +70,10 @@ without_traces=()
 on() {
   target=$1
   shift
-  cargo test --no-fail-fast --target "$target" -p pagewise --features "$features" "$@"
-  cargo test --no-fail-fast --target "$target" -p pagewise-trace -- "${without_traces[@]}"
+  failed=0
+  cargo test --no-fail-fast --target "$target" -p pagewise --features "$features" "$@" || failed=1
+  cargo test --no-fail-fast --target "$target" -p pagewise-trace -- "${without_traces[@]}" || failed=1
+  return $failed
 }
 
 # Under qemu, for which `emulate` has set up everything: `emulate TARGET ARCHITECTURE`.
