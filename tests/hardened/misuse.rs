@@ -212,6 +212,66 @@ fn zeros() {
     }
 }
 
+/// Nor in one that a thread frees when it has given up its lists: in a destructor that is called once more, after the
+/// allocator's own.
+#[cfg(unix)]
+#[test]
+fn a_block_that_is_freed_late_is_zeros() {
+    for size in [64, 3000] {
+        crate::child::passes_when("misuse::late_zeros", |command| {
+            command.env("PAGEWISE_HARDENED", "1").env(OF, size.to_string());
+        });
+    }
+}
+
+#[cfg(unix)]
+static KEY: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+/// How often the destructor was called, and the bytes it found that are not zeros.
+#[cfg(unix)]
+static LATE: [std::sync::atomic::AtomicUsize; 2] =
+    [const { std::sync::atomic::AtomicUsize::new(0) }; 2];
+
+#[cfg(unix)]
+extern "C" fn late(block: *mut libc::c_void) {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    if LATE[0].fetch_add(1, Relaxed) == 0 {
+        // SAFETY: the key was made by the test.
+        unsafe { libc::pthread_setspecific(KEY.load(Relaxed), block) };
+        return;
+    }
+    let (size, block) = (asked(), block.cast::<u8>());
+    // SAFETY: as in `zeros`.
+    unsafe {
+        ALLOCATOR.free(block);
+        let found = (0..size).filter(|&at| block.add(at).read_volatile() != 0).count();
+        LATE[1].store(found, Relaxed);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "in a process of its own, in hardened mode"]
+fn late_zeros() {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    let size = asked();
+    let mut key = 0;
+    // SAFETY: the destructor takes what is set below.
+    assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(late)) }, 0);
+    KEY.store(key, Relaxed);
+    let run = move || {
+        let block = ALLOCATOR.allocate(size);
+        // SAFETY: the block is in use; the key was made above.
+        unsafe {
+            block.write_bytes(b'x', size);
+            assert_eq!(libc::pthread_setspecific(key, block.cast()), 0);
+        }
+    };
+    std::thread::spawn(run).join().expect("the thread ends");
+    assert_eq!(LATE.each_ref().map(|count| count.load(Relaxed)), [2, 0]);
+}
+
 /// Beyond the room behind its contents lies a page that cannot be touched.
 #[test]
 fn a_mapping_lies_between_guard_pages() {

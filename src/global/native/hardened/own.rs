@@ -72,7 +72,7 @@ impl Own {
             return;
         }
         if let Some(oldest) = self.take(first, before, bytes)
-            && (is_over(before, bytes.wrapping_sub(oldest.bytes()))
+            && (is_over(before, bytes.saturating_sub(oldest.bytes()))
                 || !release::put_on_list(lists, oldest))
         {
             self.put_back(lists, oldest);
@@ -103,7 +103,7 @@ impl Own {
     fn take(&self, first: u32, left: u32, bytes: usize) -> Option<Freed> {
         let oldest = self.entries[first as usize % ENTRIES].get()?;
         self.first.set(first.wrapping_add(1));
-        self.note(left, bytes.wrapping_sub(oldest.bytes()));
+        self.note(left, bytes.saturating_sub(oldest.bytes()));
         Some(oldest)
     }
 
@@ -114,8 +114,8 @@ impl Own {
     }
 }
 
-/// Begins with random numbers of its own and an empty quarantine: lists that a fork left behind may have had one, perhaps changed by half,
-/// whose blocks stay in use.
+/// Begins with random numbers of its own, and with an empty quarantine: lists that a fork left behind may have had one,
+/// perhaps changed by half, whose blocks stay in use.
 pub(in super::super) fn begin() {
     if mode::is_hardened()
         && let Some((_, own)) = of_thread()

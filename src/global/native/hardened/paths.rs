@@ -336,15 +336,28 @@ pub(super) unsafe fn give_up_small(
         if parts.zero() && class > wiped::SHORT {
             return give_up_long(lists, own, state, Freed::new(block, list, class));
         }
-        let code = if parts.zero() {
-            wiped::wipe_short(block, class);
-            ZEROED
-        } else {
-            NONE
-        };
-        state.store(code, Relaxed);
+        state.store(wiped_if_wanted(parts, block, class), Relaxed);
     }
     put_back_or_keep(lists, own, Freed::new(block, list, class));
+}
+
+/// Zeroes a freed small block, if that is wanted; its state from then on.
+///
+/// # Safety
+/// As for [`give_up_small`].
+#[inline(always)]
+unsafe fn wiped_if_wanted(parts: Parts, block: NonNull<u8>, class: usize) -> u8 {
+    if !parts.zero() {
+        return NONE;
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        match class <= wiped::SHORT {
+            true => wiped::wipe_short(block, class),
+            false => block.write_bytes(0, class),
+        }
+    }
+    ZEROED
 }
 
 /// As [`give_up_small`], of a block that is long, and is to be zeroed.
@@ -392,8 +405,7 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8, size: Option<usize>) {
             // The thread is about to end.
             let class = sizes::class_size(list);
             small_size(parts, block, code, class);
-            // It is zeroed when it is handed out.
-            state.store(NONE, Relaxed);
+            state.store(wiped_if_wanted(parts, block, class), Relaxed);
             let _ = thread::enter(asked);
             return Heap::put(&mut [block]);
         }
