@@ -7,15 +7,16 @@ use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
 use std::path::Path;
 
-use pagewise::trace::{Counts, Event, Header, Origin, Stacks, WriteError, Writer};
+use pagewise::trace::{Event, Header, Origin, Stacks, WriteError, Writer};
 use pagewise_replay::output;
 use pagewise_replay::progress::Progress;
 
 use super::symbols;
 
 pub(super) struct Draft {
-    writer: Timed<BufWriter<File>>,
-    stacks: Stacks,
+    pub(super) timed: Timed<BufWriter<File>>,
+    /// The tree of the call stacks, once it is known.
+    pub(super) stacks: Stacks,
 }
 
 /// A writer that is told each look at the clock once, where it was.
@@ -50,26 +51,7 @@ impl Draft {
     /// Begins one where temporary files are.
     pub(super) fn begin(origin: Origin, stacks: bool) -> anyhow::Result<Self> {
         let out = BufWriter::new(tempfile::tempfile()?);
-        Ok(Self { writer: Timed::new(out, origin, stacks)?, stacks: Stacks::default() })
-    }
-
-    #[inline]
-    pub(super) fn write(
-        &mut self,
-        event: Event,
-        site: u32,
-        time: Option<u64>,
-    ) -> Result<(), WriteError> {
-        self.writer.write(event, site, time)
-    }
-
-    pub(super) fn counts(&self) -> Counts {
-        self.writer.writer.counts()
-    }
-
-    /// Takes the tree of the call stacks, once it is known.
-    pub(super) fn take_stacks(&mut self, stacks: Stacks) {
-        self.stacks = stacks;
+        Ok(Self { timed: Timed::new(out, origin, stacks)?, stacks: Stacks::default() })
     }
 
     /// Completes the trace of a recording of so many events, as `path`.
@@ -80,7 +62,7 @@ impl Draft {
         progress: &Progress,
     ) -> anyhow::Result<Header> {
         symbols::find(&mut self.stacks, progress)?;
-        let (header, out) = self.writer.writer.finish_into(recorded, &self.stacks)?;
+        let (header, out) = self.timed.writer.finish_into(recorded, &self.stacks)?;
         let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.rewind()?;
         output::create(path, |out| {

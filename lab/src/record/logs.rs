@@ -150,7 +150,7 @@ impl Log {
     fn fill(&mut self, mut draft: Draft, progress: &Progress) -> anyhow::Result<bool> {
         let mut has_room = true;
         let converted = self.convert(progress, |event, site, time| {
-            match draft.write(event, site, time) {
+            match draft.timed.write(event, site, time) {
                 Ok(()) => {}
                 Err(WriteError::Io(_)) => has_room = false,
                 Err(error) => return Err(error).with_context(|| self.path.display().to_string()),
@@ -158,9 +158,9 @@ impl Log {
             Ok(has_room)
         })?;
         if has_room {
-            self.counts = draft.counts();
+            self.counts = draft.timed.writer.counts();
             (self.holes, self.dropped) = (converted.holes, converted.dropped);
-            draft.take_stacks(converted.stacks.unwrap_or_default());
+            draft.stacks = converted.stacks.unwrap_or_default();
             self.draft = Some(draft);
         }
         Ok(has_room)

@@ -251,7 +251,7 @@ unsafe fn free_unusually(asked: &Tuning, block: *mut u8, size: Option<usize>) {
     unsafe {
         match mode::is_only_hardened() {
             true => hardened::paths::free(asked, block, size),
-            false => free_sampled(asked, block, size),
+            false => free_sampling(asked, block, size),
         }
     }
 }
@@ -262,7 +262,7 @@ unsafe fn free_unusually(asked: &Tuning, block: *mut u8, size: Option<usize>) {
 /// As for [`free`].
 #[cold]
 #[inline(never)]
-unsafe fn free_sampled(asked: &Tuning, block: *mut u8, size: Option<usize>) {
+unsafe fn free_sampling(asked: &Tuning, block: *mut u8, size: Option<usize>) {
     if mode::is_profiled() {
         profile::forget(block);
     }

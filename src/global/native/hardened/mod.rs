@@ -20,6 +20,18 @@
 //! | `wiped` | short blocks that are zeros while they are free |
 //! | `resize` | resizing and measuring |
 
+/// Calls a function with the parts in force as its parameter: it is compiled for the checks alone and for every part by
+/// themselves, in which nothing is asked, and once for all other sets.
+macro_rules! with_parts {
+    ($function:ident($($argument:expr),+)) => {
+        match mode::parts().of_small() {
+            Parts::CHECKS => $function::<{ Parts::CHECKS }>($($argument),+),
+            Parts::EVERY => $function::<{ Parts::EVERY }>($($argument),+),
+            _ => $function::<{ Parts::UNKNOWN }>($($argument),+),
+        }
+    };
+}
+
 mod canary;
 pub(super) mod own;
 pub(super) mod paths;

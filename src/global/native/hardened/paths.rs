@@ -39,15 +39,9 @@ pub(super) fn least(size: usize, parts: Parts) -> usize {
 }
 
 /// A block of `size` bytes at a multiple of `align`; null if there is no memory.
-///
-/// This path and [`free`]'s are compiled for two sets of parts by themselves, and once for all others.
 #[inline(always)]
 pub(in super::super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
-    match mode::parts().of_small() {
-        Parts::CHECKS => allocate_with::<{ Parts::CHECKS }>(asked, size, align),
-        Parts::EVERY => allocate_with::<{ Parts::EVERY }>(asked, size, align),
-        _ => allocate_with::<{ Parts::UNKNOWN }>(asked, size, align),
-    }
+    with_parts!(allocate_with(asked, size, align))
 }
 
 /// As [`allocate`], with these parts.
@@ -281,13 +275,7 @@ pub(super) unsafe fn medium_size(block: NonNull<u8>) -> (usize, usize) {
 #[inline(always)]
 pub(in super::super) unsafe fn free(asked: &Tuning, block: *mut u8, size: Option<usize>) {
     // SAFETY: passed on.
-    unsafe {
-        match mode::parts().of_small() {
-            Parts::CHECKS => free_with::<{ Parts::CHECKS }>(asked, block, size),
-            Parts::EVERY => free_with::<{ Parts::EVERY }>(asked, block, size),
-            _ => free_with::<{ Parts::UNKNOWN }>(asked, block, size),
-        }
-    }
+    unsafe { with_parts!(free_with(asked, block, size)) }
 }
 
 /// As [`free`], with these parts.

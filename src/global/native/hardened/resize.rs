@@ -54,13 +54,7 @@ pub(in super::super) unsafe fn reallocate(
     new_size: usize,
 ) -> *mut u8 {
     // SAFETY: passed on.
-    unsafe {
-        match mode::parts().of_small() {
-            Parts::CHECKS => reallocate_with::<{ Parts::CHECKS }>(asked, block, align, new_size),
-            Parts::EVERY => reallocate_with::<{ Parts::EVERY }>(asked, block, align, new_size),
-            _ => reallocate_with::<{ Parts::UNKNOWN }>(asked, block, align, new_size),
-        }
-    }
+    unsafe { with_parts!(reallocate_with(asked, block, align, new_size)) }
 }
 
 /// As [`reallocate`], with these parts.
