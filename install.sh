@@ -90,8 +90,10 @@ library() {
     # Rust's own library carries bitcode along, which is of no use here, and no sound whole when joined.
     "$OBJCOPY" --keep-global-symbols="$work/exports" -R .llvmbc -R .llvmcmd "$work/whole.o" "$work/$name.o"
     [ "$profile" = dev ] || "$STRIP" --strip-unneeded "$work/$name.o"
+    # The archive leaves `dlopen` to the C library, whose own a program that is linked with `-static` has as well.
+    "$OBJCOPY" --localize-symbol=dlopen "$work/$name.o" "$work/archived.o"
     rm -f "$stage/lib/lib$name.a"
-    "$AR" rcs "$stage/lib/lib$name.a" "$work/$name.o"
+    "$AR" rcs "$stage/lib/lib$name.a" "$work/archived.o"
 
     # Names of our own have a version; `malloc` and its like must have none: who asks for GLIBC_2.2.5's would
     # not be given ours.

@@ -45,7 +45,7 @@ installed() {
 
 # The path of a library that the loader knows.
 loadable() {
-  ldconfig -p | awk -v name="$1" '$1 == name { print $NF; exit }'
+  ldconfig -p | awk -v name="$1" '$1 == name && !found++ { print $NF }'
 }
 
 debian() {

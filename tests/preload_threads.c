@@ -1,5 +1,8 @@
 // Threads that swap blocks of all sizes through shared places, each block filled with its own mark, and end; forks
-// meanwhile, whose children allocate. Ends with 0 if every block kept what was written.
+// meanwhile, whose children allocate; a library is opened with a flag that is left out. Ends with 0 if every block kept
+// what was written and the library is there.
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -58,6 +61,9 @@ static void *run(void *seed) {
 }
 
 int main(void) {
+  for (int time = 0; time < 2; time++)
+    if (!dlopen("libm.so.6", RTLD_NOW | RTLD_DEEPBIND))
+      atomic_fetch_add(&failures, 1);
   for (int generation = 0; generation < 3; generation++) {
     pthread_t threads[THREADS];
     for (uintptr_t thread = 0; thread < THREADS; thread++)

@@ -118,6 +118,19 @@ fn programs_print_what_they_print_unrecorded() {
     }
 }
 
+/// PHP opens its extensions with RTLD_DEEPBIND: what they allocate and free is recorded, too.
+#[test]
+fn a_library_bound_to_itself_is_recorded() {
+    if !present("php") {
+        return;
+    }
+    let place = Place::new();
+    let script = r#"echo strlen(iconv("UTF-8", "UTF-16", str_repeat("pagewise", 1000)));"#;
+    let recorded = place.record(&["-o", "trace.pwt"]).args(["php", "-r", script]).output().unwrap();
+    assert!(recorded.status.success(), "{}", stderr(&recorded));
+    assert!(!stderr(&recorded).contains("missing frees"), "{}", stderr(&recorded));
+}
+
 #[test]
 fn errors_and_files_of_a_program_stay_as_they_are() {
     let place = Place::new();

@@ -82,4 +82,5 @@ programs! {
     a_thousand_keys_and_threads_that_end: "keys-many";
     all_keys_and_threads_that_end: "keys-all";
     threads_that_end: "threads";
+    a_library_bound_to_itself: "deepbind";
 }

@@ -28,6 +28,10 @@ mod names;
 mod new;
 pub mod prefixed;
 
+// Exports `dlopen`: else libraries that are opened with RTLD_DEEPBIND would go on with the C library's allocator.
+#[cfg(feature = "override")]
+extern crate pagewise_deepbind;
+
 use pagewise::global::{HugePages, Pagewise, Tuning};
 
 /// The default, but for huge pages, which begin later: it is any program that this is loaded with,

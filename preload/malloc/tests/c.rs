@@ -206,7 +206,9 @@ fn our_names_have_a_version_and_others_have_none() {
         full.iter().filter(|name| name.starts_with("pagewise_")).cloned().collect();
     assert!(ours == prefixed, "without the override there is the interface of pagewise.h alone");
     assert!(ours.iter().all(|name| name.contains("@@PAGEWISE_0.")), "{ours:?}");
-    for name in ["malloc", "free", "realloc", "aligned_alloc", "_Znwm", "_ZdlPvm", "malloc_trim"] {
+    for name in
+        ["malloc", "free", "realloc", "aligned_alloc", "_Znwm", "_ZdlPvm", "malloc_trim", "dlopen"]
+    {
         assert!(full.contains(name), "{name} is exported without a version");
     }
     let soname = succeed(Command::new("objdump").arg("-p").arg(prefix.join("lib/libpagewise.so")));
@@ -224,6 +226,7 @@ fn the_static_library_defines_only_what_it_exports() {
         let names: BTreeSet<_> = names.collect();
         assert!(names.contains("pagewise_malloc"), "{names:?}");
         assert_eq!(names.contains("malloc"), others);
+        assert!(!names.contains("dlopen"), "a program has one of its own, with `-static` as well");
         let foreign = names.iter().find(|name| name.starts_with("_R") || name.contains("rust"));
         assert_eq!(foreign, None);
     }

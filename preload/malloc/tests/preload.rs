@@ -120,6 +120,8 @@ with ThreadPoolExecutor(8) as pool: print(list(pool.map(work, range(1000, 1040))
     compiler: "g++", "printf '#include <map>\n#include <string>\nint main() { std::map<std::string, int> m; m[\"a\"] = 1; return m.size() - 1; }' > a.cpp && g++ -O1 -c a.cpp -o a.o && cksum a.o";
     rust_threads: "rustc", "printf '%s' \"$THREADS\" > threads.rs && rustc -O threads.rs -o threads && ./threads";
     cargo: "cargo", "mkdir src && printf '%s' \"$THREADS\" > src/main.rs && printf '[package]\nname = \"a\"\nversion = \"0.0.0\"\nedition = \"2021\"\n[workspace]\n' > Cargo.toml && CARGO_TARGET_DIR=built cargo build -q --offline && built/debug/a && cargo metadata --offline --format-version 1 --no-deps | grep -o '\"name\":\"a\"'";
+    // Opens its extensions with RTLD_DEEPBIND. Asks the C library for its own memory, too.
+    php: "php", "USE_ZEND_ALLOC=0 php -r '$a = []; for ($i = 0; $i < 50000; $i++) $a[$i % 777] = ($a[$i % 777] ?? \"\") . $i; ksort($a); echo strlen(json_encode($a)), extension_loaded(\"ctype\");'";
     redis: "redis-benchmark", "redis-server --port 0 --unixsocket r.sock --save '' --dir . >log & server=$!
 until redis-cli -s r.sock ping >/dev/null 2>&1; do kill -0 $server || exit 1; sleep 0.05; done
 redis-benchmark -s r.sock -q -c 20 -n 5000 -r 3000 -d 200 -t set,get,incr,lpush,sadd,hset,zadd,lrange_100 >/dev/null

@@ -20,6 +20,9 @@ mod stack;
 mod stack;
 mod thread;
 
+// Exports `dlopen`: else what libraries allocate that are opened with RTLD_DEEPBIND would not be recorded.
+extern crate pagewise_deepbind;
+
 use core::ffi::{c_int, c_void};
 use core::ptr;
 

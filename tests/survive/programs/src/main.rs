@@ -17,6 +17,7 @@
 mod blocks;
 mod cgroup;
 mod early;
+mod extensions;
 mod fork;
 mod limits;
 mod memory;

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::outcome::Outcome;
-use crate::{fork, limits, memory, sandbox, threads};
+use crate::{extensions, fork, limits, memory, sandbox, threads};
 
 /// What a program must come to. Figures are compared with glibc's on the same machine.
 #[derive(Clone, Copy, Debug)]
@@ -155,6 +155,9 @@ pub(crate) const PROGRAMS: &[Program] = &[
 
     program(12, "calloc", memory::untouched)
         .about("500 × calloc(1,000,000), untouched: resident").expects(near_glibc(16.0)),
+
+    program(13, "deepbind", extensions::bound_to_itself)
+        .about("a library opened with RTLD_DEEPBIND, as PHP opens its extensions, frees the program's blocks, and the program its"),
 ];
 
 pub(crate) fn named(name: &str) -> Option<&'static Program> {
