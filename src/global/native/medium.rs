@@ -35,8 +35,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicUsize};
 use super::fault::{self, Fault};
 use super::heap::Heap;
 use super::space::{SPACE, Slot};
-use super::tuning::UNIT;
-use super::{background, current, heaps, quick};
+use super::tuning::{SMALL_MAX, UNIT};
+use super::{background, current, heaps, quick, sizes};
 use crate::os::KeepErrno;
 use crate::pages::PageHeap;
 
@@ -108,10 +108,12 @@ impl Class {
     }
 }
 
-/// Whether requests like this have a class.
+/// Whether requests like this have a class, and no quick list: to that goes what a Rust program frees with its size.
 #[inline(always)]
 pub(super) fn serves(size: usize, align: usize) -> bool {
-    size.wrapping_sub(ABOVE + 1) < MOST - ABOVE && align <= UNIT
+    size.wrapping_sub(ABOVE + 1) < MOST - ABOVE
+        && align <= UNIT
+        && (size > SMALL_MAX || sizes::offset(size) == 0)
 }
 
 /// What is asked of the heap for a request that is not small.

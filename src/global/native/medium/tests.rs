@@ -75,7 +75,10 @@ fn a_size_has_the_next_class() {
         let class = Class::of(size);
         assert_eq!(class.map(Class::number), expected, "{size}");
         assert_eq!(class.map(Class::size), expected.map(|class| sizes[class]));
-        assert_eq!([UNIT, 2 * UNIT].map(|align| serves(size, align)), [expected.is_some(), false]);
+        // Who has opened the allocator before, another test, say, has quick lists for some of these sizes.
+        let is_small = size <= SMALL_MAX && sizes::offset(size) > 0;
+        let served = expected.is_some() && !is_small;
+        assert_eq!([UNIT, 2 * UNIT].map(|align| serves(size, align)), [served, false]);
         let rounded = expected.map_or(size, |class| sizes[class]);
         assert_eq!([UNIT, 2 * UNIT].map(|align| round(size, align)), [rounded, size]);
     }
