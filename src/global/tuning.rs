@@ -93,12 +93,13 @@ pub enum HugePages {
     Beyond(usize),
 }
 
-/// Four classes for each doubling, 16 bytes apart at least; and one more for a page of 4 KiB with a
-/// header, which databases and their like allocate by the thousand.
+/// Four classes for each doubling, 16 bytes apart at least; one more for a page of 4 KiB with a header, which
+/// databases and their like allocate by the thousand; and the largest size that fits eight times into a page beside
+/// its tag, as 8 KiB do not. The last fits four times. 16 KiB would fit three times, so the heap has them.
 const CLASSES: &[u32] = &[
     16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024,
-    1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 4608, 5120, 6144, 7168, 8192, 10240, 12288,
-    14336, 16384,
+    1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 4608, 5120, 6144, 7168, 8176, 8192, 10240,
+    12288, 16368,
 ];
 
 impl Tuning {
@@ -111,7 +112,7 @@ impl Tuning {
                 unit: UNIT,
                 sizemap: SizeMap::Classes(CLASSES),
                 freetol: 1,
-                ffcrossover: 16 << 10,
+                ffcrossover: 16_368,
                 seed: 0,
             },
             quick_blocks: 256,

@@ -41,13 +41,14 @@ use crate::os::KeepErrno;
 use crate::pages::PageHeap;
 
 /// Sizes above this and up to [`MOST`] have classes.
-const ABOVE: usize = 16 << 10;
+const ABOVE: usize = FIRST - STEP;
 const MOST: usize = 128 << 10;
 
-/// Classes of each doubling, and bytes between the first of them.
+/// The least class, bytes; classes of each doubling above it, and bytes between the first of them.
+const FIRST: usize = 16 << 10;
 const STEPS: usize = 8;
-const STEP: usize = ABOVE / STEPS;
-const CLASSES: usize = STEPS * (MOST / ABOVE).ilog2() as usize;
+const STEP: usize = FIRST / STEPS;
+const CLASSES: usize = 1 + STEPS * (MOST / FIRST).ilog2() as usize;
 
 /// Blocks that a list takes at most.
 const ROOM: usize = 15;
@@ -61,7 +62,10 @@ const LEAST: usize = 1 << 20;
 
 /// The size of a class's blocks: the most that is rounded up to it.
 const fn size_of_class(class: usize) -> usize {
-    (STEP << (class / STEPS)) * (STEPS + 1 + class % STEPS)
+    match class.checked_sub(1) {
+        Some(above) => (STEP << (above / STEPS)) * (STEPS + 1 + above % STEPS),
+        None => FIRST,
+    }
 }
 
 /// A class: its number and its size, as a [mark] has them.
