@@ -1,13 +1,13 @@
 //! What the bundled traces of real programs must show, under every strategy of the catalogue.
 
 use std::alloc::Layout;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
 use pagewise::meter::Counter;
 use pagewise::pages::Config;
 use pagewise::trace::{self, Event};
-use pagewise::{Strategy, catalogue};
+use pagewise::{AllocError, Strategy, catalogue};
 
 /// Address space, more than any of the programs needs. Of 32 bits several tests have that much at one time.
 const CAPACITY: usize = 1 << if usize::BITS == 64 { 30 } else { 28 };
@@ -23,9 +23,16 @@ fn traces() -> Vec<PathBuf> {
     traces
 }
 
-/// Replays a trace; `now_and_then` is called fifty times on the way and at the end.
+/// The most that a strategy can hold: with pointers of 32 bits SMALL numbers words of four bytes by 16 bits.
+fn most(name: &str) -> usize {
+    if name == "SMALL" && usize::BITS == 32 { 256 << 10 } else { CAPACITY }
+}
+
+/// Replays a trace on the strategy of this name, to its end or to the most that the strategy can hold; `now_and_then`
+/// is called fifty times on the way and at the end.
 fn replay(
-    path: &PathBuf,
+    path: &Path,
+    name: &str,
     strategy: &mut dyn Strategy,
     mut now_and_then: impl FnMut(&dyn Strategy),
 ) {
@@ -36,28 +43,40 @@ fn replay(
     let reader = trace::open(path).expect("a trace");
     let stride = reader.header().events / 50 + 1;
     for (number, event) in (1u64..).zip(reader) {
-        match event.expect("an intact trace") {
+        let refused = match event.expect("an intact trace") {
             Event::Allocate { slot, size, align } => {
                 let layout = layout(size, align);
-                let block = strategy.allocate(layout).expect("room enough");
                 if blocks.len() <= slot as usize {
                     blocks.resize(slot as usize + 1, None);
                 }
-                blocks[slot as usize] = Some((block.cast(), layout));
+                strategy
+                    .allocate(layout)
+                    .map(|block| blocks[slot as usize] = Some((block.cast(), layout)))
+                    .map_err(|error| (size, error))
             }
             Event::Reallocate { slot, size } => {
                 let (block, old) = blocks[slot as usize].expect("a live block");
                 let new = layout(size, old.align() as u32);
                 // SAFETY: the block is in use with this layout.
-                let moved = unsafe { strategy.reallocate(block, old, new.size()) };
-                blocks[slot as usize] = Some((moved.expect("room enough").cast(), new));
+                unsafe { strategy.reallocate(block, old, new.size()) }
+                    .map(|moved| blocks[slot as usize] = Some((moved.cast(), new)))
+                    .map_err(|error| (size, error))
             }
             Event::Free { slot } => {
                 let (block, layout) = blocks[slot as usize].take().expect("a live block");
                 // SAFETY: the block is in use with this layout.
                 unsafe { strategy.deallocate(block, layout) };
+                Ok(())
             }
-            Event::Thread { .. } | Event::Tick { .. } => {}
+            Event::Thread { .. } | Event::Tick { .. } => Ok(()),
+        };
+        if let Err((size, error)) = refused {
+            let (held, path) = (strategy.usage().held, path.display());
+            assert!(
+                held + size as usize > most(name),
+                "{name}, which holds {held} bytes, refuses {size} in event {number} of {path}: {error}"
+            );
+            break;
         }
         if number % stride == 0 {
             now_and_then(strategy);
@@ -91,7 +110,7 @@ fn pages_serve_a_pair_with_fewer_than_seven_items_visited() {
             let mut strategy = entry
                 .build_metered(Config::new(), CAPACITY, &meter)
                 .expect("a valid configuration");
-            replay(&path, &mut *strategy, |_| ());
+            replay(&path, name, &mut *strategy, |_| ());
             let pairs = meter.paged_operations() as f64 / 2.0;
             let items = meter.paged_items() as f64 / pairs;
             assert!(items < 7.0, "{name} visits {items} items per pair on {}", path.display());
@@ -105,7 +124,7 @@ fn every_heap_adds_up_and_keeps_its_bookkeeping_apart() {
     for path in replayed() {
         for entry in catalogue::all().filter(|entry| !entry.linear) {
             let mut strategy = entry.build(Config::new(), CAPACITY).expect("a valid configuration");
-            replay(&path, &mut *strategy, |strategy| {
+            replay(&path, entry.name, &mut *strategy, |strategy| {
                 pagewise::walk::check(strategy).expect("the walk agrees with usage");
                 if !entry.in_band {
                     pagewise::walk::check_apart(strategy).expect("no header lies in a page");
