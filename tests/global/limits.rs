@@ -66,7 +66,9 @@ fn exhaust() {
         let [first, second] = counts;
         println!("{size} B: {first}, then {second} blocks, {} MiB", (first * size) >> 20);
         assert!(first * size > 200 << 20, "{first} blocks of {size} B are too few");
-        assert!(second * 100 >= first * 98, "{first} blocks of {size} B, then only {second}");
+        // Of places that were all given back, qemu may find one less.
+        let found = second + usize::from(is_emulated());
+        assert!(found * 100 >= first * 98, "{first} blocks of {size} B, then only {second}");
     }
     let huge = Layout::from_size_align(isize::MAX as usize / 2, 1 << 12).expect("a valid layout");
     // SAFETY: the layout has a size.
