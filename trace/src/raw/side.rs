@@ -27,6 +27,7 @@ pub(super) enum Side {
 }
 
 const ROLE: u64 = 6;
+#[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]
 const FURTHER: u64 = 7;
 const SIDE: u64 = 1 << 63;
 const STACK: u64 = 0;
