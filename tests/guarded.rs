@@ -183,6 +183,26 @@ fn counted() {
     println!("\nguarded: {guarded}");
 }
 
+/// A process whose stack has no limit gets low addresses, where heaps might lie.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn blocks_are_guarded_where_the_system_gives_low_addresses() {
+    use std::os::unix::process::CommandExt;
+    let ended = run("counted", |command| {
+        command.env("PAGEWISE_GUARDED", "100");
+        // SAFETY: the call allocates nothing; what it sets holds for the program that is started.
+        unsafe {
+            command.pre_exec(|| {
+                libc::personality(libc::ADDR_COMPAT_LAYOUT as libc::c_ulong);
+                Ok(())
+            });
+        }
+    });
+    let count = ended.out.lines().find_map(|line| line.strip_prefix("guarded: "));
+    let count: usize = count.expect("it says so").parse().expect("a number");
+    assert!((700..=1300).contains(&count), "one in 100: {count}");
+}
+
 /// Which block is guarded nobody can know: not the first of every thread.
 #[test]
 #[cfg(unix)]

@@ -29,7 +29,7 @@ i686|natively, musl|the library: all tests but those of other programs; traces
 aarch64|qemu-user|the library: all tests but those of other programs; traces; programs under libpagewise.so, and recorded with stacks
 riscv64|qemu-user|the library: unit tests, properties, arenas, misuse; traces
 s390x|qemu-user|the library: unit tests, properties, arenas, misuse; traces
-windows|wine|the library: unit tests, the global allocator, hardened mode, arenas, misuse, examples
+windows|wine|the library: unit tests, the global allocator, hardened mode, guarded blocks, arenas, misuse, examples
 cortex_m3|qemu-system-arm|firmware whose global allocator is a `StaticArena`, with memory that runs out and comes back
 wasm32|node|programs whose global allocator is `Pagewise`, or an arena
 wasip1|node|the library: unit tests, over `Pagewise`; properties, arenas, misuse; traces
@@ -217,9 +217,9 @@ windows() {
   wine reg add 'HKLM\Software\Microsoft\Windows NT\CurrentVersion\AeDebug' /v Debugger /d none /f >/dev/null
   export PROPTEST_CASES=${PROPTEST_CASES-8}
   # wine is no Windows: what takes memory there, and how long calls take, it does not tell.
-  cargo test --target x86_64-pc-windows-gnu -p pagewise --features "$features" \
+  cargo test --no-fail-fast --target x86_64-pc-windows-gnu -p pagewise --features "$features,guarded" \
     --lib --test arena --test arena_collections --test arena_global --test examples --test global \
-    --test hardened --test misuse --test small --test theorem_6_1 "$@"
+    --test guarded --test hardened --test misuse --test small --test theorem_6_1 "$@"
 }
 
 node_is_there() {

@@ -9,12 +9,18 @@ use crate::sizemap::SizeMap;
 /// Bytes of what the allocator keeps one table entry for; pages are multiples of it.
 pub(super) const GRANULE: usize = 16 << 10;
 
-/// The most bytes of a heap's slot of addresses: what a heap with boundary tags can use.
+/// The most bytes of a heap's slot of addresses: what a heap with boundary tags can use. On Windows less, since a slot is
+/// reserved in whole: other systems that run its programs keep a byte for each page of it.
 #[cfg(all(
     any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
     not(pagewise_forwarding)
 ))]
-pub(super) const LARGEST_SLOT: usize = 1 << if usize::BITS == 64 { 34 } else { 28 };
+pub(super) const LARGEST_SLOT: usize = 1
+    << match usize::BITS {
+        64 if cfg!(windows) => 30,
+        64 => 34,
+        _ => 28,
+    };
 
 /// What small sizes are multiples of, and every block is aligned to.
 pub(super) const UNIT: usize = 16;

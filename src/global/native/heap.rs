@@ -58,7 +58,7 @@ impl Heap {
         let from = (own + guard - page).next_multiple_of(tuning.pages.page_size) + page;
         // SAFETY: the slot is used by nobody else, and not accessible yet.
         let memory = unsafe {
-            if !SPACE.commit(start, from, tuning.huge_pages.advice()) {
+            if !SPACE.take(slot) || !SPACE.commit(start, from, tuning.huge_pages.advice()) {
                 return None;
             }
             if guard > 0 {

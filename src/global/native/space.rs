@@ -13,7 +13,8 @@
 //! Nothing is reserved. The space is a *window*, up to 4 TiB of addresses that the system uses last, if
 //! ever, for mappings that ask for no address; what a heap needs is mapped there piece by piece. So a
 //! limit of the process's address space (RLIMIT_AS) counts what is used, whenever it is set. Where
-//! something else comes to lie in the window after all, the heap that meets it has reached its end.
+//! something else comes to lie in the window after all, the heap that meets it has reached its end. On Windows memory
+//! comes to reserved addresses alone: there a slot is reserved when it gets its heap, and the tables at once.
 //!
 //! Where no window can be had, as with addresses of 32 bits, the space is a reservation: as large as
 //! the system allows, at most half of RLIMIT_AS.
@@ -71,6 +72,8 @@ pub(super) struct Space {
     slot_shift: AtomicU32,
     /// Whether the space is a reservation.
     reserved: AtomicBool,
+    /// In a window of addresses that must be reserved: the slots below this one are.
+    taken: AtomicUsize,
 }
 
 /// The state of a freed block that is zeros.
@@ -90,6 +93,7 @@ impl Space {
             states: AtomicPtr::new(ptr::null_mut()),
             slot_shift: AtomicU32::new(0),
             reserved: AtomicBool::new(false),
+            taken: AtomicUsize::new(0),
         }
     }
 
@@ -109,6 +113,21 @@ impl Space {
         self.marks.store(base.wrapping_add(len + table_len(len)).cast(), Relaxed);
         self.table.store(base.wrapping_add(len).cast(), Release);
         Some(len / slot)
+    }
+
+    /// Sees to it that a slot's addresses are this process's, where they must be; the slots below it have theirs.
+    /// Whether they are.
+    ///
+    /// To be called by one thread at a time.
+    pub(super) fn take(&self, slot: usize) -> bool {
+        let taken = !os::IN_RESERVATIONS
+            || self.reserved.load(Relaxed)
+            || slot < self.taken.load(Relaxed)
+            || os::reserve_at(self.slot(slot), self.slot_len());
+        if taken {
+            self.taken.fetch_max(slot + 1, Relaxed);
+        }
+        taken
     }
 
     /// The slots below this one have a heap each: addresses in others are no block's.
@@ -220,9 +239,13 @@ impl Space {
     /// # Safety
     /// It was [committed](Self::commit), and nobody uses it.
     pub(super) unsafe fn give_up(&self, start: *mut u8, len: usize) {
-        if !self.reserved.load(Relaxed) {
-            // SAFETY: the caller's promise.
-            unsafe { os::release(start, len) };
+        // SAFETY: the caller's promise. Addresses that were reserved stay so, and have zeros the next time.
+        unsafe {
+            if os::IN_RESERVATIONS || self.reserved.load(Relaxed) {
+                os::close(start, len);
+            } else {
+                os::release(start, len);
+            }
         }
     }
 
@@ -318,13 +341,18 @@ fn window() -> Option<(*mut u8, usize)> {
     /// Places that are tried.
     const TRIES: usize = 8;
     let all = os::addresses()?;
-    let len = (all / 16).min(LARGEST);
+    let mut len = (all / 16).min(LARGEST);
+    while os::IN_RESERVATIONS && len > os::address_space_limit() / 2 {
+        len /= 2;
+    }
     let places = all / 4 / ALIGN;
     (0..TRIES).find_map(|_| {
         // Of no other address, so that who knows one does not know this.
         let place = os::random() as usize % places;
         let base = ptr::with_exposed_provenance_mut(all / 8 + place * ALIGN);
-        os::is_free(base, len + besides(len)).then_some((base, len))
+        let is_free = os::is_free(base, len + besides(len))
+            && (!os::IN_RESERVATIONS || os::reserve_at(base.wrapping_add(len), besides(len)));
+        is_free.then_some((base, len))
     })
 }
 

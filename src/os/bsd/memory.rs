@@ -12,6 +12,14 @@ pub(crate) unsafe fn map_at(_: *mut u8, _: usize) -> bool {
 }
 
 /// See [`map_at`].
+pub(crate) const IN_RESERVATIONS: bool = false;
+
+/// See [`map_at`].
+pub(crate) fn reserve_at(_: *mut u8, _: usize) -> bool {
+    false
+}
+
+/// See [`map_at`].
 pub(crate) fn is_free(_: *mut u8, _: usize) -> bool {
     false
 }

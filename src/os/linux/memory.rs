@@ -14,6 +14,15 @@ pub(crate) unsafe fn map_at(start: *mut u8, len: usize) -> bool {
     map_exactly(start, len, libc::PROT_READ | libc::PROT_WRITE).is_ok()
 }
 
+/// Memory comes to any address that is free.
+pub(crate) const IN_RESERVATIONS: bool = false;
+
+/// Reserves these addresses and no others, inaccessible until they are [committed](crate::os::commit). Whether it could
+/// be done.
+pub(crate) fn reserve_at(start: *mut u8, len: usize) -> bool {
+    map_exactly(start, len, libc::PROT_NONE).is_ok()
+}
+
 /// Whether nothing is mapped at these addresses. Where a limit is in the way, the first page speaks for
 /// all.
 pub(crate) fn is_free(start: *mut u8, len: usize) -> bool {

@@ -6,9 +6,9 @@ use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
 use windows_sys::Win32::System::Memory::{
-    MEM_COMMIT, MEM_DECOMMIT, MEM_RELEASE, MEM_RESERVE, MEM_RESET, MEMORY_BASIC_INFORMATION,
-    PAGE_GUARD, PAGE_NOACCESS, PAGE_READONLY, PAGE_READWRITE, VirtualAlloc, VirtualFree,
-    VirtualProtect, VirtualQuery, VirtualUnlock,
+    MEM_COMMIT, MEM_DECOMMIT, MEM_FREE, MEM_RELEASE, MEM_RESERVE, MEM_RESET,
+    MEMORY_BASIC_INFORMATION, PAGE_GUARD, PAGE_NOACCESS, PAGE_READONLY, PAGE_READWRITE,
+    VirtualAlloc, VirtualFree, VirtualProtect, VirtualQuery, VirtualUnlock,
 };
 use windows_sys::Win32::System::ProcessStatus::{
     K32QueryWorkingSetEx, PSAPI_WORKING_SET_EX_INFORMATION,
@@ -63,22 +63,42 @@ pub(crate) unsafe fn commit(start: *mut u8, len: usize) -> bool {
     }
 }
 
-/// Memory at an address and no other cannot be had: addresses come by 64 KiB, and go back as they came.
+/// Addresses come by 64 KiB, and go back as they came: no call may concern two reservations.
+pub(crate) const IN_RESERVATIONS: bool = true;
+
+/// Reserves these addresses and no others, whole multiples of 64 KiB, inaccessible until they are [committed](commit).
+/// Whether it could be done.
+pub(crate) fn reserve_at(start: *mut u8, len: usize) -> bool {
+    // SAFETY: where something lies already the system refuses.
+    let base = unsafe { VirtualAlloc(start.cast(), len, MEM_RESERVE, PAGE_NOACCESS) };
+    base == start.cast()
+}
+
+/// As [`commit`].
 ///
 /// # Safety
-/// Whoever uses the pages knows of this.
-pub(crate) unsafe fn map_at(_: *mut u8, _: usize) -> bool {
-    false
+/// As there.
+pub(crate) unsafe fn map_at(start: *mut u8, len: usize) -> bool {
+    // SAFETY: passed on.
+    unsafe { commit(start, len) }
 }
 
-/// See [`map_at`].
-pub(crate) fn is_free(_: *mut u8, _: usize) -> bool {
-    false
+/// Whether nothing is reserved at these addresses.
+pub(crate) fn is_free(start: *mut u8, len: usize) -> bool {
+    query(start).is_some_and(|region| {
+        let from = start.addr() - region.BaseAddress.addr();
+        region.State == MEM_FREE && region.RegionSize - from >= len
+    })
 }
 
-/// See [`map_at`]: there is no window.
+/// Bytes of all addresses that a process may use, a power of two. `None` where there are too few of them for a window.
 pub(crate) fn addresses() -> Option<usize> {
-    None
+    let mut system = SYSTEM_INFO::default();
+    // SAFETY: the call writes what it is given.
+    unsafe { GetSystemInfo(&raw mut system) };
+    let last = system.lpMaximumApplicationAddress.addr();
+    let all = 1_usize.checked_shl(usize::BITS - last.leading_zeros())?;
+    (usize::BITS == 64 && all >> 19 >> 19 > 0).then_some(all)
 }
 
 /// Gives up whole OS pages; their addresses, too, once nothing is accessible of what was reserved with them.
@@ -148,8 +168,8 @@ pub(crate) unsafe fn move_to(_: *mut u8, _: usize, _: usize, _: *mut u8) -> bool
 /// # Safety
 /// The pages were mapped here and are not used any more.
 pub(crate) unsafe fn close(start: *mut u8, len: usize) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { VirtualFree(start.cast(), len, MEM_DECOMMIT) != 0 }
+    // SAFETY: the caller's promise. No length stands for all of a reservation.
+    len == 0 || unsafe { VirtualFree(start.cast(), len, MEM_DECOMMIT) != 0 }
 }
 
 /// Makes whole OS pages inaccessible: who touches them is stopped. Where the system refuses, they stay as they are.

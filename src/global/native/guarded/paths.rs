@@ -1,6 +1,6 @@
 //! Guarded blocks handed out, measured and freed.
 
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::Acquire;
 
 use super::super::tuning::UNIT;
@@ -15,11 +15,7 @@ const FILL: u8 = 0xa5;
 pub(in super::super) fn open() {
     let page = os::page_size();
     let len = (2 * PLACES + 1) * page;
-    let Some(memory) = os::reserve(len) else { return };
-    if !may_be_outside(memory) {
-        // A block freed with its size would be taken for a heap's.
-        return;
-    }
+    let Some(memory) = reserve_outside(len) else { return };
     let Some(places) = os::allocate((PLACES * size_of::<Place>()).next_multiple_of(page)) else {
         return;
     };
@@ -27,12 +23,36 @@ pub(in super::super) fn open() {
     unsafe { pool::open(memory, len, places.cast()) };
 }
 
-/// Whether a block may be one that lies in no heap: one bit of the address tells, which all addresses have that
-/// the system gives of itself, and none of the window. Without the feature there are no guarded blocks, and no
-/// other block is freed with a small size but lies in a heap.
+/// Addresses that [may be outside](may_be_outside) of all heaps: a block freed with its size would be taken for a heap's
+/// at others.
+fn reserve_outside(len: usize) -> Option<*mut u8> {
+    /// Places that are tried.
+    const TRIES: usize = 8;
+    /// What places are multiples of.
+    const ALIGN: usize = 64 << 10;
+    let memory = os::reserve(len)?;
+    if may_be_outside(memory) {
+        return Some(memory);
+    }
+    // SAFETY: it was reserved just now.
+    unsafe { os::release(memory, len) };
+    // Windows gives low addresses, and Linux to a process whose stack has no limit.
+    let first = 1_usize.checked_shl(BIT)?;
+    (0..TRIES).find_map(|_| {
+        let place = os::random() as usize % (first / 2) & !(ALIGN - 1);
+        let memory = ptr::with_exposed_provenance_mut(first + place);
+        os::reserve_at(memory, len).then_some(memory)
+    })
+}
+
+/// The bit of an address that tells whether a block [may be outside](may_be_outside).
+const BIT: u32 = if cfg!(target_arch = "x86_64") { 46 } else { 47 };
+
+/// Whether a block may be one that lies in no heap: one bit of the address tells, which none of the window has, and
+/// most addresses that the system gives of itself. Without the feature there are no guarded blocks, and no other block
+/// is freed with a small size but lies in a heap.
 #[inline(always)]
 pub(in super::super) fn may_be_outside(block: *mut u8) -> bool {
-    const BIT: u32 = if cfg!(target_arch = "x86_64") { 46 } else { 47 };
     cfg!(feature = "guarded") && usize::BITS == 64 && block.addr() as u64 >> BIT & 1 == 1
 }
 

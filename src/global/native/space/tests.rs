@@ -22,8 +22,8 @@ fn an_address_belongs_to_the_slot_it_lies_in() {
         let at = |bytes: usize| base.wrapping_add(bytes);
         assert_eq!(space.slot(slots - 1), at((slots - 1) * len));
 
-        // Where addresses are plenty nothing is reserved, and nobody can know where the slots lie.
-        if os::addresses().is_some() {
+        // Where addresses are plenty they are no reservation, and nobody can know where the slots lie.
+        if os::addresses().is_some() && !(cfg!(windows) && heaps == 100) {
             assert!(!space.reserved.load(Relaxed));
             let (other, _) = opened(heaps);
             assert!(other.slot(0) != base);
@@ -113,6 +113,47 @@ fn the_list_of_a_page_is_that_of_all_its_granules() {
     unsafe { space.give_up(table, TABLE_STEP) };
 }
 
+/// Where a heap could not be made, the next that is made there is to find zeros; in a window and in a reservation.
+#[test]
+fn what_is_given_up_is_zeros_the_next_time() {
+    let (window, _) = opened(2);
+    let (base, len) = reservation().expect("there are addresses");
+    let reserved = Space::new();
+    reserved.base.store(base, Relaxed);
+    reserved.slot_shift.store(len.trailing_zeros(), Relaxed);
+    reserved.reserved.store(true, Relaxed);
+    let page = os::page_size();
+    for space in [window, reserved] {
+        assert!(space.take(0));
+        let start = space.slot(0);
+        for _ in 0..2 {
+            // SAFETY: the slot is this test's.
+            unsafe {
+                assert!(space.take(0) && space.commit(start, 2 * page, None));
+                assert_eq!((start.read(), start.add(2 * page - 1).read()), (0, 0));
+                start.write_bytes(1, 2 * page);
+                space.give_up(start.add(page), 0);
+                assert_eq!(start.read(), 1, "nothing is given up");
+                space.give_up(start, 2 * page);
+            }
+        }
+    }
+}
+
+/// What takes addresses on Windows are the slots that have heaps, and not those that might get one.
+#[test]
+fn a_slot_takes_addresses_when_it_gets_its_heap() {
+    let (space, slots) = opened(2);
+    if !os::IN_RESERVATIONS || space.reserved.load(Relaxed) {
+        return;
+    }
+    let is_free = |slot| os::is_free(space.slot(slot), space.slot_len());
+    assert!(slots > 1 && (0..slots).all(is_free));
+    assert!(space.take(0) && !is_free(0) && is_free(1));
+    assert!(space.take(1) && !is_free(1));
+    assert!(os::reserve_at(space.slot(2), 1 << 16) && !space.take(2), "something else lies there");
+}
+
 /// Bookkeeping becomes accessible as it is needed, and not much more.
 #[test]
 #[cfg(target_pointer_width = "64")]
@@ -120,6 +161,7 @@ fn bookkeeping_takes_what_it_needs() {
     use crate::global::native::registry;
     const SLOT: usize = if cfg!(windows) { 60 } else { 200 };
     registry::heap_for_test();
+    assert!(!os::IN_RESERVATIONS || os::reserve_at(SPACE.slot(SLOT), SPACE.slot_len()));
     let page = os::page_size();
     // SAFETY: a slot that no test comes to.
     let mut slot = unsafe { Slot::new(SLOT, 4 * page, HugePages::Never) };
