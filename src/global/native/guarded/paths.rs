@@ -39,7 +39,7 @@ fn reserve_outside(len: usize) -> Option<*mut u8> {
     // Windows gives low addresses, and Linux to a process whose stack has no limit.
     let first = 1_usize.checked_shl(BIT)?;
     (0..TRIES).find_map(|_| {
-        let place = os::random() as usize % (first / 2) & !(ALIGN - 1);
+        let place = (os::random() as usize % (first / 2)) & !(ALIGN - 1);
         let memory = ptr::with_exposed_provenance_mut(first + place);
         os::reserve_at(memory, len).then_some(memory)
     })
