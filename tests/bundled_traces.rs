@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use pagewise::meter::Counter;
 use pagewise::pages::Config;
 use pagewise::trace::{self, Event};
-use pagewise::{AllocError, Strategy, catalogue};
+use pagewise::{Strategy, catalogue};
 
 /// Address space, more than any of the programs needs. Of 32 bits several tests have that much at one time.
 const CAPACITY: usize = 1 << if usize::BITS == 64 { 30 } else { 28 };
