@@ -1,6 +1,14 @@
-//! What a tuning may say: the least and the most of each parameter that is not its pages', and nothing beyond.
+//! What a tuning may say: the least and the most of each parameter that is not its pages', and nothing beyond; and that
+//! whatever it says serves.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::sync::Mutex;
+use std::thread;
 
 use pagewise::global::{Tuning, TuningError};
+
+use crate::child::passes_when;
+use crate::{ALLOCATOR, Random};
 
 #[test]
 fn parameters_have_their_bounds() {
@@ -21,4 +29,189 @@ fn parameters_have_their_bounds() {
         let error = if is_allowed { Ok(()) } else { Err(TuningError::MappingFrom) };
         assert_eq!(usual.mapping_from(bytes).check(), error, "{bytes}");
     }
+}
+
+/// Settings at random: any that the environment takes must serve.
+#[test]
+fn settings_at_random_serve() {
+    let rounds = std::env::var("TUNINGS").ok().and_then(|rounds| rounds.parse().ok());
+    for seed in 1..=rounds.unwrap_or(16_u64) {
+        let settings = settings(&mut Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let told = settings.iter().map(|(name, value)| format!("PAGEWISE_{name}={value} "));
+        println!("SEED={seed} {}", told.collect::<String>());
+        passes_when("tunings::mixed", |command| {
+            let named = settings.iter().map(|(name, value)| (format!("PAGEWISE_{name}"), value));
+            command.envs(named).env("SEED", seed.to_string());
+        });
+    }
+}
+
+/// Each setting in one of two cases.
+fn settings(random: &mut Random) -> Vec<(&'static str, String)> {
+    let kib = |from: usize, doublings: usize, random: &mut Random| {
+        format!("{}K", from << random.below(doublings + 1))
+    };
+    let sizemap = ["linear", "page-fitting", "geometric=1.05", "geometric=1.5", "geometric=4"];
+    let large = ["8192", "16K", "20000", "24K", "32K", "32752"];
+    let any = |values: &[&str], random: &mut Random| values[random.below(values.len())].to_owned();
+    let mut all = vec![
+        ("PAGE_SIZE", kib(16, 6, random)),
+        ("SIZEMAP", any(&sizemap, random)),
+        ("FREETOL", (1 + random.below(9_000)).to_string()),
+        ("FFCROSSOVER", any(&large, random)),
+        ("QUICK_BLOCKS", (2 + random.below(600)).to_string()),
+        ("QUICK_BYTES", kib(1, 10, random)),
+        ("HEAPS_PER_CPU", (1 + random.below(4)).to_string()),
+        ("MAPPING_FROM", kib(64, 9, random)),
+        ("PURGE_DELAY", any(&["0", "1", "50"], random)),
+        ("HUGE_PAGES", any(&["0", "1", "64K", "system"], random)),
+        ("BACKGROUND", "1".to_owned()),
+        // Without effect where the feature is missing.
+        ("GUARDED", (1 + random.below(100)).to_string()),
+        ("HARDENED", any(&["1", "checks", "canaries,random", "quarantine,zero", "guards"], random)),
+    ];
+    all.retain(|(name, _)| random.below(if *name == "HARDENED" { 6 } else { 2 }) == 0);
+    all
+}
+
+/// A block, with what was written to it.
+struct Block {
+    at: *mut u8,
+    layout: Layout,
+    mark: u8,
+    /// Whether it is resized without its size: then it is freed without, too, since one that shrinks may stay.
+    is_unsized: bool,
+}
+
+// SAFETY: whoever has the value has the block to himself.
+unsafe impl Send for Block {}
+
+impl Block {
+    fn new(random: &mut Random, mark: u8) -> Self {
+        let aligned = random.below(8) == 0;
+        let align = if aligned { 1 << random.below(15) } else { 1 };
+        let layout = Layout::from_size_align(size(random), align).expect("a valid layout");
+        let is_unsized = random.below(2) == 0;
+        let is_zeroed = random.below(3) == 0;
+        // SAFETY: the layout has a size.
+        let at = match (is_unsized, is_zeroed) {
+            (true, true) if align == 1 => ALLOCATOR.allocate_zeroed(layout.size()),
+            (true, _) => ALLOCATOR.allocate_aligned(layout.size(), align),
+            (false, true) => unsafe { ALLOCATOR.alloc_zeroed(layout) },
+            (false, false) => unsafe { ALLOCATOR.alloc(layout) },
+        };
+        assert!(!at.is_null() && at.addr().is_multiple_of(align), "{layout:?}");
+        if is_zeroed && (align == 1 || !is_unsized) {
+            // SAFETY: the block has this many bytes.
+            assert!((0..layout.size()).all(|byte| unsafe { at.add(byte).read() } == 0));
+        }
+        Self { at, layout, mark, is_unsized }.written()
+    }
+
+    fn written(self) -> Self {
+        // SAFETY: the block has this many bytes.
+        unsafe {
+            assert!(ALLOCATOR.usable_size(self.at) >= self.layout.size(), "{:?}", self.layout);
+            self.at.write_bytes(self.mark, self.layout.size());
+        }
+        self
+    }
+
+    /// Panics unless the first bytes of the block are what was written.
+    fn check(&self, len: usize) {
+        // SAFETY: as above.
+        let bytes = unsafe { std::slice::from_raw_parts(self.at, len) };
+        assert!(bytes.iter().all(|&byte| byte == self.mark), "{:?}", self.layout);
+    }
+
+    fn resized(mut self, random: &mut Random) -> Self {
+        let (old, new) = (self.layout, size(random));
+        self.check(old.size());
+        // SAFETY: the block is in use with this layout; without it no alignment beyond 16 is kept.
+        self.at = unsafe {
+            match self.is_unsized {
+                true => ALLOCATOR.reallocate(self.at, new),
+                false => ALLOCATOR.realloc(self.at, old, new),
+            }
+        };
+        let align = if self.is_unsized { old.align().min(16) } else { old.align() };
+        assert!(!self.at.is_null() && self.at.addr().is_multiple_of(align), "{old:?} to {new}");
+        self.layout = Layout::from_size_align(new, align).expect("a valid layout");
+        self.check(old.size().min(new));
+        self.written()
+    }
+
+    fn free(self, random: &mut Random) {
+        self.check(self.layout.size());
+        // SAFETY: the block is in use with this layout.
+        unsafe {
+            match (self.is_unsized, random.below(3)) {
+                (true, 0) => ALLOCATOR.free_sized(self.at, self.layout.size()),
+                (true, _) | (false, 0) => ALLOCATOR.free(self.at),
+                (false, _) => ALLOCATOR.dealloc(self.at, self.layout),
+            }
+        }
+    }
+}
+
+/// A size about which paths differ as often as not.
+fn size(random: &mut Random) -> usize {
+    match random.below(100) {
+        0 => 1 + random.below(2 << 20),
+        1..10 => 1 + random.below(140_000),
+        10..40 => 12_000 + random.below(24_000),
+        40..60 => 1 + random.below(5_000),
+        _ => 1 + random.below(300),
+    }
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn mixed() {
+    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1_u64);
+    let shared: Mutex<Vec<Block>> = Mutex::default();
+    thread::scope(|scope| {
+        for own in 1..4 {
+            let shared = &shared;
+            scope.spawn(move || exchange(&mut Random(seed << 8 | own), shared));
+        }
+    });
+    let random = &mut Random(seed);
+    shared
+        .into_inner()
+        .expect("no thread panicked")
+        .into_iter()
+        .for_each(|block| block.free(random));
+    ALLOCATOR.purge();
+}
+
+/// Has blocks, resizes, frees them, and gives some to other threads.
+fn exchange(random: &mut Random, shared: &Mutex<Vec<Block>>) {
+    let mut blocks = Vec::new();
+    for round in 0..6_000 {
+        if blocks.len() < 150 {
+            blocks.push(Block::new(random, round as u8));
+            continue;
+        }
+        let block = blocks.swap_remove(random.below(blocks.len()));
+        match random.below(6) {
+            0..3 => block.free(random),
+            3..5 => blocks.push(block.resized(random)),
+            _ => {
+                let mut shared = shared.lock().expect("no thread panicked");
+                shared.push(block);
+                if shared.len() > 40 {
+                    let at = random.below(shared.len());
+                    blocks.push(shared.swap_remove(at));
+                }
+            }
+        }
+        match random.below(2_000) {
+            0 => ALLOCATOR.thread_idle(),
+            1 => drop(ALLOCATOR.purge()),
+            2 => drop(ALLOCATOR.maintain()),
+            _ => {}
+        }
+    }
+    blocks.into_iter().for_each(|block| block.free(random));
 }

@@ -24,6 +24,7 @@ mod a_report_under_a_lock;
 mod a_resize_to_the_largest_size;
 mod a_shrink_that_fails;
 mod a_size_of_zero;
+mod a_size_rounded_to_pages;
 mod a_small_request_met_by_a_medium_block;
 mod a_source_used_before;
 mod a_wild_pointer_beyond_the_heaps;

@@ -181,7 +181,7 @@ pub(super) unsafe fn len_outside(block: *mut u8) -> usize {
     unsafe { if guarded::has(block) { guarded::len_of(block) } else { mapping::len_of(block) } }
 }
 
-/// Whether a block that lies in no heap has so many bytes, as far as is known.
+/// Whether so many bytes were asked for, as far as is known, for a block that lies in no heap.
 ///
 /// # Safety
 /// As for [`len_outside`].
@@ -191,7 +191,7 @@ pub(super) unsafe fn has_len(block: *mut u8, size: usize) -> bool {
         if guarded::has(block) {
             guarded::known_len(block).is_none_or(|len| len == size)
         } else {
-            mapping::len_of(block) == size
+            mapping::requested(block) == size
         }
     }
 }

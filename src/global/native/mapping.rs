@@ -30,7 +30,7 @@ struct Header {
     len: usize,
     /// Bytes of each guard page; 0: there is none, nor a fence behind the contents.
     guard: usize,
-    /// Bytes of the contents.
+    /// Bytes of the contents that were asked for last.
     size: usize,
     /// The mark again, up to the contents: who writes before a block's start writes here.
     fence: [usize; FENCE],
@@ -50,7 +50,6 @@ const BEHIND: usize = size_of::<[usize; 2]>();
 /// The block lies in this mapping, [`HEADER`] bytes behind its start at least, and has room.
 unsafe fn write_header(block: *mut u8, (base, len): (*mut u8, usize), guard: usize, size: usize) {
     let mark = mark(block);
-    let size = if guard > 0 { size } else { base.addr() + len - block.addr() };
     // SAFETY: the caller's promise.
     unsafe {
         header(block).write(Header { mark, base, len, guard, size, fence: [mark; FENCE] });
@@ -156,11 +155,21 @@ unsafe fn known(block: *mut u8) -> &'static mut Header {
     fault::stop(Fault::NoBlock, block)
 }
 
-/// Bytes the block has.
+/// Bytes the block has: with a fence behind them what was asked for, else what there is.
 ///
 /// # Safety
 /// The block is a mapping in use.
 pub(super) unsafe fn len_of(block: *mut u8) -> usize {
+    // SAFETY: the caller's promise.
+    let &mut Header { base, len, guard, size, .. } = unsafe { known(block) };
+    if guard > 0 { size } else { base.addr() + len - block.addr() }
+}
+
+/// Bytes that were asked for last.
+///
+/// # Safety
+/// The block is a mapping in use.
+pub(super) unsafe fn requested(block: *mut u8) -> usize {
     // SAFETY: the caller's promise.
     unsafe { known(block) }.size
 }
@@ -243,7 +252,7 @@ pub(super) unsafe fn resize(
     let page = os::page_size();
     // SAFETY: the caller's promise; a mapping that moves keeps its contents, the header among them.
     unsafe {
-        let &mut Header { base, len, guard, .. } = known(block);
+        let &mut Header { base, len, guard, ref mut size, .. } = known(block);
         let offset = block.addr() - base.addr();
         let behind = if guard > 0 { BEHIND } else { 0 };
         let new_len = offset.checked_add(new_size)?.checked_add(behind)?;
@@ -262,13 +271,14 @@ pub(super) unsafe fn resize(
                 return None;
             }
             write_header(block, (base, len), guard, new_size);
-        } else if new_len < len {
+        } else if new_len <= len {
+            *size = new_size;
             // What cannot be cut off stays, as room.
-            if os::release(base.wrapping_add(new_len), len - new_len) {
+            if new_len < len && os::release(base.wrapping_add(new_len), len - new_len) {
                 write_header(block, (base, new_len), guard, new_size);
                 counted(new_len, len);
             }
-        } else if new_len > len {
+        } else {
             let dense = follow && huge::is_dense(block, len - offset);
             let base = os::remap(base, len, new_len, align <= page)?;
             if dense {
