@@ -46,7 +46,7 @@ fn reserve_outside(len: usize) -> Option<*mut u8> {
 }
 
 /// The bit of an address that tells whether a block [may be outside](may_be_outside).
-const BIT: u32 = if cfg!(target_arch = "x86_64") { 46 } else { 47 };
+const BIT: u32 = if cfg!(any(target_arch = "x86_64", windows)) { 46 } else { 47 };
 
 /// Whether a block may be one that lies in no heap: one bit of the address tells, which none of the window has, and
 /// most addresses that the system gives of itself. Without the feature there are no guarded blocks, and no other block
