@@ -23,6 +23,8 @@ use pagewise::pages::Config;
 use pagewise::sizemap::SizeMap;
 use pagewise::source::{Reserved, Source};
 use pagewise::{AllocError, Strategy};
+use proptest::prelude::{Just, prop_oneof};
+use proptest::strategy::Strategy as _;
 use proptest::test_runner::TestRunner;
 
 /// Parameters that pull the paged strategies in different directions.
@@ -49,6 +51,29 @@ const CONFIGS: [Config; 7] = [
         .freetol(400),
     Config::new(),
 ];
+
+/// Those, or any that make sense together.
+fn parameters() -> impl proptest::strategy::Strategy<Value = Config> {
+    let sizemap = prop_oneof![
+        Just(SizeMap::Linear),
+        Just(SizeMap::PageFitting),
+        (1.01..4.0).prop_map(|ratio| SizeMap::Geometric { ratio }),
+        Just(SizeMap::Classes(&[1, 24, 100, 480])),
+    ];
+    let any = (9..=16_u32, 0..=6_u32, sizemap, 0.0..=1.0, 0.0..=1.0).prop_map(
+        |(page_log2, unit_log2, sizemap, crossover, tolerance)| {
+            let page = 1 << page_log2;
+            let share = |share: f64| (f64::from(page) * share) as usize;
+            Config::with_page_size(page as usize)
+                .unit(1 << unit_log2)
+                .sizemap(sizemap)
+                .ffcrossover(share(crossover))
+                .freetol(share(tolerance))
+        },
+    );
+    let any = any.prop_filter("they make sense together", |config| config.check().is_ok());
+    prop_oneof![(0..CONFIGS.len()).prop_map(|config| CONFIGS[config]), any]
+}
 
 const REGION: usize = 4 << 20;
 
@@ -172,10 +197,10 @@ fn all_values<T: Debug>(
 fn keeps_its_promises(subject: &Subject) {
     all_values(
         harness::config().cases,
-        (harness::requests(), 0..CONFIGS.len()),
+        (harness::requests(), parameters()),
         |(requests, config)| {
             let mut memory = Memory::new(subject.region);
-            let mut strategy = subject.fixed(CONFIGS[config], &mut memory);
+            let mut strategy = subject.fixed(config, &mut memory);
             harness::drive(&mut *strategy, subject.bookkeeping, &requests);
         },
     );
