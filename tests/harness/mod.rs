@@ -94,11 +94,11 @@ pub(crate) fn config() -> ProptestConfig {
         // Where each case takes seconds, and there are no files.
         return ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2) };
     }
+    // What the environment says is in the default.
+    let default = ProptestConfig::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { default.cases } else { 48 };
     let persistence = FileFailurePersistence::WithSource("regressions");
-    ProptestConfig {
-        failure_persistence: Some(Box::new(persistence)),
-        ..ProptestConfig::with_cases(48)
-    }
+    ProptestConfig { cases, failure_persistence: Some(Box::new(persistence)), ..default }
 }
 
 /// A sequence of requests, long enough to fill and empty many pages.
