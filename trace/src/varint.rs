@@ -2,7 +2,17 @@
 //! set on every byte but the last.
 
 /// Appends `value`.
-pub(crate) fn write(out: &mut Vec<u8>, mut value: u64) {
+#[inline]
+pub(crate) fn write(out: &mut Vec<u8>, value: u64) {
+    // Most numbers are small.
+    if value < 0x80 {
+        out.push(value as u8);
+    } else {
+        write_long(out, value);
+    }
+}
+
+fn write_long(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use super::blocks::Blocks;
 use super::record::Record;
 use crate::event::Event;
 use crate::hash::Numbers;
@@ -13,15 +14,16 @@ use crate::slots::Slots;
 pub struct Converter {
     slots: Slots,
     /// The slot of each live block, by its address.
-    blocks: Numbers<u64, u32>,
+    blocks: Blocks,
     /// The number in the trace of each thread of the log.
     threads: Numbers<u32, u32>,
-    /// The thread that made the event emitted last, by its number in the trace.
-    current: u32,
-    /// The reallocations begun by each thread; more than one if a signal handler came between.
+    /// The thread that made the event emitted last: its number in the log, if there is one, and in the
+    /// trace.
+    current: (Option<u32>, u32),
+    /// The reallocation that was begun last, with its thread, unless it is over; and the others. A thread has
+    /// more than one if a signal handler came between.
+    latest: Option<(u32, Pending)>,
     pending: Numbers<u32, Vec<Pending>>,
-    /// The site of the record that is being converted.
-    site: u32,
     dropped: Dropped,
 }
 
@@ -69,37 +71,9 @@ impl Converter {
         &mut self,
         thread: u32,
         record: Record,
-        emit: impl FnMut(Event) -> Result<(), E>,
+        mut emit: impl FnMut(Event) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut emit = InThread { thread, emit };
-        match record {
-            Record::Allocated { address, size, align_log2 } => {
-                self.allocated(address, size, align_log2, &mut emit)
-            }
-            Record::Freeing { address: 0 } => Ok(()),
-            Record::Freeing { address } => match self.blocks.remove(&address) {
-                Some(slot) => self.free(slot, &mut emit),
-                None => {
-                    self.dropped.unknown_frees += 1;
-                    Ok(())
-                }
-            },
-            Record::Reallocating { address, size, align_log2 } => {
-                let slot = self.blocks.remove(&address);
-                let pending = Pending { address, slot, size, align_log2, site: self.site };
-                self.pending.entry(thread).or_default().push(pending);
-                Ok(())
-            }
-            Record::Reallocated { address } => {
-                match self.pending.get_mut(&thread).and_then(Vec::pop) {
-                    Some(pending) => self.reallocated(pending, address, &mut emit),
-                    None => {
-                        self.dropped.unpaired += 1;
-                        Ok(())
-                    }
-                }
-            }
-        }
+        self.convert_at(thread, record, 0, |event, _| emit(event))
     }
 
     /// As [`convert`](Self::convert), for a record made at `site`; passes the site of each event, too: 0
@@ -107,24 +81,51 @@ impl Converter {
     ///
     /// # Errors
     /// As for `convert`.
+    #[inline]
     pub fn convert_at<E>(
         &mut self,
         thread: u32,
         record: Record,
         site: u32,
-        mut emit: impl FnMut(Event, u32) -> Result<(), E>,
+        emit: impl FnMut(Event, u32) -> Result<(), E>,
     ) -> Result<(), E> {
-        // The end of a reallocation has its beginning's.
-        let begun = match record {
-            Record::Reallocated { .. } => self.pending.get(&thread).and_then(|all| all.last()),
-            _ => None,
-        };
-        let of_event = begun.map_or(site, |pending| pending.site);
-        self.site = site;
-        self.convert(thread, record, |event| match event {
-            Event::Allocate { .. } | Event::Reallocate { .. } => emit(event, of_event),
-            _ => emit(event, 0),
-        })
+        let mut emit = InThread { thread, emit };
+        match record {
+            Record::Allocated { address, size, align_log2 } => {
+                self.allocated(address, size, align_log2, site, &mut emit)
+            }
+            Record::Freeing { address: 0 } => Ok(()),
+            Record::Freeing { address } => match self.blocks.remove(address) {
+                Some(slot) => self.free(slot, &mut emit),
+                None => {
+                    self.dropped.unknown_frees += 1;
+                    Ok(())
+                }
+            },
+            Record::Reallocating { address, size, align_log2 } => {
+                let slot = self.blocks.remove(address);
+                let begun = Pending { address, slot, size, align_log2, site };
+                if let Some((thread, before)) = self.latest.replace((thread, begun)) {
+                    self.pending.entry(thread).or_default().push(before);
+                }
+                Ok(())
+            }
+            Record::Reallocated { address } => match self.begun(thread) {
+                Some(pending) => self.reallocated(pending, address, &mut emit),
+                None => {
+                    self.dropped.unpaired += 1;
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    /// The reallocation that a thread began last, which is over.
+    fn begun(&mut self, thread: u32) -> Option<Pending> {
+        match self.latest.take_if(|(of, _)| *of == thread) {
+            Some((_, pending)) => Some(pending),
+            None => self.pending.get_mut(&thread)?.pop(),
+        }
     }
 
     /// What could not be converted as it was recorded, so far.
@@ -137,15 +138,18 @@ impl Converter {
     /// proportional to.
     #[must_use]
     pub fn remembered(&self) -> u64 {
-        let unfinished: usize = self.pending.values().map(Vec::len).sum();
-        (self.blocks.len() + self.threads.len() + unfinished) as u64
+        let waiting: usize = self.pending.values().map(Vec::len).sum();
+        let unfinished = waiting + usize::from(self.latest.is_some());
+        (self.blocks.remembered() + self.threads.len() + unfinished) as u64
     }
 
-    fn allocated<E, F: FnMut(Event) -> Result<(), E>>(
+    #[inline]
+    fn allocated<E, F: FnMut(Event, u32) -> Result<(), E>>(
         &mut self,
         address: u64,
         size: u64,
         align_log2: u8,
+        site: u32,
         emit: &mut InThread<F>,
     ) -> Result<(), E> {
         self.vacate(address, emit)?;
@@ -154,16 +158,16 @@ impl Converter {
             return Ok(());
         };
         self.blocks.insert(address, slot);
-        self.emit(Event::Allocate { slot, size, align: 1 << align_log2 }, emit)
+        self.emit(Event::Allocate { slot, size, align: 1 << align_log2 }, site, emit)
     }
 
-    fn reallocated<E, F: FnMut(Event) -> Result<(), E>>(
+    fn reallocated<E, F: FnMut(Event, u32) -> Result<(), E>>(
         &mut self,
         pending: Pending,
         address: u64,
         emit: &mut InThread<F>,
     ) -> Result<(), E> {
-        let Pending { address: old, slot, size, align_log2, site: _ } = pending;
+        let Pending { address: old, slot, size, align_log2, site } = pending;
         match (slot, address) {
             (Some(slot), 0) if size == 0 => self.free(slot, emit),
             (Some(slot), 0) => {
@@ -173,22 +177,26 @@ impl Converter {
             (Some(slot), address) => {
                 self.vacate(address, emit)?;
                 self.blocks.insert(address, slot);
-                self.emit(Event::Reallocate { slot, size }, emit)
+                self.emit(Event::Reallocate { slot, size }, site, emit)
             }
             (None, address) => {
                 self.dropped.unknown_reallocations += u64::from(old != 0);
-                if address == 0 { Ok(()) } else { self.allocated(address, size, align_log2, emit) }
+                if address == 0 {
+                    Ok(())
+                } else {
+                    self.allocated(address, size, align_log2, site, emit)
+                }
             }
         }
     }
 
     /// Frees the block at an address that is given out again, if there is one.
-    fn vacate<E, F: FnMut(Event) -> Result<(), E>>(
+    fn vacate<E, F: FnMut(Event, u32) -> Result<(), E>>(
         &mut self,
         address: u64,
         emit: &mut InThread<F>,
     ) -> Result<(), E> {
-        match self.blocks.remove(&address) {
+        match self.blocks.remove(address) {
             Some(slot) => {
                 self.dropped.missed_frees += 1;
                 self.free(slot, emit)
@@ -197,28 +205,39 @@ impl Converter {
         }
     }
 
-    fn free<E, F: FnMut(Event) -> Result<(), E>>(
+    fn free<E, F: FnMut(Event, u32) -> Result<(), E>>(
         &mut self,
         slot: u32,
         emit: &mut InThread<F>,
     ) -> Result<(), E> {
         self.slots.free(slot);
-        self.emit(Event::Free { slot }, emit)
+        self.emit(Event::Free { slot }, 0, emit)
     }
 
     /// Emits an event, after a change of thread if it is another's than the last one.
-    fn emit<E, F: FnMut(Event) -> Result<(), E>>(
+    #[inline]
+    fn emit<E, F: FnMut(Event, u32) -> Result<(), E>>(
         &mut self,
         event: Event,
+        site: u32,
+        to: &mut InThread<F>,
+    ) -> Result<(), E> {
+        if self.current.0 != Some(to.thread) {
+            self.change(to)?;
+        }
+        (to.emit)(event, site)
+    }
+
+    /// Goes over to another thread.
+    #[cold]
+    fn change<E, F: FnMut(Event, u32) -> Result<(), E>>(
+        &mut self,
         to: &mut InThread<F>,
     ) -> Result<(), E> {
         let new = self.threads.len() as u32;
         let thread = *self.threads.entry(to.thread).or_insert(new);
-        if thread != self.current {
-            self.current = thread;
-            (to.emit)(Event::Thread { thread })?;
-        }
-        (to.emit)(event)
+        let before = core::mem::replace(&mut self.current, (Some(to.thread), thread));
+        if thread == before.1 { Ok(()) } else { (to.emit)(Event::Thread { thread }, 0) }
     }
 }
 

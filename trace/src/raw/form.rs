@@ -46,6 +46,12 @@ pub(super) fn role(word: u64) -> Role {
     }
 }
 
+/// So many bits of a word.
+#[inline]
+fn field(word: u64, from: u32, bits: u32) -> u64 {
+    word >> from & ((1 << bits) - 1)
+}
+
 /// How records are written on a machine of one pointer width.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
@@ -121,20 +127,27 @@ impl Form {
         Words { words: [first, further(address), further(size)], len: 3 }
     }
 
+    /// The thread and the record, if the word is the whole of one.
+    #[inline]
+    pub(super) fn decode_short(self, word: u64) -> Option<(u32, Record)> {
+        let address = word >> ADDRESS << self.aligns[0];
+        let align_log2 = self.aligns[field(word, 8, 2) as usize];
+        let (few, many) = (field(word, 3, 5) as u32, field(word, 3, 17) as u32);
+        let size = field(word, 10, 10);
+        Some(match word & 7 {
+            ALLOCATED => (few, Record::Allocated { address, size, align_log2 }),
+            FREEING => (many, Record::Freeing { address }),
+            REALLOCATING => (few, Record::Reallocating { address, size, align_log2 }),
+            REALLOCATED => (many, Record::Reallocated { address }),
+            _ => return None,
+        })
+    }
+
     /// The thread and the record; what is wrong if the words are none. The first word's role is
     /// [`Role::First`] of as many words.
     pub(super) fn decode(self, words: &[u64]) -> Result<(u32, Record), &'static str> {
-        let field = |word: u64, from: u32, bits: u32| word >> from & ((1 << bits) - 1);
         let (thread, kind, align_log2, address, size) = match *words {
-            [word] => {
-                let (kind, address) = (word & 7, word >> ADDRESS << self.aligns[0]);
-                if matches!(kind, FREEING | REALLOCATED) {
-                    (field(word, 3, 17), kind, 0, address, 0)
-                } else {
-                    let align = self.aligns[field(word, 8, 2) as usize];
-                    (field(word, 3, 5), kind, align, address, field(word, 10, 10))
-                }
-            }
+            [word] => return self.decode_short(word).ok_or("it has too few words"),
             [first, address] => {
                 let (kind, align) = (field(first, 3, 2) + 1, field(first, 5, 5) as u8);
                 (field(first, 10, 22), kind, align, address >> ROLE, first >> 32)

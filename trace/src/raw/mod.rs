@@ -38,6 +38,7 @@
 //! `align` of the first form is an index of `Form::aligns`. On a machine with pointers of 32 bits
 //! addresses are divided by 8, not by 16.
 
+mod blocks;
 #[cfg(unix)]
 mod control;
 mod convert;

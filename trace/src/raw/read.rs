@@ -78,14 +78,14 @@ pub fn open(path: impl AsRef<Path>) -> Result<LogReader<BufReader<File>>, ReadEr
     let path = path.as_ref();
     let reader = File::open(path)
         .map_err(|error| ReadError::new(Reason::Io(error), 0, 0))
-        .and_then(|file| LogReader::new(BufReader::with_capacity(1 << 16, file)));
+        .and_then(|file| LogReader::new(BufReader::with_capacity(AHEAD * WORD, file)));
     let mut reader = reader.map_err(|error| error.in_file(path))?;
     reader.file = Some(path.to_owned());
     Ok(reader)
 }
 
 /// Words read at once.
-const AHEAD: usize = 2048;
+const AHEAD: usize = 8192;
 
 /// Reads a raw log, record by record, each with the thread that made it. It is an iterator; after
 /// an error it ends. The zeros a log ends with are its end, and so is a word that is cut in two.
@@ -105,14 +105,12 @@ pub struct LogReader<R> {
     announced: (u64, u64),
     /// The site of the record read last.
     site: u32,
-    /// Words read ahead, and how many of them were taken.
-    read: Box<[u64; AHEAD]>,
+    /// Words read ahead, as bytes; how many they are, and how many of them were taken.
+    read: Vec<u8>,
     taken: usize,
     filled: usize,
-    /// Words taken from the input.
-    words: u64,
-    /// The word after the last record, if it was read already.
-    ahead: Option<u64>,
+    /// Words of the log before those.
+    before: u64,
     /// The record read last, or the place where one was looked for, in words.
     at: u64,
     records: u64,
@@ -162,11 +160,10 @@ impl<R: Read> LogReader<R> {
             nanoseconds: None,
             announced: (0, 0),
             site: 0,
-            read: Box::new([0; AHEAD]),
+            read: vec![0; AHEAD * WORD],
             taken: 0,
             filled: 0,
-            words: 0,
-            ahead: None,
+            before: 0,
             at: 0,
             records: 0,
             holes: 0,
@@ -207,36 +204,58 @@ impl<R: Read> LogReader<R> {
         self.tree.as_ref().map(Tree::stacks)
     }
 
+    /// A word that was read ahead, if there are so many.
+    #[inline]
+    fn ahead(&self, index: usize) -> Option<u64> {
+        let (words, _) = self.read[..self.filled * WORD].as_chunks();
+        words.get(index).map(|bytes| u64::from_ne_bytes(*bytes))
+    }
+
     /// The next word; `None` at the end of the file.
     #[inline]
     fn take(&mut self) -> Result<Option<u64>, Reason> {
-        if let Some(word) = self.ahead.take() {
-            return Ok(Some(word));
-        }
         if self.taken == self.filled && !self.read_ahead()? {
             return Ok(None);
         }
-        let word = self.read[self.taken];
+        let word = self.ahead(self.taken);
         self.taken += 1;
-        self.words += 1;
-        Ok(Some(word))
+        Ok(word)
     }
 
     /// Reads the next words; false at the end of the file.
     #[cold]
     fn read_ahead(&mut self) -> Result<bool, Reason> {
-        let mut bytes = [0; AHEAD * WORD];
-        let found = fill(&mut self.input, &mut bytes)?;
-        (self.taken, self.filled) = (0, found / WORD);
-        let (words, rest) = bytes[..found].as_chunks();
-        for (word, bytes) in self.read.iter_mut().zip(words) {
-            *word = u64::from_ne_bytes(*bytes);
-        }
+        self.before += self.filled as u64;
+        (self.taken, self.filled) = (0, 0);
+        let found = fill(&mut self.input, &mut self.read)?;
+        self.filled = found / WORD;
         // A word that is cut in two.
+        let rest = &self.read[self.filled * WORD..found];
         self.holes += u64::from(rest.iter().any(|&byte| byte != 0));
         Ok(self.filled > 0)
     }
 
+    /// The next record, if it is one as most are: of one word, with a stack or without, and read ahead.
+    #[inline]
+    fn usual(&mut self) -> Option<(u32, Record)> {
+        let mut at = self.taken;
+        let mut word = self.ahead(at)?;
+        let mut site = 0;
+        if self.has_sides
+            && let Some(node) = side::node_of_stack(word)
+        {
+            at += 1;
+            word = self.ahead(at)?;
+            site = self.named(node);
+        }
+        let found = self.form.decode_short(word)?;
+        (self.taken, self.site) = (at + 1, site);
+        self.at = self.before + at as u64;
+        self.records += 1;
+        Some(found)
+    }
+
+    #[cold]
     fn next_record(&mut self) -> Result<Option<(u32, Record)>, Reason> {
         // Words before this record that belong to none: places that were never written, and
         // further words whose first was not.
@@ -247,7 +266,7 @@ impl<R: Read> LogReader<R> {
                 self.holes += u64::from(torn);
                 return Ok(None);
             };
-            self.at = self.words - 1;
+            self.at = self.before + self.taken as u64 - 1;
             if self.has_sides
                 && let Some(len) = side::further(word)
             {
@@ -275,7 +294,8 @@ impl<R: Read> LogReader<R> {
                 match self.take()? {
                     Some(word) if role(word) == Role::Further => words[found] = word,
                     next => {
-                        self.ahead = next;
+                        // It is looked at again.
+                        self.taken -= usize::from(next.is_some());
                         break;
                     }
                 }
@@ -302,7 +322,7 @@ impl<R: Read> LogReader<R> {
             match self.take()? {
                 Some(word) if role(word) == Role::Further => words.push(word),
                 next => {
-                    self.ahead = next;
+                    self.taken -= usize::from(next.is_some());
                     self.holes += 1;
                     return Ok(());
                 }
@@ -327,7 +347,18 @@ impl<R: Read> LogReader<R> {
 impl<R: Read> Iterator for LogReader<R> {
     type Item = Result<(u32, Record), ReadError>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
+        match self.usual() {
+            Some(found) if !self.done => Some(Ok(found)),
+            _ => self.unusual(),
+        }
+    }
+}
+
+impl<R: Read> LogReader<R> {
+    #[cold]
+    fn unusual(&mut self) -> Option<Result<(u32, Record), ReadError>> {
         if self.done {
             return None;
         }
@@ -393,6 +424,9 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
+    /// That of a head of zeros.
+    const FORM: Form = Form::new(0);
+
     /// A log with these words behind its head.
     fn log(words: &[u64]) -> Vec<u8> {
         let mut log = vec![0; HEAD];
@@ -437,6 +471,33 @@ mod tests {
         }
         std::fs::remove_file(&file).unwrap();
         assert!(stop(&file).is_err());
+    }
+
+    /// Records lie anywhere among the words that are read at once, and so do those that were never completed.
+    #[test]
+    fn records_are_read_across_what_is_read_at_once() {
+        let node = side::node(1, 0, 0x1234);
+        let plain = FORM.short(1, Record::Freeing { address: 16 });
+        let long = FORM.long(1, Record::Allocated { address: 32, size: 1 << 20, align_log2: 4 });
+        for before in AHEAD - 4..=AHEAD + 1 {
+            let mut words = node.to_vec();
+            words.resize(before, plain);
+            // Stack and record; a long one without its end, and with it; one word.
+            words.extend([side::stack(1), plain, long.words[0], side::stack(1)]);
+            words.extend([long.words[0], long.words[1], plain]);
+            let mut log = log(&words);
+            log[8..12].copy_from_slice(&VERSION_WITH_STACKS.to_ne_bytes());
+            let mut reader = LogReader::new(&log[..]).unwrap();
+            let mut sites = Vec::new();
+            while let Some(record) = reader.next() {
+                sites.push((record.unwrap().1, reader.site()));
+            }
+            let free = Record::Freeing { address: 16 };
+            let allocation = Record::Allocated { address: 32, size: 1 << 20, align_log2: 4 };
+            assert_eq!(sites[before - 3..], [(free, 1), (allocation, 1), (free, 0)], "{before}");
+            assert_eq!(sites.len(), before);
+            assert_eq!(reader.holes(), 1);
+        }
     }
 
     #[test]

@@ -44,6 +44,13 @@ pub(super) fn further(word: u64) -> Option<usize> {
     (word & 7 == ROLE && word & SIDE != 0).then_some((word >> 46) as usize & MOST_FURTHER)
 }
 
+/// The node that the word tells, if it is the record of a stack.
+#[inline]
+pub(super) fn node_of_stack(word: u64) -> Option<u64> {
+    const VALUES: u64 = ((1 << VALUE) - 1) << 3;
+    (word & !VALUES == ROLE | STACK << 58 | SIDE).then_some((word & VALUES) >> 3)
+}
+
 #[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]
 mod encode {
     use super::{BYTES, FURTHER, MODULE, NODE, ROLE, SIDE, STACK, TIME, VALUE};
@@ -150,6 +157,11 @@ mod tests {
     #[test]
     fn side_records_are_read_back() {
         assert_eq!(further(stack(77)), Some(0));
+        assert_eq!(node_of_stack(stack(77)), Some(77));
+        assert_eq!(node_of_stack(stack((1 << 43) - 1)), Some((1 << 43) - 1));
+        for other in [time(77), node(77, 1, 1)[0], stack(77) | 1 << 46, 6, 1, 0] {
+            assert_eq!(node_of_stack(other), None);
+        }
         assert_eq!(decode(stack(77), &[]), Ok(Side::Stack { node: 77 }));
         assert_eq!(further(time(99)), Some(0));
         assert_eq!(decode(time((1 << 43) + 99), &[]), Ok(Side::Time { microseconds: 99 }));

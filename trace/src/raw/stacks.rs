@@ -10,14 +10,21 @@ use crate::stacks::{Frame, MOST, Module, Node, Stacks};
 const CUT: u64 = 1;
 const LOST: u64 = 2;
 
+/// Nodes by which one may come before those that are numbered before it.
+const AHEAD: usize = 1024;
+
 /// Builds [`Stacks`] from side records.
 pub(super) struct Tree {
     stacks: Stacks,
     executable: String,
-    /// The site of each of the log's nodes.
-    sites: Numbers<u64, u32>,
-    nodes: HashMap<Node, u32>,
+    /// The site of each of the log's nodes, or 0: a recorder numbers them from 1 on. A number that comes far
+    /// too soon stands apart.
+    sites: Vec<u32>,
+    early: Numbers<u64, u32>,
+    nodes: Numbers<u64, u32>,
     frames: HashMap<(Option<u32>, u64), u32>,
+    /// The frame of each address that was seen since a file was loaded last.
+    seen: Numbers<u64, u32>,
     modules: HashMap<Module, u32>,
     /// What is loaded: end, bias, and number of the module that starts there.
     loaded: BTreeMap<u64, (u64, u64, u32)>,
@@ -29,9 +36,11 @@ impl Tree {
         Self {
             stacks: Stacks::default(),
             executable,
-            sites: Numbers::default(),
-            nodes: HashMap::new(),
+            sites: vec![0],
+            early: Numbers::default(),
+            nodes: Numbers::default(),
             frames: HashMap::new(),
+            seen: Numbers::default(),
             modules: HashMap::new(),
             loaded: BTreeMap::new(),
         }
@@ -42,8 +51,12 @@ impl Tree {
     }
 
     /// The site of a node of the log; 0 if it was not recorded.
+    #[inline]
     pub(super) fn site(&self, node: u64) -> u32 {
-        self.sites.get(&node).copied().unwrap_or(0)
+        match usize::try_from(node).ok().and_then(|node| self.sites.get(node)) {
+            Some(&site) if site > 0 => site,
+            _ => self.early.get(&node).copied().unwrap_or(0),
+        }
     }
 
     /// Takes in a side record; what is wrong with it, if it makes no sense.
@@ -54,7 +67,13 @@ impl Tree {
                 // A parent that was never completed leaves its children without one.
                 let parent = self.site(parent);
                 let site = self.node(parent, address)?;
-                self.sites.insert(node, site);
+                match usize::try_from(node) {
+                    Ok(node) if node < self.sites.len() + AHEAD => {
+                        self.sites.resize(self.sites.len().max(node + 1), 0);
+                        self.sites[node] = site;
+                    }
+                    _ => drop(self.early.insert(node, site)),
+                }
                 Ok(())
             }
             Side::Module { start, end, bias, build_id, path } => {
@@ -73,6 +92,7 @@ impl Tree {
                         number
                     }
                 };
+                self.seen.clear();
                 // What was there before is gone.
                 let overlapped: Vec<u64> = self
                     .loaded
@@ -93,7 +113,8 @@ impl Tree {
     fn node(&mut self, parent: u32, address: u64) -> Result<u32, &'static str> {
         let frame = self.frame(address);
         let node = Node { parent, frame };
-        if let Some(&site) = self.nodes.get(&node) {
+        let key = u64::from(parent) << 32 | u64::from(frame);
+        if let Some(&site) = self.nodes.get(&key) {
             return Ok(site);
         }
         if self.stacks.nodes.len() >= MOST {
@@ -101,11 +122,20 @@ impl Tree {
         }
         self.stacks.nodes.push(node);
         let site = self.stacks.nodes.len() as u32;
-        self.nodes.insert(node, site);
+        self.nodes.insert(key, site);
         Ok(site)
     }
 
     fn frame(&mut self, address: u64) -> u32 {
+        if let Some(&frame) = self.seen.get(&address) {
+            return frame;
+        }
+        let frame = self.new_frame(address);
+        self.seen.insert(address, frame);
+        frame
+    }
+
+    fn new_frame(&mut self, address: u64) -> u32 {
         let module = self.loaded.range(..=address).next_back();
         let (module, address) = match module {
             Some((_, &(end, bias, module))) if address <= end => {
@@ -122,5 +152,47 @@ impl Tree {
             self.stacks.frames.push(kind);
             self.stacks.frames.len() as u32 - 1
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Threads do not wait for each other: a node may stand before those with lower numbers. Whatever the
+    /// numbers, they are found, and what was told last holds.
+    #[test]
+    fn nodes_are_found_in_any_order() {
+        let mut tree = Tree::new(String::new());
+        let mut learn = |node, address| {
+            tree.learn(Side::Node { node, parent: 0, address }).unwrap();
+            (node, tree.site(node))
+        };
+        let numbers = [1, 3, 2, 1 << 40, 1000, 4, 5000, 6, u64::MAX >> 21, 7];
+        let sites: Vec<_> = numbers.iter().map(|&node| learn(node, 100 + node)).collect();
+        for (at, &(node, site)) in sites.iter().enumerate() {
+            assert_eq!((site, tree.site(node)), (at as u32 + 1, site), "{node}");
+        }
+        assert_eq!([5, 999, 4999, 1 << 41].map(|node| tree.site(node)), [0; 4]);
+        tree.learn(Side::Node { node: 3, parent: 0, address: 101 }).unwrap();
+        assert_eq!(tree.site(3), 1);
+    }
+
+    /// An address is another frame once another file is loaded there.
+    #[test]
+    fn an_address_belongs_to_the_file_that_is_loaded() {
+        let mut tree = Tree::new(String::new());
+        let module = |path: &[u8]| Side::Module {
+            start: 0x1000,
+            end: 0x2000,
+            bias: 0x1000,
+            build_id: Vec::new(),
+            path: path.to_vec(),
+        };
+        for (node, path) in [(1, b"/a"), (2, b"/b"), (3, b"/a")] {
+            tree.learn(module(path)).unwrap();
+            tree.learn(Side::Node { node, parent: 0, address: 0x1800 }).unwrap();
+        }
+        assert_eq!([1, 2, 3].map(|node| tree.site(node)), [1, 2, 1]);
     }
 }

@@ -1,0 +1,196 @@
+//! The slots of the live blocks, found by address: [`Blocks`].
+
+use crate::hash::Numbers;
+
+/// Blocks by page: addresses that lie side by side are used at the same time, so that a look seldom goes beyond
+/// the cache of pages, and an entry's neighbours are in the machine's. A page takes as much memory as is
+/// reckoned for a block.
+///
+/// ```text
+///  address   page │ entry │ 0000        others than multiples of 16: in a table of their own
+///  cache     by the page's low bits
+/// ```
+pub(super) struct Blocks {
+    cache: [Cached; CACHED],
+    /// The index of each page.
+    known: Numbers<u64, u32>,
+    pages: Vec<[u32; ENTRIES]>,
+    /// Pages without blocks, which belong to no addresses.
+    spare: Vec<u32>,
+    /// So many pages are in use before those that are empty are looked for.
+    most: usize,
+    odd: Numbers<u64, u32>,
+    len: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Cached {
+    page: u64,
+    index: u32,
+}
+
+const CACHED: usize = 256;
+/// log2 of the bytes between addresses that have an entry.
+const UNIT: u32 = 4;
+const ENTRIES: usize = 32;
+/// log2 of the bytes of a page.
+const PAGE: u32 = UNIT + ENTRIES.ilog2();
+/// No block. There are fewer than that many.
+const NONE: u32 = u32::MAX;
+/// No page has this number.
+const NOTHING: Cached = Cached { page: u64::MAX, index: 0 };
+
+impl Default for Blocks {
+    fn default() -> Self {
+        Self {
+            cache: [NOTHING; CACHED],
+            known: Numbers::default(),
+            pages: Vec::new(),
+            spare: Vec::new(),
+            most: CACHED,
+            odd: Numbers::default(),
+            len: 0,
+        }
+    }
+}
+
+impl core::fmt::Debug for Blocks {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Blocks").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+fn is_odd(address: u64) -> bool {
+    !address.is_multiple_of(1 << UNIT)
+}
+
+impl Blocks {
+    /// What takes memory: blocks, and pages beyond them.
+    pub(super) fn remembered(&self) -> usize {
+        self.len + self.known.len()
+    }
+
+    /// Enters the block at an address.
+    #[inline]
+    pub(super) fn insert(&mut self, address: u64, slot: u32) {
+        let before = if is_odd(address) {
+            self.odd.insert(address, slot).unwrap_or(NONE)
+        } else {
+            let index = match self.find(address >> PAGE) {
+                Some(index) => index,
+                None => self.add(address >> PAGE),
+            };
+            core::mem::replace(&mut self.pages[index][Self::entry(address)], slot)
+        };
+        self.len += usize::from(before == NONE);
+    }
+
+    /// Removes the block at an address, if there is one.
+    #[inline]
+    pub(super) fn remove(&mut self, address: u64) -> Option<u32> {
+        let slot = if is_odd(address) {
+            self.odd.remove(&address)?
+        } else {
+            let index = self.find(address >> PAGE)?;
+            core::mem::replace(&mut self.pages[index][Self::entry(address)], NONE)
+        };
+        if slot == NONE {
+            return None;
+        }
+        self.len -= 1;
+        Some(slot)
+    }
+
+    fn entry(address: u64) -> usize {
+        (address >> UNIT) as usize % ENTRIES
+    }
+
+    /// The index of a page, if it is known.
+    #[inline]
+    fn find(&mut self, page: u64) -> Option<usize> {
+        let cached = self.cache[page as usize % CACHED];
+        if cached.page == page { Some(cached.index as usize) } else { self.look_up(page) }
+    }
+
+    #[cold]
+    fn look_up(&mut self, page: u64) -> Option<usize> {
+        let index = *self.known.get(&page)?;
+        self.cache[page as usize % CACHED] = Cached { page, index };
+        Some(index as usize)
+    }
+
+    /// Adds a page that is not known.
+    #[cold]
+    fn add(&mut self, page: u64) -> usize {
+        if self.known.len() >= self.most {
+            self.sweep();
+        }
+        let index = self.spare.pop().unwrap_or_else(|| {
+            self.pages.push([NONE; ENTRIES]);
+            (self.pages.len() - 1) as u32
+        });
+        self.known.insert(page, index);
+        self.cache[page as usize % CACHED] = Cached { page, index };
+        index as usize
+    }
+
+    /// Forgets the pages that are empty. As many as remain can be added before it is done again.
+    fn sweep(&mut self) {
+        self.cache = [NOTHING; CACHED];
+        let (pages, spare) = (&self.pages, &mut self.spare);
+        self.known.retain(|_, index| {
+            let is_empty = pages[*index as usize].iter().all(|&slot| slot == NONE);
+            if is_empty {
+                spare.push(*index);
+            }
+            !is_empty
+        });
+        self.most = CACHED.max(2 * self.known.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    /// Beside a plain map, at addresses near each other and far apart, of any alignment.
+    #[test]
+    fn blocks_are_found_where_they_were_put() {
+        let (mut blocks, mut plain) = (Blocks::default(), HashMap::new());
+        let mut random = 1_u64;
+        for step in 0..200_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let bits = random >> 33;
+            let spread = [4, 3, 12, 20, 40][step / 10_000 % 5];
+            let address = (bits % 5000) << spread;
+            let slot = (bits % 1000) as u32;
+            assert_eq!(blocks.remove(address), plain.remove(&address), "{address:x}");
+            if !bits.is_multiple_of(3) {
+                for slot in [slot + 1, slot].into_iter().skip((bits % 2) as usize) {
+                    blocks.insert(address, slot);
+                    plain.insert(address, slot);
+                }
+            }
+            assert_eq!(blocks.len, plain.len());
+        }
+        for (&address, &slot) in &plain {
+            assert_eq!(blocks.remove(address), Some(slot));
+        }
+        assert_eq!(blocks.len, 0);
+        assert_eq!(blocks.remove(u64::MAX), None);
+        assert_eq!(blocks.remove(u64::MAX << UNIT), None);
+    }
+
+    /// One block at a time, wherever it is, takes no more memory than at the first place.
+    #[test]
+    fn empty_pages_are_used_again() {
+        let mut blocks = Blocks::default();
+        for page in 0..100_000 {
+            blocks.insert(page << PAGE, 7);
+            assert_eq!(blocks.remove(page << PAGE), Some(7));
+        }
+        assert!(blocks.pages.len() <= CACHED && blocks.remembered() <= CACHED);
+    }
+}
