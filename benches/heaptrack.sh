@@ -6,8 +6,12 @@
 #   LOAD='redis-benchmark -q -t set -n 20000; redis-cli shutdown nosave' benches/heaptrack.sh redis-server --save ''
 #
 # LOAD is run once the program has begun; the program ends by itself, or the load ends it. ROUNDS (3) runs of each take
-# turns; the least CPU time counts, of the program and of what records and reads it. Needs heaptrack, and `pagewise` (in
-# the PATH, or named by PAGEWISE).
+# turns; the least CPU time counts, of the program and of what records and reads it. All runs have as many variables in
+# their environment: gawk, for one, has an array of them, in the same pieces of memory as its other values. Needs
+# heaptrack, gawk, and `pagewise` (in the PATH, or named by PAGEWISE).
+#
+# A row is a stack, told by the names of its functions; calls from several lines of one are one row. Heaptrack's own
+# library brings the C++ library with it, which has 72,704 bytes.
 set -euo pipefail
 pagewise=${PAGEWISE-pagewise}
 rounds=${ROUNDS-3}
@@ -28,34 +32,78 @@ timed() {
   awk '{ print $1 + $2 }' "$work/time" >>"$work/$times"
 }
 
+# Variables that only one of the two has; the other one, and the program alone, get as many others.
+count='BEGIN { print length(ENVIRON) >file }'
+gawk -v file="$work/here" "$count"
+heaptrack -o "$work/env" gawk -v file="$work/theirs" "$count" >"$work/out" 2>&1
+"$pagewise" record --stacks -o "$work/env.pwt" -- gawk -v file="$work/ours" "$count" >"$work/out" 2>&1
+here=$(<"$work/here") theirs=$(<"$work/theirs") ours=$(<"$work/ours")
+most=$((theirs > ours ? theirs : ours))
+fill() {
+  for ((more = $1; more < most; more++)); do printf 'FILL_%d=1\n' "$more"; done
+}
+
 for _ in $(seq "$rounds"); do
-  timed alone "$@"
+  timed alone env $(fill "$here") "$@"
   rm -f "$work"/ht.*
-  timed heaptrack heaptrack -o "$work/ht" "$@"
-  timed stacks "$pagewise" record --stacks -o "$work/pw.pwt" -- "$@"
+  timed heaptrack env $(fill "$theirs") heaptrack -o "$work/ht" "$@"
+  timed stacks env $(fill "$ours") "$pagewise" record --stacks -o "$work/pw.pwt" -- "$@"
 done
 least() { sort -g "$work/$1" | awk 'NR == 1'; }
 bytes() { stat -c %s "$@" | awk '{ sum += $1 } END { print sum }'; }
 
+alone=$(least alone)
+added() { awk -v alone="$alone" -v one="$(least "$1")" -v two="$(least "$2")" 'BEGIN { printf "%.2f", (one - alone) / (two - alone) }'; }
 echo "| | CPU seconds | file, bytes |"
 echo "|---|---:|---:|"
-echo "| alone | $(least alone) | |"
+echo "| alone | $alone | |"
 echo "| heaptrack | $(least heaptrack) | $(bytes "$work"/ht.*) |"
 echo "| pagewise record --stacks | $(least stacks) | $(bytes "$work/pw.pwt") |"
+echo
+echo "What \`record --stacks\` adds is $(added stacks heaptrack) of what heaptrack adds."
 
-# The ten largest of folded stacks: bytes, and the innermost frames.
-ten() {
-  awk '{ bytes = $NF; sub(/;? [0-9]+$/, ""); n = split($0, frames, ";"); text = frames[n]
-         for (i = n - 1; i > 0 && i > n - 3; i--) text = text " < " frames[i]
-         print bytes "\t" text }' | sort -t "$(printf '\t')" -k1,1nr | awk 'NR <= 10'
+# Folded stacks by names of functions alone, from `main` on, with their bytes: name after name in the order of the
+# alphabet, and then as they stand. `heaptrack_print` has nothing before `main`, inlined functions in another order, files
+# behind names, those of Rust's own library as symbols, where `who` has paths, and addresses of calls, where `who` has the
+# one behind the call and its file.
+named() {
+  gawk '{ bytes = $NF; sub(/;? [0-9]+$/, ""); n = split($0, frames, ";"); count = 0; text = ""; delete names
+          for (i = 1; i <= n; i++) {
+            frame = frames[i]
+            if (frame ~ /^[^ ]+\+0x[0-9a-f]+$/) {
+              sub(/.*\+/, "", frame)
+              frame = sprintf("0x%x", strtonum(frame) - 1)
+            }
+            sub(/[<( ].*/, "", frame)
+            # Where a file is loaded differs by whole pages.
+            if (frame ~ /^0x[0-9a-f]{4,}$/) frame = "0x…" substr(frame, length(frame) - 2)
+            if (frame == "" || frame ~ /^(\[|_R)|::/) continue
+            if (frame == "main") { count = 0; text = ""; delete names }
+            names[++count] = frame
+            text = frame " < " text
+          }
+          asort(names)
+          key = ""
+          for (i = 1; i <= count; i++) key = key ";" names[i]
+          sums[key] += bytes
+          texts[key] = text }
+        END { for (key in sums) print sums[key] "\t" key "\t" texts[key] }' | sort -t "$(printf '\t')" -k1,1nr -k2
 }
 for figure in peak leaked; do
   heaptrack_print "$work"/ht.* -a 0 -p 0 -T 0 --flamegraph-cost-type "$figure" -F "$work/folded" >/dev/null 2>&1
-  ten <"$work/folded" >"$work/theirs"
+  named <"$work/folded" >"$work/theirs"
   "$pagewise" who "$work/pw.pwt" --raw --folded --of "$([ "$figure" = peak ] && echo live || echo leaked)" |
-    ten >"$work/ours"
+    named >"$work/ours"
   echo
-  echo "| $figure | heaptrack, bytes | pagewise, bytes | heaptrack's stack, the innermost frame first | pagewise's |"
-  echo "|---:|---:|---:|---|---|"
-  paste "$work/theirs" "$work/ours" | awk -F '\t' '{ print "| " NR " | " $1 " | " $3 " | " $2 " | " $4 " |" }'
+  echo "| $figure | heaptrack, bytes | its rank | pagewise, bytes | stack, the innermost function first |"
+  echo "|---:|---:|---:|---:|---|"
+  # The ten largest of ours, each beside the same stack of theirs.
+  awk -F '\t' 'NR == FNR { bytes[$2] = $1; rank[$2] = FNR; next }
+               FNR <= 10 { n = split($3, frames, " < "); text = ""; shown = 0
+                           for (i = 1; i <= n && shown < 4; i++)
+                             if (frames[i] !~ /^(do_alloc|r?e?alloc|c?m?alloc|allocate|alloc_impl.*|try_.*|with_.*|grow.*|finish_grow|box_new.*|new_uninit.*)$/) {
+                               text = text (shown++ ? " < " : "") frames[i]
+                             }
+                           theirs = $2 in bytes ? bytes[$2] : "–"; at = $2 in rank ? rank[$2] : "–"
+                           print "| " FNR " | " theirs " | " at " | " $1 " | " text " |" }' "$work/theirs" "$work/ours"
 done
