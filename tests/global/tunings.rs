@@ -94,11 +94,13 @@ impl Block {
         let is_unsized = random.below(2) == 0;
         let is_zeroed = random.below(3) == 0;
         // SAFETY: the layout has a size.
-        let at = match (is_unsized, is_zeroed) {
-            (true, true) if align == 1 => ALLOCATOR.allocate_zeroed(layout.size()),
-            (true, _) => ALLOCATOR.allocate_aligned(layout.size(), align),
-            (false, true) => unsafe { ALLOCATOR.alloc_zeroed(layout) },
-            (false, false) => unsafe { ALLOCATOR.alloc(layout) },
+        let at = unsafe {
+            match (is_unsized, is_zeroed) {
+                (true, true) if align == 1 => ALLOCATOR.allocate_zeroed(layout.size()),
+                (true, _) => ALLOCATOR.allocate_aligned(layout.size(), align),
+                (false, true) => ALLOCATOR.alloc_zeroed(layout),
+                (false, false) => ALLOCATOR.alloc(layout),
+            }
         };
         assert!(!at.is_null() && at.addr().is_multiple_of(align), "{layout:?}");
         if is_zeroed && (align == 1 || !is_unsized) {
