@@ -83,7 +83,16 @@ struct Figures {
 
 type Results = BTreeMap<(usize, usize), Vec<Figures>>;
 
+/// This file's head, for `--help`.
+fn about() -> impl Iterator<Item = &'static str> {
+    include_str!("peers.rs").lines().map_while(|line| line.strip_prefix("//!"))
+}
+
 fn main() -> ExitCode {
+    if env::args().any(|argument| argument == "--help") {
+        about().filter(|line| !line.contains("```")).for_each(|line| println!("{line}"));
+        return ExitCode::SUCCESS;
+    }
     match options().and_then(|options| compare(&options)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -110,7 +119,7 @@ fn options() -> Result<Options, String> {
             "--wine" => options.wine = true,
             // Cargo passes it to every bench.
             "--bench" => {}
-            other => return Err(format!("there is no option {other}; see benches/peers.rs")),
+            other => return Err(format!("there is no option {other}; --help tells all")),
         }
     }
     if options.instructions {

@@ -140,7 +140,16 @@ struct Figures {
     peak: f64,
 }
 
+/// This file's head, for `--help`.
+fn about() -> impl Iterator<Item = &'static str> {
+    include_str!("programs.rs").lines().map_while(|line| line.strip_prefix("//!"))
+}
+
 fn main() -> ExitCode {
+    if env::args().any(|argument| argument == "--help") {
+        about().filter(|line| !line.contains("```")).for_each(|line| println!("{line}"));
+        return ExitCode::SUCCESS;
+    }
     let mut rounds = 5;
     let mut libraries = vec![Library::default()];
     let mut arguments = env::args().skip(1).filter(|argument| argument != "--bench");
@@ -150,7 +159,7 @@ fn main() -> ExitCode {
         } else if let Some(library) = Library::parse(&argument) {
             libraries.push(library);
         } else {
-            eprintln!("there is no library {argument}");
+            eprintln!("there is no library {argument}; --help tells what may be given");
             return ExitCode::FAILURE;
         }
     }
