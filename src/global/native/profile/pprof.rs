@@ -14,7 +14,7 @@ use super::modules::Modules;
 /// Functions whose calls, and all that they call, are left out by the reader: the allocator's own.
 const DROPPED: &str = ".*pagewise::global::.*|(re)?allocate(_zeroed|_aligned|_sized|_small)?(_slowly|_unusually)?|relocate|\
                        .*__rust_(no_alloc_shim.*|alloc|alloc_zeroed|realloc)|.*__rdl_.*|exchange_malloc|\
-                       malloc|calloc|realloc|reallocarray|posix_memalign|aligned_alloc|memalign|valloc|pvalloc|\
+                       (__libc_)?(malloc|calloc|realloc|reallocarray|memalign|valloc|pvalloc)|posix_memalign|aligned_alloc|\
                        operator new.*|pagewise_(malloc|calloc|realloc|aligned_alloc)";
 
 /// Fields of `Profile`.
