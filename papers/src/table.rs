@@ -1,8 +1,13 @@
 //! A table with published figures beside ours, as text and as JSON.
 
+use std::ops::Range;
+
 use pagewise_replay::sheet::Sheet;
 use pagewise_replay::units;
 use serde_json::{Value, json};
+
+/// Characters that a line has room for.
+const WIDTH: usize = 80;
 
 /// A figure of the paper and ours; either may be missing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -179,26 +184,45 @@ impl Table {
     }
 
     /// The table as text: under each column the published figure, then ours; ours alone where the
-    /// paper has none at all.
+    /// paper has none at all. Columns that a line has no room for stand below, beside the rows' names again.
     pub(super) fn text(&self) -> String {
-        let published: Vec<bool> = (0..self.columns.len())
-            .map(|column| self.rows.iter().any(|(_, pairs)| pairs[column].published.is_some()))
-            .collect();
-        let columns = || self.columns.iter().zip(&published);
-        let heads = columns().flat_map(|(column, &published)| {
+        let mut sheets = String::new();
+        let mut from = 0;
+        loop {
+            let fits = |to: &usize| {
+                self.sheet(from..*to).lines().all(|line| line.chars().count() <= WIDTH)
+            };
+            let end = self.columns.len();
+            let to = (from + 2..=end).take_while(fits).last().unwrap_or(end.min(from + 1));
+            sheets.push_str(&self.sheet(from..to));
+            if to == end {
+                break;
+            }
+            sheets.push('\n');
+            from = to;
+        }
+        let notes: String = self.notes.iter().map(|note| format!("  {note}\n")).collect();
+        let what = if self.number.starts_with("Fig.") { "" } else { "Table " };
+        format!("{what}{}: {}\n{sheets}{notes}", self.number, self.title)
+    }
+
+    /// These columns, and the rows' names.
+    fn sheet(&self, of: Range<usize>) -> String {
+        let is_published =
+            |column: usize| self.rows.iter().any(|(_, pairs)| pairs[column].published.is_some());
+        let columns: Vec<_> = of.clone().map(|at| (&self.columns[at], is_published(at))).collect();
+        let heads = columns.iter().flat_map(|&(column, published)| {
             [Some(column.name), published.then_some("ours")].into_iter().flatten()
         });
         let rows = self.rows.iter().map(|(name, pairs)| {
-            let figures = columns().zip(pairs).flat_map(|((column, &published), pair)| {
+            let pairs = &pairs[of.clone()];
+            let figures = columns.iter().zip(pairs).flat_map(|(&(column, published), pair)| {
                 let paper = published.then(|| column.text(pair.published));
                 [paper, Some(column.text(pair.ours))].into_iter().flatten()
             });
             [name.clone()].into_iter().chain(figures).collect::<Vec<_>>()
         });
-        let sheet = Sheet::new([""].into_iter().chain(heads)).with_rows(rows);
-        let notes: String = self.notes.iter().map(|note| format!("  {note}\n")).collect();
-        let what = if self.number.starts_with("Fig.") { "" } else { "Table " };
-        format!("{what}{}: {}\n{}{notes}", self.number, self.title, sheet.plain())
+        Sheet::new([""].into_iter().chain(heads)).with_rows(rows).plain()
     }
 
     /// Its figures as JSON objects: `table row column published published_is ours within`.
@@ -228,6 +252,31 @@ impl Column {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_is_no_wider_than_a_line() {
+        let names =
+            ["pages", "faults", "a longer name", "of them", "another", "the seventh", "time"];
+        for count in 0..=names.len() {
+            let of = &names[..count];
+            let table = Table {
+                columns: columns(of.iter().map(|name| (*name, 2))),
+                rows: vec![
+                    ("LEAST-FREE".into(), vec![Pair::new(1_234.5, 1_250.25); count]),
+                    ("MRU".into(), vec![Pair::new(None, 0.5); count]),
+                ],
+                ..Table::default()
+            };
+            let text = table.text();
+            assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+            let column = |name: &&&str| text.contains(**name);
+            assert_eq!(of.iter().filter(column).count(), count, "{text}");
+            assert_eq!(text.matches("1,250.25").count() + text.matches("1250.25").count(), count);
+            let sheets = text.matches("LEAST-FREE").count();
+            assert_eq!(sheets, text.matches("MRU").count());
+            assert!(sheets >= 1 && (count < 5 || sheets > 1), "{text}");
+        }
+    }
 
     #[test]
     fn published_and_ours_stand_side_by_side() {
