@@ -98,7 +98,8 @@ impl Pages {
 
     /// With pages of another size; FREETOL and FFCROSSOVER keep their share of it.
     fn resize(&mut self, size: usize) {
-        self.ffcrossover = (self.ffcrossover * size / self.page_size).max(256);
+        let share = (self.ffcrossover * size / self.page_size).max(256);
+        self.ffcrossover = share.next_multiple_of(self.unit);
         self.freetol = (self.freetol * size / self.page_size).max(1);
         self.page_size = size;
     }
