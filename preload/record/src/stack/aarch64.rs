@@ -8,16 +8,12 @@ use core::arch::asm;
 
 use pagewise_trace::raw::Outermost;
 
-use super::loaded;
-use super::readable::{Known, Readable};
-use crate::caller::Caller;
+use super::readable::Readable;
 
 /// Passes the return addresses of the calling thread to `each`, the innermost first, until it says
 /// no.
 #[inline(always)]
-pub(super) fn walk(_: u64, _: &Caller, mut each: impl FnMut(u64) -> bool) -> Outermost {
-    // The frames of the recorder itself come first.
-    let (ours, mut inside) = (loaded::ours(), true);
+pub(super) fn walk(_: u64, mut each: impl FnMut(u64) -> bool) -> Outermost {
     let (frame, stack): (u64, u64);
     // SAFETY: reads two registers.
     unsafe {
@@ -28,7 +24,7 @@ pub(super) fn walk(_: u64, _: &Caller, mut each: impl FnMut(u64) -> bool) -> Out
         );
     }
     let (mut frame, mut last) = (frame, stack);
-    let mut readable = Readable::at(stack, Known::NONE);
+    let mut readable = Readable::at(stack);
     loop {
         if frame == 0 {
             return Outermost::First;
@@ -42,8 +38,7 @@ pub(super) fn walk(_: u64, _: &Caller, mut each: impl FnMut(u64) -> bool) -> Out
         if address == 0 {
             return Outermost::First;
         }
-        inside &= ours.contains(&address);
-        if !inside && !each(address) {
+        if !each(address) {
             return Outermost::Cut;
         }
         last = frame + 16;

@@ -7,9 +7,8 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem;
 use core::ops::Range;
 use core::sync::atomic::AtomicPtr;
-use core::sync::atomic::Ordering::{Acquire, Release};
-#[cfg(target_arch = "aarch64")]
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use libc::{Elf64_Ehdr as Ehdr, Elf64_Phdr as Phdr};
 use pagewise_trace::raw::Loaded;
@@ -62,7 +61,6 @@ type FindObject = unsafe extern "C" fn(*mut c_void, *mut Found) -> c_int;
 /// Null: not looked for. 1: there is none.
 static FIND_OBJECT: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 /// Start and end of this library.
-#[cfg(target_arch = "aarch64")]
 static OURS: (AtomicU64, AtomicU64) = (AtomicU64::new(0), AtomicU64::new(0));
 
 /// Looks for `_dl_find_object`. To be called with the other functions of the C library.
@@ -72,14 +70,12 @@ pub(crate) fn look(found: Option<unsafe extern "C" fn()>) {
 }
 
 /// Where this library is loaded.
-#[cfg(target_arch = "aarch64")]
 #[inline]
 pub(super) fn ours() -> Range<u64> {
     let end = OURS.1.load(Acquire);
     if end == 0 { find_ours() } else { OURS.0.load(Relaxed)..end }
 }
 
-#[cfg(target_arch = "aarch64")]
 #[cold]
 fn find_ours() -> Range<u64> {
     let object = object(find_ours as fn() -> Range<u64> as usize as u64);

@@ -31,20 +31,11 @@ pub fn record(thread: u32, record: Record) {
     }
 }
 
-/// Appends a record as [`record`] does, with the stack it was made at if that is asked for: `walk` is
-/// passed the most frames of it that are, and passes the stack on.
+/// Appends a record as [`record`] does, with the stack it was made at.
 #[inline]
-pub fn record_at(
-    thread: u32,
-    record: Record,
-    walk: impl FnOnce(usize, &mut dyn FnMut(&Stack<'_>)),
-) {
-    let Some((session, log)) = open() else { return };
-    let settings = session.settings();
-    match settings.stack_depth() {
-        0 => log.record(settings, thread, record),
-        _ if log.is_over() => {}
-        depth => walk(depth, &mut |stack| log.record_at(settings, thread, record, stack)),
+pub fn record_at(thread: u32, record: Record, stack: &Stack<'_>) {
+    if let Some((session, log)) = open() {
+        log.record_at(session.settings(), thread, record, stack);
     }
 }
 

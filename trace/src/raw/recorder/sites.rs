@@ -49,12 +49,8 @@ pub type TellsLoaded = fn(u64, &mut dyn FnMut(&Loaded<'_>));
 /// The call stack of a record.
 #[derive(Clone, Copy)]
 pub struct Stack<'a> {
-    /// The [identity](Self::hash_of) of the stack.
-    pub hash: u64,
-    /// Return addresses: how many there are.
-    pub len: usize,
-    /// Each of them by its number, the outermost first.
-    pub address: &'a dyn Fn(usize) -> u64,
+    /// Return addresses, the innermost first.
+    pub addresses: &'a [u64],
     /// What lies beyond.
     pub outermost: Outermost,
     /// Changes whenever a file was unloaded: the same address may then be another function.
@@ -63,26 +59,9 @@ pub struct Stack<'a> {
     pub loaded: TellsLoaded,
 }
 
-impl Stack<'_> {
-    /// What the identity of a stack begins with.
-    #[inline]
-    #[must_use]
-    pub fn seed(generation: u64, outermost: Outermost) -> u64 {
-        Self::hash_of(generation, outermost as u64 + 1)
-    }
-
-    /// The identity of a stack with a further frame, from that of the stack without it.
-    #[inline]
-    #[must_use]
-    pub fn hash_of(callers: u64, address: u64) -> u64 {
-        let mixed = (callers ^ address).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed ^ mixed >> 29
-    }
-}
-
 impl core::fmt::Debug for Stack<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Stack").field("hash", &self.hash).finish_non_exhaustive()
+        f.debug_struct("Stack").field("addresses", &self.addresses).finish_non_exhaustive()
     }
 }
 
@@ -122,19 +101,26 @@ pub(super) struct Sites {
     generation: AtomicU64,
 }
 
+fn mix(hash: u64, address: u64) -> u64 {
+    let mixed = (hash ^ address).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 29
+}
+
 fn level_len(level: usize) -> usize {
     1 << (FIRST_LOG2 + 2 * level)
 }
 
 impl Sites {
-    /// The number of the stack's node, which is recorded if it is new; 0 if it has no frames.
+    /// The number of the stack's node, which is recorded if it is new; 0 if there is none.
     #[inline]
     pub(super) fn node(&self, to: &impl Append, stack: &Stack<'_>) -> u64 {
-        if stack.len == 0 {
+        let seed = mix(stack.generation, stack.outermost as u64 + 1);
+        let hash = stack.addresses.iter().rev().fold(seed, |hash, &address| mix(hash, address));
+        if stack.addresses.is_empty() {
             return 0;
         }
-        match self.find(stack.hash) {
-            0 => self.enter(to, stack),
+        match self.find(hash) {
+            0 => self.enter(to, stack, seed),
             node => node,
         }
     }
@@ -165,19 +151,19 @@ impl Sites {
 
     /// Records the frames of the stack that are new, from the outermost on.
     #[cold]
-    fn enter(&self, to: &impl Append, stack: &Stack<'_>) -> u64 {
+    fn enter(&self, to: &impl Append, stack: &Stack<'_>, seed: u64) -> u64 {
         let _errno = Errno::keep();
         let beyond = match stack.outermost {
             Outermost::First => None,
             Outermost::Cut => Some(CUT),
             Outermost::Lost => Some(LOST),
         };
-        let (mut node, mut hash) = (0, Stack::seed(stack.generation, stack.outermost));
-        let addresses = (0..stack.len).map(stack.address);
+        let (mut node, mut hash) = (0, seed);
+        let addresses = stack.addresses.iter().rev().copied();
         for address in beyond.into_iter().chain(addresses) {
             // What lies beyond is in the seed already.
             if address > LOST {
-                hash = Stack::hash_of(hash, address);
+                hash = mix(hash, address);
             }
             node = match self.find(hash) {
                 0 => self.add(to, stack, hash, node, address),
