@@ -15,6 +15,10 @@
 set -euo pipefail
 pagewise=${PAGEWISE-pagewise}
 rounds=${ROUNDS-3}
+for needed in heaptrack gawk "$pagewise"; do
+  command -v "$needed" >/dev/null || { echo "$0: there is no $needed" >&2; exit 1; }
+done
+[ $# -gt 0 ] || { echo "usage: $0 PROGRAM [ARGUMENT]..." >&2; exit 2; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export LC_ALL=C

@@ -1,6 +1,8 @@
 //! The command line: help, what is wrong with it in one line, and closed pipes.
 
 mod common;
+#[path = "common/interruptible.rs"]
+mod interruptible;
 
 use std::fs::File;
 use std::io::Read;
@@ -9,6 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::{Workbench, pagewise};
+use interruptible::interruptible;
 
 #[test]
 fn help_teaches_by_examples() {
@@ -177,7 +180,7 @@ fn an_interrupted_file_is_not_left_half_written() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pagewise"));
     command.args(["generate", "--distribution", "cambridg-like", "--seconds", "100000000", "-o"]);
     command.arg(folder.path().join("out.pwt")).stderr(Stdio::null());
-    let mut process = command.spawn().expect("the binary runs");
+    let mut process = interruptible(&mut command).spawn().expect("the binary runs");
     // The file is there before its name is known to the handler, and empty.
     let is_written = |file: std::fs::DirEntry| file.metadata().is_ok_and(|of| of.len() > 0);
     while !files().any(is_written) {

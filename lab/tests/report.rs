@@ -282,6 +282,27 @@ for (const figure of document.querySelectorAll('figure')) {
     if (/NaN|undefined|Infinity/.test(text.textContent + text.outerHTML)) seen.errors.push(text.outerHTML);
   }
 }
+const apart = () => {
+  for (const row of document.querySelectorAll('.grid g')) {
+    let end = -Infinity;
+    for (const label of row.querySelectorAll('text')) {
+      const box = label.getBoundingClientRect();
+      if (box.left < end) seen.errors.push(`labels overlap: ${row.textContent}`);
+      end = box.right;
+    }
+  }
+};
+apart();
+// Histograms of any length.
+const more = html('figure', '');
+more.append(html('div', 'plot'));
+more.style.width = '480px';
+document.body.append(more);
+for (let len = 2; len < 60; len++) {
+  bars(more, Array.from({ length: len }, (_, power) => [2 ** power, 1]), thousands, '', '')();
+  apart();
+}
+more.remove();
 dispatchEvent(new Event('beforeprint'));
 dispatchEvent(new Event('afterprint'));
 if (document.documentElement.scrollWidth > innerWidth) seen.errors.push('wider than its window');
@@ -370,6 +391,8 @@ fn a_browser_shows_it_light_dark_on_a_phone_and_on_paper() {
     // With a short search, for its section to be in the pictures, and one with call stacks.
     let stacks = trace_with_stacks(&bench, "leaky");
     let (page, _) = report(&bench, &[jq.to_str().expect("UTF-8"), &stacks, "--tune"]);
+    let seen = examine(&browser, &page);
+    assert_eq!(seen["errors"], Value::Array(Vec::new()), "{seen}");
     let kept = folder.join("report.html");
     fs::copy(&page, &kept).expect("copied");
     // No window is as narrow as a phone, but a frame can be.

@@ -1,6 +1,8 @@
 //! The search, on a small trace: what it prints, what it writes, what it refuses.
 
 mod common;
+#[path = "common/interruptible.rs"]
+mod interruptible;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -8,6 +10,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 
 use common::{Workbench, pagewise};
+use interruptible::interruptible;
 use serde_json::Value;
 
 const FEW: [&str; 2] = ["--candidates", "20"];
@@ -134,7 +137,7 @@ fn an_interrupted_search_leaves_nothing_behind() {
     let bench = Workbench::new();
     let place = bench.path("temporary");
     fs::create_dir(&place).expect("a directory");
-    let mut run = Command::new(env!("CARGO_BIN_EXE_pagewise"))
+    let mut run = interruptible(&mut Command::new(env!("CARGO_BIN_EXE_pagewise")))
         .args(["tune", &bench.trace(), "--for", "speed", "--arena", "--candidates", "10000"])
         .env("TMPDIR", &place)
         .process_group(0)

@@ -6,6 +6,7 @@
 mod place;
 
 use std::hint::black_box;
+use std::process::Command;
 
 use place::Place;
 use serde_json::Value;
@@ -62,6 +63,94 @@ fn deep(depth: u32) -> u32 {
     black_box(deep(black_box(depth - 1)) + 1)
 }
 
+std::arch::global_asm!(
+    // swaying(bytes, function, argument): calls the function, with so many bytes more on the stack.
+    ".pushsection .text.pagewise_test_swaying,\"ax\",@progbits",
+    ".type pagewise_test_swaying,@function",
+    "pagewise_test_swaying:",
+    ".cfi_startproc",
+    "push rbp",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset rbp, -16",
+    "mov rbp, rsp",
+    ".cfi_def_cfa_register rbp",
+    "sub rsp, rdi",
+    "mov rdi, rdx",
+    "call rsi",
+    "leave",
+    ".cfi_def_cfa rsp, 8",
+    "ret",
+    ".cfi_endproc",
+    ".size pagewise_test_swaying, . - pagewise_test_swaying",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    fn pagewise_test_swaying(bytes: usize, function: extern "C" fn(&mut Path), path: &mut Path);
+}
+
+/// A way through `left`, `right` and `swaying`: the digits of `done`, behind a 1.
+#[repr(C)]
+struct Path {
+    done: usize,
+    random: u64,
+}
+
+/// How many calls a path has at most.
+const LONGEST: u32 = 6;
+/// What is allocated at the end of a path, beside its number.
+const BYTES: usize = 3000;
+
+impl Path {
+    fn random(&mut self, below: u64) -> u64 {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.random >> 33) % below
+    }
+
+    /// Allocates here, or goes on, some times.
+    fn walk(&mut self) {
+        for _ in 0..=self.random(3) {
+            let done = self.done;
+            let turn = if done >= 3_usize.pow(LONGEST) { 3 } else { self.random(4) };
+            self.done = 3 * done + turn as usize % 3;
+            match turn {
+                0 => left(self),
+                1 => right(self),
+                2 => {
+                    let bytes = 16 * self.random(40) as usize;
+                    // SAFETY: the function is called with the path, and the stack stays aligned.
+                    unsafe { pagewise_test_swaying(bytes, swaying, self) };
+                }
+                _ => keep(vec![1; black_box(BYTES + done)]),
+            }
+            self.done = done;
+        }
+    }
+}
+
+#[inline(never)]
+fn left(path: &mut Path) {
+    path.walk();
+    black_box(path);
+}
+
+#[inline(never)]
+fn right(path: &mut Path) {
+    path.walk();
+    black_box(path);
+}
+
+extern "C" fn swaying(path: &mut Path) {
+    path.walk();
+    black_box(path);
+}
+
+/// Allocates at the ends of many paths, in any order.
+fn paths(seed: u64) {
+    let mut path = Path { done: 1, random: seed };
+    (0..400).for_each(|_| path.walk());
+}
+
 /// Plays the scenario of the environment, if there is one.
 #[test]
 fn scenarios() {
@@ -90,6 +179,12 @@ fn scenarios() {
                     unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
                 }
             }
+        }
+        Ok("paths") => {
+            paths(1);
+            std::thread::scope(|scope| {
+                (2..50).for_each(|seed| drop(scope.spawn(move || paths(seed))));
+            });
         }
         Ok("deep") => drop(black_box(deep(100))),
         _ => {}
@@ -214,6 +309,86 @@ fn a_stack_is_as_deep_as_was_asked_for() {
     let (calls, outermost) = stack(&["--stacks=8"]);
     assert!((4..=8).contains(&calls), "{calls}");
     assert_eq!(outermost, "[deeper than recorded]");
+}
+
+/// Each stack is told as it was, though most of it was there before, and whichever way the one before went: a block's
+/// size tells its path.
+#[test]
+fn every_path_is_told_as_it_was_gone() {
+    let place = Place::new();
+    place.record("paths", &["--stacks=128"]);
+    let folded = place.said(&["who", "trace.pwt", "--raw", "--folded", "--of", "leaked"]);
+    let (mut paths, mut blocks) = (0, 0);
+    for line in folded.lines().filter(|line| line.contains("who::paths")) {
+        let (stack, bytes) = line.rsplit_once(' ').unwrap();
+        let mut path = 1;
+        for frame in stack.split(';') {
+            match frame {
+                "who::left" => path *= 3,
+                "who::right" => path = path * 3 + 1,
+                "who::swaying" => path = path * 3 + 2,
+                _ => {}
+            }
+        }
+        let bytes: usize = bytes.parse().unwrap();
+        if !stack.contains("who::keep") && !stack.contains("who::Path") {
+            continue;
+        }
+        assert_eq!(bytes % (BYTES + path), 0, "{line}");
+        paths += 1;
+        blocks += bytes / (BYTES + path);
+    }
+    assert!(paths > 500 && blocks > 10_000, "{paths} paths, {blocks} blocks");
+    let lost = folded.lines().filter(|line| line.contains("[caller unknown]")).count();
+    assert_eq!(lost, 0, "{folded}");
+    // None that was kept is missing.
+    let kept = place.who("trace.pwt", &["--by", "stack"]);
+    let leaked = |group: &Value| group["leaked_blocks"].as_u64().unwrap() as usize;
+    let groups = kept["groups"].as_array().unwrap().iter();
+    let of_paths = groups.filter(|group| group["stack"].to_string().contains("who::paths"));
+    assert!(of_paths.map(leaked).sum::<usize>() >= blocks);
+}
+
+/// A program whose segments do not lie side by side, as large ones that are to use huge pages are linked (node, for
+/// one). The loader tells each of its segments as a file then, and no stack began in it.
+#[test]
+fn segments_may_lie_apart() {
+    let place = Place::new();
+    let source = r#"
+        #[inline(never)]
+        fn leaks() -> &'static mut [u8] {
+            std::hint::black_box(vec![1; 3210]).leak()
+        }
+        fn main() {
+            (0..100).for_each(|_| drop(std::hint::black_box(leaks())));
+        }"#;
+    std::fs::write(place.path("apart.rs"), source).unwrap();
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let apart = "link-arg=-Wl,-z,max-page-size=0x200000,-z,separate-code";
+    let built = Command::new(rustc)
+        .args([
+            "--edition",
+            "2021",
+            "-C",
+            "opt-level=1",
+            "-C",
+            "debuginfo=1",
+            "-C",
+            apart,
+            "apart.rs",
+        ])
+        .current_dir(place.root())
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let recorded = place
+        .pagewise(&["record", "--stacks", "-o", "trace.pwt", "--", "./apart"])
+        .output()
+        .unwrap();
+    assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+    let folded = place.said(&["who", "trace.pwt", "--folded", "--of", "leaked"]);
+    let line = folded.lines().find(|line| line.ends_with(" 321000")).expect(&folded);
+    assert!(line.starts_with("_start;") && line.contains("apart::leaks"), "{line}");
 }
 
 #[test]

@@ -6,12 +6,13 @@
 //! environment and converts the logs.
 //!
 //! This package is glue: `real` finds the functions passed on to, `thread` numbers threads
-//! without allocating, `stack` finds out who calls, if that is asked for, and here stand the
-//! functions themselves. None of them changes `errno`
+//! without allocating, `caller` notes who calls, `stack` finds out who called that, if it is asked for,
+//! and here stand the functions themselves. None of them changes `errno`
 //! beyond what the real one does, opens a file that stays open, or allocates.
 
 #![cfg(target_os = "linux")]
 
+mod caller;
 mod real;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod stack;
@@ -26,6 +27,7 @@ extern crate pagewise_deepbind;
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
+use caller::{Caller, noting_its_caller};
 use pagewise_trace::raw::{self, Record};
 use real::real;
 
@@ -37,10 +39,11 @@ fn address(block: *mut c_void) -> u64 {
 }
 
 /// Records an allocation, unless it failed, and passes the block on.
-fn allocated(block: *mut c_void, size: usize, align_log2: u8) -> *mut c_void {
+#[inline]
+fn allocated(block: *mut c_void, size: usize, align_log2: u8, caller: Caller) -> *mut c_void {
     if !block.is_null() && !real::is_bootstrap(block) {
         let record = Record::Allocated { address: address(block), size: size as u64, align_log2 };
-        stack::record(thread::number(), record);
+        stack::record(thread::number(), record, caller);
     }
     block
 }
@@ -50,37 +53,52 @@ fn exponent(align: usize) -> u8 {
     align.checked_next_power_of_two().map_or(0, |align| align.trailing_zeros().min(31) as u8)
 }
 
-/// C's `malloc`.
-#[unsafe(no_mangle)]
-pub extern "C" fn malloc(size: usize) -> *mut c_void {
+noting_its_caller! {
+    /// C's `malloc`.
+    ///
+    /// # Safety
+    /// None is asked for: any arguments will do.
+    fn malloc(size: usize) -> *mut c_void = malloc_for ["rsi" "rdx"]
+}
+
+extern "C" fn malloc_for(size: usize, caller: Caller) -> *mut c_void {
     match real() {
         // SAFETY: any size may be asked for.
-        Some(real) => allocated(unsafe { (real.malloc)(size) }, size, ALIGN_LOG2),
+        Some(real) => allocated(unsafe { (real.malloc)(size) }, size, ALIGN_LOG2, caller),
         None => real::bootstrap(size),
     }
 }
 
-/// C's `calloc`.
-#[unsafe(no_mangle)]
-pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
+noting_its_caller! {
+    /// C's `calloc`.
+    ///
+    /// # Safety
+    /// None is asked for: any arguments will do.
+    fn calloc(count: usize, size: usize) -> *mut c_void = calloc_for ["rdx" "rcx"]
+}
+
+extern "C" fn calloc_for(count: usize, size: usize, caller: Caller) -> *mut c_void {
     match real() {
         Some(real) => {
             // SAFETY: any size may be asked for. If the product overflows the call fails.
             let block = unsafe { (real.calloc)(count, size) };
-            allocated(block, count.wrapping_mul(size), ALIGN_LOG2)
+            allocated(block, count.wrapping_mul(size), ALIGN_LOG2, caller)
         }
         None => count.checked_mul(size).map_or(ptr::null_mut(), real::bootstrap),
     }
 }
 
-/// C's `realloc`.
-///
-/// # Safety
-/// `block` is null or a live block of this allocator.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
+noting_its_caller! {
+    /// C's `realloc`.
+    ///
+    /// # Safety
+    /// `block` is null or a live block of this allocator.
+    fn realloc(block: *mut c_void, size: usize) -> *mut c_void = realloc_for ["rdx" "rcx"]
+}
+
+unsafe extern "C" fn realloc_for(block: *mut c_void, size: usize, caller: Caller) -> *mut c_void {
     if real::is_bootstrap(block) {
-        let moved = malloc(size);
+        let moved = malloc_for(size, caller);
         if !moved.is_null() {
             // SAFETY: a bootstrap block is never given back, and both are as long as is copied.
             unsafe { ptr::copy_nonoverlapping(block, moved, real::bootstrap_len(block).min(size)) };
@@ -91,27 +109,32 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void
     let thread = thread::number();
     let begin =
         Record::Reallocating { address: address(block), size: size as u64, align_log2: ALIGN_LOG2 };
-    stack::record(thread, begin);
+    stack::record(thread, begin, caller);
     // SAFETY: the caller's promise.
     let moved = unsafe { (real.realloc)(block, size) };
     raw::record(thread, Record::Reallocated { address: address(moved) });
     moved
 }
 
-/// GNU's `reallocarray`. It is made of `realloc`, as in the C library, whose own would come back
-/// here and be recorded twice.
-///
-/// # Safety
-/// As for [`realloc`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn reallocarray(
+noting_its_caller! {
+    /// GNU's `reallocarray`. It is made of `realloc`, as in the C library, whose own would come back
+    /// here and be recorded twice.
+    ///
+    /// # Safety
+    /// As for [`realloc`].
+    fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void
+        = reallocarray_for ["rcx" "r8"]
+}
+
+unsafe extern "C" fn reallocarray_for(
     block: *mut c_void,
     count: usize,
     size: usize,
+    caller: Caller,
 ) -> *mut c_void {
     match count.checked_mul(size) {
         // SAFETY: the caller's promise.
-        Some(size) => unsafe { realloc(block, size) },
+        Some(size) => unsafe { realloc_for(block, size, caller) },
         None => out_of_memory(),
     }
 }
@@ -131,60 +154,97 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
     unsafe { (real.free)(block) };
 }
 
-/// POSIX's `posix_memalign`.
-///
-/// # Safety
-/// `out` is valid for writes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: usize, size: usize) -> c_int {
+noting_its_caller! {
+    /// POSIX's `posix_memalign`.
+    ///
+    /// # Safety
+    /// `out` is valid for writes.
+    fn posix_memalign(out: *mut *mut c_void, align: usize, size: usize) -> c_int
+        = posix_memalign_for ["rcx" "r8"]
+}
+
+unsafe extern "C" fn posix_memalign_for(
+    out: *mut *mut c_void,
+    align: usize,
+    size: usize,
+    caller: Caller,
+) -> c_int {
     let Some(function) = real().and_then(|real| real.posix_memalign) else { return libc::ENOMEM };
     // SAFETY: the caller's promise.
     let error = unsafe { function(out, align, size) };
     if error == 0 {
         // SAFETY: the call succeeded and wrote `out`.
-        allocated(unsafe { *out }, size, exponent(align));
+        allocated(unsafe { *out }, size, exponent(align), caller);
     }
     error
 }
 
-/// C's `aligned_alloc`.
-#[unsafe(no_mangle)]
-pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
+noting_its_caller! {
+    /// C's `aligned_alloc`.
+    ///
+    /// # Safety
+    /// None is asked for: any arguments will do.
+    fn aligned_alloc(align: usize, size: usize) -> *mut c_void = aligned_alloc_for ["rdx" "rcx"]
+}
+
+extern "C" fn aligned_alloc_for(align: usize, size: usize, caller: Caller) -> *mut c_void {
     match real().and_then(|real| real.aligned_alloc) {
-        // SAFETY: any size and alignment may be asked for.
-        Some(function) => allocated(unsafe { function(align, size) }, size, exponent(align)),
+        Some(function) => {
+            // SAFETY: any size and alignment may be asked for.
+            allocated(unsafe { function(align, size) }, size, exponent(align), caller)
+        }
         None => out_of_memory(),
     }
 }
 
-/// The traditional `memalign`.
-#[unsafe(no_mangle)]
-pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
+noting_its_caller! {
+    /// The traditional `memalign`.
+    ///
+    /// # Safety
+    /// None is asked for: any arguments will do.
+    fn memalign(align: usize, size: usize) -> *mut c_void = memalign_for ["rdx" "rcx"]
+}
+
+extern "C" fn memalign_for(align: usize, size: usize, caller: Caller) -> *mut c_void {
     match real().and_then(|real| real.memalign) {
-        // SAFETY: any size and alignment may be asked for.
-        Some(function) => allocated(unsafe { function(align, size) }, size, exponent(align)),
+        Some(function) => {
+            // SAFETY: any size and alignment may be asked for.
+            allocated(unsafe { function(align, size) }, size, exponent(align), caller)
+        }
         None => out_of_memory(),
     }
 }
 
-/// The traditional `valloc`: a block aligned to an OS page.
-#[unsafe(no_mangle)]
-pub extern "C" fn valloc(size: usize) -> *mut c_void {
+noting_its_caller! {
+    /// The traditional `valloc`: a block aligned to an OS page.
+    ///
+    /// # Safety
+    /// None is asked for: any arguments will do.
+    fn valloc(size: usize) -> *mut c_void = valloc_for ["rsi" "rdx"]
+}
+
+extern "C" fn valloc_for(size: usize, caller: Caller) -> *mut c_void {
     match real().and_then(|real| real.valloc) {
         // SAFETY: any size may be asked for.
-        Some(function) => allocated(unsafe { function(size) }, size, exponent(os_page())),
+        Some(function) => allocated(unsafe { function(size) }, size, exponent(os_page()), caller),
         None => out_of_memory(),
     }
 }
 
-/// The traditional `pvalloc`: whole OS pages.
-#[unsafe(no_mangle)]
-pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
+noting_its_caller! {
+    /// The traditional `pvalloc`: whole OS pages.
+    ///
+    /// # Safety
+    /// None is asked for: any arguments will do.
+    fn pvalloc(size: usize) -> *mut c_void = pvalloc_for ["rsi" "rdx"]
+}
+
+extern "C" fn pvalloc_for(size: usize, caller: Caller) -> *mut c_void {
     match real().and_then(|real| real.pvalloc) {
         Some(function) => {
             // SAFETY: any size may be asked for.
             let block = unsafe { function(size) };
-            allocated(block, size.next_multiple_of(os_page()), exponent(os_page()))
+            allocated(block, size.next_multiple_of(os_page()), exponent(os_page()), caller)
         }
         None => out_of_memory(),
     }

@@ -62,6 +62,7 @@ pub use read::{LogOrigin, LogReader, open, stop, written};
 pub use record::Record;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub use recorder::{
-    Loaded, Outermost, Stack, TellsLoaded, arm, new_thread, record, record_at, stack_depth,
+    Loaded, Outermost, Stack, StackFrame, TellsLoaded, arm, new_thread, record, record_at,
+    stack_depth,
 };
 pub use request::{FUNCTIONS, REQUEST, Request, WORDS};

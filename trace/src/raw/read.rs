@@ -105,6 +105,8 @@ pub struct LogReader<R> {
     announced: (u64, u64),
     /// The site of the record read last.
     site: u32,
+    /// Further words of the side record read last.
+    further: Vec<u64>,
     /// Words read ahead, as bytes; how many they are, and how many of them were taken.
     read: Vec<u8>,
     taken: usize,
@@ -160,6 +162,7 @@ impl<R: Read> LogReader<R> {
             nanoseconds: None,
             announced: (0, 0),
             site: 0,
+            further: Vec::new(),
             read: vec![0; AHEAD * WORD],
             taken: 0,
             filled: 0,
@@ -317,10 +320,10 @@ impl<R: Read> LogReader<R> {
 
     /// Reads what is left of a side record of `len` further words.
     fn side(&mut self, first: u64, len: usize) -> Result<(), Reason> {
-        let mut words = Vec::with_capacity(len);
-        while words.len() < len {
+        self.further.clear();
+        while self.further.len() < len {
             match self.take()? {
-                Some(word) if role(word) == Role::Further => words.push(word),
+                Some(word) if role(word) == Role::Further => self.further.push(word),
                 next => {
                     self.taken -= usize::from(next.is_some());
                     self.holes += 1;
@@ -328,7 +331,7 @@ impl<R: Read> LogReader<R> {
                 }
             }
         }
-        match side::decode(first, &words).map_err(Reason::Record)? {
+        match side::decode(first, &self.further).map_err(Reason::Record)? {
             Side::Stack { node } => self.announced = (node, self.at + 1),
             Side::Time { microseconds } => {
                 let began = *self.began.get_or_insert(microseconds);

@@ -60,9 +60,11 @@ class Frame {
     for (const [tick, text] of ticks) {
       const at = this.x(tick);
       const half = text.length * 3.3;
-      if (at - half < end + 8) continue;
-      end = at + half;
+      // One that would reach beyond the chart ends there.
       const anchor = at + half > this.width ? "end" : "middle";
+      const middle = anchor === "end" ? this.width - 2 - half : at;
+      if (middle - half < end + 8) continue;
+      end = middle + half;
       const y = this.bottom + below;
       row.append(svg("line", { x1: at, x2: at, y1: below ? y + 2 : y, y2: y + 4 }));
       row.append(svg("text", { x: anchor === "end" ? this.width - 2 : at, y: y + (below ? 16 : 17), "text-anchor": anchor }, text));

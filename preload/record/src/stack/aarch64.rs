@@ -8,12 +8,16 @@ use core::arch::asm;
 
 use pagewise_trace::raw::Outermost;
 
-use super::readable::Readable;
+use super::loaded;
+use super::readable::{Known, Readable};
+use crate::caller::Caller;
 
 /// Passes the return addresses of the calling thread to `each`, the innermost first, until it says
 /// no.
 #[inline(always)]
-pub(super) fn walk(_: u64, mut each: impl FnMut(u64) -> bool) -> Outermost {
+pub(super) fn walk(_: u64, _: &Caller, mut each: impl FnMut(u64) -> bool) -> Outermost {
+    // The frames of the recorder itself come first.
+    let (ours, mut inside) = (loaded::ours(), true);
     let (frame, stack): (u64, u64);
     // SAFETY: reads two registers.
     unsafe {
@@ -24,7 +28,7 @@ pub(super) fn walk(_: u64, mut each: impl FnMut(u64) -> bool) -> Outermost {
         );
     }
     let (mut frame, mut last) = (frame, stack);
-    let mut readable = Readable::at(stack);
+    let mut readable = Readable::at(stack, Known::NONE);
     loop {
         if frame == 0 {
             return Outermost::First;
@@ -38,7 +42,8 @@ pub(super) fn walk(_: u64, mut each: impl FnMut(u64) -> bool) -> Outermost {
         if address == 0 {
             return Outermost::First;
         }
-        if !each(address) {
+        inside &= ours.contains(&address);
+        if !inside && !each(address) {
             return Outermost::Cut;
         }
         last = frame + 16;

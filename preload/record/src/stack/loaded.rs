@@ -7,8 +7,9 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem;
 use core::ops::Range;
 use core::sync::atomic::AtomicPtr;
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Release};
+#[cfg(target_arch = "aarch64")]
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use libc::{Elf64_Ehdr as Ehdr, Elf64_Phdr as Phdr};
 use pagewise_trace::raw::Loaded;
@@ -23,6 +24,7 @@ pub(super) struct Tables {
 
 /// A loaded file.
 struct Object {
+    /// Where it begins and ends, or a segment of it.
     start: u64,
     end: u64,
     bias: u64,
@@ -61,6 +63,7 @@ type FindObject = unsafe extern "C" fn(*mut c_void, *mut Found) -> c_int;
 /// Null: not looked for. 1: there is none.
 static FIND_OBJECT: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 /// Start and end of this library.
+#[cfg(target_arch = "aarch64")]
 static OURS: (AtomicU64, AtomicU64) = (AtomicU64::new(0), AtomicU64::new(0));
 
 /// Looks for `_dl_find_object`. To be called with the other functions of the C library.
@@ -70,12 +73,14 @@ pub(crate) fn look(found: Option<unsafe extern "C" fn()>) {
 }
 
 /// Where this library is loaded.
+#[cfg(target_arch = "aarch64")]
 #[inline]
 pub(super) fn ours() -> Range<u64> {
     let end = OURS.1.load(Acquire);
     if end == 0 { find_ours() } else { OURS.0.load(Relaxed)..end }
 }
 
+#[cfg(target_arch = "aarch64")]
 #[cold]
 fn find_ours() -> Range<u64> {
     let object = object(find_ours as fn() -> Range<u64> as usize as u64);
@@ -100,9 +105,10 @@ fn object(address: u64) -> Option<Object> {
         if function(core::ptr::without_provenance_mut(address as usize), &mut found) != 0 {
             return None;
         }
+        // Where there are gaps between the file's segments, this is where the address's own one begins.
         let head = &*found.start.cast::<Ehdr>();
         if head.e_ident[..4] != *b"\x7fELF" || head.e_phentsize as usize != size_of::<Phdr>() {
-            return None;
+            return iterated(address);
         }
         let segments = found.start.byte_add(head.e_phoff as usize).cast::<Phdr>();
         Some(Object {
@@ -115,7 +121,7 @@ fn object(address: u64) -> Option<Object> {
     }
 }
 
-/// The same without `_dl_find_object`.
+/// The same without `_dl_find_object`, with the bounds of the segment.
 #[cold]
 fn iterated(address: u64) -> Option<Object> {
     struct Search(u64, Option<Object>);
@@ -127,15 +133,14 @@ fn iterated(address: u64) -> Option<Object> {
             unsafe { core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
         #[allow(clippy::unnecessary_cast, reason = "with pointers of 32 bits it is one")]
         let bias = info.dlpi_addr as u64;
-        let loads = segments.iter().filter(|segment| segment.p_type == libc::PT_LOAD);
-        let (mut start, mut end) = (u64::MAX, 0);
-        for segment in loads {
-            start = start.min(bias + segment.p_vaddr);
-            end = end.max(bias + segment.p_vaddr + segment.p_memsz);
-        }
-        if !(start..end).contains(&search.0) {
+        let mut loads =
+            segments.iter().filter(|segment| segment.p_type == libc::PT_LOAD).map(|load| {
+                let start = bias.wrapping_add(load.p_vaddr);
+                start..start.wrapping_add(load.p_memsz)
+            });
+        let Some(Range { start, end }) = loads.find(|load| load.contains(&search.0)) else {
             return 0;
-        }
+        };
         search.1 = Some(Object { start, end, bias, name: info.dlpi_name, segments });
         1
     }

@@ -74,6 +74,7 @@ const LOOK: u64 = 256;
 const CHUNKS: usize = 4096;
 
 /// Which chunk the place `index` is in, that chunk's first place, and its number of places.
+#[inline]
 fn chunk_of(index: u64) -> (usize, u64, u64) {
     let doublings = (index / FIRST + 1).ilog2();
     if doublings <= DOUBLINGS {
@@ -219,17 +220,38 @@ impl Log {
             return self.end(Stopped::Limit);
         }
         // The first word is written last: a record whose first word is there is complete.
-        for further in (1..len).rev() {
-            if let Some(place) = self.place(settings, first + further as u64) {
-                place.store(word(further), Relaxed);
+        if let Some([head, further @ ..]) = self.places(settings, first, len) {
+            for (at, place) in (1..).zip(further) {
+                place.store(word(at), Relaxed);
             }
-        }
-        if let Some(place) = self.place(settings, first) {
-            place.store(word(0), Release);
+            head.store(word(0), Release);
+        } else {
+            for further in (1..len).rev() {
+                if let Some(place) = self.place(settings, first + further as u64) {
+                    place.store(word(further), Relaxed);
+                }
+            }
+            if let Some(place) = self.place(settings, first) {
+                place.store(word(0), Release);
+            }
         }
         if is_due(first, len as u64) {
             self.look(settings);
         }
+    }
+
+    /// Places that were claimed, if they lie in one chunk; `None`, too, if the log has stopped or cannot
+    /// grow.
+    #[inline]
+    fn places(&self, settings: &Settings, first: u64, len: usize) -> Option<&[AtomicU64]> {
+        let (_, begin, room) = chunk_of(first);
+        if first + len as u64 > begin + room {
+            return None;
+        }
+        let place = self.place(settings, first)?;
+        // SAFETY: the chunk is valid for as many words from the first on, as was just seen, and is never
+        // unmapped.
+        Some(unsafe { core::slice::from_raw_parts(place, len) })
     }
 
     /// A place that was claimed; `None` if the log has stopped or cannot grow.

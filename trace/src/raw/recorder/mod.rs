@@ -19,7 +19,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::record::Record;
 use super::request;
-pub use sites::{Loaded, Outermost, Stack, TellsLoaded};
+pub use sites::{Loaded, Outermost, Stack, StackFrame, TellsLoaded};
 
 /// Appends a record made by `thread` (see [`new_thread`]) to the log of this process, if the
 /// environment armed recording. Never fails visibly; keeps `errno`. O(1), but for the log's
@@ -31,11 +31,20 @@ pub fn record(thread: u32, record: Record) {
     }
 }
 
-/// Appends a record as [`record`] does, with the stack it was made at.
+/// Appends a record as [`record`] does, with the stack it was made at if that is asked for: `walk` is
+/// passed the most frames of it that are, and passes the stack on.
 #[inline]
-pub fn record_at(thread: u32, record: Record, stack: &Stack<'_>) {
-    if let Some((session, log)) = open() {
-        log.record_at(session.settings(), thread, record, stack);
+pub fn record_at(
+    thread: u32,
+    record: Record,
+    walk: impl FnOnce(usize, &mut dyn FnMut(&Stack<'_>)),
+) {
+    let Some((session, log)) = open() else { return };
+    let settings = session.settings();
+    match settings.stack_depth() {
+        0 => log.record(settings, thread, record),
+        _ if log.is_over() => {}
+        depth => walk(depth, &mut |stack| log.record_at(settings, thread, record, stack)),
     }
 }
 

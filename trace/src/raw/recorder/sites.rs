@@ -3,8 +3,9 @@
 //! A node is a frame below its parent, the outer frame. It is found by a hash of all return
 //! addresses from the outermost to its own, 64 bits, which is taken for its identity. The table is
 //! a few levels of open addressing, each four times as long as the one before; a lookup begins with
-//! the longest. Nothing is ever moved and nobody waits: whoever finds a node claimed and not yet
-//! numbered records it again under another number.
+//! the longest, and what it finds in another one is entered there, too: the next lookup ends there.
+//! Nothing is ever moved and nobody waits: whoever finds a node claimed and not yet numbered records it
+//! again under another number.
 //!
 //! It lies with the log in memory that a forked child finds empty. The levels are not inherited.
 
@@ -46,11 +47,22 @@ pub struct Loaded<'a> {
 /// Calls back with the loaded file that an address lies in, if one does.
 pub type TellsLoaded = fn(u64, &mut dyn FnMut(&Loaded<'_>));
 
+/// A frame of a call stack.
+#[derive(Clone, Copy, Debug)]
+pub struct StackFrame {
+    /// The return address.
+    pub address: u64,
+    /// The [identity](Stack::hash_of) of the stack from the outermost frame to this one.
+    pub hash: u64,
+}
+
 /// The call stack of a record.
 #[derive(Clone, Copy)]
 pub struct Stack<'a> {
-    /// Return addresses, the innermost first.
-    pub addresses: &'a [u64],
+    /// How many frames there are.
+    pub len: usize,
+    /// Each of them by its number, the outermost first.
+    pub frame: &'a dyn Fn(usize) -> StackFrame,
     /// What lies beyond.
     pub outermost: Outermost,
     /// Changes whenever a file was unloaded: the same address may then be another function.
@@ -59,9 +71,26 @@ pub struct Stack<'a> {
     pub loaded: TellsLoaded,
 }
 
+impl Stack<'_> {
+    /// What the identity of a stack begins with.
+    #[inline]
+    #[must_use]
+    pub fn seed(generation: u64, outermost: Outermost) -> u64 {
+        Self::hash_of(generation, outermost as u64 + 1)
+    }
+
+    /// The identity of a stack with a further frame, from that of the stack without it.
+    #[inline]
+    #[must_use]
+    pub fn hash_of(callers: u64, address: u64) -> u64 {
+        let mixed = (callers ^ address).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^ mixed >> 29
+    }
+}
+
 impl core::fmt::Debug for Stack<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Stack").field("addresses", &self.addresses).finish_non_exhaustive()
+        f.debug_struct("Stack").field("len", &self.len).finish_non_exhaustive()
     }
 }
 
@@ -101,49 +130,59 @@ pub(super) struct Sites {
     generation: AtomicU64,
 }
 
-fn mix(hash: u64, address: u64) -> u64 {
-    let mixed = (hash ^ address).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ mixed >> 29
-}
-
 fn level_len(level: usize) -> usize {
     1 << (FIRST_LOG2 + 2 * level)
 }
 
 impl Sites {
-    /// The number of the stack's node, which is recorded if it is new; 0 if there is none.
+    /// The number of the stack's node, which is recorded if it is new; 0 if it has no frames.
     #[inline]
     pub(super) fn node(&self, to: &impl Append, stack: &Stack<'_>) -> u64 {
-        let seed = mix(stack.generation, stack.outermost as u64 + 1);
-        let hash = stack.addresses.iter().rev().fold(seed, |hash, &address| mix(hash, address));
-        if stack.addresses.is_empty() {
-            return 0;
-        }
-        match self.find(hash) {
-            0 => self.enter(to, stack, seed),
+        let Some(last) = stack.len.checked_sub(1) else { return 0 };
+        match self.find((stack.frame)(last).hash) {
+            0 => self.enter(to, stack),
             node => node,
         }
     }
 
+    /// The number of the node with that hash; 0 if there is none, or it is not numbered yet.
     #[inline]
     fn find(&self, hash: u64) -> u64 {
         let newest = self.level.load(Acquire).min(LEVELS - 1);
-        for level in (0..=newest).rev() {
-            let base = self.levels[level].load(Acquire);
-            if base.is_null() {
-                continue;
-            }
-            let mask = level_len(level) - 1;
-            let mut at = (hash >> 20) as usize & mask;
-            for _ in 0..mask {
-                // SAFETY: a published level is `level_len` entries long, zeroed at first, and is
-                // never undone.
-                let entry = unsafe { &*base.add(at) };
-                match entry.hash.load(Acquire) {
-                    0 => break,
-                    found if found == hash => return entry.node.load(Acquire),
-                    _ => at = (at + 1) & mask,
-                }
+        match self.find_in(newest, hash) {
+            0 if newest > 0 => self.find_below(newest, hash),
+            node => node,
+        }
+    }
+
+    /// Looks in the levels before the newest one, and enters there what it finds.
+    #[cold]
+    fn find_below(&self, newest: usize, hash: u64) -> u64 {
+        let found = (0..newest).rev().map(|level| self.find_in(level, hash)).find(|&node| node > 0);
+        let Some(node) = found else { return 0 };
+        let _errno = Errno::keep();
+        if let Some(entry) = self.claim(hash) {
+            entry.node.store(node, Release);
+        }
+        node
+    }
+
+    #[inline]
+    fn find_in(&self, level: usize, hash: u64) -> u64 {
+        let base = self.levels[level].load(Acquire);
+        if base.is_null() {
+            return 0;
+        }
+        let mask = level_len(level) - 1;
+        let mut at = (hash >> 20) as usize & mask;
+        for _ in 0..mask {
+            // SAFETY: a published level is `level_len` entries long, zeroed at first, and is
+            // never undone.
+            let entry = unsafe { &*base.add(at) };
+            match entry.hash.load(Acquire) {
+                0 => return 0,
+                found if found == hash => return entry.node.load(Acquire),
+                _ => at = (at + 1) & mask,
             }
         }
         0
@@ -151,26 +190,35 @@ impl Sites {
 
     /// Records the frames of the stack that are new, from the outermost on.
     #[cold]
-    fn enter(&self, to: &impl Append, stack: &Stack<'_>, seed: u64) -> u64 {
+    fn enter(&self, to: &impl Append, stack: &Stack<'_>) -> u64 {
         let _errno = Errno::keep();
-        let beyond = match stack.outermost {
-            Outermost::First => None,
-            Outermost::Cut => Some(CUT),
-            Outermost::Lost => Some(LOST),
+        // The innermost frame that is known. (That the last one is not, was just seen.)
+        let frame = stack.frame;
+        let known = |at: usize| match self.find(frame(at).hash) {
+            0 => None,
+            node => Some((node, at + 1)),
         };
-        let (mut node, mut hash) = (0, seed);
-        let addresses = stack.addresses.iter().rev().copied();
-        for address in beyond.into_iter().chain(addresses) {
-            // What lies beyond is in the seed already.
-            if address > LOST {
-                hash = mix(hash, address);
-            }
-            node = match self.find(hash) {
-                0 => self.add(to, stack, hash, node, address),
-                found => found,
-            };
+        let known = (0..stack.len - 1).rev().find_map(known);
+        let (mut node, first) = known.unwrap_or_else(|| (self.beyond(to, stack), 0));
+        for at in first..stack.len {
+            let StackFrame { address, hash } = frame(at);
+            node = self.add(to, stack, hash, node, address);
         }
         node
+    }
+
+    /// The node of what lies beyond the outermost frame; 0 if it is the thread's first.
+    fn beyond(&self, to: &impl Append, stack: &Stack<'_>) -> u64 {
+        let address = match stack.outermost {
+            Outermost::First => return 0,
+            Outermost::Cut => CUT,
+            Outermost::Lost => LOST,
+        };
+        let hash = Stack::seed(stack.generation, stack.outermost);
+        match self.find(hash) {
+            0 => self.add(to, stack, hash, 0, address),
+            node => node,
+        }
     }
 
     fn add(
@@ -271,6 +319,134 @@ impl Sites {
                 start.store(u64::MAX, Release);
                 end.store(module.end, Release);
                 start.store(module.start, Release);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// What was appended, but for modules: node, parent, address.
+    #[derive(Default)]
+    struct Nodes(Mutex<HashMap<u64, (u64, u64)>>);
+
+    impl Append for Nodes {
+        fn append(&self, len: usize, word: impl Fn(usize) -> u64) {
+            let words: Vec<u64> = (0..len).map(word).collect();
+            let Ok(side::Side::Node { node, parent, address }) =
+                side::decode(words[0], &words[1..])
+            else {
+                panic!("{words:x?}")
+            };
+            assert_eq!(self.0.lock().unwrap().insert(node, (parent, address)), None);
+        }
+    }
+
+    impl Nodes {
+        /// The addresses of a stack, the outermost first.
+        fn told(&self, mut node: u64) -> Vec<u64> {
+            let nodes = self.0.lock().unwrap();
+            let mut addresses = Vec::new();
+            while node != 0 {
+                let (parent, address) = nodes[&node];
+                addresses.insert(0, address);
+                node = parent;
+            }
+            addresses
+        }
+    }
+
+    fn sites() -> Box<Sites> {
+        // SAFETY: it begins as zeros.
+        unsafe { Box::new_zeroed().assume_init() }
+    }
+
+    /// Numbers a stack of a program that has no files.
+    fn number(sites: &Sites, nodes: &Nodes, addresses: &[u64], outermost: Outermost) -> u64 {
+        let mut hash = Stack::seed(0, outermost);
+        let frames: Vec<StackFrame> = addresses
+            .iter()
+            .map(|&address| {
+                hash = Stack::hash_of(hash, address);
+                StackFrame { address, hash }
+            })
+            .collect();
+        let frame = |at: usize| frames[at];
+        let loaded: TellsLoaded = |_, _| {};
+        let stack = Stack { len: frames.len(), frame: &frame, outermost, generation: 0, loaded };
+        sites.node(nodes, &stack)
+    }
+
+    /// The stack of a number: in base 5, digit by digit.
+    fn stack(mut number: u64) -> Vec<u64> {
+        let mut addresses = vec![0x1000];
+        while number > 0 {
+            addresses.push(0x2000 + number % 5 * 8);
+            number /= 5;
+        }
+        addresses
+    }
+
+    /// Each node is recorded once, and each stack told as it was, while the table grows by two levels.
+    #[test]
+    fn stacks_are_told_as_they_were() {
+        let (sites, nodes) = (sites(), Nodes::default());
+        for round in 0..2 {
+            for of in 0..30_000 {
+                let addresses = stack(of * 7);
+                let node = number(&sites, &nodes, &addresses, Outermost::First);
+                assert_eq!(nodes.told(node), addresses, "{round}");
+            }
+        }
+        assert!(sites.level.load(Relaxed) >= 2);
+        let nodes = nodes.0.into_inner().unwrap();
+        let mut frames: Vec<_> = nodes.values().collect();
+        frames.sort();
+        frames.dedup();
+        assert_eq!(frames.len(), nodes.len(), "none was recorded twice");
+    }
+
+    /// The same frames are another stack where something else lies beyond.
+    #[test]
+    fn what_lies_beyond_is_told() {
+        let (sites, nodes) = (sites(), Nodes::default());
+        for _ in 0..2 {
+            for (outermost, beyond) in [
+                (Outermost::First, None),
+                (Outermost::Cut, Some(CUT)),
+                (Outermost::Lost, Some(LOST)),
+            ] {
+                let node = number(&sites, &nodes, &[0x10, 0x20], outermost);
+                let told: Vec<u64> = beyond.into_iter().chain([0x10, 0x20]).collect();
+                assert_eq!(nodes.told(node), told);
+                assert_eq!(number(&sites, &nodes, &[], outermost), 0);
+            }
+        }
+        assert_eq!(nodes.0.into_inner().unwrap().len(), 8);
+    }
+
+    /// Threads that enter the same stacks at the same time all tell them as they were.
+    #[test]
+    fn threads_do_not_wait_for_each_other() {
+        let (sites, nodes) = (sites(), Nodes::default());
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (sites, nodes) = (&sites, &nodes);
+                scope.spawn(move || {
+                    for of in 0..20_000 {
+                        let addresses = stack(of * 3 + thread % 2);
+                        let node = number(sites, nodes, &addresses, Outermost::First);
+                        assert!(node > 0);
+                        if of % 16 == 0 {
+                            assert_eq!(nodes.told(node), addresses);
+                        }
+                    }
+                });
             }
         });
     }

@@ -1,0 +1,16 @@
+//! Programs that can be interrupted, whoever runs the tests.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Has a program end at SIGINT. A shell has what it runs in the background ignore that signal, and so would whatever
+/// the tests start.
+pub(crate) fn interruptible(command: &mut Command) -> &mut Command {
+    let listen = || {
+        // SAFETY: the call changes how this process, which is to become the program, takes a signal.
+        unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+        Ok(())
+    };
+    // SAFETY: it calls nothing that a forked child must not.
+    unsafe { command.pre_exec(listen) }
+}

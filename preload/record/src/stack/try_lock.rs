@@ -1,0 +1,56 @@
+//! A lock that nobody waits for: [`TryLock`].
+
+use core::cell::UnsafeCell;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::{Acquire, Release};
+
+/// A value that one thread uses at a time. Another one, or a signal handler that comes between, goes without.
+pub(super) struct TryLock<T> {
+    is_held: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached through a `Held` alone, and there is one at a time.
+unsafe impl<T: Send> Sync for TryLock<T> {}
+
+/// The value of a lock, until it is dropped.
+pub(super) struct Held<'a, T>(&'a TryLock<T>);
+
+impl<T> TryLock<T> {
+    pub(super) const fn new(value: T) -> Self {
+        Self { is_held: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    /// The value, unless it is in use.
+    #[inline]
+    pub(super) fn try_lock(&self) -> Option<Held<'_, T>> {
+        // (Not `then_some`, which would make a `Held` in any case, whose end lets go of the lock.)
+        (!self.is_held.swap(true, Acquire)).then(|| Held(self))
+    }
+}
+
+impl<T> Deref for Held<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: there is one `Held` at a time.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> DerefMut for Held<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: there is one `Held` at a time, and it is borrowed here.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl<T> Drop for Held<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.is_held.store(false, Release);
+    }
+}
