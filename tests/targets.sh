@@ -212,12 +212,7 @@ windows() {
   export WINEPREFIX=$PWD/target/wine WINEDEBUG=-all CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER=wine
   debian gcc-mingw-w64-x86-64 wine wine64
   rust x86_64-pc-windows-gnu
-  system=$WINEPREFIX/drive_c/windows/system32
-  [ -d "$system" ] || wine wineboot --init
-  [ -e "$system/bcryptprimitives.dll" ] ||
-    x86_64-w64-mingw32-gcc -shared -o "$system/bcryptprimitives.dll" tests/windows/bcryptprimitives.c -ladvapi32
-  # A process that touches what it must not ends as it does on Windows, and waits for no debugger.
-  wine reg add 'HKLM\Software\Microsoft\Windows NT\CurrentVersion\AeDebug' /v Debugger /d none /f >/dev/null
+  tests/windows/prefix.sh "$WINEPREFIX"
   export PROPTEST_CASES=${PROPTEST_CASES-8}
   # wine is no Windows: what takes memory there, and how long calls take, it does not tell.
   cargo test --no-fail-fast --target x86_64-pc-windows-gnu -p pagewise --features "$features,guarded" \

@@ -10,9 +10,15 @@
 //! cargo bench -- --wine --allocators pagewise,pagewise-again,system
 //!                                               built for Windows, run by wine; ratios to the system's
 //! ```
+//! By wine each workload runs a part of its length, which the tables tell, and those that measure single calls only if
+//! they are named: its clocks of threads count by 10 ms. The CPU time is what Linux tells of the process, less what a
+//! run without a workload takes; wine's server is not in it. The peak has wine's own memory in it.
+//!
 //! The program of `src/` is built once for each allocator, with the feature of its name. The rounds
 //! are interleaved: in each, every workload runs under every allocator in turn, so that what else
-//! the machine does falls on all of them. The figures are medians over the rounds; what is printed
+//! the machine does falls on all of them. The turns are another order in each round, the same in each run of the bench:
+//! who comes after one that takes other memory than it left (a virtual machine's host supplies it again) waits for it, up to
+//! four times as long as the workload takes. The figures are medians over the rounds; what is printed
 //! are ratios to the better of mimalloc 2 and 3, row by row, and their geometric means, each over the rows
 //! that its allocator has: smmalloc lacks the functions of C's kind, which the last rows call (`src/c.rs`).
 //!
@@ -29,9 +35,13 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+
+mod tables;
+mod wine;
 
 /// A row of the comparison: its name, the feature it is built with, the environment it runs in.
 type Peer = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
@@ -53,9 +63,6 @@ const PEERS: &[Peer] = &[
     ("rusty_alloc", "rusty_alloc", &[]),
     ("system", "", &[]),
 ];
-
-/// What is measured against, row by row the better of them.
-const BASE: &[&str] = &["mimalloc3", "mimalloc2"];
 
 #[derive(Default)]
 struct Options {
@@ -136,6 +143,10 @@ fn compare(options: &Options) -> Result<(), String> {
         })
         .map(|peer| build(peer.1, options.wine).map(|program| (peer, program)))
         .collect::<Result<_, _>>()?;
+    if options.wine {
+        progress("setting up wine");
+        wine::set_up()?;
+    }
     let listed =
         peers.iter().map(|(_, program)| workloads(program)).collect::<Result<Vec<_>, _>>()?;
     // One without C's functions lists fewer.
@@ -149,21 +160,41 @@ fn compare(options: &Options) -> Result<(), String> {
     }
     let workloads: Vec<String> = workloads
         .iter()
-        .filter(|name| options.only.as_ref().is_none_or(|only| only.contains(name)))
+        .filter(|name| match &options.only {
+            Some(only) => only.contains(name),
+            None => !options.wine || !name.starts_with("latency "),
+        })
         .cloned()
         .collect();
 
+    let alone: Vec<f64> = peers
+        .iter()
+        .map(|(_, program)| if options.wine { wine::alone(program) } else { 0.0 })
+        .collect();
     let mut results = Results::new();
-    for round in 0..options.rounds {
-        for (row, workload) in workloads.iter().enumerate() {
-            progress(&format!("round {} of {}: {workload}", round + 1, options.rounds));
-            let able = |&(column, _): &(usize, _)| listed[column].contains(workload);
-            for (column, (peer, program)) in peers.iter().enumerate().filter(able) {
-                match run(program, peer.2, workload, options.instructions)? {
-                    Some(figures) => results.entry((row, column)).or_default().push(figures),
-                    None => eprintln!("{workload} under {}: not done in {WINE_LIMIT} s", peer.0),
+    let mut failures = Vec::new();
+    let runs = options.rounds * workloads.len();
+    let in_rounds =
+        (0..options.rounds).flat_map(|round| (0..workloads.len()).map(move |row| (round, row)));
+    for (done, (round, row)) in in_rounds.enumerate() {
+        let workload = &workloads[row];
+        for column in turns(round, row, peers.len()) {
+            let (peer, program) = &peers[column];
+            if !listed[column].contains(workload) {
+                continue;
+            }
+            progress(&format!("{} of {runs}: {workload} under {}", done + 1, peer.0));
+            match run(program, alone[column], peer.2, workload, options.instructions) {
+                Ok(figures) => results.entry((row, column)).or_default().push(figures),
+                Err(failure) => {
+                    progress("");
+                    eprintln!("{failure}");
+                    failures.push(failure);
                 }
             }
+        }
+        if !stderr().is_terminal() && options.wine {
+            eprintln!("{} of {runs}: {workload}", done + 1);
         }
     }
     progress("");
@@ -171,68 +202,44 @@ fn compare(options: &Options) -> Result<(), String> {
     let names: Vec<&str> = peers.iter().map(|(peer, _)| peer.0).collect();
     let medians: BTreeMap<(usize, usize), Figures> =
         results.into_iter().map(|(place, runs)| (place, median(&runs))).collect();
+    let ended = match failures.len() {
+        0 => Ok(()),
+        _ => Err(format!("{} runs failed:\n{}", failures.len(), failures.join("\n"))),
+    };
     if options.json {
-        print_json(&workloads, &names, &medians);
-        return Ok(());
+        tables::json(&workloads, &names, &medians);
+        return ended;
     }
+    let rows: Vec<String> = workloads
+        .iter()
+        .map(|name| match wine::parts(name) {
+            parts if options.wine => format!("{name}, 1/{parts}"),
+            _ => name.clone(),
+        })
+        .collect();
     let time = if options.instructions { "instructions" } else { "time" };
-    print_table(time, &workloads, &names, &medians, |figures| figures.time);
+    tables::table(time, &rows, &names, &medians, |figures| figures.time);
     if !options.instructions {
-        print_table("CPU time", &workloads, &names, &medians, |figures| figures.cpu);
-        print_table("peak memory", &workloads, &names, &medians, |figures| figures.peak);
-        print_table("minor page faults", &workloads, &names, &medians, |figures| figures.faults);
-        print_found(&workloads, &names, &medians);
-        print_alone(&workloads, &names, &medians);
+        tables::table("CPU time", &rows, &names, &medians, |figures| figures.cpu);
+        tables::table("peak memory", &rows, &names, &medians, |figures| figures.peak);
+        if !options.wine {
+            tables::table("minor page faults", &rows, &names, &medians, |figures| figures.faults);
+        }
+        tables::found(&workloads, &names, &medians);
+        tables::alone(&workloads, &names, &medians);
     }
-    Ok(())
+    ended
 }
 
-/// Workloads with two threads or more.
-const THREADED: &[&str] = &[
-    "producer/consumer",
-    "4 producers 4 consumers",
-    "larson 2 threads",
-    "all to all",
-    "medium blocks 2 threads",
-    "medium blocks 32 threads",
-    "thread for each request",
-    "5 to 16 KiB 4 threads",
-    "latency small",
-    "latency medium",
-];
-
-/// Names the runs of several threads that took hardly more CPU time than time.
-fn print_alone(workloads: &[String], names: &[&str], medians: &BTreeMap<(usize, usize), Figures>) {
-    for (&(row, column), figures) in medians {
-        if THREADED.contains(&workloads[row].as_str()) && figures.cpu < 1.2 * figures.time {
-            println!(
-                "\n{} under {}: {:.2} of its time as CPU time, so one thread mostly waited",
-                workloads[row],
-                names[column],
-                figures.cpu / figures.time
-            );
-        }
-    }
-}
-
-/// Prints what workloads found themselves, a table for each.
-fn print_found(workloads: &[String], names: &[&str], medians: &BTreeMap<(usize, usize), Figures>) {
-    for (row, workload) in workloads.iter().enumerate() {
-        let of_row: Vec<(usize, &Figures)> = medians
-            .iter()
-            .filter(|((of, _), figures)| *of == row && !figures.found.is_empty())
-            .map(|((_, column), figures)| (*column, figures))
-            .collect();
-        let Some((_, first)) = of_row.first() else { continue };
-        print!("\n| {workload} |");
-        first.found.iter().for_each(|(name, _)| print!(" {name} |"));
-        println!("\n|---|{}", "---:|".repeat(first.found.len()));
-        for (column, figures) in of_row {
-            print!("| {} |", names[column]);
-            figures.found.iter().for_each(|(_, value)| print!(" {value} |"));
-            println!();
-        }
-    }
+/// The order of so many allocators in a round, for a workload.
+fn turns(round: usize, row: usize, count: usize) -> Vec<usize> {
+    let mut turns: Vec<usize> = (0..count).collect();
+    turns.sort_by_cached_key(|column| {
+        let mut hasher = DefaultHasher::new();
+        (round, row, column).hash(&mut hasher);
+        hasher.finish()
+    });
+    turns
 }
 
 /// Says on the terminal, if there is one, what is being done, in the place of what was said before.
@@ -241,9 +248,6 @@ fn progress(what: &str) {
         eprint!("\r\x1b[K{what}");
     }
 }
-
-/// The target that wine runs.
-const WINDOWS: &str = "x86_64-pc-windows-gnu";
 
 /// Builds the program with a feature, for this system or for Windows, and gives its path.
 fn build(feature: &str, windows: bool) -> Result<PathBuf, String> {
@@ -255,7 +259,7 @@ fn build(feature: &str, windows: bool) -> Result<PathBuf, String> {
     progress(&format!("building {}", if feature.is_empty() { "system" } else { feature }));
     let status = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--release", "--features", feature])
-        .args(if windows { &["--target", WINDOWS][..] } else { &[] })
+        .args(if windows { &["--target", wine::TARGET][..] } else { &[] })
         .current_dir(folder)
         .arg("--target-dir")
         .arg(target)
@@ -268,7 +272,7 @@ fn build(feature: &str, windows: bool) -> Result<PathBuf, String> {
         ));
     }
     let (built, kept) = if windows {
-        let built = target.join(WINDOWS).join("release/pagewise-peers.exe");
+        let built = target.join(wine::TARGET).join("release/pagewise-peers.exe");
         (built, release.join(format!("peer-{feature}.exe")))
     } else {
         (release.join("pagewise-peers"), release.join(format!("peer-{feature}")))
@@ -279,7 +283,7 @@ fn build(feature: &str, windows: bool) -> Result<PathBuf, String> {
 
 /// The names of the workloads, as the program lists them.
 fn workloads(program: &Path) -> Result<Vec<String>, String> {
-    let output = command(program).output().map_err(|error| error.to_string())?;
+    let output = wine::command(program).output().map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stderr);
     let names: Vec<_> =
         text.lines().filter_map(|line| line.strip_prefix("  ")).map(str::to_owned).collect();
@@ -289,36 +293,17 @@ fn workloads(program: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Seconds that a workload may take under wine.
-const WINE_LIMIT: &str = "60";
-
-/// How `timeout` ends when it has ended a command.
-const TIMED_OUT: i32 = 124;
-
-/// A command that runs the program, by wine if it is one for Windows, which has an extension.
-fn command(program: &Path) -> Command {
-    if program.extension().is_none() {
-        return Command::new(program);
-    }
-    // The system's heap, as wine has it, may take hours.
-    let mut command = Command::new("timeout");
-    command.args([WINE_LIMIT, "wine"]).arg(program).env("WINEDEBUG", "-all");
-    if env::var_os("WINEPREFIX").is_none() {
-        // What `tests/targets.sh windows` set up.
-        command.env("WINEPREFIX", concat!(env!("CARGO_MANIFEST_DIR"), "/../target/wine"));
-    }
-    command
-}
-
-/// Parts a workload is divided by under the instruction counter, and under wine.
+/// Parts a workload is divided by under the instruction counter.
 const PARTS: &str = "20";
 
+/// One run of a program, which takes this CPU time under wine when it runs `alone`, without a workload.
 fn run(
     program: &Path,
+    alone: f64,
     environment: &[(&str, &str)],
     workload: &str,
     instructions: bool,
-) -> Result<Option<Figures>, String> {
+) -> Result<Figures, String> {
     let failed = || format!("{} failed at {workload}", program.display());
     let windows = program.extension().is_some();
     let mut command = if instructions {
@@ -327,16 +312,19 @@ fn run(
         command.args([workload, PARTS]);
         command
     } else {
-        let mut command = command(program);
-        command.arg(workload).args(windows.then_some(PARTS));
+        let mut command = wine::command(program);
+        command.arg(workload).args(windows.then(|| wine::parts(workload).to_string()));
         command
     };
+    let before = wine::children_time();
     let output = command.envs(environment.iter().copied()).output().map_err(|_| failed())?;
-    if windows && output.status.code() == Some(TIMED_OUT) {
-        return Ok(None);
+    let taken = wine::children_time() - before;
+    if windows && output.status.code() == Some(wine::TIMED_OUT) {
+        return Err(format!("{}: not done in {} s", failed(), wine::LIMIT));
     }
     if !output.status.success() {
-        return Err(failed());
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{}: {}\n{said}", failed(), output.status));
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let mut lines = text.lines();
@@ -354,12 +342,15 @@ fn run(
         faults: next()?,
         found: found.collect(),
     };
+    if windows {
+        figures.cpu = (taken - alone).max(0.0);
+    }
     if instructions {
         let report = String::from_utf8_lossy(&output.stderr);
         let collected = report.lines().find_map(|line| line.split("Collected : ").nth(1));
         figures.time = collected.and_then(|count| count.trim().parse().ok()).ok_or_else(failed)?;
     }
-    Ok(Some(figures))
+    Ok(figures)
 }
 
 fn median(runs: &[Figures]) -> Figures {
@@ -376,63 +367,4 @@ fn median(runs: &[Figures]) -> Figures {
         faults: middle(&|f| f.faults),
         found: found.map(|(at, (name, _))| (name.clone(), middle(&|f| f.found[at].1))).collect(),
     }
-}
-
-fn print_json(workloads: &[String], names: &[&str], medians: &BTreeMap<(usize, usize), Figures>) {
-    for (&(row, column), figures) in medians {
-        let line = serde_json::json!({
-            "workload": workloads[row],
-            "allocator": names[column],
-            "time": figures.time,
-            "cpu_time": figures.cpu,
-            "peak_kib": figures.peak,
-            "minor_faults": figures.faults,
-            "found": figures.found,
-        });
-        println!("{line}");
-    }
-}
-
-/// Prints ratios to the better of [`BASE`]; if none of those ran, to the system's allocator, or else the first.
-fn print_table(
-    what: &str,
-    workloads: &[String],
-    names: &[&str],
-    medians: &BTreeMap<(usize, usize), Figures>,
-    of: fn(&Figures) -> f64,
-) {
-    let base: Vec<usize> =
-        (0..names.len()).filter(|&column| BASE.contains(&names[column])).collect();
-    let system = names.iter().position(|&name| name == "system");
-    let base = if base.is_empty() { vec![system.unwrap_or(0)] } else { base };
-    let base_names: Vec<&str> = base.iter().map(|&column| names[column]).collect();
-    println!("\n{what}, {} = 1 (the best of them in each row)\n", base_names.join(", "));
-    print!("| workload |");
-    names.iter().for_each(|name| print!(" {name} |"));
-    print!("\n|---|");
-    names.iter().for_each(|_| print!("---:|"));
-    println!();
-    let mut logarithms = vec![(0.0, 0.0_f64); names.len()];
-    for (row, workload) in workloads.iter().enumerate() {
-        let value = |column: usize| medians.get(&(row, column)).map(|figures| of(figures).max(1.0));
-        let one = base.iter().filter_map(|&column| value(column)).fold(f64::INFINITY, f64::min);
-        print!("| {workload} |");
-        for (column, (logarithm, rows)) in logarithms.iter_mut().enumerate() {
-            // Of a row that the base lacks nothing can be said.
-            match value(column).map(|value| value / one).filter(|_| one.is_finite()) {
-                Some(ratio) => {
-                    *logarithm += ratio.ln();
-                    *rows += 1.0;
-                    print!(" {ratio:.2} |");
-                }
-                None => print!(" |"),
-            }
-        }
-        println!();
-    }
-    print!("| **geometric mean** |");
-    for (logarithm, rows) in logarithms {
-        print!(" **{:.2}** |", (logarithm / rows.max(1.0)).exp());
-    }
-    println!();
 }

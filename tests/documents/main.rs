@@ -4,6 +4,8 @@
 mod inventory;
 mod markdown;
 mod platforms;
+#[cfg(target_os = "linux")]
+mod wine;
 
 use std::collections::BTreeMap;
 use std::fs;

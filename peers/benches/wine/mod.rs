@@ -1,0 +1,82 @@
+//! Running the programs for Windows by wine.
+
+use std::env;
+use std::path::Path;
+use std::process::Command;
+
+/// The target that wine runs.
+pub(crate) const TARGET: &str = "x86_64-pc-windows-gnu";
+
+/// Seconds that a workload may take.
+pub(crate) const LIMIT: &str = "60";
+
+/// How `timeout` ends when it has ended a command.
+pub(crate) const TIMED_OUT: i32 = 124;
+
+/// The folder of wine's that `tests/targets.sh windows` has, too.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/wine");
+
+/// Sets up wine's folder and starts its server, unless another folder is given. The first program that runs would do
+/// so beside its work, and print.
+pub(crate) fn set_up() -> Result<(), String> {
+    if env::var_os("WINEPREFIX").is_some() {
+        return Ok(());
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/windows/prefix.sh");
+    let output = Command::new(script).arg(FOLDER).output().map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    Ok(())
+}
+
+/// A command that runs the program, by wine if it is one for Windows, which has an extension.
+pub(crate) fn command(program: &Path) -> Command {
+    if program.extension().is_none() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("timeout");
+    command.args([LIMIT, "wine"]).arg(program).env("WINEDEBUG", "-all");
+    if env::var_os("WINEPREFIX").is_none() {
+        command.env("WINEPREFIX", FOLDER);
+    }
+    command
+}
+
+/// Parts a workload is divided by: wine's heap searches linearly where many blocks are free.
+pub(crate) fn parts(workload: &str) -> usize {
+    match workload {
+        "churn 100k" | "churn 1M" => 20,
+        _ => 4,
+    }
+}
+
+/// Nanoseconds of CPU time of all processes that this one has started and waited for.
+#[cfg(unix)]
+pub(crate) fn children_time() -> f64 {
+    // SAFETY: all bits zero is a value, and the call writes one.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        usage
+    };
+    let nanoseconds = |time: libc::timeval| time.tv_sec as f64 * 1e9 + time.tv_usec as f64 * 1e3;
+    nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime)
+}
+
+/// Nothing is known.
+#[cfg(not(unix))]
+pub(crate) fn children_time() -> f64 {
+    0.0
+}
+
+/// Nanoseconds of CPU time that the program takes when it runs no workload.
+pub(crate) fn alone(program: &Path) -> f64 {
+    let times = (0..5).map(|_| {
+        let before = children_time();
+        // It fails, and says what workloads there are.
+        let _ = command(program).output();
+        children_time() - before
+    });
+    times.fold(f64::INFINITY, f64::min)
+}
