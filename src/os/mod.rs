@@ -21,7 +21,8 @@
 //! | `reserve`, `commit`, `release` | addresses without memory; memory for a part of them; neither any more |
 //! | `addresses`, `is_free`, `map_at`, `reserve_at` | where a window of addresses may lie; memory, or addresses without, at an address and no other |
 //! | `IN_RESERVATIONS` | whether memory comes to an address that was reserved, and to no other |
-//! | `allocate`, `remap`, `move_to` | mappings of their own, longer or shorter |
+//! | `allocate`, `remap` | mappings of their own, longer or shorter |
+//! | `MOVES`, `move_into` | whether mappings move to addresses that are asked for, and how |
 //! | `guard`, `close`, `forbid_writes` | pages that nobody may touch, with their memory or without; or not write to |
 //! | `discard`, `DISCARDED_ARE_ZEROS` | memory goes back, its addresses stay; whether they read as zeros then |
 //! | `advise_huge_pages` | tells the system whether huge pages are wanted here |
@@ -61,6 +62,16 @@ mod macos;
 mod posix;
 #[cfg(unix)]
 mod unix;
+#[cfg(all(
+    any(
+        windows,
+        target_os = "macos",
+        target_os = "freebsd",
+        all(target_os = "linux", any(miri, pagewise_portable_os))
+    ),
+    not(pagewise_forwarding)
+))]
+mod unmoved;
 #[cfg(all(target_arch = "wasm32", not(unix)))]
 mod wasm;
 #[cfg(any(unix, target_arch = "wasm32"))]
@@ -91,6 +102,16 @@ pub(crate) use macos::*;
 pub(crate) use posix::*;
 #[cfg(unix)]
 pub(crate) use unix::*;
+#[cfg(all(
+    any(
+        windows,
+        target_os = "macos",
+        target_os = "freebsd",
+        all(target_os = "linux", any(miri, pagewise_portable_os))
+    ),
+    not(pagewise_forwarding)
+))]
+pub(crate) use unmoved::*;
 #[cfg(all(target_arch = "wasm32", not(unix)))]
 pub(crate) use wasm::*;
 #[cfg(any(unix, target_arch = "wasm32"))]

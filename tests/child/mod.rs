@@ -17,6 +17,9 @@ pub(crate) use process::Ended;
 /// half a minute.
 pub(crate) const LIMIT: Duration = Duration::from_secs(300);
 
+/// Windows' ERROR_INTERNAL_ERROR.
+const INTERNAL: i32 = 1359;
+
 /// Runs an ignored test in a process of its own; it must pass.
 pub(crate) fn passes(test: &str) {
     passes_when(test, |_| {});
@@ -50,6 +53,16 @@ pub(crate) fn run(test: &str, prepare: impl FnOnce(&mut Command)) -> Ended {
 /// Runs a command to its end, which must come within [`LIMIT`].
 pub(crate) fn finish(command: &mut Command, name: &str) -> Ended {
     let command = command.stdin(Stdio::null()).stderr(Stdio::piped());
-    let ended = process::run(command, LIMIT).expect("the child starts");
+    let mut tries = 0;
+    let ended = loop {
+        match process::run(command, LIMIT) {
+            // Beside others, wine fails now and then to start a program.
+            Err(error) if cfg!(windows) && error.raw_os_error() == Some(INTERNAL) && tries < 10 => {
+                tries += 1;
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            ended => break ended.expect("the child starts"),
+        }
+    };
     ended.unwrap_or_else(|| panic!("{name} did not end within {LIMIT:?}"))
 }

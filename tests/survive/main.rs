@@ -17,6 +17,7 @@ mod programs;
 #[path = "../random/mod.rs"]
 mod random;
 mod refused_calls;
+mod refused_moves;
 
 use pagewise::global::Pagewise;
 

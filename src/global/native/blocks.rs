@@ -6,7 +6,7 @@ use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 
 use super::heap::Heap;
-use super::huge;
+use super::huge::{self, HUGE};
 use super::lock::Wait;
 use super::purge::LARGE;
 use super::quick::{self, Lists};
@@ -15,6 +15,7 @@ use super::tuning::{SMALL_MAX, Tuning};
 use super::{
     background, fork, guarded, heaps, idle, mapping, mode, registry, relief, sizes, thread,
 };
+use crate::os::KeepErrno;
 
 /// The quick list for a request; 0 if it is not small.
 pub(super) fn list_for(tuning: &Tuning, size: usize, align: usize) -> u32 {
@@ -43,15 +44,82 @@ pub(super) fn large(
         return None;
     }
     let block = mapping::allocate(size, align, tuning.huge_pages.advice())?;
-    let _ = caller.heap.with(|state| state.purge_large(size));
-    relief::grown(caller.heap, size);
+    was_mapped(caller, size);
     Some(block)
+}
+
+/// So many bytes were mapped beside the heaps: some of their free memory goes back, unless that was in vain the last time.
+fn was_mapped(caller: thread::Caller, size: usize) {
+    let is_in_vain = caller.heap.with(|state| state.purge_large(size)) == Some(false);
+    if !is_in_vain && relief::grown(caller.heap, size) {
+        let _ = caller.heap.with(|state| state.went_back_for(size));
+    }
 }
 
 /// A block that is a mapping though it need not be: there is no heap for it. Null if there is no memory.
 pub(super) fn mapped(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
     let huge = tuning.huge_pages.advice();
     mapping::allocate(size, align, huge).map_or(ptr::null_mut(), NonNull::as_ptr)
+}
+
+/// The least size that is a mapping of its own for a block that was large and grew, and that a mapping is resized to.
+fn grown_mapping_from(tuning: &Tuning) -> usize {
+    mapping_from(tuning) / 4
+}
+
+/// Moves a large block that grows from a heap to a mapping, where it can go on without being copied; `None`, and nothing
+/// changed, if it is better off elsewhere: where it was not written all over.
+///
+/// # Safety
+/// As for [`reallocate`](super::paths::reallocate); the block could not be resized where it is.
+#[inline]
+pub(super) unsafe fn outgrow(
+    asked: &Tuning,
+    block: *mut u8,
+    size: usize,
+    align: usize,
+    new_size: usize,
+) -> Option<NonNull<u8>> {
+    if size < HUGE || new_size <= size {
+        return None;
+    }
+    // SAFETY: passed on.
+    unsafe { outgrow_heap(asked, block, size, align, new_size) }
+}
+
+/// # Safety
+/// As for [`outgrow`].
+#[cold]
+#[inline(never)]
+unsafe fn outgrow_heap(
+    asked: &Tuning,
+    block: *mut u8,
+    size: usize,
+    align: usize,
+    new_size: usize,
+) -> Option<NonNull<u8>> {
+    let tuning = registry::tuning(asked);
+    let fits = new_size >= grown_mapping_from(tuning) && new_size < mapping_from(tuning);
+    if !fits || !tuning.huge_pages.follows() || !SPACE.contains(block) {
+        return None;
+    }
+    let _errno = KeepErrno::new();
+    if !huge::is_dense(block, size) {
+        return None;
+    }
+    let caller = thread::enter(tuning)?;
+    let kept = mapping::allocate_kept(new_size, align, tuning.purge_delay);
+    let moved = kept.or_else(|| mapping::allocate(new_size, align, None))?;
+    if kept.is_none() {
+        was_mapped(caller, new_size);
+    }
+    // SAFETY: both blocks are in use, hence disjoint, and at least this long; the old one is large, and not used after.
+    unsafe {
+        mapping::advise_huge_pages(moved.as_ptr());
+        moved.as_ptr().copy_from_nonoverlapping(block, size);
+        free_medium(NonNull::new_unchecked(block));
+    }
+    Some(moved)
 }
 
 /// A block that grows is moved to another before its contents are: a mapping is of huge pages if the block was written all
@@ -206,7 +274,9 @@ pub(super) unsafe fn free_outside(asked: &Tuning, block: *mut u8) {
         if guarded::has(block) {
             return guarded::free(block);
         }
-        mapping::deallocate(block);
+        if mapping::deallocate(block, registry::purge_delay()) {
+            background::due();
+        }
     }
     if let Some(caller) = thread::enter(asked) {
         caller.heap.trim(thread::empty_lists);
@@ -240,11 +310,22 @@ pub(super) unsafe fn resize_outside(
     new_size: usize,
 ) -> Option<NonNull<u8>> {
     let tuning = registry::tuning(asked);
-    if guarded::has(block) || new_size < mapping_from(tuning) / 2 {
+    if guarded::has(block) || new_size < grown_mapping_from(tuning) {
         return None;
     }
     // SAFETY: the caller's promise.
-    unsafe { mapping::resize(block, align, new_size, tuning.huge_pages.follows()) }
+    let (len, resized) = unsafe {
+        let len = mapping::len_of(block);
+        (len, mapping::resize(block, align, new_size, tuning.huge_pages.follows())?)
+    };
+    let from = mapping_from(tuning);
+    if len < from && new_size >= from {
+        // As if it had been mapped for its size.
+        if let Some(caller) = thread::enter(tuning) {
+            was_mapped(caller, new_size);
+        }
+    }
+    Some(resized)
 }
 
 #[cfg(all(test, not(miri)))]

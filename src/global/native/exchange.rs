@@ -14,7 +14,7 @@ use super::space::SPACE;
 use super::state::State;
 use super::tuning::UNIT;
 use super::visit::Visit;
-use super::{background, current, heaps, idle, mode, quick, relief, sizes, sorting, zero};
+use super::{background, current, heaps, idle, kept, mode, quick, relief, sizes, sorting, zero};
 
 impl Heap {
     /// Runs `action` as [`with`](Self::with); if the heap has grown, free memory of all heaps goes back.
@@ -26,13 +26,9 @@ impl Heap {
     /// As [`grow`](Self::grow), perhaps without waiting.
     #[inline]
     fn grow_if<R>(&self, wait: Wait, action: impl FnOnce(&mut State) -> R) -> Option<R> {
-        let (result, growth) = self.enter(wait, |state| {
-            let result = action(state);
-            let growth = state.grown();
-            self.note(state);
-            (result, growth)
-        })?;
+        let (result, growth) = self.enter(wait, |state| (action(state), state.grown()))?;
         if let Some(growth) = growth {
+            kept::give_back(growth);
             relief::grown(self, growth);
         }
         Some(result)
@@ -311,8 +307,9 @@ fn look_at_zeros(blocks: &[NonNull<u8>]) {
 
 #[cfg(all(test, not(miri)))]
 mod tests {
+    use std::alloc::Layout;
     use std::sync::mpsc;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use super::*;
     #[cfg(unix)]
@@ -401,6 +398,38 @@ mod tests {
             drop(senders);
         });
         assert_eq!(heaps.map(in_use), [0; 3]);
+    }
+
+    /// Who comes by prefers a heap whose memory goes back, also what it owes; and no longer than that.
+    #[test]
+    fn a_heap_that_has_paid_is_done() {
+        const MIB: usize = 1 << 20;
+        let heap = registry::heap_for_test();
+        let layout = Layout::from_size_align(MIB, UNIT).expect("it is one");
+        let block =
+            |_| patiently(|| heap.grow(|state| state.allocate(layout))).expect("there is memory");
+        let blocks: Vec<_> = (0..100).map(block).collect();
+        for block in blocks {
+            // SAFETY: they were allocated above, and are freed once.
+            unsafe { heap.deallocate(block) };
+        }
+        // As many visits as it takes: they may be short, and in vain while another test forks.
+        let pays = || {
+            let until = Instant::now() + Duration::from_secs(60);
+            while heap.purging.load(Relaxed) {
+                assert!(Instant::now() < until, "it goes on owing");
+                heap.purge_some(&mut Visit::in_passing());
+            }
+        };
+        // Where the system is slow to take memory back, it owes some of what was freed.
+        pays();
+        let mut visit = Visit::in_passing();
+        while !visit.is_over() {}
+        patiently(|| {
+            heap.give_back_freed(8 * MIB, &mut visit);
+            heap.purging.load(Relaxed).then_some(())
+        });
+        pays();
     }
 
     /// The child of a fork puts back what waited for a heap, and so does the parent: in a process of its own, for no

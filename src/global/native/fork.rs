@@ -22,7 +22,7 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::apart::Apart;
-use super::{background, profile, registry, sync};
+use super::{background, kept, profile, registry, sync};
 use crate::os;
 
 /// Moments that are waited at most: for all locks together, before a fork; for a fork, by a thread
@@ -48,10 +48,12 @@ extern "C" fn before() {
     };
     registry::take_for_fork(&mut pause);
     profile::take_for_fork(&mut pause);
+    kept::take_for_fork(&mut pause);
     sync::begin_fork();
 }
 
 extern "C" fn in_parent() {
+    kept::after_fork();
     profile::after_fork();
     registry::after_fork();
     sync::end_fork();
@@ -59,6 +61,7 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
+    kept::after_fork_in_child();
     profile::after_fork_in_child();
     registry::after_fork_in_child();
     background::after_fork_in_child();

@@ -111,6 +111,7 @@ impl Heap {
         let action = |state: &mut State| {
             let refused = if self.deferred.is_empty() { None } else { self.put_deferred(state) };
             let result = action(state);
+            self.note(state);
             (result, refused.or_else(|| state.damaged().map(|block| (Fault::Damaged, block))))
         };
         let (result, fault) = self.state.with_if(wait, action)?;
@@ -122,7 +123,7 @@ impl Heap {
 
     /// Notes what others are told without the lock.
     #[inline]
-    pub(super) fn note(&self, state: &State) {
+    fn note(&self, state: &State) {
         self.used.store(state.usage().block, Relaxed);
         self.most.store(state.most(), Relaxed);
         self.purging.store(state.is_purging(), Relaxed);
@@ -141,11 +142,7 @@ impl Heap {
             if visit.is_over() {
                 break;
             }
-            let step = self.with(|state| {
-                let step = state.purge_some(visit);
-                self.note(state);
-                step
-            });
+            let step = self.with(|state| state.purge_some(visit));
             let (bytes, more) = step.unwrap_or_default();
             given += bytes;
             if !more || given >= wanted {
@@ -197,11 +194,7 @@ impl Heap {
 
     /// A step of a purge; whether there are more, and whether somebody waited for the lock.
     pub(super) fn step(&self, visit: &mut Visit) -> (bool, bool) {
-        let step = self.with(|state| {
-            let more = state.purge_step(visit);
-            self.note(state);
-            (more, self.state.is_awaited())
-        });
+        let step = self.with(|state| (state.purge_step(visit), self.state.is_awaited()));
         step.unwrap_or_default()
     }
 

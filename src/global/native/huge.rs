@@ -8,7 +8,7 @@
 //! | memory | is of huge pages |
 //! |---|---|
 //! | that a heap is extended by for pages of small blocks | if all huge pages of the heap together stay below what such pages take |
-//! | that a heap, or a mapping, is extended by for a block that grows, or a mapping that such a block moves to | if OS pages all over the block as it was take memory |
+//! | that a heap, or a mapping, is extended by for a block that grows, or a mapping that such a block moves to, which begins with a huge page | if OS pages all over the block as it was take memory |
 //! | any other | as the system is set |
 //!
 //! ```text

@@ -1,5 +1,6 @@
 //! Medium blocks that lay on a [list](super::medium) for a while go back to their heaps: whoever comes by looks after the
-//! lists of all threads, a few at a time. A thread that stands still keeps none for good.
+//! lists of all threads, a few at a time. A thread that stands still keeps none for good. So do mappings that are
+//! [kept](super::kept).
 
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
@@ -8,7 +9,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32};
 use super::apart::Apart;
 use super::heap::Heap;
 use super::visit::Visit;
-use super::{medium, mode, quick, registry};
+use super::{kept, medium, mode, quick, registry};
 use crate::os;
 
 /// The round through the lists of all threads.
@@ -36,6 +37,7 @@ pub(super) fn look(visit: &mut Visit) {
     if mode::is_hardened() || delay == u32::MAX {
         return;
     }
+    kept::give_back_idle(visit, delay);
     let mut at = ROUND.at.load(Relaxed);
     if at.is_null() {
         let next = ROUND.next.load(Relaxed);
@@ -62,10 +64,11 @@ pub(super) fn next() -> Option<u64> {
         return None;
     }
     let some = registry::all_lists().any(|lists| medium::of(lists).kept().0 > 0);
-    some.then(|| {
+    let on_lists = some.then(|| {
         let is_over = ROUND.at.load(Relaxed).is_null();
         if is_over { until(ROUND.next.load(Relaxed)) } else { 0 }
-    })
+    });
+    on_lists.into_iter().chain(kept::next(registry::purge_delay())).min()
 }
 
 /// Milliseconds until a time of which these are the lower bits; 0 if it is past.
@@ -90,10 +93,11 @@ pub(super) fn put_back_of(heap: &Heap, visit: &mut Visit) -> bool {
     })
 }
 
-/// Puts back whatever lies on the lists of all threads; whether that was anything.
+/// Puts back whatever lies on the lists of all threads, and mappings that are kept; whether that was anything.
 pub(super) fn put_back_all() -> bool {
     if mode::is_hardened() {
         return false;
     }
-    registry::all_lists().fold(false, |any, lists| medium::of(lists).put_back_idle(true) | any)
+    let any = kept::give_back(usize::MAX);
+    registry::all_lists().fold(any, |any, lists| medium::of(lists).put_back_idle(true) | any)
 }

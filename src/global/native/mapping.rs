@@ -5,7 +5,8 @@
 //!  | (guard) | unused     | header     | contents … (fence)          | (guard) |
 //! ```
 //! The block lies at the first multiple of its alignment behind the header, but 64 bytes behind it
-//! at least. Growing is `mremap`: pages are moved, not copied. In hardened mode there are guard pages on both
+//! at least; one that is as large as a huge page at the start of one, where addresses allow. Growing is `mremap`: pages
+//! are moved, not copied, and huge ones stay whole. In hardened mode there are guard pages on both
 //! sides, and a fence behind the contents as there always is one before.
 
 use core::alloc::Layout;
@@ -15,7 +16,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::apart::Apart;
 use super::fault::{self, Fault};
-use super::huge;
+use super::huge::{self, HUGE};
+use super::kept;
 use super::lock::Locked;
 use super::mode;
 use super::space::SPACE;
@@ -76,20 +78,50 @@ fn mark(block: *mut u8) -> usize {
     block.addr() ^ 0x7061_6765_7769_7365_u64 as usize
 }
 
-/// Number of mappings in use, their bytes, and the most bytes there ever were.
+/// Number of mappings in use, their bytes, and the most bytes there ever were, those kept among them.
 pub(super) fn usage() -> (usize, usize, usize) {
     (IN_USE.count.load(Relaxed), IN_USE.bytes.load(Relaxed), IN_USE.peak.load(Relaxed))
 }
 
 fn counted(added: usize, removed: usize) {
     let bytes = IN_USE.bytes.fetch_add(added.wrapping_sub(removed), Relaxed);
-    IN_USE.peak.fetch_max(bytes.wrapping_add(added).wrapping_sub(removed), Relaxed);
+    let held = bytes.wrapping_add(added).wrapping_sub(removed).wrapping_add(kept::bytes());
+    IN_USE.peak.fetch_max(held, Relaxed);
+}
+
+/// Whether blocks of such sizes lie at the start of a huge page: where the rest of a mapping can be given up.
+fn starts_huge_page(size: usize) -> bool {
+    size >= HUGE && !mode::has_guards() && !os::IN_RESERVATIONS && cfg!(not(miri))
 }
 
 /// A block of `size` bytes, zeros, at a multiple of `align`; `huge` is what the kernel is told of huge
 /// pages, if anything. `None` if there is no memory, or no [`Layout`] of this size and alignment.
 pub(super) fn allocate(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<u8>> {
     Layout::from_size_align(size, align).ok()?;
+    // There may be too few addresses for that.
+    let roomy = starts_huge_page(size).then(|| allocate_at(size, align.max(HUGE), huge)).flatten();
+    let any = roomy.or_else(|| allocate_at(size, align, huge));
+    any.or_else(|| kept::give_back(usize::MAX).then(|| allocate_at(size, align, huge)).flatten())
+}
+
+/// A block as [`allocate`] has it, in memory that is kept, which may hold anything; `None` if none of it is so long.
+pub(super) fn allocate_kept(size: usize, align: usize, delay: u32) -> Option<NonNull<u8>> {
+    let page = os::page_size();
+    if align > HUGE || !starts_huge_page(size) {
+        return None;
+    }
+    let len = size.checked_next_multiple_of(page)?.checked_add(page)?;
+    let base = kept::take(len, delay)?;
+    let block = base.wrapping_add(page);
+    // SAFETY: the pages are nobody else's.
+    unsafe { write_header(block, (base, len), 0, size) };
+    IN_USE.count.fetch_add(1, Relaxed);
+    counted(len, 0);
+    NonNull::new(block)
+}
+
+/// As [`allocate`], of a size and an alignment that make a [`Layout`], or an alignment to [`HUGE`].
+fn allocate_at(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<u8>> {
     let page = os::page_size();
     // The kernel aligns to an OS page; the rest is made by leaving memory out.
     let offset = HEADER.max(align);
@@ -186,22 +218,28 @@ pub(super) unsafe fn advise_huge_pages(block: *mut u8) {
     }
 }
 
-/// Frees a block.
+/// Frees a block; whether its memory is [kept](kept), for about so many milliseconds.
 ///
 /// # Safety
 /// The block is a mapping in use, and is not used any more.
-pub(super) unsafe fn deallocate(block: *mut u8) {
+pub(super) unsafe fn deallocate(block: *mut u8, delay: u32) -> bool {
     // SAFETY: the caller's promise; the header is read before its memory goes.
     unsafe {
         let &mut Header { base, len, guard, .. } = known(block);
         (*header(block)).mark = 0;
-        if guard > 0 {
-            keep_closed(base.sub(guard), len + 2 * guard);
-        } else {
-            os::release(base, len);
-        }
         IN_USE.count.fetch_sub(1, Relaxed);
         counted(0, len);
+        if guard > 0 {
+            keep_closed(base.sub(guard), len + 2 * guard);
+            return false;
+        }
+        let is_whole = block.addr().is_multiple_of(HUGE) && starts_huge_page(len);
+        let most = IN_USE.peak.load(Relaxed);
+        let is_kept = is_whole && !mode::is_hardened() && kept::keep(base, len, most, delay);
+        if !is_kept {
+            os::release(base, len);
+        }
+        is_kept
     }
 }
 
@@ -279,8 +317,14 @@ pub(super) unsafe fn resize(
                 counted(new_len, len);
             }
         } else {
-            let dense = follow && huge::is_dense(block, len - offset);
-            let base = os::remap(base, len, new_len, align <= page)?;
+            // What was asked for already holds for what is added to the last huge page.
+            let reaches = new_len / HUGE > len / HUGE;
+            let dense = follow && reaches && huge::is_dense(block, len - offset);
+            let stays = kept::extends(base.add(len), new_len - len).then_some(base);
+            let base = match stays.or_else(|| lengthen_whole((base, len), offset, new_len)) {
+                Some(base) => base,
+                None => os::remap(base, len, new_len, align <= page)?,
+            };
             if dense {
                 os::advise_huge_pages(base, new_len, true);
             }
@@ -290,6 +334,46 @@ pub(super) unsafe fn resize(
             return NonNull::new(block);
         }
         NonNull::new(block)
+    }
+}
+
+/// Makes a mapping longer whose block lies at the start of a huge page, `offset` bytes behind its base, so that it does
+/// still, and its huge pages stay whole; `None` if that cannot be done.
+///
+/// # Safety
+/// As for [`resize`]; `new_len` is more than the mapping's length.
+unsafe fn lengthen_whole(
+    (base, len): (*mut u8, usize),
+    offset: usize,
+    new_len: usize,
+) -> Option<*mut u8> {
+    if !base.addr().wrapping_add(offset).is_multiple_of(HUGE) || !starts_huge_page(new_len) {
+        return None;
+    }
+    // SAFETY: the caller's promise; the pages that are moved to are ours, and hold nothing.
+    unsafe {
+        if let Some(base) = os::remap(base, len, new_len, false) {
+            return Some(base);
+        }
+        if !os::MOVES {
+            return None;
+        }
+        // What grows mostly grows again: with addresses left free behind it, it can stay then.
+        let room = new_len.checked_add(new_len / 2)? & !(os::page_size() - 1);
+        let reserved = room.checked_add(HUGE)?;
+        let memory = os::reserve(reserved)?;
+        let skipped = base.addr().wrapping_sub(memory.addr()) % HUGE;
+        let to = memory.add(skipped);
+        if SPACE.meets(memory, reserved) {
+            os::release(memory, reserved);
+            return None;
+        }
+        if !os::move_into((base, len), (memory, reserved), to, new_len) {
+            return None;
+        }
+        os::release(memory, skipped);
+        os::release(to.add(new_len), reserved - skipped - new_len);
+        Some(to)
     }
 }
 
@@ -304,17 +388,20 @@ unsafe fn move_guarded(
     new_len: usize,
     new_size: usize,
 ) -> Option<NonNull<u8>> {
+    if !os::MOVES {
+        return None;
+    }
     // SAFETY: the caller's promise; the pages that are moved to are ours, and hold nothing.
     unsafe {
         let &mut Header { base, len, guard, .. } = known(block);
-        let memory = os::reserve(new_len.checked_add(2 * guard)?)?;
-        if SPACE.meets(memory, new_len + 2 * guard) {
-            os::release(memory, new_len + 2 * guard);
+        let reserved = new_len.checked_add(2 * guard)?;
+        let memory = os::reserve(reserved)?;
+        if SPACE.meets(memory, reserved) {
+            os::release(memory, reserved);
             return None;
         }
         let new_base = memory.add(guard);
-        if !os::move_to(base, len, new_len, new_base) {
-            os::release(memory, new_len + 2 * guard);
+        if !os::move_into((base, len), (memory, reserved), new_base, new_len) {
             return None;
         }
         os::release(base.sub(guard), guard);

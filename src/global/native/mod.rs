@@ -19,6 +19,7 @@
 //! | `purge` | what goes back to the system, and when |
 //! | `state`, `deferred`, `heap` | what a heap is; blocks freed while somebody else had its lock |
 //! | `heaps` | which heaps there are |
+//! | `kept` | mappings that were freed, for blocks that grow |
 //! | `mapping` | the largest blocks, each a mapping of its own |
 //! | `relief` | what goes back before the process grows |
 //! | `background` | the thread that gives memory back while the program stands still |
@@ -59,6 +60,7 @@ mod heap;
 mod heaps;
 mod huge;
 mod idle;
+mod kept;
 mod lock;
 mod mapping;
 mod medium;

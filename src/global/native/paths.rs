@@ -5,7 +5,7 @@
 //! |---|---|
 //! | small: up to FFCROSSOVER | the thread's quick list of the class; when it is empty, a batch from the heap's pages |
 //! | medium | the thread's list of the class, to 128 KiB; else the heap, under its lock |
-//! | from [`mapping_from`](super::Tuning::mapping_from) | a mapping of its own |
+//! | from [`mapping_from`](super::Tuning::mapping_from); from a quarter of that where a large block grows | a mapping of its own |
 //!
 //! Zeroed blocks are written, but for what is [known](super::zero) to be zeros of those that are not small.
 //!
@@ -22,8 +22,8 @@ use super::huge::HUGE;
 use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
 use super::{
-    background, current, guarded, hardened, heaps, idle, medium, mode, profile, quick, registry,
-    sizes, thread, usual,
+    background, current, guarded, hardened, heaps, idle, kept, medium, mode, profile, quick,
+    registry, sizes, thread, usual,
 };
 use crate::os::KeepErrno;
 
@@ -331,6 +331,9 @@ pub(super) unsafe fn reallocate(
         if let Some(resized) = usual::resize(asked, block, align, new_size) {
             return resized.as_ptr();
         }
+        if let Some(moved) = blocks::outgrow(asked, block, size, align, new_size) {
+            return moved.as_ptr();
+        }
         relocate(asked, block, size, align, new_size, || free(asked, block))
     }
 }
@@ -377,6 +380,8 @@ unsafe fn reallocate_sampling(
             (hardened::resize::reallocate(asked, block, align, new_size), false)
         } else if let Some(resized) = usual::resize(asked, block, align, new_size) {
             (resized.as_ptr(), false)
+        } else if let Some(moved) = blocks::outgrow(asked, block, size, align, new_size) {
+            (moved.as_ptr(), false)
         } else {
             let free = || free(asked, block);
             (relocate(asked, block, size, align, new_size, free), true)
@@ -427,8 +432,9 @@ pub(super) fn purge() -> u64 {
     let _errno = KeepErrno::new();
     registry::adopt_orphans();
     thread::empty_lists();
+    let kept = kept::bytes() as u64;
     idle::put_back_all();
-    heaps::all().map(Heap::purge).sum()
+    kept + heaps::all().map(Heap::purge).sum::<u64>()
 }
 
 /// Puts back what the calling thread keeps, and does a part of what is due in its heap.

@@ -51,6 +51,7 @@ pub(super) struct Purge {
     growth: usize,
     /// Bytes of free memory given back since the beginning.
     purged: u64,
+    stuck: Stuck,
     /// When free memory goes back, if much is free; 0 if not much is. Milliseconds.
     due: u64,
     /// Batches and single blocks until that is looked at again.
@@ -67,13 +68,51 @@ pub(super) struct Purge {
     delay: u32,
 }
 
+/// What the last walk met of free memory in OS pages that were in use, too. It takes memory, and can go back once the rest of
+/// these OS pages is free. It is no part of [`Purge::most`]: else there would be one walk after the other.
+#[derive(Debug)]
+struct Stuck {
+    bytes: usize,
+    /// Bytes that the heap had in use then.
+    used: usize,
+    /// When it is tried again, if a block may have been freed since. Milliseconds.
+    again: u64,
+    /// Walks one after the other that gave little of it back: each waits twice as long as the one before.
+    in_vain: u32,
+}
+
+impl Stuck {
+    const NONE: Self = Self { bytes: 0, used: 0, again: 0, in_vain: 0 };
+
+    /// The most that the purge delay is doubled.
+    const DOUBLED: u32 = 6;
+
+    /// Bytes that have come loose, probably: less than three quarters of what was in use then is so now.
+    fn loose(&self, used: usize) -> usize {
+        if used < self.used - self.used / 4 { self.bytes } else { 0 }
+    }
+
+    /// A walk gave `given` bytes back, and so many it could not.
+    fn met(&mut self, bytes: usize, used: usize, given: usize, delay: u32) {
+        let is_in_vain = given < bytes / 8;
+        let in_vain = if is_in_vain { (self.in_vain + 1).min(Self::DOUBLED) } else { 0 };
+        let again = os::now() + (u64::from(delay) << in_vain);
+        *self = Self { bytes, used, again, in_vain };
+    }
+}
+
 /// A walk through the heap that gives free memory back.
 #[derive(Debug)]
 struct Walk {
     /// The address up to which it has been.
     swept: usize,
-    /// Bytes of `most` that were free when it began and are not given back so far.
-    pending: usize,
+    /// Bytes of `most` that were free when it began.
+    free: usize,
+    /// Bytes of the OS pages it met that were free as a whole; of those, bytes that it gave back.
+    met: usize,
+    given: usize,
+    /// Bytes of `most` that were stuck when it began.
+    stuck: usize,
     /// Whether it goes on to its end, whoever comes by; else a step is taken as memory is
     /// wanted.
     whole: bool,
@@ -132,6 +171,7 @@ impl Purge {
             most: 0,
             growth: 0,
             purged: 0,
+            stuck: Stuck::NONE,
             due: 0,
             countdown: LOOK,
             untrimmed: 0,
@@ -148,9 +188,10 @@ impl Purge {
         self.purged
     }
 
-    /// Bytes that may take memory.
-    pub(super) fn most(&self) -> usize {
-        self.most
+    /// Bytes that may take memory, without those that are probably stuck.
+    pub(super) fn most(&self, used: usize) -> usize {
+        let stuck = self.walk.as_ref().map_or(0, |walk| walk.stuck);
+        self.most.saturating_sub(stuck).max(used)
     }
 
     /// Notes what is in use.
@@ -173,7 +214,12 @@ impl Purge {
     /// Notes that bytes went back.
     fn went_back(&mut self, engine: &PageHeap<Slot>, bytes: usize) {
         self.purged += bytes as u64;
-        self.most = self.most.saturating_sub(bytes).max(engine.usage().block);
+        let usage = engine.usage();
+        let free = self.most - usage.block;
+        self.most -= bytes.min(free);
+        // Where more took memory than was known, anything free may.
+        let left = self.stuck.bytes.checked_sub(bytes.saturating_sub(free));
+        self.stuck.bytes = left.unwrap_or(usage.held - usage.block);
     }
 
     /// Notes what is in use; whether it is time to [look](Self::look).
@@ -227,20 +273,30 @@ impl Purge {
 
     /// Whether a walk is under way that goes on now, or [begins](Self::begin) now.
     pub(super) fn look(&mut self, engine: &PageHeap<Slot>) -> Look {
-        if self.goes_on() || self.decline.owes_some() {
+        if self.is_under_way() {
             self.countdown = 1;
             return if self.goes_on() { Look::GoesOn } else { Look::Owes };
         }
-        let free = self.most - engine.usage().block;
-        if free < SURPLUS.max(self.most / 8) || self.delay == u32::MAX {
+        let used = engine.usage().block;
+        let least = SURPLUS.max(self.most / 8);
+        let is_free = self.most - used + self.stuck.loose(used) >= least;
+        // Any block freed since may have held what is stuck; so may those freed while a walk gave much back.
+        let is_freed = self.most > used || self.stuck.in_vain == 0;
+        let is_loose = self.stuck.bytes >= least && is_freed;
+        if !(is_free || is_loose) || self.delay == u32::MAX {
             self.due = 0;
             return Look::Nothing;
         }
         let now = os::now();
-        if self.due == 0 {
-            self.due = now + u64::from(self.delay);
-        }
+        let due = now + u64::from(self.delay);
+        let before = if self.due == 0 { due } else { self.due };
+        self.due = if is_free { before.min(due) } else { before.max(self.stuck.again) };
         if now >= self.due { Look::Begins } else { Look::Due }
+    }
+
+    /// Whether memory is going back: whoever comes by does some of it.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.goes_on() || self.decline.owes_some()
     }
 
     /// Whether a walk is under way to its end.
@@ -250,7 +306,7 @@ impl Purge {
 
     /// Milliseconds until there is something to do; `None` if nothing is to be done as it is.
     pub(super) fn next(&self) -> Option<u64> {
-        if self.goes_on() || self.decline.owes_some() {
+        if self.is_under_way() {
             return Some(0);
         }
         (self.due > 0).then(|| self.due.saturating_sub(os::now()))
@@ -264,7 +320,10 @@ impl Purge {
 
     fn begin_walk(&mut self, engine: &mut PageHeap<Slot>, whole: bool) {
         engine.walk_free_again();
-        self.walk = Some(Walk { swept: 0, pending: self.most - engine.usage().block, whole });
+        let stuck = core::mem::take(&mut self.stuck.bytes);
+        self.most += stuck;
+        let free = self.most - engine.usage().block;
+        self.walk = Some(Walk { swept: 0, free, met: 0, given: 0, stuck, whole });
     }
 
     /// A step of a walk that gives back some of the free memory: the one under way, or one that begins
@@ -299,12 +358,14 @@ impl Purge {
         let mut left = STEP_BYTES;
         let mut purged = 0;
         let more = engine.walk_free(page, STEP_BLOCKS, &mut |free, kind| {
-            let mut start = free.start.max(walk.swept).next_multiple_of(page);
+            let begin = free.start.max(walk.swept).next_multiple_of(page);
             let end = free.end & !(page - 1);
+            let mut start = begin;
             if start < end && kind == FreeKind::Block {
                 // What went back and was not used since need not be asked about.
                 start = zeros.skip(start..end);
                 walk.swept = start;
+                walk.met += start.min(end) - begin;
             }
             if start < end {
                 let stop = reach(start..end, left);
@@ -313,6 +374,7 @@ impl Purge {
                         zeros.went_back(run);
                     }
                 });
+                walk.met += stop - start;
                 left = if stop < end { 0 } else { left.saturating_sub(stop - start) };
                 walk.swept = stop;
                 // Where other threads run, the system waits for their CPUs at each call.
@@ -320,25 +382,35 @@ impl Purge {
             }
             true
         });
-        walk.pending = walk.pending.saturating_sub(purged);
-        let rest = walk.pending;
+        walk.given += purged;
+        let Walk { free, met, given, .. } = *walk;
         self.went_back(engine, purged);
         if !more {
             self.walk = None;
-            // Memory that was free all the time and did not go back took none.
-            self.most = self.most.saturating_sub(rest).max(engine.usage().block);
+            // Memory that was free all the time and did not go back took none, or is stuck; as is what came with a huge
+            // page and was never used, so that there may be more of it than was free.
+            let usage = engine.usage();
+            let rest = free.saturating_sub(given);
+            self.most = self.most.saturating_sub(rest).max(usage.block);
+            let scattered = (usage.held - usage.block).saturating_sub(met);
+            self.stuck.met(scattered, usage.block, given, self.delay);
         }
         more
     }
 
     /// Returns about `wanted` bytes of large free blocks: the heap has grown by as many, or as many
-    /// were mapped beside it.
+    /// were mapped beside it. `false`, and none does, if that was in vain the last time.
     #[cold]
-    pub(super) fn large(&mut self, engine: &PageHeap<Slot>, zeros: &mut Zeros, wanted: usize) {
+    pub(super) fn large(
+        &mut self,
+        engine: &PageHeap<Slot>,
+        zeros: &mut Zeros,
+        wanted: usize,
+    ) -> bool {
         /// Bytes looked at, at most, for each byte wanted: many blocks may have gone back before.
         const LOOKED_AT: usize = 8;
         if self.delay == u32::MAX || self.repeats.is_in_vain(wanted) {
-            return;
+            return false;
         }
         let (mut purged, mut left) = (0, wanted.saturating_mul(LOOKED_AT));
         engine.for_each_large_free(LARGE, &mut |free| {
@@ -350,8 +422,14 @@ impl Purge {
         });
         self.went_back(engine, purged);
         if purged > 0 {
-            self.repeats.went_back(wanted, os::now());
+            self.went_back_for(wanted);
         }
+        true
+    }
+
+    /// Notes that memory went back as the heap, or the process, grew by so many bytes.
+    pub(super) fn went_back_for(&mut self, wanted: usize) {
+        self.repeats.went_back(wanted, os::now());
     }
 
     /// A block of [`LARGE`] bytes or more was allocated in memory that had gone back.

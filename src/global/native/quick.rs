@@ -448,15 +448,16 @@ impl Lists {
     /// Looks at the clock if it is time to, and gives memory back if that is due. Whether the block at hand is to be
     /// [guarded](super::guarded), which is to be popped, or not.
     pub(super) fn look(&self, is_popped: bool) -> bool {
-        /// Pops between two looks.
+        /// Pops between two looks; while memory goes back, of which each does a small part.
         const POPS: i32 = 1 << 11;
+        const SOON: i32 = 1 << 7;
         if !self.countdown.is_over() {
             return false;
         }
         self.countdown.settle();
         if self.countdown.is_due(Due::Clock) {
-            self.countdown.set(Due::Clock, POPS);
-            self.look_at_clock();
+            let more = self.look_at_clock();
+            self.countdown.set(Due::Clock, if more { SOON } else { POPS });
         }
         let guarded = self.countdown.is_due(Due::Guarded) && self.guards();
         if self.countdown.is_due(Due::Sample) {
@@ -469,15 +470,18 @@ impl Lists {
         guarded
     }
 
-    /// Gives memory back if that is due.
-    fn look_at_clock(&self) {
+    /// Gives memory back if that is due; whether more is.
+    fn look_at_clock(&self) -> bool {
         /// Milliseconds between two looks at the heap; it is one while memory goes back.
         const PAUSE: u32 = 64;
         let now = os::now() as u32;
-        if now.wrapping_sub(self.looked.get()) >= PAUSE {
-            let more = self.heap().maintain();
-            self.looked.set(if more { now.wrapping_sub(PAUSE - 1) } else { now });
+        let since = now.wrapping_sub(self.looked.get());
+        if since < PAUSE {
+            return since == PAUSE - 1;
         }
+        let more = self.heap().maintain();
+        self.looked.set(if more { now.wrapping_sub(PAUSE - 1) } else { now });
+        more
     }
 
     /// Whether the block at hand is to be guarded, which was due if any is.

@@ -40,11 +40,11 @@ static AGAIN: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
 
 /// This heap has grown by so many bytes, or as many were mapped beside it. If more is free than may stay, twice as
 /// much goes back, of each heap in its turn, so that what is free comes down to the share while the process grows.
-/// O(bytes + heaps); O(bytes) on average.
+/// Whether any does. O(bytes + heaps); O(bytes) on average.
 #[cold]
-pub(super) fn grown(grown: &Heap, bytes: usize) {
+pub(super) fn grown(grown: &Heap, bytes: usize) -> bool {
     if GROWTH.fetch_add(bytes, Relaxed) + bytes < (heaps::all().len() / READ) << 20 {
-        return;
+        return false;
     }
     let grown_by = GROWTH.swap(0, Relaxed);
     let (mut used, mut most) = (0_usize, 0_usize);
@@ -57,18 +57,21 @@ pub(super) fn grown(grown: &Heap, bytes: usize) {
     let (_, mapped, _) = mapping::usage();
     let (mut wanted, is_large) = surplus(most - used, used + mapped, grown_by);
     if wanted == 0 || !is_time(&AGAIN, os::now() as u32, wanted) && !is_large {
-        return;
+        return false;
     }
     let mut visit = Visit::for_bytes(grown_by);
+    let mut any = false;
     for _ in heaps::all() {
         if wanted == 0 {
             break;
         }
         let heap = heaps::next_after(grown);
         if heap.most.load(Relaxed) > heap.used.load(Relaxed) {
-            wanted = wanted.saturating_sub(heap.give_back(wanted, &mut visit));
+            let bytes = heap.give_back(wanted, &mut visit);
+            (wanted, any) = (wanted.saturating_sub(bytes), any || bytes > 0);
         }
     }
+    any
 }
 
 /// How much of the free memory is to go back beside what is in use, and whether at once.

@@ -319,6 +319,13 @@ impl Space {
     pub(super) fn set_list(&self, block: *mut u8, list: u32) {
         self.entry(self.offset(block) / GRANULE).store(list, Relaxed);
     }
+
+    /// Notes another quick list for the blocks in this one's granule, unless that was changed meanwhile.
+    #[cfg(all(feature = "profiler", target_os = "linux"))]
+    pub(super) fn change_list(&self, block: *mut u8, from: u32, to: u32) {
+        let entry = self.entry(self.offset(block) / GRANULE);
+        let _ = entry.compare_exchange(from, to, Relaxed, Relaxed);
+    }
 }
 
 /// Bytes behind `len` bytes of slots: the entries and the marks; in hardened mode the states, and a gap before them that

@@ -293,7 +293,7 @@ impl State {
     /// Bytes that may take memory.
     #[inline]
     pub(super) fn most(&self) -> usize {
-        self.purge.most()
+        self.purge.most(self.engine.usage().block)
     }
 
     /// Notes what is in use; bytes that the heap has grown by since that was last told, if they are
@@ -315,9 +315,9 @@ impl State {
         self.purge.look(&self.engine)
     }
 
-    /// Whether a purge is under way to its end.
+    /// Whether memory is going back.
     pub(super) fn is_purging(&self) -> bool {
-        self.purge.goes_on()
+        self.purge.is_under_way()
     }
 
     /// Whether a purge that is to begin may be put off to the next visit.
@@ -366,9 +366,15 @@ impl State {
         self.engine.release_empty_pages();
     }
 
-    /// Returns about `wanted` bytes of large free blocks: as many were mapped beside the heap.
-    pub(super) fn purge_large(&mut self, wanted: usize) {
-        self.purge.large(&self.engine, &mut self.zeros, wanted);
+    /// Returns about `wanted` bytes of large free blocks: as many were mapped beside the heap. Whether that is
+    /// [worth while](Purge::large).
+    pub(super) fn purge_large(&mut self, wanted: usize) -> bool {
+        self.purge.large(&self.engine, &mut self.zeros, wanted)
+    }
+
+    /// More went back, as so many bytes were mapped beside the heap.
+    pub(super) fn went_back_for(&mut self, wanted: usize) {
+        self.purge.went_back_for(wanted);
     }
 
     /// The engine and what is known of its memory, for a purge of a test's own.

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use super::hardened::own;
 use super::settings::Settings;
 use super::text::Text;
-use super::{ClassStats, Stats, heaps, mapping, medium, mode, quick, registry, sizes};
+use super::{ClassStats, Stats, heaps, kept, mapping, medium, mode, quick, registry, sizes};
 use crate::os;
 
 /// Collects the figures.
@@ -44,7 +44,7 @@ pub(super) fn stats() -> Stats {
     stats.live += bytes;
     stats.mapped = bytes;
     stats.mappings = count;
-    stats.held += bytes;
+    stats.held += bytes + kept::bytes();
     stats.peak_held += peak;
     stats
 }

@@ -156,7 +156,7 @@ unsafe fn free_small(asked: &Tuning, list: u32, block: NonNull<u8>) {
     }
 }
 
-/// Resizes without copying. A mapping stays one down to half of the least size that is mapped.
+/// Resizes without copying. A mapping stays one down to a quarter of the least size that is mapped.
 ///
 /// # Safety
 /// As for [`reallocate`](super::paths::reallocate).

@@ -37,15 +37,6 @@ pub(crate) unsafe fn remap(_: *mut u8, _: usize, _: usize, _: bool) -> Option<*m
     None
 }
 
-/// See [`remap`].
-///
-/// # Safety
-/// The mapping is `len` bytes long, and known by nobody else; the `new_len` bytes moved to are the caller's,
-/// and hold nothing.
-pub(crate) unsafe fn move_to(_: *mut u8, _: usize, _: usize, _: *mut u8) -> bool {
-    false
-}
-
 /// Memory [given back](discard) may hold what it held until it is wanted elsewhere.
 pub(crate) const DISCARDED_ARE_ZEROS: bool = false;
 

@@ -19,7 +19,7 @@ impl File {
     pub(crate) fn open(path: &CStr) -> Option<Self> {
         // SAFETY: the path is a C string.
         let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-        (file >= 0).then_some(Self(file))
+        (file >= 0).then(|| Self(file))
     }
 
     /// Opens a file to write it, which is empty then.
@@ -94,5 +94,17 @@ impl Drop for File {
     fn drop(&mut self) {
         // SAFETY: the file is open, and used by nobody else.
         unsafe { libc::close(self.0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file that cannot be opened is not closed either. (`errno` told then that there is no such descriptor.)
+    #[test]
+    fn what_is_not_open_is_not_closed() {
+        assert!(File::open(c"/nowhere/at/all").is_none());
+        assert_eq!(errno(), libc::ENOENT);
     }
 }

@@ -172,11 +172,6 @@ pub(crate) fn address_space_limit() -> usize {
     1 << 28
 }
 
-/// As the real one; here nothing moves.
-pub(crate) unsafe fn move_to(_: *mut u8, _: usize, _: usize, _: *mut u8) -> bool {
-    false
-}
-
 /// As the real one; here nothing is inaccessible.
 pub(crate) unsafe fn guard(_: *mut u8, _: usize) {}
 

@@ -82,17 +82,6 @@ pub(crate) unsafe fn remap(
     (moved != libc::MAP_FAILED).then_some(moved.cast())
 }
 
-/// Makes a mapping longer, and moves it to an address, whose pages are replaced. Whether it could be done.
-///
-/// # Safety
-/// The mapping is `len` bytes long, and known by nobody else; the `new_len` bytes moved to are the caller's,
-/// and hold nothing.
-pub(crate) unsafe fn move_to(start: *mut u8, len: usize, new_len: usize, to: *mut u8) -> bool {
-    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-    // SAFETY: the caller's promise.
-    unsafe { libc::mremap(start.cast(), len, new_len, flags, to) != libc::MAP_FAILED }
-}
-
 /// Memory [given back](discard) reads as zeros.
 pub(crate) const DISCARDED_ARE_ZEROS: bool = true;
 

@@ -10,6 +10,8 @@ mod files;
 mod interpreted;
 #[cfg(not(any(miri, pagewise_portable_os)))]
 mod memory;
+#[cfg(not(any(miri, pagewise_portable_os)))]
+mod moves;
 mod quota;
 #[cfg(feature = "profiler")]
 mod signals;
@@ -23,6 +25,8 @@ pub(crate) use files::*;
 pub(crate) use interpreted::*;
 #[cfg(not(any(miri, pagewise_portable_os)))]
 pub(crate) use memory::*;
+#[cfg(not(any(miri, pagewise_portable_os)))]
+pub(crate) use moves::*;
 pub(crate) use quota::*;
 #[cfg(feature = "profiler")]
 pub(crate) use signals::*;

@@ -153,15 +153,6 @@ pub(crate) unsafe fn remap(_: *mut u8, _: usize, _: usize, _: bool) -> Option<*m
     None
 }
 
-/// See [`remap`].
-///
-/// # Safety
-/// The mapping is `len` bytes long, and known by nobody else; the `new_len` bytes moved to are the caller's,
-/// and hold nothing.
-pub(crate) unsafe fn move_to(_: *mut u8, _: usize, _: usize, _: *mut u8) -> bool {
-    false
-}
-
 /// Gives the memory of whole OS pages back, whose addresses stay taken, and inaccessible. Whether it could be
 /// done.
 ///

@@ -30,7 +30,8 @@ fn by_turns(size: usize) {
         }
     });
     let peak = peak();
-    assert!(peak < LIVE / 10 * 13, "{} MiB at the peak", peak / MIB);
+    // Those who grow give back for a bounded time: on a slow machine less than there is. Without, it would be twice as much.
+    assert!(peak < LIVE / 2 * 3, "{} MiB at the peak", peak / MIB);
 }
 
 macro_rules! by_turns {

@@ -221,7 +221,7 @@ impl Book {
 
     fn find(&self, key: usize) -> Option<usize> {
         let live = self.live.as_slice();
-        if live.is_empty() {
+        if live.is_empty() || key == 0 {
             return None;
         }
         let mut at = place(key, live.len());
@@ -402,6 +402,19 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
+
+    /// C's `free` may be called with null, which is as good as a key of none.
+    #[test]
+    fn null_is_not_in_the_book() {
+        let mut book = Book::new();
+        assert!(book.take(0, None).is_none());
+        book.begin(100).expect("there is memory");
+        book.enter(16, Some(0), 40, &[1]).expect("there is memory");
+        let before = book.keys;
+        assert!(book.take(0, None).is_none());
+        assert_eq!(book.keys, before);
+        assert!(book.take(16, Some(0)).is_some_and(|(_, last)| last));
+    }
 
     /// A book beside a map, through blocks that come and go in some order, many with hashes side by side.
     #[test]

@@ -77,11 +77,12 @@ fn take_out(book: &mut Book, block: usize) -> Option<Taken> {
     Some(taken)
 }
 
-/// Changes the entry of a small block's granule.
+/// Changes the entry of a small block's granule. Where the block [waited](WAITING), it is freed already: its page may become
+/// another class's at this moment, whose entry stays then.
 fn show(block: usize, change: impl FnOnce(u32) -> u32) {
     let block = ptr::without_provenance_mut(block);
     if let Some(list) = SPACE.list_of(block).filter(|&list| list > 0) {
-        SPACE.set_list(block, change(list));
+        SPACE.change_list(block, list, change(list));
     }
 }
 

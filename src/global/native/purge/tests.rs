@@ -94,7 +94,7 @@ fn memory_is_due_once_an_eighth_is_free() {
             let mut blocks: Vec<_> = (0..32).map(|_| block(state, size, false)).collect();
             purge.grown(state.parts().0);
             let most = used(state);
-            assert_eq!(purge.most(), most);
+            assert_eq!(purge.most(used(state)), most);
             let mut looks = Vec::new();
             while let Some(block) = blocks.pop() {
                 free(state, block);
@@ -199,7 +199,7 @@ fn a_walk_gives_back_what_is_free_and_nothing_else() {
             let end = (block.addr().get() + size - 2 * TAGS) & !(page - 1);
             assert_eq!(state.parts().1.skip(from..end), end);
         }
-        assert_eq!(purge.most(), used(state));
+        assert_eq!(purge.most(used(state)), used(state));
         assert_eq!((purge.look(state.parts().0), purge.next()), (Look::Nothing, None));
         let (engine, zeros) = state.parts();
         assert!(!purge.step(engine, zeros, &mut Visit::unbounded()), "there is no walk any more");
@@ -266,10 +266,154 @@ fn a_walk_knows_what_it_did_not_meet() {
         let len = len - used(state);
         let (purged, _) = walk(state, &mut purge);
         assert!(purged < 8 * MIB);
-        assert_eq!(purge.most() - used(state), len, "the walk had been there");
+        assert_eq!(purge.most(used(state)) - used(state), len, "the walk had been there");
         assert!(resident(low, 2 * MIB) > MIB);
         assert_eq!(purge.look(state.parts().0), Look::Begins);
         between.into_iter().for_each(|block| free(state, block));
+    });
+}
+
+/// Written small blocks of 32 MiB, one of each OS page, in order of addresses; the rest of these pages is free, and a walk
+/// met it.
+fn stuck(state: &mut State, purge: &mut Purge) -> Vec<NonNull<u8>> {
+    let list = sizes::offset(os::page_size() / 8);
+    let size = sizes::class_size(list);
+    let mut blocks = vec![MaybeUninit::uninit(); 32 * MIB / size];
+    assert_eq!(state.take(sizes::class(list), list, &mut blocks), blocks.len());
+    // SAFETY: they were all taken.
+    let mut blocks: Vec<_> = blocks.iter().map(|block| unsafe { block.assume_init() }).collect();
+    // SAFETY: the blocks have as many bytes.
+    blocks.iter().for_each(|block| unsafe { block.write_bytes(0xa5, size) });
+    blocks.sort();
+    purge.grown(state.parts().0);
+
+    let mut page = 0;
+    let (kept, others): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|block| {
+        core::mem::replace(&mut page, block.addr().get() / os::page_size()) != page
+    });
+    put(state, &others);
+    purge.begin(state.parts().0);
+    assert!(walk(state, purge).0 < MIB, "all OS pages are in use");
+    assert_eq!(purge.look(state.parts().0), Look::Nothing, "so there is nothing to do");
+    kept
+}
+
+fn put(state: &mut State, blocks: &[NonNull<u8>]) {
+    // SAFETY: tests take blocks, and put each back once.
+    assert_eq!(unsafe { state.put(blocks) }, Ok(()));
+}
+
+/// Takes a walk that is due to its end, after which of the memory between the first and the last of these blocks so many OS
+/// pages are resident at most.
+fn frees_all_between(state: &mut State, purge: &mut Purge, blocks: &[NonNull<u8>], pages: usize) {
+    assert_eq!(purge.look(state.parts().0), Look::Begins);
+    purge.begin(state.parts().0);
+    walk(state, purge);
+    let (first, last) = (blocks[0], blocks[blocks.len() - 1]);
+    let resident = resident(first, last.addr().get() - first.addr().get());
+    assert!(resident <= pages * os::page_size(), "{resident}");
+}
+
+/// Blocks are freed behind a walk, which goes on to give back memory that an earlier one could not: that does not stand for
+/// theirs.
+#[test]
+#[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
+fn what_comes_loose_behind_a_walk_goes_back_with_the_next() {
+    on_a_heap(|state| {
+        let mut purge = Purge::new(0);
+        let blocks = stuck(state, &mut purge);
+        let (low, high) = blocks.split_at(blocks.len() / 2);
+        put(state, high);
+        assert_eq!(purge.look(state.parts().0), Look::Begins);
+        purge.begin(state.parts().0);
+        let before = purge.purged();
+        while purge.purged() < before + MIB as u64 {
+            let (engine, zeros) = state.parts();
+            assert!(purge.step(engine, zeros, &mut Visit::unbounded()));
+        }
+        put(state, low);
+        assert!(walk(state, &mut purge).0 > 10 * MIB);
+        frees_all_between(state, &mut purge, low, 0);
+    });
+}
+
+/// Few blocks are freed, which may have held much: that is tried again later, and each time in vain as much later.
+#[test]
+#[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
+fn what_may_have_come_loose_is_tried_again() {
+    on_a_heap(|state| {
+        let mut purge = Purge::new(0);
+        let blocks = stuck(state, &mut purge);
+        let (few, others) = blocks.split_at(blocks.len() / 8);
+        purge.stuck.again = os::now() + 100_000;
+        put(state, few);
+        assert!(purge.most(used(state)) - used(state) < SURPLUS);
+        assert_eq!(purge.look(state.parts().0), Look::Due);
+        assert!(purge.next().is_some_and(|waits| waits > 50_000));
+        purge.due = 1;
+        assert_eq!(purge.look(state.parts().0), Look::Due, "what was due is not any more");
+        (purge.stuck.again, purge.due) = (0, 0);
+        // The page that blocks are taken from at present is not looked at.
+        frees_all_between(state, &mut purge, few, 16);
+        assert_eq!(
+            purge.look(state.parts().0),
+            Look::Begins,
+            "others may have come loose meanwhile"
+        );
+        purge.delay = 1_000;
+        for in_vain in [1, 2, 3] {
+            let now = os::now();
+            purge.begin(state.parts().0);
+            walk(state, &mut purge);
+            let waits = purge.stuck.again - now;
+            let least = 1_000 << in_vain;
+            assert!((least..least + 60_000).contains(&waits), "{waits}");
+            assert_eq!(purge.look(state.parts().0), Look::Nothing, "nothing was freed since");
+        }
+        put(state, others);
+        assert_eq!(purge.look(state.parts().0), Look::Due);
+        assert!(purge.next().is_some_and(|waits| waits <= 1_000), "so much is looked at anyway");
+    });
+}
+
+/// Where more goes back than was known to take memory, as huge pages have it, all that is free is looked at: also while a
+/// walk is under way that nobody takes to its end.
+#[test]
+#[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
+fn memory_that_was_not_known_of_goes_back() {
+    on_a_heap(|state| {
+        let mut purge = Purge::new(0);
+        let [blocks, between] = apart(state, 8, 2 * MIB);
+        blocks.iter().for_each(|&block| free(state, block));
+        purge.grown(state.parts().0);
+        assert_eq!(purge.look(state.parts().0), Look::Nothing, "it knows of none");
+        let (engine, zeros) = state.parts();
+        assert!(purge.some(engine, zeros, &mut Visit::unbounded()).0 > 0);
+        assert_eq!(purge.look(state.parts().0), Look::Begins);
+        purge.begin(state.parts().0);
+        walk(state, &mut purge);
+        assert!(blocks.iter().all(|&block| resident(block, 2 * MIB) == 0));
+        between.into_iter().for_each(|block| free(state, block));
+    });
+}
+
+/// The same where a growth of the heap gives it back in part.
+#[test]
+#[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
+fn what_comes_loose_and_went_back_in_part_goes_back_whole() {
+    on_a_heap(|state| {
+        let mut purge = Purge::new(0);
+        let blocks = stuck(state, &mut purge);
+        // Eight stay in use, and so no free block is larger than an eighth.
+        let some = blocks.len() / 8;
+        blocks.chunks(some).for_each(|blocks| put(state, &blocks[1..]));
+        state.collect();
+        let (engine, zeros) = state.parts();
+        assert!(purge.large(engine, zeros, 8 * MIB));
+        assert_eq!(purge.most(used(state)), used(state), "more than was freed");
+        // Those of the blocks in use, and of the tags on both sides of them.
+        frees_all_between(state, &mut purge, &blocks, 4 * 8);
+        blocks.iter().step_by(some).for_each(|&block| put(state, &[block]));
     });
 }
 
@@ -299,11 +443,11 @@ fn some_memory_goes_back_by_steps() {
         blocks.iter().for_each(|&block| free(state, block));
         let mut all = 0;
         for _ in 0..3 {
+            let most = purge.most(used(state));
             let (engine, zeros) = state.parts();
-            let most = purge.most();
             let (bytes, more) = purge.some(engine, zeros, &mut Visit::unbounded());
             assert!(more && (STEP_BYTES / 2..=STEP_BYTES).contains(&bytes), "{bytes}");
-            assert_eq!(most - purge.most(), bytes);
+            assert_eq!(most - purge.most(used(state)), bytes);
             assert_eq!(purge.next(), None, "it need not go on");
             all += bytes;
         }
@@ -328,13 +472,13 @@ fn large_free_blocks_go_back_as_far_as_is_wanted() {
             blocks.iter().filter(|&&block| resident(block, 2 * MIB) == 0).count()
         };
         for (wanted, blocks) in [(MIB, 1), (3 * MIB, 3), (20 * MIB, 6)] {
-            let before = (purge.purged(), purge.most());
+            let before = (purge.purged(), purge.most(used(state)));
             let (engine, zeros) = state.parts();
             purge.large(engine, zeros, wanted);
             assert_eq!(gone(&large), blocks, "{wanted}");
             let purged = (purge.purged() - before.0) as usize;
             assert!(purged > 0 && purged <= 6 * MIB);
-            assert_eq!(before.1 - purge.most(), purged);
+            assert_eq!(before.1 - purge.most(used(state)), purged);
         }
         assert!(small.iter().all(|&block| resident(block, MIB / 2) > MIB / 4));
         between.into_iter().for_each(|block| free(state, block));

@@ -109,6 +109,12 @@ fn the_list_of_a_page_is_that_of_all_its_granules() {
     let last = at(4).wrapping_add(3 * GRANULE - UNIT);
     assert_eq!(space.list_of(last), Some(77));
     assert_eq!(space.list_of(last.wrapping_add(1)), None, "no block starts there");
+    // A page that became another class's in the meantime keeps that.
+    #[cfg(all(feature = "profiler", target_os = "linux"))]
+    for (from, to, then) in [(99, 98, 98), (99, 97, 98), (98, 0, 0)] {
+        space.change_list(at(9), from, to);
+        assert_eq!(space.list_of(at(9)), Some(then));
+    }
     // SAFETY: nobody uses it any more.
     unsafe { space.give_up(table, TABLE_STEP) };
 }

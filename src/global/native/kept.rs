@@ -1,0 +1,218 @@
+//! Mappings that were freed, and stay for blocks that grow, where the program is known to want them again: to map others would
+//! cost as many page faults as before.
+//!
+//! ```text
+//!   freed:     | a run ……………………………………… |
+//!   a block:   | header, block … | what is left of the run … |
+//!   it grows:  | header, block ……………………… | what is left … |
+//! ```
+//! A mapping that is freed stays if the last one that was freed was wanted again within the purge delay, by a block that grows.
+//! [`MOST`] bytes stay at most, and no more than there ever were in mappings. What nobody takes within a purge delay goes back
+//! when somebody [comes by](super::idle), and no mapping stays until one is wanted again. What a heap grows by goes back
+//! of these first.
+
+use core::ptr;
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::apart::Apart;
+use super::huge::HUGE;
+use super::lock::Locked;
+use super::visit::Visit;
+use crate::os;
+
+/// Bytes that stay, at most.
+const MOST: usize = 64 << 20;
+
+/// Runs that stay, at most.
+const RUNS: usize = 16;
+
+/// OS pages that follow each other, mapped, nobody's, and not known to be zeros.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    start: *mut u8,
+    /// Bytes; 0: there is none.
+    len: usize,
+    /// When it was freed. Milliseconds.
+    since: u64,
+}
+
+const NONE: Run = Run { start: ptr::null_mut(), len: 0, since: 0 };
+
+#[derive(Debug)]
+struct Kept {
+    runs: [Run; RUNS],
+    /// When a mapping was freed last. Milliseconds.
+    freed: u64,
+    /// Whether mappings that are freed are wanted again, as far as is known.
+    wanted: bool,
+}
+
+// SAFETY: the pages of the runs are nobody else's.
+unsafe impl Send for Kept {}
+
+/// Nobody waits for it but a fork.
+static KEPT: Apart<Locked<Kept>> =
+    Apart::new(Locked::new(Kept { runs: [NONE; RUNS], freed: 0, wanted: false }));
+
+/// Bytes of all runs, as they were when the lock was last let go of.
+static BYTES: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
+
+/// Bytes that stay.
+pub(super) fn bytes() -> usize {
+    BYTES.load(Relaxed)
+}
+
+/// A mapping is freed: whether it stays. `most` is the most bytes that there ever were in mappings.
+///
+/// # Safety
+/// The pages were mapped, as whole OS pages, and are not used any more.
+pub(super) unsafe fn keep(start: *mut u8, len: usize, most: usize, delay: u32) -> bool {
+    let keep = |kept: &mut Kept| kept.keep(Run { start, len, since: os::now() }, most, delay);
+    with(keep).unwrap_or(false)
+}
+
+/// A run of `len` bytes, a multiple of an OS page, for a block at the start of a huge page, an OS page behind the run's start.
+pub(super) fn take(len: usize, delay: u32) -> Option<*mut u8> {
+    with(|kept| kept.take(len, delay)).flatten()
+}
+
+/// Whether the OS pages from `end` on stay, so many bytes: they are the caller's then.
+pub(super) fn extends(end: *mut u8, more: usize) -> bool {
+    bytes() > 0 && with(|kept| kept.extends(end, more)).unwrap_or(false)
+}
+
+/// Gives back what nobody took for a purge delay, in steps, while the visit lasts.
+pub(super) fn give_back_idle(visit: &mut Visit, delay: u32) {
+    let step = |kept: &mut Kept| {
+        let now = os::now();
+        let gone = kept.give_back(HUGE, |run| now >= run.since.saturating_add(delay.into()));
+        kept.wanted &= gone == 0;
+        gone > 0
+    };
+    while bytes() > 0 && !visit.is_over() && with(step) == Some(true) {}
+}
+
+/// Gives back so many bytes, or all if there are fewer; whether there were any.
+pub(super) fn give_back(wanted: usize) -> bool {
+    bytes() > 0 && with(|kept| kept.give_back(wanted, |_| true)).is_some_and(|bytes| bytes > 0)
+}
+
+/// Milliseconds until there is something to give back; `None` if nothing stays.
+pub(super) fn next(delay: u32) -> Option<u64> {
+    if bytes() == 0 {
+        return None;
+    }
+    match with(|kept| kept.used().map(|run| run.since).min()) {
+        Some(first) => Some(first?.saturating_add(delay.into()).saturating_sub(os::now())),
+        // Somebody is at it.
+        None => Some(delay.into()),
+    }
+}
+
+/// Has nobody at it until [`after_fork`], so that the child finds it whole.
+pub(super) fn take_for_fork(pause: impl FnMut() -> bool) {
+    KEPT.take_for_fork(pause);
+}
+
+pub(super) fn after_fork() {
+    KEPT.after_fork();
+}
+
+/// As [`after_fork`]. If another thread was at it, what is kept stays so for ever, and is nobody's concern.
+pub(super) fn after_fork_in_child() {
+    if KEPT.after_fork_in_child() {
+        BYTES.store(0, Relaxed);
+    }
+}
+
+fn with<R>(action: impl FnOnce(&mut Kept) -> R) -> Option<R> {
+    KEPT.try_with(|kept| {
+        let result = action(kept);
+        BYTES.store(kept.bytes(), Relaxed);
+        result
+    })
+}
+
+impl Kept {
+    fn used(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter().filter(|run| run.len > 0)
+    }
+
+    fn bytes(&self) -> usize {
+        self.used().map(|run| run.len).sum()
+    }
+
+    fn keep(&mut self, run: Run, most: usize, delay: u32) -> bool {
+        let (wanted, before) = (self.wanted, self.bytes());
+        self.freed = run.since;
+        if !wanted || delay == u32::MAX || before + run.len > most.min(MOST) {
+            return false;
+        }
+        self.put(run)
+    }
+
+    /// Adds a run, to one that it lies beside if there is one; whether there was room.
+    fn put(&mut self, run: Run) -> bool {
+        let mut run = run;
+        for other in self.runs.iter_mut().filter(|other| other.len > 0) {
+            let is_below = other.start.wrapping_add(other.len) == run.start;
+            if is_below || run.start.wrapping_add(run.len) == other.start {
+                let start = if is_below { other.start } else { run.start };
+                run = Run { start, len: run.len + other.len, since: run.since };
+                *other = NONE;
+            }
+        }
+        let place = self.runs.iter_mut().find(|other| other.len == 0);
+        place.map(|place| *place = run).is_some()
+    }
+
+    /// Of the longest run, so that the block can grow.
+    fn take(&mut self, len: usize, delay: u32) -> Option<*mut u8> {
+        if os::now() <= self.freed.saturating_add(delay.into()) {
+            self.wanted |= self.freed > 0;
+        }
+        let page = os::page_size();
+        let skipped = |run: &Run| run.start.addr().wrapping_add(page).wrapping_neg() % HUGE;
+        let fits = |run: &&mut Run| run.len > 0 && run.len >= skipped(run).saturating_add(len);
+        let run = self.runs.iter_mut().filter(fits).max_by_key(|run| run.len)?;
+        let (Run { start, len: whole, since }, skipped) = (*run, skipped(run));
+        *run = NONE;
+        let taken = start.wrapping_add(skipped);
+        for (start, len) in [(start, skipped), (taken.wrapping_add(len), whole - skipped - len)] {
+            if len > 0 && !self.put(Run { start, len, since }) {
+                // SAFETY: the pages were mapped, and are nobody's.
+                unsafe { os::release(start, len) };
+            }
+        }
+        Some(taken)
+    }
+
+    fn extends(&mut self, end: *mut u8, more: usize) -> bool {
+        let run = self.runs.iter_mut().find(|run| run.start == end && run.len >= more);
+        run.map(|run| {
+            run.len -= more;
+            run.start = run.start.wrapping_add(more);
+        })
+        .is_some()
+    }
+
+    fn give_back(&mut self, wanted: usize, which: impl Fn(&Run) -> bool) -> usize {
+        let mut given = 0;
+        for run in self.runs.iter_mut().filter(|run| run.len > 0 && which(run)) {
+            // A huge page goes back as a whole.
+            let len = run.len.min(wanted - given).next_multiple_of(HUGE).min(run.len);
+            run.len -= len;
+            // SAFETY: the pages were mapped, and are nobody's.
+            unsafe { os::release(run.start.wrapping_add(run.len), len) };
+            given += len;
+            if given >= wanted {
+                break;
+            }
+        }
+        given
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests;

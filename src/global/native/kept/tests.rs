@@ -1,0 +1,198 @@
+//! What stays, for whom, and when it goes back.
+
+use super::*;
+#[cfg(unix)]
+use crate::global::native::{alone, registry};
+
+const EMPTY: Kept = Kept { runs: [NONE; RUNS], freed: 0, wanted: false };
+const DELAY: u32 = 60_000;
+
+/// So many huge pages, behind one OS page, of which the last byte before the end is written.
+fn mapping(huge_pages: usize) -> Run {
+    let page = os::page_size();
+    let (len, all) = (huge_pages * HUGE + page, (huge_pages + 2) * HUGE);
+    let memory = os::allocate(all).expect("there is memory");
+    let start = memory.with_addr((memory.addr() + page).next_multiple_of(HUGE) - page);
+    let end = start.wrapping_add(len);
+    // SAFETY: the ends of a mapping that is nobody else's.
+    unsafe {
+        os::release(memory, start.addr() - memory.addr());
+        os::release(end, memory.addr() + all - end.addr());
+        end.sub(1).write(7);
+    }
+    Run { start, len, since: os::now() }
+}
+
+/// Whether the last OS page below an address is still there.
+fn is_there(end: *mut u8) -> bool {
+    os::is_resident(end.wrapping_sub(1))
+}
+
+/// The first mapping goes; one that is freed after another was wanted stays, up to a limit, and is found by its length.
+#[test]
+fn a_mapping_stays_if_the_last_one_was_wanted_again() {
+    let page = os::page_size();
+    let mut kept = EMPTY;
+    let run = mapping(4);
+    let end = run.start.wrapping_add(run.len);
+    assert_eq!(kept.take(HUGE, DELAY), None);
+    assert!(!kept.keep(run, usize::MAX, DELAY), "nobody wanted any");
+    assert_eq!(kept.take(HUGE, DELAY), None);
+    assert!(!kept.keep(run, run.len - 1, DELAY), "more than there ever were");
+    assert!(!kept.keep(run, usize::MAX, u32::MAX), "for ever");
+    assert!(kept.keep(run, run.len, DELAY));
+    assert_eq!(kept.take(run.len + page, DELAY), None);
+
+    // A block takes what it needs, and grows into the rest.
+    assert_eq!(kept.take(HUGE + page, DELAY), Some(run.start));
+    assert_eq!(kept.bytes(), 3 * HUGE);
+    let grown = run.start.wrapping_add(HUGE + page);
+    assert!(!kept.extends(grown.wrapping_add(page), HUGE));
+    assert!(!kept.extends(grown, 3 * HUGE + page));
+    assert!(kept.extends(grown, HUGE));
+    // What is left holds one huge page behind an OS page.
+    let second = run.start.wrapping_add(3 * HUGE);
+    assert_eq!(kept.take(HUGE + page, DELAY), Some(second));
+    assert_eq!(kept.bytes(), HUGE - page);
+    assert!(is_there(end));
+
+    // Freed again, all of it is one run.
+    assert!(kept.keep(Run { start: second, len: HUGE + page, ..run }, usize::MAX, DELAY));
+    assert!(kept.keep(Run { len: 2 * HUGE + page, ..run }, usize::MAX, DELAY));
+    assert_eq!((kept.used().count(), kept.bytes()), (1, run.len));
+    assert_eq!(kept.give_back(1, |_| true), HUGE);
+    assert!(!is_there(end));
+    assert_eq!(kept.give_back(usize::MAX, |_| true), run.len - HUGE);
+    assert_eq!(kept.used().count(), 0);
+}
+
+/// The longest run is taken, so that blocks that grow side by side are not in each other's way.
+#[test]
+fn blocks_get_runs_of_their_own() {
+    let page = os::page_size();
+    let mut kept = Kept { wanted: true, ..EMPTY };
+    let runs = [mapping(3), mapping(3), mapping(2)];
+    for run in runs {
+        assert!(kept.keep(run, usize::MAX, DELAY));
+    }
+    for _ in 0..2 {
+        let start = kept.take(HUGE + page, DELAY).expect("there is a run");
+        assert!(kept.extends(start.wrapping_add(HUGE + page), 2 * HUGE), "nobody is in the way");
+        // SAFETY: it is nobody else's.
+        unsafe { os::release(start, 3 * HUGE + page) };
+    }
+    assert_eq!(kept.give_back(usize::MAX, |_| true), runs[2].len);
+}
+
+/// No more stays than the limits allow.
+#[test]
+fn as_much_stays_as_is_allowed() {
+    let mut kept = Kept { wanted: true, ..EMPTY };
+    let mut stayed = 0;
+    for _ in 0..40 {
+        let run = mapping(3);
+        if kept.keep(run, usize::MAX, DELAY) {
+            stayed += run.len;
+        } else {
+            // SAFETY: it is nobody else's.
+            unsafe { os::release(run.start, run.len) };
+        }
+    }
+    assert!(stayed > MOST / 2 && stayed <= MOST, "{stayed} bytes");
+    assert_eq!(kept.give_back(usize::MAX, |_| true), stayed);
+}
+
+/// Runs of any lengths, freed and taken in any order, never overlap, and none gets lost but those for which there is no room.
+#[test]
+fn what_is_taken_is_nobody_elses() {
+    let page = os::page_size();
+    let mut random = 9_u64;
+    let mut below = |most: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) % most
+    };
+    let mut kept = Kept { wanted: true, ..EMPTY };
+    let mut blocks: Vec<Run> = Vec::new();
+    for _ in 0..4_000 {
+        let len = (1 + below(8)) as usize * HUGE / 2 + page;
+        if below(2) == 0
+            && let Some(start) = kept.take(len, DELAY)
+        {
+            blocks.push(Run { start, len, since: 0 });
+        } else if below(3) == 0 && blocks.len() < 20 {
+            blocks.push(mapping(1 + below(3) as usize));
+        } else if let Some(at) = (below(blocks.len().max(1) as u64) as usize).checked_sub(1) {
+            let run = blocks.swap_remove(at);
+            if below(3) == 0 && kept.extends(run.start.wrapping_add(run.len), page) {
+                blocks.push(Run { len: run.len + page, ..run });
+            } else if !kept.keep(Run { since: os::now(), ..run }, usize::MAX, DELAY) {
+                // SAFETY: it is nobody else's.
+                unsafe { os::release(run.start, run.len) };
+            }
+        }
+        let mut all: Vec<(usize, usize)> = (kept.used().chain(&blocks))
+            .map(|run| (run.start.addr(), run.start.addr() + run.len))
+            .collect();
+        all.sort_unstable();
+        assert!(all.is_sorted_by(|one, next| one.1 <= next.0), "{all:x?}");
+        assert!(kept.bytes() <= MOST && kept.used().all(|run| run.len.is_multiple_of(page)));
+    }
+    kept.give_back(usize::MAX, |_| true);
+    // SAFETY: they are nobody else's.
+    blocks.into_iter().for_each(|run| unsafe {
+        os::release(run.start, run.len);
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn the_child_of_a_fork_finds_what_is_kept() {
+    alone::passes("global::native::kept::tests::forks");
+}
+
+/// Another thread is at it while this one forks, for a moment, then for too long.
+#[cfg(unix)]
+#[test]
+#[ignore = "in a process of its own"]
+fn forks() {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    // Forks are seen to from the first heap on.
+    let _ = registry::heap_for_test();
+    let run = mapping(3);
+    let keep = |kept: &mut Kept| {
+        kept.wanted = true;
+        kept.keep(run, usize::MAX, DELAY)
+    };
+    assert_eq!(with(keep), Some(true));
+    // So many milliseconds; whether the child can take it, or else has forgotten it.
+    for (held, finds) in [(100, true), (300_000, false)] {
+        let (taken, is_taken) = channel();
+        let (done, is_done) = channel::<()>();
+        let holder = std::thread::spawn(move || {
+            with(|_| {
+                taken.send(()).expect("the test waits");
+                let _ = is_done.recv_timeout(Duration::from_millis(held));
+            })
+        });
+        is_taken.recv().expect("the thread is at it");
+        // SAFETY: the child only looks at what is kept, and ends.
+        let status = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                let found = bytes() == run.len && next(DELAY).is_some() && give_back(1);
+                let forgotten = bytes() == 0 && next(DELAY).is_none() && !give_back(1);
+                libc::_exit(if finds { found } else { forgotten }.into());
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            status
+        };
+        let _ = done.send(());
+        assert_eq!(holder.join().expect("it ends"), Some(()));
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 1, "{held}: {status:#x}");
+    }
+    assert_eq!(bytes(), run.len);
+    assert!(give_back(usize::MAX) && !is_there(run.start.wrapping_add(run.len)));
+}

@@ -1,0 +1,162 @@
+//! Mappings moved to addresses of the caller's choice.
+//!
+//! `mremap` takes away what lies there, before some kernels (up to 6.16) find that they refuse: those addresses are free then,
+//! and may be another thread's in a moment. So a call goes first that finds most reasons to refuse and takes nothing away.
+//! Where the move is refused all the same, the kernel is asked whether the reservation is still in one piece: its pages are
+//! marked, one thread has such pages at a time, and so nothing that another maps in a gap becomes one piece with them.
+
+use core::ffi::c_int;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::{Acquire, Release};
+
+use crate::os::{page_size, release};
+
+/// Mappings move.
+pub(crate) const MOVES: bool = true;
+
+/// Whether a thread has marked pages. Nobody waits: a child of a fork may find it set for ever.
+static BUSY: AtomicBool = AtomicBool::new(false);
+
+/// Makes a mapping longer and moves it to `to` in a reservation, of which the rest stays. Whether it could be done: else
+/// the mapping is as it was, and the reservation is given up.
+///
+/// # Safety
+/// The mapping is `len` bytes long, `new_len` is more, and nobody else knows of either. The reservation is the caller's
+/// alone; from `to` on it has `new_len` bytes and an OS page more at least.
+pub(crate) unsafe fn move_into(
+    (start, len): (*mut u8, usize),
+    (reserved, reserved_len): (*mut u8, usize),
+    to: *mut u8,
+    new_len: usize,
+) -> bool {
+    debug_assert!(len < new_len && to.addr() + new_len < reserved.addr() + reserved_len);
+    let is_first = !BUSY.swap(true, Acquire);
+    // SAFETY: the caller's promise; what is given up is the caller's still.
+    let moved = unsafe {
+        if !is_first || !may_grow(start, len) {
+            release(reserved, reserved_len);
+            false
+        } else {
+            let is_marked = libc::madvise(reserved.cast(), reserved_len, libc::MADV_DONTDUMP) == 0;
+            let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            let moved = libc::mremap(start.cast(), len, new_len, flags, to) != libc::MAP_FAILED;
+            if !moved {
+                if is_marked && is_whole(reserved, reserved_len) {
+                    release(reserved, reserved_len);
+                } else {
+                    let end = reserved.add(reserved_len);
+                    release(reserved, to.offset_from_unsigned(reserved));
+                    release(to.add(new_len), end.offset_from_unsigned(to.add(new_len)));
+                }
+            }
+            moved
+        }
+    };
+    if is_first {
+        BUSY.store(false, Release);
+    }
+    moved
+}
+
+/// Whether the kernel makes this mapping longer, or lacks addresses or memory for it. Else it does not know the call, or
+/// has the mapping in several pieces, since somebody gave advice on a part of it.
+///
+/// # Safety
+/// The mapping is the caller's.
+unsafe fn may_grow(start: *mut u8, len: usize) -> bool {
+    // SAFETY: the caller's promise; the page that is added goes again.
+    unsafe {
+        match lengthen(start, len) {
+            Ok(()) => release(start.add(len), page_size()),
+            Err(error) => error == libc::ENOMEM,
+        }
+    }
+}
+
+/// Whether these addresses are one piece of the kernel's still.
+///
+/// # Safety
+/// As far as they are mapped, and by nobody else, they are the caller's, the last of them are.
+unsafe fn is_whole(start: *mut u8, len: usize) -> bool {
+    // SAFETY: the caller's promise; the page that is added goes again.
+    unsafe {
+        match lengthen(start, len) {
+            Ok(()) => release(start.add(len), page_size()),
+            Err(error) => matches!(error, libc::ENOMEM | libc::EAGAIN),
+        }
+    }
+}
+
+/// Makes a mapping a page longer where it is.
+///
+/// # Safety
+/// The last of its pages is the caller's.
+unsafe fn lengthen(start: *mut u8, len: usize) -> Result<(), c_int> {
+    // SAFETY: the caller's promise; nothing is moved or taken away.
+    unsafe {
+        if libc::mremap(start.cast(), len, len + page_size(), 0) == libc::MAP_FAILED {
+            return Err(*libc::__errno_location());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::{allocate, is_readable, reserve};
+
+    /// The kernel's own mapping, and one in two pieces, of which it refuses to move more than one.
+    #[test]
+    fn what_moves_is_where_it_was_to_move_to_and_what_does_not_is_where_it_was() {
+        let page = page_size();
+        for pieces in [1, 2] {
+            let (len, new_len, reserved_len) = (4 * page, 6 * page, 9 * page);
+            let start = allocate(len).expect("there is memory");
+            let reserved = reserve(reserved_len).expect("there are addresses");
+            let to = reserved.wrapping_add(2 * page);
+            // SAFETY: all of it is the test's own.
+            unsafe {
+                start.write_bytes(pieces, len);
+                if pieces == 2 {
+                    libc::madvise(start.cast(), page, libc::MADV_DONTFORK);
+                }
+                let moved = move_into((start, len), (reserved, reserved_len), to, new_len);
+                assert_eq!(moved, pieces == 1);
+                let there = if moved { to } else { start };
+                assert!((0..len).all(|at| there.add(at).read() == pieces));
+                assert_eq!(is_readable(start), !moved);
+                assert_eq!(is_readable(to), moved);
+                release(there, if moved { new_len } else { len });
+                release(reserved, 2 * page);
+                release(to.add(new_len), page);
+            }
+        }
+        assert!(!BUSY.load(Acquire));
+    }
+
+    /// Whoever maps what they like in the gap, also as reservations are mapped.
+    #[test]
+    fn a_reservation_with_a_gap_is_not_whole() {
+        let page = page_size();
+        let reserved = reserve(9 * page).expect("there are addresses");
+        let gap = reserved.wrapping_add(2 * page);
+        // SAFETY: all of it is the test's own.
+        unsafe {
+            libc::madvise(reserved.cast(), 9 * page, libc::MADV_DONTDUMP);
+            assert!(is_whole(reserved, 9 * page));
+            release(gap, 6 * page);
+            assert!(!is_whole(reserved, 9 * page));
+            for access in [libc::PROT_NONE, libc::PROT_READ | libc::PROT_WRITE] {
+                let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+                let flags = kind | libc::MAP_FIXED_NOREPLACE;
+                let own = libc::mmap(gap.cast(), 6 * page, access, flags, -1, 0);
+                assert_eq!(own, gap.cast());
+                assert!(!is_whole(reserved, 9 * page), "{access}");
+                release(gap, 6 * page);
+            }
+            release(reserved, 2 * page);
+            release(gap.add(6 * page), page);
+        }
+    }
+}

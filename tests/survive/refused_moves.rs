@@ -1,0 +1,50 @@
+//! A program may advise the kernel on a part of a block, whose mapping is in several pieces then. The kernel refuses to make
+//! these longer; some kernels have unmapped by then what they were to move to, which was released once more, whoever had
+//! it by then; with others it was not released at all.
+
+use crate::ALLOCATOR;
+use crate::child::passes_when;
+
+#[test]
+fn what_a_refused_move_was_to_move_to_goes() {
+    passes_when("refused_moves::in_pieces", |command| {
+        command.env("PAGEWISE_MAPPING_FROM", "1M");
+    });
+}
+
+const MIB: usize = 1 << 20;
+
+#[test]
+#[ignore = "in a process of its own"]
+fn in_pieces() {
+    let grow = || {
+        let mut block = vec![1_u8; 2 * MIB];
+        let middle = block[MIB..].as_mut_ptr();
+        let page = middle.map_addr(|address| address & !(os_page() - 1));
+        // SAFETY: the page is the block's, and stays as it is but for core dumps.
+        assert_eq!(unsafe { libc::madvise(page.cast(), os_page(), libc::MADV_DONTDUMP) }, 0);
+        block.reserve_exact(MIB - os_page());
+        assert!(block.iter().all(|&byte| byte == 1));
+    };
+    grow();
+    ALLOCATOR.purge();
+    let before = addresses();
+    for _ in 0..50 {
+        grow();
+    }
+    ALLOCATOR.purge();
+    let more = addresses().saturating_sub(before);
+    assert!(more < 16 * MIB, "{} MiB of addresses more", more >> 20);
+}
+
+/// Bytes of addresses that this process has mapped.
+fn addresses() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("there is a /proc");
+    let pages = statm.split(' ').next().and_then(|pages| pages.parse::<usize>().ok());
+    pages.expect("a number") * os_page()
+}
+
+fn os_page() -> usize {
+    // SAFETY: asks for a number.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
