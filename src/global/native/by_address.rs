@@ -112,7 +112,7 @@ unsafe fn reallocate_slowly(asked: &Tuning, block: *mut u8, new_size: usize) -> 
     // SAFETY: passed on; in hardened mode the block tells its size.
     unsafe {
         match mode::is_hardened() {
-            true => paths::reallocate_unusually(asked, block, 0, UNIT, new_size),
+            true => paths::reallocate_unusually(mode::parts(), asked, block, 0, UNIT, new_size),
             false => reallocate_more(asked, block, new_size),
         }
     }

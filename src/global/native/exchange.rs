@@ -7,6 +7,7 @@ use core::slice;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::fault::{self, Fault};
+use super::hardened::wiped;
 use super::heap::Heap;
 use super::lock::Wait;
 use super::purge::Look;
@@ -299,7 +300,13 @@ fn look_at_zeros(blocks: &[NonNull<u8>]) {
             (list, size) = (own, sizes::class_size(own));
         }
         // SAFETY: the block is free, of this size, and nobody's.
-        if !unsafe { zero::is_zero(block, size) } {
+        let is_zero = unsafe {
+            match size {
+                1..=wiped::SHORT => wiped::is_short_zero(block, size),
+                _ => zero::is_zero(block, size),
+            }
+        };
+        if !is_zero {
             fault::stop(Fault::UsedAfterFree, block.as_ptr());
         }
     }

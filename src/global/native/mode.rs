@@ -72,7 +72,7 @@ pub(super) fn seal() {
     MODE.seal();
 }
 
-/// The parts in force, loaded once for a call.
+/// The parts in force, loaded once for a call and passed on.
 #[derive(Clone, Copy)]
 pub(super) struct Parts(u32);
 
@@ -88,6 +88,19 @@ impl Parts {
     pub(super) const EVERY: u32 = CHECKS | CANARIES | RANDOM | ZERO;
     /// For [`known`](Self::known): which, only the process knows.
     pub(super) const UNKNOWN: u32 = 0;
+
+    /// Whether there are any, or blocks are sampled.
+    #[inline(always)]
+    pub(super) fn are_unusual(self) -> bool {
+        self.0 != 0
+    }
+
+    /// Whether there are some, and no blocks are sampled.
+    #[inline(always)]
+    pub(super) fn are_only_hardened(self) -> bool {
+        // Without a part no bit is set, and sampling's is the sign.
+        self.0.cast_signed() > 0
+    }
 
     /// Those of the parts that a small block is concerned by.
     #[inline(always)]
@@ -129,19 +142,6 @@ impl Parts {
 #[inline(always)]
 pub(super) fn is_hardened() -> bool {
     MODE.parts.load(Relaxed) & !PROFILED != 0
-}
-
-/// Whether it is, and no blocks are sampled.
-#[inline(always)]
-pub(super) fn is_only_hardened() -> bool {
-    // Without a part no bit is set, and sampling's is the sign.
-    MODE.parts.load(Relaxed).cast_signed() > 0
-}
-
-/// Whether it is, or blocks are sampled.
-#[inline(always)]
-pub(super) fn is_unusual() -> bool {
-    MODE.parts.load(Relaxed) != 0
 }
 
 /// Whether blocks are sampled.

@@ -19,11 +19,12 @@ use core::time::Duration;
 use super::blocks;
 use super::heap::Heap;
 use super::huge::HUGE;
+use super::mode::{self, Parts};
 use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
 use super::{
-    background, current, guarded, hardened, heaps, idle, kept, medium, mode, profile, quick,
-    registry, sizes, thread, usual,
+    background, current, guarded, hardened, heaps, idle, kept, medium, profile, quick, registry,
+    sizes, thread, usual,
 };
 use crate::os::KeepErrno;
 
@@ -58,9 +59,10 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
 #[cold]
 #[inline(never)]
 fn allocate_zeroed_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
-    if mode::is_unusual() {
+    let parts = mode::parts();
+    if parts.are_unusual() {
         return sampling(asked, size, align, || match mode::is_hardened() {
-            true => hardened::paths::allocate_zeroed(asked, size, align),
+            true => hardened::paths::allocate_zeroed(parts, asked, size, align),
             false => usual::allocate_zeroed(asked, size, align),
         });
     }
@@ -70,8 +72,9 @@ fn allocate_zeroed_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 
 #[cold]
 #[inline(never)]
 fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
-    if mode::is_unusual() {
-        return allocate_unusually(asked, size, align);
+    let parts = mode::parts();
+    if parts.are_unusual() {
+        return allocate_unusually(parts, asked, size, align);
     }
     if medium::serves(size, align) {
         return usual::allocate_medium(asked, size, align);
@@ -81,9 +84,9 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
 
 /// As [`allocate`], in hardened mode, or while blocks are sampled.
 #[inline(always)]
-fn allocate_unusually(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
-    match mode::is_only_hardened() {
-        true => hardened::paths::allocate(asked, size, align),
+fn allocate_unusually(parts: Parts, asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+    match parts.are_only_hardened() {
+        true => hardened::paths::allocate(parts, asked, size, align),
         false => allocate_sampling(asked, size, align),
     }
 }
@@ -94,7 +97,7 @@ fn allocate_unusually(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
 fn allocate_sampling(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     sampling(asked, size, align, || {
         if mode::is_hardened() {
-            return hardened::paths::allocate(asked, size, align);
+            return hardened::paths::allocate(mode::parts(), asked, size, align);
         }
         if medium::serves(size, align) {
             return usual::allocate_medium(asked, size, align);
@@ -164,8 +167,9 @@ pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize) {
 unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize) {
     // SAFETY: passed on.
     unsafe {
-        if mode::is_unusual() {
-            free_unusually(asked, block, Some(size));
+        let parts = mode::parts();
+        if parts.are_unusual() {
+            free_unusually(parts, asked, block, Some(size));
         } else {
             usual::free_to_list_or_more(asked, block);
         }
@@ -233,8 +237,9 @@ pub(super) unsafe fn free_any_sized(asked: &Tuning, block: *mut u8, size: usize)
 unsafe fn free_slowly(asked: &Tuning, block: *mut u8) {
     // SAFETY: passed on.
     unsafe {
-        if mode::is_unusual() {
-            free_unusually(asked, block, None);
+        let parts = mode::parts();
+        if parts.are_unusual() {
+            free_unusually(parts, asked, block, None);
         } else {
             usual::free_to_list_or_more(asked, block);
         }
@@ -246,11 +251,11 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8) {
 /// # Safety
 /// As for [`free`].
 #[inline(always)]
-unsafe fn free_unusually(asked: &Tuning, block: *mut u8, size: Option<usize>) {
+unsafe fn free_unusually(parts: Parts, asked: &Tuning, block: *mut u8, size: Option<usize>) {
     // SAFETY: passed on.
     unsafe {
-        match mode::is_only_hardened() {
-            true => hardened::paths::free(asked, block, size),
+        match parts.are_only_hardened() {
+            true => hardened::paths::free(parts, asked, block, size),
             false => free_sampling(asked, block, size),
         }
     }
@@ -269,7 +274,7 @@ unsafe fn free_sampling(asked: &Tuning, block: *mut u8, size: Option<usize>) {
     // SAFETY: passed on; the lists are this thread's, and the block is of the list, whose shadow it may be said to be of.
     unsafe {
         if mode::is_hardened() {
-            return hardened::paths::free(asked, block, size);
+            return hardened::paths::free(mode::parts(), asked, block, size);
         }
         if let Some(list) = SPACE.list_of(block).filter(|&list| list > 0)
             && quick::push(current::lists(), quick::unshadowed(list), NonNull::new_unchecked(block))
@@ -325,8 +330,9 @@ pub(super) unsafe fn reallocate(
 ) -> *mut u8 {
     // SAFETY: the caller's promise, passed on.
     unsafe {
-        if mode::is_unusual() {
-            return reallocate_unusually(asked, block, size, align, new_size);
+        let parts = mode::parts();
+        if parts.are_unusual() {
+            return reallocate_unusually(parts, asked, block, size, align, new_size);
         }
         if let Some(resized) = usual::resize(asked, block, align, new_size) {
             return resized.as_ptr();
@@ -344,6 +350,7 @@ pub(super) unsafe fn reallocate(
 /// As for [`reallocate`].
 #[inline(always)]
 pub(super) unsafe fn reallocate_unusually(
+    parts: Parts,
     asked: &Tuning,
     block: *mut u8,
     size: usize,
@@ -352,8 +359,8 @@ pub(super) unsafe fn reallocate_unusually(
 ) -> *mut u8 {
     // SAFETY: passed on.
     unsafe {
-        match mode::is_only_hardened() {
-            true => hardened::resize::reallocate(asked, block, align, new_size),
+        match parts.are_only_hardened() {
+            true => hardened::resize::reallocate(parts, asked, block, align, new_size),
             false => reallocate_sampling(asked, block, size, align, new_size),
         }
     }
@@ -377,7 +384,7 @@ unsafe fn reallocate_sampling(
     // SAFETY: passed on.
     let (resized, is_new) = unsafe {
         if mode::is_hardened() {
-            (hardened::resize::reallocate(asked, block, align, new_size), false)
+            (hardened::resize::reallocate(mode::parts(), asked, block, align, new_size), false)
         } else if let Some(resized) = usual::resize(asked, block, align, new_size) {
             (resized.as_ptr(), false)
         } else if let Some(moved) = blocks::outgrow(asked, block, size, align, new_size) {

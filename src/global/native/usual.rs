@@ -32,7 +32,7 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
     };
     if mode::is_hardened() {
         // The allocator has just been opened.
-        return hardened::paths::allocate_zeroed(asked, size, align);
+        return hardened::paths::allocate_zeroed(mode::parts(), asked, size, align);
     }
     if let Some(block) = large(caller, tuning, size, align) {
         return block.as_ptr();
@@ -77,7 +77,7 @@ pub(super) fn allocate_more(asked: &Tuning, size: usize, align: usize) -> *mut u
     };
     if mode::is_hardened() {
         // The allocator has just been opened.
-        return hardened::paths::allocate(asked, size, align);
+        return hardened::paths::allocate(mode::parts(), asked, size, align);
     }
     let list = list_for(tuning, size, align);
     if let Some(block) = blocks::guarded(caller, size, align, list > 0) {

@@ -24,8 +24,7 @@ fn canary(block: NonNull<u8>) -> u64 {
 /// As above, of an address in a process with this secret.
 #[inline(always)]
 const fn canary_of(secret: u64, address: u64) -> u64 {
-    let key = secret ^ address;
-    (key ^ key.rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 0x0101_0101_0101_0101
+    (secret ^ address).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 0x0101_0101_0101_0101
 }
 
 /// Which bits of a word are those of its last `count` bytes.
@@ -64,13 +63,12 @@ pub(super) unsafe fn write(block: NonNull<u8>, size: usize, slack: usize, far: b
     let (last, mask) = last(block, size, slack);
     // SAFETY: all that is written lies in the block, behind what was requested, or stays as it was.
     unsafe {
-        if slack >= WORD {
-            block.add(size - slack).cast::<u64>().write_unaligned(canary);
-        }
-        if far {
-            last.write_unaligned(canary ^ slack as u64);
-        } else {
+        if slack < WORD {
             last.write_unaligned(last.read_unaligned() & !mask | canary & mask);
+        } else {
+            // The first word comes second: where both meet, it is whole.
+            last.write_unaligned(if far { canary ^ slack as u64 } else { canary });
+            block.add(size - slack).cast::<u64>().write_unaligned(canary);
         }
     }
 }

@@ -20,11 +20,11 @@
 //! | `wiped` | short blocks that are zeros while they are free |
 //! | `resize` | resizing and measuring |
 
-/// Calls a function with the parts in force as its parameter: it is compiled for the checks alone and for every part by
+/// Calls a function with the parts in force, the first argument here, as its parameter: it is compiled for the checks alone and for every part by
 /// themselves, in which nothing is asked, and once for all other sets.
 macro_rules! with_parts {
-    ($function:ident($($argument:expr),+)) => {
-        match mode::parts().of_small() {
+    ($parts:expr, $function:ident($($argument:expr),+)) => {
+        match $parts.of_small() {
             Parts::CHECKS => $function::<{ Parts::CHECKS }>($($argument),+),
             Parts::EVERY => $function::<{ Parts::EVERY }>($($argument),+),
             _ => $function::<{ Parts::UNKNOWN }>($($argument),+),
@@ -38,4 +38,4 @@ pub(super) mod paths;
 mod release;
 pub(super) mod resize;
 mod states;
-mod wiped;
+pub(super) mod wiped;

@@ -45,12 +45,6 @@ pub(super) fn of_thread() -> Option<(*mut Lists, &'static Own)> {
     }
 }
 
-/// Whether these are too many blocks, or bytes, for a quarantine.
-#[inline(always)]
-fn is_over(count: u32, bytes: usize) -> bool {
-    bytes > mode::quarantine() || count as usize == ENTRIES
-}
-
 impl Own {
     /// A random number below `bound`, as good as even for a small one.
     #[inline(always)]
@@ -61,31 +55,57 @@ impl Own {
         (((state >> 32) * u64::from(bound)) >> 32) as u32
     }
 
-    /// Puts a freed block into the quarantine, and those that were there for their time back: mostly one.
+    /// Puts a freed block into the quarantine, and those that were there for their time back: mostly one. `false` if it is
+    /// longer than all of that may be, or there is none.
     #[inline(always)]
-    pub(super) fn keep(&self, lists: *mut Lists, freed: Freed) {
+    pub(super) fn keep(&self, lists: *mut Lists, freed: Freed) -> bool {
+        let kept = freed.bytes() <= mode::quarantine();
+        if kept {
+            match self.count.load(Relaxed) as usize == ENTRIES {
+                true => self.exchange(lists, freed),
+                false => self.add(lists, freed),
+            }
+        }
+        kept
+    }
+
+    /// As [`keep`](Self::keep), where there is no free place: that of the oldest is that of the newest then.
+    #[inline(always)]
+    fn exchange(&self, lists: *mut Lists, freed: Freed) {
+        let first = self.first.get();
+        let Some(oldest) = self.entries[first as usize % ENTRIES].replace(Some(freed)) else {
+            return;
+        };
+        self.first.set(first.wrapping_add(1));
+        let bytes = (self.bytes.load(Relaxed) + freed.bytes()).saturating_sub(oldest.bytes());
+        self.bytes.store(bytes, Relaxed);
+        if bytes > mode::quarantine() || !release::put_on_list(lists, oldest) {
+            self.put_back(lists, oldest);
+        }
+    }
+
+    /// As [`keep`](Self::keep), where there is a free place.
+    #[inline(never)]
+    fn add(&self, lists: *mut Lists, freed: Freed) {
         let (first, before) = (self.first.get(), self.count.load(Relaxed));
         self.entries[first.wrapping_add(before) as usize % ENTRIES].set(Some(freed));
         let bytes = self.bytes.load(Relaxed) + freed.bytes();
         self.note(before + 1, bytes);
-        if !is_over(before + 1, bytes) {
-            return;
-        }
-        if let Some(oldest) = self.take(first, before, bytes)
-            && (is_over(before, bytes.saturating_sub(oldest.bytes()))
+        if bytes > mode::quarantine()
+            && let Some(oldest) = self.take(first, before, bytes)
+            && (self.bytes.load(Relaxed) > mode::quarantine()
                 || !release::put_on_list(lists, oldest))
         {
             self.put_back(lists, oldest);
         }
     }
 
-    /// Puts a block back that was taken out, and more while there are too many.
+    /// Puts a block back that was taken out, and more while there are too many bytes.
     #[cold]
     #[inline(never)]
     fn put_back(&self, lists: *mut Lists, taken: Freed) {
         release::put_back(lists, taken);
-        while let (count, bytes) = (self.count.load(Relaxed), self.bytes.load(Relaxed))
-            && is_over(count, bytes)
+        while self.bytes.load(Relaxed) > mode::quarantine()
             && let Some(oldest) = self.take_oldest()
         {
             release::put_back(lists, oldest);

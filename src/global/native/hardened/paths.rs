@@ -40,13 +40,22 @@ pub(super) fn least(size: usize, parts: Parts) -> usize {
 
 /// A block of `size` bytes at a multiple of `align`; null if there is no memory.
 #[inline(always)]
-pub(in super::super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
-    with_parts!(allocate_with(asked, size, align))
+pub(in super::super) fn allocate(
+    parts: Parts,
+    asked: &Tuning,
+    size: usize,
+    align: usize,
+) -> *mut u8 {
+    with_parts!(parts, allocate_with(asked, size, align))
 }
 
 /// As [`allocate`], with these parts.
 #[inline(never)]
-fn allocate_with<const PARTS: u32>(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+pub(super) fn allocate_with<const PARTS: u32>(
+    asked: &Tuning,
+    size: usize,
+    align: usize,
+) -> *mut u8 {
     let parts = Parts::known::<PARTS>();
     if size < SMALL_MAX
         && align <= UNIT
@@ -151,20 +160,24 @@ fn hand_out(parts: Parts, block: NonNull<u8>, size: usize, class: usize) -> *mut
     if states::is_in_use(before) {
         fault::stop(Fault::HandedOutTwice, block.as_ptr());
     }
-    if parts.zero() && (before != ZEROED || class > wiped::SHORT) {
+    if parts.zero() && class > wiped::SHORT {
         return hand_out_long(parts, block, size, class);
     }
     // SAFETY: the block is of this class, and nobody's but the caller's.
     unsafe {
-        if parts.zero() && !wiped::is_short_zero(block, class) {
-            fault::stop(Fault::UsedAfterFree, block.as_ptr());
+        if parts.zero() {
+            if before != ZEROED {
+                wiped::wipe_short(block, class);
+            } else if !wiped::is_short_zero(block, class) {
+                fault::stop(Fault::UsedAfterFree, block.as_ptr());
+            }
         }
         mark_in_use(parts, block, state, size, class);
     }
     block.as_ptr()
 }
 
-/// As [`hand_out`], of a block that is long, or is to be zeroed.
+/// As [`hand_out`], of a block that is long, and is to be zeros.
 #[inline(never)]
 fn hand_out_long(parts: Parts, block: NonNull<u8>, size: usize, class: usize) -> *mut u8 {
     let state = states::of(block);
@@ -202,11 +215,16 @@ pub(super) unsafe fn mark_in_use(
 }
 
 /// As [`allocate`], zeros.
-pub(in super::super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
-    let block = allocate(asked, size, align);
+pub(in super::super) fn allocate_zeroed(
+    parts: Parts,
+    asked: &Tuning,
+    size: usize,
+    align: usize,
+) -> *mut u8 {
+    let block = allocate(parts, asked, size, align);
     let list = SPACE.list_of(block);
     // A mapping is fresh; a small block is zeros already where freed ones are zeroed.
-    if list == Some(0) || list.is_some() && !mode::parts().zero() {
+    if list == Some(0) || list.is_some() && !parts.zero() {
         // SAFETY: the block has this many bytes.
         unsafe { block.write_bytes(0, size) };
     }
@@ -273,9 +291,14 @@ pub(super) unsafe fn medium_size(block: NonNull<u8>) -> (usize, usize) {
 /// # Safety
 /// The block is in use, and is not used any more: what is not so is noticed.
 #[inline(always)]
-pub(in super::super) unsafe fn free(asked: &Tuning, block: *mut u8, size: Option<usize>) {
+pub(in super::super) unsafe fn free(
+    parts: Parts,
+    asked: &Tuning,
+    block: *mut u8,
+    size: Option<usize>,
+) {
     // SAFETY: passed on.
-    unsafe { with_parts!(free_with(asked, block, size)) }
+    unsafe { with_parts!(parts, free_with(asked, block, size)) }
 }
 
 /// As [`free`], with these parts.
@@ -303,7 +326,7 @@ unsafe fn free_with<const PARTS: u32>(asked: &Tuning, block: *mut u8, size: Opti
         {
             fault::stop(Fault::WrongSize, block.as_ptr());
         }
-        give_up_small(parts, lists, own, (block, list, state), class);
+        give_up_small(parts, lists, own, state, Freed::new(block, list, class));
     }
 }
 
@@ -316,17 +339,17 @@ pub(super) unsafe fn give_up_small(
     parts: Parts,
     lists: *mut Lists,
     own: &Own,
-    (block, list, state): (NonNull<u8>, u32, &AtomicU8),
-    class: usize,
+    state: &AtomicU8,
+    freed: Freed,
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        if parts.zero() && class > wiped::SHORT {
-            return give_up_long(lists, own, state, Freed::new(block, list, class));
+        if parts.zero() && freed.bytes() > wiped::SHORT {
+            return give_up_long(lists, own, state, freed);
         }
-        state.store(wiped_if_wanted(parts, block, class), Relaxed);
+        state.store(wiped_if_wanted(parts, freed.block, freed.bytes()), Relaxed);
     }
-    put_back_or_keep(lists, own, Freed::new(block, list, class));
+    put_back_or_keep(lists, own, freed);
 }
 
 /// Zeroes a freed small block, if that is wanted; its state from then on.
@@ -360,12 +383,10 @@ unsafe fn give_up_long(lists: *mut Lists, own: &Own, state: &AtomicU8, freed: Fr
     put_back_or_keep(lists, own, freed);
 }
 
-/// Has a freed small block wait in the quarantine; one that is longer than all of that does not.
+/// Has a freed small block wait in the quarantine, if it is to.
 #[inline(always)]
 fn put_back_or_keep(lists: *mut Lists, own: &Own, freed: Freed) {
-    if freed.bytes() <= mode::quarantine() {
-        own.keep(lists, freed);
-    } else if !release::put_on_list(lists, freed) {
+    if !own.keep(lists, freed) && !release::put_on_list(lists, freed) {
         // SAFETY: the lists are this thread's; the block is free and of the list's class.
         unsafe { release::make_room(lists, freed.list(), freed.block) };
     }
@@ -405,14 +426,11 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8, size: Option<usize>) {
             wipe(block, known);
         }
         state.store(NONE, Relaxed);
-        match own::of_thread().filter(|_| known <= mode::quarantine()) {
-            Some((lists, own)) => {
-                own.keep(lists, Freed::new(block, list, known));
-            }
-            None => {
-                let _ = thread::enter(asked);
-                blocks::free_medium(block.sub(front));
-            }
+        let freed = Freed::new(block, list, known);
+        let is_kept = own::of_thread().is_some_and(|(lists, own)| own.keep(lists, freed));
+        if !is_kept {
+            let _ = thread::enter(asked);
+            blocks::free_medium(block.sub(front));
         }
     }
 }

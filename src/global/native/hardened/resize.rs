@@ -14,9 +14,10 @@ use super::super::{blocks, registry, sizes};
 use super::canary;
 use super::own::{self, Own};
 use super::paths::{
-    allocate, free, give_up_small, in_use, least, mark_in_use, medium_size, small_size, within_heap,
+    allocate, allocate_with, free, give_up_small, in_use, least, mark_in_use, medium_size,
+    small_size, within_heap,
 };
-use super::release::wipe;
+use super::release::{Freed, wipe};
 use super::states;
 use crate::os::KeepErrno;
 
@@ -48,13 +49,14 @@ pub(in super::super) unsafe fn usable_size(block: *mut u8) -> usize {
 /// As for [`paths::reallocate`](super::super::paths::reallocate).
 #[inline(always)]
 pub(in super::super) unsafe fn reallocate(
+    parts: Parts,
     asked: &Tuning,
     block: *mut u8,
     align: usize,
     new_size: usize,
 ) -> *mut u8 {
     // SAFETY: passed on.
-    unsafe { with_parts!(reallocate_with(asked, block, align, new_size)) }
+    unsafe { with_parts!(parts, reallocate_with(asked, block, align, new_size)) }
 }
 
 /// As [`reallocate`], with these parts.
@@ -68,7 +70,6 @@ unsafe fn reallocate_with<const PARTS: u32>(
     align: usize,
     new_size: usize,
 ) -> *mut u8 {
-    let parts = Parts::known::<PARTS>();
     let list = SPACE.list_of(block).unwrap_or(0);
     // SAFETY: the caller's promise; no list is kept for address 0.
     unsafe {
@@ -78,7 +79,7 @@ unsafe fn reallocate_with<const PARTS: u32>(
             && let Some((lists, own)) = own::of_thread()
         {
             let block = NonNull::new_unchecked(block);
-            return reallocate_small(asked, parts, (lists, own), (block, list), new_size);
+            return reallocate_small::<PARTS>(asked, (lists, own), (block, list), new_size);
         }
         reallocate_slowly(asked, block, align, new_size)
     }
@@ -90,13 +91,13 @@ unsafe fn reallocate_with<const PARTS: u32>(
 /// # Safety
 /// As for [`reallocate`].
 #[inline(always)]
-unsafe fn reallocate_small(
+unsafe fn reallocate_small<const PARTS: u32>(
     asked: &Tuning,
-    parts: Parts,
     (lists, own): (*mut Lists, &Own),
     (block, list): (NonNull<u8>, u32),
     new_size: usize,
 ) -> *mut u8 {
+    let parts = Parts::known::<PARTS>();
     let (state, code) = in_use(block, Fault::NotInUse);
     let class = quick::block_size(lists, list);
     // SAFETY: the block is in use, of this class.
@@ -106,7 +107,7 @@ unsafe fn reallocate_small(
             mark_in_use(parts, block, state, new_size, class);
             return block.as_ptr();
         }
-        move_small(asked, (lists, own), (block, list, state), (class, size), new_size)
+        move_small::<PARTS>(asked, (lists, own), (block, list, state), (class, size), new_size)
     }
 }
 
@@ -115,7 +116,7 @@ unsafe fn reallocate_small(
 /// # Safety
 /// As for [`reallocate`].
 #[inline(never)]
-unsafe fn move_small(
+unsafe fn move_small<const PARTS: u32>(
     asked: &Tuning,
     (lists, own): (*mut Lists, &Own),
     (block, list, state): (NonNull<u8>, u32, &AtomicU8),
@@ -124,12 +125,13 @@ unsafe fn move_small(
 ) -> *mut u8 {
     // SAFETY: the caller's promise; that which it moves to is disjoint, and long enough.
     unsafe {
-        let moved = allocate(asked, new_size, UNIT);
+        let moved = allocate_with::<PARTS>(asked, new_size, UNIT);
         if moved.is_null() {
             return stay(block, size, new_size);
         }
         moved.copy_from_nonoverlapping(block.as_ptr(), size.min(new_size));
-        give_up_small(mode::parts(), lists, own, (block, list, state), class);
+        let freed = Freed::new(block, list, class);
+        give_up_small(Parts::known::<PARTS>(), lists, own, state, freed);
         moved
     }
 }
@@ -150,7 +152,10 @@ unsafe fn reallocate_slowly(
     align: usize,
     new_size: usize,
 ) -> *mut u8 {
-    let Some(address) = NonNull::new(block) else { return allocate(asked, new_size, align) };
+    let parts = mode::parts();
+    let Some(address) = NonNull::new(block) else {
+        return allocate(parts, asked, new_size, align);
+    };
     // SAFETY: the caller's promise; both blocks are in use, hence disjoint, and at least this long.
     unsafe {
         let size = usable_size(block);
@@ -163,12 +168,12 @@ unsafe fn reallocate_slowly(
                 return resized.as_ptr();
             }
         }
-        let moved = allocate(asked, new_size, align);
+        let moved = allocate(parts, asked, new_size, align);
         if moved.is_null() {
             return stay(address, size, new_size);
         }
         moved.copy_from_nonoverlapping(block, size.min(new_size));
-        free(asked, block, None);
+        free(parts, asked, block, None);
         moved
     }
 }

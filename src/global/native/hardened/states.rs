@@ -35,7 +35,7 @@ pub(super) fn of(block: NonNull<u8>) -> &'static AtomicU8 {
 /// The state for a block in use that is so much longer than what was asked for.
 #[inline(always)]
 pub(super) fn in_use(slack: usize) -> u8 {
-    if slack < FAR as usize - 1 { slack as u8 + 1 } else { FAR }
+    slack.saturating_add(1).min(FAR.into()) as u8
 }
 
 /// How much longer a block in use is than what was asked for, if its state tells.

@@ -9,7 +9,7 @@
 use core::ptr::NonNull;
 
 /// Bytes of the longest.
-pub(super) const SHORT: usize = 128;
+pub(in super::super) const SHORT: usize = 128;
 
 /// Writes zeros to a short block.
 ///
@@ -32,7 +32,7 @@ pub(super) unsafe fn wipe_short(block: NonNull<u8>, size: usize) {
 /// # Safety
 /// As for [`wipe_short`].
 #[inline(always)]
-pub(super) unsafe fn is_short_zero(block: NonNull<u8>, size: usize) -> bool {
+pub(in super::super) unsafe fn is_short_zero(block: NonNull<u8>, size: usize) -> bool {
     // SAFETY: as above.
     unsafe {
         match size {
