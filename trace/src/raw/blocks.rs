@@ -2,20 +2,24 @@
 
 use crate::hash::Numbers;
 
-/// Blocks by page: addresses that lie side by side are used at the same time, so that a look seldom goes beyond
-/// the cache of pages, and an entry's neighbours are in the machine's. A page takes as much memory as is
-/// reckoned for a block.
+/// Blocks by page, and pages by region: addresses that lie side by side are used at the same time, so that a look seldom
+/// goes beyond the cache of regions, and an entry's neighbours are in the machine's. A page takes as much memory as is
+/// reckoned for a block, a region as four.
 ///
 /// ```text
-///  address   page │ entry │ 0000        others than multiples of 16: in a table of their own
-///  cache     by the page's low bits
+///  address   region │ page │ entry │ 0000        others than multiples of 16: in a table of their own
+///  cache     by the region's low bits
 /// ```
 pub(super) struct Blocks {
     cache: [Cached; CACHED],
-    /// The index of each page.
+    /// The index of each region.
     known: Numbers<u64, u32>,
+    /// The indices of a region's pages.
+    regions: Vec<[u32; PAGES]>,
+    /// Regions without pages, which belong to no addresses.
+    spare_regions: Vec<u32>,
     pages: Vec<[u32; ENTRIES]>,
-    /// Pages without blocks, which belong to no addresses.
+    /// Pages without blocks, which belong to no region.
     spare: Vec<u32>,
     /// So many pages are in use before those that are empty are looked for.
     most: usize,
@@ -25,7 +29,7 @@ pub(super) struct Blocks {
 
 #[derive(Clone, Copy)]
 struct Cached {
-    page: u64,
+    region: u64,
     index: u32,
 }
 
@@ -35,16 +39,20 @@ const UNIT: u32 = 4;
 const ENTRIES: usize = 32;
 /// log2 of the bytes of a page.
 const PAGE: u32 = UNIT + ENTRIES.ilog2();
-/// No block. There are fewer than that many.
+/// Pages of a region.
+const PAGES: usize = 128;
+/// No block, or no page. There are fewer than that many.
 const NONE: u32 = u32::MAX;
-/// No page has this number.
-const NOTHING: Cached = Cached { page: u64::MAX, index: 0 };
+/// No region has this number.
+const NOTHING: Cached = Cached { region: u64::MAX, index: 0 };
 
 impl Default for Blocks {
     fn default() -> Self {
         Self {
             cache: [NOTHING; CACHED],
             known: Numbers::default(),
+            regions: Vec::new(),
+            spare_regions: Vec::new(),
             pages: Vec::new(),
             spare: Vec::new(),
             most: CACHED,
@@ -65,9 +73,13 @@ fn is_odd(address: u64) -> bool {
 }
 
 impl Blocks {
-    /// What takes memory: blocks, and pages beyond them.
+    /// What takes memory: blocks, and pages and regions beyond them.
     pub(super) fn remembered(&self) -> usize {
-        self.len + self.known.len()
+        self.len + self.pages_in_use() + PAGES / ENTRIES * self.known.len()
+    }
+
+    fn pages_in_use(&self) -> usize {
+        self.pages.len() - self.spare.len()
     }
 
     /// Enters the block at an address.
@@ -108,44 +120,70 @@ impl Blocks {
     /// The index of a page, if it is known.
     #[inline]
     fn find(&mut self, page: u64) -> Option<usize> {
-        let cached = self.cache[page as usize % CACHED];
-        if cached.page == page { Some(cached.index as usize) } else { self.look_up(page) }
+        let region = self.find_region(page / PAGES as u64)?;
+        let index = self.regions[region][page as usize % PAGES];
+        (index != NONE).then_some(index as usize)
+    }
+
+    /// The index of a region, if it is known.
+    #[inline]
+    fn find_region(&mut self, region: u64) -> Option<usize> {
+        let cached = self.cache[region as usize % CACHED];
+        if cached.region == region { Some(cached.index as usize) } else { self.look_up(region) }
     }
 
     #[cold]
-    fn look_up(&mut self, page: u64) -> Option<usize> {
-        let index = *self.known.get(&page)?;
-        self.cache[page as usize % CACHED] = Cached { page, index };
+    fn look_up(&mut self, region: u64) -> Option<usize> {
+        let index = *self.known.get(&region)?;
+        self.cache[region as usize % CACHED] = Cached { region, index };
         Some(index as usize)
     }
 
     /// Adds a page that is not known.
     #[cold]
     fn add(&mut self, page: u64) -> usize {
-        if self.known.len() >= self.most {
+        if self.pages_in_use() >= self.most {
             self.sweep();
         }
+        let number = page / PAGES as u64;
+        let region = self.find_region(number).unwrap_or_else(|| self.add_region(number));
         let index = self.spare.pop().unwrap_or_else(|| {
             self.pages.push([NONE; ENTRIES]);
             (self.pages.len() - 1) as u32
         });
-        self.known.insert(page, index);
-        self.cache[page as usize % CACHED] = Cached { page, index };
+        self.regions[region][page as usize % PAGES] = index;
         index as usize
     }
 
-    /// Forgets the pages that are empty. As many as remain can be added before it is done again.
+    fn add_region(&mut self, region: u64) -> usize {
+        let index = self.spare_regions.pop().unwrap_or_else(|| {
+            self.regions.push([NONE; PAGES]);
+            (self.regions.len() - 1) as u32
+        });
+        self.known.insert(region, index);
+        self.cache[region as usize % CACHED] = Cached { region, index };
+        index as usize
+    }
+
+    /// Forgets the pages that are empty, and regions without others. As many pages as remain can be added before it is
+    /// done again.
     fn sweep(&mut self) {
         self.cache = [NOTHING; CACHED];
-        let (pages, spare) = (&self.pages, &mut self.spare);
-        self.known.retain(|_, index| {
-            let is_empty = pages[*index as usize].iter().all(|&slot| slot == NONE);
+        let Self { known, regions, spare_regions, pages, spare, .. } = self;
+        known.retain(|_, index| {
+            let region = &mut regions[*index as usize];
+            for page in region.iter_mut().filter(|page| **page != NONE) {
+                if pages[*page as usize].iter().all(|&slot| slot == NONE) {
+                    spare.push(core::mem::replace(page, NONE));
+                }
+            }
+            let is_empty = region.iter().all(|&page| page == NONE);
             if is_empty {
-                spare.push(*index);
+                spare_regions.push(*index);
             }
             !is_empty
         });
-        self.most = CACHED.max(2 * self.known.len());
+        self.most = CACHED.max(2 * self.pages_in_use());
     }
 }
 
@@ -183,14 +221,17 @@ mod tests {
         assert_eq!(blocks.remove(u64::MAX << UNIT), None);
     }
 
-    /// One block at a time, wherever it is, takes no more memory than at the first place.
+    /// One block at a time, wherever it is, takes no more memory than at the first places.
     #[test]
     fn empty_pages_are_used_again() {
-        let mut blocks = Blocks::default();
-        for page in 0..100_000 {
-            blocks.insert(page << PAGE, 7);
-            assert_eq!(blocks.remove(page << PAGE), Some(7));
+        for apart in [1, 7, PAGES as u64, 10_000] {
+            let mut blocks = Blocks::default();
+            for page in 0..100_000 {
+                blocks.insert((page * apart) << PAGE, 7);
+                assert_eq!(blocks.remove((page * apart) << PAGE), Some(7));
+            }
+            assert!(blocks.pages.len() <= CACHED && blocks.regions.len() <= CACHED);
+            assert!(blocks.remembered() <= 5 * CACHED);
         }
-        assert!(blocks.pages.len() <= CACHED && blocks.remembered() <= CACHED);
     }
 }
