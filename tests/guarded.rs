@@ -156,6 +156,43 @@ fn works() {
     threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
 }
 
+/// A place whose block was freed where a limit of the address space was reached held what it had held before.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_zeroed_block_is_zeros_whatever_the_limit_was_at_the_free() {
+    passes_when("zeroed", |command| {
+        command.env("PAGEWISE_GUARDED", "1");
+    });
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+#[ignore = "in a process of its own, whose address space is limited"]
+fn zeroed() {
+    let limit = |bytes: Option<libc::rlim_t>| {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: the calls read and write what they are given.
+        unsafe {
+            assert_eq!(libc::getrlimit(libc::RLIMIT_AS, &raw mut limit), 0);
+            limit.rlim_cur = bytes.unwrap_or(limit.rlim_max);
+            assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &raw const limit), 0);
+        }
+    };
+    let blocks: [*mut u8; 8] = std::array::from_fn(|_| block());
+    // SAFETY: the blocks are in use, and freed once.
+    unsafe {
+        blocks.iter().for_each(|block| block.write_bytes(0xff, LAYOUT.size()));
+        limit(Some(1 << 20));
+        blocks.iter().for_each(|&block| ALLOCATOR.dealloc(block, LAYOUT));
+        limit(None);
+        for _ in 0..1000 {
+            let block = ALLOCATOR.alloc_zeroed(LAYOUT);
+            assert_eq!(block.cast::<[u64; 6]>().read(), [0; 6]);
+            ALLOCATOR.dealloc(block, LAYOUT);
+        }
+    }
+}
+
 /// Blocks are guarded as often as they should be: of 100,000 at one in 100, and none where none is asked for.
 #[test]
 fn one_in_so_many_is_guarded() {

@@ -129,6 +129,10 @@ impl<C> Bins<C> {
             let bin = bits::first(&self.occupied, bin)?;
             return Some(self.first(bin, cells, meter));
         }
+        if bin >= BINS {
+            // Cells beside an alignment are asked for, too: more than any block has.
+            return None;
+        }
         self.at_least(bin, len, cells, meter).or_else(|| {
             let bin = (bin + 1 < BINS).then(|| bits::first(&self.occupied, bin + 1))??;
             Some(self.first(bin, cells, meter))

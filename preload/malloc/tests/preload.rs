@@ -375,6 +375,12 @@ fn rules() {
         blocks.into_iter().for_each(|block| libc::free(block));
         libc::free(libc::malloc(100 << 20));
         assert_eq!(errno(), 77, "free keeps errno");
+        let mapped = libc::malloc(100 << 20);
+        set_errno(77);
+        assert!(libc::malloc_usable_size(mapped) >= 100 << 20);
+        assert_eq!(errno(), 77, "so does who measures a mapping");
+        libc::free(libc::realloc(mapped, 100));
+        assert_eq!(errno(), 77, "and who makes it a block of a heap");
 
         let (one, other) = (libc::malloc(0), libc::malloc(0));
         assert!(!one.is_null() && one != other);

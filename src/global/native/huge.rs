@@ -18,9 +18,14 @@
 //! ```
 //! Where a large block gets memory that was advised when it held small blocks, the advice is taken
 //! back: what of it was given back to the system meanwhile would come again as huge pages.
+//!
+//! So it is where much of a region, but not all, [was found free](Huge::found_free) and went back: Linux looks through
+//! advised memory all the time (`khugepaged`) and makes huge pages of regions in which a single OS page takes memory, so that
+//! what went back would take memory again. Once all of such a region is free it is advised again.
 
 use core::cell::Cell;
 use core::ops::Range;
+use core::ptr;
 
 use super::tuning::{HugePages, LARGEST_SLOT};
 use crate::os;
@@ -30,6 +35,23 @@ pub(super) const HUGE: usize = 2 << 20;
 
 /// Regions of a slot, at most.
 const REGIONS: usize = LARGEST_SLOT / HUGE;
+
+/// Free bytes of a region from which on it is better off without huge pages: fewer cost little when they come again.
+const THIN: usize = HUGE / 8;
+
+/// What a walk met of the region where it is: its start, and bytes that are free.
+#[derive(Debug)]
+pub(super) struct Walked {
+    region: *mut u8,
+    free: usize,
+}
+
+impl Walked {
+    pub(super) const NOTHING: Self = Self { region: ptr::null_mut(), free: 0 };
+}
+
+// SAFETY: the region is an address for the system, and is not read or written.
+unsafe impl Send for Walked {}
 
 /// The huge pages of a heap's extent, as far as they are known. Invariants: `from` and `reached` are multiples
 /// of [`HUGE`]; the bit of a region is set iff it is advised, `advised` counts them; none lies outside
@@ -44,6 +66,8 @@ pub(super) struct Huge {
     most: usize,
     bits: [Cell<u64>; REGIONS / 64],
     advised: Cell<usize>,
+    /// The bit of a region is set if the advice was taken back since much of it was free.
+    thinned: [Cell<u64>; REGIONS / 64],
     /// Bytes that may be of huge pages when the extent is extended next.
     allowed: Cell<usize>,
     /// Whether the kernel was told of all of the slot.
@@ -65,6 +89,7 @@ impl Huge {
             most: extent.end,
             bits: [const { Cell::new(0) }; REGIONS / 64],
             advised: Cell::new(0),
+            thinned: [const { Cell::new(0) }; REGIONS / 64],
             allowed: Cell::new(0),
             everywhere: huge_pages.advice().is_some(),
         }
@@ -112,6 +137,41 @@ impl Huge {
             let (word, bit) = self.place(start);
             if self.bits[word].get() & bit != 0 {
                 self.advise(block.with_addr(start), false);
+            }
+        }
+    }
+
+    /// A walk in address order meets whole OS pages of the extent that are free, and go back: decides on the regions that lie
+    /// behind it, of the last one if nothing is met any more. `walked` is what it met so far of the region where it is.
+    pub(super) fn found_free(&self, walked: &mut Walked, free: Option<Range<*mut u8>>) {
+        let Some(Range { start, end }) = free else { return self.decide(walked) };
+        let mut at = start.with_addr(start.addr().max(self.from));
+        while at < end {
+            let region = at.with_addr(at.addr() & !(HUGE - 1));
+            if region != walked.region {
+                self.decide(walked);
+                *walked = Walked { region, free: 0 };
+            }
+            let stop = end.min(region.wrapping_add(HUGE));
+            walked.free += stop.addr() - at.addr();
+            at = stop;
+        }
+    }
+
+    /// Takes the advice for a region back if it is [worth while](THIN), and gives it again once all of it is free.
+    fn decide(&self, &mut Walked { region, free }: &mut Walked) {
+        if free < THIN || !(self.from..self.reached).contains(&region.addr()) {
+            return;
+        }
+        let (word, bit) = self.place(region.addr());
+        let (bits, thinned) = (self.bits[word].get(), self.thinned[word].get());
+        if free < HUGE && bits & bit != 0 {
+            self.thinned[word].set(thinned | bit);
+            self.advise(region, false);
+        } else if free >= HUGE && thinned & bit != 0 {
+            self.thinned[word].set(thinned & !bit);
+            if bits & bit == 0 {
+                self.advise(region, true);
             }
         }
     }

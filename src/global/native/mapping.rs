@@ -169,7 +169,12 @@ fn header(block: *mut u8) -> *mut Header {
 /// # Safety
 /// The address is a block of this allocator; a best effort is made to notice that it is not.
 unsafe fn known(block: *mut u8) -> &'static mut Header {
-    if block.addr().is_multiple_of(HEADER) && os::is_readable(header(block).cast()) {
+    let is_readable = || {
+        // A block is measured, too, and that has no error to tell of.
+        let _errno = os::KeepErrno::new();
+        os::is_readable(header(block).cast())
+    };
+    if block.addr().is_multiple_of(HEADER) && is_readable() {
         // SAFETY: a block has its header before it, and whatever is there can be read.
         let header = unsafe { &mut *header(block) };
         if header.mark == mark(block) {

@@ -33,7 +33,7 @@
 
 use core::ops::Range;
 
-use super::huge::HUGE;
+use super::huge::{HUGE, Walked};
 use super::space::{SPACE, Slot};
 use super::visit::Visit;
 use super::zero::Zeros;
@@ -113,6 +113,8 @@ struct Walk {
     given: usize,
     /// Bytes of `most` that were stuck when it began.
     stuck: usize,
+    /// What it met of the huge page where it is.
+    huge: Walked,
     /// Whether it goes on to its end, whoever comes by; else a step is taken as memory is
     /// wanted.
     whole: bool,
@@ -323,7 +325,8 @@ impl Purge {
         let stuck = core::mem::take(&mut self.stuck.bytes);
         self.most += stuck;
         let free = self.most - engine.usage().block;
-        self.walk = Some(Walk { swept: 0, free, met: 0, given: 0, stuck, whole });
+        self.walk =
+            Some(Walk { swept: 0, free, met: 0, given: 0, stuck, huge: Walked::NOTHING, whole });
     }
 
     /// A step of a walk that gives back some of the free memory: the one under way, or one that begins
@@ -357,7 +360,7 @@ impl Purge {
         let page = os::page_size();
         let mut left = STEP_BYTES;
         let mut purged = 0;
-        let more = engine.walk_free(page, STEP_BLOCKS, &mut |free, kind| {
+        let more = engine.walk_free(page, STEP_BLOCKS, &mut |source, free, kind| {
             let begin = free.start.max(walk.swept).next_multiple_of(page);
             let end = free.end & !(page - 1);
             let mut start = begin;
@@ -366,6 +369,7 @@ impl Purge {
                 start = zeros.skip(start..end);
                 walk.swept = start;
                 walk.met += start.min(end) - begin;
+                source.huge().found_free(&mut walk.huge, Some(pages(begin..start.min(end))));
             }
             if start < end {
                 let stop = reach(start..end, left);
@@ -375,6 +379,7 @@ impl Purge {
                     }
                 });
                 walk.met += stop - start;
+                source.huge().found_free(&mut walk.huge, Some(pages(start..stop)));
                 left = if stop < end { 0 } else { left.saturating_sub(stop - start) };
                 walk.swept = stop;
                 // Where other threads run, the system waits for their CPUs at each call.
@@ -383,6 +388,9 @@ impl Purge {
             true
         });
         walk.given += purged;
+        if !more {
+            engine.source().huge().found_free(&mut walk.huge, None);
+        }
         let Walk { free, met, given, .. } = *walk;
         self.went_back(engine, purged);
         if !more {
@@ -558,6 +566,12 @@ fn reach(memory: Range<usize>, left: usize) -> usize {
 /// Bytes at both ends of a large free block that may hold links and sizes.
 const TAGS: usize = 16;
 
+/// OS pages of the heaps.
+fn pages(addresses: Range<usize>) -> Range<*mut u8> {
+    let base = SPACE.slot(0);
+    base.with_addr(addresses.start)..base.with_addr(addresses.end)
+}
+
 /// Gives the OS pages between two addresses back that take memory, and tells `gone` which; returns
 /// their bytes.
 fn discard(start: usize, end: usize, gone: &mut dyn FnMut(Range<usize>)) -> usize {
@@ -567,7 +581,7 @@ fn discard(start: usize, end: usize, gone: &mut dyn FnMut(Range<usize>)) -> usiz
         return 0;
     }
     let mut discarded = 0;
-    let address = SPACE.slot(0).with_addr(start);
+    let address = pages(start..end).start;
     os::for_each_resident(address, end - start, &mut |run, len| {
         // SAFETY: the pages lie within free memory, in which the engine keeps nothing.
         if unsafe { os::discard(run, len) } {

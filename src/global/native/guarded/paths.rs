@@ -75,7 +75,8 @@ pub(in super::super) fn allocate(size: usize, align: usize) -> Option<NonNull<u8
             // The place is lost.
             return None;
         }
-        let block = start.add((page - size) & !(align - 1));
+        // One of no bytes lies in its page, too: behind it is what belongs to the next place.
+        let block = start.add((page - size.max(1)) & !(align - 1));
         let behind = start.add(page).addr() - block.add(size).addr();
         block.add(size).write_bytes(FILL, behind);
         let place =
@@ -131,7 +132,14 @@ pub(in super::super) unsafe fn free(block: *mut u8) {
         report::misuse(block, &Misuse::Overflow);
     }
     // SAFETY: the page is the block's, which nobody uses any more.
-    unsafe { os::close(start, page) };
+    unsafe {
+        if !os::close(start, page) {
+            // Where a limit of the address space is reached there are no new pages in the place of others. The next block
+            // here is zeros all the same.
+            start.write_bytes(0, page);
+            os::guard(start, page);
+        }
+    }
     let index = index_of(block);
     book(|book| {
         let place = Place { state: State::Freed, freed, ..book.get(index) };
@@ -144,6 +152,21 @@ pub(in super::super) unsafe fn free(block: *mut u8) {
 mod tests {
     use super::*;
     use crate::global::native::blocks;
+
+    /// C programs ask for blocks of no bytes; one lay behind its page, and was no block when it was freed.
+    #[test]
+    fn a_block_of_no_bytes_lies_in_its_page() {
+        open();
+        for align in [UNIT, 64, os::page_size()] {
+            let Some(block) = allocate(0, align) else { return };
+            // SAFETY: the block is in use, and freed once.
+            unsafe {
+                assert!(block.addr().get().is_multiple_of(align));
+                assert!(matches!(known_len(block.as_ptr()), None | Some(0)));
+                free(block.as_ptr());
+            }
+        }
+    }
 
     /// A thread that frees with the right size was stopped while another had the lock.
     #[test]

@@ -118,3 +118,36 @@ fn a_block_is_dense_if_it_is_written_all_over() {
     // SAFETY: the memory is whole, and not used any more.
     unsafe { os::release(memory, LEN) };
 }
+
+/// What is free in large part is no longer of huge pages, until all of it is free; so nothing comes again that went back.
+#[test]
+fn thin_regions_are_taken_back_until_they_are_free() {
+    let extent = extent();
+    let at = |eighths: usize| extent.wrapping_add(eighths * HUGE / 8);
+    let mut huge = Huge::new(HugePages::Beyond(HUGE), extent.addr()..extent.addr() + EXTENT);
+    huge.allow(9 * HUGE);
+    huge.reach(at(10 * 8));
+    assert_eq!(advised(&huge, extent), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    let walk = |pieces: &[Range<*mut u8>]| {
+        let mut walked = Walked::NOTHING;
+        pieces.iter().for_each(|piece| huge.found_free(&mut walked, Some(piece.clone())));
+        huge.found_free(&mut walked, None);
+        advised(&huge, extent)
+    };
+    assert_eq!(walk(&[]), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    // Of 1 little is free; of 2 an eighth, in two pieces; of 3 half, of 4 and 5 all, of 6 an eighth; of 9 all but that.
+    let little = at(9)..at(10).wrapping_sub(4096);
+    let two = [at(17)..at(17).wrapping_add(4096), at(18)..at(19).wrapping_sub(4096)];
+    let [first, second] = two;
+    let pieces = [little, first, second, at(28)..at(49), at(73)..at(80)];
+    assert_eq!(walk(&pieces), [1, 4, 5, 7, 8]);
+    // What never was of huge pages is not now, nor is what a large block has taken.
+    assert_eq!(walk(&[at(0)..at(8), at(96)..at(104)]), [1, 4, 5, 7, 8]);
+    huge.take_back(at(8 * 8), HUGE);
+    assert_eq!(walk(&[at(64)..at(72)]), [1, 4, 5, 7]);
+    // Half of what is thin is in use again; then nothing.
+    assert_eq!(walk(&[at(24)..at(28)]), [1, 4, 5, 7]);
+    assert_eq!(walk(&[at(16)..at(20), at(20)..at(32), at(72)..at(80)]), [1, 2, 3, 4, 5, 7, 9]);
+    // SAFETY: nobody uses the addresses.
+    unsafe { os::release(extent, EXTENT) };
+}

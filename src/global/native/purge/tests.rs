@@ -671,3 +671,38 @@ fn steps_of_a_purge() {
         );
     }
 }
+
+/// Where few of many small blocks stay, their memory is no longer of huge pages: else the system would make some of what is
+/// left. It is again once no block is left.
+#[test]
+fn what_goes_back_in_part_is_not_of_huge_pages() {
+    on_a_heap(|state| {
+        let list = sizes::offset(64);
+        let mut blocks = vec![MaybeUninit::uninit(); 1 << 19];
+        for batch in blocks.chunks_mut(256) {
+            assert_eq!(state.take(sizes::class(list), list, batch), batch.len());
+        }
+        // SAFETY: so many were taken.
+        let blocks: Vec<_> = blocks.iter().map(|block| unsafe { block.assume_init() }).collect();
+        let advised = |state: &mut State| state.parts().0.source().huge().advised();
+        let before = advised(state);
+        assert!(before >= 4 * HUGE, "{before}");
+        let mut purge = Purge::new(LONG);
+        purge.grown(state.parts().0);
+        let (stay, go): (Vec<_>, Vec<_>) =
+            blocks.into_iter().partition(|block| block.addr().get().is_multiple_of(128 << 10));
+        assert!(stay.len() > 100);
+        // SAFETY: they were taken, and are put back once.
+        unsafe { state.put(&go) }.expect("they are in use");
+        purge.begin(state.parts().0);
+        walk(state, &mut purge);
+        // But for those regions at both ends of which few blocks were.
+        assert!(advised(state) <= 2 * HUGE, "{}", advised(state));
+        // SAFETY: as above.
+        unsafe { state.put(&stay) }.expect("they are in use");
+        state.collect();
+        purge.begin(state.parts().0);
+        walk(state, &mut purge);
+        assert!(advised(state) >= before - 2 * HUGE, "{} of {before}", advised(state));
+    });
+}

@@ -30,7 +30,7 @@ pub(crate) enum FreeKind {
 
 impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
     /// Goes on where the last call stopped, in address order, over at most `blocks` blocks and pages.
-    /// Calls `visit` for each stretch of free memory there, without bookkeeping and of at least `least`
+    /// Calls `visit`, with the source, for each stretch of free memory there, without bookkeeping and of at least `least`
     /// bytes, and with its kind. Where `visit` returns `false` the walk stops, and the next call begins
     /// with the same block or page. Returns whether there is more; if not, the next call begins at the
     /// beginning. O(blocks met and runs of free blocks in them).
@@ -38,9 +38,11 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         &mut self,
         least: usize,
         blocks: usize,
-        visit: &mut dyn FnMut(Range<usize>, FreeKind) -> bool,
+        visit: &mut dyn FnMut(&S, Range<usize>, FreeKind) -> bool,
     ) -> bool {
-        let PageEngine { placement, pages, .. } = &mut self.engine;
+        let Self { engine: PageEngine { placement, pages, .. }, backing } = self;
+        let source = backing.source.get();
+        let visit = &mut |free, kind| visit(source, free, kind);
         let (headers, page_size) = (&pages.headers, pages.page_size());
         pages.below.step(blocks, |heap, block| {
             let start = heap.contents(block.start).addr();
@@ -208,7 +210,7 @@ mod tests {
         let mut random = random();
         let (_memory, mut heap, _live) = used(&mut random);
         let mut met: Vec<Range<usize>> = Vec::new();
-        while heap.walk_free(LEAST, 3, &mut |free, _| {
+        while heap.walk_free(LEAST, 3, &mut |_, free, _| {
             let goes_on = random(10) > 0;
             // What was refused, and what lies before it in its page, is met again.
             if goes_on && met.last().is_none_or(|last| last.end <= free.start) {
@@ -236,7 +238,7 @@ mod tests {
         let (_memory, mut heap, mut live) = used(&mut random);
         let mut passes = 0;
         for _ in 0..CHANGES {
-            let more = heap.walk_free(LEAST, 1 + random(8), &mut |free, _| {
+            let more = heap.walk_free(LEAST, 1 + random(8), &mut |_, free, _| {
                 let apart = |&(block, layout): &(NonNull<u8>, Layout)| {
                     let start = block.addr().get();
                     free.end <= start || start + layout.size() <= free.start

@@ -1,0 +1,27 @@
+//! A best fit, and what is made of one, panicked at a request for an alignment of 16 GiB or more: it looked for a block with
+//! as many bytes beside those asked for, in a bin that there is not. A heap answers that it has no such memory.
+
+use pagewise::pages::Config;
+use pagewise::{AllocError, catalogue};
+
+use crate::{layout, leaked};
+
+#[test]
+fn is_answered_by_every_strategy() {
+    for entry in catalogue::all() {
+        let mut heap =
+            entry.build_over(Config::new(), leaked(1 << 20), &()).expect("it can be made");
+        // There is a free block, which no such address lies in.
+        let block = heap.allocate(layout(50_000, 8)).expect("there is memory").cast();
+        let _above = heap.allocate(layout(40, 8)).expect("there is memory");
+        // SAFETY: the block is in use, and not used any more.
+        unsafe { heap.deallocate(block, layout(50_000, 8)) };
+        for align in (30..usize::BITS - 1).map(|log2| 1 << log2) {
+            for size in [1, 100, 20_000] {
+                let answer = heap.allocate(layout(size, align));
+                assert_eq!(answer, Err(AllocError::Exhausted), "{}: {size} at {align}", entry.name);
+            }
+        }
+        assert_eq!(heap.audit(), Ok(()), "{}", entry.name);
+    }
+}
