@@ -29,6 +29,7 @@
 //! | `for_each_resident`, `is_resident`, `is_readable` | which OS pages take memory, or can be read at all |
 //! | `address_space_limit`, `cpus`, `cpu_quota` | bytes and processors that this process may use, and how much of their time |
 //! | `wait`, `wait_for`, `wake`, `wake_all` | sleep while a word has a value; the lock is made of it |
+//! | `announce_barriers`, `others_pass_barrier` | has all other threads pass a memory barrier |
 //! | `at_thread_end`, `at_exit` | a function called when a thread ends, or the process does |
 //! | `variable`, `for_each_variable` | the environment, read without allocating |
 //! | `on_fault`, `return_addresses`, `origin` | who touches inaccessible memory, and where a thread is; the second may allocate |
@@ -60,6 +61,16 @@ mod macos;
     not(pagewise_forwarding)
 ))]
 mod posix;
+#[cfg(all(
+    any(
+        windows,
+        target_os = "macos",
+        target_os = "freebsd",
+        all(target_os = "linux", any(miri, pagewise_portable_os))
+    ),
+    not(pagewise_forwarding)
+))]
+mod unbarred;
 #[cfg(unix)]
 mod unix;
 #[cfg(all(
@@ -100,6 +111,16 @@ pub(crate) use macos::*;
     not(pagewise_forwarding)
 ))]
 pub(crate) use posix::*;
+#[cfg(all(
+    any(
+        windows,
+        target_os = "macos",
+        target_os = "freebsd",
+        all(target_os = "linux", any(miri, pagewise_portable_os))
+    ),
+    not(pagewise_forwarding)
+))]
+pub(crate) use unbarred::*;
 #[cfg(unix)]
 pub(crate) use unix::*;
 #[cfg(all(

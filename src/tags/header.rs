@@ -87,7 +87,7 @@ pub(crate) unsafe fn is_in_use_of(contents: NonNull<u8>, cells: u32) -> bool {
     // SAFETY: the word before a block's contents is its header, which is written as an atomic one.
     let header = unsafe { AtomicU32::from_ptr(contents.byte_offset(HEADER).cast().as_ptr()) };
     let tag = Tag(header.load(Relaxed));
-    tag.len() == cells && tag.flags().contains(Flags::IN_USE)
+    Tag(tag.0 & !Flags::PREV_IN_USE.bits()) == Tag::new(cells, Flags::IN_USE)
 }
 
 /// Writes a word of the cells. A header is [read](is_in_use_of) by the block's owner while neighbours come and go.

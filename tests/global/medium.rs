@@ -167,6 +167,22 @@ fn what_a_thread_keeps_that_stands_still_goes_back() {
     });
 }
 
+/// Where no thread can have the others pass a barrier, they pass their own.
+#[test]
+#[cfg(target_os = "linux")]
+fn what_a_thread_keeps_goes_back_where_a_sandbox_refuses_barriers() {
+    use std::os::unix::process::CommandExt;
+
+    use crate::child::sandbox::{self, Refusal};
+
+    let refusal = Refusal { call: libc::SYS_membarrier, error: libc::EPERM, below: None };
+    passes_when("medium::kept_by_a_thread_that_stands_still", |command| {
+        command.env("PAGEWISE_PURGE_DELAY", "20");
+        // SAFETY: installing the filter allocates nothing.
+        unsafe { command.pre_exec(move || sandbox::install(refusal)) };
+    });
+}
+
 #[test]
 #[ignore = "in a process of its own"]
 fn kept_by_a_thread_that_stands_still() {

@@ -60,6 +60,8 @@ refused! {
     prlimit: SYS_prlimit64, Start;
     clock_gettime: SYS_clock_gettime, Start;
     nanosleep: SYS_clock_nanosleep, Start;
+    membarrier: SYS_membarrier, Start;
+    membarrier_once_threads_rely_on_it: SYS_membarrier, Later;
     mmap: SYS_mmap, Later;
     mprotect: SYS_mprotect, Later;
     munmap: SYS_munmap, Later;

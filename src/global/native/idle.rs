@@ -27,9 +27,6 @@ static ROUND: Apart<Round> =
 /// The longest between two rounds, milliseconds: twelve days.
 const LONGEST: u32 = 1 << 30;
 
-/// Lists looked at in one visit.
-const AT_ONCE: usize = 16;
-
 /// Looks whether blocks on lists are idle, and puts some back. The next look at each thread's lists comes after the purge
 /// delay.
 pub(super) fn look(visit: &mut Visit) {
@@ -47,15 +44,8 @@ pub(super) fn look(visit: &mut Visit) {
         }
         at = registry::all_lists().next().unwrap_or(ptr::null_mut());
     }
-    for lists in registry::lists_from(at).take(AT_ONCE) {
-        if visit.is_over() {
-            break;
-        }
-        medium::of(lists).put_back_idle(false);
-        // SAFETY: lists are never given up.
-        at = unsafe { &*lists }.next.load(Relaxed);
-    }
-    ROUND.at.store(at, Relaxed);
+    let next = put_back(at, |_| true, false, || !visit.is_over()).1;
+    ROUND.at.store(next, Relaxed);
 }
 
 /// Milliseconds until there may be something to put back; `None` if nothing lies on any list.
@@ -83,14 +73,17 @@ pub(super) fn put_back_of(heap: &Heap, visit: &mut Visit) -> bool {
         return true;
     }
     // SAFETY: lists are never given up.
-    let of_heap = |lists: &*mut quick::Lists| unsafe { &**lists }.are_of(heap);
-    registry::all_lists().filter(of_heap).all(|lists| {
-        let goes_on = !visit.is_over();
-        if goes_on {
-            medium::of(lists).put_back_idle(true);
-        }
-        goes_on
-    })
+    let of_heap = |lists: *mut quick::Lists| unsafe { &*lists }.are_of(heap);
+    let mut at = registry::all_lists().next().unwrap_or(ptr::null_mut());
+    let mut goes_on = true;
+    while goes_on && !at.is_null() {
+        let over = || {
+            goes_on = !visit.is_over();
+            goes_on
+        };
+        at = put_back(at, of_heap, true, over).1;
+    }
+    goes_on
 }
 
 /// Puts back whatever lies on the lists of all threads, and mappings that are kept; whether that was anything.
@@ -98,6 +91,34 @@ pub(super) fn put_back_all() -> bool {
     if mode::is_hardened() {
         return false;
     }
-    let any = kept::give_back(usize::MAX);
-    registry::all_lists().fold(any, |any, lists| medium::of(lists).put_back_idle(true) | any)
+    let mut any = kept::give_back(usize::MAX);
+    let mut at = registry::all_lists().next().unwrap_or(ptr::null_mut());
+    while !at.is_null() {
+        let found;
+        (found, at) = put_back(at, |_| true, true, || true);
+        any |= found;
+    }
+    any
+}
+
+/// Puts back what lies idle, or all that lies, on those of the next lists that are wanted, a few threads'. Whether that was
+/// any, and the lists that are next; null: there are no more.
+fn put_back(
+    mut at: *mut quick::Lists,
+    wants: impl Fn(*mut quick::Lists) -> bool,
+    all: bool,
+    goes_on: impl FnMut() -> bool,
+) -> (bool, *mut quick::Lists) {
+    let mut lists = [ptr::null_mut(); medium::AT_ONCE];
+    let mut count = 0;
+    while count < lists.len() && !at.is_null() {
+        if wants(at) {
+            lists[count] = at;
+            count += 1;
+        }
+        // SAFETY: lists are never given up.
+        at = unsafe { &*at }.next.load(Relaxed);
+    }
+    let (looked, any) = medium::visit(&lists[..count], all, goes_on);
+    (any, lists[..count].get(looked).copied().unwrap_or(at))
 }

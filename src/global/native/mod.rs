@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `apart` | statics in cache lines of their own |
 //! | `sealed` | statics in OS pages of their own, read-only in hardened mode |
-//! | `sync`, `lock` | the lock |
+//! | `sync`, `lock`, `gate` | the lock; what is one thread's, and others visit |
 //! | `text` | text for standard error |
 //! | `mode` | whether the process runs hardened |
 //! | `sizes` | which list serves which size |
@@ -54,6 +54,7 @@ mod deferred;
 mod exchange;
 mod fault;
 mod fork;
+mod gate;
 mod guarded;
 mod hardened;
 mod heap;

@@ -20,6 +20,7 @@ use super::blocks;
 use super::heap::Heap;
 use super::huge::HUGE;
 use super::mode::{self, Parts};
+use super::quick::Lists;
 use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
 use super::{
@@ -31,14 +32,15 @@ use crate::os::KeepErrno;
 /// A block of `size` bytes at a multiple of `align`; null if there is no memory.
 #[inline(always)]
 pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+    let lists = current::lists();
     if size <= SMALL_MAX && align <= UNIT {
         // SAFETY: the lists are this thread's, the offset is from the tables.
-        if let Some(block) = unsafe { quick::pop(current::lists(), sizes::offset_of_popped(size)) }
-        {
+        if let Some(block) = unsafe { quick::pop(lists, sizes::offset_of_popped(size)) } {
             return block.as_ptr();
         }
     }
-    allocate_slowly(asked, size, align)
+    // SAFETY: the lists are this thread's.
+    unsafe { allocate_slowly(asked, size, align, lists) }
 }
 
 /// As [`allocate`], zeros.
@@ -69,17 +71,30 @@ fn allocate_zeroed_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 
     usual::allocate_zeroed(asked, size, align)
 }
 
+/// As [`allocate`], with the calling thread's lists: to find them again would be to keep registers.
+///
+/// # Safety
+/// The lists are the calling thread's.
 #[cold]
 #[inline(never)]
-fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+unsafe fn allocate_slowly(asked: &Tuning, size: usize, align: usize, lists: *mut Lists) -> *mut u8 {
+    // SAFETY: passed on.
+    match unsafe { medium::allocate(lists, size, align) } {
+        Some(block) => block.as_ptr(),
+        None => allocate_more(asked, size, align),
+    }
+}
+
+/// As [`allocate`], where the thread's list has none. (A function of its own, so that the question before it keeps no
+/// registers.)
+#[cold]
+#[inline(never)]
+fn allocate_more(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     let parts = mode::parts();
-    if parts.are_unusual() {
-        return allocate_unusually(parts, asked, size, align);
+    match parts.are_unusual() {
+        true => allocate_unusually(parts, asked, size, align),
+        false => usual::allocate(asked, size, align),
     }
-    if medium::serves(size, align) {
-        return usual::allocate_medium(asked, size, align);
-    }
-    usual::allocate_more(asked, size, align)
 }
 
 /// As [`allocate`], in hardened mode, or while blocks are sampled.
@@ -99,9 +114,6 @@ fn allocate_sampling(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         if mode::is_hardened() {
             return hardened::paths::allocate(mode::parts(), asked, size, align);
         }
-        if medium::serves(size, align) {
-            return usual::allocate_medium(asked, size, align);
-        }
         if size <= SMALL_MAX && align <= UNIT {
             // Mostly the list has some, and it was a trial that failed.
             // SAFETY: the lists are this thread's, the offset is from the tables.
@@ -109,7 +121,7 @@ fn allocate_sampling(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
                 return block.as_ptr();
             }
         }
-        usual::allocate_more(asked, size, align)
+        usual::allocate(asked, size, align)
     })
 }
 
@@ -149,11 +161,11 @@ fn sampling(
 pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize) {
     // SAFETY: the caller's promise; the lists are this thread's.
     unsafe {
-        let address = NonNull::new_unchecked(block);
+        let (address, lists) = (NonNull::new_unchecked(block), current::lists());
         if guarded::may_be_outside(block)
-            || !quick::push(current::lists(), sizes::offset_of_freed(size), address)
+            || !quick::push(lists, sizes::offset_of_freed(size), address)
         {
-            free_sized_slowly(asked, block, size);
+            free_sized_slowly(asked, block, size, lists);
         }
     }
 }
@@ -164,14 +176,16 @@ pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize) {
 /// As for [`free`].
 #[cold]
 #[inline(never)]
-unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize) {
+unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize, lists: *mut Lists) {
     // SAFETY: passed on.
     unsafe {
         let parts = mode::parts();
         if parts.are_unusual() {
             free_unusually(parts, asked, block, Some(size));
+        } else if SPACE.contains(block) {
+            usual::free_to_list_or_more(asked, NonNull::new_unchecked(block), lists);
         } else {
-            usual::free_to_list_or_more(asked, block);
+            usual::free_more(asked, block);
         }
     }
 }
@@ -186,7 +200,25 @@ pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
     unsafe {
         match SPACE.list_of(block) {
             Some(list) => free_listed(asked, block, list),
-            None => free_slowly(asked, block),
+            None => free_outside(asked, block),
+        }
+    }
+}
+
+/// As [`free`], of a block that lies in no slot.
+///
+/// # Safety
+/// As for [`free`].
+#[cold]
+#[inline(never)]
+unsafe fn free_outside(asked: &Tuning, block: *mut u8) {
+    // SAFETY: passed on.
+    unsafe {
+        let parts = mode::parts();
+        if parts.are_unusual() {
+            free_unusually(parts, asked, block, None);
+        } else {
+            usual::free_more(asked, block);
         }
     }
 }
@@ -199,8 +231,9 @@ pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
 pub(super) unsafe fn free_listed(asked: &Tuning, block: *mut u8, list: u32) {
     // SAFETY: the caller's promise; the lists are this thread's.
     unsafe {
-        if !quick::push(current::lists(), list, NonNull::new_unchecked(block)) {
-            free_slowly(asked, block);
+        let (address, lists) = (NonNull::new_unchecked(block), current::lists());
+        if !quick::push(lists, list, address) {
+            free_slowly(asked, address, lists);
         }
     }
 }
@@ -214,9 +247,10 @@ pub(super) unsafe fn free_listed(asked: &Tuning, block: *mut u8, list: u32) {
 pub(super) unsafe fn free_checked(asked: &Tuning, block: *mut u8, size: usize) {
     // SAFETY: passed on; the lists are this thread's.
     unsafe {
+        let lists = current::lists();
         match SPACE.list_of(block) {
-            Some(list) if quick::push(current::lists(), list, NonNull::new_unchecked(block)) => {}
-            _ => free_sized_slowly(asked, block, size),
+            Some(list) if quick::push(lists, list, NonNull::new_unchecked(block)) => {}
+            _ => free_sized_slowly(asked, block, size, lists),
         }
     }
 }
@@ -232,16 +266,18 @@ pub(super) unsafe fn free_any_sized(asked: &Tuning, block: *mut u8, size: usize)
     unsafe { free_checked(asked, block, size) };
 }
 
+/// # Safety
+/// As for [`free`]; the lists are the calling thread's, and the block lies in a slot.
 #[cold]
 #[inline(never)]
-unsafe fn free_slowly(asked: &Tuning, block: *mut u8) {
+unsafe fn free_slowly(asked: &Tuning, block: NonNull<u8>, lists: *mut Lists) {
     // SAFETY: passed on.
     unsafe {
         let parts = mode::parts();
         if parts.are_unusual() {
-            free_unusually(parts, asked, block, None);
+            free_unusually(parts, asked, block.as_ptr(), None);
         } else {
-            usual::free_to_list_or_more(asked, block);
+            usual::free_to_list_or_more(asked, block, lists);
         }
     }
 }
@@ -276,12 +312,11 @@ unsafe fn free_sampling(asked: &Tuning, block: *mut u8, size: Option<usize>) {
         if mode::is_hardened() {
             return hardened::paths::free(mode::parts(), asked, block, size);
         }
-        if let Some(list) = SPACE.list_of(block).filter(|&list| list > 0)
-            && quick::push(current::lists(), quick::unshadowed(list), NonNull::new_unchecked(block))
-        {
-            return;
+        let Some(list) = SPACE.list_of(block) else { return usual::free_more(asked, block) };
+        let (address, lists) = (NonNull::new_unchecked(block), current::lists());
+        if list == 0 || !quick::push(lists, quick::unshadowed(list), address) {
+            usual::free_to_list_or_more(asked, address, lists);
         }
-        usual::free_to_list_or_more(asked, block);
     }
 }
 

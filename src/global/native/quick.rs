@@ -3,7 +3,7 @@
 //! header, or a lock.
 //!
 //! ```text
-//! Lists  | list 0: always empty, no room | heap, next … | shadow | list | shadow | list | …
+//! Lists  | list 0: always empty, no room | medium lists | heap, next … | shadow | list | shadow | list | …
 //!  list  | count | capacity | size, class, … | block 0 | block 1 | … | block most − 1 |
 //! ```
 //! A list is named by its offset in words of eight bytes, the same in every thread; a table gives
@@ -16,7 +16,7 @@
 //! are said to be of the shadow take the slow path when they are freed by their address.
 
 use core::cell::Cell;
-use core::mem::MaybeUninit;
+use core::mem::{MaybeUninit, offset_of};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, compiler_fence};
@@ -33,7 +33,7 @@ use crate::os;
 
 /// Words that the lists of a thread may take: room for lists of two blocks, were every multiple of
 /// the unit a class.
-const MAX_WORDS: usize = 20 << 10;
+const MAX_WORDS: usize = (20 << 10) + MEDIUM / WORD;
 
 /// Words that the lists of a thread take.
 static WORDS: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
@@ -41,8 +41,8 @@ static WORDS: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 /// Bytes behind the lists and their face that a thread has of its own in hardened mode.
 pub(super) const OWN: usize = 20 << 10;
 
-/// Bytes behind the lists for a thread's [medium](super::medium) ones, in the usual mode.
-pub(super) const MEDIUM: usize = 4 << 10;
+/// Bytes for a thread's [medium](super::medium) lists, which are of use in the usual mode.
+pub(super) const MEDIUM: usize = 3312;
 
 /// The lists of a thread without lists: all zeros, in words of eight bytes, which not every target
 /// has atomics of. The two words more are for [`gone`].
@@ -146,6 +146,8 @@ impl List {
 #[repr(C, align(16))]
 pub(super) struct Lists {
     none: List,
+    /// The [medium](super::medium) lists.
+    medium: Medium,
     /// Where blocks come from.
     heap: AtomicPtr<Heap>,
     /// The lists of another thread that has ended.
@@ -164,6 +166,14 @@ pub(super) struct Lists {
     /// Which blocks are sampled.
     pub(super) sampler: Sampler,
 }
+
+/// Room for a thread's medium lists, zeros at first.
+#[derive(Debug)]
+#[repr(align(16))]
+struct Medium(
+    #[allow(dead_code, reason = "used through pointers to lists")]
+    [AtomicU32; MEDIUM / size_of::<AtomicU32>()],
+);
 
 const WORD: usize = size_of::<u64>();
 
@@ -219,10 +229,10 @@ pub(super) fn behind_face(face: *mut Lists) -> Option<(*mut Lists, *mut u8)> {
     (!lists.is_null()).then(|| (lists, face.wrapping_byte_add(face.addr() - lists.addr()).cast()))
 }
 
-/// What a thread with these lists has behind them: in the usual mode its medium lists.
+/// Where the [medium](super::medium) lists of a thread with these lists lie.
 #[inline(always)]
-pub(super) fn behind(lists: *mut Lists) -> *mut u8 {
-    lists.wrapping_byte_add(WORDS.load(Relaxed) * WORD).cast()
+pub(super) fn medium(lists: *mut Lists) -> *mut u8 {
+    lists.wrapping_byte_add(offset_of!(Lists, medium)).cast()
 }
 
 /// The list of the same class that is always empty and full.
@@ -239,7 +249,7 @@ pub(super) fn unshadowed(list: u32) -> u32 {
 /// Lists for one more thread, all empty; `None` if there is no memory for them.
 pub(super) fn make() -> Option<NonNull<Lists>> {
     let words = WORDS.load(Relaxed);
-    let besides = if mode::is_hardened() { words * WORD + OWN } else { MEDIUM };
+    let besides = if mode::is_hardened() { words * WORD + OWN } else { 0 };
     let bytes = (words * WORD + besides).next_multiple_of(os::page_size());
     let lists = os::allocate(bytes)?.cast::<Lists>();
     let mut class = 0;

@@ -14,7 +14,7 @@ use super::quick::{self, Lists};
 use super::settings::Settings;
 use super::space::SPACE;
 use super::tuning::Tuning;
-use super::{background, current, medium, mode, sizes};
+use super::{background, current, medium, mode, sizes, sync};
 
 /// What the registry's lock protects.
 struct Registry {
@@ -137,6 +137,10 @@ impl Registry {
         let heap = self.heaps.open(tuning)?;
         let sizes = (0..heap.classes() as usize).map(|class| heap.class_size(class as u32));
         quick::open(tuning, sizes);
+        if !mode::is_hardened() {
+            sizes::see_medium_at_once(true);
+            sync::announce_barriers();
+        }
         if mode::has_guards() {
             mode::seal();
             sizes::seal();
@@ -159,6 +163,9 @@ impl Registry {
         heap.threads.fetch_add(1, Relaxed);
         // SAFETY: lists are never given up.
         unsafe { lists.as_ref() }.set_heap(heap);
+        if !mode::is_hardened() {
+            medium::of(lists.as_ptr()).begin();
+        }
         Some(lists)
     }
 
@@ -197,6 +204,9 @@ impl Registry {
         for lists in all_lists() {
             // SAFETY: lists are never given up.
             let known = unsafe { &*lists };
+            if !mode::is_hardened() {
+                medium::of(lists).mend(lists == own);
+            }
             if lists == own {
                 known.heap().threads.store(1, Relaxed);
             } else {

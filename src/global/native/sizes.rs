@@ -5,8 +5,8 @@
 //! A list is named by its [offset](super::quick) in the memory of a thread's lists, the same in every thread;
 //! 0 names none.
 
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::sealed::Sealed;
 use super::tuning::{SMALL_MAX, UNIT};
@@ -23,6 +23,9 @@ struct Tables {
     /// The same, for blocks that are freed with their size; or all 0.
     freed: [AtomicU32; ENTRIES],
     sizes: [AtomicU32; ENTRIES],
+    /// The largest size that has a list, if [medium](super::medium) blocks of larger ones are looked for at once; else the
+    /// largest number.
+    most_small: AtomicUsize,
 }
 
 static TABLES: Sealed<Tables> = Sealed::new(Tables {
@@ -30,6 +33,7 @@ static TABLES: Sealed<Tables> = Sealed::new(Tables {
     popped: [const { AtomicU32::new(0) }; ENTRIES],
     freed: [const { AtomicU32::new(0) }; ENTRIES],
     sizes: [const { AtomicU32::new(0) }; ENTRIES],
+    most_small: AtomicUsize::new(usize::MAX),
 });
 
 /// Has the tables read-only, now that they are written.
@@ -51,10 +55,24 @@ pub(super) fn serve(from: usize, size: usize, offset: u32, most: usize) -> usize
     entry
 }
 
+/// Has medium blocks looked for at once, or by the slow path, now that the tables are written.
+pub(super) fn see_medium_at_once(at_once: bool) {
+    let served = TABLES.offsets.partition_point(|entry| entry.load(Relaxed) > 0);
+    let most = if at_once { served.saturating_sub(1) * UNIT } else { usize::MAX };
+    TABLES.most_small.store(most, Relaxed);
+}
+
+/// The largest size that has a list, if medium blocks are looked for at once; else the largest number.
+#[inline(always)]
+pub(super) fn most_small() -> usize {
+    TABLES.most_small.load(Relaxed)
+}
+
 /// Has blocks that are freed with their size take the slow path, and those that are allocated with more than `most`
 /// bytes. To be called by one thread at a time, and not once the tables are [read-only](seal).
 #[cfg(all(feature = "profiler", target_os = "linux"))]
 pub(super) fn see_blocks(most: usize) {
+    see_medium_at_once(false);
     for entry in 0..ENTRIES {
         TABLES.freed[entry].store(0, Relaxed);
         if entry * UNIT > most {
@@ -66,6 +84,7 @@ pub(super) fn see_blocks(most: usize) {
 /// Has all blocks take the fast path again. As above.
 #[cfg(all(feature = "profiler", target_os = "linux"))]
 pub(super) fn see_none() {
+    see_medium_at_once(true);
     for (entry, offset) in TABLES.offsets.iter().enumerate() {
         let offset = offset.load(Relaxed);
         TABLES.freed[entry].store(offset, Relaxed);

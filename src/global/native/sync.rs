@@ -3,8 +3,9 @@
 
 use core::cell::UnsafeCell;
 pub(super) use core::hint::spin_loop;
-use core::sync::atomic::Ordering::Relaxed;
-pub(super) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::compiler_fence;
+pub(super) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, fence};
 
 use super::apart::Apart;
 use crate::os;
@@ -54,6 +55,35 @@ pub(super) fn end_fork_in_child() {
 /// Whether the thread with this token is about to fork, or has forked and its handlers have not run yet.
 pub(super) fn is_forking(me: u32) -> bool {
     FORKING.iter().any(|entry| entry.load(Relaxed) == me)
+}
+
+/// Whether one thread can have the others pass a barrier.
+static BARRIERS: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
+
+/// Finds out whether one thread can have the others pass a barrier. To be called before any thread asks.
+pub(super) fn announce_barriers() {
+    BARRIERS.store(os::announce_barriers(), Relaxed);
+}
+
+/// Whether one thread can have the others pass a barrier: where it can, a [light](light_barrier) one is enough for them.
+pub(super) fn has_barriers() -> bool {
+    BARRIERS.load(Relaxed)
+}
+
+/// Has the calling thread's own accesses stay in their order for those who call [`heavy_barrier`].
+#[inline(always)]
+pub(super) fn light_barrier() {
+    compiler_fence(SeqCst);
+}
+
+/// Has every thread of the process pass a full barrier; whether that could be done. If not, it is not tried again.
+pub(super) fn heavy_barrier() -> bool {
+    fence(SeqCst);
+    let passed = has_barriers() && os::others_pass_barrier();
+    if !passed {
+        BARRIERS.store(false, Relaxed);
+    }
+    passed
 }
 
 /// A value that is reached through a pointer, by one thread at a time.

@@ -6,6 +6,7 @@ use core::ptr::{self, NonNull};
 use super::blocks::{self, free_medium, free_outside, from_any, large, list_for, mapped, small};
 use super::fault::{self, Fault};
 use super::heap::Heap;
+use super::quick::Lists;
 use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
 use super::{background, hardened, medium, mode, quick, registry, thread};
@@ -19,9 +20,7 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
     let Ok(layout) = Layout::from_size_align(rounded, align) else {
         return ptr::null_mut();
     };
-    if medium::serves(size, align)
-        && let Some(block) = medium::allocate(size)
-    {
+    if let Some(block) = medium::allocate_slowly(size, align) {
         // SAFETY: the block has this many bytes, and is nobody else's.
         unsafe { block.write_bytes(0, size) };
         return block.as_ptr();
@@ -49,20 +48,11 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
     }
 }
 
-/// A medium block. (A function of its own for its registers.)
-#[inline(never)]
-pub(super) fn allocate_medium(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
-    match medium::allocate(size) {
-        Some(block) => block.as_ptr(),
-        None => allocate_more(asked, size, align),
+/// A block of `size` bytes at a multiple of `align`, where the thread's list has none at once; null if there is no memory.
+pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+    if let Some(block) = medium::allocate_slowly(size, align) {
+        return block.as_ptr();
     }
-}
-
-/// A block of `size` bytes at a multiple of `align`, where the thread's list has none; null if there is no memory. (A function
-/// of its own, so that the question before it keeps no registers.)
-#[cold]
-#[inline(never)]
-pub(super) fn allocate_more(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     let _errno = KeepErrno::new();
     // No block has more than `isize::MAX` bytes when rounded up to its alignment, a power of two. What is
     // allocated below may be larger than asked for, but not than this.
@@ -102,17 +92,17 @@ pub(super) fn allocate_more(asked: &Tuning, size: usize, align: usize) -> *mut u
     }
 }
 
-/// Frees a block that does not go onto a list of small ones as it is: a medium one onto its own, if that can be done.
+/// Frees a block of a slot that does not go onto a list of small ones as it is: a medium one onto its own, if that can be
+/// done.
 ///
 /// # Safety
-/// As for [`free`](super::paths::free).
+/// As for [`free`](super::paths::free); the lists are the calling thread's, and the block lies in a slot.
 #[inline(never)]
-pub(super) unsafe fn free_to_list_or_more(asked: &Tuning, block: *mut u8) {
-    let medium = NonNull::new(block).filter(|_| SPACE.list_of(block) == Some(0));
+pub(super) unsafe fn free_to_list_or_more(asked: &Tuning, block: NonNull<u8>, lists: *mut Lists) {
     // SAFETY: passed on.
     unsafe {
-        if !medium.is_some_and(|block| medium::free(block)) {
-            free_more(asked, block);
+        if !medium::free(lists, block) {
+            free_more(asked, block.as_ptr());
         }
     }
 }
@@ -123,13 +113,14 @@ pub(super) unsafe fn free_to_list_or_more(asked: &Tuning, block: *mut u8) {
 /// As for [`free`](super::paths::free).
 #[cold]
 #[inline(never)]
-unsafe fn free_more(asked: &Tuning, block: *mut u8) {
+pub(super) unsafe fn free_more(asked: &Tuning, block: *mut u8) {
     // SAFETY: the caller's promise; what the block is, its address tells.
     unsafe {
         let Some(address) = NonNull::new(block) else { return };
         let _errno = KeepErrno::new();
         match SPACE.list_of(block) {
             None => return free_outside(asked, block),
+            Some(0) if medium::free_slowly(address) => return,
             Some(0) => return free_medium(address),
             Some(list) => free_small(asked, quick::unshadowed(list), address),
         }

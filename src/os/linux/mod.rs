@@ -4,6 +4,8 @@
 //! the same contracts there, also those of `posix`. With `--cfg pagewise_portable_os` memory and waiting are those of
 //! `bsd`, for a test of just that.
 
+#[cfg(not(any(miri, pagewise_portable_os)))]
+mod barrier;
 #[cfg(feature = "profiler")]
 mod files;
 #[cfg(all(miri, not(pagewise_portable_os)))]
@@ -19,6 +21,8 @@ mod system;
 #[cfg(not(pagewise_portable_os))]
 mod wait;
 
+#[cfg(not(any(miri, pagewise_portable_os)))]
+pub(crate) use barrier::*;
 #[cfg(feature = "profiler")]
 pub(crate) use files::*;
 #[cfg(all(miri, not(pagewise_portable_os)))]

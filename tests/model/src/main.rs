@@ -2,24 +2,27 @@
 //! each model in every order of its threads' steps (up to a number of preemptions) that C11's memory
 //! model allows, and finds data races, lost wake-ups and assertions that fail.
 //!
-//! The lock, and the blocks that wait for it, are the allocator's own files, over loom's atomics. The other protocols
+//! The lock, the blocks that wait for it, and the gate are the allocator's own files, over loom's atomics. The other protocols
 //! are models of what `space.rs`, `registry.rs`, `quick.rs`, `medium.rs`, `background.rs` and the arenas' lock do, with the same
 //! orderings.
 
 #[path = "../../../src/global/native/deferred.rs"]
 #[allow(dead_code, reason = "a model needs part of it")]
 mod deferred;
+#[path = "../../../src/global/native/gate.rs"]
+#[allow(dead_code, reason = "a model needs part of it")]
+mod gate;
 #[path = "../../../src/global/native/lock.rs"]
 #[allow(dead_code, reason = "a model needs part of it")]
 mod lock;
 
-/// What both are made of.
+/// What they are made of.
 mod sync {
     use loom::cell::Cell;
     pub(super) use loom::cell::UnsafeCell as Place;
     pub(super) use loom::hint::spin_loop;
-    use loom::sync::atomic::Ordering::Relaxed;
-    pub(super) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
+    use loom::sync::atomic::Ordering::{Relaxed, SeqCst};
+    pub(super) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, fence};
 
     /// None: to the checker a look lets others run, and so keeps a thread from falling asleep.
     pub(super) const SPINS: u32 = 0;
@@ -27,6 +30,25 @@ mod sync {
     /// No handler of a program runs here.
     pub(super) fn is_forking(_: u32) -> bool {
         false
+    }
+
+    /// Whether one thread can have the others pass a barrier.
+    pub(super) static BARRIERS: std::sync::atomic::AtomicBool =
+        std::sync::atomic::AtomicBool::new(false);
+
+    pub(super) fn has_barriers() -> bool {
+        BARRIERS.load(Relaxed)
+    }
+
+    /// The checker knows no barrier that others pass. Where such a one falls before or behind this, this is in the order of
+    /// all barriers, and where it falls on this, it is this.
+    pub(super) fn light_barrier() {
+        fence(SeqCst);
+    }
+
+    pub(super) fn heavy_barrier() -> bool {
+        fence(SeqCst);
+        has_barriers()
     }
 
     loom::lazy_static! {
@@ -92,6 +114,7 @@ use loom::thread;
 use std::ptr::NonNull;
 
 use deferred::Deferred;
+use gate::Gate;
 use lock::Locked;
 
 /// Explores a model, with at most `preemptions`.
@@ -364,61 +387,76 @@ fn with_heap(waiting: &Waiting) {
 
 /// A medium block, and what leads to it: the list of each of two threads, with room for one block, and the heap.
 struct Kept {
-    mark: AtomicU32,
-    entries: [AtomicU32; 2],
+    gates: [Gate; 2],
+    /// How many blocks each thread's list has: read and written by who is behind its gate.
+    lists: [sync::Place<u32>; 2],
     heap: Locked<u32>,
     contents: sync::Place<u32>,
 }
-// SAFETY: the contents are read and written by who has the block.
+
+// SAFETY: the lists are read and written by who is behind their gates, the contents by who has the block. So the checker is
+// to find out.
 unsafe impl Sync for Kept {}
 
 impl Kept {
-    const NONE: u32 = 0;
-    const IN_USE: u32 = 1;
-    const KEPT: u32 = 2;
     /// What stands in a block on a list.
     const FENCE: u32 = 7;
 
     /// The block is somebody's: nobody else has it.
     fn write(&self, to: u32) {
-        // SAFETY: so the checker is to find out.
+        // SAFETY: as above.
         self.contents.with_mut(|contents| unsafe { *contents = to });
     }
 
-    /// Puts the block onto a thread's list, which is its own.
-    fn free(&self, own: usize) {
-        self.write(Self::FENCE);
-        let kept = self.mark.compare_exchange(Self::IN_USE, Self::KEPT, Release, Relaxed);
-        assert!(kept.is_ok(), "it was in use");
-        self.entries[own].store(1, Release);
+    fn enters(&self, own: usize) -> bool {
+        self.gates[own].enter_biased() || self.gates[own].enter()
     }
 
-    /// Takes the block off the list that leads to it, unless somebody else has.
-    fn claim(&self, to: u32) -> bool {
-        let claimed = self.mark.compare_exchange(Self::KEPT, to, Acquire, Relaxed).is_ok();
-        if claimed {
+    /// Takes the block off a list, if it is there. To be called behind the gate.
+    fn take(&self, of: usize) -> bool {
+        // SAFETY: as above.
+        let taken = self.lists[of].with_mut(|list| unsafe { std::mem::take(&mut *list) }) == 1;
+        if taken {
             // SAFETY: as above.
             self.contents.with(|contents| assert_eq!(unsafe { *contents }, Self::FENCE));
         }
-        claimed
+        taken
     }
 
-    /// The thread whose list it is uses the block again, if it still has it, and frees it.
-    fn pop(&self, own: usize) -> bool {
-        // An exchange here, for the checker has a load read what is older than the thread's own store.
-        self.entries[own].swap(0, Relaxed) != 0 && self.claim(Self::IN_USE)
-    }
-
-    /// Puts back what lies on a list, whichever thread's.
-    fn put_back_idle(&self, of: usize) {
-        let found = self.entries[of].load(Acquire);
-        if found == 0 {
-            return;
+    /// Puts the block onto a thread's list, which is its own; to the heap if a visitor is there.
+    fn free(&self, own: usize) {
+        self.write(Self::FENCE);
+        if self.enters(own) {
+            // SAFETY: as above.
+            self.lists[own].with_mut(|list| unsafe { *list = 1 });
+            self.gates[own].leave();
+        } else {
+            self.put_back();
         }
-        let _ = self.entries[of].compare_exchange(found, 0, Acquire, Relaxed);
-        if self.claim(Self::NONE) {
-            self.write(0);
-            with(&self.heap, |blocks| *blocks += 1);
+    }
+
+    fn put_back(&self) {
+        self.write(0);
+        with(&self.heap, |blocks| *blocks += 1);
+    }
+
+    /// The thread whose list it is uses the block again, if it still has it, and no visitor is there.
+    fn pop(&self, own: usize) -> bool {
+        self.enters(own) && {
+            let taken = self.take(own);
+            self.gates[own].leave();
+            taken
+        }
+    }
+
+    /// Puts back what lies on another thread's list.
+    fn visit(&self, of: usize) {
+        if self.gates[of].shut() {
+            let passed = sync::heavy_barrier();
+            if self.gates[of].is_left(passed) && self.take(of) {
+                self.put_back();
+            }
+            self.gates[of].open();
         }
     }
 
@@ -427,26 +465,26 @@ impl Kept {
         let has = with(&self.heap, |blocks| std::mem::take(blocks) == 1);
         if has {
             self.write(0);
-            self.mark.store(Self::IN_USE, Relaxed);
         }
         has
     }
 }
 
-/// `medium.rs`: a thread frees a block onto its list, and uses it again, while another puts back what idles there, gets the
-/// block from the heap, and frees it onto its own list. An entry that leads to the block may stay behind. The block is
-/// one thread's at a time, and never lost.
-fn medium() {
+/// `gate.rs`, and `medium.rs` with it: a thread frees a block onto its list, and uses it again, while another puts back what
+/// idles there, gets the block from the heap, and frees it onto its own list, which the first visits. The lists and the block
+/// are one thread's at a time, and it is never lost.
+fn medium(barriers: bool) {
+    sync::BARRIERS.store(barriers, std::sync::atomic::Ordering::Relaxed);
     let kept = Arc::new(Kept {
-        mark: AtomicU32::new(Kept::IN_USE),
-        entries: [AtomicU32::new(0), AtomicU32::new(0)],
+        gates: [Gate::new(), Gate::new()],
+        lists: [sync::Place::new(0), sync::Place::new(0)],
         heap: Locked::new(0),
         contents: sync::Place::new(0),
     });
     let other = {
         let kept = Arc::clone(&kept);
         thread::spawn(move || {
-            kept.put_back_idle(0);
+            kept.visit(0);
             if kept.allocate() {
                 kept.free(1);
             }
@@ -457,7 +495,7 @@ fn medium() {
         kept.write(3);
         kept.free(0);
     }
-    kept.put_back_idle(1);
+    kept.visit(1);
     other.join().expect("it ends");
     let found = [kept.pop(0), kept.pop(1), kept.allocate()];
     assert_eq!(found.iter().filter(|found| **found).count(), 1, "{found:?}");
@@ -556,7 +594,8 @@ fn main() {
     explore("lists", 4, lists);
     explore("deferred", 3, || deferred(&[0], &[1]));
     explore("deferred by the batch", 3, || deferred(&[0, 1], &[2]));
-    explore("medium", 4, medium);
+    explore("medium", 3, || medium(false));
+    explore("medium with barriers that others pass", 3, || medium(true));
     explore("background", 4, || background(false));
     explore("background until the end", 4, || background(true));
     explore("arena", 3, arena);

@@ -1,23 +1,28 @@
 //! Classes, marks, and lists that no thread has.
 
 use core::alloc::Layout;
+use core::mem::MaybeUninit;
 use std::collections::BTreeSet;
 
+use super::class::{ABOVE, MOST};
+use super::lists::{LEAST, ROOM, share_of_heap};
 use super::*;
-use crate::global::native::registry;
+use crate::global::native::{registry, sizes};
+use crate::global::tuning::SMALL_MAX;
 
 /// Lists that take so many bytes, and have room for all that they may.
 fn lists(limit: usize) -> Box<Lists> {
     // SAFETY: all zeros is a value.
     let lists: Box<Lists> = unsafe { Box::new(MaybeUninit::zeroed().assume_init()) };
+    lists.begin();
     lists.most.store(limit, Relaxed);
-    lists.limit.store(limit, Relaxed);
+    lists.with(|| lists.set_limit(limit)).expect("nobody else is there");
     open(&lists);
     lists
 }
 
 fn open(lists: &Lists) {
-    lists.lists.iter().for_each(|list| list.room.store(ROOM as u16, Relaxed));
+    lists.lists.iter().for_each(|list| list.room.store(ROOM as u32, Relaxed));
 }
 
 /// A heap that nobody else uses. The calling thread has lists, and so a heap of which it may keep [`LEAST`] or more.
@@ -41,10 +46,30 @@ fn block(heap: &Heap, class: Class) -> NonNull<u8> {
 fn keep(lists: &Lists, class: Class, block: NonNull<u8>) {
     let mark = SPACE.mark_of(block.as_ptr());
     assert_eq!(mark.load(Relaxed), mark::in_use(block.as_ptr(), class.0));
-    // SAFETY: the block is in use, and longer than this.
-    unsafe { block.cast::<[usize; 2]>().write(fence(block.as_ptr())) };
-    mark.store(mark.load(Relaxed) | mark::KEPT, Relaxed);
-    lists.push(class, block);
+    // SAFETY: the block is in use, and freed once.
+    unsafe {
+        if !lists.push(class, block, mark) && !lists.push_slowly(class, block, mark) {
+            mark.store(mark::NONE, Relaxed);
+            Heap::put_medium(&[block], true);
+        }
+    }
+}
+
+/// Takes the block freed last of a class.
+fn pop(lists: &Lists, class: Class) -> Option<NonNull<u8>> {
+    lists.pop(class, || true).or_else(|| lists.pop_slowly(class))
+}
+
+/// As a visitor, puts back what is idle, or all.
+fn visit(lists: &Lists, all: bool) -> bool {
+    let any = lists.is_used() && lists.gate.shut() && {
+        let passed = sync::heavy_barrier();
+        // While other tests do without barriers, the owner does, too, from its next turn on.
+        assert!(lists.gate.is_left(passed) || !passed);
+        lists.put_back_idle(all)
+    };
+    lists.gate.open();
+    any
 }
 
 fn is_kept(block: NonNull<u8>) -> bool {
@@ -58,7 +83,7 @@ fn is_in_use(heap: &Heap, block: NonNull<u8>) -> bool {
 }
 
 fn count(lists: &Lists, class: Class) -> usize {
-    lists.list(class).count.load(Relaxed) as usize
+    lists.list(class).len()
 }
 
 /// A size is rounded up to the next class: 16 KiB, and eight for each doubling above it, up to 128 KiB.
@@ -76,8 +101,11 @@ fn a_size_has_the_next_class() {
         assert_eq!(class.map(Class::size), expected.map(|class| sizes[class]));
         // Who has opened the allocator before, another test, say, has quick lists for some of these sizes.
         let is_small = size <= SMALL_MAX && sizes::offset(size) > 0;
-        let served = expected.is_some() && !is_small;
-        assert_eq!([UNIT, 2 * UNIT].map(|align| serves(size, align)), [served, false]);
+        let served = class.filter(|_| !is_small);
+        assert_eq!(Class::served(size), served);
+        // At once, once the allocator is open.
+        let at_once = Class::served_at_once(size);
+        assert!(at_once == served || (at_once.is_none() && sizes::most_small() > MOST), "{size}");
         let rounded = expected.map_or(size, |class| sizes[class]);
         assert_eq!([UNIT, 2 * UNIT].map(|align| round(size, align)), [rounded, size]);
     }
@@ -111,23 +139,23 @@ fn a_full_list_gives_its_older_half_back() {
     for (at, &block) in blocks[..ROOM].iter().enumerate() {
         keep(&lists, class, block);
         assert_eq!(lists.kept(), (at + 1, (at + 1) * usable(class.size())));
-        assert_eq!(lists.bytes.load(Relaxed), (at + 1) * class.size());
+        assert_eq!(lists.bytes(), (at + 1) * class.size());
     }
     keep(&lists, class, blocks[ROOM]);
     let old = ROOM.div_ceil(2);
     assert_eq!(count(&lists, class), ROOM + 1 - old);
-    assert_eq!(lists.bytes.load(Relaxed), (ROOM + 1 - old) * class.size());
+    assert_eq!(lists.bytes(), (ROOM + 1 - old) * class.size());
     assert!(blocks[..old].iter().all(|&block| !is_in_use(heap, block)));
     for &expected in blocks[old..].iter().rev() {
         assert!(is_kept(expected));
-        assert_eq!(lists.pop(class), Some(expected));
+        assert_eq!(pop(&lists, class), Some(expected));
         assert!(!is_kept(expected) && is_in_use(heap, expected));
     }
-    assert_eq!((lists.pop(class), lists.bytes.load(Relaxed)), (None, 0));
+    assert_eq!((pop(&lists, class), lists.bytes()), (None, 0));
     blocks[old..].iter().for_each(|&block| keep(&lists, class, block));
     lists.put_back_all();
     assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
-    assert_eq!((lists.kept(), lists.bytes.load(Relaxed)), ((0, 0), 0));
+    assert_eq!((lists.kept(), lists.bytes()), ((0, 0), 0));
 }
 
 /// Where all lists together have as many bytes as they may, half of one after the other goes back, and what is freed
@@ -143,7 +171,7 @@ fn lists_take_no_more_bytes_than_they_may() {
             let block = block(heap, class);
             keep(&lists, class, block);
             blocks.insert(block);
-            let bytes = lists.bytes.load(Relaxed);
+            let bytes = lists.bytes();
             let listed: usize = Class::all().map(|class| count(&lists, class) * class.size()).sum();
             assert!(bytes == listed && bytes <= most, "{bytes}, {listed}");
             assert!(round == 0 || bytes >= most / 4, "{bytes}");
@@ -170,29 +198,29 @@ fn class_of_most() -> Class {
 fn idle_blocks_go_back_at_the_second_visit() {
     let (heap, lists) = (with_heap(), lists(LEAST));
     let class = Class::of(50_000).expect("it has one");
-    assert!(!lists.put_back_idle(false) && !lists.put_back_idle(true));
-    lists.limit.store(LEAST, Relaxed);
+    assert!(!visit(&lists, false) && !visit(&lists, true));
+    lists.with(|| lists.set_limit(LEAST)).expect("nobody else is there");
     let first = block(heap, class);
     keep(&lists, class, first);
-    assert!(!lists.put_back_idle(false), "it was just freed");
+    assert!(!visit(&lists, false), "it was just freed");
     assert!(is_kept(first));
     assert_eq!(lists.limit.load(Relaxed), 0, "the next free is noticed");
-    lists.limit.store(LEAST, Relaxed);
+    lists.with(|| lists.set_limit(LEAST)).expect("nobody else is there");
     let second = block(heap, class);
     keep(&lists, class, second);
-    assert!(lists.put_back_idle(false));
+    assert!(visit(&lists, false));
     assert!(!is_in_use(heap, first) && is_kept(second));
     assert_eq!(lists.list(class).room.load(Relaxed), 0, "nobody wanted it");
     open(&lists);
     assert_eq!(lists.kept(), (1, usable(class.size())));
     // Who skips what was taken finds the rest.
-    assert_eq!(lists.pop(class), Some(second));
-    assert_eq!(lists.pop(class), None);
-    lists.limit.store(LEAST, Relaxed);
+    assert_eq!(pop(&lists, class), Some(second));
+    assert_eq!(pop(&lists, class), None);
+    lists.with(|| lists.set_limit(LEAST)).expect("nobody else is there");
     keep(&lists, class, second);
-    assert!(lists.put_back_idle(true));
+    assert!(visit(&lists, true));
     assert!(!is_in_use(heap, second));
-    assert!(!lists.put_back_idle(true), "there is nothing any more");
+    assert!(!visit(&lists, true), "there is nothing any more");
 }
 
 /// A list has no room until a block was turned away that would have served: then for one, and for twice as many each
@@ -202,8 +230,8 @@ fn a_list_has_room_once_a_block_of_it_was_wanted() {
     let (heap, lists) = (with_heap(), lists(LEAST));
     let class = Class::of(18 << 10).expect("it has one");
     let list = lists.list(class);
-    list.close();
-    list.missed();
+    lists.close(class);
+    lists.missed(class);
     for room in [0, 1, 2, 4, 8] {
         assert_eq!(list.room.load(Relaxed), room);
         let blocks: Vec<_> = (0..=room).map(|_| block(heap, class)).collect();
@@ -211,19 +239,19 @@ fn a_list_has_room_once_a_block_of_it_was_wanted() {
         assert_eq!(count(&lists, class), room as usize);
         let away = blocks.iter().filter(|&&block| !is_in_use(heap, block));
         assert_eq!(away.count(), 1, "the one for which there was no room");
-        while lists.pop(class).is_some() {}
+        while pop(&lists, class).is_some() {}
         blocks[..room as usize].iter().for_each(|&block| {
             end(block);
             // SAFETY: the block is in use, and freed once.
             unsafe { Heap::of(block.as_ptr()).deallocate(block) };
         });
-        list.missed();
+        lists.missed(class);
         // Nothing else was turned away.
-        list.missed();
+        lists.missed(class);
     }
-    assert_eq!(list.room.load(Relaxed), ROOM as u16);
-    list.close();
-    list.missed();
+    assert_eq!(list.room.load(Relaxed), ROOM as u32);
+    lists.close(class);
+    lists.missed(class);
     assert_eq!(list.room.load(Relaxed), 0);
 }
 
@@ -236,13 +264,53 @@ fn the_next_larger_class_serves_if_it_has_several() {
         let [class, larger] = [pair[0], pair[1]];
         let blocks = [(); 2].map(|()| block(heap, larger));
         keep(&lists, larger, blocks[0]);
-        assert_eq!(lists.pop_larger(class), None);
+        assert_eq!(lists.pop_slowly(class), None);
         keep(&lists, larger, blocks[1]);
-        assert_eq!(lists.pop_larger(larger), None);
-        assert_eq!(lists.pop_larger(class), Some(blocks[1]));
-        assert_eq!(lists.pop(larger), Some(blocks[0]));
+        assert_eq!(lists.pop_slowly(class), Some(blocks[1]));
+        assert_eq!(lists.pop_slowly(class), None);
+        assert_eq!(pop(&lists, larger), Some(blocks[0]));
         blocks.into_iter().for_each(|block| keep(&lists, larger, block));
         lists.put_back_all();
     }
-    assert_eq!(lists.pop_larger(class_of_most()), None);
+    assert_eq!(lists.pop_slowly(class_of_most()), None);
+}
+
+/// While a visitor is there, the owner gets no block, and can put none there; and no visitor gets in while the owner, or
+/// another visitor, is inside.
+#[test]
+fn one_is_behind_the_gate_at_a_time() {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let class = Class::of(20 << 10).expect("it has one");
+    let blocks = [(); 2].map(|()| block(heap, class));
+    let mark = SPACE.mark_of(blocks[1].as_ptr());
+    keep(&lists, class, blocks[0]);
+    assert!(lists.gate.shut() && !lists.gate.shut());
+    let passed = sync::heavy_barrier();
+    assert!(lists.gate.is_left(passed) || !passed);
+    assert_eq!(pop(&lists, class), None);
+    // SAFETY: the block is in use, and stays so.
+    unsafe {
+        assert!(!lists.push(class, blocks[1], mark) && !lists.push_slowly(class, blocks[1], mark));
+    }
+    lists.put_back_all();
+    assert_eq!(count(&lists, class), 1, "its visitor does that");
+    lists.gate.open();
+    // A handler of a signal that interrupted the owner finds nothing, either.
+    lists.with(|| {
+        assert_eq!(pop(&lists, class), None);
+        assert!(lists.gate.shut() && !lists.gate.is_left(sync::heavy_barrier()));
+        lists.gate.open();
+    });
+    keep(&lists, class, blocks[1]);
+    assert_eq!([(); 2].map(|()| pop(&lists, class)), [Some(blocks[1]), Some(blocks[0])]);
+    blocks.into_iter().for_each(|block| keep(&lists, class, block));
+    // In the child of a fork, whoever was at the lists stayed behind.
+    assert!(lists.gate.shut());
+    lists.mend(true);
+    assert_eq!(pop(&lists, class), Some(blocks[1]));
+    keep(&lists, class, blocks[1]);
+    assert!(lists.gate.shut() && !lists.gate.enter());
+    lists.mend(false);
+    lists.put_back_all();
+    assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
 }
