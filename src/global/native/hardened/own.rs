@@ -151,3 +151,16 @@ pub(in super::super) fn leave() {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A quarantine may be full to the byte, and one entry is free for the next block.
+    #[test]
+    fn a_quarantine_is_over_beyond_its_bytes_or_entries() {
+        let (bytes, entries) = (mode::quarantine(), ENTRIES as u32);
+        assert!(!is_over(1, bytes) && is_over(1, bytes + 1));
+        assert!(!is_over(entries - 1, 0) && is_over(entries, 0));
+    }
+}
