@@ -53,17 +53,21 @@ pub(super) fn enable() {
 
 /// Something is to be given back, now or later.
 pub(super) fn due() {
+    say_due(&STATE);
+}
+
+fn say_due(state: &AtomicU32) {
     loop {
-        let (from, to) = match STATE.load(Relaxed) {
+        let (from, to) = match state.load(Relaxed) {
             NONE => (NONE, WANTED),
             AWAKE => (AWAKE, AGAIN),
             ASLEEP => (ASLEEP, AWAKE),
             _ => return,
         };
         // Where it fell asleep, or woke, at this very moment, it knows nothing of this yet.
-        if STATE.compare_exchange(from, to, AcqRel, Relaxed).is_ok() {
+        if state.compare_exchange(from, to, AcqRel, Relaxed).is_ok() {
             if from == ASLEEP {
-                os::wake(&STATE);
+                os::wake(state);
             }
             return;
         }
@@ -148,4 +152,21 @@ pub(super) fn tend() -> Option<u64> {
         heap.next_due()
     });
     next.chain(lists_due).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who is asleep wakes, who is awake looks again, and where there is no thread, one is wanted.
+    #[test]
+    fn what_is_due_is_noticed_in_every_state() {
+        let noticed = [(NONE, WANTED), (AWAKE, AGAIN), (ASLEEP, AWAKE)];
+        let unchanged = [OFF, WANTED, AGAIN, STOPPED, ENDED].map(|state| (state, state));
+        for (before, after) in noticed.into_iter().chain(unchanged) {
+            let state = AtomicU32::new(before);
+            say_due(&state);
+            assert_eq!(state.load(Relaxed), after, "{before}");
+        }
+    }
 }

@@ -185,10 +185,15 @@ const SHADOW: u32 = 3;
 
 const _: () = assert!(SHADOW as usize * WORD >= size_of::<List>() && SHADOW as usize <= GAP);
 
+/// Blocks that each list has room for, if there are so many.
+fn room(lists: usize) -> u32 {
+    let heads = size_of::<Lists>() + lists * (GAP * WORD + size_of::<List>());
+    ((MAX_WORDS - heads / WORD) / lists.max(1)) as u32
+}
+
 /// Decides on the lists, for classes of these sizes.
 pub(super) fn open(tuning: &Tuning, classes: impl ExactSizeIterator<Item = usize>) {
-    let heads = size_of::<Lists>() + classes.len() * (GAP * WORD + size_of::<List>());
-    let room = ((MAX_WORDS - heads / WORD) / classes.len().max(1)) as u32;
+    let room = room(classes.len());
     let mut words = size_of::<Lists>() / WORD;
     let mut index = 0;
     for size in classes {
@@ -659,7 +664,24 @@ pub(super) fn kept(lists: *mut Lists, offset: u32) -> (usize, usize) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tuning::{SMALL_MAX, UNIT};
     use super::*;
+
+    /// Lists have as much room as fits, two blocks at least, however many classes there are.
+    #[test]
+    fn lists_share_the_room_there_is() {
+        for lists in 1..=SMALL_MAX / UNIT {
+            let words = |room: u32| {
+                let list = GAP + size_of::<List>() / WORD + room as usize;
+                size_of::<Lists>() / WORD + lists * list
+            };
+            let room = room(lists);
+            assert!(
+                room >= 2 && words(room) <= MAX_WORDS && words(room + 1) > MAX_WORDS,
+                "{lists}"
+            );
+        }
+    }
 
     /// The third batch that goes the same way is larger, on a list that takes more than at first.
     #[test]

@@ -14,50 +14,65 @@ use crate::sources::{self, Spots};
 
 pub(crate) struct Tree {
     pub(crate) root: PathBuf,
-    pub(crate) viable: Vec<Mutant>,
+    /// Those of the chosen mutants that are built in.
+    pub(crate) chosen: Vec<Mutant>,
     /// The test binaries, with the folder that each runs in.
     pub(crate) tests: Vec<PathBuf>,
 }
 
 impl Tree {
-    pub(crate) fn make(root: &Path, out: &Path, area: &Area, all: &[Mutant]) -> Result<Self> {
+    /// Finds out which mutants compile, and builds the tests with those of them that `choose` says.
+    pub(crate) fn make(
+        root: &Path,
+        out: &Path,
+        area: &Area,
+        all: &[Mutant],
+        choose: impl FnOnce(&[Mutant]) -> Result<Vec<Mutant>>,
+    ) -> Result<Self> {
         let tree = out.join("tree");
         copy(root, &tree, area, all)?;
-        let unviable = out.join("unviable.txt");
-        let known = fs::read_to_string(&unviable).unwrap_or_default();
-        let mut dropped: HashSet<String> = known.lines().map(str::to_owned).collect();
-        loop {
-            let viable: Vec<Mutant> =
-                all.iter().filter(|mutant| !dropped.contains(&mutant.name)).cloned().collect();
-            let (built_in, places) = write(root, &tree, area, all, &viable)?;
-            let viable: Vec<Mutant> =
-                viable.into_iter().filter(|mutant| built_in.contains(&mutant.number)).collect();
-            match build(&tree, area)? {
-                Built::Tests(tests) => return Ok(Self { root: tree, viable, tests }),
-                Built::Errors(errors) => {
-                    let before = dropped.len();
-                    for (file, line) in &errors {
-                        let culprits = places
-                            .get(file)
-                            .into_iter()
-                            .flatten()
-                            .filter(|(_, lines)| lines.0 <= *line && *line <= lines.1);
-                        let numbers: HashSet<usize> = culprits.map(|(&number, _)| number).collect();
-                        let found = all.iter().filter(|mutant| numbers.contains(&mutant.number));
-                        dropped.extend(found.map(|mutant| mutant.name.clone()));
-                    }
-                    println!(
-                        "{} errors, {} mutants do not compile: {:?}",
-                        errors.len(),
-                        dropped.len(),
-                        errors.first()
-                    );
-                    ensure!(dropped.len() > before, "no mutant stands where {errors:?}");
-                    let names: Vec<&str> = dropped.iter().map(String::as_str).collect();
-                    fs::write(&unviable, names.join("\n"))?;
-                }
+        let mut unviable = Unviable::read(out.join("unviable.txt"));
+        let attempt = |unviable: &mut Unviable, mutants: &mut Vec<Mutant>, builds| loop {
+            mutants.retain(|mutant| !unviable.names.contains(&mutant.name));
+            let (built_in, places) = write(root, &tree, area, all, mutants)?;
+            mutants.retain(|mutant| built_in.contains(&mutant.number));
+            match run(&tree, area, builds)? {
+                Outcome::Done(tests) => return anyhow::Ok(tests),
+                Outcome::Errors(errors) => unviable.drop(mutants, &errors, &places)?,
             }
-        }
+        };
+        let mut viable = all.to_vec();
+        attempt(&mut unviable, &mut viable, false)?;
+        println!("{} mutants, {} of them compile", all.len(), viable.len());
+        let mut chosen = choose(&viable)?;
+        let tests = attempt(&mut unviable, &mut chosen, true)?;
+        Ok(Self { root: tree, chosen, tests })
+    }
+}
+
+/// The names of the mutants that do not compile, kept in a file.
+struct Unviable {
+    file: PathBuf,
+    names: HashSet<String>,
+}
+
+impl Unviable {
+    fn read(file: PathBuf) -> Self {
+        let known = fs::read_to_string(&file).unwrap_or_default();
+        Self { file, names: known.lines().map(str::to_owned).collect() }
+    }
+
+    /// Adds those of the mutants that these errors are about: of all errors of a round at once, as each takes long.
+    fn drop(&mut self, mutants: &[Mutant], errors: &[Error], places: &Places) -> Result<()> {
+        let numbers: HashSet<usize> =
+            errors.iter().flat_map(|error| error.culprits(places)).collect();
+        let culprits = mutants.iter().filter(|mutant| numbers.contains(&mutant.number));
+        let before = self.names.len();
+        self.names.extend(culprits.map(|mutant| mutant.name.clone()));
+        println!("{} errors, {} mutants do not compile", errors.len(), self.names.len());
+        ensure!(self.names.len() > before, "no mutant stands where {errors:?}");
+        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        Ok(fs::write(&self.file, names.join("\n"))?)
     }
 }
 
@@ -122,25 +137,86 @@ fn put(path: &Path, text: &str) -> Result<()> {
     Ok(())
 }
 
-enum Built {
-    Tests(Vec<PathBuf>),
-    /// Files and lines.
-    Errors(Vec<(String, usize)>),
+/// An error of the compiler: the lines it names in each file, first and last.
+#[derive(Debug)]
+struct Error {
+    primary: Vec<(String, usize, usize)>,
+    others: Vec<(String, usize, usize)>,
 }
 
-fn build(tree: &Path, area: &Area) -> Result<Built> {
+impl Error {
+    fn read(message: &Value) -> Option<Self> {
+        if message["level"] != "error" {
+            return None;
+        }
+        let (mut primary, mut others) = (Vec::new(), Vec::new());
+        let children = message["children"].as_array().into_iter().flatten();
+        for (depth, part) in std::iter::once((0, message)).chain(children.map(|part| (1, part))) {
+            for span in part["spans"].as_array().into_iter().flatten() {
+                let line = |name: &str| Some(span[name].as_u64()? as usize);
+                let lines = line("line_start").zip(line("line_end"));
+                if let (Some(file), Some((first, last))) = (span["file_name"].as_str(), lines) {
+                    let is_primary = depth == 0 && span["is_primary"] == true;
+                    let spans = if is_primary { &mut primary } else { &mut others };
+                    spans.push((file.to_owned(), first, last));
+                }
+            }
+        }
+        Some(Self { primary, others })
+    }
+
+    /// The mutants that it is about: where it says that it is, or else in what it names besides, of these the
+    /// smallest part with mutants.
+    fn culprits(&self, places: &Places) -> Vec<usize> {
+        let within = |(file, first, last): &(String, usize, usize)| -> Vec<usize> {
+            let spots = places.get(file).into_iter().flatten();
+            let at_first = |lines: &(usize, usize)| lines.0 <= *first && *first <= lines.1;
+            let inside = |lines: &(usize, usize)| *first <= lines.0 && lines.1 <= *last;
+            let mut found: Vec<usize> = spots
+                .clone()
+                .filter(|(_, lines)| at_first(lines))
+                .map(|(&number, _)| number)
+                .collect();
+            if found.is_empty() {
+                found =
+                    spots.filter(|(_, lines)| inside(lines)).map(|(&number, _)| number).collect();
+            }
+            found
+        };
+        let found: Vec<usize> = self.primary.iter().flat_map(within).collect();
+        if !found.is_empty() {
+            return found;
+        }
+        let parts = self.others.iter().map(within).filter(|found| !found.is_empty());
+        parts.min_by_key(Vec::len).unwrap_or_default()
+    }
+}
+
+enum Outcome {
+    /// The test binaries, if they were built.
+    Done(Vec<PathBuf>),
+    Errors(Vec<Error>),
+}
+
+/// Builds the tests, or only checks the library, which takes less and tells most errors at once.
+fn run(tree: &Path, area: &Area, builds: bool) -> Result<Outcome> {
     let mut command = Command::new("cargo");
-    command.args([
-        "+nightly",
-        "test",
-        "--no-run",
-        "--message-format=json",
-        "-j1",
-        "-p",
-        area.package,
-    ]);
-    command.args(area.build).current_dir(tree);
+    command.arg("+nightly").args(if builds {
+        &["test", "--no-run"][..]
+    } else {
+        &["check", "--lib"]
+    });
+    command.args(["--message-format=json", "-j2", "-p", area.package]);
+    let features = area.build.iter().filter(|argument| argument.starts_with("--features"));
+    if builds {
+        command.args(area.build);
+    } else {
+        command.args(features).args(area.check);
+    }
+    command.current_dir(tree);
     command.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+    // Another sample changes every file.
+    command.env("CARGO_INCREMENTAL", "0");
     command.env("CARGO_TARGET_DIR", tree.with_file_name("built"));
     command.env("RUSTFLAGS", "--cap-lints=warn");
     let output = command.output()?;
@@ -149,30 +225,14 @@ fn build(tree: &Path, area: &Area) -> Result<Built> {
         messages.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     if output.status.success() {
         let tests = messages.iter().filter(|message| message["profile"]["test"] == true);
-        return Ok(Built::Tests(
+        return Ok(Outcome::Done(
             tests.filter_map(|message| Some(message["executable"].as_str()?.into())).collect(),
         ));
     }
-    let mut errors = Vec::new();
-    for message in &messages {
-        if message["message"]["level"] == "error" {
-            for span in message["message"]["spans"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter(|span| span["is_primary"] == true)
-            {
-                let lines = span["line_start"].as_u64().zip(span["line_end"].as_u64());
-                if let (Some(file), Some((first, last))) = (span["file_name"].as_str(), lines) {
-                    errors.extend(
-                        (first..=last.min(first + 3)).map(|line| (file.to_owned(), line as usize)),
-                    );
-                }
-            }
-        }
-    }
+    let errors: Vec<Error> =
+        messages.iter().filter_map(|message| Error::read(&message["message"])).collect();
     if errors.is_empty() {
         bail!("{}", String::from_utf8_lossy(&output.stderr));
     }
-    Ok(Built::Errors(errors))
+    Ok(Outcome::Errors(errors))
 }

@@ -1,4 +1,4 @@
-//! Mutation testing with all mutants of an area in one build, of which a variable of the environment switches
+//! Mutation testing with many mutants of an area in one build, of which a variable of the environment switches
 //! on one: a test takes its own time for each, and no build.
 //!
 //! The mutants are those of cargo-mutants, but for those in constants and of fields, which cannot be switched,
@@ -6,6 +6,7 @@
 //! ```sh
 //! cargo run --release -- AREA [COUNT [SEED]]   # global, heaps, trace; how many mutants, at random
 //! ```
+//! Which of an area's mutants compile, a check with all of them tells; those chosen are then built.
 //! It takes a nightly compiler. What it makes stands in `target/AREA`: the source with its mutants, `done.txt`
 //! (a line for each mutant tried, to which a later run adds), and with `only FILE` instead of a count, those
 //! that the file names are tried.
@@ -15,7 +16,7 @@ mod mutants;
 mod sources;
 mod suite;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -32,8 +33,9 @@ pub(crate) struct Area {
     pub(crate) name: &'static str,
     pub(crate) package: &'static str,
     pub(crate) files: &'static [&'static str],
-    /// What is built, and each folder whose crate has a switch.
+    /// What is built; what checking the library alone needs besides; and each crate with a switch.
     pub(crate) build: &'static [&'static str],
+    pub(crate) check: &'static [&'static str],
     pub(crate) crates: &'static [&'static str],
     /// Tests that are left out: they build something, or look at the source.
     pub(crate) without: &'static [&'static str],
@@ -55,7 +57,9 @@ const AREAS: &[Area] = &[
             "--test=regressions",
             "--test=nth_call",
             "--test=differential",
+            "--test=profiler",
         ],
+        check: &["--features=profiler"],
         crates: &["src/lib.rs"],
         without: &["pages_of_64_kib", "a_library_that_is_unloaded"],
         whole: &["nth_call-"],
@@ -71,6 +75,7 @@ const AREAS: &[Area] = &[
             "--test=regressions",
             "--test=properties",
         ],
+        check: &["--features=strategies"],
         crates: &["src/lib.rs"],
         without: &["a_library_that_is_unloaded", "nielsen::", "hasan::", "head-firsts::"],
         whole: &[],
@@ -80,6 +85,7 @@ const AREAS: &[Area] = &[
         package: "pagewise-trace",
         files: &["trace/src/**"],
         build: &["--lib", "--tests"],
+        check: &[],
         crates: &["trace/src/lib.rs"],
         without: &[],
         whole: &[],
@@ -95,18 +101,19 @@ fn main() -> Result<ExitCode> {
     fs::create_dir_all(&out)?;
 
     let all = mutants::list(root, area)?;
-    let tree = Tree::make(root, &out, area, &all)?;
-    println!("{} mutants, {} of them built in", all.len(), tree.viable.len());
-    let suite = Suite::measure(&tree, area)?;
     let done = out.join("done.txt");
-    let chosen = match (arguments.get(1).map(String::as_str), arguments.get(2)) {
-        (Some("only"), Some(file)) => named(&tree.viable, &PathBuf::from(file))?,
-        (count, seed) => {
-            let count = count.map_or(Ok(usize::MAX), str::parse)?;
-            sample(&tree.viable, count, seed.map_or("", |seed| seed), &done)?
+    let tree = Tree::make(root, &out, area, &all, |viable| {
+        match (arguments.get(1).map(String::as_str), arguments.get(2)) {
+            (Some("only"), Some(file)) => named(viable, &PathBuf::from(file)),
+            (count, seed) => {
+                let count = count.map_or(Ok(usize::MAX), str::parse)?;
+                sample(viable, count, seed.map_or("", |seed| seed), &done)
+            }
         }
-    };
-    try_all(&suite, &chosen, &done)?;
+    })?;
+    println!("{} of them chosen", tree.chosen.len());
+    let suite = Suite::measure(&tree, area)?;
+    try_all(&suite, &tree.chosen, &done)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -121,10 +128,14 @@ fn sample(viable: &[Mutant], count: usize, seed: &str, done: &Path) -> Result<Ve
     Ok(order.into_iter().filter(|mutant| !tried.contains(&*mutant.name)).cloned().collect())
 }
 
+/// Those that a file names, in its order.
 fn named(viable: &[Mutant], file: &Path) -> Result<Vec<Mutant>> {
+    let viable: HashMap<&str, &Mutant> =
+        viable.iter().map(|mutant| (&*mutant.name, mutant)).collect();
+    let mut seen = HashSet::new();
     let names = fs::read_to_string(file)?;
-    let names: HashSet<&str> = names.lines().collect();
-    Ok(viable.iter().filter(|mutant| names.contains(&*mutant.name)).cloned().collect())
+    let named = names.lines().filter(|&name| seen.insert(name)).filter_map(|name| viable.get(name));
+    Ok(named.map(|&mutant| mutant.clone()).collect())
 }
 
 fn try_all(suite: &Suite, chosen: &[Mutant], done: &Path) -> Result<()> {

@@ -78,6 +78,7 @@ pub(crate) fn hash(name: &str) -> u64 {
 impl Mutant {
     /// Whether it stands in a unit test.
     fn is_in_a_test(&self) -> bool {
-        self.file.ends_with("tests.rs") || self.name.contains("tests::")
+        let is_of_tests = self.file.ends_with("tests.rs") || self.file.contains("/tests/");
+        is_of_tests || self.name.contains("tests::")
     }
 }

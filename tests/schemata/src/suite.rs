@@ -20,6 +20,9 @@ const MOST: usize = 1 << 16;
 /// How long a test may take with nothing changed, if it is to be used, unless the environment says otherwise.
 const SLOWEST: u64 = 4;
 
+/// How much longer than five times as long it may take with a mutant: others may use the machine then.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 struct Test {
     binary: PathBuf,
     name: String,
@@ -127,7 +130,7 @@ impl Suite {
         let mut tests = 0;
         for test in self.tests.iter().filter(|test| test.reached[mutant.number] == 1) {
             let mut child = self.start(&test.binary, &test.name, mutant.number, None)?;
-            match wait(&mut child, 5 * test.time + Duration::from_secs(5))? {
+            match wait(&mut child, 5 * test.time + PATIENCE)? {
                 Some(true) => tests += 1,
                 Some(false) => return Ok(Verdict::Failed(test.label())),
                 None => return Ok(Verdict::TimedOut(test.label())),

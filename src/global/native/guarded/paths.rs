@@ -151,7 +151,24 @@ pub(in super::super) unsafe fn free(block: *mut u8) {
 #[cfg(all(test, feature = "guarded", not(miri)))]
 mod tests {
     use super::*;
-    use crate::global::native::blocks;
+    use crate::global::Pagewise;
+    use crate::global::native::{alone, blocks};
+
+    /// Where no block is to be guarded, there are no places, and faults are none of the allocator's business.
+    #[test]
+    fn there_are_no_places_where_nothing_is_guarded() {
+        alone::passes("global::native::guarded::paths::tests::unguarded");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn unguarded() {
+        let pagewise = Pagewise::new();
+        let block = pagewise.allocate(100);
+        assert!(!block.is_null() && POOL.load(Acquire).is_null());
+        // SAFETY: the block is in use, and freed once.
+        unsafe { pagewise.free(block) };
+    }
 
     /// C programs ask for blocks of no bytes; one lay behind its page, and was no block when it was freed.
     #[test]

@@ -45,6 +45,12 @@ pub(super) fn of_thread() -> Option<(*mut Lists, &'static Own)> {
     }
 }
 
+/// Whether these are too many bytes for a quarantine.
+#[inline(always)]
+fn is_over(bytes: usize) -> bool {
+    bytes > mode::quarantine()
+}
+
 impl Own {
     /// A random number below `bound`, as good as even for a small one.
     #[inline(always)]
@@ -59,7 +65,7 @@ impl Own {
     /// longer than all of that may be, or there is none.
     #[inline(always)]
     pub(super) fn keep(&self, lists: *mut Lists, freed: Freed) -> bool {
-        let kept = freed.bytes() <= mode::quarantine();
+        let kept = !is_over(freed.bytes());
         if kept {
             match self.count.load(Relaxed) as usize == ENTRIES {
                 true => self.exchange(lists, freed),
@@ -79,7 +85,7 @@ impl Own {
         self.first.set(first.wrapping_add(1));
         let bytes = (self.bytes.load(Relaxed) + freed.bytes()).saturating_sub(oldest.bytes());
         self.bytes.store(bytes, Relaxed);
-        if bytes > mode::quarantine() || !release::put_on_list(lists, oldest) {
+        if is_over(bytes) || !release::put_on_list(lists, oldest) {
             self.put_back(lists, oldest);
         }
     }
@@ -91,10 +97,9 @@ impl Own {
         self.entries[first.wrapping_add(before) as usize % ENTRIES].set(Some(freed));
         let bytes = self.bytes.load(Relaxed) + freed.bytes();
         self.note(before + 1, bytes);
-        if bytes > mode::quarantine()
+        if is_over(bytes)
             && let Some(oldest) = self.take(first, before, bytes)
-            && (self.bytes.load(Relaxed) > mode::quarantine()
-                || !release::put_on_list(lists, oldest))
+            && (is_over(self.bytes.load(Relaxed)) || !release::put_on_list(lists, oldest))
         {
             self.put_back(lists, oldest);
         }
@@ -105,7 +110,7 @@ impl Own {
     #[inline(never)]
     fn put_back(&self, lists: *mut Lists, taken: Freed) {
         release::put_back(lists, taken);
-        while self.bytes.load(Relaxed) > mode::quarantine()
+        while is_over(self.bytes.load(Relaxed))
             && let Some(oldest) = self.take_oldest()
         {
             release::put_back(lists, oldest);
@@ -169,5 +174,17 @@ pub(in super::super) fn leave() {
         while let Some(oldest) = own.take_oldest() {
             release::put_back(lists, oldest);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A quarantine may be full to the byte.
+    #[test]
+    fn a_quarantine_is_over_beyond_its_bytes() {
+        let bytes = mode::quarantine();
+        assert!(!is_over(bytes) && is_over(bytes + 1));
     }
 }

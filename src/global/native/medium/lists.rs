@@ -75,7 +75,7 @@ fn block_of(entry: *mut u8) -> *mut u8 {
 /// What stands at the start of a block on a list: who writes to a freed block is noticed when it leaves the list. It is no
 /// address of a program.
 #[inline(always)]
-fn fence(block: *mut u8) -> [usize; 2] {
+pub(super) fn fence(block: *mut u8) -> [usize; 2] {
     [!block.addr(); 2]
 }
 

@@ -2,12 +2,14 @@
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
+use core::ptr;
 use std::collections::BTreeSet;
 
-use super::class::{ABOVE, MOST};
-use super::lists::{LEAST, ROOM, share_of_heap};
+use super::class::{ABOVE, CLASSES, MOST};
+use super::lists::{LEAST, ROOM, fence, share_of_heap};
 use super::*;
-use crate::global::native::{registry, sizes};
+use crate::global::native::visit::Visit;
+use crate::global::native::{idle, registry, sizes};
 use crate::global::tuning::SMALL_MAX;
 
 /// Lists that take so many bytes, and have room for all that they may.
@@ -313,4 +315,64 @@ fn one_is_behind_the_gate_at_a_time() {
     lists.mend(false);
     lists.put_back_all();
     assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
+}
+
+/// Where lists have all the bytes that they may, each gives blocks back in its turn: blocks of sizes that nobody frees any
+/// more make room.
+#[test]
+fn lists_give_way_by_turns() {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let old = || Class::all().take_while(|class| class.size() <= LEAST / 16);
+    old().for_each(|class| keep(&lists, class, block(heap, class)));
+    assert!(old().all(|class| count(&lists, class) == 1));
+    for _ in 0..3 * CLASSES {
+        keep(&lists, class_of_most(), block(heap, class_of_most()));
+    }
+    assert!(old().all(|class| count(&lists, class) == 0));
+    assert!(count(&lists, class_of_most()) > 0);
+    lists.put_back_all();
+}
+
+/// What is written at the start of a block on a list is no other block's: every bit of the address tells.
+#[test]
+fn every_block_has_a_fence_of_its_own() {
+    let blocks = (0..usize::BITS).map(|bit| 1 << bit).chain([0]).map(ptr::without_provenance_mut);
+    let fences: BTreeSet<_> = blocks.map(fence).collect();
+    assert_eq!(fences.len(), usize::BITS as usize + 1);
+}
+
+/// Lists may be full to the byte: nothing goes back for the block that fills them.
+#[test]
+fn lists_are_full_to_the_byte() {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let class = Class::of(16 << 10).expect("it has one");
+    (0..ROOM).for_each(|_| keep(&lists, class, block(heap, class)));
+    // The older half goes back for want of room, after which one more is all that the bytes allow.
+    let left = ROOM / 2 + 1;
+    lists.most.store(left * class.size(), Relaxed);
+    keep(&lists, class, block(heap, class));
+    assert_eq!((count(&lists, class), lists.bytes()), (left, left * class.size()));
+    lists.put_back_all();
+}
+
+/// Before free memory of a heap goes back, the blocks on the lists of its threads do, as long as the visit lasts.
+#[test]
+fn blocks_of_a_heaps_threads_go_back() {
+    let heap = with_heap();
+    // SAFETY: lists are never given up.
+    let thread = unsafe { &*current::lists() };
+    let (lists, before) = (of(current::lists()), thread.heap());
+    let class = Class::of(50_000).expect("it has one");
+    let block = block(heap, class);
+    open(lists);
+    lists.with(|| lists.set_limit(LEAST)).expect("nobody visits them");
+    lists.most.store(LEAST, Relaxed);
+    keep(lists, class, block);
+    thread.set_heap(heap);
+    let mut over = Visit::in_passing();
+    while !over.is_over() {}
+    assert!(!idle::put_back_of(heap, &mut over), "the visit was over");
+    assert!(idle::put_back_of(heap, &mut Visit::unbounded()));
+    thread.set_heap(before);
+    assert!(!is_in_use(heap, block));
 }

@@ -1,6 +1,9 @@
 //! A space beside the process's own: where slots lie, and what an address belongs to.
 
 use super::*;
+use crate::global::Hardening;
+use crate::global::native::alone;
+use crate::global::native::tuning::Tuning;
 
 fn opened(heaps: usize) -> (Space, usize) {
     let space = Space::new();
@@ -55,6 +58,7 @@ fn blocks_of_one_slot_are_told_from_others() {
     let own = [block(len), block(len + UNIT), block(2 * len - UNIT)];
     assert!(space.slot_has(1, &own) && space.slot_has(1, &own[..1]) && space.slot_has(1, &[]));
     for other in [0, len - UNIT, 2 * len, 3 * len] {
+        assert!(!space.slot_has(1, &[block(other)]), "{other:#x}");
         assert!(!space.slot_has(1, &[own[0], own[2], block(other)]), "{other:#x}");
         assert!(!space.slot_has(1, &[block(other), own[1]]), "{other:#x}");
     }
@@ -89,6 +93,27 @@ fn every_granule_has_an_entry_of_its_own() {
             assert!(space.states_of(slot).is_none(), "not in hardened mode");
             next = next.wrapping_add(bytes);
         }
+    }
+    assert_eq!(next.addr() - space.slot(0).addr(), slots * len + besides(slots * len));
+}
+
+/// In hardened mode the states lie behind the marks and a gap, a byte for each unit of each slot.
+#[test]
+#[cfg(not(miri))]
+fn every_unit_has_a_state_in_hardened_mode() {
+    alone::passes("global::native::space::tests::hardened");
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn hardened() {
+    mode::open(&Tuning::new().hardening(Hardening::CHECKS));
+    let (space, slots) = opened(4);
+    let len = space.slot_len();
+    let mut next = space.slot(0).wrapping_add(slots * len + 2 * table_len(slots * len) + ALIGN);
+    for slot in 0..slots {
+        assert_eq!(space.states_of(slot), Some((next, len / UNIT)));
+        next = next.wrapping_add(len / UNIT);
     }
     assert_eq!(next.addr() - space.slot(0).addr(), slots * len + besides(slots * len));
 }
