@@ -150,9 +150,17 @@ pub(in super::super) unsafe fn free(block: *mut u8) {
 
 #[cfg(all(test, feature = "guarded", not(miri)))]
 mod tests {
+    use std::sync::Once;
+
     use super::*;
     use crate::global::Pagewise;
     use crate::global::native::{alone, blocks};
+
+    /// Makes the places, which the process does once.
+    fn opened() {
+        static OPENED: Once = Once::new();
+        OPENED.call_once(open);
+    }
 
     /// Where no block is to be guarded, there are no places, and faults are none of the allocator's business.
     #[test]
@@ -173,7 +181,7 @@ mod tests {
     /// C programs ask for blocks of no bytes; one lay behind its page, and was no block when it was freed.
     #[test]
     fn a_block_of_no_bytes_lies_in_its_page() {
-        open();
+        opened();
         for align in [UNIT, 64, os::page_size()] {
             let Some(block) = allocate(0, align) else { return };
             // SAFETY: the block is in use, and freed once.
@@ -188,7 +196,7 @@ mod tests {
     /// A thread that frees with the right size was stopped while another had the lock.
     #[test]
     fn a_size_that_is_not_known_is_not_wrong() {
-        open();
+        opened();
         let Some(block) = allocate(100, UNIT) else { return };
         // SAFETY: the block is in use, and freed once.
         unsafe {
