@@ -111,34 +111,24 @@ pub(crate) use macos::*;
     not(pagewise_forwarding)
 ))]
 pub(crate) use posix::*;
-#[cfg(all(
-    any(
-        windows,
-        target_os = "macos",
-        target_os = "freebsd",
-        all(target_os = "linux", any(miri, pagewise_portable_os))
-    ),
-    not(pagewise_forwarding)
-))]
-pub(crate) use unbarred::*;
 #[cfg(unix)]
 pub(crate) use unix::*;
-#[cfg(all(
-    any(
-        windows,
-        target_os = "macos",
-        target_os = "freebsd",
-        all(target_os = "linux", any(miri, pagewise_portable_os))
-    ),
-    not(pagewise_forwarding)
-))]
-pub(crate) use unmoved::*;
 #[cfg(all(target_arch = "wasm32", not(unix)))]
 pub(crate) use wasm::*;
 #[cfg(any(unix, target_arch = "wasm32"))]
 pub(crate) use whole::*;
 #[cfg(windows)]
 pub(crate) use windows::*;
+#[cfg(all(
+    any(
+        windows,
+        target_os = "macos",
+        target_os = "freebsd",
+        all(target_os = "linux", any(miri, pagewise_portable_os))
+    ),
+    not(pagewise_forwarding)
+))]
+pub(crate) use {unbarred::*, unmoved::*};
 
 /// Gives the memory of whole OS pages back, which read as zeros then; whether that could be done.
 ///

@@ -20,8 +20,8 @@
 //! | `wiped` | short blocks that are zeros while they are free |
 //! | `resize` | resizing and measuring |
 
-/// Calls a function with the parts in force, the first argument here, as its parameter: it is compiled for the checks alone and for every part by
-/// themselves, in which nothing is asked, and once for all other sets.
+/// Calls a function with the parts in force, the first argument here, as its parameter: it is compiled for the checks alone
+/// and for every part by themselves, in which nothing is asked, and once for all other sets.
 macro_rules! with_parts {
     ($parts:expr, $function:ident($($argument:expr),+)) => {
         match $parts.of_small() {
