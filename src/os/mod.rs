@@ -28,6 +28,7 @@
 //! | `advise_huge_pages` | tells the system whether huge pages are wanted here |
 //! | `for_each_resident`, `is_resident`, `is_readable` | which OS pages take memory, or can be read at all |
 //! | `address_space_limit`, `cpus`, `cpu_quota` | bytes and processors that this process may use, and how much of their time |
+//! | `node` | to which memory the calling thread's processor is near |
 //! | `wait`, `wait_for`, `wake`, `wake_all` | sleep while a word has a value; the lock is made of it |
 //! | `announce_barriers`, `others_pass_barrier` | has all other threads pass a memory barrier |
 //! | `at_thread_end`, `at_exit` | a function called when a thread ends, or the process does |

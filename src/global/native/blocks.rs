@@ -163,6 +163,8 @@ pub(super) fn small(caller: thread::Caller, list: u32) -> Option<NonNull<u8>> {
 /// # Safety
 /// As for [`quick::pop`].
 pub(super) unsafe fn fill(caller: thread::Caller, lists: *mut Lists, list: u32) -> Option<()> {
+    // SAFETY: as below. It may have another heap meanwhile, to follow the thread.
+    let caller = thread::Caller { heap: unsafe { (*lists).heap() }, ..caller };
     let fill = |heap: &'static Heap, wait| {
         // SAFETY: passed on; the lists are never given up.
         unsafe { quick::refill(lists, list, heap, wait).then(|| registry::move_to(&*lists, heap)) }
@@ -229,7 +231,7 @@ pub(super) fn guarded(
 ) -> Option<NonNull<u8>> {
     // SAFETY: the lists are the caller's, and never given up.
     let lists = unsafe { caller.lists?.as_ref() };
-    if !lists.look(is_popped) {
+    if !lists.look(is_popped, registry::follow_node) {
         return None;
     }
     let block = guarded::allocate(size, align)?;

@@ -36,6 +36,9 @@ pub(super) struct Heap {
     pub(super) deferred: Deferred,
     /// Which heap this one's users look after next, besides this one.
     pub(super) turn: AtomicUsize,
+    /// The NUMA node of the thread that it was opened for, or that came to it when it had none: memory is of the node
+    /// whose thread touches it first.
+    pub(super) node: AtomicU32,
     /// Threads whose blocks come from here.
     pub(super) threads: AtomicU32,
     /// Bytes in use, and bytes that may take memory, as they were when the lock was last let go of.

@@ -1,8 +1,8 @@
 //! The heaps of a process: which slots have one, and which of them serves whom.
 
 use core::ptr;
-use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicUsize};
 
 use super::apart::Apart;
 use super::heap::Heap;
@@ -20,6 +20,8 @@ struct Heaps {
     shared: AtomicUsize,
     /// The slot of the heap that no fork locks; [`NO_SLOT`]: there is none.
     spare: AtomicUsize,
+    /// Whether the machine is one that may have several NUMA nodes.
+    nodes: AtomicBool,
 }
 
 const NO_SLOT: usize = usize::MAX;
@@ -29,6 +31,7 @@ static HEAPS: Apart<Heaps> = Apart::new(Heaps {
     opened: AtomicUsize::new(0),
     shared: AtomicUsize::new(0),
     spare: AtomicUsize::new(NO_SLOT),
+    nodes: AtomicBool::new(false),
 });
 
 /// The most heaps that threads are spread over.
@@ -56,27 +59,39 @@ pub(super) fn left(heap: &Heap) {
     }
 }
 
-/// The lowest heap that no thread has.
-fn idle() -> Option<&'static Heap> {
+/// The lowest heap that no thread has, of a node if that is given.
+fn idle(node: Option<u32>) -> Option<&'static Heap> {
     let words = HEAPS.opened.load(Acquire).div_ceil(BITS);
     IDLE.iter().take(words).enumerate().find_map(|(index, word)| {
-        loop {
-            let bits = word.load(Relaxed);
-            if bits == 0 {
-                return None;
-            }
+        let mut bits = word.load(Relaxed);
+        while bits != 0 {
             let bit = bits.trailing_zeros();
-            word.fetch_and(!(1 << bit), Relaxed);
+            bits &= bits - 1;
             let heap = Heap::of_slot(index * BITS + bit as usize);
+            if node.is_some_and(|node| !is_of(heap, node)) {
+                continue;
+            }
+            word.fetch_and(!(1 << bit), Relaxed);
             if heap.threads.load(Relaxed) == 0 && !is_spare(heap) {
                 return Some(heap);
             }
         }
+        None
     })
 }
 
-/// Another heap for a thread whose heap is busy: one that fewer threads use even with this one, if one of the next
-/// two is such. Where threads are spread evenly, they stay: each that moves leaves memory behind that grows the heap
+/// The NUMA node that the calling thread is on at this moment; `None` where all are taken to be on the same.
+pub(super) fn node() -> Option<u32> {
+    HEAPS.nodes.load(Relaxed).then(os::node)
+}
+
+/// Whether a heap's memory is of this node, as far as is known.
+pub(super) fn is_of(heap: &Heap, node: u32) -> bool {
+    heap.node.load(Relaxed) == node
+}
+
+/// Another heap for a thread whose heap is busy: one of its node that fewer threads use even with this one, if one of the
+/// next two is such. Where threads are spread evenly, they stay: each that moves leaves memory behind that grows the heap
 /// it moves to, and is given back, and is touched again.
 pub(super) fn instead_of(busy: &Heap) -> Option<&'static Heap> {
     let threads = busy.threads.load(Relaxed);
@@ -85,7 +100,10 @@ pub(super) fn instead_of(busy: &Heap) -> Option<&'static Heap> {
         return None;
     }
     let others = [next_after(busy), next_after(busy)];
-    let serves = |other: &&Heap| other.threads.load(Relaxed) + 1 < threads && !is_spare(other);
+    let node = busy.node.load(Relaxed);
+    let serves = |other: &&Heap| {
+        other.threads.load(Relaxed) + 1 < threads && is_of(other, node) && !is_spare(other)
+    };
     others.into_iter().filter(|other| !ptr::eq(*other, busy)).find(serves)
 }
 
@@ -118,15 +136,15 @@ pub(super) fn next_to_purge(heap: &Heap) -> &'static Heap {
     // The turn moves on by one, however many are looked at: else some heaps would never have theirs.
     let next = next_after(heap).slot();
     let opened = HEAPS.opened.load(Acquire);
-    Heap::of_slot(to_purge(next, opened, |slot| Heap::of_slot(slot).purging.load(Relaxed)))
+    Heap::of_slot(first_such(next, opened, |slot| Heap::of_slot(slot).purging.load(Relaxed)))
 }
 
-/// The slot of the first heap from `next` on that is being purged, if one of the next few of those opened is; else `next`.
-fn to_purge(next: usize, opened: usize, is_purging: impl Fn(usize) -> bool) -> usize {
+/// The first slot from `next` on that is such a one, if one of the next few of those opened is; else `next`.
+fn first_such(next: usize, opened: usize, is_such: impl Fn(usize) -> bool) -> usize {
     /// Heaps looked at.
     const FEW: usize = 8;
     let mut few = (0..FEW.min(opened)).map(|ahead| (next + ahead) % opened);
-    few.find(|&slot| is_purging(slot)).unwrap_or(next)
+    few.find(|&slot| is_such(slot)).unwrap_or(next)
 }
 
 /// Whether this is the heap that no fork locks.
@@ -162,10 +180,12 @@ impl Opener {
     /// Finds the space for the heaps, as many as the CPUs ask for. `None` if there is none.
     pub(super) fn open_space(&mut self, tuning: &Tuning) -> Option<()> {
         if HEAPS.slots.load(Relaxed) == 0 {
-            /// CPUs up to which it is not worth while to ask for the quota: heaps are few anyway.
+            /// CPUs up to which it is not worth while to ask for the quota, since heaps are few anyway; so many are
+            /// of one node.
             const FEW: usize = 8;
             if os::cpus() > FEW {
                 self.quota = os::cpu_quota().unwrap_or(usize::MAX);
+                HEAPS.nodes.store(true, Relaxed);
             }
             let wanted = self.wanted(tuning);
             /// The spare heap; unit tests take some for themselves.
@@ -185,6 +205,7 @@ impl Opener {
         }
         let open = || Heap::open(slot, tuning).inspect(|_| SPACE.have_heaps(slot + 1));
         let heap = SPACE.change(open)??;
+        heap.node.store(node().unwrap_or(0), Relaxed);
         HEAPS.opened.store(slot + 1, Release);
         may_be_idle(heap);
         Some(heap)
@@ -206,11 +227,17 @@ impl Opener {
         }
     }
 
-    /// The lowest heap without threads; a new one while all have some and there may be more; else, of two in their
-    /// turn, the one with fewer threads (Azar et al. 1994, *Balanced allocations*). O(1), but for a look at a bit for
-    /// each heap.
+    /// A heap for the calling thread.
     pub(super) fn heap_for_thread(&mut self, tuning: &Tuning) -> Option<&'static Heap> {
-        if let Some(heap) = idle() {
+        self.heap_of_node(tuning, node().unwrap_or(0))
+    }
+
+    /// A heap for a thread of this node: the lowest there without threads; a new one while all there have some and there may
+    /// be more; one of another node without threads, which is of this one from now on: what it holds goes back by and by,
+    /// and what it takes is near. Else, of two in their turn, the one of this node, or with fewer threads (Azar et al. 1994,
+    /// *Balanced allocations*). O(1), but for a look at a bit for each heap.
+    pub(super) fn heap_of_node(&mut self, tuning: &Tuning, node: u32) -> Option<&'static Heap> {
+        if let Some(heap) = idle(Some(node)) {
             return Some(heap);
         }
         let opened = HEAPS.opened.load(Relaxed);
@@ -223,13 +250,25 @@ impl Opener {
         if shared < HEAPS.shared.load(Relaxed)
             && let Some(heap) = self.open(tuning)
         {
+            heap.node.store(node, Relaxed);
+            return Some(heap);
+        }
+        if let Some(heap) = idle(None) {
+            heap.node.store(node, Relaxed);
             return Some(heap);
         }
         self.turn = self.turn.wrapping_add(1);
-        let two = two_of(opened, self.turn).map(Heap::of_slot);
-        let shared = two.into_iter().filter(|heap| !is_spare(heap));
-        shared.min_by_key(|heap| heap.threads.load(Relaxed)).or_else(|| all().next())
+        to_share(node, self.turn).or_else(|| all().next())
     }
+}
+
+/// Of two heaps, others at each turn, the one of this node, or with fewer threads. `None`: they are the spare heap.
+fn to_share(node: u32, turn: usize) -> Option<&'static Heap> {
+    let opened = HEAPS.opened.load(Relaxed);
+    let near = |slot| is_of(Heap::of_slot(slot), node);
+    let two = two_of(opened, turn).map(|slot| Heap::of_slot(first_such(slot, opened, near)));
+    let shared = two.into_iter().filter(|heap| !is_spare(heap));
+    shared.min_by_key(|heap| (!is_of(heap, node), heap.threads.load(Relaxed)))
 }
 
 /// Two of so many that lie far from each other, others at each turn.
@@ -253,10 +292,10 @@ mod tests {
                     asked.set(asked.get() + 1);
                     false
                 };
-                assert_eq!(to_purge(next, opened, none), next);
+                assert_eq!(first_such(next, opened, none), next);
                 for ahead in 0..opened.min(8) {
                     let purging = (next + ahead) % opened;
-                    assert_eq!(to_purge(next, opened, |slot| slot == purging), purging);
+                    assert_eq!(first_such(next, opened, |slot| slot == purging), purging);
                 }
             }
             assert_eq!(asked.get(), opened * opened.min(8), "a few are looked at");
@@ -292,13 +331,64 @@ mod tests {
         heap.threads.store(registry::CROWD, Relaxed);
     }
 
+    /// Threads of a node get an idle heap of that node, and not another's while there is one; an idle one of another node
+    /// becomes theirs.
+    #[test]
+    fn a_heap_is_of_the_node_of_its_threads() {
+        const NODES: [u32; 2] = [7, 8];
+        let tuning = Tuning::new();
+        let own = NODES.map(|_| registry::heap_for_test());
+        // Under the registry's lock nobody else is given a heap.
+        let found = registry::with_opener(|opener| {
+            for (heap, node) in own.iter().zip(NODES) {
+                heap.node.store(node, Relaxed);
+                heap.threads.store(0, Relaxed);
+                may_be_idle(heap);
+            }
+            let mut of = |node| opener.heap_of_node(&tuning, node).expect("there is one");
+            let second = of(NODES[1]);
+            let first = of(NODES[0]);
+            first.threads.store(registry::CROWD, Relaxed);
+            second.threads.store(registry::CROWD, Relaxed);
+            let other = of(NODES[0]);
+            let other_node = other.node.swap(0, Relaxed);
+            // A thread that is not counted uses none.
+            may_be_idle(other);
+            ([first, second], other_node)
+        });
+        let ([first, second], other) = found;
+        assert!(ptr::eq(first, own[0]) && ptr::eq(second, own[1]));
+        // It is opened, idle and taken over, or shared: then none of that node may be in reach.
+        assert!(other == NODES[0] || other == 0, "{other}");
+        own.iter().for_each(|heap| heap.node.store(0, Relaxed));
+    }
+
+    /// Where none is idle, a thread shares a heap of its node, if one is in reach, even if others have fewer threads.
+    #[test]
+    fn a_heap_of_the_node_is_shared_rather() {
+        const NODE: u32 = 9;
+        let heap = registry::heap_for_test();
+        heap.node.store(NODE, Relaxed);
+        let opened = HEAPS.opened.load(Relaxed);
+        let turns = (0..opened)
+            .filter(|&turn| to_share(NODE, turn).is_some_and(|shared| ptr::eq(shared, heap)));
+        // From each of the two it is in reach of eight.
+        assert!(turns.count() >= opened.min(8));
+        assert!(
+            (0..opened).all(|turn| to_share(0, turn).is_none_or(|shared| !ptr::eq(shared, heap)))
+        );
+        heap.node.store(0, Relaxed);
+    }
+
     /// A heap is found when its last thread has left it, and not before.
     #[test]
     fn a_heap_is_idle_when_its_last_thread_left() {
         let heap = registry::heap_for_test();
         // Other tests may find it, too.
         let is_found = || {
-            (0..=HEAPS.opened.load(Relaxed)).map_while(|_| idle()).any(|idle| ptr::eq(idle, heap))
+            (0..=HEAPS.opened.load(Relaxed))
+                .map_while(|_| idle(None))
+                .any(|idle| ptr::eq(idle, heap))
         };
         heap.threads.store(2, Relaxed);
         left(heap);
@@ -316,7 +406,7 @@ mod tests {
     #[test]
     fn there_are_no_more_heaps_than_bits() {
         let tuning = Tuning::new().heaps_per_cpu(16);
-        assert!(Opener { turn: 0, quota: usize::MAX }.wanted(&tuning) <= MOST);
-        assert_eq!(Opener { turn: 0, quota: 1 }.wanted(&tuning), 16);
+        assert!(Opener::new().wanted(&tuning) <= MOST);
+        assert_eq!(Opener { quota: 1, ..Opener::new() }.wanted(&tuning), 16);
     }
 }

@@ -159,6 +159,8 @@ pub(super) struct Lists {
     countdown: Countdown,
     /// When it looked last, milliseconds.
     looked: Cell<u32>,
+    /// The NUMA node that it was on then.
+    node: Cell<u32>,
     /// Whether it was found out which block is the first to be guarded.
     guards: Cell<bool>,
     /// Of a [face], the lists before it; of lists, none.
@@ -460,9 +462,9 @@ impl Lists {
         unsafe { &*self.heap.load(Relaxed) }
     }
 
-    /// Looks at the clock if it is time to, and gives memory back if that is due. Whether the block at hand is to be
-    /// [guarded](super::guarded), which is to be popped, or not.
-    pub(super) fn look(&self, is_popped: bool) -> bool {
+    /// Looks at the clock if it is time to, and gives memory back if that is due; `follow` is called before, now and then.
+    /// Whether the block at hand is to be [guarded](super::guarded), which is to be popped, or not.
+    pub(super) fn look(&self, is_popped: bool, follow: impl FnOnce(&Self)) -> bool {
         /// Pops between two looks; while memory goes back, of which each does a small part.
         const POPS: i32 = 1 << 11;
         const SOON: i32 = 1 << 7;
@@ -471,7 +473,7 @@ impl Lists {
         }
         self.countdown.settle();
         if self.countdown.is_due(Due::Clock) {
-            let more = self.look_at_clock();
+            let more = self.look_at_clock(follow);
             self.countdown.set(Due::Clock, if more { SOON } else { POPS });
         }
         let guarded = self.countdown.is_due(Due::Guarded) && self.guards();
@@ -486,7 +488,7 @@ impl Lists {
     }
 
     /// Gives memory back if that is due; whether more is.
-    fn look_at_clock(&self) -> bool {
+    fn look_at_clock(&self, follow: impl FnOnce(&Self)) -> bool {
         /// Milliseconds between two looks at the heap; it is one while memory goes back.
         const PAUSE: u32 = 64;
         let now = os::now() as u32;
@@ -494,9 +496,15 @@ impl Lists {
         if since < PAUSE {
             return since == PAUSE - 1;
         }
+        follow(self);
         let more = self.heap().maintain();
         self.looked.set(if more { now.wrapping_sub(PAUSE - 1) } else { now });
         more
+    }
+
+    /// Notes on which NUMA node the thread is; whether it was there at its last look, too.
+    pub(super) fn is_again_on(&self, node: u32) -> bool {
+        self.node.replace(node) == node
     }
 
     /// Whether the block at hand is to be guarded, which was due if any is.

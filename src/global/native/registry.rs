@@ -119,6 +119,32 @@ pub(super) fn move_to(lists: &Lists, heap: &'static Heap) {
     heaps::left(before);
 }
 
+/// Has the calling thread's blocks come from a heap of the NUMA node that it is on, if it was there when it looked last, too:
+/// one that is moved to and fro keeps its heap. Programs pin their threads once these run, and have allocated.
+pub(super) fn follow_node(lists: &Lists) {
+    if let Some(node) = heaps::node() {
+        follow(lists, node);
+    }
+}
+
+fn follow(lists: &Lists, node: u32) {
+    if lists.is_again_on(node) && !heaps::is_of(lists.heap(), node) {
+        move_to_node(lists, node);
+    }
+}
+
+/// Has a thread's blocks come from a heap of this node from now on, if it can have one.
+#[cold]
+fn move_to_node(lists: &Lists, node: u32) {
+    let Some(tuning) = TUNING.get() else { return };
+    let _ = REGISTRY.with(|registry| {
+        let heap = registry.heaps.heap_of_node(tuning, node);
+        if let Some(heap) = heap.filter(|heap| heaps::is_of(heap, node)) {
+            move_to(lists, heap);
+        }
+    });
+}
+
 /// One more heap, if an empty one could serve a request that no heap could.
 pub(super) fn open_another() -> Option<&'static Heap> {
     let tuning = TUNING.get()?;
@@ -289,6 +315,16 @@ fn adopt_now() {
 #[cfg(test)]
 pub(super) const CROWD: u32 = 1 << 20;
 
+/// What `action` does with the right to open heaps; it is tried again while another test forks.
+#[cfg(test)]
+pub(super) fn with_opener<R>(mut action: impl FnMut(&mut Opener) -> R) -> R {
+    loop {
+        if let Some(result) = REGISTRY.with(|registry| action(&mut registry.heaps)) {
+            return result;
+        }
+    }
+}
+
 /// A heap that no thread is given, for a test that counts its blocks. The calling thread has lists afterwards.
 #[cfg(test)]
 pub(super) fn heap_for_test() -> &'static Heap {
@@ -314,6 +350,43 @@ pub(super) fn heap_for_test() -> &'static Heap {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A thread that was seen on another node twice takes its blocks from a heap of that.
+    #[test]
+    fn a_thread_is_followed_to_another_node() {
+        const NODE: u32 = 11;
+        let thread = std::thread::spawn(|| {
+            // Of that node is a heap at hand.
+            let other = heap_for_test();
+            // SAFETY: the lists are the thread's, and never given up.
+            let lists = unsafe { &*quick::of_face(current::lists()) };
+            let before = lists.heap();
+            other.node.store(NODE, Relaxed);
+            other.threads.store(0, Relaxed);
+            heaps::may_be_idle(other);
+            let here = before.node.load(Relaxed);
+            for seen in [here, NODE, here, NODE] {
+                follow(lists, seen);
+                assert!(ptr::eq(lists.heap(), before), "it is on its way");
+            }
+            // While another test forks, nobody waits for the lock.
+            while !heaps::is_of(lists.heap(), NODE) {
+                follow(lists, NODE);
+            }
+            assert!(ptr::eq(lists.heap(), other));
+            // What it goes on with is from there.
+            const PAGEWISE: crate::global::Pagewise = crate::global::Pagewise::new();
+            // SAFETY: they are freed once.
+            unsafe {
+                let blocks: Vec<_> = (0..1_000).map(|_| PAGEWISE.allocate(100)).collect();
+                assert!(blocks.iter().any(|&block| ptr::eq(Heap::of(block), other)));
+                blocks.into_iter().for_each(|block| PAGEWISE.free(block));
+            }
+            assert!(ptr::eq(lists.heap(), other));
+            other.node.store(0, Relaxed);
+        });
+        thread.join().expect("it ends");
+    }
 
     /// A thread that moved to another heap was subtracted there at its end without having been added:
     /// the count wrapped, and no thread was given that heap any more.

@@ -26,6 +26,11 @@ pub(crate) fn cpu_quota() -> Option<usize> {
     None
 }
 
+/// Memory is taken to be as near to each CPU: a process on macOS has one node, one on FreeBSD is not asked.
+pub(crate) fn node() -> u32 {
+    0
+}
+
 /// A number that nobody outside can foretell; where the system has none to give, one that is hard to.
 pub(crate) fn random() -> u64 {
     let mut number = 0_u64;

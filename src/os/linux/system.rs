@@ -1,6 +1,7 @@
 //! What Linux alone knows of the process, of the calling thread, and of the processors.
 
 use core::ffi::c_int;
+use core::ptr;
 
 /// Where the calling thread's `errno` lies: its own place, always valid.
 #[inline]
@@ -34,6 +35,21 @@ fn affine_cpus(set: &mut [usize]) -> Option<usize> {
     };
     let cpus = set.iter().map(|word| word.count_ones() as usize).sum();
     (got == 0 && cpus > 0).then_some(cpus)
+}
+
+/// The NUMA node of the CPU that the calling thread is on at this moment; 0 if the system does not tell.
+pub(crate) fn node() -> u32 {
+    let mut node = 0;
+    // SAFETY: the call writes a number to where it may, and none to null.
+    let got = unsafe {
+        libc::syscall(
+            libc::SYS_getcpu,
+            ptr::null_mut::<u32>(),
+            &raw mut node,
+            ptr::null_mut::<u8>(),
+        )
+    };
+    if got == 0 { node } else { 0 }
 }
 
 /// A number that nobody outside can foretell; where the system has none to give, one that is hard to.

@@ -4,9 +4,11 @@ use core::ffi::c_void;
 use core::ptr;
 
 use windows_sys::Win32::Foundation::{CloseHandle, GetLastError, HANDLE, SetLastError};
+use windows_sys::Win32::System::Kernel::PROCESSOR_NUMBER;
 use windows_sys::Win32::System::Threading::{
     ALL_PROCESSOR_GROUPS, CreateThread, GetActiveProcessorCount, GetCurrentProcess,
-    GetCurrentThreadId, GetProcessAffinityMask, INFINITE, WaitForSingleObject,
+    GetCurrentProcessorNumberEx, GetCurrentThreadId, GetNumaProcessorNodeEx,
+    GetProcessAffinityMask, INFINITE, WaitForSingleObject,
 };
 
 /// A number that is the calling thread's alone, in place of an address: a multiple of 512, as numbers of threads are
@@ -84,6 +86,17 @@ pub(crate) fn cpus() -> usize {
         unsafe { GetActiveProcessorCount(ALL_PROCESSOR_GROUPS) }
     };
     (cpus as usize).max(1)
+}
+
+/// The NUMA node of the CPU that the calling thread is on at this moment; 0 if the system does not tell.
+pub(crate) fn node() -> u32 {
+    let (mut cpu, mut node) = (PROCESSOR_NUMBER::default(), 0_u16);
+    // SAFETY: the calls write what they are given.
+    let got = unsafe {
+        GetCurrentProcessorNumberEx(&raw mut cpu);
+        GetNumaProcessorNodeEx(&raw const cpu, &raw mut node)
+    };
+    if got != 0 { node.into() } else { 0 }
 }
 
 /// Quotas of processor time, which a job object may have, are not looked at.
