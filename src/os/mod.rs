@@ -25,7 +25,7 @@
 //! | `MOVES`, `move_into` | whether mappings move to addresses that are asked for, and how |
 //! | `guard`, `close`, `forbid_writes` | pages that nobody may touch, with their memory or without; or not write to |
 //! | `discard`, `DISCARDED_ARE_ZEROS` | memory goes back, its addresses stay; whether they read as zeros then |
-//! | `advise_huge_pages` | tells the system whether huge pages are wanted here |
+//! | `advise_huge_pages`, `backs_all_with_huge_pages` | tells the system whether huge pages are wanted here; whether it uses them unasked, and makes them later of memory that takes none |
 //! | `for_each_resident`, `is_resident`, `is_readable` | which OS pages take memory, or can be read at all |
 //! | `address_space_limit`, `cpus`, `cpu_quota` | bytes and processors that this process may use, and how much of their time |
 //! | `node` | to which memory the calling thread's processor is near |

@@ -40,6 +40,21 @@ impl Ended {
     }
 }
 
+/// Has the program, and those it starts, use no huge pages, however the system is set: where it backs all memory with them,
+/// whatever is touched takes one, what stands before a block among it.
+pub(crate) fn without_huge_pages(command: &mut Command) {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the call may be made between a fork and an exec, and touches no memory of ours.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0);
+            Ok(())
+        });
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = command;
+}
+
 /// Runs a command; `None` if it was not done within its time. On Unix, what it leaves behind ends with it.
 pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Option<Ended>> {
     #[cfg(unix)]

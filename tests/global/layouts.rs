@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout};
 
 #[cfg(unix)]
 use crate::child::memory::{GOES_BACK_AT_ONCE, resident};
-use crate::child::passes;
+use crate::child::{passes, passes_without_huge_pages};
 use crate::{ALLOCATOR, Random};
 
 /// Runs `check` on a block of this layout.
@@ -96,7 +96,7 @@ fn small_blocks_wrote() {
 #[test]
 #[cfg(unix)]
 fn zeros_that_are_not_touched_take_no_memory() {
-    passes("layouts::untouched");
+    passes_without_huge_pages("layouts::untouched");
 }
 
 /// Fresh memory is zeros already; and what went back, where it goes back at once.

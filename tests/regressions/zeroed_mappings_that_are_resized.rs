@@ -4,14 +4,14 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::hint::black_box;
 
-use crate::child::passes;
+use crate::child::passes_without_huge_pages;
 use crate::{ALLOCATOR, resident};
 
 const SIZE: usize = 8 << 20;
 
 #[test]
 fn a_zeroed_block_is_resized_without_copying() {
-    passes("zeroed_mappings_that_are_resized::resized");
+    passes_without_huge_pages("zeroed_mappings_that_are_resized::resized");
 }
 
 #[test]

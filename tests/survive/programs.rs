@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use crate::child::process::without_huge_pages;
 use crate::package;
 
 /// The library and the program that runs all programs.
@@ -29,8 +30,15 @@ fn built() -> &'static Built {
 
 /// Runs one program with the library and without: the outcome must be what the program's table says.
 fn survives(name: &str) {
+    survives_when(name, |_| {});
+}
+
+/// As [`survives`], of programs that `prepare` has seen to.
+fn survives_when(name: &str, prepare: impl FnOnce(&mut Command)) {
     let built = built();
-    let run = Command::new(&built.survive)
+    let mut run = Command::new(&built.survive);
+    prepare(&mut run);
+    let run = run
         .args(["run", "--preload"])
         .arg(&built.library)
         .arg(name)
@@ -49,6 +57,16 @@ macro_rules! programs {
             survives($name);
         }
     )*};
+}
+
+#[test]
+fn many_sparse_blocks() {
+    survives_when("sparse-many", without_huge_pages);
+}
+
+#[test]
+fn zeroed_blocks_that_stay_untouched() {
+    survives_when("calloc", without_huge_pages);
 }
 
 programs! {
@@ -76,8 +94,6 @@ programs! {
     two_threads_by_turns_in_a_cgroup: "turns-cgroup";
     a_hot_program_after_a_peak: "hot";
     one_sparse_block: "sparse-one";
-    many_sparse_blocks: "sparse-many";
-    zeroed_blocks_that_stay_untouched: "calloc";
     huge_requests_that_fail: "huge-requests";
     a_thousand_keys_and_threads_that_end: "keys-many";
     all_keys_and_threads_that_end: "keys-all";

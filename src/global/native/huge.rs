@@ -21,12 +21,16 @@
 //!
 //! So it is where much of a region, but not all, [was found free](Huge::found_free) and went back: Linux looks through
 //! advised memory all the time (`khugepaged`) and makes huge pages of regions in which a single OS page takes memory, so that
-//! what went back would take memory again. Once all of such a region is free it is advised again.
+//! what went back would take memory again. Once all of such a region is free it is advised again. Where the system is set to
+//! back all memory with huge pages, as Debian's kernels are, that concerns each region of the extent, whatever lies there.
 
-use core::cell::Cell;
+use core::cell::{Cell, OnceCell};
 use core::ops::Range;
 use core::ptr;
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
 
+use super::apart::Apart;
 use super::tuning::{HugePages, LARGEST_SLOT};
 use crate::os;
 
@@ -38,6 +42,13 @@ const REGIONS: usize = LARGEST_SLOT / HUGE;
 
 /// Free bytes of a region from which on it is better off without huge pages: fewer cost little when they come again.
 const THIN: usize = HUGE / 8;
+
+/// Regions without huge pages among others, in all heaps, at most: each may split a mapping in three, of which Linux lets a
+/// process have some 65,530.
+const MOST_THIN: usize = 1 << 14;
+
+/// How many there are.
+static ALL_THIN: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 
 /// What a walk met of the region where it is: its start, and bytes that are free.
 #[derive(Debug)]
@@ -54,7 +65,7 @@ impl Walked {
 unsafe impl Send for Walked {}
 
 /// The huge pages of a heap's extent, as far as they are known. Invariants: `from` and `reached` are multiples
-/// of [`HUGE`]; the bit of a region is set iff it is advised, `advised` counts them; none lies outside
+/// of [`HUGE`], and so is `start`; the bit of a region is set iff it is advised, `advised` counts them; none lies outside
 /// `from..reached`.
 #[derive(Debug)]
 pub(super) struct Huge {
@@ -62,12 +73,16 @@ pub(super) struct Huge {
     from: usize,
     /// Up to where it was decided.
     reached: usize,
+    /// The first region that lies in the extent as a whole; beyond all addresses: none is considered.
+    start: usize,
     /// Where the extent ends at most.
     most: usize,
     bits: [Cell<u64>; REGIONS / 64],
     advised: Cell<usize>,
-    /// The bit of a region is set if the advice was taken back since much of it was free.
+    /// The bit of a region is set if it has no huge pages since much of it was free.
     thinned: [Cell<u64>; REGIONS / 64],
+    /// Whether the system is set to back all memory with huge pages, once it was asked.
+    all: OnceCell<bool>,
     /// Bytes that may be of huge pages when the extent is extended next.
     allowed: Cell<usize>,
     /// Whether the kernel was told of all of the slot.
@@ -83,13 +98,19 @@ impl Huge {
                 extent.start.saturating_add(bytes).min(extent.end).next_multiple_of(HUGE)
             }
         };
+        let start = match huge_pages {
+            HugePages::Beyond(_) => extent.start.next_multiple_of(HUGE).min(from),
+            _ => from,
+        };
         Self {
             from,
             reached: from,
+            start,
             most: extent.end,
             bits: [const { Cell::new(0) }; REGIONS / 64],
             advised: Cell::new(0),
             thinned: [const { Cell::new(0) }; REGIONS / 64],
+            all: OnceCell::new(),
             allowed: Cell::new(0),
             everywhere: huge_pages.advice().is_some(),
         }
@@ -145,7 +166,7 @@ impl Huge {
     /// behind it, of the last one if nothing is met any more. `walked` is what it met so far of the region where it is.
     pub(super) fn found_free(&self, walked: &mut Walked, free: Option<Range<*mut u8>>) {
         let Some(Range { start, end }) = free else { return self.decide(walked) };
-        let mut at = start.with_addr(start.addr().max(self.from));
+        let mut at = start.with_addr(start.addr().max(self.start));
         while at < end {
             let region = at.with_addr(at.addr() & !(HUGE - 1));
             if region != walked.region {
@@ -158,22 +179,56 @@ impl Huge {
         }
     }
 
-    /// Takes the advice for a region back if it is [worth while](THIN), and gives it again once all of it is free.
+    /// Takes huge pages from a region if that is [worth while](THIN), and gives them again once all of it is free.
     fn decide(&self, &mut Walked { region, free }: &mut Walked) {
-        if free < THIN || !(self.from..self.reached).contains(&region.addr()) {
+        let lies_within = self.start <= region.addr() && region.addr() < self.most & !(HUGE - 1);
+        if free < THIN || !lies_within {
             return;
         }
         let (word, bit) = self.place(region.addr());
-        let (bits, thinned) = (self.bits[word].get(), self.thinned[word].get());
-        if free < HUGE && bits & bit != 0 {
+        let thinned = self.thinned[word].get();
+        let is_advised = self.bits[word].get() & bit != 0;
+        if thinned & bit != 0 {
+            if free >= HUGE {
+                self.thinned[word].set(thinned & !bit);
+                ALL_THIN.fetch_sub(1, Relaxed);
+                self.give_again(region);
+            }
+        } else if free < HUGE
+            && (is_advised || !self.everywhere && self.all_are_huge())
+            && ALL_THIN.load(Relaxed) < MOST_THIN
+        {
             self.thinned[word].set(thinned | bit);
-            self.advise(region, false);
-        } else if free >= HUGE && thinned & bit != 0 {
-            self.thinned[word].set(thinned & !bit);
-            if bits & bit == 0 {
-                self.advise(region, true);
+            ALL_THIN.fetch_add(1, Relaxed);
+            if is_advised {
+                self.advise(region, false);
+            } else {
+                // SAFETY: the region lies in the extent.
+                unsafe { os::advise_huge_pages(region, HUGE, false) };
             }
         }
+    }
+
+    /// Gives a region huge pages again that it had by advice, or by the system's setting: then it counts as not advised.
+    fn give_again(&self, region: *mut u8) {
+        let (word, bit) = self.place(region.addr());
+        if self.all_are_huge() {
+            // SAFETY: the region lies in the extent.
+            unsafe { os::advise_huge_pages(region, HUGE, true) };
+        } else if self.bits[word].get() & bit == 0 {
+            self.advise(region, true);
+        }
+    }
+
+    /// Whether the system is set to back all memory with huge pages. (Asked once memory is known to go back.)
+    fn all_are_huge(&self) -> bool {
+        *self.all.get_or_init(os::backs_all_with_huge_pages)
+    }
+
+    /// As if the system did not back all memory with huge pages, whatever it does.
+    #[cfg(test)]
+    pub(super) fn only_where_advised(&self) {
+        self.all.set(false).expect("it was not asked");
     }
 
     fn advise(&self, region: *mut u8, wanted: bool) {
@@ -186,7 +241,7 @@ impl Huge {
 
     /// The word and the bit of the region that starts there.
     fn place(&self, start: usize) -> (usize, u64) {
-        let region = (start - self.from) / HUGE % REGIONS;
+        let region = (start - self.start) / HUGE % REGIONS;
         (region / 64, 1 << (region % 64))
     }
 }

@@ -59,6 +59,11 @@ pub(crate) unsafe fn discard(start: *mut u8, len: usize) -> bool {
 /// The pages were mapped here.
 pub(crate) unsafe fn advise_huge_pages(_: *mut u8, _: usize, _: bool) {}
 
+/// Where huge pages are used unasked, they are not made of memory that takes none.
+pub(crate) fn backs_all_with_huge_pages() -> bool {
+    false
+}
+
 /// Whether the word at an address may be readable, be it of this allocator or not: a call that reads a limit there, before
 /// it finds that there is no such limit, answers EFAULT where it cannot. Any other error tells nothing.
 pub(crate) fn is_readable(address: *mut u8) -> bool {

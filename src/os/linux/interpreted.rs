@@ -146,6 +146,11 @@ pub(crate) unsafe fn discard(start: *mut u8, len: usize) -> bool {
 /// As there.
 pub(crate) unsafe fn advise_huge_pages(_: *mut u8, _: usize, _: bool) {}
 
+/// See `huge`.
+pub(crate) fn backs_all_with_huge_pages() -> bool {
+    false
+}
+
 /// See `memory`.
 pub(crate) fn for_each_resident(start: *mut u8, len: usize, visit: &mut dyn FnMut(*mut u8, usize)) {
     if len > 0 {

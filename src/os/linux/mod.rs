@@ -8,6 +8,8 @@
 mod barrier;
 #[cfg(feature = "profiler")]
 mod files;
+#[cfg(not(any(miri, pagewise_portable_os)))]
+mod huge;
 #[cfg(all(miri, not(pagewise_portable_os)))]
 mod interpreted;
 #[cfg(not(any(miri, pagewise_portable_os)))]
@@ -25,6 +27,8 @@ mod wait;
 pub(crate) use barrier::*;
 #[cfg(feature = "profiler")]
 pub(crate) use files::*;
+#[cfg(not(any(miri, pagewise_portable_os)))]
+pub(crate) use huge::*;
 #[cfg(all(miri, not(pagewise_portable_os)))]
 pub(crate) use interpreted::*;
 #[cfg(not(any(miri, pagewise_portable_os)))]

@@ -46,7 +46,7 @@ fn quota(text: &[u8]) -> Option<usize> {
 
 /// The beginning of a file. By the kernel's calls: those of C's library may be another's, which allocates, and may
 /// end a thread that was cancelled, while a lock is held.
-fn read<'a>(file: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+pub(super) fn read<'a>(file: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: the name is a string of C's; the call writes no more than the buffer's bytes; the number is a file's,
     // opened here and closed once.

@@ -4,12 +4,12 @@ use std::alloc::{GlobalAlloc, Layout};
 
 use super::{MIB, resident};
 use crate::ALLOCATOR;
-use crate::child::passes;
+use crate::child::passes_without_huge_pages;
 use crate::random::Random;
 
 #[test]
 fn untouched_blocks_take_no_memory() {
-    passes("memory::zeroed::untouched");
+    passes_without_huge_pages("memory::zeroed::untouched");
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn untouched() {
 
 #[test]
 fn memory_that_went_back_is_not_written() {
-    passes("memory::zeroed::went_back");
+    passes_without_huge_pages("memory::zeroed::went_back");
 }
 
 /// The heap's memory was written, freed and given back.
@@ -44,7 +44,7 @@ fn went_back() {
 
 #[test]
 fn a_table_that_stays_mostly_untouched_again_and_again() {
-    passes("memory::zeroed::again");
+    passes_without_huge_pages("memory::zeroed::again");
 }
 
 #[test]

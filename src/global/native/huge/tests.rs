@@ -125,6 +125,7 @@ fn thin_regions_are_taken_back_until_they_are_free() {
     let extent = extent();
     let at = |eighths: usize| extent.wrapping_add(eighths * HUGE / 8);
     let mut huge = Huge::new(HugePages::Beyond(HUGE), extent.addr()..extent.addr() + EXTENT);
+    huge.only_where_advised();
     huge.allow(9 * HUGE);
     huge.reach(at(10 * 8));
     assert_eq!(advised(&huge, extent), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
@@ -148,6 +149,45 @@ fn thin_regions_are_taken_back_until_they_are_free() {
     // Half of what is thin is in use again; then nothing.
     assert_eq!(walk(&[at(24)..at(28)]), [1, 4, 5, 7]);
     assert_eq!(walk(&[at(16)..at(20), at(20)..at(32), at(72)..at(80)]), [1, 2, 3, 4, 5, 7, 9]);
+    // SAFETY: nobody uses the addresses.
+    unsafe { os::release(extent, EXTENT) };
+}
+
+/// Where the system backs all memory with huge pages, this holds for every region that lies in the extent, advised or not.
+#[test]
+fn where_all_are_huge_every_region_may_be_thin() {
+    let extent = extent();
+    let at = |halves: usize| extent.wrapping_add(halves * HUGE / 2);
+    let last = EXTENT / HUGE - 1;
+    let lies = extent.addr() + 100..extent.addr() + EXTENT - 100;
+    for all in [false, true] {
+        let mut huge = Huge::new(HugePages::Beyond(4 * HUGE), lies.clone());
+        huge.all.set(all).expect("it was not asked");
+        huge.allow(HUGE);
+        huge.reach(at(2 * 7));
+        assert_eq!(advised(&huge, extent), [5]);
+        let thin = |pieces: &[usize], halves: usize| {
+            let mut walked = Walked::NOTHING;
+            for &region in pieces {
+                let from = at(2 * region);
+                huge.found_free(&mut walked, Some(from..from.wrapping_add(halves * HUGE / 2)));
+            }
+            huge.found_free(&mut walked, None);
+            let is_thin = |&region: &usize| {
+                let (word, bit) = huge.place(extent.addr() + region * HUGE);
+                huge.thinned[word].get() & bit != 0
+            };
+            (1..=last).filter(is_thin).collect::<Vec<_>>()
+        };
+        let first: &[usize] = if all { &[1, 3, 5, 8] } else { &[5] };
+        assert_eq!(thin(&[0, 1, 3, 5, 8, last], 1), first);
+        assert!(advised(&huge, extent).is_empty());
+        let second: &[usize] = if all { &[3, 8] } else { &[] };
+        assert_eq!(thin(&[1, 5], 2), second);
+        // What the system does unasked counts as not advised.
+        assert_eq!(advised(&huge, extent).len(), usize::from(!all));
+        thin(&[3, 8], 2);
+    }
     // SAFETY: nobody uses the addresses.
     unsafe { os::release(extent, EXTENT) };
 }

@@ -265,7 +265,8 @@ fn a_walk_knows_what_it_did_not_meet() {
         free(state, low);
         let len = len - used(state);
         let (purged, _) = walk(state, &mut purge);
-        assert!(purged < 8 * MIB);
+        // Where the system is set to back all memory with huge pages, one reaches into what was not touched.
+        assert!(purged < 12 * MIB, "{purged}");
         assert_eq!(purge.most(used(state)) - used(state), len, "the walk had been there");
         assert!(resident(low, 2 * MIB) > MIB);
         assert_eq!(purge.look(state.parts().0), Look::Begins);
@@ -685,6 +686,7 @@ fn what_goes_back_in_part_is_not_of_huge_pages() {
         // SAFETY: so many were taken.
         let blocks: Vec<_> = blocks.iter().map(|block| unsafe { block.assume_init() }).collect();
         let advised = |state: &mut State| state.parts().0.source().huge().advised();
+        state.parts().0.source().huge().only_where_advised();
         let before = advised(state);
         assert!(before >= 4 * HUGE, "{before}");
         let mut purge = Purge::new(LONG);
