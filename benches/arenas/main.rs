@@ -1,23 +1,36 @@
 //! Arenas in a fixed region: ours beside the pure-Rust allocators made for one, in time and in how
 //! full they make it.
 //!
-//! `cargo bench --bench arenas`: nanoseconds per action and their ratio to ours, and heap
-//! efficiency, the share of the region that was requested and not yet freed when a request first
-//! failed: of a fresh region, and of one that was filled and emptied before. All single-threaded,
-//! without locks, each called through the same trait object; every round runs all of them, in turn,
-//! on the same actions.
+//! Nanoseconds per action and their ratio to ours, at 300, 1,000 and 3,000 live blocks, and heap efficiency,
+//! the share of the region that was requested and not yet freed when a request first failed: of a fresh
+//! region, and of one that was filled and emptied before. All single-threaded, without locks, each called
+//! through the same trait object; every round runs all of them, in turn, on the same actions.
 //!
-//! `-- --small` does the same in regions of 4 to 256 KiB, beside allocators for small machines ([`small`]).
+//! ```sh
+//! cargo bench --bench arenas                        times and efficiency
+//! cargo bench --bench arenas -- --time              only times
+//! cargo bench --bench arenas -- --fill              only efficiency
+//! cargo bench --bench arenas -- --instructions      instructions per action (needs valgrind)
+//!                               --peers NAME,NAME   only these allocators, the first as the base
+//!                               --json              one line for each figure
+//! cargo bench --bench arenas -- --only NAME MAX LIVE
+//!     performs the actions of one allocator alone: largest size, live blocks
+//!                               --no-realloc        without reallocations
+//!                               --align N           all aligned so, as C's are to 16
+//! cargo bench --bench arenas -- --small             in regions of 4 to 256 KiB
+//! ```
 //!
-//! `-- --time` and `-- --fill` do only the one or the other, `-- --peers NAME,NAME` only some allocators.
-//! `cargo bench --bench arenas -- --only NAME MAX LIVE` performs the actions of one of them alone, with so
-//! many live blocks (`--no-realloc`: without reallocations; `--align N`: all aligned so, as C's are to 16):
-//! for counting instructions, which no noisy
-//! machine disturbs. `benches/arenas/instructions.sh` does that for all.
+//! `--instructions` counts ours and talc's unless `--peers` names others. `--small` compares allocators
+//! for small machines (`small.rs`); with it `--time`, `--fill`, `--peers` and `--only` are as above, but
+//! not `--json`.
 
+mod instructions;
 mod mixes;
 mod peers;
 mod small;
+
+use std::fmt::Display;
+use std::process::ExitCode;
 
 use mixes::{Actions, Filling, Live};
 use peers::{NAMES, Peer};
@@ -63,18 +76,22 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-/// Random actions: medians, and the medians of each round's ratio to the first.
-fn time(names: &[&str], live: Live, reallocates: bool, rounds: usize, actions: usize) {
-    print!("ns of processor time per action (× ours), {rounds} rounds of {actions}, ");
-    match live {
-        Live::Held(blocks) => print!("{blocks} live blocks"),
-        Live::Drifting => print!("300 live blocks and more, as chance has it"),
-    }
-    println!("{}", if reallocates { "" } else { ", without reallocations" });
-    print!("{:<24}", "largest size");
-    MAXIMA.iter().for_each(|max| print!("{max:>18}"));
-    println!();
-    let columns = MAXIMA.map(|max| {
+/// Prints figures of an allocator as one line of JSON. Names need no escapes.
+fn json_line(name: &str, figures: &[(&str, &dyn Display)]) {
+    print!("{{\"allocator\":\"{name}\"");
+    figures.iter().for_each(|(key, figure)| print!(",\"{key}\":{figure}"));
+    println!("}}");
+}
+
+/// Random actions: for each allocator and largest size the median, and the median of each round's ratio
+/// to the first allocator.
+fn measure(
+    names: &[&str],
+    live: Live,
+    reallocates: bool,
+    (rounds, actions): (usize, usize),
+) -> [Vec<(f64, f64)>; MAXIMA.len()] {
+    MAXIMA.map(|max| {
         let mut memories: Vec<Memory> = names.iter().map(|_| Memory::new(REGION)).collect();
         let mut runs: Vec<_> = memories
             .iter_mut()
@@ -102,8 +119,44 @@ fn time(names: &[&str], live: Live, reallocates: bool, rounds: usize, actions: u
                 let ratios = times.iter().zip(&ours).map(|(time, ours)| time / ours).collect();
                 (median(times), median(ratios))
             })
-            .collect::<Vec<_>>()
-    });
+            .collect()
+    })
+}
+
+/// Prints what [`measure`] gives.
+fn time(names: &[&str], live: Live, reallocates: bool, runs: (usize, usize), json: bool) {
+    let columns = measure(names, live, reallocates, runs);
+    if json {
+        for (max, column) in MAXIMA.iter().zip(&columns) {
+            for (name, (time, ratio)) in names.iter().zip(column) {
+                let live: &dyn Display = match &live {
+                    Live::Held(blocks) => blocks,
+                    Live::Drifting => &"null",
+                };
+                json_line(
+                    name,
+                    &[
+                        ("largest_size", max),
+                        ("live", live),
+                        ("reallocations", &reallocates),
+                        ("nanoseconds", time),
+                        ("ratio", ratio),
+                    ],
+                );
+            }
+        }
+        return;
+    }
+    let (rounds, actions) = runs;
+    print!("ns of processor time per action (× ours), {rounds} rounds of {actions}, ");
+    match live {
+        Live::Held(blocks) => print!("{blocks} live blocks"),
+        Live::Drifting => print!("300 live blocks and more, as chance has it"),
+    }
+    println!("{}", if reallocates { "" } else { ", without reallocations" });
+    print!("{:<24}", "largest size");
+    MAXIMA.iter().for_each(|max| print!("{max:>18}"));
+    println!();
     for (row, name) in names.iter().enumerate() {
         print!("{name:<24}");
         for column in &columns {
@@ -112,24 +165,31 @@ fn time(names: &[&str], live: Live, reallocates: bool, rounds: usize, actions: u
         }
         println!();
     }
+    println!();
 }
 
 /// Heap efficiency: means over seeds.
-fn efficiency(names: &[&str], seeds: u64) {
+fn efficiency(names: &[&str], seeds: u64, json: bool) {
     let fillings = Filling::all();
-    println!(
-        "heap efficiency, per cent of the region, mean of {seeds} seeds: fresh, emptied and filled again"
-    );
-    print!("{:<24}", "");
-    fillings.iter().for_each(|filling| print!("{:>18}", filling.name));
-    println!();
+    if !json {
+        println!(
+            "heap efficiency, per cent of the region, mean of {seeds} seeds: fresh, emptied and filled again"
+        );
+        print!("{:<24}", "");
+        fillings.iter().for_each(|filling| print!("{:>18}", filling.name));
+        println!();
+    }
     let mut memory = Memory::new(fillings.iter().map(|filling| filling.region).max().unwrap_or(0));
     for name in names {
-        print!("{name:<24}");
+        if !json {
+            print!("{name:<24}");
+        }
         for filling in &fillings {
             // Searching long lists takes hours.
             if !filling.feasible(name) {
-                print!("{:>18}", "–");
+                if !json {
+                    print!("{:>18}", "–");
+                }
                 continue;
             }
             let mut heap = || {
@@ -141,9 +201,17 @@ fn efficiency(names: &[&str], seeds: u64) {
             let again = (0..2 * seeds).map(|seed| filling.fill(&mut worn, seed));
             let again: f64 = again.skip(seeds as usize).sum();
             let mean = |total: f64| 100.0 * total / seeds as f64;
-            print!("{:>18}", format!("{:.1} {:.1}", mean(fresh), mean(again)));
+            let (fresh, again) = (mean(fresh), mean(again));
+            if json {
+                let mix = format!("\"{}\"", filling.name);
+                json_line(name, &[("mix", &mix), ("fresh", &fresh), ("again", &again)]);
+            } else {
+                print!("{:>18}", format!("{fresh:.1} {again:.1}"));
+            }
         }
-        println!();
+        if !json {
+            println!();
+        }
     }
 }
 
@@ -162,31 +230,54 @@ fn only(arguments: &[String], reallocates: bool) {
     println!("{} actions, {failed} failed", 2 * ACTIONS);
 }
 
-fn main() {
+/// This file's head, for `--help`.
+fn about() -> impl Iterator<Item = &'static str> {
+    include_str!("main.rs").lines().map_while(|line| line.strip_prefix("//!"))
+}
+
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let asked = |option| arguments.iter().any(|argument| argument == option);
+    if asked("--help") {
+        about().filter(|line| !line.contains("```")).for_each(|line| println!("{line}"));
+        return ExitCode::SUCCESS;
+    }
     if asked("--small") {
-        return small::run(&arguments);
+        small::run(&arguments);
+        return ExitCode::SUCCESS;
     }
     if let Some(index) = arguments.iter().position(|argument| argument == "--only") {
-        return only(&arguments[index + 1..], !asked("--no-realloc"));
+        only(&arguments[index + 1..], !asked("--no-realloc"));
+        return ExitCode::SUCCESS;
     }
+    let json = asked("--json");
     // `cargo test --benches` runs benches too, to see that they work.
     if !asked("--bench") {
-        return time(&NAMES, Live::Held(300), true, 1, 2_000);
+        time(&NAMES, Live::Held(300), true, (1, 2_000), json);
+        return ExitCode::SUCCESS;
     }
     let peers = arguments.iter().position(|argument| argument == "--peers");
     let peers = peers.map(|index| arguments.get(index + 1).expect("--peers NAME,NAME"));
-    let names: Vec<&str> = peers.map_or(NAMES.to_vec(), |names| names.split(',').collect());
+    let all = if asked("--instructions") { &NAMES[..2] } else { &NAMES[..] };
+    let names: Vec<&str> = peers.map_or(all.to_vec(), |names| names.split(',').collect());
+    if asked("--instructions") {
+        return match instructions::run(&names, json) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     if !asked("--fill") {
         for reallocates in [true, false] {
             for live in LIVE.map(Live::Held).into_iter().chain([Live::Drifting]) {
-                time(&names, live, reallocates, ROUNDS, ACTIONS);
-                println!();
+                time(&names, live, reallocates, (ROUNDS, ACTIONS), json);
             }
         }
     }
     if !asked("--time") {
-        efficiency(&names, 16);
+        efficiency(&names, 16, json);
     }
+    ExitCode::SUCCESS
 }

@@ -86,9 +86,11 @@ pub struct Good {
 /// many bits follow.
 #[inline(always)]
 const fn list_of(len: usize) -> usize {
+    const LEAST: u32 = WORDS.ilog2() + SUBDIVISION;
     let len = len as u32;
-    let following = (len | (WORDS as u32) << SUBDIVISION).ilog2() - SUBDIVISION;
-    (((following - WORDS.ilog2()) << SUBDIVISION) + (len >> following)) as usize % LISTS
+    let log = (len | 1 << LEAST).ilog2();
+    let leading = (len as u64) << SUBDIVISION >> log;
+    ((log as usize) << SUBDIVISION) + leading as usize - ((LEAST as usize) << SUBDIVISION)
 }
 
 /// The first list all of whose blocks have `len` words, a multiple of a cell's, not 0: the one behind
@@ -149,7 +151,7 @@ impl Good {
     /// The first list from `list` on that has blocks, and the first word of its first block.
     #[inline(always)]
     pub(super) fn first(&self, list: usize, cells: &Cells) -> Option<(usize, usize)> {
-        let list = self.first_from(list)? % LISTS;
+        let list = self.first_from(list)?;
         Some((list, cells.word(anchor(list)) as usize))
     }
 
@@ -229,7 +231,7 @@ impl Good {
         cells.set_word(block + NEXT, next);
         cells.set_word(block + BACK, anchor as u32);
         cells.set_word(next as usize + BACK, block as u32);
-        self.occupied[list / 64] |= 1 << (list % 64);
+        self.occupied[list / 64 % BITS] |= 1 << (list % 64);
     }
 
     /// Puts a free block of `len` words from `start` on on the list of its size.
@@ -262,13 +264,14 @@ impl Good {
         cells.set_word(back, next as u32);
         cells.set_word(next + BACK, back as u32);
         // Neither leads to a block: from an anchor to the end. (Or from the dummy, whose bit is no list's.)
-        self.vacate(back.wrapping_sub(ANCHORS) % LISTS, (back | next) < FIRST);
+        self.vacate(back.wrapping_sub(ANCHORS), (back | next) < FIRST);
     }
 
-    /// Notes that a list has no blocks, if it `is_empty`. That is as good as random: no branch.
+    /// Notes that a list has no blocks, if it `is_empty`. That is as good as random: no branch. Any number
+    /// may be given for a list that is not empty.
     #[inline(always)]
     fn vacate(&mut self, list: usize, is_empty: bool) {
-        self.occupied[list / 64] &= !(u64::from(is_empty) << (list % 64));
+        self.occupied[list / 64 % BITS] &= !(u64::from(is_empty) << (list % 64));
     }
 }
 

@@ -90,7 +90,7 @@ mod audit;
 mod bins;
 #[cfg(feature = "strategies")]
 mod boundary_tag_heap;
-mod branchless;
+pub(crate) mod branchless;
 mod collect;
 #[cfg(feature = "strategies")]
 mod decrement;

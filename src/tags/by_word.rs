@@ -6,7 +6,7 @@
 
 use super::cells::Cells;
 use super::header::{Flags, write_word};
-use super::layout::WORDS;
+use super::layout::{TAG, WORDS};
 
 /// Where a block's header lies, in words below its first; its neighbour's footer, if there is one,
 /// lies below.
@@ -39,18 +39,19 @@ impl Cells {
     /// Words of the free block that ends at the word `end`; 0 if none does.
     #[inline(always)]
     pub(crate) fn free_below_word(&self, end: usize) -> usize {
-        let is_free = usize::from(self.word(end - HEADER) & Flags::PREV_IN_USE.bits() == 0);
+        let flag = self.word(end - HEADER) & Flags::PREV_IN_USE.bits();
+        let in_use = (flag >> Flags::PREV_IN_USE.bits().trailing_zeros()) as usize;
         // The header, where there is no footer: contents are not the heap's to read.
-        let len = self.word(end - HEADER - is_free) as usize * WORDS;
-        len & 0usize.wrapping_sub(is_free)
+        let len = self.word(end - FOOTER + in_use) as usize * WORDS;
+        len & in_use.wrapping_sub(1)
     }
 
     /// Words of the free block that starts at the word `start`; 0 if none does.
     #[inline(always)]
     pub(crate) fn free_above_word(&self, start: usize) -> usize {
         let header = self.word(start - HEADER);
-        let is_free = usize::from(header & Flags::IN_USE.bits() == 0);
-        size_of(header) & 0usize.wrapping_sub(is_free)
+        let in_use = (header & Flags::IN_USE.bits()) >> Flags::IN_USE.bits().trailing_zeros();
+        size_of(header) & (in_use as usize).wrapping_sub(1)
     }
 
     /// Makes `len` words from `start` on a free block whose neighbours are in use: a block that was
@@ -68,8 +69,35 @@ impl Cells {
     /// in use, as a block in use; how many words behind them stay free.
     #[inline(always)]
     pub(crate) fn split_words(&mut self, start: usize, len: usize) -> usize {
-        let whole = size_of(self.word(start - HEADER));
+        let whole = self.words_at(start);
         self.divide_words(start, whole, len, Flags::PREV_IN_USE.bits())
+    }
+
+    /// Words of the block that starts at the word `start`.
+    #[inline(always)]
+    pub(crate) fn words_at(&self, start: usize) -> usize {
+        size_of(self.word(start - HEADER))
+    }
+
+    /// Words to skip from the word `start` on for contents that lie at a multiple of `align` bytes.
+    #[inline(always)]
+    pub(crate) fn words_to_aligned(&self, start: usize, align: usize) -> usize {
+        let address = self.origin().addr().wrapping_add(start * TAG);
+        (address.wrapping_neg() & (align - 1)) / TAG
+    }
+
+    /// Puts `len` words of a free block to use, `gap` words above where it starts; its neighbours are in
+    /// use. The gap, unless it is empty, is a free block; how many words behind the used ones are free.
+    #[inline(always)]
+    pub(crate) fn carve_words(&mut self, block: usize, gap: usize, len: usize) -> usize {
+        let (whole, start) = (self.words_at(block), block + gap);
+        let mut flag = Flags::PREV_IN_USE.bits();
+        if gap > 0 {
+            self.set_word(block - HEADER, gap as u32 | flag);
+            self.set_word(start - FOOTER, (gap / WORDS) as u32);
+            flag = 0;
+        }
+        self.divide_words(start, whole - gap, len, flag)
     }
 
     /// Makes the lower `len` words of a block in use and the free one above it, `whole` words from

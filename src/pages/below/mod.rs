@@ -56,7 +56,7 @@ pub trait Below: Debug {
         None
     }
 
-    /// Another, for larger requests.
+    /// Another, for larger and aligned requests.
     #[inline(always)]
     fn take_close<M: Meter>(&mut self, _: Layout, _: &M) -> Option<(NonNull<u8>, usize)> {
         None

@@ -19,11 +19,15 @@ use core::ptr::NonNull;
 use super::Below;
 use crate::error::{AllocError, Fault};
 use crate::fit::Good;
+use crate::fit::branchless::IsLast;
 use crate::fit::heap::TagHeap;
 use crate::meter::Meter;
 use crate::source::Source;
 use crate::strategy::Span;
 use crate::tags::{Block, CELL, NONE, TAG};
+
+/// Greatest alignment of requests that are served a [quick way](Below::take_close), bytes.
+const ALIGNED: usize = 1 << 16;
 
 /// The heap with tags.
 pub(crate) type Large = TagHeap<Good>;
@@ -130,7 +134,44 @@ impl Tagged {
         (block, Large::bytes(len))
     }
 
+    /// As [`resize`](Below::resize), with no walk whose mark it must keep.
+    #[inline(always)]
+    fn resize_unwatched<S: Source, M: Meter>(
+        &mut self,
+        block: NonNull<u8>,
+        sizes: (usize, usize),
+        source: &mut S,
+        meter: &M,
+    ) -> bool {
+        if sizes.1 > Large::MOST {
+            return false;
+        }
+        let address = block.addr().get();
+        match self.heap.resize_at(address, sizes, meter) {
+            Ok(()) => true,
+            Err(IsLast(false)) => false,
+            Err(IsLast(true)) => self.grow(address, sizes, source, meter),
+        }
+    }
+
+    /// As [`resize`](Below::resize), while somebody must be told before. (In a function of its own, as
+    /// with freeing.)
+    #[cold]
+    #[inline(never)]
+    fn resize_watched<S: Source, M: Meter>(
+        &mut self,
+        block: NonNull<u8>,
+        sizes: (usize, usize),
+        source: &mut S,
+        meter: &M,
+    ) -> bool {
+        self.about_to_free(block, sizes.0);
+        self.resize_unwatched(block, sizes, source, meter)
+    }
+
     /// Makes a block larger in place with more memory, if it is the uppermost.
+    #[cold]
+    #[inline(never)]
     fn grow<S: Source, M: Meter>(
         &mut self,
         address: usize,
@@ -194,7 +235,15 @@ impl Below for Tagged {
     #[inline(always)]
     fn take_close<M: Meter>(&mut self, layout: Layout, meter: &M) -> Option<(NonNull<u8>, usize)> {
         let (size, align) = (layout.size(), layout.align());
-        if align > CELL || !(Large::PLAIN + 1..=Large::MOST).contains(&size) || self.heap.vets() {
+        if self.heap.vets() {
+            return None;
+        }
+        if align > CELL {
+            // Size 0 wraps round.
+            let suits = align <= ALIGNED && size.wrapping_sub(1) < Large::MOST - ALIGNED;
+            return if suits { self.heap.allocate_aligned(size, align, meter) } else { None };
+        }
+        if !(Large::PLAIN + 1..=Large::MOST).contains(&size) {
             return None;
         }
         self.heap.allocate_close(size, meter)
@@ -230,6 +279,7 @@ impl Below for Tagged {
         Large::bytes(Large::cells_of(requested))
     }
 
+    #[inline(always)]
     fn resize<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
@@ -238,14 +288,9 @@ impl Below for Tagged {
         meter: &M,
     ) -> bool {
         if self.is_watched() {
-            self.about_to_free(block, sizes.0);
+            return self.resize_watched(block, sizes, source, meter);
         }
-        if sizes.1 > Large::MOST {
-            return false;
-        }
-        let address = block.addr().get();
-        self.heap.resize_at(address, sizes, meter).is_some()
-            || self.grow(address, sizes, source, meter)
+        self.resize_unwatched(block, sizes, source, meter)
     }
 
     fn keep<M: Meter>(

@@ -197,16 +197,23 @@ impl<B: Below, S: Source, M: Meter> Heap<PageEngine<Windowed, B>, S, M> {
         Ok(self.backing.served(layout, Served::whole(block, bytes, Part::Fit)))
     }
 
-    /// Serves a layout that takes more: a search, a page or memory. (Apart, so that those before keep
-    /// their registers.)
+    /// Serves a large or an aligned layout that no class serves. (Apart, so that those before keep their
+    /// registers.)
     #[inline(never)]
     fn serve_more(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         match self.engine.pages.below.take_close(layout, &self.backing.meter) {
             Some((block, bytes)) => {
                 Ok(self.backing.served(layout, Served::whole(block, bytes, Part::Fit)))
             }
-            None => self.serve(layout),
+            None => self.serve_rest(layout),
         }
+    }
+
+    /// Serves a layout that takes more: a search, a page or memory.
+    #[cold]
+    #[inline(never)]
+    fn serve_rest(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.serve(layout)
     }
 }
 
