@@ -77,7 +77,10 @@ pub(super) unsafe fn allocate(
     size: usize,
     align: usize,
 ) -> Option<NonNull<u8>> {
-    let class = Class::served_at_once(size).filter(|_| align <= UNIT)?;
+    if align > UNIT {
+        return None;
+    }
+    let class = Class::served_at_once(size)?;
     // SAFETY: the lists are the calling thread's, which has some, for there is a block.
     of(lists).pop(class, || unsafe { quick::counts_pop(lists) })
 }
@@ -127,12 +130,22 @@ pub(super) fn size_of_block(block: NonNull<u8>, fault: Fault) -> Option<usize> {
     Some(Class(class).size())
 }
 
-/// Frees a block onto a thread's lists, if one takes it at once. Not to be called in hardened mode.
+/// Frees a block onto a thread's lists, if one takes it at once: no block that is sampled, and in hardened mode none.
 ///
 /// # Safety
 /// As for [`free`](super::paths::free); the lists are the calling thread's, and the block lies in a slot.
 #[inline(always)]
 pub(super) unsafe fn free(lists: *mut quick::Lists, block: NonNull<u8>) -> bool {
+    // SAFETY: passed on.
+    of(lists).with_biased(|lists| unsafe { free_within(lists, block) }) == Some(true)
+}
+
+/// As [`free`], behind the gate: what is shut, as in hardened mode, looks at no block.
+///
+/// # Safety
+/// As for that.
+#[inline(always)]
+unsafe fn free_within(lists: &Lists, block: NonNull<u8>) -> bool {
     // No other block has a mark, and no address beside a block.
     let mark = SPACE.mark_of(block.as_ptr());
     let Some(class) = mark::class_in_use(mark.load(Relaxed), block.as_ptr()).map(Class) else {
@@ -140,7 +153,7 @@ pub(super) unsafe fn free(lists: *mut quick::Lists, block: NonNull<u8>) -> bool 
     };
     // SAFETY: the block is in use, as its mark says; so nobody else changes its length. The caller's promise.
     unsafe {
-        PageHeap::<Slot>::is_tagged_of(block, class.size()) && of(lists).push(class, block, mark)
+        PageHeap::<Slot>::is_tagged_of(block, class.size()) && lists.push_within(class, block, mark)
     }
 }
 

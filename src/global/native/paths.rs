@@ -147,6 +147,12 @@ fn sampling(
         // Calls from here on are the allocator's own.
         let here = 0_u8;
         profile::sampled(block, size, (&raw const here).addr());
+        if SPACE.list_of(block) == Some(0)
+            && let Some(block) = NonNull::new(block)
+        {
+            // So no list takes it before it is forgotten.
+            medium::end(block);
+        }
         profile::dump_if_wanted();
     }
     block
@@ -179,13 +185,27 @@ pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize) {
 unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize, lists: *mut Lists) {
     // SAFETY: passed on.
     unsafe {
+        match SPACE.list_of(block) {
+            Some(0) if medium::free(lists, NonNull::new_unchecked(block)) => {}
+            _ => free_more(asked, block, Some(size)),
+        }
+    }
+}
+
+/// As [`free`], of a block that no list takes at once; with the size that the caller remembers, if he does. (A function of
+/// its own, so that what is tried before it keeps no registers.)
+///
+/// # Safety
+/// As for [`free`].
+#[cold]
+#[inline(never)]
+unsafe fn free_more(asked: &Tuning, block: *mut u8, size: Option<usize>) {
+    // SAFETY: passed on.
+    unsafe {
         let parts = mode::parts();
-        if parts.are_unusual() {
-            free_unusually(parts, asked, block, Some(size));
-        } else if SPACE.contains(block) {
-            usual::free_to_list_or_more(asked, NonNull::new_unchecked(block), lists);
-        } else {
-            usual::free_more(asked, block);
+        match parts.are_unusual() {
+            true => free_unusually(parts, asked, block, size),
+            false => usual::free_more(asked, block),
         }
     }
 }
@@ -200,25 +220,7 @@ pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
     unsafe {
         match SPACE.list_of(block) {
             Some(list) => free_listed(asked, block, list),
-            None => free_outside(asked, block),
-        }
-    }
-}
-
-/// As [`free`], of a block that lies in no slot.
-///
-/// # Safety
-/// As for [`free`].
-#[cold]
-#[inline(never)]
-unsafe fn free_outside(asked: &Tuning, block: *mut u8) {
-    // SAFETY: passed on.
-    unsafe {
-        let parts = mode::parts();
-        if parts.are_unusual() {
-            free_unusually(parts, asked, block, None);
-        } else {
-            usual::free_more(asked, block);
+            None => free_more(asked, block, None),
         }
     }
 }
@@ -233,7 +235,10 @@ pub(super) unsafe fn free_listed(asked: &Tuning, block: *mut u8, list: u32) {
     unsafe {
         let (address, lists) = (NonNull::new_unchecked(block), current::lists());
         if !quick::push(lists, list, address) {
-            free_slowly(asked, address, lists);
+            match list {
+                0 => free_slowly(asked, address, lists),
+                _ => free_more(asked, block, None),
+            }
         }
     }
 }
@@ -262,8 +267,15 @@ pub(super) unsafe fn free_checked(asked: &Tuning, block: *mut u8, size: usize) {
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn free_any_sized(asked: &Tuning, block: *mut u8, size: usize) {
-    // SAFETY: passed on.
-    unsafe { free_checked(asked, block, size) };
+    // SAFETY: passed on; the lists are this thread's.
+    unsafe {
+        let (address, lists) = (NonNull::new_unchecked(block), current::lists());
+        match SPACE.list_of(block) {
+            Some(0) if medium::free(lists, address) => {}
+            Some(list) if quick::push(lists, list, address) => {}
+            _ => free_more(asked, block, Some(size)),
+        }
+    }
 }
 
 /// # Safety
@@ -273,11 +285,8 @@ pub(super) unsafe fn free_any_sized(asked: &Tuning, block: *mut u8, size: usize)
 unsafe fn free_slowly(asked: &Tuning, block: NonNull<u8>, lists: *mut Lists) {
     // SAFETY: passed on.
     unsafe {
-        let parts = mode::parts();
-        if parts.are_unusual() {
-            free_unusually(parts, asked, block.as_ptr(), None);
-        } else {
-            usual::free_to_list_or_more(asked, block, lists);
+        if !medium::free(lists, block) {
+            free_more(asked, block.as_ptr(), None);
         }
     }
 }
@@ -315,7 +324,7 @@ unsafe fn free_sampling(asked: &Tuning, block: *mut u8, size: Option<usize>) {
         let Some(list) = SPACE.list_of(block) else { return usual::free_more(asked, block) };
         let (address, lists) = (NonNull::new_unchecked(block), current::lists());
         if list == 0 || !quick::push(lists, quick::unshadowed(list), address) {
-            usual::free_to_list_or_more(asked, address, lists);
+            usual::free_more(asked, block);
         }
     }
 }

@@ -4,8 +4,11 @@
 //!
 //! ```text
 //! Lists  | list 0: always empty, no room | medium lists | heap, next … | shadow | list | shadow | list | …
-//!  list  | count | capacity | size, class, … | block 0 | block 1 | … | block most − 1 |
+//!  list  | top | limit | size, class, … | none | block 0 | block 1 | … | block most − 1 |
 //! ```
+//! `top` is the place of the last block, counted from the start of the thread's lists; that of an empty list has none. So
+//! popping is to load the place, load the block, and count down the place, in an instruction each.
+//!
 //! A list is named by its offset in words of eight bytes, the same in every thread; a table gives
 //! it for every size. Offset 0 is a list that is always empty and full at once: the answer for what
 //! is not small, which so needs no branch of its own. A thread that has no lists yet uses
@@ -33,7 +36,7 @@ use crate::os;
 
 /// Words that the lists of a thread may take: room for lists of two blocks, were every multiple of
 /// the unit a class.
-const MAX_WORDS: usize = (20 << 10) + MEDIUM / WORD;
+const MAX_WORDS: usize = (21 << 10) + MEDIUM / WORD;
 
 /// Words that the lists of a thread take.
 static WORDS: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
@@ -65,22 +68,23 @@ pub(super) fn gone() -> *mut Lists {
     empty().wrapping_byte_add(16)
 }
 
-/// A quick list; its blocks follow it. Only its thread changes it; others read `count` for
+/// A quick list; its blocks follow it. Only its thread changes it; others read `top` for
 /// statistics, so nobody may form a `&mut` to a list: its fields change through shared references.
 /// The child of a fork, where its thread is no more, takes what is counted: so a block is
 /// written before it is counted, and uncounted before it is used. What is forked is what the thread
 /// had written up to some point of its program, so it is enough that the compiler keeps that order.
 ///
-/// Invariant: `count` ≤ `capacity` ≤ `most`, as long as the list is not being changed.
+/// Invariant: `bottom` ≤ `top` ≤ `limit` ≤ `bottom` + `most`, as long as the list is not being changed. A list that is always
+/// empty and full is zeros where these stand: at place 0 there is no block.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct List {
-    count: AtomicU32,
-    /// Blocks it takes at present.
-    capacity: Cell<u32>,
-    /// Size of its blocks in bytes, and 1. It lies where a block before the first would, which a pushed
-    /// block is [compared with](push): it must not look like one, and so is odd.
-    odd_size: u16,
+    /// The [place](entry) of the block put there last; `bottom` if there is none.
+    top: AtomicU32,
+    /// The last place that it fills at present.
+    limit: Cell<u32>,
+    /// Size of its blocks in bytes.
+    size: u16,
     /// Their class.
     class: u16,
     /// Blocks there is room for.
@@ -89,6 +93,10 @@ pub(super) struct List {
     batches: Cell<u8>,
     /// How many of the last went the same way: above 0 they were taken, below put back.
     streak: Cell<i8>,
+    /// The place of `none`.
+    bottom: u32,
+    /// Zeros, up to where the first block lies: what is found on an empty list.
+    none: [u32; 3],
 }
 
 /// Blocks a list takes at first: threads that do little keep little.
@@ -102,6 +110,28 @@ const WIDEN: u8 = 8;
 const STREAK: i8 = 2;
 
 impl List {
+    /// Blocks on it.
+    #[inline(always)]
+    fn count(&self) -> u32 {
+        self.top.load(Relaxed) - self.bottom
+    }
+
+    /// So many of its blocks count from now on.
+    #[inline(always)]
+    fn set_count(&self, count: u32) {
+        self.top.store(self.bottom + count, Relaxed);
+    }
+
+    /// Blocks it takes at present.
+    #[inline(always)]
+    fn capacity(&self) -> u32 {
+        self.limit.get() - self.bottom
+    }
+
+    fn set_capacity(&self, capacity: u32) {
+        self.limit.set(self.bottom + capacity);
+    }
+
     /// Notes a batch that is taken; whether the last were, too. Then more are likely to be: a thread that only takes
     /// blocks of a class goes on for a while.
     fn takes_again(&self) -> bool {
@@ -119,15 +149,15 @@ impl List {
 
     /// Whether it takes all it has room for, or more than at first: a thread that does little keeps little.
     fn is_wide(&self) -> bool {
-        self.capacity.get() > FIRST || self.capacity.get() == u32::from(self.most)
+        self.capacity() > FIRST || self.capacity() == u32::from(self.most)
     }
 
     /// Counts a batch; whether the list was widened for it.
     fn widen(&self) -> bool {
         self.batches.set(self.batches.get().saturating_add(1));
-        let wider = self.batches.get() >= WIDEN && self.capacity.get() < self.most.into();
+        let wider = self.batches.get() >= WIDEN && self.capacity() < self.most.into();
         if wider {
-            self.capacity.set((2 * self.capacity.get()).min(self.most.into()));
+            self.set_capacity((2 * self.capacity()).min(self.most.into()));
             self.batches.set(0);
         }
         wider
@@ -135,7 +165,7 @@ impl List {
 
     /// Has the list take no more blocks than at first.
     fn narrow(&self) {
-        self.capacity.set(FIRST.min(self.most.into()));
+        self.set_capacity(FIRST.min(self.most.into()));
         self.batches.set(0);
         self.streak.set(0);
     }
@@ -179,13 +209,14 @@ struct Medium(
 
 const WORD: usize = size_of::<u64>();
 
-/// Words before each list, in which its shadow lies.
+/// Words before each list, in which its shadow lies, the head of a list.
 const GAP: usize = 4;
 
 /// Words from a shadow to its list. Lists lie at even words, so shadows lie at odd ones.
 const SHADOW: u32 = 3;
 
-const _: () = assert!(SHADOW as usize * WORD >= size_of::<List>() && SHADOW as usize <= GAP);
+const _: () = assert!(SHADOW as usize * WORD >= offset_of!(List, bottom) && SHADOW as usize <= GAP);
+const _: () = assert!(size_of::<List>().is_multiple_of(2 * WORD), "lists lie at even words");
 
 /// Blocks that each list has room for, if there are so many.
 fn room(lists: usize) -> u32 {
@@ -263,20 +294,19 @@ pub(super) fn make() -> Option<NonNull<Lists>> {
     let mut make = |from: u32, to: usize| {
         let most = (to - from as usize - size_of::<List>() / WORD) as u16;
         let size = class_size(from) as u16;
-        let list = |most| List {
-            count: AtomicU32::new(0),
-            capacity: Cell::new(0),
-            odd_size: size | 1,
-            class,
-            most,
-            batches: Cell::new(0),
-            streak: Cell::new(0),
-        };
-        // SAFETY: the memory has room for a list at every offset of the table, and one before it, and is fresh.
+        let (list, shadow) = (at(lists, from), at(lists, shadow(from)));
+        let bottom = (blocks(list).addr() - lists.addr()) / size_of::<*mut u8>() - 1;
+        // SAFETY: the memory has room for a list at every offset of the table, and the head of one before it, and is
+        // fresh; zeros are a head.
         unsafe {
-            at(lists, shadow(from)).write(list(0));
-            at(lists, from).write(list(most));
-            (*at(lists, from)).narrow();
+            for list in [list, shadow] {
+                (&raw mut (*list).size).write(size);
+                (&raw mut (*list).class).write(class);
+            }
+            (&raw mut (*list).most).write(most);
+            (&raw mut (*list).bottom).write(bottom as u32);
+            (*list).set_count(0);
+            (*list).narrow();
         }
         class += 1;
     };
@@ -308,6 +338,12 @@ fn blocks(list: *mut List) -> *mut MaybeUninit<NonNull<u8>> {
     list.wrapping_add(1).cast()
 }
 
+/// What lies at a place of a thread's lists.
+#[inline(always)]
+fn entry(lists: *mut Lists, place: u32) -> *mut *mut u8 {
+    lists.cast::<*mut u8>().wrapping_add(place as usize)
+}
+
 /// Takes the block put on a list last; `None` if it is empty, or a [look](Lists::look) is due.
 ///
 /// # Safety
@@ -315,17 +351,17 @@ fn blocks(list: *mut List) -> *mut MaybeUninit<NonNull<u8>> {
 #[inline(always)]
 pub(super) unsafe fn pop(lists: *mut Lists, offset: u32) -> Option<NonNull<u8>> {
     let list = at(lists, offset);
-    // SAFETY: a list lies there, and only this thread changes it; its first `count`
-    // entries are blocks.
+    // SAFETY: a list lies there, and only this thread changes it; at its top lies a block, or none.
     unsafe {
-        let left = (*list).count.load(Relaxed).checked_sub(1)?;
+        let block = NonNull::new(entry(lists, (*list).top.load(Relaxed)).read())?;
         // The lists of a thread without lists are not written: they are empty.
         if !(*lists).countdown.pop() {
             return None;
         }
-        (*list).count.store(left, Relaxed);
+        // Loaded again, so that it is counted down where it is.
+        (*list).top.store((*list).top.load(Relaxed) - 1, Relaxed);
         compiler_fence(Release);
-        Some(blocks(list).add(left as usize).read().assume_init())
+        Some(block)
     }
 }
 
@@ -363,9 +399,9 @@ pub(super) unsafe fn pop_any(
     let list = at(lists, offset);
     // SAFETY: as in `pop`.
     unsafe {
-        let count = (*list).count.load(Relaxed);
+        let count = (*list).count();
         let left = count.checked_sub(1)?;
-        if low == Low::Eighth && count <= (*list).capacity.get() / 8 {
+        if low == Low::Eighth && count <= (*list).capacity() / 8 {
             return None;
         }
         if !(*lists).countdown.pop() {
@@ -373,11 +409,11 @@ pub(super) unsafe fn pop_any(
         }
         let place = blocks(list).add(choose(count) as usize);
         // Uncounted before it moves: no block is ever counted twice.
-        (*list).count.store(left, Relaxed);
+        (*list).set_count(left);
         compiler_fence(Release);
         let block = place.read().assume_init();
         place.write(blocks(list).add(left as usize).read());
-        Some((block, usize::from((*list).odd_size & !1)))
+        Some((block, usize::from((*list).size)))
     }
 }
 
@@ -390,13 +426,13 @@ pub(super) unsafe fn rotate(lists: *mut Lists, offset: u32, choose: impl FnOnce(
     let list = at(lists, offset);
     // SAFETY: as in `pop`. The list is empty meanwhile: the child of a fork must not find a block twice.
     unsafe {
-        let count = (*list).count.load(Relaxed);
-        (*list).count.store(0, Relaxed);
+        let count = (*list).count();
+        (*list).set_count(0);
         compiler_fence(Release);
         let on_list = core::slice::from_raw_parts_mut(blocks(list), count as usize);
         on_list.rotate_right(choose(count) as usize);
         compiler_fence(Release);
-        (*list).count.store(count, Relaxed);
+        (*list).set_count(count);
     }
 }
 
@@ -404,7 +440,7 @@ pub(super) unsafe fn rotate(lists: *mut Lists, offset: u32, choose: impl FnOnce(
 #[inline(always)]
 pub(super) fn block_size(lists: *mut Lists, offset: u32) -> usize {
     // SAFETY: a list lies there; its size does not change.
-    usize::from(unsafe { (*at(lists, offset)).odd_size } & !1)
+    usize::from(unsafe { (*at(lists, offset)).size })
 }
 
 /// Puts a block on a list; `false` if it is full, or the block is the one put there last.
@@ -414,27 +450,17 @@ pub(super) fn block_size(lists: *mut Lists, offset: u32) -> usize {
 #[inline(always)]
 pub(super) unsafe fn push(lists: *mut Lists, offset: u32, block: NonNull<u8>) -> bool {
     let list = at(lists, offset);
-    // SAFETY: as in `pop`.
+    // SAFETY: as in `pop`; up to the limit there is room.
     unsafe {
-        let count = (*list).count.load(Relaxed);
-        if count == (*list).capacity.get() || last(list, count) == block.as_ptr() {
+        let top = (*list).top.load(Relaxed);
+        if top == (*list).limit.get() || entry(lists, top).read() == block.as_ptr() {
             return false;
         }
-        blocks(list).add(count as usize).write(MaybeUninit::new(block));
+        entry(lists, top).wrapping_add(1).write(block.as_ptr());
         compiler_fence(Release);
-        (*list).count.store(count + 1, Relaxed);
+        (*list).top.store((*list).top.load(Relaxed) + 1, Relaxed);
         true
     }
-}
-
-/// The block that was put last on a list of `count` blocks; what is none if there are none.
-///
-/// # Safety
-/// As for [`pop`].
-#[inline(always)]
-unsafe fn last(list: *mut List, count: u32) -> *mut u8 {
-    // SAFETY: the entry before the first is the end of the list's head, initialised as the others.
-    unsafe { blocks(list).cast::<*mut u8>().wrapping_add(count as usize).wrapping_sub(1).read() }
 }
 
 /// Whether a block is the one put last on a list: a list that is not full refuses only that.
@@ -442,12 +468,8 @@ unsafe fn last(list: *mut List, count: u32) -> *mut u8 {
 /// # Safety
 /// As for [`pop`].
 pub(super) unsafe fn has_last(lists: *mut Lists, offset: u32, block: NonNull<u8>) -> bool {
-    let list = at(lists, offset);
     // SAFETY: as in `pop`.
-    unsafe {
-        let count = (*list).count.load(Relaxed);
-        count > 0 && last(list, count) == block.as_ptr()
-    }
+    unsafe { entry(lists, (*at(lists, offset)).top.load(Relaxed)).read() == block.as_ptr() }
 }
 
 impl Lists {
@@ -587,16 +609,16 @@ pub(super) unsafe fn refill(lists: *mut Lists, offset: u32, heap: &Heap, wait: W
     let list = at(lists, offset);
     // SAFETY: as in `pop`. A heap gives free blocks of the class asked for.
     unsafe {
-        let before = (*list).count.load(Relaxed) as usize;
+        let before = (*list).count() as usize;
         (*list).widen();
-        let capacity = (*list).capacity.get() as usize;
+        let capacity = (*list).capacity() as usize;
         debug_assert!(before <= capacity / 2, "a list is filled that has few blocks");
         let goes_on = (*list).takes_again();
         let wanted = if goes_on { capacity - before } else { capacity / 2 };
         let room = core::slice::from_raw_parts_mut(blocks(list).add(before), wanted);
         let count = heap.take(wait, (*list).class.into(), offset, room);
         compiler_fence(Release);
-        (*list).count.store((before + count) as u32, Relaxed);
+        (*list).set_count((before + count) as u32);
         count > 0
     }
 }
@@ -611,7 +633,7 @@ pub(super) unsafe fn make_room(lists: *mut Lists, offset: u32) {
     // SAFETY: as in `pop`.
     unsafe {
         if !(*list).widen() {
-            let count = (*list).count.load(Relaxed) as usize;
+            let count = (*list).count() as usize;
             let kept = if (*list).puts_back_again() { count / 8 } else { count / 2 };
             put_back(list, count - kept);
         }
@@ -626,7 +648,7 @@ pub(super) unsafe fn flush(lists: *mut Lists, offset: u32) {
     let list = at(lists, offset);
     // SAFETY: as in `pop`.
     unsafe {
-        put_back(list, (*list).count.load(Relaxed) as usize);
+        put_back(list, (*list).count() as usize);
         // Of the static lists nothing is written that others read.
         if (*list).most > 0 {
             (*list).narrow();
@@ -653,20 +675,20 @@ pub(super) unsafe fn flush_all(lists: *mut Lists) {
 unsafe fn put_back(list: *mut List, older: usize) {
     // SAFETY: as in `pop`; blocks on a list are free, and no longer on it after.
     unsafe {
-        let count = (*list).count.load(Relaxed) as usize;
-        (*list).count.store(0, Relaxed);
+        let count = (*list).count() as usize;
+        (*list).set_count(0);
         compiler_fence(Release);
         Heap::put(core::slice::from_raw_parts_mut(blocks(list).cast(), older));
         ptr::copy(blocks(list).add(older), blocks(list), count - older);
         compiler_fence(Release);
-        (*list).count.store((count - older) as u32, Relaxed);
+        (*list).set_count((count - older) as u32);
     }
 }
 
 /// The number of blocks on a list, also another thread's, and their size.
 pub(super) fn kept(lists: *mut Lists, offset: u32) -> (usize, usize) {
-    // SAFETY: a list lies there; its count is atomic.
-    let count = unsafe { (*at(lists, offset)).count.load(Relaxed) };
+    // SAFETY: a list lies there; its top is atomic.
+    let count = unsafe { (*at(lists, offset)).count() };
     (count as usize, block_size(lists, offset))
 }
 
@@ -695,13 +717,15 @@ mod tests {
     #[test]
     fn batches_that_go_the_same_way_are_larger() {
         let list = |capacity, most| List {
-            count: AtomicU32::new(0),
-            capacity: Cell::new(capacity),
-            odd_size: 17,
+            top: AtomicU32::new(0),
+            limit: Cell::new(capacity),
+            size: 16,
             class: 0,
             most,
             batches: Cell::new(0),
             streak: Cell::new(0),
+            bottom: 0,
+            none: [0; 3],
         };
         for (list, is_wide) in [(list(64, 256), false), (list(128, 256), true), (list(8, 8), true)]
         {

@@ -36,9 +36,6 @@ use crate::source::{Region, Source};
 /// The most, bytes; a reservation of as much is asked for first.
 const LARGEST: usize = 1 << if usize::BITS == 64 { 42 } else { 30 };
 
-/// Units of a granule.
-pub(super) const UNITS: usize = GRANULE / UNIT;
-
 /// A reservation of less is not worth while, bytes.
 const LEAST: usize = 1 << 24;
 
@@ -66,6 +63,7 @@ pub(super) struct Space {
     base: AtomicPtr<u8>,
     units: AtomicUsize,
     table: AtomicPtr<AtomicU32>,
+    /// Where the mark of address 0 would be.
     marks: AtomicPtr<AtomicU32>,
     /// In hardened mode, a byte for each unit of the slots; else null.
     states: AtomicPtr<AtomicU8>,
@@ -110,7 +108,8 @@ impl Space {
         }
         self.slot_shift.store(slot.trailing_zeros(), Relaxed);
         self.reserved.store(window.is_none(), Relaxed);
-        self.marks.store(base.wrapping_add(len + table_len(len)).cast(), Relaxed);
+        let marks = base.wrapping_add(len + table_len(len)).cast::<AtomicU32>();
+        self.marks.store(marks.wrapping_sub(base.addr() / GRANULE), Relaxed);
         self.table.store(base.wrapping_add(len).cast(), Release);
         Some(len / slot)
     }
@@ -170,17 +169,21 @@ impl Space {
     /// Where the entries of a slot start, where its marks do, and the bytes of each.
     fn tables_of(&self, slot: usize) -> ([*mut u8; 2], usize) {
         let len = table_len(self.slot_len());
-        let of_slot = |table: &AtomicPtr<AtomicU32>| {
-            table.load(Relaxed).cast::<u8>().wrapping_add(slot * len)
-        };
-        ([of_slot(&self.table), of_slot(&self.marks)], len)
+        let entries = self.table.load(Relaxed).cast::<u8>().wrapping_add(slot * len);
+        ([entries, self.mark_at(self.slot(slot)).cast()], len)
     }
 
     /// The mark of the block that starts in this one's granule.
     #[inline(always)]
     pub(super) fn mark_of(&self, block: *mut u8) -> &AtomicU32 {
         // SAFETY: as for an entry.
-        unsafe { &*self.marks.load(Relaxed).wrapping_add(self.offset(block) / GRANULE) }
+        unsafe { &*self.mark_at(block) }
+    }
+
+    /// Where that lies.
+    #[inline(always)]
+    fn mark_at(&self, block: *mut u8) -> *mut AtomicU32 {
+        self.marks.load(Relaxed).wrapping_add(block.addr() / GRANULE)
     }
 
     /// Where the states of a slot start, and their bytes; `None` but in hardened mode.

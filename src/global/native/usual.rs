@@ -6,7 +6,6 @@ use core::ptr::{self, NonNull};
 use super::blocks::{self, free_medium, free_outside, from_any, large, list_for, mapped, small};
 use super::fault::{self, Fault};
 use super::heap::Heap;
-use super::quick::Lists;
 use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
 use super::{background, hardened, medium, mode, quick, registry, thread};
@@ -89,21 +88,6 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
             block.as_ptr()
         }
         None => mapped(tuning, size, align),
-    }
-}
-
-/// Frees a block of a slot that does not go onto a list of small ones as it is: a medium one onto its own, if that can be
-/// done.
-///
-/// # Safety
-/// As for [`free`](super::paths::free); the lists are the calling thread's, and the block lies in a slot.
-#[inline(never)]
-pub(super) unsafe fn free_to_list_or_more(asked: &Tuning, block: NonNull<u8>, lists: *mut Lists) {
-    // SAFETY: passed on.
-    unsafe {
-        if !medium::free(lists, block) {
-            free_more(asked, block.as_ptr());
-        }
     }
 }
 

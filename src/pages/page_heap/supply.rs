@@ -91,7 +91,7 @@ impl Supply {
     }
 
     /// Takes the lowest blocks of the window, which has some, to the end of `places`, the lowest
-    /// last; returns how many. Runs of blocks without gaps, as a fresh page's are, cost two
+    /// last; returns how many. Runs of blocks without gaps, as a fresh page's are, cost three
     /// instructions a block.
     #[inline(always)]
     pub(in crate::pages) fn take_many(&mut self, places: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
@@ -101,11 +101,15 @@ impl Supply {
             let run = (self.window >> from).trailing_ones() as usize;
             let run = run.min(room);
             let mut block = self.at(from);
-            for place in places[room - run..room].iter_mut().rev() {
+            let mut write = |place: &mut MaybeUninit<NonNull<u8>>| {
                 // SAFETY: the block lies in the window's page, whose memory is not at address 0.
                 place.write(unsafe { NonNull::new_unchecked(block) });
                 block = block.wrapping_add(self.size as usize);
-            }
+            };
+            // Four at a time, as the compiler would not.
+            let mut fours = places[room - run..room].rchunks_exact_mut(4);
+            fours.by_ref().for_each(|four| four.iter_mut().rev().for_each(&mut write));
+            fours.into_remainder().iter_mut().rev().for_each(write);
             self.window &= !(!0 >> (WORD as usize - run) << from);
             room -= run;
         }

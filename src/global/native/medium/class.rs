@@ -1,7 +1,7 @@
 //! The classes of medium blocks, and the marks of those that have one.
 
 use super::super::sizes;
-use super::super::tuning::{SMALL_MAX, UNIT};
+use super::super::tuning::SMALL_MAX;
 
 /// Sizes above this and up to [`MOST`] have classes.
 pub(super) const ABOVE: usize = FIRST - STEP;
@@ -10,7 +10,7 @@ pub(super) const MOST: usize = 128 << 10;
 /// The least class, bytes; classes of each doubling above it, and bytes between the first of them.
 const FIRST: usize = 16 << 10;
 const STEPS: usize = 8;
-const STEP: usize = FIRST / STEPS;
+pub(super) const STEP: usize = FIRST / STEPS;
 pub(super) const CLASSES: usize = 1 + STEPS * (MOST / FIRST).ilog2() as usize;
 
 /// The size of a class's blocks: the most that is rounded up to it.
@@ -56,8 +56,11 @@ impl Class {
     /// As [`served`](Self::served), unless all blocks take the slow path.
     #[inline(always)]
     pub(super) fn served_at_once(size: usize) -> Option<Self> {
-        (size > sizes::most_small() && size <= MOST)
-            .then(|| Self(CLASS[(size - 1) / STEP % CLASS.len()]))
+        if size > MOST || size <= sizes::most_small() {
+            return None;
+        }
+        // SAFETY: the size is at least 1, and at most that of the last step.
+        Some(Self(unsafe { *CLASS.get_unchecked((size - 1) / STEP) }))
     }
 
     #[inline(always)]
@@ -68,13 +71,13 @@ impl Class {
     /// Bytes of its blocks.
     #[inline(always)]
     pub(super) fn size(self) -> usize {
-        self.units() * UNIT
+        self.steps() * STEP
     }
 
-    /// Units of its blocks.
+    /// Steps of its blocks.
     #[inline(always)]
-    pub(super) fn units(self) -> usize {
-        mark::size(self.0)
+    pub(super) fn steps(self) -> usize {
+        mark::steps(self.0)
     }
 
     /// All of them.
@@ -86,47 +89,46 @@ impl Class {
 /// A mark: what is known of the block that starts in a granule; 0 if that is none that has a class.
 ///
 /// ```text
-///  bit 31   30 … 16           15 … 11   10 … 0
-///  | kept | units of blocks | class   | 1 and the units from the granule's start |
+///  bit 31 … 18                      13       12     11 … 7   6 … 0
+///  | start within its granule | 0 | known | kept | class  | steps of its size |
 /// ```
 pub(super) mod mark {
-    use super::super::super::space::UNITS;
-    use super::UNIT;
+    use super::super::super::tuning::GRANULE;
+    use super::{CLASSES, MOST, STEP};
 
     pub(in super::super) const NONE: u32 = 0;
-    pub(in super::super) const KEPT: u32 = 1 << 31;
-    const SIZE: u32 = 16;
-    const CLASS: u32 = 11;
-    const PLACE: u32 = UNITS as u32 - 1;
-    const _: () = assert!(PLACE + 1 < 1 << CLASS && super::CLASSES <= 1 << (SIZE - CLASS));
-    const _: () = assert!(super::MOST / UNIT < KEPT as usize >> SIZE);
+    pub(in super::super) const KEPT: u32 = 1 << 12;
+    const KNOWN: u32 = 1 << 13;
+    const PLACE: u32 = GRANULE.leading_zeros() + 1 + u32::BITS - usize::BITS;
+    const CLASS: u32 = 7;
+    const _: () = assert!(MOST / STEP < 1 << CLASS && (CLASSES as u32) << CLASS <= KEPT);
+    const _: () = assert!(1 << PLACE > KNOWN);
 
     /// What the marks of all blocks of a class have in common.
     pub(super) const fn class(number: usize, size: usize) -> u32 {
-        ((size / UNIT) as u32) << SIZE | (number as u32) << CLASS
+        (number as u32) << CLASS | (size / STEP) as u32
     }
 
     #[inline(always)]
     pub(super) fn number(class: u32) -> usize {
-        (class >> CLASS) as usize & ((1 << (SIZE - CLASS)) - 1)
+        (class >> CLASS) as usize
     }
 
-    /// In units.
     #[inline(always)]
-    pub(super) fn size(class: u32) -> usize {
-        (class >> SIZE) as usize
+    pub(super) fn steps(class: u32) -> usize {
+        (class % (1 << CLASS)) as usize
     }
 
     /// The mark of a block of a class, in use.
     #[inline(always)]
     pub(in super::super) fn in_use(block: *mut u8, class: u32) -> u32 {
-        class | ((place(block) & PLACE) + 1)
+        place(block) | KNOWN | class
     }
 
-    /// Where in its granule a block starts, and bits above that, but for the highest. (Slots are aligned to granules.)
+    /// Where in its granule a block starts. (Slots are aligned to granules.)
     #[inline(always)]
     fn place(block: *mut u8) -> u32 {
-        block.addr() as u32 / UNIT as u32
+        (block.addr() as u32) << PLACE
     }
 
     /// The class that a mark tells of this block, whether it is kept or not, if it does.
@@ -138,8 +140,8 @@ pub(super) mod mark {
     /// The class that a mark tells of this block, if it is in use and has one.
     #[inline(always)]
     pub(in super::super) fn class_in_use(mark: u32, block: *mut u8) -> Option<u32> {
-        // Without a mark the highest bit is set.
-        let differs = (mark.wrapping_sub(1) ^ place(block)) & (KEPT | PLACE);
-        (differs == 0).then_some(mark >> CLASS << CLASS)
+        // What is left without the bits that it must have.
+        let class = mark ^ in_use(block, 0);
+        (class < KEPT).then_some(class)
     }
 }

@@ -12,9 +12,8 @@ use super::super::fault::{self, Fault};
 use super::super::gate::Gate;
 use super::super::heap::Heap;
 use super::super::space::{SPACE, Slot};
-use super::super::tuning::UNIT;
 use super::super::{background, current, heaps, quick};
-use super::class::{CLASSES, Class, mark};
+use super::class::{CLASSES, Class, STEP, mark};
 use crate::pages::PageHeap;
 
 /// Blocks that a list takes at most.
@@ -36,7 +35,7 @@ pub(super) const LEAST: usize = 1 << 20;
 #[repr(C)]
 pub(in super::super) struct Lists {
     pub(super) gate: Gate,
-    /// Units that the lists take at present beside what is there; below 0 where that is to be found out.
+    /// Steps of sizes that the lists take at present beside what is there; below 0 where that is to be found out.
     left: AtomicIsize,
     /// Bytes that the lists take at present, of the blocks that are there, too.
     pub(super) limit: AtomicUsize,
@@ -138,11 +137,7 @@ impl Lists {
     /// lists they are.
     #[inline(always)]
     pub(super) fn pop(&self, class: Class, counts: impl FnOnce() -> bool) -> Option<NonNull<u8>> {
-        if !self.gate.enter_biased() {
-            return None;
-        }
-        let block = self.pop_within(class, counts);
-        self.gate.leave();
+        let block = self.with_biased(|lists| lists.pop_within(class, counts)).flatten();
         block.inspect(|block| begin_again(*block))
     }
 
@@ -154,9 +149,10 @@ impl Lists {
         if !counts() {
             return None;
         }
-        list.count.store(left, Relaxed);
+        // Loaded again, so that it is counted down where it is.
+        list.count.store(list.count.load(Relaxed) - 1, Relaxed);
         compiler_fence(Release);
-        self.left.store(self.left.load(Relaxed).wrapping_add(class.units() as isize), Relaxed);
+        self.left.store(self.left.load(Relaxed).wrapping_add(class.steps() as isize), Relaxed);
         // SAFETY: by the invariant there is an entry, and whatever is counted is a block.
         unsafe {
             let entry = list.entries.get_unchecked(left as usize).load(Relaxed);
@@ -172,31 +168,34 @@ impl Lists {
         self.with(pop).flatten().inspect(|block| begin_again(*block))
     }
 
-    /// Puts a block on its list, if there is room, and the gate is biased. By the thread whose lists they are.
+    /// Runs `action` behind the gate, if that is biased. By the thread whose lists they are.
+    #[inline(always)]
+    pub(super) fn with_biased<R>(&self, action: impl FnOnce(&Self) -> R) -> Option<R> {
+        self.gate.enter_biased().then(|| {
+            let result = action(self);
+            self.gate.leave();
+            result
+        })
+    }
+
+    /// Puts a block on its list, if there is room. To be called behind the gate.
     ///
     /// # Safety
     /// The block is in use, the caller's, and of this class. This is its mark, and says so.
     #[inline(always)]
-    pub(super) unsafe fn push(&self, class: Class, block: NonNull<u8>, mark: &AtomicU32) -> bool {
-        if !self.gate.enter_biased() {
-            return false;
-        }
-        // SAFETY: passed on.
-        let pushed = unsafe { self.push_within(class, block, mark) };
-        self.gate.leave();
-        pushed
-    }
-
-    /// As [`push`](Self::push), behind the gate.
-    ///
-    /// # Safety
-    /// As for that.
-    #[inline(always)]
-    unsafe fn push_within(&self, class: Class, block: NonNull<u8>, mark: &AtomicU32) -> bool {
+    pub(super) unsafe fn push_within(
+        &self,
+        class: Class,
+        block: NonNull<u8>,
+        mark: &AtomicU32,
+    ) -> bool {
         let list = self.list(class);
         let count = list.count.load(Relaxed);
-        let left = self.left.load(Relaxed).wrapping_sub(class.units() as isize);
-        if count >= list.room.load(Relaxed) || left < 0 {
+        if count >= list.room.load(Relaxed) {
+            return false;
+        }
+        let left = self.left.load(Relaxed).wrapping_sub(class.steps() as isize);
+        if left < 0 {
             return false;
         }
         self.left.store(left, Relaxed);
@@ -207,11 +206,11 @@ impl Lists {
         }
         mark.store(mark.load(Relaxed) | mark::KEPT, Relaxed);
         compiler_fence(Release);
-        list.count.store(count + 1, Relaxed);
+        list.count.store(list.count.load(Relaxed) + 1, Relaxed);
         true
     }
 
-    /// As [`push`](Self::push), where room may have to be made, or the gate is not biased.
+    /// As [`push_within`](Self::push_within), where room may have to be made; the gate need not be biased.
     ///
     /// # Safety
     /// As for that.
@@ -338,7 +337,7 @@ impl Lists {
     pub(super) fn set_limit(&self, limit: usize) {
         let bytes = self.bytes();
         let left = limit.cast_signed() - bytes.cast_signed();
-        let left = if limit > 0 { left / UNIT as isize } else { isize::MIN / 2 };
+        let left = if limit > 0 { left / STEP as isize } else { isize::MIN / 2 };
         self.left.store(left, Relaxed);
         self.bytes.store(bytes, Relaxed);
         self.limit.store(limit, Relaxed);
@@ -390,7 +389,9 @@ fn begin_again(block: NonNull<u8>) {
 #[inline(always)]
 fn look_at_fence(block: NonNull<u8>) {
     // SAFETY: the block is nobody else's, and was written when it was put onto a list.
-    if unsafe { block.cast::<[usize; 2]>().read() } != fence(block.as_ptr()) {
+    let [first, second] = unsafe { block.cast::<[usize; 2]>().read() };
+    let [known, also] = fence(block.as_ptr());
+    if first != known || second != also {
         fault::stop(Fault::Damaged, block.as_ptr());
     }
 }

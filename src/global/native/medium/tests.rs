@@ -3,6 +3,7 @@
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr;
+use core::sync::atomic::AtomicU32;
 use std::collections::BTreeSet;
 
 use super::class::{ABOVE, CLASSES, MOST};
@@ -44,13 +45,19 @@ fn block(heap: &Heap, class: Class) -> NonNull<u8> {
     block
 }
 
+/// As [`Lists::push_within`], if the gate is biased.
+unsafe fn push(lists: &Lists, class: Class, block: NonNull<u8>, mark: &AtomicU32) -> bool {
+    // SAFETY: passed on.
+    lists.with_biased(|lists| unsafe { lists.push_within(class, block, mark) }) == Some(true)
+}
+
 /// Frees a block onto these lists.
 fn keep(lists: &Lists, class: Class, block: NonNull<u8>) {
     let mark = SPACE.mark_of(block.as_ptr());
     assert_eq!(mark.load(Relaxed), mark::in_use(block.as_ptr(), class.0));
     // SAFETY: the block is in use, and freed once.
     unsafe {
-        if !lists.push(class, block, mark) && !lists.push_slowly(class, block, mark) {
+        if !push(lists, class, block, mark) && !lists.push_slowly(class, block, mark) {
             mark.store(mark::NONE, Relaxed);
             Heap::put_medium(&[block], true);
         }
@@ -292,7 +299,8 @@ fn one_is_behind_the_gate_at_a_time() {
     assert_eq!(pop(&lists, class), None);
     // SAFETY: the block is in use, and stays so.
     unsafe {
-        assert!(!lists.push(class, blocks[1], mark) && !lists.push_slowly(class, blocks[1], mark));
+        assert!(!push(&lists, class, blocks[1], mark));
+        assert!(!lists.push_slowly(class, blocks[1], mark));
     }
     lists.put_back_all();
     assert_eq!(count(&lists, class), 1, "its visitor does that");

@@ -192,6 +192,15 @@ impl Page {
         let Some(first) = blocks.first() else { return 0 };
         let most = blocks.len().min(most as usize);
         let (mut count, mut next) = (1, first.addr().get().wrapping_add(step));
+        // Four at a time, as the compiler would not.
+        while let Some(four) = blocks[..most].get(count..count + 4) {
+            let ahead = (0..).map(|nth| next.wrapping_add(step.wrapping_mul(nth)));
+            if !four.iter().zip(ahead).all(|(block, at)| block.addr().get() == at) {
+                break;
+            }
+            count += 4;
+            next = next.wrapping_add(step.wrapping_mul(4));
+        }
         while count < most && blocks[count].addr().get() == next {
             count += 1;
             next = next.wrapping_add(step);
