@@ -13,7 +13,7 @@ pub(crate) struct Sequence {
 const LARGE: usize = 1 << 20;
 const SMALL: usize = 150 << 10;
 
-pub(crate) const ALL: [Sequence; 9] = [
+pub(crate) const ALL: [Sequence; 10] = [
     Sequence { name: "random", memory: LARGE, run: random },
     Sequence { name: "ramp", memory: LARGE, run: ramp },
     Sequence { name: "phases", memory: LARGE, run: phases },
@@ -21,6 +21,7 @@ pub(crate) const ALL: [Sequence; 9] = [
     Sequence { name: "fifo", memory: LARGE, run: fifo },
     Sequence { name: "aligned", memory: LARGE, run: aligned },
     Sequence { name: "resized", memory: LARGE, run: resized },
+    Sequence { name: "classes", memory: LARGE, run: classes },
     Sequence { name: "full", memory: SMALL, run: full },
     Sequence { name: "scarce", memory: SMALL, run: scarce },
 ];
@@ -141,6 +142,24 @@ fn resized(driver: &mut Driver<'_>) {
             driver.look();
         }
     }
+}
+
+/// Few sizes, so often that each is worth pages; the frees leave pages with few free blocks and with many.
+fn classes(driver: &mut Driver<'_>) {
+    let mut random = Random(8);
+    for step in 0..900 {
+        let (size, align) = [(24, 8), (100, 4), (24, 16), (40, 32), (400, 8), (24, 8)][step % 6];
+        driver.allocate(size, align);
+        if random.below(900) < step {
+            driver.free(random.below(driver.blocks().max(1)));
+        }
+        if step % 300 == 299 {
+            driver.look();
+        }
+    }
+    (0..driver.blocks()).rev().step_by(3).for_each(|block| driver.free(block));
+    driver.look();
+    (0..40).for_each(|_| driver.allocate(24, 8));
 }
 
 /// Memory is filled with one size after the other, and emptied in other ways.

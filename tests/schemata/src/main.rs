@@ -9,7 +9,8 @@
 //! Which of an area's mutants compile, a check with all of them tells; those chosen are then built.
 //! It takes a nightly compiler. What it makes stands in `target/AREA`: the source with its mutants, `done.txt`
 //! (a line for each mutant tried, to which a later run adds), and with `only FILE` instead of a count, those
-//! that the file names are tried.
+//! that the file names are tried. `TESTS=placements,arena` runs those test binaries only, whose names begin so:
+//! what they catch is caught, what they do not may be.
 
 mod build;
 mod mutants;
