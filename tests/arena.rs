@@ -1,12 +1,15 @@
 //! Arenas: shared by threads, as a program's allocator would be used, over several regions.
 
 use std::alloc::{GlobalAlloc, Layout};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use pagewise::arena::Claims;
 use pagewise::arena::lock::{Single, Unshared};
 use pagewise::catalogue::{BestFit, FirstFit, LeastFree};
 use pagewise::pages::Config;
-use pagewise::{AllocError, Arena, PageHeap, Region, Reserved};
+use pagewise::walk::{Span, SpanKind};
+use pagewise::{AllocError, Arena, Fault, PageHeap, Region, Reserved, Strategy, Usage};
 
 const LEN: usize = 1 << 16;
 static mut MEMORY: [u64; LEN / 8] = [0; LEN / 8];
@@ -113,4 +116,102 @@ fn headers_of_pages_are_used_again() {
             assert_eq!(arena.audit(), Ok(()), "turn {turn}");
         }
     }
+}
+
+/// A strategy without memory, which says of itself what it is told to.
+#[derive(Default)]
+struct Told {
+    fault: Option<Fault>,
+    spans: Vec<Span>,
+    held: usize,
+}
+
+// SAFETY: it has no blocks.
+unsafe impl Strategy for Told {
+    fn allocate(&mut self, _: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        Err(AllocError::Exhausted)
+    }
+
+    unsafe fn deallocate(&mut self, _: NonNull<u8>, _: Layout) {
+        unreachable!("it has no blocks");
+    }
+
+    unsafe fn resize_in_place(
+        &mut self,
+        _: NonNull<u8>,
+        _: Layout,
+        _: usize,
+    ) -> Option<NonNull<[u8]>> {
+        unreachable!("it has no blocks");
+    }
+
+    fn has_block(&self, _: NonNull<u8>, _: Layout) -> bool {
+        false
+    }
+
+    fn owns(&self, _: NonNull<u8>) -> bool {
+        false
+    }
+
+    fn usage(&self) -> Usage {
+        let mut usage = Usage::default();
+        usage.held = self.held;
+        usage
+    }
+
+    fn walk(&self, visit: &mut dyn FnMut(Span)) {
+        self.spans.iter().for_each(|&span| visit(span));
+    }
+
+    fn audit(&self) -> Result<(), Fault> {
+        self.fault.map_or(Ok(()), Err)
+    }
+}
+
+/// An arena of two claims like these.
+fn told(claims: [Told; 2]) -> Arena<Claims<Told, 2>> {
+    let arena = Arena::new(Claims::new());
+    claims.into_iter().for_each(|claim| assert!(arena.claim(claim).is_ok(), "room for two"));
+    arena
+}
+
+#[test]
+fn an_arena_tells_the_faults_of_its_claims() {
+    let fault = Fault { invariant: "what a test says", address: 0x1000 };
+    for faulty in 0..2 {
+        let mut claims = [Told::default(), Told::default()];
+        claims[faulty].fault = Some(fault);
+        assert_eq!(told(claims).audit(), Err(fault));
+    }
+    assert_eq!(told([Told::default(), Told::default()]).audit(), Ok(()));
+}
+
+#[test]
+fn claims_that_overlap_or_lose_memory_are_at_fault() {
+    let free = |start, len| Span { start, len, kind: SpanKind::Free };
+    let of = |span: Span| Told { spans: vec![span], held: span.len, ..Told::default() };
+    assert_eq!(told([of(free(0x2000, 0x1000)), of(free(0x1000, 0x1000))]).audit(), Ok(()));
+    assert!(told([of(free(0x1000, 0x1001)), of(free(0x2000, 0x1000))]).audit().is_err());
+    let lost = Told { held: 0x1001, ..of(free(0x2000, 0x1000)) };
+    assert!(told([lost, of(free(0x1000, 0x1000))]).audit().is_err());
+    assert!(told([of(free(0x2000, 0)), Told::default()]).audit().is_err());
+}
+
+#[test]
+fn an_arena_knows_its_blocks() {
+    let arena: Arena<PageHeap<Reserved>> = Arena::growing(1 << 20);
+    let layout = Layout::new::<[u64; 5]>();
+    let block = arena.allocate(layout).expect("room enough").cast::<u8>();
+    assert!(arena.is_in_use(block, layout));
+    assert!(arena.used() >= layout.size() && arena.used() == arena.usage().block);
+    let (mut blocks, mut bytes) = (0, 0);
+    arena.walk(&mut |span| {
+        blocks += usize::from(span.kind == SpanKind::Block);
+        bytes += span.len;
+    });
+    assert_eq!((blocks, bytes), (1, arena.usage().held));
+    // SAFETY: nobody uses the block any more.
+    unsafe { arena.deallocate(block, layout) };
+    assert!(!arena.is_in_use(block, layout));
+    assert_eq!(arena.used(), 0);
 }

@@ -9,7 +9,8 @@
 //! Which of an area's mutants compile, a check with all of them tells; those chosen are then built.
 //! It takes a nightly compiler. What it makes stands in `target/AREA`: the source with its mutants, `done.txt`
 //! (a line for each mutant tried, to which a later run adds), and with `only FILE` instead of a count, those
-//! that the file names are tried.
+//! that the file names are tried. `TESTS=placements,arena` runs those test binaries only, whose names begin so:
+//! what they catch is caught, what they do not may be.
 
 mod build;
 mod mutants;
@@ -69,11 +70,16 @@ const AREAS: &[Area] = &[
         package: "pagewise",
         files: &["src/pages/**", "src/fit/**", "src/tags/**", "src/arena/**"],
         build: &[
+            "--features=allocator-api2,lock_api",
             "--lib",
             "--test=arena",
+            "--test=arena_collections",
+            "--test=schedules",
+            "--test=small",
             "--test=misuse",
             "--test=regressions",
             "--test=properties",
+            "--test=placements",
         ],
         check: &["--features=strategies"],
         crates: &["src/lib.rs"],
