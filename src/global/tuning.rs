@@ -59,7 +59,8 @@ pub struct Tuning {
     /// The most blocks that one quick list keeps, from 2 to 1024; 256 by default. A list begins with 64
     /// at most, and takes more once it is much used.
     pub quick_blocks: u32,
-    /// The most bytes that one quick list keeps, 32 KiB by default; but it keeps 2 blocks at least.
+    /// The most bytes that one quick list keeps, 32 KiB by default; twice as many if that is up to 4 blocks, and 2 blocks
+    /// at least.
     pub quick_bytes: u32,
     /// Heaps for each CPU, from 1 to 16; 2 by default. Threads beyond that share heaps.
     pub heaps_per_cpu: u32,

@@ -99,6 +99,10 @@ pub(super) struct List {
     none: [u32; 3],
 }
 
+/// Blocks up to which a list may keep twice the bytes of others: with a list of two, a program that has three or more large
+/// ones at a time goes to the heap for nearly each.
+const FEW: u32 = 4;
+
 /// Blocks a list takes at first: threads that do little keep little.
 const FIRST: u32 = 64;
 
@@ -232,11 +236,16 @@ pub(super) fn open(tuning: &Tuning, classes: impl ExactSizeIterator<Item = usize
     for size in classes {
         words += GAP;
         index = sizes::serve(index, size, words as u32, tuning.pages.ffcrossover);
-        let capacity = (tuning.quick_bytes / size as u32).min(tuning.quick_blocks).min(room);
-        words += size_of::<List>() / WORD + (capacity.max(2) & !1) as usize;
+        words += size_of::<List>() / WORD + (capacity(tuning, size as u32, room) & !1) as usize;
     }
     debug_assert!(words <= MAX_WORDS, "every class has a list");
     WORDS.store(words, Relaxed);
+}
+
+/// Blocks of a size that a list has room for, where all have room for so many; two at least.
+fn capacity(tuning: &Tuning, size: u32, room: u32) -> u32 {
+    let few = (tuning.quick_bytes.saturating_mul(2) / size).min(FEW);
+    (tuning.quick_bytes / size).max(few).min(tuning.quick_blocks).min(room).max(2)
 }
 
 /// The pointer by which a thread with these lists pops and pushes: the lists; in hardened mode the
@@ -696,6 +705,20 @@ pub(super) fn kept(lists: *mut Lists, offset: u32) -> (usize, usize) {
 mod tests {
     use super::super::tuning::{SMALL_MAX, UNIT};
     use super::*;
+
+    /// A list keeps its bytes, or twice as many where these are few blocks; what is set to less keeps less.
+    #[test]
+    fn few_large_blocks_take_twice_the_bytes() {
+        let of = |bytes, blocks, size| {
+            let tuning = Tuning { quick_bytes: bytes, quick_blocks: blocks, ..Tuning::new() };
+            capacity(&tuning, size, 200)
+        };
+        assert_eq!([16, 1024, 4096, 8176].map(|size| of(32 << 10, 256, size)), [200, 32, 8, 4]);
+        assert_eq!([10_000, 12_288, 16_368].map(|size| of(32 << 10, 256, size)), [4, 4, 4]);
+        assert_eq!([16, 200, 10_000].map(|size| of(1 << 10, 256, size)), [64, 5, 2]);
+        assert_eq!([16, 10_000].map(|size| of(32 << 10, 3, size)), [3, 3]);
+        assert_eq!(of(u32::MAX, 256, 16_368), 200);
+    }
 
     /// Lists have as much room as fits, two blocks at least, however many classes there are.
     #[test]

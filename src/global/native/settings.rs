@@ -129,7 +129,7 @@ const SETTINGS: &[Setting] = &[
             field: "quick_bytes",
             value: "bytes",
             default: "32K",
-            about: "the most bytes that a quick list keeps; but 2 blocks at least",
+            about: "the most bytes that a quick list keeps; twice as many if that is up to 4 blocks, and 2 blocks at least",
         },
     },
     Setting {
