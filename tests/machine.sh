@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The allocator's tests on another machine, emulated by QEMU: ten CPUs in two NUMA nodes, under the kernel of Debian's stable
-# release, older than most, which backs all memory with huge pages. Six minutes or more.
+# The allocator's tests on another machine, emulated by QEMU: ten CPUs in two NUMA nodes, under the kernel of the Debian that
+# this runs on, which backs all memory with huge pages. Six minutes or more.
 #
 #     tests/machine.sh [CPUS]
 #
