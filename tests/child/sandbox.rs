@@ -6,6 +6,7 @@ use std::io::{Error, Result};
 #[derive(Clone, Copy)]
 pub(crate) struct Refusal {
     pub(crate) call: libc::c_long,
+    /// 0: none, the process is killed.
     pub(crate) error: i32,
     /// Refused only where the argument of this number is below this value.
     pub(crate) below: Option<(u32, u32)>,
@@ -27,12 +28,16 @@ pub(crate) fn install(refusal: Refusal) -> Result<()> {
     let answer = |with| code(libc::BPF_RET | libc::BPF_K, with, [0, 0]);
     let (argument, least) = refusal.below.unwrap_or((0, 0));
     let always = refusal.below.is_none();
+    let refused = match refusal.error {
+        0 => libc::SECCOMP_RET_KILL_PROCESS,
+        error => libc::SECCOMP_RET_ERRNO | error as u32,
+    };
     let mut filter = [
         load(NUMBER),
         code(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, refusal.call as u32, [0, 3]),
         load(ARGUMENTS + 8 * argument),
         code(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, least, [u8::from(!always), 0]),
-        answer(libc::SECCOMP_RET_ERRNO | refusal.error as u32),
+        answer(refused),
         answer(libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };

@@ -9,7 +9,7 @@ use std::thread;
 
 use crate::ALLOCATOR;
 use crate::child::sandbox::{self, Refusal};
-use crate::child::{Ended, run};
+use crate::child::{Ended, passes, run};
 
 /// What is refused, and when that begins.
 #[derive(Clone, Copy, PartialEq)]
@@ -66,6 +66,27 @@ refused! {
     mprotect: SYS_mprotect, Later;
     munmap: SYS_munmap, Later;
     futex: SYS_futex, Later;
+}
+
+/// A purge asked the system's files how huge pages are set, long after the start: a sandbox that kills for opening a file
+/// ended the process.
+#[test]
+fn no_file_is_opened_after_the_start() {
+    passes("refused_calls::without_files");
+}
+
+#[test]
+#[ignore = "in a process of its own, which is killed for opening a file"]
+fn without_files() {
+    const LEN: usize = 100 << 10;
+    drop(black_box(vec![1_u8; 100]));
+    sandbox::install(Refusal { call: libc::SYS_openat, error: 0, below: None })
+        .expect("the filter is installed");
+    let mut blocks: Vec<_> = (0..400).map(|_| black_box(vec![1_u8; LEN])).collect();
+    let mut number = 0..;
+    blocks.retain(|_| number.next().is_some_and(|number: u32| number.is_multiple_of(16)));
+    ALLOCATOR.purge();
+    assert!(blocks.iter().all(|block| block.len() == LEN));
 }
 
 #[test]

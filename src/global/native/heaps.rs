@@ -7,8 +7,8 @@ use core::sync::atomic::{AtomicBool, AtomicUsize};
 use super::apart::Apart;
 use super::heap::Heap;
 use super::space::SPACE;
-use super::sync;
 use super::tuning::Tuning;
+use super::{huge, sync};
 use crate::os;
 
 /// Which heaps there are. Written when one is opened.
@@ -187,6 +187,7 @@ impl Opener {
                 self.quota = os::cpu_quota().unwrap_or(usize::MAX);
                 HEAPS.nodes.store(true, Relaxed);
             }
+            huge::ask_system(tuning.huge_pages);
             let wanted = self.wanted(tuning);
             /// The spare heap; unit tests take some for themselves.
             const MORE: usize = if cfg!(test) { 48 } else { 1 };
@@ -197,15 +198,20 @@ impl Opener {
         Some(())
     }
 
-    /// One more heap, if there is a slot and memory for it.
+    /// One more heap, of the calling thread's node, if there is a slot and memory for it.
     pub(super) fn open(&mut self, tuning: &Tuning) -> Option<&'static Heap> {
+        self.open_on(tuning, node().unwrap_or(0))
+    }
+
+    /// As [`open`](Self::open), of this node.
+    fn open_on(&mut self, tuning: &Tuning, node: u32) -> Option<&'static Heap> {
         let slot = HEAPS.opened.load(Relaxed);
         if slot == HEAPS.slots.load(Relaxed) {
             return None;
         }
         let open = || Heap::open(slot, tuning).inspect(|_| SPACE.have_heaps(slot + 1));
         let heap = SPACE.change(open)??;
-        heap.node.store(node().unwrap_or(0), Relaxed);
+        heap.node.store(node, Relaxed);
         HEAPS.opened.store(slot + 1, Release);
         may_be_idle(heap);
         Some(heap)
@@ -248,9 +254,8 @@ impl Opener {
             HEAPS.shared.store(self.wanted(tuning).min(slots), Relaxed);
         }
         if shared < HEAPS.shared.load(Relaxed)
-            && let Some(heap) = self.open(tuning)
+            && let Some(heap) = self.open_on(tuning, node)
         {
-            heap.node.store(node, Relaxed);
             return Some(heap);
         }
         if let Some(heap) = idle(None) {

@@ -24,11 +24,11 @@
 //! what went back would take memory again. Once all of such a region is free it is advised again. Where the system is set to
 //! back all memory with huge pages, as Debian's kernels are, that concerns each region of the extent, whatever lies there.
 
-use core::cell::{Cell, OnceCell};
+use core::cell::Cell;
 use core::ops::Range;
 use core::ptr;
-use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicUsize};
 
 use super::apart::Apart;
 use super::tuning::{HugePages, LARGEST_SLOT};
@@ -49,6 +49,17 @@ const MOST_THIN: usize = 1 << 14;
 
 /// How many there are.
 static ALL_THIN: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
+
+/// Whether the system is set to back all memory with huge pages, as far as it [was asked](ask_system).
+static ALL_ARE_HUGE: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
+
+/// Asks the system how it is set, where that matters. To be called before the first heap is opened, and not later: then a
+/// sandbox may kill for opening a file.
+pub(super) fn ask_system(huge_pages: HugePages) {
+    if huge_pages.follows() {
+        ALL_ARE_HUGE.store(os::backs_all_with_huge_pages(), Relaxed);
+    }
+}
 
 /// What a walk met of the region where it is: its start, and bytes that are free.
 #[derive(Debug)]
@@ -81,8 +92,8 @@ pub(super) struct Huge {
     advised: Cell<usize>,
     /// The bit of a region is set if it has no huge pages since much of it was free.
     thinned: [Cell<u64>; REGIONS / 64],
-    /// Whether the system is set to back all memory with huge pages, once it was asked.
-    all: OnceCell<bool>,
+    /// Whether the system is set to back all memory with huge pages.
+    all: Cell<bool>,
     /// Bytes that may be of huge pages when the extent is extended next.
     allowed: Cell<usize>,
     /// Whether the kernel was told of all of the slot.
@@ -110,7 +121,7 @@ impl Huge {
             bits: [const { Cell::new(0) }; REGIONS / 64],
             advised: Cell::new(0),
             thinned: [const { Cell::new(0) }; REGIONS / 64],
-            all: OnceCell::new(),
+            all: Cell::new(ALL_ARE_HUGE.load(Relaxed)),
             allowed: Cell::new(0),
             everywhere: huge_pages.advice().is_some(),
         }
@@ -195,7 +206,7 @@ impl Huge {
                 self.give_again(region);
             }
         } else if free < HUGE
-            && (is_advised || !self.everywhere && self.all_are_huge())
+            && (is_advised || !self.everywhere && self.all.get())
             && ALL_THIN.load(Relaxed) < MOST_THIN
         {
             self.thinned[word].set(thinned | bit);
@@ -212,7 +223,7 @@ impl Huge {
     /// Gives a region huge pages again that it had by advice, or by the system's setting: then it counts as not advised.
     fn give_again(&self, region: *mut u8) {
         let (word, bit) = self.place(region.addr());
-        if self.all_are_huge() {
+        if self.all.get() {
             // SAFETY: the region lies in the extent.
             unsafe { os::advise_huge_pages(region, HUGE, true) };
         } else if self.bits[word].get() & bit == 0 {
@@ -220,15 +231,10 @@ impl Huge {
         }
     }
 
-    /// Whether the system is set to back all memory with huge pages. (Asked once memory is known to go back.)
-    fn all_are_huge(&self) -> bool {
-        *self.all.get_or_init(os::backs_all_with_huge_pages)
-    }
-
     /// As if the system did not back all memory with huge pages, whatever it does.
     #[cfg(test)]
     pub(super) fn only_where_advised(&self) {
-        self.all.set(false).expect("it was not asked");
+        self.all.set(false);
     }
 
     fn advise(&self, region: *mut u8, wanted: bool) {
