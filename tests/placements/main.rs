@@ -19,6 +19,8 @@
 
 #[path = "../properties/compositions.rs"]
 mod compositions;
+#[path = "../properties/configs.rs"]
+mod configs;
 mod harness;
 mod sequences;
 mod subject;
@@ -31,35 +33,15 @@ use std::{env, fs};
 
 use pagewise::catalogue;
 use pagewise::pages::Config;
-use pagewise::sizemap::SizeMap;
 use subject::Subject;
 
 /// Parameters, each with a name.
 const CONFIGS: [(&str, Config); 7] = [
     ("p4096", Config::with_page_size(4096)),
-    // The papers' machine.
-    ("p512", Config::new().page_size(512).unit(8).ffcrossover(120)),
-    (
-        "linear",
-        Config::new().page_size(4096).ffcrossover(4096).sizemap(SizeMap::Linear).freetol(1638),
-    ),
-    (
-        "geometric",
-        Config::new()
-            .page_size(2048)
-            .unit(4)
-            .ffcrossover(2048)
-            .sizemap(SizeMap::Geometric { ratio: core::f64::consts::E }),
-    ),
-    (
-        "classes",
-        Config::new()
-            .page_size(1024)
-            .unit(8)
-            .ffcrossover(512)
-            .sizemap(SizeMap::Classes(&[24, 48, 200]))
-            .freetol(400),
-    ),
+    ("p512", configs::PAPERS),
+    ("linear", configs::LINEAR),
+    ("geometric", configs::GEOMETRIC),
+    ("classes", configs::CLASSES),
     ("arena", Config::arena()),
     ("p65536", Config::new()),
 ];

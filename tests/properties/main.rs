@@ -6,6 +6,7 @@
 
 mod claims;
 mod compositions;
+mod configs;
 #[path = "../harness/mod.rs"]
 mod harness;
 
@@ -32,23 +33,10 @@ const CONFIGS: [Config; 7] = [
     Config::with_page_size(4096),
     // The smallest page, the largest unit.
     Config::new().page_size(512).unit(32).ffcrossover(256),
-    // The papers' machine.
-    Config::new().page_size(512).unit(8).ffcrossover(120),
-    // All by pages; every size a class; a high tolerance.
-    Config::new().page_size(4096).ffcrossover(4096).sizemap(SizeMap::Linear).freetol(1638),
-    // Few classes; blocks aligned to 4 bytes only.
-    Config::new()
-        .page_size(2048)
-        .unit(4)
-        .ffcrossover(2048)
-        .sizemap(SizeMap::Geometric { ratio: core::f64::consts::E }),
-    // Given classes, with FIRST-FIT above the last of them.
-    Config::new()
-        .page_size(1024)
-        .unit(8)
-        .ffcrossover(512)
-        .sizemap(SizeMap::Classes(&[24, 48, 200]))
-        .freetol(400),
+    configs::PAPERS,
+    configs::LINEAR,
+    configs::GEOMETRIC,
+    configs::CLASSES,
     Config::new(),
 ];
 

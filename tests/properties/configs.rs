@@ -1,0 +1,26 @@
+//! Parameters that pull the paged strategies in different directions, for the tests of properties and of placements.
+
+use pagewise::pages::Config;
+use pagewise::sizemap::SizeMap;
+
+/// The papers' machine.
+pub(crate) const PAPERS: Config = Config::new().page_size(512).unit(8).ffcrossover(120);
+
+/// All by pages; every size a class; a high tolerance.
+pub(crate) const LINEAR: Config =
+    Config::new().page_size(4096).ffcrossover(4096).sizemap(SizeMap::Linear).freetol(1638);
+
+/// Few classes; blocks aligned to 4 bytes only.
+pub(crate) const GEOMETRIC: Config = Config::new()
+    .page_size(2048)
+    .unit(4)
+    .ffcrossover(2048)
+    .sizemap(SizeMap::Geometric { ratio: core::f64::consts::E });
+
+/// Given classes, with FIRST-FIT above the last of them.
+pub(crate) const CLASSES: Config = Config::new()
+    .page_size(1024)
+    .unit(8)
+    .ffcrossover(512)
+    .sizemap(SizeMap::Classes(&[24, 48, 200]))
+    .freetol(400);
