@@ -31,10 +31,11 @@ mimalloc3() {
 installed() {
   local name=$1 package=$2 path
   shift 2
-  path=$("$@")
+  # What is not there may be said by failing.
+  path=$("$@") || true
   if [ -z "$path" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     apt-get -qq install -y --no-install-recommends "$package" >/dev/null 2>&1 || true
-    path=$("$@")
+    path=$("$@") || true
   fi
   if [ -n "$path" ]; then
     libraries+=("$name=$(realpath "$path")")
