@@ -233,6 +233,20 @@ fn settings_are_read_and_serve() {
 }
 
 /// Classes lie where they were set: blocks of 272 bytes take no more, and none is left over in a page of 16 KiB.
+/// A program loads nothing for the library that it would not load without.
+#[test]
+fn the_unwinder_is_inside() {
+    let archive = Command::new("cc").arg("-print-file-name=libgcc_eh.a").output();
+    let is_known = archive.is_ok_and(|answer| answer.stdout.starts_with(b"/"));
+    if !(cfg!(target_env = "gnu") && is_known) {
+        println!("the linker has no archive of the unwinder");
+        return;
+    }
+    let maps = run(Command::new("cat").arg("/proc/self/maps"), true);
+    let maps = String::from_utf8_lossy(&maps.stdout);
+    assert!(maps.contains("libpagewise.so") && !maps.contains("libgcc_s"), "{maps}");
+}
+
 #[test]
 fn a_sizemap_of_the_environment_is_in_force() {
     let of = |sizemap: &str| {

@@ -37,6 +37,7 @@ use crate::os;
 /// Words that the lists of a thread may take: room for lists of two blocks, were every multiple of
 /// the unit a class.
 const MAX_WORDS: usize = (21 << 10) + MEDIUM / WORD;
+const _: () = assert!(MAX_WORDS <= sizes::MOST_OFFSET);
 
 /// Words that the lists of a thread take.
 static WORDS: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
@@ -298,7 +299,12 @@ pub(super) fn make() -> Option<NonNull<Lists>> {
     let words = WORDS.load(Relaxed);
     let besides = if mode::is_hardened() { words * WORD + OWN } else { 0 };
     let bytes = (words * WORD + besides).next_multiple_of(os::page_size());
-    let lists = os::allocate(bytes)?.cast::<Lists>();
+    let lists = match besides {
+        // There is a list in each of its OS pages.
+        0 => os::allocate_used(bytes)?,
+        _ => os::allocate(bytes)?,
+    };
+    let lists = lists.cast::<Lists>();
     let mut class = 0;
     let mut make = |from: u32, to: usize| {
         let most = (to - from as usize - size_of::<List>() / WORD) as u16;

@@ -6,7 +6,7 @@
 //! 0 names none.
 
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicU32, AtomicUsize};
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize};
 
 use super::sealed::Sealed;
 use super::tuning::{SMALL_MAX, UNIT};
@@ -14,26 +14,32 @@ use super::tuning::{SMALL_MAX, UNIT};
 /// Table entries: one for each multiple of the unit.
 const ENTRIES: usize = SMALL_MAX / UNIT + 1;
 
-/// The list of each multiple of the unit, and the size of its blocks in bytes.
+/// The largest offset that the tables can hold.
+pub(super) const MOST_OFFSET: usize = u16::MAX as usize;
+
+/// The list of each multiple of the unit, and the size of its blocks in bytes. Zeros at first: what else a program's file
+/// holds is copied at each start.
 #[derive(Debug)]
 struct Tables {
-    offsets: [AtomicU32; ENTRIES],
-    /// The same, for the fast path; or 0.
+    offsets: [AtomicU16; ENTRIES],
+    /// The same, for the fast path; or 0. Of 32 bits, since what is loaded of fewer costs an instruction to widen.
     popped: [AtomicU32; ENTRIES],
     /// The same, for blocks that are freed with their size; or all 0.
     freed: [AtomicU32; ENTRIES],
-    sizes: [AtomicU32; ENTRIES],
-    /// The largest size that has a list, if [medium](super::medium) blocks of larger ones are looked for at once; else the
-    /// largest number.
-    most_small: AtomicUsize,
+    sizes: [AtomicU16; ENTRIES],
+    /// The largest size that has a list, with all bits turned, if [medium](super::medium) blocks of larger ones are looked for
+    /// at once; else 0.
+    not_most_small: AtomicUsize,
 }
 
+const _: () = assert!(SMALL_MAX <= MOST_OFFSET, "so do sizes");
+
 static TABLES: Sealed<Tables> = Sealed::new(Tables {
-    offsets: [const { AtomicU32::new(0) }; ENTRIES],
+    offsets: [const { AtomicU16::new(0) }; ENTRIES],
     popped: [const { AtomicU32::new(0) }; ENTRIES],
     freed: [const { AtomicU32::new(0) }; ENTRIES],
-    sizes: [const { AtomicU32::new(0) }; ENTRIES],
-    most_small: AtomicUsize::new(usize::MAX),
+    sizes: [const { AtomicU16::new(0) }; ENTRIES],
+    not_most_small: AtomicUsize::new(0),
 });
 
 /// Has the tables read-only, now that they are written.
@@ -46,8 +52,8 @@ pub(super) fn seal() {
 pub(super) fn serve(from: usize, size: usize, offset: u32, most: usize) -> usize {
     let mut entry = from;
     while entry < ENTRIES && entry * UNIT <= size.min(most) {
-        TABLES.sizes[entry].store(size as u32, Relaxed);
-        TABLES.offsets[entry].store(offset, Relaxed);
+        TABLES.sizes[entry].store(size as u16, Relaxed);
+        TABLES.offsets[entry].store(offset as u16, Relaxed);
         TABLES.popped[entry].store(offset, Relaxed);
         TABLES.freed[entry].store(offset, Relaxed);
         entry += 1;
@@ -59,13 +65,13 @@ pub(super) fn serve(from: usize, size: usize, offset: u32, most: usize) -> usize
 pub(super) fn see_medium_at_once(at_once: bool) {
     let served = TABLES.offsets.partition_point(|entry| entry.load(Relaxed) > 0);
     let most = if at_once { served.saturating_sub(1) * UNIT } else { usize::MAX };
-    TABLES.most_small.store(most, Relaxed);
+    TABLES.not_most_small.store(!most, Relaxed);
 }
 
 /// The largest size that has a list, if medium blocks are looked for at once; else the largest number.
 #[inline(always)]
 pub(super) fn most_small() -> usize {
-    TABLES.most_small.load(Relaxed)
+    !TABLES.not_most_small.load(Relaxed)
 }
 
 /// Has blocks that are freed with their size take the slow path, and those that are allocated with more than `most`
@@ -86,7 +92,7 @@ pub(super) fn see_blocks(most: usize) {
 pub(super) fn see_none() {
     see_medium_at_once(true);
     for (entry, offset) in TABLES.offsets.iter().enumerate() {
-        let offset = offset.load(Relaxed);
+        let offset = offset.load(Relaxed).into();
         TABLES.freed[entry].store(offset, Relaxed);
         TABLES.popped[entry].store(offset, Relaxed);
     }
@@ -101,7 +107,7 @@ pub(super) fn see_none() {
 pub(super) fn offset(size: usize) -> u32 {
     debug_assert!(size <= SMALL_MAX);
     // SAFETY: the table has an entry for every multiple of the unit up to the largest size.
-    unsafe { TABLES.offsets.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed)
+    unsafe { TABLES.offsets.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed).into()
 }
 
 /// The list from which a block of this size, at most [`SMALL_MAX`], is popped at once; 0: it takes the slow path.
@@ -141,7 +147,8 @@ pub(super) fn offset_aligned(size: usize, align: usize, page_size: usize) -> u32
 
 /// The size of a list's blocks, bytes; for callers that may have no lists.
 pub(super) fn class_size(offset: u32) -> usize {
-    let index = TABLES.offsets.partition_point(|entry| (1..offset).contains(&entry.load(Relaxed)));
+    let index =
+        TABLES.offsets.partition_point(|entry| (1..offset).contains(&entry.load(Relaxed).into()));
     TABLES.sizes[index].load(Relaxed) as usize
 }
 
@@ -156,8 +163,11 @@ pub(super) fn class(offset: u32) -> u32 {
 pub(super) fn for_each(mut visit: impl FnMut(u32)) {
     let mut last = 0;
     // From the first size on that is not small all are 0.
-    for offset in
-        TABLES.offsets.iter().map(|entry| entry.load(Relaxed)).take_while(|&offset| offset > 0)
+    for offset in TABLES
+        .offsets
+        .iter()
+        .map(|entry| entry.load(Relaxed).into())
+        .take_while(|&offset| offset > 0)
     {
         if offset > last {
             visit(offset);

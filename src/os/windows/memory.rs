@@ -48,6 +48,11 @@ pub(crate) fn allocate(len: usize) -> Option<*mut u8> {
     (!base.is_null()).then_some(base.cast())
 }
 
+/// As [`allocate`], of memory that is written at once.
+pub(crate) fn allocate_used(len: usize) -> Option<*mut u8> {
+    allocate(len)
+}
+
 /// Makes the OS pages that cover these bytes accessible, be they of a [reservation](reserve), [guards](guard) or
 /// [read-only](forbid_writes). Whether it could be done.
 ///
