@@ -3,6 +3,7 @@
 //! ```text
 //! cargo build --release -p pagewise-preload      in the workspace above
 //! cargo bench --bench programs -- --rounds 7 LIBRARY…
+//! cargo bench --bench programs -- --only gawk,redis LIBRARY…
 //! ```
 //! Libraries are given by path, `libpagewise.so` among them; a run without any is always there, and
 //! is what is measured against. Behind a path and a colon may stand settings:
@@ -12,106 +13,13 @@
 //! Of `cargo build`, rustc brings an allocator of its own, which a preloaded library does not replace:
 //! what differs is cargo and the linker.
 
+mod list;
+
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::{env, fmt, fs};
 
-/// A program: what it is called, what it needs, and shell scripts, run in a folder of their own:
-/// what is measured, and before it, once and without a library, what gets things ready.
-struct Program {
-    name: &'static str,
-    needs: &'static str,
-    prepare: &'static str,
-    script: &'static str,
-}
-
-/// A program that needs nothing but itself.
-const fn program(name: &'static str, script: &'static str) -> Program {
-    Program { name, needs: name, prepare: "", script }
-}
-
-/// Threads that pass strings of many sizes to each other and keep maps of them.
-const THREADS: &str = r#"
-use std::collections::HashMap;
-use std::sync::mpsc::sync_channel;
-use std::thread;
-fn main() {
-    let mut ends = Vec::new();
-    for seed in 1..5usize {
-        let (sender, receiver) = sync_channel::<Vec<String>>(16);
-        ends.push(thread::spawn(move || {
-            for round in 0..400 {
-                let strings = (0..500).map(|n| "x".repeat(n * seed * 7 % 400) + &(round * n).to_string());
-                sender.send(strings.collect()).expect("the other thread lives");
-            }
-            0
-        }));
-        ends.push(thread::spawn(move || {
-            let mut counts: HashMap<String, usize> = HashMap::new();
-            for strings in receiver {
-                for string in strings { *counts.entry(string).or_default() += 1; }
-                if counts.len() > 40_000 { counts.clear(); }
-            }
-            counts.values().sum()
-        }));
-    }
-    let total: usize = ends.into_iter().map(|end| end.join().expect("it ends")).sum();
-    println!("{total}");
-}
-"#;
-
-const PROGRAMS: &[Program] = &[
-    program(
-        "gawk",
-        "gawk 'BEGIN { for (i = 0; i < 400000; i++) a[i % 50000] = a[i % 50000] i; print length(a[7]) }'",
-    ),
-    program(
-        "perl",
-        "perl -e 'my %h; $h{$_ % 70001} .= \"x$_\" for 1..900000; print length($h{9})'",
-    ),
-    program(
-        "python3",
-        "python3 -c 'import json; d = {str(i): [i, str(i)] * 4 for i in range(150000)}; print(len(json.loads(json.dumps(d))))'",
-    ),
-    program("git", "git -C \"$WORKSPACE\" log --stat -n 40"),
-    program(
-        "sqlite3",
-        "sqlite3 :memory: 'create table t(a, b); with recursive n(x) as (select 1 union all select x + 1 from n where x < 300000) insert into t select x, hex(x * 7) from n; create index i on t(b); select count(*), max(b) from t;'",
-    ),
-    program(
-        "gs",
-        "printf '%%!PS\n/Times-Roman findfont 20 scalefont setfont 1 1 80 { 9 mul 72 exch moveto (pagewise) show } for showpage\n' | gs -q -dNOPAUSE -dBATCH -sDEVICE=ppmraw -r300 -sOutputFile=- -",
-    ),
-    program(
-        "g++",
-        "printf '#include <map>\n#include <regex>\n#include <iostream>\nint main() { std::map<std::string, int> m; std::cout << std::regex_match(\"ab\", std::regex(\"a.\")) << m.size(); }' | g++ -O1 -c -x c++ -o /dev/null -",
-    ),
-    program("sort", "seq 300000 | sort -R --random-source=/dev/zero"),
-    Program {
-        name: "300 starts",
-        needs: "true",
-        prepare: "",
-        script: "n=0; while [ $n -lt 300 ]; do env true; n=$((n + 1)); done",
-    },
-    Program {
-        name: "redis",
-        needs: "redis-benchmark",
-        prepare: "",
-        script: "redis-server --port 0 --unixsocket r.sock --save '' --dir . >/dev/null & server=$!; until redis-cli -s r.sock ping >/dev/null 2>&1; do kill -0 $server || exit 1; sleep 0.05; done; redis-benchmark -s r.sock -q -c 20 -n 60000 -r 50000 -d 200 -t set,get,incr,lpush,sadd,hset,zadd,lrange_100; redis-cli -s r.sock shutdown nosave; wait $server",
-    },
-    Program {
-        name: "cargo build",
-        needs: "cargo",
-        prepare: "mkdir -p crate/src && printf '[package]\nname = \"a\"\nversion = \"0.0.0\"\nedition = \"2021\"\n[workspace]\n' > crate/Cargo.toml && printf '%s' \"$THREADS\" > crate/src/main.rs",
-        script: "cd crate && rm -rf built && cargo build -q --offline --target-dir built && built/debug/a",
-    },
-    Program {
-        name: "threads (Rust)",
-        needs: "rustc",
-        prepare: "printf '%s' \"$THREADS\" > threads.rs && rustc -O threads.rs -o threads",
-        script: "./threads",
-    },
-];
+use list::{PROGRAMS, Program, THREADS};
 
 /// A library that is preloaded, none if it has no path, and what its runs find in their environment.
 #[derive(Default)]
@@ -148,7 +56,7 @@ struct Figures {
 
 /// This file's head, for `--help`.
 fn about() -> impl Iterator<Item = &'static str> {
-    include_str!("programs.rs").lines().map_while(|line| line.strip_prefix("//!"))
+    include_str!("main.rs").lines().map_while(|line| line.strip_prefix("//!"))
 }
 
 fn main() -> ExitCode {
@@ -157,11 +65,14 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut rounds = 5;
+    let mut only = None;
     let mut libraries = vec![Library::default()];
     let mut arguments = env::args().skip(1).filter(|argument| argument != "--bench");
     while let Some(argument) = arguments.next() {
         if argument == "--rounds" {
             rounds = arguments.next().and_then(|value| value.parse().ok()).unwrap_or(rounds);
+        } else if argument == "--only" {
+            only = arguments.next();
         } else if let Some(library) = Library::parse(&argument) {
             libraries.push(library);
         } else {
@@ -183,7 +94,11 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let run = |script: &str, library: &Library| run(script, library, &folder);
-    for Program { name, needs, prepare, script } in PROGRAMS {
+    let is_wanted =
+        |name: &str| only.as_ref().is_none_or(|only| only.split(',').any(|one| one == name));
+    for Program { name, needs, prepare, script } in
+        PROGRAMS.iter().filter(|one| is_wanted(one.name))
+    {
         if run(&format!("command -v {needs} && {{ :\n{prepare}\n}}"), &libraries[0]).is_none() {
             continue;
         }
