@@ -187,6 +187,16 @@ fn an_arena_tells_the_faults_of_its_claims() {
 }
 
 #[test]
+fn a_claim_too_many_comes_back() {
+    let arena = told([Told::default(), Told::default()]);
+    let refused = arena.claim(Told { held: 7, ..Told::default() }).expect_err("there are two");
+    assert!(
+        format!("{refused}").contains("no room") && format!("{refused:?}").contains("ClaimError")
+    );
+    assert_eq!(refused.0.held, 7);
+}
+
+#[test]
 fn claims_that_overlap_or_lose_memory_are_at_fault() {
     let free = |start, len| Span { start, len, kind: SpanKind::Free };
     let of = |span: Span| Told { spans: vec![span], held: span.len, ..Told::default() };

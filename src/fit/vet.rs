@@ -131,7 +131,7 @@ mod tests {
         let words = [(1, HEADER), (1, NEXT), (1, BACK), (1, FOOTER)];
         let words = words.into_iter().chain([HEADER, NEXT, BACK, FOOTER, ABOVE].map(|w| (3, w)));
         for (free, word) in words {
-            for value in [0_u32, 2, 3, 7, 41, 0x4141_4141, u32::MAX] {
+            for value in [0_u32, 2, 3, 7, 41, 0x4141_4141, 0x4141_4142, u32::MAX] {
                 let mut memory = memory();
                 let mut region = region(&mut memory);
                 let (mut heap, starts) = heap(&mut region);

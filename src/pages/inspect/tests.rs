@@ -103,6 +103,17 @@ fn damage_to_a_page_is_told() {
 }
 
 #[test]
+fn damage_below_the_pages_is_told() {
+    let said = told(|used| {
+        let below = &used.heap.engine.pages.below.heap;
+        let header = below.contents(below.first()).cast::<u32>().wrapping_sub(1);
+        // SAFETY: the header of the first block lies in the heap's memory.
+        unsafe { header.write(header.read() & !2) };
+    });
+    assert_eq!(said, "PREV_IN_USE says whether the block below is in use");
+}
+
+#[test]
 fn damage_to_the_pages_without_blocks_is_told() {
     let said = told(|used| used.heap.engine.pages.headers.remove(used.full));
     assert_eq!(said, "the pages are counted");
