@@ -335,6 +335,7 @@ mod tests {
             heap.free_batch(freed).expect("they were in use");
             assert_eq!(heap.free_batch(&[kept[0], freed[0]]), Err(freed[0]), "in two");
             assert_eq!(heap.free_batch(freed), Err(freed[0]), "one after the other");
+            assert_eq!(heap.free_batch(&freed[..1]), Err(freed[0]), "one alone");
             assert_eq!(
                 heap.free_batch(&[freed[1], freed[0]]),
                 Err(freed[1]),
