@@ -151,6 +151,20 @@ mod tests {
         }
     }
 
+    /// A size that ends beyond the heap is not followed.
+    #[test]
+    fn a_size_beyond_the_end_is_noticed() {
+        let mut memory = memory();
+        let mut region = region(&mut memory);
+        let (mut heap, starts) = heap(&mut region);
+        let header = heap.contents(starts[3]).cast::<u32>().wrapping_offset(HEADER);
+        let len = heap.end() - starts[3] + 1;
+        // SAFETY: the word lies in the heap's memory.
+        unsafe { header.write(len << 2 | 2) };
+        assert!(!heap.vet_neighbours(Block { start: starts[2], len: 6 }));
+        assert!(heap.damaged().is_some());
+    }
+
     /// A link that was overwritten is not followed: the block is not handed out.
     #[test]
     fn a_damaged_block_is_not_taken() {
