@@ -187,6 +187,16 @@ fn an_arena_tells_the_faults_of_its_claims() {
 }
 
 #[test]
+fn a_claim_too_many_comes_back() {
+    let arena = told([Told::default(), Told::default()]);
+    let refused = arena.claim(Told { held: 7, ..Told::default() }).expect_err("there are two");
+    assert!(
+        format!("{refused}").contains("no room") && format!("{refused:?}").contains("ClaimError")
+    );
+    assert_eq!(refused.0.held, 7);
+}
+
+#[test]
 fn claims_that_overlap_or_lose_memory_are_at_fault() {
     let free = |start, len| Span { start, len, kind: SpanKind::Free };
     let of = |span: Span| Told { spans: vec![span], held: span.len, ..Told::default() };
@@ -214,4 +224,55 @@ fn an_arena_knows_its_blocks() {
     unsafe { arena.deallocate(block, layout) };
     assert!(!arena.is_in_use(block, layout));
     assert_eq!(arena.used(), 0);
+}
+
+/// A large block that was freed serves a request of its size, and not a larger one: whatever the alignment
+/// that all blocks have.
+#[test]
+fn a_large_block_that_was_freed_serves_its_like() {
+    for align in [1, 8, 16] {
+        let arena: Arena<PageHeap<Reserved>> = Arena::growing(1 << 20);
+        let of = |size| Layout::from_size_align(size, align).expect("a valid layout");
+        let [freed, _, larger, _] = [20_000, 2_000, 60_000, 2_000].map(|size| {
+            let block = arena.allocate(of(size)).expect("room enough").cast::<u8>();
+            (block, of(size))
+        });
+        for (block, layout) in [freed, larger] {
+            // SAFETY: nobody uses the block any more.
+            unsafe { arena.deallocate(block, layout) };
+        }
+        let again = arena.allocate(freed.1).expect("room enough").cast::<u8>();
+        assert_eq!(again, freed.0, "aligned to {align}");
+        arena.audit().expect("every invariant holds");
+    }
+}
+
+/// Of the blocks of nearly one size the smallest that is large enough is taken, wherever it is on their list.
+#[test]
+fn the_closest_of_large_blocks_of_a_list_is_taken() {
+    for (freed, asked, taken) in [
+        ([20_000, 20_400, 60_000], 19_990, 0),
+        ([20_400, 20_000, 60_000], 19_990, 1),
+        ([20_400, 20_000, 60_000], 20_300, 0),
+        ([20_000, 20_400, 60_000], 20_300, 1),
+        ([20_000, 20_400, 60_000], 20_420, 2),
+        ([20_000, 60_000, 20_000], 20_000, 2),
+    ] {
+        let arena: Arena<PageHeap<Reserved>> = Arena::growing(1 << 20);
+        let of = |size| Layout::from_size_align(size, 8).expect("a valid layout");
+        let take = |size| arena.allocate(of(size)).expect("room enough").cast::<u8>();
+        let blocks = freed.map(|size| {
+            let block = take(size);
+            take(2_000);
+            block
+        });
+        for (block, size) in blocks.into_iter().zip(freed) {
+            // SAFETY: nobody uses the block any more.
+            unsafe { arena.deallocate(block, of(size)) };
+        }
+        let again = take(asked);
+        let found = blocks.into_iter().position(|block| block == again);
+        assert_eq!(found, Some(taken), "{asked} of {freed:?}");
+        arena.audit().expect("every invariant holds");
+    }
 }

@@ -1,6 +1,7 @@
 //! Collections in arenas, and locks of other crates.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use allocator_api2::vec::Vec;
 use hashbrown::{DefaultHashBuilder, HashMap};
@@ -50,6 +51,40 @@ fn a_mutex_of_lock_api_guards_an_arena() {
     });
     assert_eq!(SPINNING.usage().blocks, 0);
     SPINNING.audit().expect("every invariant holds");
+}
+
+/// A mutex that knows whether it is used as one.
+struct Checked(AtomicBool);
+
+// SAFETY: it panics instead of being taken twice.
+unsafe impl lock_api::RawMutex for Checked {
+    const INIT: Self = Self(AtomicBool::new(false));
+    type GuardMarker = lock_api::GuardSend;
+
+    fn lock(&self) {
+        assert!(self.try_lock(), "a mutex is taken once");
+    }
+
+    fn try_lock(&self) -> bool {
+        !self.0.swap(true, Ordering::Acquire)
+    }
+
+    unsafe fn unlock(&self) {
+        assert!(self.0.swap(false, Ordering::Release), "a mutex is taken when it is let go of");
+    }
+}
+
+#[test]
+fn a_mutex_is_taken_for_each_use_of_its_arena() {
+    let arena: Arena<PageHeap<Reserved>, Checked> = Arena::growing(1 << 20);
+    let mut numbers = Vec::new_in(&arena);
+    (0..1_000).for_each(|number| numbers.push(number));
+    assert_eq!(numbers.iter().sum::<u32>(), 1_000 * 999 / 2);
+    let mut spans = 0;
+    arena.walk(&mut |_| spans += 1);
+    drop(numbers);
+    assert_eq!((arena.usage().blocks, arena.audit()), (0, Ok(())));
+    assert!(spans > 0);
 }
 
 #[path = "../examples/arena_collections.rs"]

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use pagewise::arena::RegionError;
-use pagewise::arena::lock::{Exclusive, Single};
+use pagewise::arena::lock::{Exclusive, NewLock, Single};
 use pagewise::meter::{Meter, Part};
 use pagewise::source::Borrowed;
 use pagewise::{AllocError, Arena, Freed, Region, SmallArena, SmallHeap, StaticArena, Strategy};
@@ -260,4 +260,29 @@ fn no_operation_visits_more_items_than_the_bounds_say() {
     println!("items visited at most: {allocating} to allocate, {freeing} to free");
     assert!((1..=ALLOCATE).contains(&allocating), "{allocating} to allocate");
     assert!((1..=FREE).contains(&freeing), "{freeing} to free");
+}
+
+/// Memory of just the least length will do, whichever way it comes.
+#[test]
+fn the_least_region_will_do() {
+    let region = |len| Region::from_static(vec![MaybeUninit::uninit(); len].leak());
+    for len in [0, 1, LEAST - 1, LEAST, LEAST + 1, 2 * LEAST] {
+        let expected = if len < LEAST { Err(RegionError::TooSmall) } else { Ok(()) };
+        let late: SmallArena<Single> = SmallArena::empty();
+        assert_eq!(late.init(region(len)), expected, "{len} bytes");
+        let locked = SmallArena::small_with_lock(region(len), Exclusive::NEW);
+        assert_eq!(locked.map(|_| ()), expected, "{len} bytes");
+    }
+}
+
+#[test]
+fn an_arena_with_memory_of_its_own_tells_what_is_used() {
+    static HEAP: StaticArena<1024> = StaticArena::new();
+    assert_eq!(HEAP.used(), 0);
+    let block = HEAP.allocate(layout(100, 4)).expect("room enough");
+    assert_eq!((HEAP.used(), HEAP.usage().block), (block.len(), block.len()));
+    assert!(block.len() >= 100 && HEAP.free() < 1024 - 100);
+    // SAFETY: nobody uses the block any more.
+    unsafe { HEAP.deallocate(block.cast(), layout(100, 4)) };
+    assert_eq!(HEAP.used(), 0);
 }

@@ -329,3 +329,45 @@ impl Choice for Largest {
         bins.at_least(bin, largest.len, cells, meter)
     }
 }
+
+#[cfg(all(test, feature = "std", unix, target_pointer_width = "64", not(miri)))]
+mod tests {
+    use super::*;
+    use crate::fit::heap::TagHeap;
+    use crate::source::Reserved;
+    use crate::tags::{CELL, MAX_CELLS};
+
+    #[test]
+    fn bins_are_in_the_order_of_sizes() {
+        let mut last = 0;
+        for len in 1..5000 {
+            let bin = bin_of(len);
+            assert!(bin == last || bin == last + 1, "{len}");
+            assert!(len >= EXACT || bin == len as usize);
+            last = bin;
+        }
+        for len in (12..30).flat_map(|log| [(1 << log) - 1, 1 << log, 5 << (log - 2)]) {
+            assert!(bin_of(len) < BINS && bin_of(len + len / 8 + 1) > bin_of(len), "{len}");
+        }
+        assert_eq!(bin_of(MAX_CELLS - 1), BINS - 1);
+    }
+
+    /// Of blocks that the uppermost bins hold, of which no word is touched but for their tags.
+    #[test]
+    fn the_largest_blocks_are_found() {
+        const MIB: u32 = 1 << 16;
+        let mut source = Reserved::new(1 << 30);
+        let mut worst = TagHeap::<Worst>::growing_by(1 << 16);
+        let mut take = |len| worst.allocate_block(len, CELL, &mut source, &()).expect("room");
+        let starts = [80, 1, 200, 1, 130, 1].map(|mib| take(mib * MIB));
+        for (block, mib) in [(0, 80), (2, 200), (4, 130)] {
+            worst.release(Block { start: starts[block], len: mib * MIB }, &());
+        }
+        assert_eq!(worst.audit_blocks(), Ok(()));
+        assert_eq!(worst.allocate_known(90 * MIB, CELL, &()), Some(starts[2]));
+        // What is left of it is smaller than the third.
+        assert_eq!(worst.allocate_known(10 * MIB, CELL, &()), Some(starts[4]));
+        assert_eq!(worst.allocate_known(125 * MIB, CELL, &()), None);
+        assert_eq!(worst.audit_blocks(), Ok(()));
+    }
+}

@@ -162,3 +162,86 @@ impl Start for Lowest {
 impl Start for Rover {
     const ROVES: bool = true;
 }
+
+#[cfg(test)]
+mod tests {
+    use core::mem::MaybeUninit;
+
+    use super::*;
+    use crate::fit::heap::TagHeap;
+    use crate::source::Region;
+    use crate::tags::{CELL, Link};
+
+    /// What an audit says of a heap with three free blocks on its list, whose starts are given, after
+    /// damage.
+    fn told(damage: impl FnOnce(&mut TagHeap<Next>, [u32; 3])) -> &'static str {
+        let mut memory = vec![MaybeUninit::<u64>::uninit(); 4096];
+        // SAFETY: nobody else uses the memory, which outlives the heap.
+        let mut region = unsafe { Region::new(memory.as_mut_ptr().cast(), size_of_val(&*memory)) };
+        let mut heap = TagHeap::<Next>::growing_by(1 << 14);
+        let mut take = || heap.allocate_block(6, CELL, &mut region, &()).expect("there is room");
+        let starts = [take(), take(), take(), take(), take(), take(), take()];
+        let free = [starts[1], starts[3], starts[5]];
+        free.into_iter().for_each(|start| heap.release(Block { start, len: 6 }, &()));
+        assert_eq!(heap.audit_blocks(), Ok(()));
+        damage(&mut heap, free);
+        heap.audit_blocks().map_or_else(|fault| fault.invariant, |()| "nothing")
+    }
+
+    #[test]
+    fn a_list_in_another_order_is_told() {
+        let said = told(|heap, [low, middle, high]| {
+            for (block, before, behind) in [(middle, 0, high), (high, middle, low), (low, high, 0)]
+            {
+                heap.cells.set_link(block, Link::First, before);
+                heap.cells.set_link(block, Link::Second, behind);
+            }
+            (heap.index.links.first, heap.index.links.last) = (middle, low);
+        });
+        assert_eq!(said, "the list is in address order");
+    }
+
+    #[test]
+    fn a_list_knows_where_it_goes_on() {
+        assert_eq!(told(|heap, [_, middle, _]| heap.index.rover = middle), "nothing");
+        assert_eq!(told(|heap, [low, ..]| heap.index.rover = low - 6), "the rover is on the list");
+        let recent = "the recent block is on the list";
+        assert_eq!(told(|heap, [.., high]| heap.index.recent = high + 6), recent);
+        assert_eq!(told(|heap, _| heap.index.recent = NONE), recent);
+        let said = told(|heap, [_, middle, _]| heap.index.links.last = middle);
+        assert_eq!(said, "a list knows its last block");
+    }
+
+    /// A block is put between its neighbours wherever the one before was put.
+    #[test]
+    fn blocks_are_put_in_order_from_anywhere() {
+        let mut orders: Vec<Vec<usize>> = vec![vec![]];
+        for _ in 0..4 {
+            let longer = |order: Vec<usize>| {
+                let rest = (0..4).filter(|next| !order.contains(next)).collect::<Vec<_>>();
+                rest.into_iter().map(move |next| [&*order, &[next]].concat())
+            };
+            orders = orders.into_iter().flat_map(longer).collect();
+        }
+        assert_eq!(orders.len(), 24);
+        for order in orders {
+            let mut memory = vec![MaybeUninit::<u64>::uninit(); 4096];
+            // SAFETY: as above.
+            let mut region =
+                unsafe { Region::new(memory.as_mut_ptr().cast(), size_of_val(&*memory)) };
+            let mut heap = TagHeap::<First>::growing_by(1 << 14);
+            let mut take = || heap.allocate_block(2, CELL, &mut region, &()).expect("room");
+            let starts: Vec<u32> = (0..9).map(|_| take()).collect();
+            for &next in &order {
+                heap.release(Block { start: starts[2 * next + 1], len: 2 }, &());
+                assert_eq!(heap.audit_blocks(), Ok(()), "{order:?}");
+            }
+            let taken = [1, 3, 5, 7].map(|at| {
+                assert_eq!(heap.allocate_known(2, CELL, &()), Some(starts[at]), "{order:?}");
+                assert_eq!(heap.audit_blocks(), Ok(()));
+                starts[at]
+            });
+            assert_eq!(taken.len(), 4);
+        }
+    }
+}

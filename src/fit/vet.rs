@@ -131,7 +131,7 @@ mod tests {
         let words = [(1, HEADER), (1, NEXT), (1, BACK), (1, FOOTER)];
         let words = words.into_iter().chain([HEADER, NEXT, BACK, FOOTER, ABOVE].map(|w| (3, w)));
         for (free, word) in words {
-            for value in [0_u32, 2, 3, 7, 41, 0x4141_4141, u32::MAX] {
+            for value in [0_u32, 2, 3, 7, 41, 0x4141_4141, 0x4141_4142, u32::MAX] {
                 let mut memory = memory();
                 let mut region = region(&mut memory);
                 let (mut heap, starts) = heap(&mut region);
@@ -149,6 +149,20 @@ mod tests {
                 assert_eq!(heap.damaged().is_none(), sound);
             }
         }
+    }
+
+    /// A size that ends beyond the heap is not followed.
+    #[test]
+    fn a_size_beyond_the_end_is_noticed() {
+        let mut memory = memory();
+        let mut region = region(&mut memory);
+        let (mut heap, starts) = heap(&mut region);
+        let header = heap.contents(starts[3]).cast::<u32>().wrapping_offset(HEADER);
+        let len = heap.end() - starts[3] + 1;
+        // SAFETY: the word lies in the heap's memory.
+        unsafe { header.write(len << 2 | 2) };
+        assert!(!heap.vet_neighbours(Block { start: starts[2], len: 6 }));
+        assert!(heap.damaged().is_some());
     }
 
     /// A link that was overwritten is not followed: the block is not handed out.

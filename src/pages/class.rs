@@ -231,6 +231,49 @@ mod tests {
         }
     }
 
+    /// The alignments that a class serves: up to the unit by any of its blocks, above by sizes that are
+    /// multiples, as a plain search of the sizes tells.
+    #[test]
+    fn every_layout_gets_the_least_class_that_is_aligned() {
+        for (page_size, unit) in [(512, 1), (4096, 8), (1 << 14, 16)] {
+            for sizemap in [SizeMap::Linear, SizeMap::PageFitting, SizeMap::Classes(&[16, 24, 64])]
+            {
+                let config = Config { unit, sizemap, ..Config::with_page_size(page_size) };
+                let mut classes = Classes::new();
+                let mut source = Reserved::new(1 << 24);
+                assert_eq!((classes.count(), classes.first().is_none()), (0, true));
+                classes.open(&config, 1, &mut source).unwrap();
+                assert_eq!((classes.unit(), classes.last().is_some()), (unit, true));
+                let sizes: Vec<u32> =
+                    (0..classes.count() as u32).map(|class| classes.get(class).size).collect();
+                assert!(sizes.is_sorted_by(|a, b| a < b));
+                assert_eq!(classes.first().map(|class| class.size), sizes.first().copied());
+                assert_eq!(classes.last().map(|class| class.size), sizes.last().copied());
+                for shift in 0..=page_size.ilog2() {
+                    let align = 1 << shift;
+                    for size in (1..=config.ffcrossover).step_by(if cfg!(miri) { 97 } else { 1 }) {
+                        let fits = |&of: &u32| {
+                            let of = of as usize;
+                            of >= size && (align <= unit || of.is_multiple_of(align))
+                        };
+                        let suited = sizes.iter().position(fits).map(|class| class as u32);
+                        let served = suited.filter(|&class| {
+                            size <= classes.largest
+                                && (align <= unit
+                                    || sizes[class as usize] as usize <= classes.largest)
+                        });
+                        let layout = Layout::from_size_align(size, align).unwrap();
+                        assert_eq!(classes.of(layout), served, "{layout:?} of {config:?}");
+                    }
+                }
+                // Once is enough.
+                let before = source.dedicated();
+                classes.open(&config, 1, &mut source).unwrap();
+                assert_eq!(source.dedicated(), before);
+            }
+        }
+    }
+
     #[test]
     fn offsets_are_divided_exactly() {
         for size in (1..if cfg!(miri) { 50 } else { 5000 }).chain([1 << 16, (1 << 19) + 1, 1 << 20])

@@ -208,3 +208,42 @@ impl fmt::Display for ConfigError {
 }
 
 impl core::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pages are carved into classes that ascend from 1 to their size, one at least.
+    #[test]
+    fn given_classes_ascend() {
+        let check =
+            |classes| Config::with_page_size(512).sizemap(SizeMap::Classes(classes)).check();
+        let ascending: [&[u32]; 4] = [&[1], &[8, 16, 512], &[512], &[1, 2, 3, 4]];
+        assert!(ascending.into_iter().all(|classes| check(classes).is_ok()));
+        let wrong: [&[u32]; 7] = [&[], &[0], &[0, 1], &[8, 8], &[8, 16, 15], &[8, 513], &[513]];
+        for classes in wrong {
+            assert_eq!(check(classes), Err(ConfigError::SizeMap), "{classes:?}");
+        }
+    }
+
+    /// An error says which parameter is out of its range.
+    #[test]
+    fn errors_name_their_parameter() {
+        let config = Config::with_page_size(512);
+        for (config, named) in [
+            (config.page_size(500), "the page size"),
+            (config.page_size(256), "the page size"),
+            (config.page_size(1 << 21), "the page size"),
+            (config.unit(24), "the unit"),
+            (config.unit(64), "the unit"),
+            (config.ffcrossover(513), "FFCROSSOVER"),
+            (config.freetol(513), "FREETOL"),
+            (config.sizemap(SizeMap::Geometric { ratio: 1.0 }), "a SIZEMAP"),
+        ] {
+            let error = config.check().expect_err("it is out of range");
+            assert!(std::format!("{error}").starts_with(named), "{error}");
+        }
+        let most = config.page_size(1 << 20).ffcrossover(1 << 20).freetol(1 << 20).unit(1 << 16);
+        assert_eq!((config.unit(32).check(), most.check()), (Ok(()), Ok(())));
+    }
+}

@@ -135,3 +135,6 @@ impl<P: Placement, B: Below> PageEngine<P, B> {
 
 /// A page, as a placement knows it.
 type Page<P> = <<P as Placement>::Headers as Headers>::Page;
+
+#[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]
+mod tests;

@@ -110,3 +110,47 @@ impl Cells {
         unsafe { write_word(self.place(start, offset), word) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Any address may be asked for.
+    #[test]
+    fn cells_are_known_by_their_addresses() {
+        let mut memory = [0u128; 12];
+        let mut cells = Cells::starting_at(3);
+        assert_eq!(cells.cell_at(16), None, "there are none");
+        let origin: *mut u8 = memory.as_mut_ptr().cast();
+        // SAFETY: the memory is aligned, and outlives the cells.
+        unsafe { cells.extend(origin, 10) };
+        for offset in -40..240 {
+            let cell = u32::try_from(offset / 16).ok();
+            let known = cell.filter(|cell| offset % 16 == 0 && (3..10).contains(cell));
+            assert_eq!(cells.cell_at(origin.addr().wrapping_add_signed(offset)), known);
+        }
+        assert_eq!(cells.cell_at(0), None);
+        assert_eq!(cells.cell_at(usize::MAX), None);
+        assert_eq!((cells.first(), cells.end(), cells.origin()), (3, 10, origin));
+    }
+
+    #[test]
+    fn cells_are_aligned_up_and_down() {
+        let mut memory = [0u128; 64];
+        let mut cells = Cells::new();
+        let origin: *mut u8 = memory.as_mut_ptr().cast();
+        // SAFETY: as above.
+        unsafe { cells.extend(origin, 64) };
+        for cell in 1..64 {
+            for align in [1, 8, 16, 32, 64, 128, 256] {
+                let is_aligned = |&cell: &u32| cells.contents(cell).addr().is_multiple_of(align);
+                let up = (cell..u32::MAX).find(is_aligned);
+                assert_eq!(cells.aligned(cell, align), up, "{cell} to {align}");
+                let down = cells.aligned_down(cell, align);
+                // Below the first cell there may be none.
+                let expected = (0..=cell).rev().find(is_aligned);
+                assert!(down == expected, "{cell} to {align}: {down:?}, not {expected:?}");
+            }
+        }
+    }
+}

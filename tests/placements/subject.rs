@@ -4,13 +4,13 @@ use std::ptr::NonNull;
 
 use pagewise::arena::Claims;
 use pagewise::catalogue::Entry;
-use pagewise::meter::Counter;
 use pagewise::pages::Config;
 use pagewise::source::Region;
 use pagewise::{PageHeap, Strategy};
 
 use crate::compositions;
 use crate::harness::Bookkeeping;
+use crate::trace_of::Watched;
 
 pub(crate) struct Subject {
     pub(crate) family: &'static str,
@@ -49,7 +49,7 @@ impl Subject {
         config: Config,
         start: NonNull<u8>,
         len: usize,
-        counter: &'c Counter,
+        meter: &'c Watched,
     ) -> Box<dyn Strategy + 'c> {
         // SAFETY: the caller's promise, and parts do not overlap.
         let part = |from: usize, to: usize| unsafe {
@@ -57,14 +57,14 @@ impl Subject {
         };
         match self.make {
             Make::Named(entry) => {
-                entry.build_over(config, part(0, len), counter).expect("it makes sense")
+                entry.build_over(config, part(0, len), meter).expect("it makes sense")
             }
             Make::Composed(make) => make(config, Box::new(part(0, len))),
             Make::Claims => {
                 let (first, second) = (len / 4, len / 2 + 4096);
                 let mut claims = Claims::<_, 3>::new();
                 for (from, to) in [(first, second), (0, first), (second, len)] {
-                    let heap = PageHeap::new(Config::arena(), part(from, to), counter);
+                    let heap = PageHeap::new(Config::arena(), part(from, to), meter);
                     claims.claim(heap).expect("room for three");
                 }
                 Box::new(claims)

@@ -1,10 +1,12 @@
 //! What comes of a sequence of requests: hashes of the results, and figures.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::Cell;
 use std::fmt;
+use std::ops::Range;
 use std::ptr::NonNull;
 
-use pagewise::meter::Counter;
+use pagewise::meter::{Counter, Meter, Part};
 use pagewise::pages::Config;
 use pagewise::walk::SpanKind;
 use pagewise::{Freed, Strategy, Usage};
@@ -34,6 +36,27 @@ impl Hash {
 
 const EMPTY: Hash = Hash(0xcbf2_9ce4_8422_2325);
 
+/// A counter that knows in which memory items lie.
+pub(crate) struct Watched {
+    counter: Counter,
+    addresses: Range<usize>,
+    /// Items elsewhere.
+    strays: Cell<u64>,
+}
+
+// SAFETY: the counter's promise, and numbers that do not overflow.
+unsafe impl Meter for Watched {
+    fn item(&self, address: usize, weight: u32) {
+        let strays = u64::from(!self.addresses.contains(&address));
+        self.strays.set(self.strays.get().wrapping_add(strays));
+        self.counter.item(address, weight);
+    }
+
+    fn served(&self, part: Part) {
+        self.counter.served(part);
+    }
+}
+
 /// Free stretches, and the largest of them.
 #[derive(Clone, Copy, Default)]
 struct Free {
@@ -44,7 +67,7 @@ struct Free {
 /// A strategy under a sequence of requests.
 pub(crate) struct Driver<'s> {
     strategy: Box<dyn Strategy + 's>,
-    counter: &'s Counter,
+    meter: &'s Watched,
     start: usize,
     blocks: Vec<(NonNull<u8>, Layout)>,
     results: Hash,
@@ -176,8 +199,12 @@ impl Driver<'_> {
             }
         });
         let usage = self.strategy.usage();
-        let counts =
-            [usage.allocations, usage.frees, self.counter.items(), self.counter.paged_items()];
+        let counts = [
+            usage.allocations,
+            usage.frees,
+            self.meter.counter.items(),
+            self.meter.counter.paged_items(),
+        ];
         let bytes =
             [usage.requested, usage.block, usage.held, usage.peak_requested, usage.peak_held];
         counts.into_iter().for_each(|count| walks.add(count as usize));
@@ -233,17 +260,13 @@ pub(crate) fn trace(subject: &Subject, config: Config, sequence: Sequence) -> Tr
     let layout = Layout::from_size_align(sequence.memory, ALIGN).expect("a valid layout");
     // SAFETY: it has bytes.
     let memory = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("there is memory");
-    let counter = Counter::new();
+    let start = memory.addr().get();
+    let addresses = start..start + sequence.memory;
+    let meter = Watched { counter: Counter::new(), addresses, strays: Cell::new(0) };
     // SAFETY: the memory is freed after the strategy was dropped, and nobody else uses it.
-    let strategy = unsafe { subject.over(config, memory, sequence.memory, &counter) };
-    let mut driver = Driver {
-        strategy,
-        counter: &counter,
-        start: memory.addr().get(),
-        blocks: Vec::new(),
-        results: EMPTY,
-        walks: EMPTY,
-    };
+    let strategy = unsafe { subject.over(config, memory, sequence.memory, &meter) };
+    let mut driver =
+        Driver { strategy, meter: &meter, start, blocks: Vec::new(), results: EMPTY, walks: EMPTY };
     (sequence.run)(&mut driver);
     driver.probe(sequence.memory);
     let (usage, free) = driver.figures();
@@ -254,7 +277,8 @@ pub(crate) fn trace(subject: &Subject, config: Config, sequence: Sequence) -> Tr
     driver.look();
     let Driver { strategy, results, walks, .. } = driver;
     drop(strategy);
+    assert_eq!(meter.strays.get(), 0, "a meter is told of items in the strategy's memory");
     // SAFETY: allocated above, with this layout.
     unsafe { dealloc(memory.as_ptr(), layout) };
-    Traced { results, walks, usage, free, items: counter.items() }
+    Traced { results, walks, usage, free, items: meter.counter.items() }
 }

@@ -126,3 +126,41 @@ mod fork {
         1
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::Ordering::SeqCst;
+
+    use super::*;
+
+    /// Whoever finds the lock taken waits until it is let go of, and has it then.
+    #[test]
+    fn a_taken_lock_is_waited_for() {
+        let (lock, waits, has) = (Yielding::NEW, AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            lock.lock();
+            scope.spawn(|| {
+                waits.store(true, SeqCst);
+                lock.lock();
+                has.store(true, SeqCst);
+                // SAFETY: taken above.
+                unsafe { lock.unlock() };
+            });
+            while !waits.load(SeqCst) {
+                std::thread::yield_now();
+            }
+            // Time enough to find it taken, most often.
+            std::thread::sleep(std::time::Duration::from_millis(if cfg!(miri) { 1 } else { 50 }));
+            assert!(!has.load(SeqCst), "one at a time");
+            // SAFETY: taken above.
+            unsafe { lock.unlock() };
+        });
+        assert!(has.load(SeqCst));
+        lock.lock();
+        assert_ne!(lock.taken.load(Relaxed), FREE);
+        // SAFETY: taken above.
+        unsafe { lock.unlock() };
+        assert_eq!(lock.taken.load(Relaxed), FREE);
+    }
+}

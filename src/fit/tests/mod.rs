@@ -1,6 +1,7 @@
 //! What all tests of the heap share, and what the heap does at its edges.
 
 mod area;
+mod audit;
 mod choice;
 mod reclaim;
 mod resize;

@@ -350,3 +350,6 @@ impl<O: Order> Selection for LeftHeaders<O> {
             .try_fold(0, |members, class| Ok(members + self.audit_class(class, pages)?))
     }
 }
+
+#[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]
+mod tests;

@@ -72,3 +72,32 @@ const fn granule(config: &Config) -> usize {
     let granule = if wanted == 0 { 1 } else { 1 << wanted.ilog2() };
     if granule < config.unit { config.unit } else { granule }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The power of two at most a 64th of FFCROSSOVER, and not below the unit.
+    #[test]
+    fn larger_blocks_lose_one_part_in_64() {
+        let of = |unit, ffcrossover| granule(&Config { unit, ffcrossover, ..Config::new() });
+        assert_eq!([of(16, 1 << 14), of(16, 16_383), of(1, 6400), of(8, 512)], [256, 128, 64, 8]);
+        assert_eq!([of(16, 120), of(1, 64), of(1, 63), of(1, 0), of(8, 0)], [16, 1, 1, 1, 8]);
+    }
+
+    /// Where free blocks hold links, they are as long as one, whatever the unit.
+    #[test]
+    fn blocks_hold_their_links() {
+        use crate::pages::headers::in_page::InBand;
+        type InBlocks = CurrentPage<LeftHeaders<Least>, InBand>;
+        let mut memory = std::vec![core::mem::MaybeUninit::<u64>::uninit(); 1 << 13];
+        // SAFETY: nobody else uses the memory, which outlives the heap.
+        let region = unsafe {
+            crate::source::Region::new(memory.as_mut_ptr().cast(), size_of_val(&*memory))
+        };
+        let config = Config::with_page_size(512).unit(1);
+        let mut heap = Paged::<InBlocks, _>::new(config, region, ());
+        heap.open().expect("there is memory");
+        assert_eq!(heap.engine.pages.class(0).size, 4);
+    }
+}

@@ -279,3 +279,74 @@ fn audit_counts<B: Below>(pages: &Bits<B>, pooled: impl Fn(u32) -> u32) -> Resul
     Fault::unless(in_pools == free, "free blocks are in their class's pool", origin)?;
     Ok(kept)
 }
+
+#[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]
+mod tests {
+    use core::alloc::Layout;
+
+    use super::*;
+    use crate::pages::Config;
+    use crate::pages::brent::Paged;
+    use crate::source::Reserved;
+    use crate::strategy::Strategy;
+
+    type Heap<P> = Paged<P, Reserved>;
+
+    /// A heap with six blocks of 32 bytes, the second and the fourth free, and two of 64, the first free.
+    fn heap<P: PaperPlacement<InPage = Bitmap>>() -> (Heap<P>, [NonNull<u8>; 6], NonNull<u8>) {
+        let mut heap = Heap::<P>::new(Config::with_page_size(4096), Reserved::new(1 << 20), ());
+        let layout = |size| Layout::from_size_align(size, 8).expect("a valid layout");
+        let mut take = |size| heap.allocate(layout(size)).expect("there is memory").cast();
+        let (blocks, [other, _]) = ([(); 6].map(|()| take(32)), [(); 2].map(|()| take(64)));
+        for (block, size) in [(blocks[1], 32), (blocks[3], 32), (other, 64)] {
+            // SAFETY: the block is in use, and freed once.
+            unsafe { heap.deallocate(block, layout(size)) };
+        }
+        assert_eq!(heap.engine.audit_pages(), Ok(()));
+        (heap, blocks, other)
+    }
+
+    /// What an audit says where the link of a free block leads elsewhere.
+    fn linked(
+        from: usize,
+        to: impl Fn(&dyn Fn(NonNull<u8>) -> u64, [NonNull<u8>; 6], NonNull<u8>) -> u64,
+    ) -> &'static str {
+        let (heap, blocks, other) = heap::<Chain<false>>();
+        let link = to(&|block| offset(block, &heap.engine.pages) + 1, blocks, other);
+        // SAFETY: the block is free, its bytes are the chain's.
+        unsafe { blocks[from].cast::<u64>().write_unaligned(link) };
+        heap.engine.audit_pages().map_or_else(|fault| fault.invariant, |()| "nothing")
+    }
+
+    #[test]
+    fn a_damaged_chain_is_told() {
+        let (free, long) =
+            ("a chain has free blocks of its class", "a chain is as long as its count");
+        // The last freed is the first.
+        assert_eq!(linked(3, |link, blocks, _| link(blocks[1])), "nothing");
+        assert_eq!(linked(3, |link, blocks, _| link(blocks[2])), free, "in use");
+        assert_eq!(linked(3, |link, blocks, _| link(blocks[1]) + 8), free, "within a block");
+        assert_eq!(linked(3, |link, _, other| link(other)), free, "of another class");
+        assert_eq!(linked(3, |_, _, _| 1 << 40), free, "in no page");
+        assert_eq!(linked(3, |_, _, _| 0), long, "too short");
+        assert_eq!(linked(1, |link, blocks, _| link(blocks[3])), long, "too long");
+    }
+
+    #[test]
+    fn a_damaged_pool_is_told() {
+        let told = |damage: fn(&mut AtRandom, u32, u64)| {
+            let (mut heap, blocks, _) = heap::<AtRandom>();
+            let class = heap.engine.pages.classes.of_size(32).expect("pages serve it");
+            let in_use = offset(blocks[2], &heap.engine.pages);
+            damage(&mut heap.engine.placement, class, in_use);
+            heap.engine.audit_pages().map_or_else(|fault| fault.invariant, |()| "nothing")
+        };
+        let said = told(|placement, class, in_use| {
+            placement.pools.swap_remove(class, 0);
+            placement.pools.push(class, in_use);
+        });
+        assert_eq!(said, "a pool has free blocks of its class");
+        let said = told(|placement, class, _| _ = placement.pools.swap_remove(class, 0));
+        assert_eq!(said, "free blocks are in their class's pool");
+    }
+}

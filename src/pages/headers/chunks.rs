@@ -80,3 +80,94 @@ impl Chunks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::mem::MaybeUninit;
+
+    use super::*;
+    use crate::source::Region;
+
+    /// Blocks of a header with one word, and with three.
+    const SHORT: u32 = 64;
+    const LONG: u32 = 192;
+
+    fn len(capacity: u32) -> usize {
+        size_of::<Header>() + size_of::<u64>() * words_of(kind_for(capacity)) as usize
+    }
+
+    fn region(memory: &mut [MaybeUninit<u64>]) -> Region {
+        // SAFETY: nobody else uses the memory, which outlives the region.
+        unsafe { Region::new(memory.as_mut_ptr().cast(), size_of_val(memory)) }
+    }
+
+    /// Where a header with its words lies.
+    fn bytes(page: Page, capacity: u32) -> core::ops::Range<usize> {
+        let start = page.header().addr();
+        start..start + len(capacity)
+    }
+
+    /// As many headers as fit a chunk take one; a header may lie across two that adjoin.
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn headers_lie_close_together() {
+        let mut memory = vec![MaybeUninit::uninit(); 4096];
+        let mut source = region(&mut memory);
+        let mut chunks = Chunks::new();
+        let mut all: Vec<core::ops::Range<usize>> = Vec::new();
+        let mut make = |chunks: &mut Chunks, source: &mut Region, capacity| {
+            let page = chunks.make(capacity, source).expect("there is memory");
+            all.push(bytes(page, capacity));
+            page
+        };
+        let in_chunk = CHUNK / len(SHORT);
+        assert_eq!(in_chunk * len(SHORT), CHUNK);
+        let page = make(&mut chunks, &mut source, SHORT);
+        (1..in_chunk).for_each(|_| _ = make(&mut chunks, &mut source, SHORT));
+        assert_eq!(source.dedicated().len(), CHUNK, "to the last byte");
+        let in_two = 2 * CHUNK / len(LONG);
+        assert!(in_two > 2 * (CHUNK / len(LONG)));
+        (0..in_two).for_each(|_| _ = make(&mut chunks, &mut source, LONG));
+        assert_eq!(source.dedicated().len(), 3 * CHUNK, "nothing is left over between them");
+        all.sort_by_key(|bytes| bytes.start);
+        assert!(all.is_sorted_by(|below, above| below.end <= above.start), "they are disjoint");
+        let dedicated = source.dedicated();
+        assert!(dedicated.start <= all[0].start && all[all.len() - 1].end <= dedicated.end);
+        // What is taken back serves again, and only where it is as long.
+        chunks.recycle(page);
+        let longer = chunks.make(LONG, &mut source).expect("there is memory");
+        assert!(longer != page);
+        assert_eq!(chunks.make(SHORT, &mut source).ok(), Some(page));
+        assert!(chunks.make(SHORT, &mut source).is_ok_and(|other| other != page));
+    }
+
+    /// Where there is no room for a chunk, a header is made still.
+    #[test]
+    fn little_memory_is_enough_for_a_header() {
+        let mut memory = vec![MaybeUninit::uninit(); 3 * len(SHORT) / 8];
+        let mut source = region(&mut memory);
+        let mut chunks = Chunks::new();
+        let made = (0..5).map_while(|_| chunks.make(SHORT, &mut source).ok()).count();
+        assert_eq!(made, 3);
+    }
+
+    /// Memory that is given up serves if it is more than what is left.
+    #[test]
+    fn donated_memory_becomes_headers() {
+        let mut memory = vec![MaybeUninit::uninit(); 1024];
+        let mut source = region(&mut memory);
+        let mut chunks = Chunks::new();
+        let mut donated = [u64::MAX; 512];
+        let most = size_of_val(&donated);
+        let at: *mut u8 = donated.as_mut_ptr().cast();
+        let lies_there = |page: Page| (at.addr()..at.addr() + most).contains(&page.header().addr());
+        let first = chunks.make(SHORT, &mut source).expect("there is memory");
+        chunks.donate(at, CHUNK / 2);
+        let second = chunks.make(SHORT, &mut source).expect("there is memory");
+        assert!(!lies_there(first) && !lies_there(second), "more is left of the chunk");
+        chunks.donate(at, most);
+        let third = chunks.make(SHORT, &mut source).expect("there is memory");
+        assert!(lies_there(third));
+        assert_eq!((third.free(), third.summary.get(), third.word(0).get()), (0, 0, 0), "zeros");
+    }
+}

@@ -232,3 +232,121 @@ impl InPage for Bitmap {
         free
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+
+    const HEADER: PageHeader = PageHeader {
+        next: 0,
+        prev: 0,
+        left: 0,
+        free_list: 0,
+        fresh: 0,
+        free_count: 0,
+        class: 0,
+        slot: 0,
+    };
+
+    fn page<'a>(header: &'a mut PageHeader, words: &'a mut [u64]) -> Page<'a> {
+        Page { header, words, base: core::ptr::null_mut(), size: 1 }
+    }
+
+    /// Takes, puts back and claims blocks at random, all of them at first, and compares with a set of the
+    /// free ones.
+    fn agrees_with_a_set(capacity: u32, random: &mut StdRng) {
+        let mut header = HEADER;
+        let mut words = vec![0; Bitmap::words(capacity as usize)];
+        Bitmap::format(&mut header, &mut words, capacity);
+        let mut free: BTreeSet<u32> = (0..capacity).collect();
+        while let Some(lowest) = free.pop_first() {
+            assert_eq!(Bitmap::take(page(&mut header, &mut words), &()), lowest, "of {capacity}");
+        }
+        for step in 0..if cfg!(miri) { 100 } else { 2_000 } {
+            let block = random.random_range(0..capacity);
+            match random.random_range(0..4) {
+                0 => {
+                    if let Some(lowest) = free.pop_first() {
+                        assert_eq!(Bitmap::take(page(&mut header, &mut words), &()), lowest);
+                    }
+                }
+                1 if free.remove(&block) => Bitmap::claim(&mut words, block),
+                _ if free.insert(block) => {
+                    Bitmap::put(page(&mut header, &mut words), block, &());
+                }
+                _ => {}
+            }
+            let said = Bitmap::is_free(&header, &words, core::ptr::null(), 1, block);
+            assert_eq!(said, free.contains(&block), "block {block} of {capacity}");
+            if step % 64 == 0 {
+                for from in (0..capacity).step_by(WINDOW as usize) {
+                    let bits = Bitmap::free_blocks(&header, &words, core::ptr::null(), 1, from);
+                    for block in from..capacity.min(from + WINDOW) {
+                        let said = crate::words::bits::get(&bits, (block - from) as usize);
+                        assert_eq!(said, free.contains(&block), "block {block} of {capacity}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// In pages of one word, of one group, and of groups of more than a word.
+    #[test]
+    fn the_lowest_free_block_of_a_bitmap_is_taken() {
+        let mut random = StdRng::seed_from_u64(1);
+        for capacity in [1, 63, 64, 65, 200, 4096] {
+            agrees_with_a_set(capacity, &mut random);
+        }
+        if !cfg!(miri) {
+            for capacity in [4097, 8192, 8193, 20_000, 1 << 18] {
+                agrees_with_a_set(capacity, &mut random);
+            }
+        }
+    }
+    /// The blocks that were freed are free, and those never used, in pages of more blocks than are looked at in
+    /// one go; links that were overwritten lead nowhere.
+    #[test]
+    fn a_list_within_a_page_has_the_free_blocks() {
+        const CAPACITY: u32 = 2 * WINDOW + 100;
+        let mut memory = vec![0u32; CAPACITY as usize];
+        let base: *mut u8 = memory.as_mut_ptr().cast();
+        let mut header = PageHeader { free_count: CAPACITY, ..HEADER };
+        InBand::format(&mut header, &mut [], CAPACITY);
+        let used = WINDOW + 50;
+        for block in 0..used {
+            let page = Page { header: &mut header, words: &mut [], base, size: 4 };
+            assert_eq!(InBand::take(page, &()), block);
+            header.free_count -= 1;
+        }
+        let mut free: BTreeSet<u32> = (used..CAPACITY).collect();
+        for block in [0, 7, WINDOW - 1, WINDOW, WINDOW + 1, used - 1] {
+            let page = Page { header: &mut header, words: &mut [], base, size: 4 };
+            InBand::put(page, block, &());
+            header.free_count += 1;
+            free.insert(block);
+            for from in (0..CAPACITY).step_by(WINDOW as usize) {
+                let bits = InBand::free_blocks(&header, &[], base, 4, from);
+                for block in from..CAPACITY.min(from + WINDOW) {
+                    let said = crate::words::bits::get(&bits, (block - from) as usize);
+                    assert_eq!(said, free.contains(&block), "block {block}");
+                }
+            }
+        }
+        let page = Page { header: &mut header, words: &mut [], base, size: 4 };
+        assert_eq!(InBand::take(page, &()), used - 1, "the last freed is the first taken");
+        header.free_count -= 1;
+        free.remove(&(used - 1));
+        // Block WINDOW + 1 is the first of the list now: it leads to no block, to one never used, to itself.
+        for link in [u32::MAX, used + 1, CAPACITY, WINDOW + 2] {
+            // SAFETY: the block is free, its bytes are the list's.
+            unsafe { base.cast::<u32>().add(WINDOW as usize + 1).write(link) };
+            let bits = InBand::free_blocks(&header, &[], base, 4, 0);
+            assert!(bits.iter().all(|&word| word == 0), "no way on leads to the others");
+        }
+    }
+}

@@ -216,7 +216,68 @@ pub(crate) fn words_of(kind: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use core::mem::MaybeUninit;
+
     use super::*;
+
+    /// Harvests a page with all of `capacity` blocks free, of which every `nth` goes back, whole words at once
+    /// or one by one, until nothing is free any more.
+    fn harvest_all(capacity: u32, width: u32, nth: u32) {
+        let words = capacity.div_ceil(WORD);
+        let len = size_of::<Header>() / size_of::<u64>() + words_of(kind_for(capacity)) as usize;
+        let mut memory = vec![MaybeUninit::<u64>::zeroed(); len];
+        let header = NonNull::new(memory.as_mut_ptr().cast()).expect("a vector has an address");
+        // SAFETY: the memory is zero, aligned, long enough, and outlives the page.
+        let page = unsafe { Page::new(header, kind_for(capacity)) };
+        page.format(capacity);
+        assert_eq!(page.free(), capacity);
+        let mut harvested = vec![0; capacity as usize];
+        while page.free() > 0 {
+            let (before, (word, bits)) = (page.free(), page.harvest(words, width));
+            assert!(bits != 0 && page.word(word).get() & bits == 0);
+            assert_eq!(page.free(), before - bits.count_ones());
+            assert!(bits.leading_zeros() + bits.trailing_zeros() >= WORD - width, "{width} wide");
+            for bit in (0..WORD).filter(|bit| bits >> bit & 1 == 1) {
+                let block = word * WORD + bit;
+                harvested[block as usize] += 1;
+                if block.is_multiple_of(nth) && harvested[block as usize] == 1 {
+                    page.set_free(block);
+                    assert!(page.is_free(block));
+                }
+            }
+        }
+        let expected = |block: usize| if (block as u32).is_multiple_of(nth) { 2 } else { 1 };
+        let all = harvested.iter().enumerate().all(|(block, &times)| times == expected(block));
+        assert!(all, "{capacity} blocks, {width} wide");
+    }
+
+    /// No free block is lost, neither one that was free from the start nor one freed since, in pages of one
+    /// word and of more than the summary has bits.
+    #[test]
+    fn all_free_blocks_are_harvested_once() {
+        for capacity in [1, 63, 64, 65, 300, 4096, 4097, 12_000, MOST_BLOCKS] {
+            for width in [4, 16, WORD] {
+                for nth in if cfg!(miri) { 1000..1001 } else { 2..5 } {
+                    harvest_all(capacity, width, nth);
+                }
+            }
+        }
+    }
+
+    /// A word that is cleared at once: its bits are free no more, those of the others are.
+    #[test]
+    fn a_word_is_emptied_at_once() {
+        let mut memory = vec![MaybeUninit::<u64>::zeroed(); 20];
+        let header = NonNull::new(memory.as_mut_ptr().cast()).expect("a vector has an address");
+        // SAFETY: as above.
+        let page = unsafe { Page::new(header, kind_for(100)) };
+        page.format(100);
+        assert_eq!((page.empty_word(1), page.free()), ((1 << 36) - 1, 64));
+        assert!(page.is_free(63) && !page.is_free(64));
+        page.add(1, 0b11, 2);
+        assert_eq!((page.empty_word(0), page.free()), (!0, 2));
+        assert_eq!(page.harvest(2, WORD), (1, 0b11));
+    }
 
     /// A header has a bit for each block; up to 16 words no more than it needs, beyond less than twice.
     #[test]

@@ -369,3 +369,31 @@ impl Placement for Windowed {
         Ok(kept)
     }
 }
+
+#[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+    use crate::pages::{Config, PageHeap};
+    use crate::sizemap::SizeMap;
+    use crate::source::Reserved;
+
+    /// Where every multiple of the unit is a class, a block suits that is of the least class, or of the least
+    /// whose blocks are all aligned.
+    #[test]
+    fn two_classes_suit_a_layout() {
+        let config = Config::arena().page_size(4096).ffcrossover(512).sizemap(SizeMap::Linear);
+        let mut heap = PageHeap::new(config, Reserved::new(1 << 20), ());
+        heap.open().expect("there is memory");
+        let (pages, classes) = (&heap.engine.pages, heap.classes());
+        for size in 1..=512 {
+            for align in [1, 8, 16, 32, 64, 128] {
+                let layout = Layout::from_size_align(size, align).expect("a valid layout");
+                let least = [pages.classes.of_size(size), pages.classes.of(layout)];
+                for class in 0..classes {
+                    let suits = Windowed::suits(pages, class, layout);
+                    assert_eq!(suits, least.contains(&Some(class)), "{class} and {layout:?}");
+                }
+            }
+        }
+    }
+}

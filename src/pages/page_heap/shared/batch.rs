@@ -255,7 +255,7 @@ mod tests {
 
     use super::*;
     use crate::pages::{Config, PageHeap};
-    use crate::source::Reserved;
+    use crate::source::{Region, Reserved};
     use crate::strategy::Strategy;
 
     const PAGE: usize = 1 << 16;
@@ -335,6 +335,7 @@ mod tests {
             heap.free_batch(freed).expect("they were in use");
             assert_eq!(heap.free_batch(&[kept[0], freed[0]]), Err(freed[0]), "in two");
             assert_eq!(heap.free_batch(freed), Err(freed[0]), "one after the other");
+            assert_eq!(heap.free_batch(&freed[..1]), Err(freed[0]), "one alone");
             assert_eq!(
                 heap.free_batch(&[freed[1], freed[0]]),
                 Err(freed[1]),
@@ -393,6 +394,29 @@ mod tests {
             // SAFETY: each was taken and is freed once.
             unsafe { heap.free_batch(&blocks) }.expect("they were in use");
         }
+        assert_eq!(heap.usage().blocks, 0);
+    }
+
+    /// In a region that is exhausted, as many blocks as there are come first.
+    #[test]
+    fn a_batch_is_cut_short_where_memory_ends() {
+        let mut memory = Box::<[u8]>::new_uninit_slice(1 << 16).into_vec();
+        // SAFETY: nobody else uses the memory, which outlives the heap.
+        let region = unsafe { Region::new(memory.as_mut_ptr().cast(), memory.len()) };
+        let mut heap = PageHeap::new(Config::with_page_size(4096), region, ());
+        heap.open().expect("there is memory");
+        let mut places = vec![MaybeUninit::uninit(); 10_000];
+        let taken = heap.take_batch(0, &mut places, |_, _| {});
+        assert!(taken > 1000 && taken < 5000);
+        // SAFETY: the first were written.
+        let mut blocks: Vec<NonNull<u8>> =
+            places[..taken].iter().map(|place| unsafe { place.assume_init() }).collect();
+        assert_eq!(heap.take_batch(0, &mut places, |_, _| {}), 0);
+        blocks.sort_unstable();
+        blocks.dedup();
+        assert_eq!(blocks.len(), taken);
+        // SAFETY: they are in use, and freed once.
+        unsafe { heap.free_batch(&blocks) }.expect("they were in use");
         assert_eq!(heap.usage().blocks, 0);
     }
 }

@@ -35,3 +35,44 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         });
     }
 }
+
+#[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]
+mod tests {
+    use core::mem::MaybeUninit;
+    use core::ptr::NonNull;
+
+    use crate::pages::{Config, PageHeap};
+    use crate::source::Reserved;
+
+    /// Pages that serve a class, those in the window and those without blocks in use among them.
+    #[test]
+    fn pages_are_told_with_their_blocks_in_use() {
+        let config = Config::with_page_size(4096);
+        let mut heap = PageHeap::new(config, Reserved::new(1 << 24), ());
+        heap.open().expect("there is memory");
+        let (class, capacity) = (3, heap.engine.pages.class(3).capacity as usize);
+        let told = |heap: &PageHeap<Reserved>| {
+            let mut told = Vec::new();
+            heap.for_each_page(&mut |class, in_use| told.push((class, in_use as usize)));
+            told
+        };
+        assert_eq!(told(&heap), []);
+        let mut places = vec![MaybeUninit::uninit(); 2 * capacity + 10];
+        assert_eq!(heap.take_batch(class, &mut places, |_, _| {}), places.len());
+        // SAFETY: all were written.
+        let mut blocks: Vec<NonNull<u8>> =
+            places.iter().map(|place| unsafe { place.assume_init() }).collect();
+        blocks.sort_unstable();
+        assert_eq!(told(&heap), [(class, capacity), (class, capacity), (class, 10)]);
+        let free = |heap: &mut PageHeap<Reserved>, blocks: &[NonNull<u8>]| {
+            // SAFETY: they are in use, and freed once.
+            unsafe { heap.free_batch(blocks) }.expect("they were in use");
+        };
+        free(&mut heap, &blocks[..5]);
+        assert_eq!(told(&heap), [(class, capacity - 5), (class, capacity), (class, 10)]);
+        // Without blocks in use the first serves none, and the current one is told all the same.
+        free(&mut heap, &blocks[5..capacity]);
+        free(&mut heap, &blocks[2 * capacity..]);
+        assert_eq!(told(&heap), [(class, capacity), (class, 0)]);
+    }
+}
