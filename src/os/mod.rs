@@ -25,6 +25,7 @@
 //! | `MOVES`, `move_into` | whether mappings move to addresses that are asked for, and how |
 //! | `guard`, `close`, `forbid_writes` | pages that nobody may touch, with their memory or without; or not write to |
 //! | `discard`, `DISCARDED_ARE_ZEROS` | memory goes back, its addresses stay; whether they read as zeros then |
+//! | `discard_all`, `discards_many` | several runs of it by one call; whether the system does that, as far as is known |
 //! | `advise_huge_pages`, `backs_all_with_huge_pages` | tells the system whether huge pages are wanted here; whether it uses them unasked, and makes them later of memory that takes none |
 //! | `for_each_resident`, `is_resident`, `is_readable` | which OS pages take memory, or can be read at all |
 //! | `address_space_limit`, `cpus`, `cpu_quota` | bytes and processors that this process may use, and how much of their time |
@@ -142,4 +143,16 @@ pub(crate) use {unbarred::*, unmoved::*};
 pub(crate) unsafe fn discard_to_zeros(start: *mut u8, len: usize) -> bool {
     // SAFETY: passed on.
     DISCARDED_ARE_ZEROS && unsafe { discard(start, len) }
+}
+
+/// OS pages that follow each other, laid out as Linux reads them.
+#[cfg(all(
+    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
+    not(pagewise_forwarding)
+))]
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Run {
+    pub(crate) start: *mut u8,
+    pub(crate) len: usize,
 }

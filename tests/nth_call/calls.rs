@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_long, c_uchar, c_void};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
 
 /// Calls of the allocator's so far.
 static MADE: AtomicUsize = AtomicUsize::new(0);
@@ -57,7 +57,7 @@ fn is_refused(call: c_long, error: c_int) -> bool {
     if !INSIDE.get() {
         return false;
     }
-    let often = [libc::SYS_madvise, libc::SYS_mincore].contains(&call);
+    let often = [libc::SYS_madvise, libc::SYS_process_madvise, libc::SYS_mincore].contains(&call);
     let call = MADE.fetch_add(1, Relaxed);
     OFTEN[call].store(often, Relaxed);
     let refused = (FIRST.load(Relaxed)..END.load(Relaxed)).contains(&call);
@@ -100,4 +100,48 @@ calls! {
     msync(at: *mut c_void, len: usize, flags: c_int) -> c_int, SYS_msync, EPERM;
     getrlimit(resource: c_int, limit: *mut libc::rlimit) -> c_int, SYS_getrlimit, EPERM;
     sched_getaffinity(process: c_int, bytes: usize, set: *mut c_void) -> c_int, SYS_sched_getaffinity, EPERM;
+}
+
+type Syscall =
+    unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long;
+
+/// C's own, once it was looked up.
+static SYSCALL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+fn own_syscall() -> Syscall {
+    let mut own = SYSCALL.load(Relaxed);
+    // SAFETY: the name is that of a function of this type, as far as its arguments are words.
+    unsafe {
+        if own.is_null() {
+            own = libc::dlsym(libc::RTLD_NEXT, c"syscall".as_ptr());
+            assert!(!own.is_null(), "C's library has it");
+            SYSCALL.store(own, Relaxed);
+        }
+        std::mem::transmute::<*mut c_void, Syscall>(own)
+    }
+}
+
+/// As in C, for all calls that have no function there. That which gives several runs of memory back is refused now by an error,
+/// now in part: the first half of the runs go back.
+///
+/// # Safety
+/// As in C, where it takes as many arguments as the call has.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn syscall(
+    call: c_long,
+    first: c_long,
+    second: c_long,
+    mut third: c_long,
+    fourth: c_long,
+    fifth: c_long,
+    sixth: c_long,
+) -> c_long {
+    if call == libc::SYS_process_madvise && is_refused(call, libc::EAGAIN) {
+        if MADE.load(Relaxed).is_multiple_of(2) {
+            return -1;
+        }
+        third /= 2;
+    }
+    // SAFETY: passed on; what is no argument is not looked at.
+    unsafe { own_syscall()(call, first, second, third, fourth, fifth, sixth) }
 }

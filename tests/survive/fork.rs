@@ -259,6 +259,31 @@ fn signalled() {
 }
 
 #[test]
+fn the_child_of_a_fork_gives_back_its_own_memory() {
+    passes("fork::purging");
+}
+
+/// What the child of a fork gives back is still there in its parent.
+#[test]
+#[ignore = "in a process of its own"]
+fn purging() {
+    const LEN: usize = 30_000;
+    let mut blocks: Vec<Vec<u8>> = (0..2000).map(|_| black_box(vec![1; LEN])).collect();
+    let mut number = 0..;
+    blocks.retain(|_| number.next().is_some_and(|number: u32| number.is_multiple_of(4)));
+    let is_whole = || blocks.iter().flatten().all(|&byte| byte == 1);
+    let purge = || {
+        ALLOCATOR.purge();
+        // What went back before counts, too: where this takes a second, some has.
+        let purged = ALLOCATOR.stats().purged;
+        assert!(purged > 1500 * LEN as u64 / 2 && is_whole(), "{purged} bytes went back");
+    };
+    fork(purge);
+    assert!(is_whole());
+    purge();
+}
+
+#[test]
 fn the_child_of_a_fork_under_load_has_whole_heaps() {
     passes("fork::whole");
 }

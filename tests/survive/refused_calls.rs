@@ -24,7 +24,8 @@ enum When {
 /// filter itself.
 const REFUSED: &str = "PAGEWISE_TEST_REFUSED";
 
-const ERRORS: [i32; 5] = [libc::EPERM, libc::ENOSYS, libc::EINTR, libc::EAGAIN, libc::ENOMEM];
+const ERRORS: [i32; 6] =
+    [libc::EPERM, libc::ENOSYS, libc::EINTR, libc::EAGAIN, libc::ENOMEM, libc::EINVAL];
 
 /// Runs the work with this call refused, once with each error.
 fn survives(call: c_long, when: When) {
@@ -32,10 +33,16 @@ fn survives(call: c_long, when: When) {
         let Ended { code, signal, out, err } = run("refused_calls::work", |command| {
             command.env(REFUSED, format!("{call} {error} {}", u8::from(when == When::Later)));
             if when == When::Start {
-                // SAFETY: installing the filter allocates nothing.
-                unsafe {
-                    command.pre_exec(move || sandbox::install(Refusal { call, error, below: None }))
+                let install = move || {
+                    // What gives back several runs at once is refused with it.
+                    if call == libc::SYS_madvise {
+                        let call = libc::SYS_process_madvise;
+                        sandbox::install(Refusal { call, error, below: None })?;
+                    }
+                    sandbox::install(Refusal { call, error, below: None })
                 };
+                // SAFETY: installing the filter allocates nothing.
+                unsafe { command.pre_exec(install) };
             }
         });
         let done = code == Some(0) && out.contains("all done");
@@ -55,6 +62,8 @@ macro_rules! refused {
 refused! {
     mincore: SYS_mincore, Start;
     madvise: SYS_madvise, Start;
+    process_madvise: SYS_process_madvise, Start;
+    process_madvise_once_it_was_used: SYS_process_madvise, Later;
     mremap: SYS_mremap, Start;
     sched_getaffinity: SYS_sched_getaffinity, Start;
     prlimit: SYS_prlimit64, Start;
@@ -126,6 +135,8 @@ fn work() {
     let mut classes = 0;
     ALLOCATOR.for_each_class(|_| classes += 1);
     let stats = ALLOCATOR.stats();
+    let is_alone = call == libc::SYS_process_madvise;
+    assert!(!is_alone || stats.purged > 0, "what goes back does so a run at a time");
     assert!(classes > 0 && stats.mappings == 0 && stats.live < 1 << 20, "{stats}");
     // Not by a test's usual end: with a refused call, Rust's or C's library may not come to it.
     let done = b"all done\n";

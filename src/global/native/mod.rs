@@ -16,6 +16,7 @@
 //! | `fault` | the line that reports a misuse |
 //! | `zero` | which free memory is zeros |
 //! | `visit` | how long whoever comes by looks after that |
+//! | `runs` | runs of free OS pages that go back by one call |
 //! | `purge` | what goes back to the system, and when |
 //! | `state`, `deferred`, `heap` | what a heap is; blocks freed while somebody else had its lock |
 //! | `heaps` | which heaps there are |
@@ -73,6 +74,7 @@ mod purge;
 mod quick;
 mod registry;
 mod relief;
+mod runs;
 #[cfg_attr(
     not(all(feature = "profiler", target_os = "linux")),
     allow(dead_code, reason = "nothing is sampled without the profiler")

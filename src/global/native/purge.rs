@@ -34,6 +34,7 @@
 use core::ops::Range;
 
 use super::huge::{HUGE, Walked};
+use super::runs::Runs;
 use super::space::{SPACE, Slot};
 use super::visit::Visit;
 use super::zero::Zeros;
@@ -359,7 +360,7 @@ impl Purge {
         let Some(walk) = &mut self.walk else { return false };
         let page = os::page_size();
         let mut left = STEP_BYTES;
-        let mut purged = 0;
+        let mut runs = Runs::new();
         let more = engine.walk_free(page, STEP_BLOCKS, &mut |source, free, kind| {
             let begin = free.start.max(walk.swept).next_multiple_of(page);
             let end = free.end & !(page - 1);
@@ -373,20 +374,18 @@ impl Purge {
             }
             if start < end {
                 let stop = reach(start..end, left);
-                purged += discard(start, stop, &mut |run| {
-                    if kind == FreeKind::Block {
-                        zeros.went_back(run);
-                    }
-                });
+                // SAFETY: the memory is free, without bookkeeping, and the lock is held until the step ends.
+                unsafe { runs.find(start, stop, kind, zeros) };
                 walk.met += stop - start;
                 source.huge().found_free(&mut walk.huge, Some(pages(start..stop)));
                 left = if stop < end { 0 } else { left.saturating_sub(stop - start) };
                 walk.swept = stop;
-                // Where other threads run, the system waits for their CPUs at each call.
                 return left > 0 && !visit.is_over();
             }
             true
         });
+        // SAFETY: as above; nothing was allocated since.
+        let purged = unsafe { runs.give_back(zeros) };
         walk.given += purged;
         if !more {
             engine.source().huge().found_free(&mut walk.huge, None);
@@ -424,7 +423,12 @@ impl Purge {
         engine.for_each_large_free(LARGE, &mut |free| {
             if purged < wanted && left > 0 {
                 let (start, end) = (free.start + TAGS, free.end().saturating_sub(TAGS));
-                purged += discard(start, end, &mut |run| zeros.went_back(run));
+                let mut runs = Runs::new();
+                // SAFETY: the memory is free, without the bookkeeping at its ends, and the lock is held.
+                purged += unsafe {
+                    runs.find(start, end, FreeKind::Block, zeros);
+                    runs.give_back(zeros)
+                };
                 left = left.saturating_sub(free.len);
             }
         });
@@ -570,27 +574,6 @@ const TAGS: usize = 16;
 fn pages(addresses: Range<usize>) -> Range<*mut u8> {
     let base = SPACE.slot(0);
     base.with_addr(addresses.start)..base.with_addr(addresses.end)
-}
-
-/// Gives the OS pages between two addresses back that take memory, and tells `gone` which; returns
-/// their bytes.
-fn discard(start: usize, end: usize, gone: &mut dyn FnMut(Range<usize>)) -> usize {
-    let page = os::page_size();
-    let (start, end) = (start.next_multiple_of(page), end & !(page - 1));
-    if start >= end {
-        return 0;
-    }
-    let mut discarded = 0;
-    let address = pages(start..end).start;
-    os::for_each_resident(address, end - start, &mut |run, len| {
-        // SAFETY: the pages lie within free memory, in which the engine keeps nothing.
-        if unsafe { os::discard(run, len) } {
-            gone(run.addr()..run.addr() + len);
-            SPACE.discard_states(run, len);
-            discarded += len;
-        }
-    });
-    discarded
 }
 
 // With 32 bits there are too few slots for a heap in each test.

@@ -2,8 +2,10 @@
 
 use core::ffi::c_int;
 use core::ptr;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
 
-use crate::os::page_size;
+use crate::os::{Run, page_size};
 
 /// Maps whole OS pages of fresh memory, zeros, at this address and no other. Whether it could be done:
 /// not where there is memory already.
@@ -85,17 +87,68 @@ pub(crate) unsafe fn remap(
 /// Memory [given back](discard) reads as zeros.
 pub(crate) const DISCARDED_ARE_ZEROS: bool = true;
 
+/// As `MADV_DONTNEED`, of locked memory too, which stays locked: what is touched again is.
+const MADV_DONTNEED_LOCKED: c_int = 24;
+
 /// Gives the memory of whole OS pages back; they read as zeros when touched again. Whether it could be
 /// done: before Linux 5.18 the memory of a program that called `mlockall` stays.
 ///
 /// # Safety
 /// Nothing in the pages is used any more.
 pub(crate) unsafe fn discard(start: *mut u8, len: usize) -> bool {
-    /// As `MADV_DONTNEED`, of locked memory too, which stays locked: what is touched again is.
-    const MADV_DONTNEED_LOCKED: c_int = 24;
     let advice = [libc::MADV_DONTNEED, MADV_DONTNEED_LOCKED];
     // SAFETY: the caller's promise.
     advice.into_iter().any(|advice| unsafe { libc::madvise(start.cast(), len, advice) == 0 })
+}
+
+/// Whether the kernel refused to give back several runs by one call: it is older than Linux 6.15, or a sandbox is in the way.
+static REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Whether [`discard_all`] gives back several runs, as far as is known.
+pub(crate) fn discards_many() -> bool {
+    !REFUSED.load(Relaxed)
+}
+
+/// [Gives back](discard) the memory of several runs of OS pages by one call, for which the kernel interrupts the other CPUs
+/// once (from Linux 6.16 on) and not once for each run. Returns how many of them, from the first, went back; of the next, some
+/// OS pages may have.
+///
+/// # Safety
+/// Nothing in the pages is used any more.
+pub(crate) unsafe fn discard_all(runs: &[Run]) -> usize {
+    /// The calling process, also in the child of a fork, without a file. No descriptor is negative, so before Linux 6.15 the
+    /// answer is EBADF.
+    const PIDFD_SELF: c_int = -10_000;
+    if !discards_many() {
+        return 0;
+    }
+    let (first, len) = (runs.as_ptr(), runs.len());
+    // SAFETY: the kernel reads `len` runs, laid out as its own; the caller's promise.
+    let bytes = unsafe {
+        libc::syscall(
+            libc::SYS_process_madvise,
+            PIDFD_SELF,
+            first,
+            len,
+            MADV_DONTNEED_LOCKED,
+            0_u32,
+        )
+    };
+    let Ok(mut left) = usize::try_from(bytes) else {
+        // SAFETY: the location is the calling thread's own and always valid.
+        let error = unsafe { *libc::__errno_location() };
+        // These are of the first run, or of this moment.
+        if ![libc::EINVAL, libc::EAGAIN, libc::ENOMEM, libc::EINTR].contains(&error) {
+            REFUSED.store(true, Relaxed);
+        }
+        return 0;
+    };
+    let is_gone = |run: &&Run| {
+        let is_gone = left >= run.len;
+        left = left.saturating_sub(run.len);
+        is_gone
+    };
+    runs.iter().take_while(is_gone).count()
 }
 
 /// Tells the kernel whether to use huge pages here.
@@ -125,5 +178,44 @@ pub(crate) fn is_readable(address: *mut u8) -> bool {
         let none = ptr::null_mut::<u8>();
         let call = libc::SYS_rt_sigprocmask;
         !absent && !fails(libc::syscall(call, -1_isize, set, none, 8_usize) != 0, libc::EFAULT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::{allocate, is_resident, release};
+
+    /// Where the kernel refuses a run, here since no OS page begins there, those before it go back and no others, and it is
+    /// asked again.
+    #[test]
+    fn runs_before_one_that_is_refused_go_back() {
+        const RUNS: usize = 5;
+        let page = page_size();
+        // Whether the kernel does it at all: first, none of them is refused.
+        let mut is_done = None;
+        for refused in (0..=RUNS).rev() {
+            let start = allocate(2 * RUNS * page).expect("there is memory");
+            let run = |index: usize| start.wrapping_add(2 * index * page);
+            let mut runs: [Run; RUNS] =
+                core::array::from_fn(|index| Run { start: run(index), len: page });
+            if let Some(run) = runs.get_mut(refused) {
+                run.start = run.start.wrapping_add(1);
+            }
+            // SAFETY: all of it is the test's own.
+            unsafe {
+                start.write_bytes(1, 2 * RUNS * page);
+                let gone = discard_all(&runs);
+                for index in 0..RUNS {
+                    assert_eq!(is_resident(run(index)), index >= gone, "run {index} of {refused}");
+                    assert_eq!(run(index).read(), u8::from(index >= gone));
+                    assert_eq!(run(index).add(page).read(), 1, "what is not asked for stays");
+                }
+                let is_done = *is_done.get_or_insert(gone == RUNS);
+                assert_eq!(gone, if is_done { refused } else { 0 });
+                assert_eq!(discards_many(), is_done, "it is asked again");
+                release(start, 2 * RUNS * page);
+            }
+        }
     }
 }
