@@ -10,7 +10,7 @@
 //! It takes a nightly compiler. What it makes stands in `target/AREA`: the source with its mutants, `done.txt`
 //! (a line for each mutant tried, to which a later run adds), and with `only FILE` instead of a count, those
 //! that the file names are tried, again if they were. A run that was stopped goes on where it was, with the same
-//! arguments. `JOBS=3` tries three at a time. `TESTS=placements,arena` runs those test binaries only, whose names begin so:
+//! arguments. `JOBS=3` tries three at a time. `TESTS=placements,arena` builds and runs those test binaries only, whose names begin so:
 //! what they catch is caught, what they do not may be.
 
 mod build;

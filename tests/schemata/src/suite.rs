@@ -55,6 +55,12 @@ impl fmt::Display for Verdict {
     }
 }
 
+/// Whether a test binary is to be run. Where time is short, those are whose names begin as the environment says.
+pub(crate) fn wants(binary: &str) -> bool {
+    let wanted = std::env::var("TESTS").unwrap_or_default();
+    wanted.is_empty() || wanted.split(',').any(|name| binary.starts_with(name))
+}
+
 impl Suite {
     /// Runs each test once, with nothing changed.
     pub(crate) fn measure(tree: &Tree, area: &Area) -> Result<Self> {
@@ -64,12 +70,10 @@ impl Suite {
         fs::create_dir_all(&notes)?;
         let slowest = std::env::var("SLOWEST").ok().and_then(|text| text.parse().ok());
         let slowest = Duration::from_secs(slowest.unwrap_or(SLOWEST));
-        // Where time is short: those whose names begin with one of these.
-        let wanted = std::env::var("TESTS").unwrap_or_default();
         let mut suite = Self { folder, tests: Vec::new() };
         for binary in &tree.tests {
             let file = binary.file_name().unwrap_or_default().to_string_lossy();
-            if !wanted.is_empty() && !wanted.split(',').any(|name| file.starts_with(name)) {
+            if !wants(&file) {
                 continue;
             }
             // A program without a list of tests is one.
