@@ -113,6 +113,11 @@ impl Profile {
         &self.strings[number as usize]
     }
 
+    /// What is said of the profile as a whole, if anything.
+    pub(crate) fn comment(&self) -> Option<&str> {
+        self.numbers.get(&13).map(|&number| self.string(number))
+    }
+
     /// Sums of all samples.
     pub(crate) fn sums(&self) -> [u64; 4] {
         let mut sums = [0; 4];
@@ -153,6 +158,7 @@ fn contents() {
     assert_eq!(profile.strings[0], "");
     assert_eq!(profile.numbers[&12], 1000);
     assert_eq!(profile.string(profile.numbers[&14]), "inuse_space");
+    assert_eq!(profile.comment(), None, "nothing was dropped");
     let snapshot = profiler().snapshot().expect("there is one");
     let mut sums = [0; 4];
     for site in snapshot.sites() {
@@ -304,11 +310,13 @@ fn parent_of_a_child() {
 fn it_is_written_on_a_signal() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("heap.pb.gz");
-    child::passes_when("files::signals", |command| {
+    let ended = child::run("files::signals", |command| {
         let value = format!("{}:2000", file.display());
         command.env("PAGEWISE_PROFILE", value).env("PAGEWISE_PROFILE_SIGNAL", "USR2");
         command.env("PAGEWISE_TEST_FILE", &file);
     });
+    assert_eq!(ended.code, Some(0), "{}{}", ended.out, ended.err);
+    assert!(!ended.err.contains("no profile can be written"), "{}", ended.err);
 }
 
 /// Signals come while threads allocate; each file that is seen is whole.

@@ -2,6 +2,7 @@
 
 use std::alloc::Layout;
 
+use crate::files::Profile;
 use crate::sites::{block_of, figures};
 use crate::{child, profiler};
 
@@ -36,6 +37,13 @@ fn out_of_memory() {
     let snapshot = profiler().snapshot().expect("there is memory again");
     assert!(snapshot.dropped() > 1000, "{}", snapshot.dropped());
     assert_eq!(figures(&snapshot)[0][0], 0.0, "what was sampled was seen to be freed");
+    // The file says what was dropped, too.
+    profiler().stop().expect("it ends");
+    let dropped = profiler().snapshot().expect("there is one").dropped();
+    let mut file = Vec::new();
+    profiler().write(&mut file).expect("it is written");
+    let comment = format!("{dropped} samples were dropped for want of memory");
+    assert_eq!(Profile::read(&file).comment(), Some(&*comment));
 }
 
 #[test]

@@ -148,6 +148,15 @@ mod tests {
 
     const PAGEWISE: Pagewise = Pagewise::new();
 
+    /// A block stays where it is as long as three quarters of it, rounded up, are of use, and no more than it has.
+    #[test]
+    fn a_block_stays_if_little_of_it_is_left_over() {
+        for size in (1..200).map(|units| 16 * units) {
+            let stay: Vec<usize> = (0..=size + 16).filter(|&new| stays(size, new)).collect();
+            assert_eq!(stay, (size - size / 4..=size).collect::<Vec<_>>());
+        }
+    }
+
     /// Blocks of every class, and of larger sizes: what the calling thread's lists say of a block is what is found
     /// without them, and what was asked for when it is resized is there.
     #[test]

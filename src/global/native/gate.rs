@@ -63,11 +63,16 @@ impl Gate {
     /// Lets the owner in, unless a visitor is there, or this is a signal's handler that interrupted the owner inside. To be
     /// called by the owner, who [leaves](Self::leave) if it was let in.
     pub(super) fn enter(&self) -> bool {
+        self.enter_where(sync::has_barriers)
+    }
+
+    /// As [`enter`](Self::enter), where one thread can have the others pass a barrier, or cannot.
+    fn enter_where(&self, has_barriers: impl FnOnce() -> bool) -> bool {
         if self.outside.load(Relaxed) == 0 {
             return false;
         }
         self.outside.store(0, Relaxed);
-        match (self.state.load(Relaxed) & BIASED != 0, sync::has_barriers()) {
+        match (self.state.load(Relaxed) & BIASED != 0, has_barriers()) {
             (true, false) => {
                 self.state.fetch_and(!(BIASED | REFUSED), Relaxed);
             }
@@ -120,5 +125,93 @@ impl Gate {
     pub(super) fn forget_owner(&self) {
         self.leave();
         self.open();
+    }
+}
+
+#[cfg(all(test, not(pagewise_model)))]
+mod tests {
+    use super::*;
+
+    /// What there may be: whether the owner is out, and every state; and whether the others pass barriers.
+    fn all() -> impl Iterator<Item = (u32, u32, bool)> {
+        let states = 0..2 * REFUSED;
+        states
+            .flat_map(|state| [0, 1].map(|out| (out, state)))
+            .flat_map(|(outside, state)| [false, true].map(|barriers| (outside, state, barriers)))
+    }
+
+    fn gate(outside: u32, state: u32) -> Gate {
+        Gate { outside: AtomicU32::new(outside), state: AtomicU32::new(state) }
+    }
+
+    fn found(gate: Gate) -> (u32, u32) {
+        (gate.outside.into_inner(), gate.state.into_inner())
+    }
+
+    /// Without a full barrier, only through a gate that is biased, and that nobody visits, or wants to be so no more.
+    #[test]
+    fn the_owner_passes_a_biased_gate() {
+        for (outside, state, _) in all() {
+            let gate = gate(outside, state);
+            let is_in = gate.enter_biased();
+            assert_eq!(is_in, outside == 1 && state == BIASED);
+            assert_eq!(found(gate), (if is_in { 0 } else { outside }, state));
+        }
+    }
+
+    /// The owner gets in unless a visitor is there, and biases the gate where that is safe, and only there.
+    #[test]
+    fn the_owner_says_whether_a_gate_is_biased() {
+        for (outside, state, barriers) in all() {
+            let gate = gate(outside, state);
+            let is_in = gate.enter_where(|| barriers);
+            assert_eq!(is_in, outside == 1 && state & VISITED == 0);
+            let after = match (outside, barriers) {
+                (0, _) => state,
+                (_, true) => state | BIASED,
+                (_, false) if state & BIASED == 0 => state,
+                (_, false) => state & VISITED,
+            };
+            assert_eq!(found(gate), (if is_in { 0 } else { outside }, after));
+        }
+    }
+
+    /// Without a barrier, nothing is known of the owner of a biased gate, who is asked to bias it no more.
+    #[test]
+    fn a_visitor_knows_where_the_owner_is() {
+        for (outside, state, passed) in all() {
+            let gate = gate(outside, state);
+            let knows = passed || state & BIASED == 0;
+            assert_eq!(gate.is_left(passed), knows && outside == 1);
+            assert_eq!(found(gate), (outside, if knows { state } else { state | REFUSED }));
+        }
+    }
+
+    /// One visitor at a time.
+    #[test]
+    fn a_gate_is_shut_and_opened() {
+        for (outside, state, _) in all() {
+            let gate = gate(outside, state);
+            assert_eq!(gate.shut(), state & VISITED == 0);
+            assert!(!gate.shut() && !gate.enter_biased());
+            gate.open();
+            assert_eq!(found(gate), (outside, state & !VISITED));
+        }
+    }
+
+    /// In the child of a fork the gate is open; and the owner is out, if that stayed behind.
+    #[test]
+    fn a_fork_leaves_nobody_inside() {
+        for (outside, state, _) in all() {
+            let visited = gate(outside, state);
+            visited.forget_visitor();
+            assert_eq!(found(visited), (outside, state & !VISITED));
+            let owned = gate(outside, state);
+            owned.forget_owner();
+            assert_eq!(found(owned), (1, state & !VISITED));
+            let fresh = gate(outside, state);
+            fresh.own();
+            assert_eq!(found(fresh), (1, state));
+        }
     }
 }

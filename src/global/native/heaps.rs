@@ -85,6 +85,12 @@ pub(super) fn node() -> Option<u32> {
     HEAPS.nodes.load(Relaxed).then(os::node)
 }
 
+/// As if the machine may have several nodes.
+#[cfg(test)]
+pub(super) fn have_nodes() {
+    HEAPS.nodes.store(true, Relaxed);
+}
+
 /// Whether a heap's memory is of this node, as far as is known.
 pub(super) fn is_of(heap: &Heap, node: u32) -> bool {
     heap.node.load(Relaxed) == node
@@ -189,8 +195,12 @@ impl Opener {
             }
             huge::ask_system(tuning.huge_pages);
             let wanted = self.wanted(tuning);
-            /// The spare heap; unit tests take some for themselves.
-            const MORE: usize = if cfg!(test) { 48 } else { 1 };
+            /// The spare heap; unit tests take some for themselves, fewer with 32 bits.
+            const MORE: usize = match (cfg!(test), cfg!(target_pointer_width = "64")) {
+                (true, true) => 60,
+                (true, false) => 48,
+                (false, _) => 1,
+            };
             let slots = SPACE.open(wanted + MORE)?;
             HEAPS.shared.store(wanted.min(slots), Relaxed);
             HEAPS.slots.store(slots, Relaxed);
@@ -334,6 +344,44 @@ mod tests {
         heap.threads.store(1, Relaxed);
         assert!(instead_of(heap).is_none());
         heap.threads.store(registry::CROWD, Relaxed);
+    }
+
+    /// A thread moves to a heap of its node that has fewer threads even with it, and to no other.
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn a_thread_moves_to_where_fewer_are() {
+        const NODE: u32 = 12;
+        let [busy, other] = [(); 2].map(|()| registry::heap_for_test());
+        busy.node.store(NODE, Relaxed);
+        // Under the registry's lock nobody else is given a heap.
+        let moves = |threads: u32, beside: u32, node: u32| {
+            registry::with_opener(|_| {
+                busy.threads.store(threads, Relaxed);
+                other.threads.store(beside, Relaxed);
+                other.node.store(node, Relaxed);
+                let moves = (0..HEAPS.opened.load(Relaxed)).filter_map(|_| instead_of(busy));
+                let moves = moves.inspect(|heap| assert!(ptr::eq(*heap, other))).count() > 0;
+                [busy, other].iter().for_each(|heap| heap.threads.store(registry::CROWD, Relaxed));
+                moves
+            })
+        };
+        for threads in 0..5 {
+            for beside in 0..5 {
+                let expected = threads > beside + 1;
+                assert_eq!(moves(threads, beside, NODE), expected, "{threads}, {beside}");
+            }
+        }
+        assert!(!moves(4, 0, NODE + 1));
+        [busy, other].iter().for_each(|heap| heap.node.store(0, Relaxed));
+    }
+
+    /// The node is asked for where there may be several.
+    #[cfg(not(miri))]
+    #[test]
+    fn a_thread_knows_its_node() {
+        have_nodes();
+        // It may be moved in between.
+        assert!((0..1000).any(|_| node() == Some(os::node())));
     }
 
     /// Threads of a node get an idle heap of that node, and not another's while there is one.

@@ -122,3 +122,21 @@ fn put_back(
     let (looked, any) = medium::visit(&lists[..count], all, goes_on);
     (any, lists[..count].get(looked).copied().unwrap_or(at))
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    /// A time up to half of all milliseconds ahead is waited for; any other is past.
+    #[test]
+    fn a_time_is_ahead_or_past() {
+        let from_now = |ahead: u32| until((os::now() as u32).wrapping_add(ahead));
+        for ahead in [1 << 20, LONGEST, u32::MAX / 2] {
+            let left = from_now(ahead);
+            assert!(left > u64::from(ahead) / 2 && left <= ahead.into(), "{ahead}: {left}");
+        }
+        for ahead in [0, u32::MAX / 2 + (1 << 20), u32::MAX] {
+            assert_eq!(from_now(ahead), 0, "{ahead}");
+        }
+    }
+}

@@ -742,20 +742,79 @@ mod tests {
         }
     }
 
-    /// The third batch that goes the same way is larger, on a list that takes more than at first.
-    #[test]
-    fn batches_that_go_the_same_way_are_larger() {
-        let list = |capacity, most| List {
-            top: AtomicU32::new(0),
-            limit: Cell::new(capacity),
+    /// An empty list that takes so many blocks at present, and has room for so many.
+    fn list(capacity: u32, most: u16) -> List {
+        const BOTTOM: u32 = 1000;
+        List {
+            top: AtomicU32::new(BOTTOM),
+            limit: Cell::new(BOTTOM + capacity),
             size: 16,
             class: 0,
             most,
             batches: Cell::new(0),
             streak: Cell::new(0),
-            bottom: 0,
+            bottom: BOTTOM,
             none: [0; 3],
+        }
+    }
+
+    /// A list takes twice as many blocks after eight batches, up to its room; one that is emptied begins anew.
+    #[test]
+    fn a_list_is_widened_by_batches() {
+        for most in [2, 63, 64, 65, 100, 256] {
+            let list = list(2, most);
+            list.set_count(1);
+            for _ in 0..2 {
+                list.narrow();
+                assert!(!list.takes_again() && !list.puts_back_again());
+                let mut capacity = FIRST.min(most.into());
+                for _ in 0..40 {
+                    assert_eq!(list.capacity(), capacity);
+                    for batch in 1..=WIDEN {
+                        let wider = batch == WIDEN && capacity < most.into();
+                        assert_eq!(list.widen(), wider, "{capacity} of {most}");
+                    }
+                    capacity = (2 * capacity).min(most.into());
+                }
+                assert_eq!((list.capacity(), list.count()), (most.into(), 1));
+                (0..3).for_each(|_| _ = list.takes_again());
+            }
+        }
+    }
+
+    /// A thread looks after its heap every 64 ms, or each time while memory goes back.
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    fn a_thread_looks_after_its_heap_now_and_then() {
+        let heap = super::super::registry::heap_for_test();
+        // SAFETY: the lists are no thread's, and never given up.
+        let lists = unsafe { make().expect("there is memory").as_ref() };
+        lists.set_heap(heap);
+        // What a look so many milliseconds after the last one does: whether it is one, when it was, and whether there is more.
+        // It is tried until no time goes by meanwhile.
+        let look = |since: u32| loop {
+            let now = os::now();
+            lists.looked.set((now as u32).wrapping_sub(since));
+            let mut looks = false;
+            let more = lists.look_at_clock(|_| looks = true);
+            if os::now() == now {
+                break (looks, (now as u32).wrapping_sub(lists.looked.get()), more);
+            }
         };
+        for since in [0, 1, 32, 62] {
+            assert_eq!(look(since), (false, since, false));
+        }
+        assert_eq!(look(63), (false, 63, true), "memory was going back");
+        // Other heaps may be looked after, too, and give memory back.
+        for since in [64, 65, 1 << 20, u32::MAX] {
+            let (looks, ago, more) = look(since);
+            assert!(looks && ago == if more { 63 } else { 0 }, "{since}: {ago}, {more}");
+        }
+    }
+
+    /// The third batch that goes the same way is larger, on a list that takes more than at first.
+    #[test]
+    fn batches_that_go_the_same_way_are_larger() {
         for (list, is_wide) in [(list(64, 256), false), (list(128, 256), true), (list(8, 8), true)]
         {
             for _ in 0..2 {

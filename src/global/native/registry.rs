@@ -388,6 +388,53 @@ mod tests {
         thread.join().expect("it ends");
     }
 
+    /// A thread whose heap is of another node than the one it is on comes to one that is.
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn a_thread_follows_the_node_it_is_on() {
+        const NODE: u32 = 13;
+        heaps::have_nodes();
+        let thread = std::thread::spawn(|| {
+            let own = heap_for_test();
+            own.node.store(NODE, Relaxed);
+            // SAFETY: the lists are the thread's, and never given up.
+            let lists = unsafe { &*quick::of_face(current::lists()) };
+            move_to(lists, own);
+            // While another test forks, nobody waits for the lock. On a machine with several, all heaps there are may be of
+            // other nodes.
+            let begin = std::time::Instant::now();
+            while ptr::eq(lists.heap(), own) && crate::os::node() == 0 {
+                assert!(begin.elapsed().as_secs() < 60, "it stays");
+                follow_node(lists);
+            }
+            own.node.store(0, Relaxed);
+        });
+        thread.join().expect("it ends");
+    }
+
+    /// Nobody moves to the heap that no fork locks, and who stays where it is counts once.
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn nobody_moves_to_the_spare_heap() {
+        let thread = std::thread::spawn(|| {
+            let own = heap_for_test();
+            // SAFETY: the lists are the thread's, and never given up.
+            let lists = unsafe { &*quick::of_face(current::lists()) };
+            move_to(lists, own);
+            assert!(ptr::eq(lists.heap(), own));
+            assert_eq!(own.threads.load(Relaxed), CROWD + 1);
+            with_opener(|opener| opener.open_spare(TUNING.get().expect("it is open")));
+            let spare = heaps::all().find(|heap| heaps::is_spare(heap)).expect("there is one");
+            for heap in [spare, own] {
+                let threads = heap.threads.load(Relaxed);
+                move_to(lists, heap);
+                assert!(ptr::eq(lists.heap(), own));
+                assert_eq!(heap.threads.load(Relaxed), threads);
+            }
+        });
+        thread.join().expect("it ends");
+    }
+
     /// A thread that moved to another heap was subtracted there at its end without having been added:
     /// the count wrapped, and no thread was given that heap any more.
     #[test]

@@ -123,6 +123,17 @@ mod tests {
         assert!(token() == token() && token() != other);
     }
 
+    /// Who asked the system for barriers has them, if it has; whoever found out since that it has none says so for all.
+    #[cfg(not(miri))]
+    #[test]
+    fn barriers_are_asked_for() {
+        let mut asked = core::iter::repeat_with(|| {
+            announce_barriers();
+            has_barriers()
+        });
+        assert_eq!(asked.by_ref().take(1000).any(|has| has), os::announce_barriers());
+    }
+
     #[test]
     fn a_thread_forks_from_when_it_says_so_to_when_it_says_so() {
         std::thread::spawn(|| {

@@ -9,7 +9,8 @@
 //! Which of an area's mutants compile, a check with all of them tells; those chosen are then built.
 //! It takes a nightly compiler. What it makes stands in `target/AREA`: the source with its mutants, `done.txt`
 //! (a line for each mutant tried, to which a later run adds), and with `only FILE` instead of a count, those
-//! that the file names are tried. `TESTS=placements,arena` runs those test binaries only, whose names begin so:
+//! that the file names are tried, again if they were. A run that was stopped goes on where it was, with the same
+//! arguments. `JOBS=3` tries three at a time. `TESTS=placements,arena` builds and runs those test binaries only, whose names begin so:
 //! what they catch is caught, what they do not may be.
 
 mod build;
@@ -22,6 +23,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail};
 
@@ -34,6 +36,8 @@ pub(crate) struct Area {
     pub(crate) name: &'static str,
     pub(crate) package: &'static str,
     pub(crate) files: &'static [&'static str],
+    /// Of those, what is not built here: it is for other systems, or features.
+    pub(crate) elsewhere: &'static [&'static str],
     /// What is built; what checking the library alone needs besides; and each crate with a switch.
     pub(crate) build: &'static [&'static str],
     pub(crate) check: &'static [&'static str],
@@ -49,6 +53,11 @@ const AREAS: &[Area] = &[
         name: "global",
         package: "pagewise",
         files: &["src/global/**"],
+        elsewhere: &[
+            "src/global/forwarding.rs",
+            "src/global/wasm.rs",
+            "src/global/native/unprofiled.rs",
+        ],
         build: &[
             "--features=guarded,trace",
             "--lib",
@@ -69,6 +78,7 @@ const AREAS: &[Area] = &[
         name: "heaps",
         package: "pagewise",
         files: &["src/pages/**", "src/fit/**", "src/tags/**", "src/arena/**"],
+        elsewhere: &[],
         build: &[
             "--features=allocator-api2,lock_api",
             "--lib",
@@ -90,6 +100,7 @@ const AREAS: &[Area] = &[
         name: "trace",
         package: "pagewise-trace",
         files: &["trace/src/**"],
+        elsewhere: &[],
         build: &["--lib", "--tests"],
         check: &[],
         crates: &["trace/src/lib.rs"],
@@ -113,25 +124,22 @@ fn main() -> Result<ExitCode> {
             (Some("only"), Some(file)) => named(viable, &PathBuf::from(file)),
             (count, seed) => {
                 let count = count.map_or(Ok(usize::MAX), str::parse)?;
-                sample(viable, count, seed.map_or("", |seed| seed), &done)
+                Ok(sample(viable, count, seed.map_or("", |seed| seed)))
             }
         }
     })?;
     println!("{} of them chosen", tree.chosen.len());
     let suite = Suite::measure(&tree, area)?;
-    try_all(&suite, &tree.chosen, &done)?;
+    let again = arguments.get(1).is_some_and(|argument| argument == "only");
+    try_all(&suite, &tree.chosen, &done, again)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first `count` mutants in a random order, which the seed decides, without those that were tried.
-fn sample(viable: &[Mutant], count: usize, seed: &str, done: &Path) -> Result<Vec<Mutant>> {
-    let tried = fs::read_to_string(done).unwrap_or_default();
-    let tried: HashSet<&str> =
-        tried.lines().filter_map(|line| Some(line.split_once('\t')?.1)).collect();
+/// The first `count` mutants in a random order, which the seed decides.
+fn sample(viable: &[Mutant], count: usize, seed: &str) -> Vec<Mutant> {
     let mut order: Vec<&Mutant> = viable.iter().collect();
     order.sort_by_key(|mutant| mutants::hash(&format!("{seed}{}", mutant.name)));
-    order.truncate(count);
-    Ok(order.into_iter().filter(|mutant| !tried.contains(&*mutant.name)).cloned().collect())
+    order.into_iter().take(count).cloned().collect()
 }
 
 /// Those that a file names, in its order.
@@ -144,14 +152,28 @@ fn named(viable: &[Mutant], file: &Path) -> Result<Vec<Mutant>> {
     Ok(named.map(|&mutant| mutant.clone()).collect())
 }
 
-fn try_all(suite: &Suite, chosen: &[Mutant], done: &Path) -> Result<()> {
-    let mut log = File::options().create(true).append(true).open(done)?;
-    let mut caught = 0;
-    for (index, mutant) in chosen.iter().enumerate() {
-        let verdict = suite.verdict(mutant)?;
-        caught += usize::from(!matches!(verdict, Verdict::Survived { .. }));
-        writeln!(log, "{verdict}\t{}", mutant.name)?;
-        println!("{caught} of {}: {verdict}: {}", index + 1, mutant.name);
-    }
-    Ok(())
+/// Tries those that were not, or all `again`, several at a time (`JOBS`): many a test mostly waits.
+fn try_all(suite: &Suite, chosen: &[Mutant], done: &Path, again: bool) -> Result<()> {
+    let tried = if again { String::new() } else { fs::read_to_string(done).unwrap_or_default() };
+    let tried: HashSet<&str> =
+        tried.lines().filter_map(|line| Some(line.split_once('\t')?.1)).collect();
+    let left = chosen.iter().filter(|mutant| !tried.contains(&*mutant.name));
+    let (left, log) = (Mutex::new(left), File::options().create(true).append(true).open(done)?);
+    let state = Mutex::new((log, 0, 0));
+    let work = || -> Result<()> {
+        loop {
+            let Some(mutant) = left.lock().expect("nobody panics").next() else { return Ok(()) };
+            let verdict = suite.verdict(mutant)?;
+            let (log, caught, all) = &mut *state.lock().expect("nobody panics");
+            *caught += usize::from(!matches!(verdict, Verdict::Survived { .. }));
+            *all += 1;
+            writeln!(log, "{verdict}\t{}", mutant.name)?;
+            println!("{caught} of {all}: {verdict}: {}", mutant.name);
+        }
+    };
+    let jobs = std::env::var("JOBS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("it does not panic"))
+    })
 }

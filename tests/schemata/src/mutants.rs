@@ -37,6 +37,9 @@ pub(crate) fn list(root: &Path, area: &Area) -> Result<Vec<Mutant>> {
     for files in area.files {
         command.args(["-f", files]);
     }
+    for files in area.elsewhere {
+        command.args(["-e", files]);
+    }
     let output = command.output().context("cargo-mutants runs")?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let listed: Vec<Value> = serde_json::from_slice(&output.stdout)?;

@@ -384,3 +384,58 @@ fn blocks_of_a_heaps_threads_go_back() {
     thread.set_heap(before);
     assert!(!is_in_use(heap, block));
 }
+
+/// Lists that a thread might have, and which none has.
+fn of_no_thread() -> *mut quick::Lists {
+    let thread = quick::make().expect("there is memory").as_ptr();
+    let lists = of(thread);
+    lists.begin();
+    lists.most.store(LEAST, Relaxed);
+    lists.with(|| lists.set_limit(LEAST)).expect("nobody else is there");
+    open(lists);
+    thread
+}
+
+/// The lists of several threads are visited at once: as many as the visit lasts for, what lay there before or all there is,
+/// and none whose thread, or another visitor, is at it.
+#[test]
+fn lists_of_several_threads_are_visited() {
+    let (heap, class) = (with_heap(), Class::of(50_000).expect("it has one"));
+    let threads = [(); 3].map(|()| of_no_thread());
+    let blocks = threads.map(|thread| {
+        let block = block(heap, class);
+        keep(of(thread), class, block);
+        block
+    });
+    let kept = || blocks.map(is_kept);
+    // Nobody has time for any.
+    assert_eq!(super::visit(&threads, true, || false), (0, false));
+    assert_eq!(kept(), [true; 3]);
+    // The owner of the first is at it; so is another visitor of the second.
+    of(threads[0]).with(|| {
+        assert_eq!(super::visit(&threads[..1], true, || true), (1, false));
+    });
+    assert!(of(threads[1]).gate.shut());
+    assert_eq!(super::visit(&threads[1..2], true, || true), (1, false));
+    assert!(!of(threads[1]).gate.shut(), "the other is there still");
+    of(threads[1]).gate.open();
+    assert_eq!(kept(), [true; 3]);
+    // Time for two of three. Where the system has no barrier, an owner is asked to do without first.
+    let mut time = [true, true].into_iter();
+    let visited = super::visit(&threads, false, || time.next().unwrap_or(false));
+    assert_eq!(visited, (2, false), "nothing lay there before");
+    let has_barriers = sync::heavy_barrier();
+    let mut time = [true, true].into_iter();
+    let visited = super::visit(&threads, false, || time.next().unwrap_or(false));
+    if has_barriers && sync::heavy_barrier() {
+        assert_eq!((visited, kept()), ((2, true), [false, false, true]));
+        assert_eq!(super::visit(&threads, true, || true), (3, true));
+        assert_eq!(kept(), [false; 3]);
+        assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
+    }
+    // Nothing is left, and nobody is there.
+    threads.iter().for_each(|&thread| of(thread).put_back_all());
+    assert_eq!(super::visit(&threads, true, || true).0, 3);
+    assert!(threads.iter().all(|&thread| of(thread).gate.shut()));
+    threads.iter().for_each(|&thread| of(thread).gate.open());
+}

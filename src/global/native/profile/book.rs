@@ -467,6 +467,22 @@ mod tests {
         assert!(addresses.as_slice().is_sorted_by(|a, b| a < b));
     }
 
+    /// A block that was taken out when the profile ended can be entered again.
+    #[test]
+    fn a_closed_book_takes_blocks() {
+        let mut book = Book::new();
+        book.begin(100).expect("there is memory");
+        book.enter(16, Some(0), 40, &[1]).expect("there is memory");
+        book.enter(32, None, 40, &[1]).expect("there is memory");
+        let (taken, _) = book.take(16, Some(0)).expect("it is there");
+        let mut closed = Vec::new();
+        book.close(|_| panic!("no granule is left"), |block| closed.push(block));
+        assert_eq!(closed, [32]);
+        assert!(book.find(32).is_none() && book.take(32, None).is_none());
+        book.restore(16, Some(0), taken).expect("there is memory");
+        assert!(book.take(16, Some(0)).is_some_and(|(taken, last)| taken.size == 40 && last));
+    }
+
     /// There is no memory for more: what is asked for then is refused, and nothing changes.
     #[test]
     fn what_has_no_room_is_refused() {
