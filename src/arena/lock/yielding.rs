@@ -127,7 +127,8 @@ mod fork {
     }
 }
 
-#[cfg(test)]
+// Where there are threads.
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use std::sync::atomic::AtomicBool;
     use std::sync::atomic::Ordering::SeqCst;

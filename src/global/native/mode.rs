@@ -177,3 +177,26 @@ pub(super) fn quarantine() -> usize {
 pub(super) fn secret() -> u64 {
     MODE.secret.load(Relaxed) as u64
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::super::alone;
+    use super::*;
+
+    /// What canaries are made of is drawn for each process.
+    #[test]
+    fn a_hardened_process_has_a_secret() {
+        assert_eq!(secret(), 0, "unit tests are not hardened");
+        alone::passes("global::native::mode::tests::hardened");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn hardened() {
+        let secrets = [(); 2].map(|()| {
+            open(&Tuning::new().hardening(Hardening::CHECKS));
+            secret()
+        });
+        assert!(secrets[0] != secrets[1] && !secrets.contains(&0), "{secrets:?}");
+    }
+}
