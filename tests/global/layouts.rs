@@ -2,9 +2,12 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 
+use crate::child::passes;
 #[cfg(unix)]
-use crate::child::memory::{GOES_BACK_AT_ONCE, resident};
-use crate::child::{passes, passes_without_huge_pages};
+use crate::child::{
+    memory::{GOES_BACK_AT_ONCE, resident},
+    passes_without_huge_pages,
+};
 use crate::{ALLOCATOR, Random};
 
 /// Runs `check` on a block of this layout.

@@ -33,7 +33,8 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
     /// Calls `visit`, with the source, for each stretch of free memory there, without bookkeeping and of at least `least`
     /// bytes, and with its kind. Where `visit` returns `false` the walk stops, and the next call begins
     /// with the same block or page. Returns whether there is more; if not, the next call begins at the
-    /// beginning. O(blocks met and runs of free blocks in them).
+    /// beginning. A page is left out if its free blocks have fewer bytes than `least` together, though there be some behind
+    /// the last. O(blocks met and runs of free blocks in them).
     pub(crate) fn walk_free(
         &mut self,
         least: usize,
