@@ -4,7 +4,7 @@
 //! allocator's own locks wherever memory passes from one to another through it.
 //!
 //! ```sh
-//! RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=thread \
+//! TSAN_OPTIONS=suppressions=suppressions.txt RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=thread \
 //!     cargo run -Zbuild-std --target x86_64-unknown-linux-gnu
 //! ```
 //! It needs the component `rust-src`, so that `std` is instrumented, too. A race ends it with 66.
