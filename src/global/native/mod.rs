@@ -67,6 +67,8 @@ mod lock;
 mod mapping;
 mod medium;
 mod mode;
+#[cfg(all(test, not(miri), target_pointer_width = "64"))]
+mod on_a_heap;
 mod paths;
 #[cfg(all(feature = "profiler", target_os = "linux"))]
 pub(super) mod profile;

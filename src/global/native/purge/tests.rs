@@ -3,33 +3,18 @@
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::*;
 use crate::global::Pagewise;
 use crate::global::native::heap::Heap;
+use crate::global::native::on_a_heap::on_a_heap;
+use crate::global::native::sizes;
 use crate::global::native::state::State;
-use crate::global::native::{registry, sizes};
 
 const MIB: usize = 1 << 20;
 
 /// A delay that does not end in a test.
 const LONG: u32 = 1 << 24;
-
-/// Runs a test on a heap that nobody else has meanwhile.
-fn on_a_heap(test: impl FnOnce(&mut State)) {
-    let heap = registry::heap_for_test();
-    let mut test = Some(test);
-    let mut once = |state: &mut State| {
-        let test = test.take().expect("it runs once");
-        catch_unwind(AssertUnwindSafe(|| test(state)))
-    };
-    // While another test forks, nobody waits for a lock. A panic under one would end the process.
-    let mut runs = core::iter::repeat_with(|| heap.with(&mut once));
-    if let Some(Err(panic)) = runs.find_map(|run| run) {
-        resume_unwind(panic);
-    }
-}
 
 /// A block of so many bytes, all written if that is asked for.
 fn block(state: &mut State, size: usize, written: bool) -> NonNull<u8> {

@@ -3,29 +3,14 @@
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::*;
+use crate::global::native::on_a_heap::on_a_heap;
+use crate::global::native::sizes;
 use crate::global::native::state::State;
 use crate::global::native::visit::Visit;
-use crate::global::native::{registry, sizes};
 
 const KIB: usize = 1 << 10;
-
-/// Runs a test on a heap that nobody else has meanwhile.
-fn on_a_heap(test: impl FnOnce(&mut State)) {
-    let heap = registry::heap_for_test();
-    let mut test = Some(test);
-    let mut once = |state: &mut State| {
-        let test = test.take().expect("it runs once");
-        catch_unwind(AssertUnwindSafe(|| test(state)))
-    };
-    // While another test forks, nobody waits for a lock. A panic under one would end the process.
-    let mut runs = core::iter::repeat_with(|| heap.with(&mut once));
-    if let Some(Err(panic)) = runs.find_map(|run| run) {
-        resume_unwind(panic);
-    }
-}
 
 fn random(seed: u64) -> impl FnMut(usize) -> usize {
     let mut state = seed;
