@@ -44,6 +44,11 @@ const BITS: usize = usize::BITS as usize;
 static IDLE: Apart<[AtomicUsize; MOST / BITS]> =
     Apart::new([const { AtomicUsize::new(0) }; MOST / BITS]);
 
+/// Over how many heaps threads are spread.
+pub(super) fn shared() -> usize {
+    HEAPS.shared.load(Relaxed)
+}
+
 /// Notes that a heap may have no threads.
 pub(super) fn may_be_idle(heap: &Heap) {
     let slot = heap.slot();
@@ -243,9 +248,16 @@ impl Opener {
         }
     }
 
-    /// A heap for the calling thread.
-    pub(super) fn heap_for_thread(&mut self, tuning: &Tuning) -> Option<&'static Heap> {
-        self.heap_of_node(tuning, node().unwrap_or(0))
+    /// A heap for a thread of this node: rather that `before`, of which it has blocks, if no thread has it.
+    pub(super) fn heap_for_thread(
+        &mut self,
+        tuning: &Tuning,
+        node: u32,
+        before: Option<&'static Heap>,
+    ) -> Option<&'static Heap> {
+        let serves =
+            |heap: &&Heap| heap.threads.load(Relaxed) == 0 && is_of(heap, node) && !is_spare(heap);
+        before.filter(serves).or_else(|| self.heap_of_node(tuning, node))
     }
 
     /// A heap for a thread of this node: the lowest there without threads; a new one while all there have some and there may
@@ -406,6 +418,26 @@ mod tests {
         });
         assert!(ptr::eq(found[0], own[0]) && ptr::eq(found[1], own[1]));
         own.iter().for_each(|heap| heap.node.store(0, Relaxed));
+    }
+
+    /// A thread that begins with blocks gets the heap that these are of, if nobody has it, and it is of its node.
+    #[test]
+    fn a_thread_gets_the_heap_of_its_blocks() {
+        const NODE: u32 = 14;
+        let tuning = Tuning::new();
+        let own = registry::heap_for_test();
+        own.node.store(NODE, Relaxed);
+        // Under the registry's lock nobody else is given a heap.
+        let gets = |threads: u32, node: u32| {
+            registry::with_opener(|opener| {
+                own.threads.store(threads, Relaxed);
+                let given = opener.heap_for_thread(&tuning, node, Some(own));
+                own.threads.store(registry::CROWD, Relaxed);
+                given.is_some_and(|heap| ptr::eq(heap, own))
+            })
+        };
+        assert!(gets(0, NODE) && !gets(1, NODE) && !gets(0, NODE + 1));
+        own.node.store(0, Relaxed);
     }
 
     /// Where none is idle, a thread shares a heap of its node, if one is in reach, even if others have fewer threads.

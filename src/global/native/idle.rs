@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32};
 use super::apart::Apart;
 use super::heap::Heap;
 use super::visit::Visit;
-use super::{kept, medium, mode, quick, registry};
+use super::{ended, kept, medium, mode, quick, registry};
 use crate::os;
 
 /// The round through the lists of all threads.
@@ -42,6 +42,7 @@ pub(super) fn look(visit: &mut Visit) {
         if until(next) > 0 || ROUND.next.compare_exchange(next, after, Relaxed, Relaxed).is_err() {
             return;
         }
+        registry::put_back_of_ended(delay, visit);
         at = registry::all_lists().next().unwrap_or(ptr::null_mut());
     }
     let next = put_back(at, |_| true, false, || !visit.is_over()).1;
@@ -53,7 +54,8 @@ pub(super) fn next() -> Option<u64> {
     if mode::is_hardened() {
         return None;
     }
-    let some = registry::all_lists().any(|lists| medium::of(lists).kept().0 > 0);
+    let some =
+        ended::any_blocks() || registry::all_lists().any(|lists| medium::of(lists).kept().0 > 0);
     let on_lists = some.then(|| {
         let is_over = ROUND.at.load(Relaxed).is_null();
         if is_over { until(ROUND.next.load(Relaxed)) } else { 0 }
@@ -92,6 +94,7 @@ pub(super) fn put_back_all() -> bool {
         return false;
     }
     let mut any = kept::give_back(usize::MAX);
+    any |= registry::put_back_of_ended(0, &mut Visit::unbounded());
     let mut at = registry::all_lists().next().unwrap_or(ptr::null_mut());
     while !at.is_null() {
         let found;

@@ -28,6 +28,7 @@
 //! | `sorting`, `exchange` | blocks sorted by their heaps; blocks that cross a heap's lock |
 //! | `quick`, `current` | the lists of free blocks that each thread has, and where they are found |
 //! | `medium` | such lists of medium blocks |
+//! | `ended` | the lists of threads that have ended |
 //! | `registry` | the tuning in force, the lists of all threads |
 //! | `idle` | medium blocks that lay on a list for a while |
 //! | `fork` | a fork at any moment |
@@ -52,6 +53,7 @@ mod by_address;
 mod countdown;
 mod current;
 mod deferred;
+mod ended;
 mod exchange;
 mod fault;
 mod fork;

@@ -185,8 +185,8 @@ pub(super) struct Lists {
     medium: Medium,
     /// Where blocks come from.
     heap: AtomicPtr<Heap>,
-    /// The lists of another thread that has ended.
-    pub(super) next_spare: AtomicPtr<Lists>,
+    /// What is known of them while no thread has them.
+    pub(super) waiting: Waiting,
     /// The lists made before these.
     pub(super) next: AtomicPtr<Lists>,
     /// Pops until the thread looks at the clock (one that only pops and pushes gives memory back, too), or has a block
@@ -202,6 +202,17 @@ pub(super) struct Lists {
     faced: AtomicPtr<Lists>,
     /// Which blocks are sampled.
     pub(super) sampler: Sampler,
+}
+
+/// What is known of lists while no thread has them: [`ended`](super::ended).
+#[derive(Debug)]
+pub(super) struct Waiting {
+    /// The lists of another thread that has ended.
+    pub(super) next: AtomicPtr<Lists>,
+    /// Bytes on them; 0 while a thread has them.
+    pub(super) bytes: AtomicUsize,
+    /// When their thread ended, milliseconds, the lower bits.
+    pub(super) since: AtomicU32,
 }
 
 /// Room for a thread's medium lists, zeros at first.
@@ -493,6 +504,12 @@ impl Lists {
         ptr::eq(self.heap.load(Relaxed), heap)
     }
 
+    /// Where the blocks of the last thread that had them came from, if one had.
+    pub(super) fn last_heap(&self) -> Option<&'static Heap> {
+        // SAFETY: heaps are never given up.
+        unsafe { self.heap.load(Relaxed).as_ref() }
+    }
+
     /// Where the thread's blocks come from.
     pub(super) fn heap(&self) -> &'static Heap {
         // SAFETY: lists in use have a heap, and heaps are never given up.
@@ -669,6 +686,16 @@ pub(super) unsafe fn flush(lists: *mut Lists, offset: u32) {
             (*list).narrow();
         }
     }
+}
+
+/// Bytes of all blocks on lists.
+pub(super) fn bytes(lists: *mut Lists) -> usize {
+    let mut bytes = 0;
+    for_each(|offset| {
+        let (count, size) = kept(lists, offset);
+        bytes += count * size;
+    });
+    bytes
 }
 
 /// Puts back what is on lists.

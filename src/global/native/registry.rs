@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr};
 use std::sync::OnceLock;
 
 use super::apart::Apart;
+use super::ended::{self, Ended};
 use super::heap::Heap;
 use super::heaps::{self, Opener};
 use super::lock::Locked;
@@ -14,13 +15,13 @@ use super::quick::{self, Lists};
 use super::settings::Settings;
 use super::space::SPACE;
 use super::tuning::Tuning;
+use super::visit::Visit;
 use super::{background, current, medium, mode, sizes, sync};
 
 /// What the registry's lock protects.
 struct Registry {
     heaps: Opener,
-    /// Lists whose threads have ended, linked through `next_spare`.
-    spare: *mut Lists,
+    ended: Ended,
     /// There was no memory to open the allocator with. Then it stays closed: small blocks are
     /// mappings from here on, and who frees one must not take it for a heap's.
     refused: bool,
@@ -29,24 +30,14 @@ struct Registry {
 /// The tuning in force. Set under the registry's lock, so that a fork finds it set or not set.
 static TUNING: Apart<OnceLock<Tuning>> = Apart::new(OnceLock::new());
 
-// SAFETY: lists are tied to a thread only while it uses them.
-unsafe impl Send for Registry {}
-
-static REGISTRY: Apart<Locked<Registry>> = Apart::new(Locked::new(Registry {
-    heaps: Opener::new(),
-    spare: ptr::null_mut(),
-    refused: false,
-}));
+static REGISTRY: Apart<Locked<Registry>> =
+    Apart::new(Locked::new(Registry { heaps: Opener::new(), ended: Ended::new(), refused: false }));
 
 /// Whether the allocator is open: the space is found, the first heap is made.
 static OPEN: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
 
 /// All lists ever made, linked through `next`.
 static ALL: Apart<AtomicPtr<Lists>> = Apart::new(AtomicPtr::new(ptr::null_mut()));
-
-/// Lists whose threads have ended since the registry last took them, linked through `next_spare`: a
-/// thread ends without the registry's lock.
-static LEFT: Apart<AtomicPtr<Lists>> = Apart::new(AtomicPtr::new(ptr::null_mut()));
 
 /// Lists of all threads, those that have ended among them.
 pub(super) fn all_lists() -> impl Iterator<Item = *mut Lists> {
@@ -86,20 +77,31 @@ pub(super) fn enter(asked: &Tuning, opened: fn()) -> Option<NonNull<Lists>> {
     REGISTRY.with(|registry| registry.enter(tuning, opened)).flatten()
 }
 
-/// Takes the lists of a thread that ends; they are empty. By their pointer: a reference would reach
-/// no more than their head.
-pub(super) fn leave(lists: NonNull<Lists>) {
-    // SAFETY: lists are never given up.
-    let known = unsafe { lists.as_ref() };
-    heaps::left(known.heap());
-    let mut last = LEFT.load(Relaxed);
-    loop {
-        known.next_spare.store(last, Relaxed);
-        match LEFT.compare_exchange_weak(last, lists.as_ptr(), Release, Relaxed) {
-            Ok(_) => return,
-            Err(other) => last = other,
-        }
+/// Takes the lists of a thread that ends. By their pointer: a reference would reach no more than their head.
+///
+/// # Safety
+/// They are the calling thread's, which does not use them any more.
+pub(super) unsafe fn leave(lists: NonNull<Lists>) {
+    // SAFETY: lists are never given up; the caller's promise.
+    unsafe {
+        heaps::left(lists.as_ref().heap());
+        ended::leave(lists, heaps::shared(), purge_delay());
     }
+}
+
+/// Puts back what is on the lists of threads that ended so many milliseconds ago, or before, while the visit lasts; whether
+/// that was anything.
+pub(super) fn put_back_of_ended(delay: u32, visit: &mut Visit) -> bool {
+    let mut any = false;
+    while ended::any_blocks() && !visit.is_over() {
+        // Not under the lock, for which threads that begin wait. The child of a fork adopts them wherever they are.
+        let idle = REGISTRY.try_with(|registry| registry.ended.take_idle(delay));
+        let Some(lists) = idle.flatten() else { break };
+        // SAFETY: they were taken just now.
+        unsafe { ended::put_back(lists) };
+        any = true;
+    }
+    any
 }
 
 /// Milliseconds that free memory stays; the largest number: for ever, or as long as nothing is decided.
@@ -151,6 +153,12 @@ pub(super) fn open_another() -> Option<&'static Heap> {
     REGISTRY.with(|registry| registry.heaps.open_unless_empty(tuning))?
 }
 
+/// The heap that most of the blocks are of which lie on the lists of a thread that has ended, if some do.
+fn heap_of_blocks(lists: NonNull<Lists>) -> Option<&'static Heap> {
+    // SAFETY: lists are never given up.
+    ended::have_blocks(lists).then(|| unsafe { lists.as_ref() }.last_heap()).flatten()
+}
+
 impl Registry {
     /// Opens the allocator, with the tuning in force.
     #[cold]
@@ -184,8 +192,10 @@ impl Registry {
         if self.refused {
             return None;
         }
-        let lists = self.lists()?;
-        let heap = self.heaps.heap_for_thread(tuning)?;
+        let node = heaps::node().unwrap_or(0);
+        let lists = self.lists(node)?;
+        let heap = self.heaps.heap_for_thread(tuning, node, heap_of_blocks(lists))?;
+        ended::begin(lists);
         heap.threads.fetch_add(1, Relaxed);
         // SAFETY: lists are never given up.
         unsafe { lists.as_ref() }.set_heap(heap);
@@ -195,14 +205,10 @@ impl Registry {
         Some(lists)
     }
 
-    /// Lists for a thread: empty, but for those of a thread that a fork left behind.
-    fn lists(&mut self) -> Option<NonNull<Lists>> {
-        if self.spare.is_null() {
-            self.spare = LEFT.swap(ptr::null_mut(), Acquire);
-        }
-        if let Some(lists) = NonNull::new(self.spare) {
-            // SAFETY: lists are never given up.
-            self.spare = unsafe { lists.as_ref() }.next_spare.load(Relaxed);
+    /// Lists for a thread on this node.
+    fn lists(&mut self, node: u32) -> Option<NonNull<Lists>> {
+        let suits = |lists| heap_of_blocks(lists).is_none_or(|heap| heaps::is_of(heap, node));
+        if let Some(lists) = self.ended.take(suits) {
             return Some(lists);
         }
         let lists = quick::make()?;
@@ -221,8 +227,7 @@ impl Registry {
 
     /// Makes the lists of all threads spare but these, and puts back what is on them.
     fn adopt(&mut self, own: *mut Lists) {
-        self.spare = ptr::null_mut();
-        LEFT.store(ptr::null_mut(), Relaxed);
+        self.ended.forget();
         heaps::all().for_each(|heap| {
             heap.threads.store(0, Relaxed);
             heaps::may_be_idle(heap);
@@ -241,8 +246,9 @@ impl Registry {
                 if !mode::is_hardened() {
                     medium::of(lists).put_back_all();
                 }
-                known.next_spare.store(self.spare, Relaxed);
-                self.spare = lists;
+                if let Some(lists) = NonNull::new(lists) {
+                    self.ended.add(lists);
+                }
             }
         }
     }

@@ -90,16 +90,18 @@ fn opened(tuning: &Tuning) {
     profile::opened(tuning, &settings);
 }
 
-/// Called with its lists when a thread ends: what is on them goes back.
+/// Called with its lists when a thread ends: the next one has them, and what is on them, unless that is too much.
 extern "C" fn thread_ended(lists: *mut c_void) {
     let lists = lists.cast::<Lists>();
     registry::adopt_orphans();
     own::leave();
     current::set(quick::gone());
-    // SAFETY: the thread that ends is the calling one.
-    unsafe { flush(lists) };
     if let Some(lists) = NonNull::new(lists) {
-        registry::leave(lists);
+        if !mode::is_hardened() {
+            medium::of(lists.as_ptr()).put_back_all();
+        }
+        // SAFETY: the thread that ends is the calling one.
+        unsafe { registry::leave(lists) };
     }
 }
 
