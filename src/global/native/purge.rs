@@ -14,7 +14,7 @@
 //! Nor does any go back where that was [in vain](Repeats) the last time: the program took it again before the purge delay was
 //! over, as one does that grows and drops such tables again and again.
 //!
-//! When blocks that are not small are freed, and were in one [decline](Decline) to more bytes than are in
+//! When blocks that are not small are freed, and one [decline](Decline) by such blocks is longer than what is left in
 //! use, and [`AT_ONCE`], twice as much goes back at once as is freed, so that a program which stands still
 //! behind its peak does not keep it; [`AT_ONCE_RATE`] on average.
 //!
@@ -498,7 +498,8 @@ impl Repeats {
 struct Decline {
     /// The fewest bytes in use since it began.
     low: usize,
-    /// Bytes of larger blocks freed since then; of those, bytes that are to be looked at.
+    /// Bytes that fewer are in use since then for larger blocks that were freed: one that is soon replaced by its like is no
+    /// decline. Of those, bytes that are to be looked at.
     freed: usize,
     fresh: usize,
     /// Whether memory goes back in it, and how many bytes were to.
@@ -521,10 +522,12 @@ impl Decline {
         }
     }
 
-    /// Larger blocks were freed: the bytes that go back.
+    /// Larger blocks were freed, after which so many bytes are in use: the bytes that go back.
     fn freed(&mut self, used: usize, bytes: usize, delay: u32) -> usize {
-        self.freed += bytes;
-        self.fresh += bytes;
+        let fallen = self.low.saturating_sub(used).min(bytes);
+        self.low -= fallen;
+        self.freed += fallen;
+        self.fresh += fallen;
         if self.fresh < LARGE || self.freed < AT_ONCE.max(used) {
             return 0;
         }

@@ -517,22 +517,42 @@ fn growth_is_told_once() {
 /// freed, by the mebibyte.
 #[test]
 fn a_decline_gives_back_twice_what_it_frees() {
-    for used in [10 * MIB, 100 * MIB] {
+    for most in [100 * MIB, 300 * MIB] {
         let mut decline = Decline::NONE;
-        decline.note(used);
-        let from = AT_ONCE.max(used) / MIB;
+        decline.note(most);
+        let mut used = most;
+        let mut free = |bytes: usize| {
+            used -= bytes;
+            let goes_back = decline.freed(used, bytes, LONG);
+            decline.note(used);
+            goes_back
+        };
+        // From here on no more is left in use than was freed.
+        let from = AT_ONCE.max(most / 2) / MIB;
         for freed in 1..from + 20 {
             let expected = match freed.cmp(&from) {
                 core::cmp::Ordering::Less => 0,
                 core::cmp::Ordering::Equal => 2 * freed * MIB,
                 core::cmp::Ordering::Greater => 2 * MIB,
             };
-            assert_eq!(decline.freed(used, MIB, LONG), expected, "{freed}");
+            assert_eq!(free(MIB), expected, "{freed}");
         }
-        assert_eq!(
-            [decline.freed(used, MIB / 2, LONG), decline.freed(used, MIB / 2, LONG)],
-            [0, 2 * MIB]
-        );
+        assert_eq!([free(MIB / 2), free(MIB / 2)], [0, 2 * MIB]);
+    }
+}
+
+/// Blocks that are freed and replaced are no decline, however many: what went back for them was touched again at once,
+/// which took a hundred times as long as all else.
+#[test]
+fn blocks_that_are_replaced_are_no_decline() {
+    for bytes in [64 << 10, LARGE] {
+        let mut decline = Decline::NONE;
+        decline.note(200 * MIB);
+        for _ in 0..10_000 {
+            assert_eq!(decline.freed(200 * MIB - bytes, bytes, LONG), 0);
+            decline.note(200 * MIB - bytes);
+            decline.note(200 * MIB);
+        }
     }
 }
 
@@ -542,21 +562,21 @@ fn a_decline_gives_back_twice_what_it_frees() {
 fn the_next_decline_waits() {
     for (delay, least) in [(LONG, LONG.into()), (0, 2 * 65 * MIB as u64 / AT_ONCE_RATE as u64)] {
         let mut decline = Decline::NONE;
-        decline.note(200 * MIB);
-        decline.note(20 * MIB);
-        assert_eq!(decline.freed(20 * MIB, 64 * MIB, delay), 128 * MIB);
-        decline.note(20 * MIB + LARGE);
+        decline.note(85 * MIB);
+        assert_eq!(decline.freed(21 * MIB, 64 * MIB, delay), 128 * MIB);
+        decline.note(21 * MIB + LARGE);
         assert_eq!(decline.freed(20 * MIB, MIB, delay), 2 * MIB, "it is the same");
         let now = os::now();
         assert!(decline.again <= now + least && decline.again + 60_000 > now + least);
         decline.note(20 * MIB + LARGE + 1);
-        assert_eq!(decline.freed(20 * MIB, 63 * MIB, delay), 0, "it is another");
-        assert_eq!(decline.freed(20 * MIB, 64 * MIB, delay), 0, "it has to wait");
+        assert_eq!(decline.freed(20 * MIB, MIB, delay), 0, "it is another");
+        decline.note(200 * MIB);
+        assert_eq!(decline.freed(100 * MIB, 100 * MIB, delay), 0, "it has to wait");
         decline.again = now;
-        assert_eq!(decline.freed(20 * MIB, MIB, delay), 2 * MIB);
-        // A lower use is the same decline, too.
+        assert_eq!(decline.freed(99 * MIB, MIB, delay), 2 * MIB);
+        // Small blocks that are freed meanwhile lie in the same decline, and count for nothing.
         decline.note(MIB);
-        assert_eq!(decline.freed(MIB, MIB, delay), 2 * MIB);
+        assert_eq!(decline.freed(0, MIB, delay), 2 * MIB);
     }
 }
 
