@@ -48,6 +48,20 @@ pub(super) fn large(
     Some(block)
 }
 
+/// As [`large`], which may hold anything: in memory that is [kept](super::kept), if there is some.
+pub(super) fn large_kept(
+    caller: thread::Caller,
+    tuning: &Tuning,
+    size: usize,
+    align: usize,
+) -> Option<NonNull<u8>> {
+    if size < mapping_from(tuning) {
+        return None;
+    }
+    mapping::allocate_kept(size, align, tuning.purge_delay)
+        .or_else(|| large(caller, tuning, size, align))
+}
+
 /// So many bytes were mapped beside the heaps: some of their free memory goes back, unless that was in vain the last time.
 fn was_mapped(caller: thread::Caller, size: usize) {
     let is_in_vain = caller.heap.with(|state| state.purge_large(size)) == Some(false);

@@ -1,4 +1,4 @@
-//! Mappings that were freed, and stay for blocks that grow, where the program is known to want them again: to map others would
+//! Mappings that were freed, and stay for others, where the program is known to want them again: to map others would
 //! cost as many page faults as before.
 //!
 //! ```text
@@ -6,8 +6,8 @@
 //!   a block:   | header, block … | what is left of the run … |
 //!   it grows:  | header, block ……………………… | what is left … |
 //! ```
-//! A mapping that is freed stays if the last one that was freed was wanted again within the purge delay, by a block that grows.
-//! [`MOST`] bytes stay at most, and no more than there ever were in mappings. What nobody takes within a purge delay goes back
+//! A mapping that is freed stays if the last one that was freed was wanted again within the purge delay, by a block that grows,
+//! or a new one that may hold anything. [`MOST`] bytes stay at most, and no more than there ever were in mappings. What nobody takes within a purge delay goes back
 //! when somebody [comes by](super::idle), and no mapping stays until one is wanted again. What a heap grows by goes back
 //! of these first.
 

@@ -3,7 +3,9 @@
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
-use super::blocks::{self, free_medium, free_outside, from_any, large, list_for, mapped, small};
+use super::blocks::{
+    self, free_medium, free_outside, from_any, large, large_kept, list_for, mapped, small,
+};
 use super::fault::{self, Fault};
 use super::heap::Heap;
 use super::space::SPACE;
@@ -75,7 +77,7 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     if list > 0 {
         return small(caller, list).map_or(ptr::null_mut(), NonNull::as_ptr);
     }
-    if let Some(block) = large(caller, tuning, size, align) {
+    if let Some(block) = large_kept(caller, tuning, size, align) {
         return block.as_ptr();
     }
     // A small size that comes here has too large an alignment for a page.

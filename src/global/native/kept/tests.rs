@@ -144,6 +144,45 @@ fn what_is_taken_is_nobody_elses() {
     });
 }
 
+/// The same large block again and again is touched for the first time no more than twice; zeros are zeros all the same.
+#[cfg(unix)]
+#[test]
+fn a_large_block_is_allocated_where_the_last_one_was() {
+    alone::passes("global::native::kept::tests::again");
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "in a process of its own"]
+fn again() {
+    use crate::global::Pagewise;
+    const PAGEWISE: Pagewise = Pagewise::new();
+    const SIZE: usize = 40 << 20;
+    let mut last = None;
+    for round in 0..6 {
+        let block = PAGEWISE.allocate(SIZE);
+        assert!(!block.is_null());
+        // SAFETY: the block has this many bytes, and is freed once.
+        unsafe {
+            let middle = block.add(SIZE / 2);
+            if round >= 2 {
+                assert_eq!((Some(block), middle.read()), (last, 7), "{round}");
+            }
+            middle.write(7);
+            PAGEWISE.free(block);
+            last = Some(block);
+        }
+        assert_eq!(bytes() >= SIZE, round >= 1, "{round}: it is known to be wanted again");
+    }
+    let zeros = PAGEWISE.allocate_zeroed(SIZE);
+    // SAFETY: as above.
+    unsafe {
+        assert_eq!(zeros.add(SIZE / 2).read(), 0);
+        PAGEWISE.free(zeros);
+    }
+    assert!(give_back(usize::MAX) && bytes() == 0);
+}
+
 #[cfg(unix)]
 #[test]
 fn the_child_of_a_fork_finds_what_is_kept() {
