@@ -7,9 +7,10 @@
 //!   it grows:  | header, block ……………………… | what is left … |
 //! ```
 //! A mapping that is freed stays if the last one that was freed was wanted again within the purge delay, by a block that grows,
-//! or a new one that may hold anything. [`MOST`] bytes stay at most, and no more than there ever were in mappings. What nobody takes within a purge delay goes back
-//! when somebody [comes by](super::idle), and no mapping stays until one is wanted again. What a heap grows by goes back
-//! of these first.
+//! or a new one that may hold anything. [`MOST`] bytes stay; more only for a while after some went back for want of room,
+//! so that no more than [`RATE`] goes back so on average; and no more than there ever were in mappings. What nobody takes
+//! within a purge delay goes back when somebody [comes by](super::idle), and no mapping stays until one is wanted again.
+//! What a heap grows by goes back of these first.
 
 use core::ptr;
 use core::sync::atomic::AtomicUsize;
@@ -21,11 +22,14 @@ use super::lock::Locked;
 use super::visit::Visit;
 use crate::os;
 
-/// Bytes that stay, at most.
+/// Bytes that stay, at most, as long as what has to go back does so at no more than the rate.
 const MOST: usize = 64 << 20;
 
+/// Bytes for each millisecond that go back on average for want of room: to touch them again takes a few hundredths of the time.
+const RATE: usize = 64 << 10;
+
 /// Runs that stay, at most.
-const RUNS: usize = 16;
+const RUNS: usize = 64;
 
 /// OS pages that follow each other, mapped, nobody's, and not known to be zeros.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +50,8 @@ struct Kept {
     freed: u64,
     /// Whether mappings that are freed are wanted again, as far as is known.
     wanted: bool,
+    /// When the next may go back for want of room. Milliseconds.
+    again: u64,
 }
 
 // SAFETY: the pages of the runs are nobody else's.
@@ -53,7 +59,7 @@ unsafe impl Send for Kept {}
 
 /// Nobody waits for it but a fork.
 static KEPT: Apart<Locked<Kept>> =
-    Apart::new(Locked::new(Kept { runs: [NONE; RUNS], freed: 0, wanted: false }));
+    Apart::new(Locked::new(Kept { runs: [NONE; RUNS], freed: 0, wanted: false, again: 0 }));
 
 /// Bytes of all runs, as they were when the lock was last let go of.
 static BYTES: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
@@ -144,9 +150,13 @@ impl Kept {
     }
 
     fn keep(&mut self, run: Run, most: usize, delay: u32) -> bool {
-        let (wanted, before) = (self.wanted, self.bytes());
+        let (wanted, after) = (self.wanted, self.bytes() + run.len);
         self.freed = run.since;
-        if !wanted || delay == u32::MAX || before + run.len > most.min(MOST) {
+        if !wanted || delay == u32::MAX || after > most {
+            return false;
+        }
+        if after > MOST && run.since >= self.again {
+            self.again = run.since + u64::from(delay).max((run.len / RATE) as u64);
             return false;
         }
         self.put(run)
