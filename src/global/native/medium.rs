@@ -13,6 +13,9 @@
 //! of two, and eighths between them, are classes: such a block is no larger than asked for.) Where a list is empty, a block
 //! of the next larger class serves.
 //!
+//! An aligned request, up to an OS page, is served by a block of the list that happens to be so: those that a program
+//! allocated with this alignment are.
+//!
 //! **Marks.** Each block of a class has a [mark](class::mark) beside the heaps, found by its address: its class, where in
 //! its granule it starts, and whether a list keeps it. So a second free is noticed, whichever thread's it is, unless both
 //! happen at the same moment.
@@ -43,10 +46,13 @@ use super::tuning::UNIT;
 use super::{current, quick, sync};
 use crate::pages::PageHeap;
 
+/// The largest alignment of blocks that come from lists: an OS page.
+const MOST_ALIGN: usize = 4096;
+
 /// What is asked of the heap for a request that is not small.
 pub(super) fn round(size: usize, align: usize) -> usize {
     match Class::of(size) {
-        Some(class) if align <= UNIT => class.size(),
+        Some(class) if align <= MOST_ALIGN => class.size(),
         _ => size,
     }
 }
@@ -85,14 +91,18 @@ pub(super) unsafe fn allocate(
     of(lists).pop(class, || unsafe { quick::counts_pop(lists) })
 }
 
-/// As [`allocate`], or one of the next larger class; `None` if the lists do not serve such, or have none, or a
-/// [look](quick::Lists::look) is due.
+/// As [`allocate`], or one of the next larger class, or of those there the last that is aligned; `None` if the lists do not
+/// serve such, or have none, or a [look](quick::Lists::look) is due.
 pub(super) fn allocate_slowly(size: usize, align: usize) -> Option<NonNull<u8>> {
-    let class = Class::served(size).filter(|_| align <= UNIT)?;
+    let class = Class::served(size).filter(|_| align <= MOST_ALIGN)?;
     let lists = own()?;
     // SAFETY: the lists are the calling thread's own.
     let counts = unsafe { quick::counts_pop(current::lists()) };
-    if counts { lists.pop_slowly(class) } else { None }
+    match counts {
+        true if align > UNIT => lists.pop_aligned(class, align),
+        true => lists.pop_slowly(class),
+        false => None,
+    }
 }
 
 /// Says that a block of the heap, for which `size` bytes were asked, is in use: where that is a class's size, it may come
@@ -100,7 +110,7 @@ pub(super) fn allocate_slowly(size: usize, align: usize) -> Option<NonNull<u8>> 
 #[inline]
 pub(super) fn begin(block: NonNull<u8>, size: usize, align: usize) {
     if let Some(class) = Class::of(size).filter(|class| class.size() == size)
-        && align <= UNIT
+        && align <= MOST_ALIGN
     {
         if let Some(lists) = own() {
             lists.missed(class);

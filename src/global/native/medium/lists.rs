@@ -168,6 +168,28 @@ impl Lists {
         self.with(pop).flatten().inspect(|block| begin_again(*block))
     }
 
+    /// Takes, of the blocks of a class, the one freed last that is aligned so.
+    pub(super) fn pop_aligned(&self, class: Class, align: usize) -> Option<NonNull<u8>> {
+        let pop = || {
+            let list = self.list(class);
+            let entries = list.entries.get(..list.len())?;
+            let is_aligned =
+                |entry: &AtomicPtr<u8>| block_of(entry.load(Relaxed)).addr().is_multiple_of(align);
+            let number = entries.iter().rposition(is_aligned)?;
+            let block = block_of(entries[number].load(Relaxed));
+            // Uncounted before it is used. (The last is not counted for a moment: a child would lack it.)
+            list.count.store(entries.len() as u32 - 1, Relaxed);
+            compiler_fence(Release);
+            for (entry, next) in entries[number..].iter().zip(&entries[number + 1..]) {
+                entry.store(next.load(Relaxed), Relaxed);
+            }
+            compiler_fence(Release);
+            self.left.store(self.left.load(Relaxed).wrapping_add(class.steps() as isize), Relaxed);
+            NonNull::new(block)
+        };
+        self.with(pop).flatten().inspect(|block| begin_again(*block))
+    }
+
     /// Runs `action` behind the gate, if that is biased. By the thread whose lists they are.
     #[inline(always)]
     pub(super) fn with_biased<R>(&self, action: impl FnOnce(&Self) -> R) -> Option<R> {

@@ -69,6 +69,13 @@ fn pop(lists: &Lists, class: Class) -> Option<NonNull<u8>> {
     lists.pop(class, || true).or_else(|| lists.pop_slowly(class))
 }
 
+/// Puts a block that was taken back to its heap.
+fn discard(block: NonNull<u8>) {
+    end(block);
+    // SAFETY: it is in use, and freed once.
+    unsafe { Heap::put_medium(&[block], true) };
+}
+
 /// As a visitor, puts back what is idle, or all.
 fn visit(lists: &Lists, all: bool) -> bool {
     let any = lists.is_used() && lists.gate.shut() && {
@@ -95,6 +102,69 @@ fn count(lists: &Lists, class: Class) -> usize {
     lists.list(class).len()
 }
 
+/// An aligned block is the last of its list that is so; the others stay, in their order.
+#[test]
+fn an_aligned_block_is_the_last_that_is() {
+    let heap = with_heap();
+    let lists = lists(LEAST);
+    let class = Class::of(20 << 10).expect("there is one");
+    let mut blocks: Vec<_> = (0..8).map(|_| block(heap, class)).collect();
+    blocks.iter().for_each(|&block| keep(&lists, class, block));
+    for align in [4096, 2048, 1024, 512, 256, 128, 64, 32] {
+        let is_aligned = |block: &NonNull<u8>| block.addr().get().is_multiple_of(align);
+        while let Some(number) = blocks.iter().rposition(is_aligned) {
+            let expected = blocks.remove(number);
+            assert_eq!(lists.pop_aligned(class, align), Some(expected), "{align}");
+            assert!(!is_kept(expected));
+            discard(expected);
+        }
+        assert_eq!(lists.pop_aligned(class, align), None, "{align}");
+        assert_eq!(count(&lists, class), blocks.len());
+    }
+    while let Some(block) = blocks.pop() {
+        assert_eq!(pop(&lists, class), Some(block));
+        discard(block);
+    }
+    assert_eq!(pop(&lists, class), None);
+}
+
+/// Aligned blocks are freed onto lists, and found there: each is aligned, and nobody else's.
+#[test]
+fn aligned_blocks_come_from_lists() {
+    use crate::global::Pagewise;
+    const PAGEWISE: Pagewise = Pagewise::new();
+    let thread = std::thread::spawn(|| {
+        let (mut served, mut live) = (0, Vec::new());
+        let mut random = 5_u64;
+        let mut last = BTreeSet::new();
+        for _ in 0..20_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let below = |most: u64| (random >> 33) % most;
+            let (size, align) = ((14 << 10) + below(60 << 10) as usize, 16 << below(9));
+            // SAFETY: blocks are freed once.
+            unsafe {
+                let block = PAGEWISE.allocate_aligned(size, align);
+                assert!(!block.is_null() && block.addr().is_multiple_of(align), "{size} {align}");
+                block.write_bytes(live.len() as u8, size);
+                served += usize::from(last.remove(&block.addr()));
+                live.push((block, size, live.len() as u8));
+                if live.len() == 40 {
+                    let (block, size, byte) = live.swap_remove(below(40) as usize);
+                    let bytes = core::slice::from_raw_parts(block, size);
+                    assert!(bytes.iter().all(|&other| other == byte), "{size}");
+                    last.insert(block.addr());
+                    PAGEWISE.free(block);
+                }
+            }
+        }
+        // SAFETY: as above.
+        live.into_iter().for_each(|(block, ..)| unsafe { PAGEWISE.free(block) });
+        served
+    });
+    let served = thread.join().expect("it ends");
+    assert!(served > 1_000, "{served} blocks were met again");
+}
+
 /// A size is rounded up to the next class: 16 KiB, and eight for each doubling above it, up to 128 KiB.
 #[test]
 fn a_size_has_the_next_class() {
@@ -116,7 +186,8 @@ fn a_size_has_the_next_class() {
         let at_once = Class::served_at_once(size);
         assert!(at_once == served || (at_once.is_none() && sizes::most_small() > MOST), "{size}");
         let rounded = expected.map_or(size, |class| sizes[class]);
-        assert_eq!([UNIT, 2 * UNIT].map(|align| round(size, align)), [rounded, size]);
+        let aligns = [UNIT, 2 * UNIT, MOST_ALIGN, 2 * MOST_ALIGN];
+        assert_eq!(aligns.map(|align| round(size, align)), [rounded, rounded, rounded, size]);
     }
 }
 
