@@ -8,7 +8,8 @@
 //! ```
 //! A mapping that is freed stays if the last one that was freed was wanted again within the purge delay, by a block that grows,
 //! or a new one that may hold anything. [`MOST`] bytes stay; more only for a while after some went back for want of room,
-//! so that no more than [`RATE`] goes back so on average; and no more than there ever were in mappings. What nobody takes
+//! so that no more than [`RATE`] goes back so on average; and never more than make, with those in use, the most there ever
+//! were in use. What nobody takes
 //! within a purge delay goes back when somebody [comes by](super::idle), and no mapping stays until one is wanted again.
 //! What a heap grows by goes back of these first.
 
@@ -69,7 +70,7 @@ pub(super) fn bytes() -> usize {
     BYTES.load(Relaxed)
 }
 
-/// A mapping is freed: whether it stays. `most` is the most bytes that there ever were in mappings.
+/// A mapping is freed: whether it stays. `most` is how many bytes may stay then, for what is in use.
 ///
 /// # Safety
 /// The pages were mapped, as whole OS pages, and are not used any more.

@@ -61,16 +61,18 @@ unsafe fn write_header(block: *mut u8, (base, len): (*mut u8, usize), guard: usi
     }
 }
 
-/// Mappings in use: number, bytes, and the most bytes there ever were.
+/// Mappings in use: number, bytes, the most bytes there ever were, and the same with those that were kept.
 struct InUse {
     count: AtomicUsize,
     bytes: AtomicUsize,
+    most: AtomicUsize,
     peak: AtomicUsize,
 }
 
 static IN_USE: Apart<InUse> = Apart::new(InUse {
     count: AtomicUsize::new(0),
     bytes: AtomicUsize::new(0),
+    most: AtomicUsize::new(0),
     peak: AtomicUsize::new(0),
 });
 
@@ -83,10 +85,16 @@ pub(super) fn usage() -> (usize, usize, usize) {
     (IN_USE.count.load(Relaxed), IN_USE.bytes.load(Relaxed), IN_USE.peak.load(Relaxed))
 }
 
+/// Counts bytes of mappings in use. Of those kept, as many go back as are more with them than there ever were in use.
 fn counted(added: usize, removed: usize) {
     let bytes = IN_USE.bytes.fetch_add(added.wrapping_sub(removed), Relaxed);
-    let held = bytes.wrapping_add(added).wrapping_sub(removed).wrapping_add(kept::bytes());
-    IN_USE.peak.fetch_max(held, Relaxed);
+    let bytes = bytes.wrapping_add(added).wrapping_sub(removed);
+    let most = IN_USE.most.fetch_max(bytes, Relaxed).max(bytes);
+    let excess = bytes.saturating_add(kept::bytes()).saturating_sub(most);
+    if added > removed && excess > 0 {
+        kept::give_back(excess);
+    }
+    IN_USE.peak.fetch_max(bytes.saturating_add(kept::bytes()), Relaxed);
 }
 
 /// Whether blocks of such sizes lie at the start of a huge page: where the rest of a mapping can be given up.
@@ -239,7 +247,7 @@ pub(super) unsafe fn deallocate(block: *mut u8, delay: u32) -> bool {
             return false;
         }
         let is_whole = block.addr().is_multiple_of(HUGE) && starts_huge_page(len);
-        let most = IN_USE.peak.load(Relaxed);
+        let most = IN_USE.most.load(Relaxed).saturating_sub(IN_USE.bytes.load(Relaxed));
         let is_kept = is_whole && !mode::is_hardened() && kept::keep(base, len, most, delay);
         if !is_kept {
             os::release(base, len);

@@ -38,7 +38,7 @@ fn a_mapping_stays_if_the_last_one_was_wanted_again() {
     assert_eq!(kept.take(HUGE, DELAY), None);
     assert!(!kept.keep(run, usize::MAX, DELAY), "nobody wanted any");
     assert_eq!(kept.take(HUGE, DELAY), None);
-    assert!(!kept.keep(run, run.len - 1, DELAY), "more than there ever were");
+    assert!(!kept.keep(run, run.len - 1, DELAY), "more than may stay");
     assert!(!kept.keep(run, usize::MAX, u32::MAX), "for ever");
     assert!(kept.keep(run, run.len, DELAY));
     assert_eq!(kept.take(run.len + page, DELAY), None);
@@ -99,7 +99,7 @@ fn as_much_stays_as_is_allowed() {
         assert!(full <= MOST && full + run.len > MOST);
         assert!(!kept.keep(at(1000), usize::MAX, delay), "it goes back");
         assert_eq!(kept.bytes(), full);
-        assert!(!kept.keep(at(1000), full + run.len - 1, delay), "more than there ever were");
+        assert!(!kept.keep(at(1000), full + run.len - 1, delay), "more than may stay");
         assert!(kept.keep(at(1000 + pause - 1), usize::MAX, delay), "another one has just gone");
         assert_eq!(kept.bytes(), full + run.len);
         kept.runs[1] = NONE;
@@ -189,6 +189,42 @@ fn again() {
         PAGEWISE.free(zeros);
     }
     assert!(give_back(usize::MAX) && bytes() == 0);
+}
+
+/// Mappings of many lengths that come and go take, with those that are kept, no more than there ever were in use.
+#[cfg(unix)]
+#[test]
+fn no_more_is_held_than_was_in_use() {
+    alone::passes("global::native::kept::tests::held");
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "in a process of its own"]
+fn held() {
+    use crate::global::Pagewise;
+    const PAGEWISE: Pagewise = Pagewise::new();
+    let mut random = 3_u64;
+    let mut blocks = [(ptr::null_mut(), 0); 5];
+    let (mut in_use, mut most, mut stayed) = (0_usize, 0, 0);
+    for round in 0..2_000 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let (block, size) = &mut blocks[(random >> 33) as usize % 5];
+        // SAFETY: they are freed once.
+        unsafe { PAGEWISE.free(*block) };
+        in_use -= *size;
+        *size = (33 << 20) + (random >> 40) as usize % (60 << 20);
+        *block = PAGEWISE.allocate(*size);
+        assert!(!block.is_null());
+        in_use += *size;
+        most = most.max(in_use);
+        stayed = stayed.max(bytes());
+        // A page before each block, and the rest of the last.
+        assert!(in_use + bytes() <= most + 5 * 2 * os::page_size(), "round {round}");
+    }
+    assert!(stayed > 33 << 20, "some stay");
+    // SAFETY: as above.
+    blocks.into_iter().for_each(|(block, _)| unsafe { PAGEWISE.free(block) });
 }
 
 #[cfg(unix)]
