@@ -64,7 +64,7 @@ impl Heap {
     /// Puts small blocks back to the heaps they lie in, or has them wait there for the next user. Their order changes.
     ///
     /// # Safety
-    /// They were [taken](Self::take), and are put back once.
+    /// They were [taken](Self::take), are of one class, and are put back once.
     pub(super) unsafe fn put(blocks: &mut [NonNull<u8>]) {
         if mode::parts().zero() {
             look_at_zeros(blocks);
@@ -286,27 +286,30 @@ impl Heap {
     }
 }
 
-/// Stops the process if one of these small blocks was zeroed when it was freed, and holds something else now.
+/// Stops the process if one of these small blocks, all of one class, was zeroed when it was freed, and holds something
+/// else now.
 #[cold]
 fn look_at_zeros(blocks: &[NonNull<u8>]) {
-    // Mostly they are of one list.
-    let (mut list, mut size) = (0, 0);
-    for &block in blocks {
-        if !SPACE.was_zeroed(block.as_ptr()) {
-            continue;
-        }
-        let own = SPACE.list_of(block.as_ptr()).unwrap_or(0);
-        if own != list {
-            (list, size) = (own, sizes::class_size(own));
-        }
-        // SAFETY: the block is free, of this size, and nobody's.
-        let is_zero = unsafe {
-            match size {
-                1..=wiped::SHORT => wiped::is_short_zero(block, size),
-                _ => zero::is_zero(block, size),
+    let Some(first) = blocks.first() else { return };
+    let size = sizes::class_size(SPACE.list_of(first.as_ptr()).unwrap_or(0));
+    // SAFETY: the blocks are free, of this size, and nobody's. What to look at is decided once for all of them.
+    unsafe {
+        match size {
+            0..=32 => stop_unless(blocks, |block| wiped::are_ends_zero::<1>(block, size)),
+            33..=64 => stop_unless(blocks, |block| wiped::are_ends_zero::<2>(block, size)),
+            65..=wiped::SHORT => {
+                stop_unless(blocks, |block| wiped::are_ends_zero::<4>(block, size))
             }
-        };
-        if !is_zero {
+            _ => stop_unless(blocks, |block| zero::is_zero(block, size)),
+        }
+    }
+}
+
+/// Stops the process if one of these blocks was zeroed when it was freed, and is not zeros any more.
+#[inline(always)]
+fn stop_unless(blocks: &[NonNull<u8>], is_zero: impl Fn(NonNull<u8>) -> bool) {
+    for &block in blocks {
+        if SPACE.was_zeroed(block.as_ptr()) && !is_zero(block) {
             fault::stop(Fault::UsedAfterFree, block.as_ptr());
         }
     }

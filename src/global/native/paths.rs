@@ -49,7 +49,39 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
     if size > SMALL_MAX {
         return allocate_zeroed_slowly(asked, size, align);
     }
-    let block = allocate(asked, size, align);
+    let lists = current::lists();
+    if align <= UNIT {
+        // SAFETY: the lists are this thread's, the offset is from the tables; the block has this many bytes.
+        unsafe {
+            if let Some(block) = quick::pop(lists, sizes::offset_of_popped(size)) {
+                block.write_bytes(0, size);
+                return block.as_ptr();
+            }
+        }
+    }
+    // SAFETY: the lists are this thread's.
+    unsafe { allocate_zeroed_small(asked, size, align, lists) }
+}
+
+/// As [`allocate_zeroed`], of a size that is small, where the thread's list has none.
+///
+/// # Safety
+/// The lists are the calling thread's.
+#[cold]
+#[inline(never)]
+unsafe fn allocate_zeroed_small(
+    asked: &Tuning,
+    size: usize,
+    align: usize,
+    lists: *mut Lists,
+) -> *mut u8 {
+    let parts = mode::parts();
+    if parts.are_only_hardened() {
+        // Which blocks are zeros already, it knows.
+        return hardened::paths::allocate_zeroed(parts, asked, size, align);
+    }
+    // SAFETY: passed on.
+    let block = unsafe { allocate_slowly(asked, size, align, lists) };
     if !block.is_null() && SPACE.contains(block) {
         // SAFETY: the block has this many bytes.
         unsafe { block.write_bytes(0, size) };

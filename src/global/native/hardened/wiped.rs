@@ -32,15 +32,28 @@ pub(super) unsafe fn wipe_short(block: NonNull<u8>, size: usize) {
 /// # Safety
 /// As for [`wipe_short`].
 #[inline(always)]
-pub(in super::super) unsafe fn is_short_zero(block: NonNull<u8>, size: usize) -> bool {
+pub(super) unsafe fn is_short_zero(block: NonNull<u8>, size: usize) -> bool {
     // SAFETY: as above.
     unsafe {
         match size {
-            0..=32 => any_of_ends::<1>(block, size) == 0,
-            33..=64 => any_of_ends::<2>(block, size) == 0,
-            _ => any_of_ends::<4>(block, size) == 0,
+            0..=32 => are_ends_zero::<1>(block, size),
+            33..=64 => are_ends_zero::<2>(block, size),
+            _ => are_ends_zero::<4>(block, size),
         }
     }
+}
+
+/// Whether both ends of a short block, of so many units of 16 bytes, hold nothing but zeros.
+///
+/// # Safety
+/// As for [`wipe_short`]; the block has as many bytes as an end.
+#[inline(always)]
+pub(in super::super) unsafe fn are_ends_zero<const UNITS: usize>(
+    block: NonNull<u8>,
+    size: usize,
+) -> bool {
+    // SAFETY: passed on.
+    unsafe { any_of_ends::<UNITS>(block, size) == 0 }
 }
 
 /// Either end of a block, in units of 16 bytes.
