@@ -109,7 +109,12 @@ impl Model {
         let block = Block::new(block, align, size, 0);
         assert_eq!(block.len, block.needed(), "no more is taken");
         let is_huge = size >= HUGE && !mode::has_guards() && !os::IN_RESERVATIONS;
-        assert!(!is_huge || block.at.addr().get().is_multiple_of(HUGE));
+        let before = block.at.addr().get() - block.header().base.addr();
+        if is_huge {
+            assert!(block.at.addr().get().is_multiple_of(HUGE));
+        } else if align <= os::page_size() {
+            assert_eq!(before, HEADER.max(align), "it lies as near to the start as it can");
+        }
         assert!((0..size).step_by(4000).all(|at| block.byte(at) == 0));
         let mark = random.below(255) as u8 + 1;
         self.blocks.push(Block::new(block.at, align, size, mark));

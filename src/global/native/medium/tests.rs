@@ -439,3 +439,22 @@ fn lists_of_several_threads_are_visited() {
     assert!(threads.iter().all(|&thread| of(thread).gate.shut()));
     threads.iter().for_each(|&thread| of(thread).gate.open());
 }
+
+/// A visit that is over puts nothing back, not even what its own thread keeps.
+#[test]
+fn a_visit_that_is_over_leaves_all_lists_alone() {
+    let heap = with_heap();
+    let lists = quick::of_face(current::lists());
+    let own = of(lists);
+    let class = class_of_most();
+    let limit = share_of_heap();
+    own.with(|| own.set_limit(limit)).expect("nobody else is there");
+    own.list(class).room.store(ROOM as u32, Relaxed);
+    let block = block(heap, class);
+    // SAFETY: the block is in use, and freed once.
+    assert!(unsafe { push(own, class, block, SPACE.mark_of(block.as_ptr())) });
+    assert_eq!(super::visit(&[lists], true, || false), (0, false));
+    assert!(is_kept(block));
+    assert_eq!(super::visit(&[lists], true, || true), (1, true));
+    assert!(!is_kept(block) && !is_in_use(heap, block));
+}
