@@ -351,6 +351,23 @@ pub(super) fn heap_for_test() -> &'static Heap {
 mod tests {
     use super::*;
 
+    /// What was decided first holds, and nothing goes back before.
+    #[cfg(not(miri))]
+    #[test]
+    fn the_purge_delay_is_what_was_decided() {
+        super::super::alone::passes("global::native::registry::tests::delay");
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn delay() {
+        assert_eq!(purge_delay(), u32::MAX);
+        assert_eq!(tuning(&Tuning::new().purge_delay(12_345)).purge_delay, 12_345);
+        assert_eq!(tuning(&Tuning::new().purge_delay(7)).purge_delay, 12_345);
+        assert_eq!(purge_delay(), 12_345);
+    }
+
     /// A thread that was seen on another node twice takes its blocks from a heap of that.
     #[test]
     fn a_thread_is_followed_to_another_node() {

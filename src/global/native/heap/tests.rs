@@ -89,6 +89,23 @@ alone! {
         assert_eq!((heap.next_due(), background::tend()), (None, None));
     }
 
+    /// Memory that went back as the heap grew, and was taken again at once, stays the next time.
+    what_is_taken_again_stays: repeats {
+        with_delay();
+        let heap = with_free(24 * MIB);
+        let again = Layout::from_size_align(12 * MIB, 16).expect("it is one");
+        assert!(heap.with(|state| state.purge_large(8 * MIB)) == Some(true));
+        if !os::DISCARDED_ARE_ZEROS {
+            // Nobody knows of memory that it went back.
+            return;
+        }
+        let block = heap.with(|state| state.allocate(again)).flatten().expect("there is memory");
+        // SAFETY: the block is freed once.
+        assert!(heap.with(|state| unsafe { state.deallocate(block) }).flatten().is_some());
+        assert_eq!(heap.with(|state| state.purge_large(8 * MIB)), Some(false));
+        assert_eq!(heap.with(|state| state.purge_large(64 * MIB)), Some(true), "another size");
+    }
+
     /// Who tends lists is told when there may be something to put back.
     what_lies_on_lists_is_told_of: listed {
         with_delay();
