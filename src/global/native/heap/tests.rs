@@ -106,6 +106,40 @@ alone! {
         assert_eq!(heap.with(|state| state.purge_large(64 * MIB)), Some(true), "another size");
     }
 
+    /// A heap that grows far has entries and marks for all of its blocks.
+    every_block_has_its_entries: far {
+        let heap = registry::heap_for_test();
+        let layout = Layout::from_size_align(100 * MIB, 16).expect("it is one");
+        let blocks = [(); 6].map(|()| {
+            let block = heap.with(|state| state.allocate(layout)).flatten().expect("there is room");
+            let last = block.as_ptr().wrapping_add(layout.size() - 1);
+            assert_eq!(SPACE.list_of(block.as_ptr()), Some(0));
+            // Where an entry is not accessible, this ends the process.
+            core::hint::black_box((SPACE.list_of(last), SPACE.mark_of(last).load(Relaxed)));
+            block
+        });
+        for block in blocks {
+            // SAFETY: the block is freed once.
+            assert!(heap.with(|state| unsafe { state.deallocate(block) }).flatten().is_some());
+        }
+    }
+
+    /// A purge waits until threads' lists are emptied, for 64 visits at most.
+    a_purge_is_put_off_while_lists_are_emptied: put_off {
+        registry::tuning(&Tuning::new().purge_delay(0));
+        let heap = with_free(24 * MIB);
+        // SAFETY: the lists are the thread's, and never given up.
+        registry::move_to(unsafe { &*quick::of_face(current::lists()) }, heap);
+        let mut visit = Visit::in_passing();
+        while !visit.is_over() {}
+        for visits in 1..64 {
+            heap.purge_some(&mut visit);
+            assert!(!heap.purging.load(Relaxed), "{visits}");
+        }
+        heap.purge_some(&mut visit);
+        assert!(heap.purging.load(Relaxed));
+    }
+
     /// Who tends lists is told when there may be something to put back.
     what_lies_on_lists_is_told_of: listed {
         with_delay();
