@@ -21,6 +21,12 @@ fn parameters_have_their_bounds() {
         let error = if is_allowed { Ok(()) } else { Err(TuningError::PageSize) };
         assert_eq!(usual.pages(pages).check(), error, "{page_size}");
     }
+    let bounds = [(16 << 10, true), (32 << 10, true), ((32 << 10) + 16, false)];
+    for (ffcrossover, is_allowed) in bounds {
+        let pages = usual.pages.page_size(128 << 10).ffcrossover(ffcrossover);
+        let error = if is_allowed { Ok(()) } else { Err(TuningError::Crossover) };
+        assert_eq!(usual.pages(pages.sizemap(SizeMap::Linear)).check(), error, "{ffcrossover}");
+    }
     for (blocks, is_allowed) in [(0, false), (1, false), (2, true), (1024, true), (1025, false)] {
         let error = if is_allowed { Ok(()) } else { Err(TuningError::QuickBlocks) };
         assert_eq!(usual.quick_blocks(blocks).check(), error, "{blocks}");

@@ -226,7 +226,7 @@ mod tests {
         }
 
         /// As the process grows, the heaps in their turn give free memory back, twice as much as that, until no more is
-        /// free than may stay.
+        /// free than may stay longer.
         #[test]
         fn heaps_give_memory_back_as_the_process_grows() {
             alone::passes("global::native::relief::tests::alone::grows");
@@ -243,10 +243,10 @@ mod tests {
             // A step more than wanted at most, of a huge page; less where the system is slow, but one step at least.
             let gone = before - sum();
             assert!((1..=12 * MIB).contains(&gone), "{gone} bytes");
-            // Each time a step at least goes back of each heap.
+            // As long as that much is free, a step at least goes back each time, whatever the time is.
             let is_little = |_| {
                 let _ = grown(own, 30 * MIB);
-                sum() <= LEAST + 2 * MIB
+                sum() <= LARGE
             };
             assert!((0..10_000).any(is_little), "{} bytes", sum());
             assert!(!grown(own, 0), "nothing is wanted");

@@ -79,6 +79,8 @@ alone! {
         heap.purge_some(&mut Visit::unbounded());
         let due = heap.next_due().expect("much is free");
         assert!(due > DELAY / 2 && due <= DELAY, "{due}");
+        let pause = Pagewise::new().maintain().expect("it is to be called again").as_millis();
+        assert!(pause > u128::from(DELAY / 2) && pause <= due.into(), "{pause}");
         let all = background::tend().expect("one of the heaps has something to do");
         assert!(all > DELAY / 2 && all <= due, "{all}");
         let _ = heap.begin_purge();
@@ -87,6 +89,7 @@ alone! {
         heap.purge_some(&mut Visit::unbounded());
         assert!(!heap.purging.load(Relaxed));
         assert_eq!((heap.next_due(), background::tend()), (None, None));
+        assert_eq!(Pagewise::new().maintain(), None);
     }
 
     /// Memory that went back as the heap grew, and was taken again at once, stays the next time.
