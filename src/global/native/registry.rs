@@ -368,6 +368,28 @@ mod tests {
         assert_eq!(purge_delay(), 12_345);
     }
 
+    /// While the newest heap is empty, another would serve no request that it cannot.
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    fn another_heap_is_opened_unless_one_is_empty() {
+        super::super::alone::passes("global::native::registry::tests::another");
+    }
+
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn another() {
+        assert!(open_another().is_none(), "the allocator is not open");
+        let heap = heap_for_test();
+        let opened = heaps::all().len();
+        assert!(open_another().is_none());
+        let layout = core::alloc::Layout::from_size_align(1 << 20, 16).expect("it is one");
+        assert!(heap.with(|state| state.allocate(layout)).flatten().is_some());
+        let other = open_another().expect("there is a slot");
+        assert!(!ptr::eq(other, heap) && heaps::all().len() == opened + 1);
+        assert!(open_another().is_none(), "the new one is empty");
+    }
+
     /// A thread that was seen on another node twice takes its blocks from a heap of that.
     #[test]
     fn a_thread_is_followed_to_another_node() {

@@ -252,6 +252,26 @@ mod tests {
             assert!(!grown(own, 0), "nothing is wanted");
         }
 
+        /// So they do as a block is mapped beside them.
+        #[test]
+        fn heaps_give_memory_back_as_blocks_are_mapped() {
+            alone::passes("global::native::relief::tests::alone::maps");
+        }
+
+        #[test]
+        #[ignore = "in a process of its own"]
+        fn maps() {
+            let heaps = [(); 3].map(|()| with_free(24 * MIB));
+            let sum = || heaps.iter().map(|heap| free(heap)).sum::<usize>();
+            let before = sum();
+            let pagewise = crate::global::Pagewise::new();
+            let block = pagewise.allocate(40 * MIB);
+            assert!(!block.is_null() && mapping::usage().0 == 1);
+            assert!(sum() < before);
+            // SAFETY: the block is freed once.
+            unsafe { pagewise.free(block) };
+        }
+
         /// Where nothing is to go back, nobody is told that it did.
         #[test]
         fn nothing_goes_back_where_it_is_not_to() {

@@ -443,6 +443,20 @@ impl Taken {
 mod tests {
     use super::*;
 
+    /// What lists may take is counted in steps; without a limit they take nothing.
+    #[test]
+    fn a_limit_is_counted_in_steps() {
+        // SAFETY: all zeros is a value.
+        let lists: Box<Lists> = unsafe { Box::new(core::mem::zeroed()) };
+        for limit in [STEP - 1, STEP, 5 * STEP + 7, LEAST] {
+            lists.set_limit(limit);
+            assert_eq!(lists.left.load(Relaxed), (limit / STEP).cast_signed(), "{limit}");
+            assert_eq!(lists.limit.load(Relaxed), limit);
+        }
+        lists.set_limit(0);
+        assert!(lists.left.load(Relaxed) < -(1 << 24) && !lists.is_used());
+    }
+
     /// Up to four threads keep 16 MiB each, more of them 64 MiB together.
     #[test]
     fn threads_have_their_parts() {

@@ -460,6 +460,13 @@ fn a_visit_that_is_over_leaves_all_lists_alone() {
     assert!(unsafe { push(own, class, block, SPACE.mark_of(block.as_ptr())) });
     assert_eq!(super::visit(&[lists], true, || false), (0, false));
     assert!(is_kept(block));
+    // It serves a request that comes by the slow path; now and then a look is due instead.
+    let size = class.size();
+    let served = (0..9).find_map(|_| allocate_slowly(size, UNIT));
+    assert_eq!(served, Some(block));
+    assert_eq!(allocate_slowly(size, 2 * UNIT), None);
+    // SAFETY: as above.
+    assert!(unsafe { push(own, class, block, SPACE.mark_of(block.as_ptr())) });
     assert_eq!(super::visit(&[lists], true, || true), (1, true));
     assert!(!is_kept(block) && !is_in_use(heap, block));
 }
