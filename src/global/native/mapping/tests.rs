@@ -186,11 +186,13 @@ fn session() -> bool {
     let mut model = Model { blocks: Vec::new(), peak: 0 };
     let mut any_kept = false;
     for round in 0..3_000 {
+        // It swells and shrinks.
+        let swells = round / 250 % 2 == 0;
         match random.below(7) {
-            // It swells and shrinks.
-            0..=2 if round / 250 % 2 == 0 => model.allocates(&mut random),
+            0 | 1 if swells => model.allocates(&mut random),
             0 | 1 => model.allocates_kept(&mut random),
-            2..=4 => model.frees(&mut random),
+            2 if swells => model.allocates(&mut random),
+            2..5 => model.frees(&mut random),
             _ => model.resizes(&mut random),
         }
         any_kept |= kept::bytes() > 0;
