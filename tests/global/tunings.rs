@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use pagewise::global::{Tuning, TuningError};
+use pagewise::sizemap::SizeMap;
 
 use crate::child::passes_when;
 use crate::{ALLOCATOR, Random};
@@ -15,6 +16,17 @@ fn parameters_have_their_bounds() {
     let usual = Tuning::new();
     assert_eq!(usual.check(), Ok(()));
     assert_eq!(usual.pages(usual.pages.unit(32)).check(), Err(TuningError::Unit));
+    for (page_size, is_allowed) in [(8 << 10, false), (16 << 10, true), (32 << 10, true)] {
+        let pages = usual.pages.page_size(page_size).ffcrossover(4096).sizemap(SizeMap::Linear);
+        let error = if is_allowed { Ok(()) } else { Err(TuningError::PageSize) };
+        assert_eq!(usual.pages(pages).check(), error, "{page_size}");
+    }
+    let bounds = [(16 << 10, true), (32 << 10, true), ((32 << 10) + 16, false)];
+    for (ffcrossover, is_allowed) in bounds {
+        let pages = usual.pages.page_size(128 << 10).ffcrossover(ffcrossover);
+        let error = if is_allowed { Ok(()) } else { Err(TuningError::Crossover) };
+        assert_eq!(usual.pages(pages.sizemap(SizeMap::Linear)).check(), error, "{ffcrossover}");
+    }
     for (blocks, is_allowed) in [(0, false), (1, false), (2, true), (1024, true), (1025, false)] {
         let error = if is_allowed { Ok(()) } else { Err(TuningError::QuickBlocks) };
         assert_eq!(usual.quick_blocks(blocks).check(), error, "{blocks}");

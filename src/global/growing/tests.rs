@@ -88,8 +88,10 @@ fn blocks_go_back_to_the_region_they_are_of() {
         unsafe {
             let bytes = core::slice::from_raw_parts(block.as_ptr(), layout.size());
             assert!(bytes.iter().all(|&byte| byte == mark), "another block was written there");
+            assert!(heap.has_block(block, layout) && heap.owns(block));
             if index % 2 == 0 {
                 heap.deallocate(block, layout);
+                assert!(!heap.has_block(block, layout));
             }
         }
         index % 2 == 1

@@ -351,7 +351,7 @@ mod tests {
 
     use super::*;
     use crate::global::Pagewise;
-    use crate::global::native::current;
+    use crate::global::native::{alone, current};
 
     const PAGEWISE: Pagewise = Pagewise::new();
 
@@ -378,6 +378,26 @@ mod tests {
             thread.join().expect("it ends");
             hopped
         })
+    }
+
+    /// A block is a mapping from the size on that is set, to the byte.
+    #[test]
+    fn blocks_are_mappings_from_a_size_on() {
+        alone::passes("global::native::blocks::tests::from_size");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn from_size() {
+        const FROM: usize = 3 << 20;
+        registry::tuning(&Tuning::new().mapping_from(FROM));
+        for (size, mappings) in [(FROM - 1, 0), (FROM, 1), (FROM + 1, 1), (FROM / 2, 0)] {
+            let blocks = [PAGEWISE.allocate(size), PAGEWISE.allocate_zeroed(size)];
+            assert_eq!(mapping::usage().0, 2 * mappings, "{size}");
+            // SAFETY: the blocks are freed once.
+            blocks.into_iter().for_each(|block| unsafe { PAGEWISE.free(block) });
+            assert_eq!(mapping::usage().0, 0);
+        }
     }
 
     /// Other tests may use the other heaps at that moment, but not always.

@@ -221,6 +221,42 @@ mod tests {
         }
     }
 
+    /// Linked blocks are taken once each, the last first, up to one whose link no longer leads to a block.
+    #[test]
+    fn linked_blocks_are_taken_once() {
+        let ring = Deferred::<8>::new();
+        let mut memory = [[0_usize; 2]; 5];
+        let blocks = memory.each_mut().map(|block| NonNull::from(block).cast::<u8>());
+        let is_own = |block: *mut u8| blocks.iter().any(|own| own.as_ptr() == block);
+        let taken = |ring: &Deferred<8>| {
+            let mut taken = Vec::new();
+            let overwritten = ring.take_linked(is_own, |block| taken.push(block));
+            (taken, overwritten)
+        };
+        assert_eq!(taken(&ring), (vec![], None));
+        for _ in 0..2 {
+            ring.begin();
+            assert!(ring.is_empty());
+            // SAFETY: nobody uses them, and each has room for a link.
+            unsafe {
+                ring.push_linked(&blocks[..3]);
+                ring.push_linked(&blocks[3..]);
+            }
+            assert!(!ring.is_empty());
+            let last_first: Vec<_> = blocks.iter().rev().copied().collect();
+            assert_eq!(taken(&ring), (last_first, None));
+            assert_eq!(taken(&ring), (vec![], None));
+        }
+        // SAFETY: as above; the memory is this test's own.
+        unsafe {
+            ring.push_linked(&blocks);
+            blocks[2].cast::<usize>().write(0x0bad);
+        }
+        let until = vec![blocks[4], blocks[3], blocks[2]];
+        assert_eq!(taken(&ring), (until, Some(blocks[2].as_ptr())));
+        assert_eq!(taken(&ring), (vec![], None));
+    }
+
     /// The child of a fork does not wait for an entry whose thread stayed behind.
     #[test]
     fn a_lost_entry_holds_up_nobody() {

@@ -425,3 +425,6 @@ unsafe fn move_guarded(
         NonNull::new(block)
     }
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests;

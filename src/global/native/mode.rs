@@ -190,6 +190,22 @@ mod tests {
         alone::passes("global::native::mode::tests::hardened");
     }
 
+    /// Of the parts a small block is concerned by those that are written, checked or chosen by.
+    #[test]
+    fn parts_are_told_from_others() {
+        const SMALL: u32 = CANARIES | CHECKS | RANDOM | ZERO;
+        for bits in (0..64).flat_map(|bits| [bits, bits | PROFILED]) {
+            let parts = Parts(bits);
+            assert_eq!(parts.of_small(), bits & SMALL, "{bits:#x}");
+            assert_eq!(parts.are_unusual(), bits > 0, "{bits:#x}");
+            assert_eq!(parts.are_only_hardened(), bits > 0 && bits < PROFILED, "{bits:#x}");
+            let has = [parts.has_canaries(), parts.are_random(), parts.zero()];
+            let bit = |part: u32| bits / part % 2 == 1;
+            assert_eq!(has, [CANARIES, RANDOM, ZERO].map(bit), "{bits:#x}");
+        }
+        assert_eq!(Parts::known::<CHECKS>().0, CHECKS);
+    }
+
     #[test]
     #[ignore = "in a process of its own"]
     fn hardened() {

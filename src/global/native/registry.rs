@@ -357,6 +357,45 @@ pub(super) fn heap_for_test() -> &'static Heap {
 mod tests {
     use super::*;
 
+    /// What was decided first holds, and nothing goes back before.
+    #[cfg(not(miri))]
+    #[test]
+    fn the_purge_delay_is_what_was_decided() {
+        super::super::alone::passes("global::native::registry::tests::delay");
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn delay() {
+        assert_eq!(purge_delay(), u32::MAX);
+        assert_eq!(tuning(&Tuning::new().purge_delay(12_345)).purge_delay, 12_345);
+        assert_eq!(tuning(&Tuning::new().purge_delay(7)).purge_delay, 12_345);
+        assert_eq!(purge_delay(), 12_345);
+    }
+
+    /// While the newest heap is empty, another would serve no request that it cannot.
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    fn another_heap_is_opened_unless_one_is_empty() {
+        super::super::alone::passes("global::native::registry::tests::another");
+    }
+
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn another() {
+        assert!(open_another().is_none(), "the allocator is not open");
+        let heap = heap_for_test();
+        let opened = heaps::all().len();
+        assert!(open_another().is_none());
+        let layout = core::alloc::Layout::from_size_align(1 << 20, 16).expect("it is one");
+        assert!(heap.with(|state| state.allocate(layout)).flatten().is_some());
+        let other = open_another().expect("there is a slot");
+        assert!(!ptr::eq(other, heap) && heaps::all().len() == opened + 1);
+        assert!(open_another().is_none(), "the new one is empty");
+    }
+
     /// A thread that was seen on another node twice takes its blocks from a heap of that.
     #[test]
     fn a_thread_is_followed_to_another_node() {

@@ -43,20 +43,12 @@ static AGAIN: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
 /// Whether any does. O(bytes + heaps); O(bytes) on average.
 #[cold]
 pub(super) fn grown(grown: &Heap, bytes: usize) -> bool {
-    if GROWTH.fetch_add(bytes, Relaxed) + bytes < (heaps::all().len() / READ) << 20 {
-        return false;
-    }
-    let grown_by = GROWTH.swap(0, Relaxed);
-    let (mut used, mut most) = (0_usize, 0_usize);
-    for heap in heaps::all() {
-        // A heap whose figures are being changed may seem to have less than nothing free.
-        let in_use = heap.used.load(Relaxed);
-        used += in_use;
-        most += heap.most.load(Relaxed).max(in_use);
-    }
+    let Some(grown_by) = noted(&GROWTH, bytes, heaps::all().len()) else { return false };
+    let figures = heaps::all().map(|heap| (heap.used.load(Relaxed), heap.most.load(Relaxed)));
     let (_, mapped, _) = mapping::usage();
-    let (mut wanted, is_large) = surplus(most - used, used + mapped, grown_by);
-    if wanted == 0 || !is_time(&AGAIN, os::now() as u32, wanted) && !is_large {
+    let (free, in_use) = balance(figures, mapped);
+    let (mut wanted, is_large) = surplus(free, in_use, grown_by);
+    if !goes_back(&AGAIN, os::now() as u32, wanted, is_large) {
         return false;
     }
     let mut visit = Visit::for_bytes(grown_by);
@@ -72,6 +64,26 @@ pub(super) fn grown(grown: &Heap, bytes: usize) -> bool {
         }
     }
     any
+}
+
+/// Notes that the process has grown by so many bytes; by how many since the heaps, so many, were last looked at, if
+/// these are enough to look again.
+fn noted(growth: &AtomicUsize, bytes: usize, heaps: usize) -> Option<usize> {
+    let grown_by = growth.fetch_add(bytes, Relaxed) + bytes;
+    (grown_by >= (heaps / READ) << 20).then(|| growth.swap(0, Relaxed))
+}
+
+/// Bytes that are free, and in use, of heaps with so many in use and so many that may take memory, beside mappings.
+fn balance(heaps: impl Iterator<Item = (usize, usize)>, mapped: usize) -> (usize, usize) {
+    heaps.fold((0, mapped), |(free, in_use), (used, most)| {
+        // A heap whose figures are being changed may seem to have less than nothing free.
+        (free + most.saturating_sub(used), in_use + used)
+    })
+}
+
+/// Whether so many bytes go back now: at the rate, which counts them, or at once.
+fn goes_back(again: &AtomicU32, now: u32, bytes: usize, at_once: bool) -> bool {
+    bytes > 0 && (is_time(again, now, bytes) || at_once)
 }
 
 /// How much of the free memory is to go back beside what is in use, and whether at once.
@@ -137,6 +149,146 @@ mod tests {
             [0, 1, u32::MAX / 2, u32::MAX / 2 + 1, u32::MAX].map(is_time_at),
             [true, false, false, true, true]
         );
+    }
+
+    /// The figures of few heaps are read each time, of many more seldom: of 32 for each mebibyte. None of the growth is
+    /// lost.
+    #[test]
+    fn heaps_are_looked_at_as_the_process_grows() {
+        const MIB: usize = 1 << 20;
+        for (heaps, mib) in
+            [(0, 0), (1, 0), (31, 0), (32, 1), (63, 1), (64, 2), (100, 3), (1000, 31)]
+        {
+            let growth = AtomicUsize::new(0);
+            for _ in 0..2 {
+                for grown in 0..4 * mib {
+                    let noted = noted(&growth, MIB / 4, heaps);
+                    let all = (grown + 1) * (MIB / 4);
+                    assert_eq!(noted, (all == mib * MIB).then_some(all), "{heaps}, {grown}");
+                }
+            }
+            assert_eq!(noted(&growth, mib * MIB + 7, heaps), Some(mib * MIB + 7));
+            assert_eq!(noted(&growth, 0, heaps), (mib == 0).then_some(0));
+        }
+    }
+
+    /// What is free is summed over the heaps, also where one seems to have less than nothing; mappings are in use.
+    #[test]
+    fn free_memory_is_balanced_against_what_is_in_use() {
+        assert_eq!(balance([].into_iter(), 5), (0, 5));
+        let heaps = [(3, 10), (20, 20), (30, 7), (0, 100)];
+        assert_eq!(balance(heaps.into_iter(), 1000), (107, 1053));
+    }
+
+    /// What is large goes back whatever the time, and counts; nothing never does, and does not count.
+    #[test]
+    fn much_free_memory_goes_back_at_once() {
+        let again = AtomicU32::new(0);
+        assert!(!goes_back(&again, 0, 0, false) && !goes_back(&again, 0, 0, true));
+        assert!(goes_back(&again, 0, 10 * RATE, false));
+        assert!(!goes_back(&again, 9, RATE, false));
+        assert!(goes_back(&again, 9, RATE, true));
+        assert!(goes_back(&again, 10, RATE, false), "what went back at once does not delay");
+        assert!(!goes_back(&again, 10, RATE, false));
+        assert!(goes_back(&again, 11, 4 * RATE, true));
+        assert!(!goes_back(&again, 14, RATE, false), "but counts where it was time");
+    }
+
+    #[cfg(all(not(miri), not(pagewise_portable_os), target_pointer_width = "64"))]
+    mod alone {
+        use core::alloc::Layout;
+
+        use super::super::super::{alone, registry};
+        use super::super::*;
+        use crate::global::Tuning;
+
+        const MIB: usize = 1 << 20;
+
+        /// A heap with free memory that was written.
+        fn with_free(bytes: usize) -> &'static Heap {
+            let heap = registry::heap_for_test();
+            let layout = Layout::from_size_align(bytes, 16).expect("it is one");
+            let freed = heap.with(|state| {
+                let block = state.allocate(layout).expect("there is memory");
+                state.grown();
+                // SAFETY: the block has as many bytes, and is freed once.
+                unsafe {
+                    block.write_bytes(1, bytes);
+                    state.deallocate(block).expect("it is in use").0
+                }
+            });
+            assert!(freed >= Some(bytes));
+            heap
+        }
+
+        fn free(heap: &Heap) -> usize {
+            heap.most.load(Relaxed) - heap.used.load(Relaxed)
+        }
+
+        /// As the process grows, the heaps in their turn give free memory back, twice as much as that, until no more is
+        /// free than may stay longer.
+        #[test]
+        fn heaps_give_memory_back_as_the_process_grows() {
+            alone::passes("global::native::relief::tests::alone::grows");
+        }
+
+        #[test]
+        #[ignore = "in a process of its own"]
+        fn grows() {
+            let own = registry::heap_for_test();
+            let heaps = [(); 3].map(|()| with_free(24 * MIB));
+            let sum = || heaps.iter().map(|heap| free(heap)).sum::<usize>();
+            let before = sum();
+            assert!(grown(own, 4 * MIB));
+            // A step more than wanted at most, of a huge page; less where the system is slow, but one step at least.
+            let gone = before - sum();
+            assert!((1..=12 * MIB).contains(&gone), "{gone} bytes");
+            // As long as that much is free, a step at least goes back each time, whatever the time is.
+            let is_little = |_| {
+                let _ = grown(own, 30 * MIB);
+                sum() <= LARGE
+            };
+            assert!((0..10_000).any(is_little), "{} bytes", sum());
+            assert!(!grown(own, 0), "nothing is wanted");
+        }
+
+        /// So they do as a block is mapped beside them.
+        #[test]
+        fn heaps_give_memory_back_as_blocks_are_mapped() {
+            alone::passes("global::native::relief::tests::alone::maps");
+        }
+
+        #[test]
+        #[ignore = "in a process of its own"]
+        fn maps() {
+            let heaps = [(); 3].map(|()| with_free(24 * MIB));
+            let sum = || heaps.iter().map(|heap| free(heap)).sum::<usize>();
+            let before = sum();
+            let pagewise = crate::global::Pagewise::new();
+            let block = pagewise.allocate(40 * MIB);
+            assert!(!block.is_null() && mapping::usage().0 == 1);
+            assert!(sum() < before);
+            // SAFETY: the block is freed once.
+            unsafe { pagewise.free(block) };
+        }
+
+        /// Where nothing is to go back, nobody is told that it did.
+        #[test]
+        fn nothing_goes_back_where_it_is_not_to() {
+            alone::passes("global::native::relief::tests::alone::keeps");
+        }
+
+        #[test]
+        #[ignore = "in a process of its own"]
+        fn keeps() {
+            registry::tuning(&Tuning::new().purge_delay(u32::MAX));
+            let (own, heap) = (registry::heap_for_test(), with_free(24 * MIB));
+            let before = free(heap);
+            for _ in 0..8 {
+                assert!(!grown(own, 30 * MIB));
+            }
+            assert_eq!(free(heap), before);
+        }
     }
 
     /// A process in which nothing went back for a day may give memory back.

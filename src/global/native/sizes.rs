@@ -182,6 +182,29 @@ mod tests {
     use crate::global::native::registry;
     use crate::global::tuning::Tuning;
 
+    /// As long as no block is sampled, blocks are popped and freed by the list of their size.
+    #[cfg(not(miri))]
+    #[test]
+    fn every_size_is_freed_where_it_was_popped() {
+        super::super::alone::passes("global::native::sizes::tests::lists");
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn lists() {
+        let sizes = served();
+        let most = sizes[sizes.len() - 1];
+        assert_eq!(most_small(), most);
+        for size in 0..=SMALL_MAX {
+            let list = offset(size);
+            assert_eq!((offset_of_popped(size), offset_of_freed(size)), (list, list), "{size}");
+            assert_eq!(list > 0, size <= most, "{size}");
+            let serves = sizes.iter().find(|&&served| size <= served);
+            assert!(list == 0 || Some(&class_size(list)) == serves, "{size}");
+        }
+    }
+
     /// The sizes of all lists, the smallest first.
     fn served() -> Vec<usize> {
         // The tables are written now.

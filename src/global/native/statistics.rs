@@ -119,3 +119,6 @@ pub(super) fn show() {
     });
     text.write();
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests;

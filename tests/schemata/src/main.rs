@@ -57,6 +57,7 @@ const AREAS: &[Area] = &[
             "src/global/forwarding.rs",
             "src/global/wasm.rs",
             "src/global/native/unprofiled.rs",
+            "src/global/profiler/unsupported.rs",
         ],
         build: &[
             "--features=guarded,trace",

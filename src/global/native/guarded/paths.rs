@@ -178,6 +178,62 @@ mod tests {
         unsafe { pagewise.free(block) };
     }
 
+    /// A fault in a closed page is of the nearer block, before it or behind it; of the first page, the one behind it.
+    #[test]
+    fn a_fault_is_of_the_nearest_block() {
+        alone::passes("global::native::guarded::paths::tests::faults");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn faults() {
+        open();
+        let page = os::page_size();
+        let pool = POOL.load(Acquire);
+        let blocks = [(); 3].map(|()| allocate(page - 100, UNIT).expect("there are places"));
+        let start = |place: usize| pool.wrapping_add((2 * place + 1) * page);
+        for (place, block) in blocks.iter().enumerate() {
+            assert_eq!(
+                (index_of(block.as_ptr()), block.as_ptr().addr() & !(page - 1)),
+                (place, start(place).addr())
+            );
+        }
+        let at = |address: *mut u8| {
+            report::at_fault(address)
+                .map(|(what, place)| (what, index_of(ptr::without_provenance_mut(place.block))))
+        };
+        const BEFORE: &str = "memory was used before the start of a block";
+        const BEYOND: &str = "memory was used beyond the end of a block";
+        for place in 0..3 {
+            for near in [0, 1, page / 2 - 1] {
+                assert_eq!(at(start(place).wrapping_add(page + near)), Some((BEYOND, place)));
+            }
+            for near in [1, 2, page / 2] {
+                assert_eq!(at(start(place).wrapping_sub(near)), Some((BEFORE, place)));
+            }
+            for within in [0, page / 2, page - 1] {
+                let fault = at(start(place).wrapping_add(within));
+                assert_eq!(fault, Some(("a fault in a block in use", place)));
+            }
+        }
+        // Before the first block there is no other.
+        assert_eq!(
+            [0, page / 2 - 1].map(|from| at(pool.wrapping_add(from))),
+            [Some((BEFORE, 0)); 2]
+        );
+        // Behind the last one that was used there was none.
+        assert_eq!(at(start(3)), None);
+        assert_eq!(at(start(3).wrapping_sub(1)), None);
+        assert_eq!(at(start(PLACES - 1).wrapping_add(2 * page - 1)), None);
+        // SAFETY: the block is in use, and freed once.
+        unsafe { free(blocks[1].as_ptr()) };
+        let used = Some(("memory was used after it was freed", 1));
+        for from in [0, page - 1, page] {
+            assert_eq!(at(start(1).wrapping_add(from)), used);
+        }
+        assert_eq!(at(start(1).wrapping_sub(1)), used);
+    }
+
     /// C programs ask for blocks of no bytes; one lay behind its page, and was no block when it was freed.
     #[test]
     fn a_block_of_no_bytes_lies_in_its_page() {

@@ -33,7 +33,7 @@ fn report_fault(address: *mut u8) {
 }
 
 /// What a fault at an address of the places is, and of what block; `None` if no block was ever near.
-fn at_fault(address: *mut u8) -> Option<(&'static str, Place)> {
+pub(super) fn at_fault(address: *mut u8) -> Option<(&'static str, Place)> {
     let page = os::page_size();
     let offset = address.addr() - POOL.load(Relaxed).addr();
     let in_guard = (offset / page).is_multiple_of(2);

@@ -177,9 +177,85 @@ pub(in super::super) fn leave() {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests {
+    use std::collections::VecDeque;
+
     use super::*;
+    use crate::global::native::{alone, registry, sizes};
+    use crate::global::tuning::SMALL_MAX;
+    use crate::global::{Hardening, Pagewise, Tuning};
+
+    /// A thread with a quarantine of so many bytes frees blocks up to so large; what is kept is what a plain queue has.
+    fn keeps(quarantine: u32, most: usize) {
+        let hardening = Hardening::CHECKS.quarantine(quarantine);
+        registry::tuning(&Tuning::new().hardening(hardening));
+        let pagewise = Pagewise::new();
+        // SAFETY: the block is freed once.
+        unsafe { pagewise.free(pagewise.allocate(1)) };
+        let lists = quick::of_face(current::lists());
+        leave();
+        assert_eq!(kept(lists), (0, 0));
+        let (mut queue, mut sum) = (VecDeque::new(), 0);
+        let mut random = 7_u64;
+        let mut full = false;
+        for _ in 0..6 * ENTRIES {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let size = 1 + (random >> 33) as usize % most;
+            let list = if size <= SMALL_MAX { sizes::offset(size) } else { 0 };
+            let bytes = if list > 0 { sizes::class_size(list) } else { size };
+            // SAFETY: the block is freed once.
+            unsafe { pagewise.free(pagewise.allocate(size)) };
+            if bytes <= quarantine as usize {
+                queue.push_back(bytes);
+                sum += bytes;
+                while queue.len() > ENTRIES || sum > quarantine as usize {
+                    sum -= queue.pop_front().expect("there are some");
+                }
+            }
+            full |= queue.len() == ENTRIES;
+            assert_eq!(kept(lists), (queue.len(), sum));
+        }
+        assert_eq!(full, quarantine > 1 << 20);
+        leave();
+        assert_eq!(kept(lists), (0, 0));
+    }
+
+    /// By entries and by bytes, a quarantine keeps the blocks freed last.
+    #[test]
+    fn a_quarantine_is_a_queue() {
+        alone::passes("global::native::hardened::own::tests::many");
+        alone::passes("global::native::hardened::own::tests::large");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn many() {
+        keeps(1 << 30, 2_000);
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn large() {
+        keeps(60_000, 70_000);
+    }
+
+    /// A random number is below its bound, and each number there comes.
+    #[test]
+    fn random_numbers_are_below_their_bound() {
+        // SAFETY: all zeros is a value.
+        let own: Box<Own> = unsafe { Box::new(core::mem::zeroed()) };
+        own.random.set(0x1234_5678_9abc_def1);
+        for bound in [1, 2, 7, 8] {
+            let mut counts = [0; 8];
+            for _ in 0..1_000 * bound {
+                counts[own.below(bound) as usize] += 1;
+            }
+            let (used, none) = counts.split_at(bound as usize);
+            assert!(used.iter().all(|count| (800..1_200).contains(count)), "{counts:?}");
+            assert!(none.iter().all(|&count| count == 0), "{counts:?}");
+        }
+    }
 
     /// A quarantine may be full to the byte.
     #[test]

@@ -279,3 +279,24 @@ fn forks() {
     assert_eq!(bytes(), run.len);
     assert!(give_back(usize::MAX) && !is_there(run.start.wrapping_add(run.len)));
 }
+
+/// All that nobody took for a purge delay goes back in one visit that is long enough, and nothing before.
+#[cfg(unix)]
+#[test]
+fn what_is_idle_goes_back_as_a_whole() {
+    alone::passes("global::native::kept::tests::idle");
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "in a process of its own"]
+fn idle() {
+    let run = mapping(4);
+    assert_eq!(with(|kept| kept.wanted = true), Some(()));
+    // SAFETY: the pages are mapped, and not used any more.
+    assert!(unsafe { keep(run.start, run.len, run.len, DELAY) });
+    give_back_idle(&mut Visit::unbounded(), DELAY);
+    assert_eq!(bytes(), run.len);
+    give_back_idle(&mut Visit::unbounded(), 0);
+    assert_eq!(bytes(), 0);
+}

@@ -388,6 +388,11 @@ impl Lists {
 /// The calling thread's part of the bytes on the lists of all threads.
 fn part_of_thread() -> usize {
     let threads: usize = heaps::all().map(|heap| heap.threads.load(Relaxed) as usize).sum();
+    part_of(threads)
+}
+
+/// The part of each of so many threads.
+fn part_of(threads: usize) -> usize {
     OF_THREAD.min(ALL / threads.max(1))
 }
 
@@ -395,8 +400,12 @@ fn part_of_thread() -> usize {
 pub(super) fn share_of_heap() -> usize {
     // SAFETY: the thread has lists, which are never given up.
     let heap = unsafe { &*current::lists() }.heap();
-    let threads = heap.threads.load(Relaxed).max(1) as usize;
-    (heap.used.load(Relaxed) / SHARE / threads).max(LEAST)
+    share_of(heap.used.load(Relaxed), heap.threads.load(Relaxed) as usize)
+}
+
+/// The share of each of so many threads in a heap that has so many bytes in use.
+fn share_of(used: usize, threads: usize) -> usize {
+    (used / SHARE / threads.max(1)).max(LEAST)
 }
 
 /// A block that was taken off a list is in use again.
@@ -449,5 +458,43 @@ impl Taken {
             let blocks = slice::from_raw_parts(self.blocks.as_ptr().cast(), self.count);
             Heap::put_medium(blocks, looks);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What lists may take is counted in steps; without a limit they take nothing.
+    #[test]
+    fn a_limit_is_counted_in_steps() {
+        // SAFETY: all zeros is a value.
+        let lists: Box<Lists> = unsafe { Box::new(core::mem::zeroed()) };
+        for limit in [STEP - 1, STEP, 5 * STEP + 7, LEAST] {
+            lists.set_limit(limit);
+            assert_eq!(lists.left.load(Relaxed), (limit / STEP).cast_signed(), "{limit}");
+            assert_eq!(lists.limit.load(Relaxed), limit);
+        }
+        lists.set_limit(0);
+        assert!(lists.left.load(Relaxed) < -(1 << 24) && !lists.is_used());
+    }
+
+    /// Up to four threads keep 16 MiB each, more of them 64 MiB together.
+    #[test]
+    fn threads_have_their_parts() {
+        assert_eq!([0, 1, 4, 8, 64].map(|threads| part_of(threads) >> 20), [16, 16, 16, 8, 1]);
+        assert_eq!(part_of(5), (64 << 20) / 5);
+    }
+
+    /// The threads of a heap keep a quarter of what it has in use, and one MiB each at least.
+    #[test]
+    fn threads_share_with_their_heap() {
+        const MIB: usize = 1 << 20;
+        assert_eq!(
+            [0, 1, 2, 5].map(|threads| share_of(40 * MIB, threads)),
+            [10, 10, 5, 2].map(|mib| mib * MIB)
+        );
+        assert_eq!([0, 1, 9].map(|threads| share_of(4 * MIB + 3, threads)), [MIB; 3]);
+        assert_eq!(share_of(4 * MIB + 4, 1), MIB + 1);
     }
 }

@@ -10,7 +10,7 @@ use super::class::{ABOVE, CLASSES, MOST};
 use super::lists::{LEAST, ROOM, fence, share_of_heap};
 use super::*;
 use crate::global::native::visit::Visit;
-use crate::global::native::{idle, registry, sizes};
+use crate::global::native::{alone, idle, registry, sizes};
 use crate::global::tuning::SMALL_MAX;
 
 /// Lists that take so many bytes, and have room for all that they may.
@@ -400,7 +400,12 @@ fn one_is_behind_the_gate_at_a_time() {
 /// more make room.
 #[test]
 fn lists_give_way_by_turns() {
-    let (heap, lists) = (with_heap(), lists(LEAST));
+    // Full to the byte, or nearly so.
+    [LEAST, LEAST - 1_000].into_iter().for_each(give_way);
+}
+
+fn give_way(most: usize) {
+    let (heap, lists) = (with_heap(), lists(most));
     let old = || Class::all().take_while(|class| class.size() <= LEAST / 16);
     old().for_each(|class| keep(&lists, class, block(heap, class)));
     assert!(old().all(|class| count(&lists, class) == 1));
@@ -509,4 +514,62 @@ fn lists_of_several_threads_are_visited() {
     assert_eq!(super::visit(&threads, true, || true).0, 3);
     assert!(threads.iter().all(|&thread| of(thread).gate.shut()));
     threads.iter().for_each(|&thread| of(thread).gate.open());
+}
+
+/// A visit that is over puts nothing back, not even what its own thread keeps.
+#[test]
+fn a_visit_that_is_over_leaves_all_lists_alone() {
+    let heap = with_heap();
+    let lists = quick::of_face(current::lists());
+    let own = of(lists);
+    let class = class_of_most();
+    let limit = share_of_heap();
+    own.with(|| own.set_limit(limit)).expect("nobody else is there");
+    own.list(class).room.store(ROOM as u32, Relaxed);
+    let block = block(heap, class);
+    // SAFETY: the block is in use, and freed once.
+    assert!(unsafe { push(own, class, block, SPACE.mark_of(block.as_ptr())) });
+    assert_eq!(super::visit(&[lists], true, || false), (0, false));
+    assert!(is_kept(block));
+    // It serves a request that comes by the slow path; now and then a look is due instead.
+    let size = class.size();
+    let served = (0..9).find_map(|_| allocate_slowly(size, UNIT));
+    assert_eq!(served, Some(block));
+    assert_eq!(allocate_slowly(size, 2 * UNIT), None);
+    // SAFETY: as above.
+    assert!(unsafe { push(own, class, block, SPACE.mark_of(block.as_ptr())) });
+    assert_eq!(super::visit(&[lists], true, || true), (1, true));
+    assert!(!is_kept(block) && !is_in_use(heap, block));
+}
+
+/// Either of the two words at the start of a block on a list tells of a write to it.
+#[test]
+fn a_write_to_either_word_of_a_kept_block_stops_the_process() {
+    for test in ["first", "second"] {
+        let ended = alone::run(&format!("global::native::medium::tests::written_{test}"));
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(!ended.status.success() && said.contains("pagewise: "), "{test}: {said}");
+    }
+}
+
+fn written(word: usize) {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let block = block(heap, class_of_most());
+    keep(&lists, class_of_most(), block);
+    assert!(is_kept(block));
+    // SAFETY: the misuse to be noticed: nothing in the memory is the program's.
+    unsafe { block.cast::<usize>().add(word).write(7) };
+    pop(&lists, class_of_most());
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn written_first() {
+    written(0);
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn written_second() {
+    written(1);
 }

@@ -416,6 +416,29 @@ mod tests {
         assert!(book.take(16, Some(0)).is_some_and(|(_, last)| last));
     }
 
+    /// However many stacks there are, each is found again, and told with its calls.
+    #[test]
+    fn every_stack_is_kept_once() {
+        let mut book = Book::new();
+        book.begin(100).expect("there is memory");
+        let stack = |number: usize| -> Vec<usize> {
+            (0..=number % 9).map(|call| 1 + number * 31 + call).collect()
+        };
+        for round in 0..2 {
+            for number in 0..5_000 {
+                let block = 16 * (1 + number + 5_000 * round);
+                book.enter(block, None, 40, &stack(number)).expect("there is memory");
+                let (taken, _) = book.take(block, None).expect("it is there");
+                assert_eq!((taken.size, taken.stack as usize), (40, number));
+            }
+        }
+        let snapshot = book.snapshot().expect("there is memory");
+        let told: Vec<_> =
+            snapshot.sites().map(|site| (site.calls.to_vec(), site.samples)).collect();
+        let expected: Vec<_> = (0..5_000).map(|number| (stack(number), 2)).collect();
+        assert_eq!(told, expected);
+    }
+
     /// A book beside a map, through blocks that come and go in some order, many with hashes side by side.
     #[test]
     fn a_book_is_what_a_map_is() {

@@ -199,3 +199,18 @@ impl Write for Path {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was wanted at a moment at which it could not be done is done once.
+    #[test]
+    fn a_dump_that_is_wanted_is_made_once() {
+        dump_if_wanted();
+        assert!(!WANTED.load(Relaxed));
+        WANTED.store(true, Relaxed);
+        dump_if_wanted();
+        assert!(!WANTED.load(Relaxed), "it is wanted no more");
+    }
+}

@@ -225,5 +225,124 @@ mod tests {
         let program = std::env::current_exe().expect("it is known");
         assert_eq!(modules.name(module), program.as_os_str().as_encoded_bytes());
         assert!(modules.find(0).is_none() && modules.find(usize::MAX).is_none());
+        let file = std::fs::read(program).expect("a file");
+        let read = |to: &mut [u8], at: u64| {
+            let from = &file[file.len().min(at as usize)..];
+            let len = to.len().min(from.len());
+            to[..len].copy_from_slice(&from[..len]);
+            len
+        };
+        let mut id = [0; ID];
+        let len = build_id(&read, &mut id).unwrap_or(0);
+        assert_eq!(module.build_id(), &id[..len]);
+        assert_eq!(modules.find(module.start), modules.find(here));
+        assert_ne!(modules.find(module.end), modules.find(here));
+    }
+
+    /// All code of files, as the kernel lists it, in its order, however long the list is.
+    #[test]
+    fn modules_are_those_the_kernel_lists() {
+        let listed = || -> Vec<(Range<usize>, u64, Vec<u8>)> {
+            let maps = std::fs::read("/proc/self/maps").expect("it is there");
+            let lines = maps.split(|&byte| byte == b'\n');
+            lines
+                .filter_map(|line| parse(line).map(|(at, offset, name)| (at, offset, name.into())))
+                .collect()
+        };
+        let (before, modules, after) = (listed(), Modules::of_process(), listed());
+        // Code is loaded before tests begin.
+        assert_eq!(before, after);
+        let found = modules
+            .list()
+            .iter()
+            .map(|module| (module.start..module.end, module.offset, modules.name(module).to_vec()));
+        assert_eq!(found.collect::<Vec<_>>(), before);
+        assert!(before.len() > 1 || cfg!(target_feature = "crt-static"));
+    }
+
+    /// A number in the machine's order.
+    fn put(file: &mut [u8], at: usize, len: usize, number: u64) {
+        let bytes = number.to_le_bytes();
+        for (place, &byte) in bytes[..len].iter().enumerate() {
+            let place = if cfg!(target_endian = "little") { place } else { len - 1 - place };
+            file[at + place] = byte;
+        }
+    }
+
+    fn note(name: &[u8], content: &[u8], kind: u32) -> Vec<u8> {
+        let mut note = vec![0; 12];
+        put(&mut note, 0, 4, name.len() as u64);
+        put(&mut note, 4, 4, content.len() as u64);
+        put(&mut note, 8, 4, kind.into());
+        for part in [name, content] {
+            note.extend(part);
+            note.resize(note.len().next_multiple_of(4), 0);
+        }
+        note
+    }
+
+    /// An ELF file with these segments, of a kind and with contents each.
+    fn file(segments: &[(u32, Vec<u8>)]) -> Vec<u8> {
+        const WIDE: bool = usize::BITS == 64;
+        let (header, entry) = if WIDE { (64, 56) } else { (52, 32) };
+        // The table lies behind a gap, and its entries have one between them.
+        let (first, size) = (header + 24, entry + 8);
+        let mut file = vec![0xee; first + segments.len() * size];
+        file[..6].copy_from_slice(if WIDE { b"\x7fELF\x02\x01" } else { b"\x7fELF\x01\x01" });
+        put(&mut file, if WIDE { 32 } else { 28 }, if WIDE { 8 } else { 4 }, first as u64);
+        put(&mut file, if WIDE { 54 } else { 42 }, 2, size as u64);
+        put(&mut file, if WIDE { 56 } else { 44 }, 2, segments.len() as u64);
+        for (index, (kind, content)) in segments.iter().enumerate() {
+            let entry = first + index * size;
+            let at = file.len();
+            put(&mut file, entry, 4, u64::from(*kind));
+            let (offset, len) = if WIDE { (8, 32) } else { (4, 16) };
+            put(&mut file, entry + offset, if WIDE { 8 } else { 4 }, at as u64);
+            put(&mut file, entry + len, if WIDE { 8 } else { 4 }, content.len() as u64);
+            file.extend(content);
+        }
+        file
+    }
+
+    /// The build id is found in whichever segment of notes, behind whatever other notes, and is cut where it is too long.
+    #[test]
+    fn a_build_id_is_found_wherever_it_stands() {
+        let id: Vec<u8> = (1..=20).collect();
+        let gnu = |content: &[u8]| note(b"GNU\0", content, 3);
+        let others = [
+            note(b"GNU\0", b"abcdef", 1),
+            note(b"Go\0\0", b"no id", 3),
+            note(b"stapsdt\0", b"", 3),
+            note(b"", b"x", 3),
+        ];
+        let found = |segments: &[(u32, Vec<u8>)]| {
+            let file = file(segments);
+            let read = |to: &mut [u8], at: u64| {
+                let from = file.get(at as usize..).unwrap_or_default();
+                let len = to.len().min(from.len());
+                to[..len].copy_from_slice(&from[..len]);
+                len
+            };
+            let mut id = [0; ID];
+            build_id(&read, &mut id).map(|len| id[..len].to_vec())
+        };
+        assert_eq!(found(&[]), None);
+        assert_eq!(found(&[(1, gnu(&id))]), None, "it is no segment of notes");
+        assert_eq!(found(&[(4, gnu(&id))]), Some(id.clone()));
+        assert_eq!(found(&[(4, others.concat())]), None);
+        for behind in 0..=others.len() {
+            let notes = [others[..behind].concat(), gnu(&id), others.concat()].concat();
+            let segments = [(1, vec![7; 100]), (4, others.concat()), (6, vec![]), (4, notes)];
+            assert_eq!(found(&segments), Some(id.clone()), "{behind}");
+        }
+        for len in [0, 1, 3, 8, 32, 33, 64] {
+            let long: Vec<u8> = (0..len).collect();
+            let kept = long[..usize::from(len).min(ID)].to_vec();
+            assert_eq!(found(&[(4, [others[0].clone(), gnu(&long)].concat())]), Some(kept));
+        }
+        // What is cut off is no id, nor what stands further behind than is looked at.
+        let whole = gnu(&id);
+        assert_eq!(found(&[(4, whole[..whole.len() - 1].to_vec())]), None);
+        assert_eq!(found(&[(4, [note(b"GNU\0", &[0; 600], 1), whole].concat())]), None);
     }
 }

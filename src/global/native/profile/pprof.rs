@@ -189,3 +189,22 @@ impl Write for Comment {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A text takes what it has room for, whole pieces only.
+    #[test]
+    fn a_comment_has_room_for_80_bytes() {
+        let mut text = Comment { bytes: [0; 80], len: 0 };
+        assert_eq!(text.write_str("one "), Ok(()));
+        assert_eq!(write!(text, "{:02x}", 7), Ok(()));
+        assert_eq!(&text.bytes[..text.len], b"one 07");
+        assert_eq!(text.write_str(&"x".repeat(75)), Err(fmt::Error));
+        assert_eq!((text.len, text.bytes[6]), (6, 0));
+        assert_eq!(text.write_str(&"x".repeat(74)), Ok(()));
+        assert_eq!((text.len, text.bytes[79]), (80, b'x'));
+        assert_eq!(text.write_str("y"), Err(fmt::Error));
+    }
+}

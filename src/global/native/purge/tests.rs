@@ -713,3 +713,42 @@ fn what_goes_back_in_part_is_not_of_huge_pages() {
         assert!(advised(state) >= before - 2 * HUGE, "{} of {before}", advised(state));
     });
 }
+
+/// A walk that gave less than an eighth back of what it could not was in vain: the next waits twice as long, up to 64 times.
+#[test]
+fn a_walk_in_vain_is_tried_again_later() {
+    let mut stuck = Stuck::NONE;
+    let mut met = |given, doubled: u32| {
+        let before = os::now();
+        stuck.met(800, 4_000, given, 1_000);
+        let delay = 1_000 << doubled;
+        assert!((before + delay..=os::now() + delay).contains(&stuck.again), "{given}, {doubled}");
+        assert_eq!((stuck.bytes, stuck.used, stuck.in_vain), (800, 4_000, doubled));
+    };
+    met(100, 0);
+    for doubled in [1, 2, 3, 4, 5, 6, 6, 6] {
+        met(99, doubled);
+    }
+    met(100, 0);
+    met(0, 1);
+    met(5_000, 0);
+    assert_eq!([3_001, 3_000, 2_999, 0].map(|used| stuck.loose(used)), [0, 0, 800, 800]);
+    assert_eq!(Stuck::NONE.loose(0), 0);
+}
+
+/// A purge is put off by 63 visits, and the next one too.
+#[test]
+fn a_purge_is_put_off_for_a_while() {
+    on_a_heap(|state| {
+        let mut purge = Purge::new(0);
+        for _ in 0..2 {
+            for visit in 1..PUT_OFF {
+                assert!(purge.puts_off(), "{visit}");
+                assert!(purge.tick(state.parts().0), "who comes by next asks again");
+            }
+            assert!(!purge.puts_off());
+            purge.begin(state.parts().0);
+            walk(state, &mut purge);
+        }
+    });
+}

@@ -115,3 +115,18 @@ impl fmt::Display for Shown<'_> {
         f.write_str(if shown.len() < self.0.len() { "..." } else { "" })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is longer than a line is cut, and says so; what no terminal is to see is escaped.
+    #[test]
+    fn what_is_shown_is_cut_and_escaped() {
+        let shown = |bytes: &[u8]| Shown(bytes).to_string();
+        assert_eq!([shown(b""), shown(b"a b"), shown(b"\x1b[\xff")], ["", "a b", "\\x1b[\\xff"]);
+        let (all, more) = ("x".repeat(64), "x".repeat(65));
+        assert_eq!(shown(all.as_bytes()), all);
+        assert_eq!(shown(more.as_bytes()), all + "...");
+    }
+}

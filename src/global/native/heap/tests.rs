@@ -1,0 +1,161 @@
+//! What whoever looks after a heap is told: each test in a process of its own, with one heap or a few.
+
+use core::alloc::Layout;
+
+use super::*;
+use crate::global::native::{alone, background, current, medium, quick, registry};
+use crate::global::{Pagewise, Tuning};
+
+const MIB: usize = 1 << 20;
+
+/// A delay that does not end in a test.
+const DELAY: u64 = 1 << 24;
+
+/// A heap with so many bytes of free memory that was written.
+fn with_free(bytes: usize) -> &'static Heap {
+    let heap = registry::heap_for_test();
+    let layout = Layout::from_size_align(bytes, 16).expect("it is one");
+    let block = heap.grow(|state| state.allocate(layout)).flatten().expect("there is memory");
+    // SAFETY: the block has as many bytes, and is freed once.
+    unsafe {
+        block.write_bytes(1, bytes);
+        assert!(heap.with(|state| state.deallocate(block)).flatten().is_some());
+    }
+    heap
+}
+
+fn with_delay() {
+    registry::tuning(&Tuning::new().purge_delay(DELAY as u32));
+}
+
+macro_rules! alone {
+    ($($(#[$($doc:tt)*])* $test:ident: $alone:ident $body:block)*) => {$(
+        $(#[$($doc)*])*
+        #[test]
+        fn $test() {
+            alone::passes(concat!("global::native::heap::tests::", stringify!($alone)));
+        }
+
+        #[test]
+        #[ignore = "in a process of its own"]
+        fn $alone() $body
+    )*};
+}
+
+alone! {
+    /// About as much goes back as is wanted: up to a huge page more, which goes back as a whole.
+    as_much_goes_back_as_is_wanted: gives {
+        with_delay();
+        let heap = with_free(48 * MIB);
+        let free = || heap.most.load(Relaxed) - heap.used.load(Relaxed);
+        for wanted in [MIB, 4 * MIB, 9 * MIB] {
+            let before = free();
+            let given = heap.give_back(wanted, &mut Visit::unbounded());
+            assert!((wanted..=wanted + 3 * MIB).contains(&given), "{given} of {wanted} bytes");
+            assert_eq!(before - free(), given);
+        }
+        assert_eq!(heap.give_back(0, &mut Visit::unbounded()) >> 20 >> 2, 0, "one step at most");
+        // What is left, and no more.
+        let left = free();
+        assert!(heap.give_back(1 << 30, &mut Visit::unbounded()) <= left);
+    }
+
+    /// A purge says how many bytes it gave back, and not those of earlier ones.
+    a_purge_tells_its_bytes: purges {
+        with_delay();
+        let heap = with_free(24 * MIB);
+        let first = heap.purge();
+        assert!(first > 20 * MIB as u64, "{first}");
+        assert_eq!(heap.with(|state| state.purged()), Some(first));
+        assert!(heap.purge() < MIB as u64);
+    }
+
+    /// A heap says when memory is to go back: at once while a purge is under way; and nothing where there is none to go.
+    a_heap_says_when_it_is_due: due {
+        with_delay();
+        let heap = registry::heap_for_test();
+        assert_eq!(heap.next_due(), None);
+        let heap = with_free(24 * MIB);
+        heap.purge_some(&mut Visit::unbounded());
+        let due = heap.next_due().expect("much is free");
+        assert!(due > DELAY / 2 && due <= DELAY, "{due}");
+        let pause = Pagewise::new().maintain().expect("it is to be called again").as_millis();
+        assert!(pause > u128::from(DELAY / 2) && pause <= due.into(), "{pause}");
+        let all = background::tend().expect("one of the heaps has something to do");
+        assert!(all > DELAY / 2 && all <= due, "{all}");
+        let _ = heap.begin_purge();
+        assert_eq!(heap.next_due(), Some(0));
+        // It is taken to its end, and not beyond.
+        heap.purge_some(&mut Visit::unbounded());
+        assert!(!heap.purging.load(Relaxed));
+        assert_eq!((heap.next_due(), background::tend()), (None, None));
+        assert_eq!(Pagewise::new().maintain(), None);
+    }
+
+    /// Memory that went back as the heap grew, and was taken again at once, stays the next time.
+    what_is_taken_again_stays: repeats {
+        with_delay();
+        let heap = with_free(24 * MIB);
+        let again = Layout::from_size_align(12 * MIB, 16).expect("it is one");
+        assert!(heap.with(|state| state.purge_large(8 * MIB)) == Some(true));
+        if !os::DISCARDED_ARE_ZEROS {
+            // Nobody knows of memory that it went back.
+            return;
+        }
+        let block = heap.with(|state| state.allocate(again)).flatten().expect("there is memory");
+        // SAFETY: the block is freed once.
+        assert!(heap.with(|state| unsafe { state.deallocate(block) }).flatten().is_some());
+        assert_eq!(heap.with(|state| state.purge_large(8 * MIB)), Some(false));
+        assert_eq!(heap.with(|state| state.purge_large(64 * MIB)), Some(true), "another size");
+    }
+
+    /// A heap that grows far has entries and marks for all of its blocks.
+    every_block_has_its_entries: far {
+        let heap = registry::heap_for_test();
+        let layout = Layout::from_size_align(100 * MIB, 16).expect("it is one");
+        let blocks = [(); 6].map(|()| {
+            let block = heap.with(|state| state.allocate(layout)).flatten().expect("there is room");
+            let last = block.as_ptr().wrapping_add(layout.size() - 1);
+            assert_eq!(SPACE.list_of(block.as_ptr()), Some(0));
+            // Where an entry is not accessible, this ends the process.
+            core::hint::black_box((SPACE.list_of(last), SPACE.mark_of(last).load(Relaxed)));
+            block
+        });
+        for block in blocks {
+            // SAFETY: the block is freed once.
+            assert!(heap.with(|state| unsafe { state.deallocate(block) }).flatten().is_some());
+        }
+    }
+
+    /// A purge waits until threads' lists are emptied, for 64 visits at most.
+    a_purge_is_put_off_while_lists_are_emptied: put_off {
+        registry::tuning(&Tuning::new().purge_delay(0));
+        let heap = with_free(24 * MIB);
+        // SAFETY: the lists are the thread's, and never given up.
+        registry::move_to(unsafe { &*quick::of_face(current::lists()) }, heap);
+        let mut visit = Visit::in_passing();
+        while !visit.is_over() {}
+        for visits in 1..64 {
+            heap.purge_some(&mut visit);
+            assert!(!heap.purging.load(Relaxed), "{visits}");
+        }
+        heap.purge_some(&mut visit);
+        assert!(heap.purging.load(Relaxed));
+    }
+
+    /// Who tends lists is told when there may be something to put back.
+    what_lies_on_lists_is_told_of: listed {
+        with_delay();
+        let pagewise = Pagewise::new();
+        // SAFETY: blocks are freed once.
+        let turn = || unsafe { pagewise.free(pagewise.allocate(40 << 10)) };
+        turn();
+        let next = || Heap::tend_lists(&mut Visit::unbounded());
+        assert_eq!(next(), None);
+        let lists = medium::of(quick::of_face(current::lists()));
+        assert!((0..9).any(|_| { turn(); lists.kept().0 == 1 }), "a list keeps the block");
+        let due = next().expect("a block lies there");
+        assert!(due > DELAY / 2 && due <= DELAY, "{due}");
+        assert_eq!(lists.kept().0, 1);
+    }
+}

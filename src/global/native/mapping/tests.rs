@@ -1,0 +1,254 @@
+//! Random mappings against a model: where each block lies, how long it is, and what is counted.
+
+use super::*;
+use crate::global::native::alone;
+use crate::global::{Hardening, Tuning};
+
+const MIB: usize = 1 << 20;
+
+/// Xorshift numbers, the same each time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 8) as usize % bound
+    }
+
+    /// Bytes of a block: of every magnitude up to some huge pages.
+    fn size(&mut self) -> usize {
+        let most = 1 << (1 + self.below(23));
+        self.below(most)
+    }
+}
+
+/// A block in use.
+struct Block {
+    at: NonNull<u8>,
+    align: usize,
+    size: usize,
+    /// What its first and its last byte hold.
+    mark: u8,
+    /// Bytes of the mapping.
+    len: usize,
+}
+
+impl Block {
+    fn new(at: NonNull<u8>, align: usize, size: usize, mark: u8) -> Self {
+        let mut block = Self { at, align, size, mark, len: 0 };
+        block.measure();
+        block.write();
+        block
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the block is in use, so its header can be read.
+        unsafe { &*header(self.at.as_ptr()) }
+    }
+
+    /// Bytes from the mapping's start to the end of the last OS page that the block needs.
+    fn needed(&self) -> usize {
+        let behind = if mode::has_guards() { BEHIND } else { 0 };
+        let end = self.at.addr().get() + self.size + behind;
+        end.next_multiple_of(os::page_size()) - self.header().base.addr()
+    }
+
+    /// Looks at where the block lies, and at what it is said to have.
+    fn measure(&mut self) {
+        let (page, start) = (os::page_size(), self.at.addr().get());
+        let &Header { base, len, guard, size, .. } = self.header();
+        assert!(start.is_multiple_of(self.align.max(HEADER)));
+        assert!(base.addr().is_multiple_of(page) && len.is_multiple_of(page));
+        assert!(base.addr() + HEADER <= start && base.addr() + page >= start - HEADER);
+        assert!(len >= self.needed());
+        assert_eq!((size, guard > 0), (self.size, mode::has_guards()));
+        self.len = len;
+        // SAFETY: the block is in use.
+        let (len, asked) = unsafe { (len_of(self.at.as_ptr()), requested(self.at.as_ptr())) };
+        assert_eq!(asked, self.size);
+        let whole = base.addr() + self.len - start;
+        assert_eq!(len, if mode::has_guards() { self.size } else { whole });
+    }
+
+    fn write(&self) {
+        if self.size > 0 {
+            // SAFETY: the block is in use, and has as many bytes.
+            unsafe {
+                self.at.write(self.mark);
+                self.at.add(self.size - 1).write(self.mark);
+            }
+        }
+    }
+
+    /// Its byte at this place.
+    fn byte(&self, at: usize) -> u8 {
+        assert!(at < self.size);
+        // SAFETY: the block is in use, and has as many bytes.
+        unsafe { self.at.add(at).read() }
+    }
+}
+
+/// What is in use, and the most there ever was.
+struct Model {
+    blocks: Vec<Block>,
+    peak: usize,
+}
+
+impl Model {
+    fn agrees(&mut self) {
+        let bytes = self.blocks.iter().map(|block| block.len).sum();
+        self.peak = self.peak.max(bytes + kept::bytes());
+        assert_eq!(usage(), (self.blocks.len(), bytes, self.peak));
+    }
+
+    fn allocates(&mut self, random: &mut Random) {
+        let (size, align) = (random.size(), 1 << random.below(23));
+        let block = allocate(size, align, None).expect("there is memory");
+        let block = Block::new(block, align, size, 0);
+        assert_eq!(block.len, block.needed(), "no more is taken");
+        let is_huge = size >= HUGE && !mode::has_guards() && !os::IN_RESERVATIONS;
+        let before = block.at.addr().get() - block.header().base.addr();
+        if is_huge {
+            assert!(block.at.addr().get().is_multiple_of(HUGE));
+        } else if align <= os::page_size() {
+            assert_eq!(before, HEADER.max(align), "it lies as near to the start as it can");
+        }
+        assert!((0..size).step_by(4000).all(|at| block.byte(at) == 0));
+        let mark = random.below(255) as u8 + 1;
+        self.blocks.push(Block::new(block.at, align, size, mark));
+    }
+
+    /// What is kept serves blocks that are huge pages, and may hold anything.
+    fn allocates_kept(&mut self, random: &mut Random) {
+        let (size, align) = (random.below(6 * MIB), 1 << random.below(23));
+        let mark = random.below(255) as u8 + 1;
+        if let Some(block) = allocate_kept(size, align, 60_000) {
+            assert!(size >= HUGE && align <= HUGE && !mode::is_hardened());
+            assert!(block.addr().get().is_multiple_of(HUGE));
+            let block = Block::new(block, align, size, mark);
+            assert_eq!(block.len, block.needed());
+            self.blocks.push(block);
+        }
+    }
+
+    fn resizes(&mut self, random: &mut Random) {
+        let Some(index) = random.below(self.blocks.len() + 1).checked_sub(1) else { return };
+        let new_size = random.size();
+        let block = &mut self.blocks[index];
+        let before = (block.at, block.size, block.len);
+        // SAFETY: the block is in use, at a multiple of this alignment.
+        let resized = unsafe { resize(block.at.as_ptr(), block.align, new_size, false) };
+        let Some(at) = resized else {
+            let shrinks = new_size < block.len;
+            let stays = mode::has_guards() && (shrinks || !os::MOVES);
+            assert!(stays || block.align > os::page_size() || os::IN_RESERVATIONS);
+            block.measure();
+            return;
+        };
+        let kept = before.1.min(new_size);
+        (block.at, block.size) = (at, new_size);
+        block.measure();
+        if new_size > 0 && kept > 0 {
+            assert_eq!(block.byte(0), block.mark);
+            assert!(kept < before.1 || block.byte(kept - 1) == block.mark);
+        }
+        let needed = block.needed();
+        match mode::has_guards() {
+            // There is room for growing more, or nothing moved.
+            true if block.len > before.2 => {
+                assert!((needed..=needed + needed / 8 + os::page_size()).contains(&block.len));
+            }
+            true => assert!(block.len == before.2 && needed >= before.2 / 2),
+            false => assert!(block.len == needed || os::IN_RESERVATIONS),
+        }
+        block.write();
+    }
+
+    fn frees(&mut self, random: &mut Random) {
+        if self.blocks.is_empty() {
+            return;
+        }
+        let mut block = self.blocks.swap_remove(random.below(self.blocks.len()));
+        block.measure();
+        let before = kept::bytes();
+        // SAFETY: the block is in use, and not used any more.
+        let is_kept = unsafe { deallocate(block.at.as_ptr(), 60_000) };
+        assert_eq!(kept::bytes() - before, if is_kept { block.len } else { 0 });
+        assert!(!is_kept || block.size >= HUGE - block.len % HUGE && !mode::is_hardened());
+    }
+}
+
+/// Has blocks come, change and go at random; whether some were kept for others at some time.
+fn session() -> bool {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut model = Model { blocks: Vec::new(), peak: 0 };
+    let mut any_kept = false;
+    for round in 0..3_000 {
+        // It swells and shrinks.
+        let swells = round / 250 % 2 == 0;
+        match random.below(7) {
+            0 | 1 if swells => model.allocates(&mut random),
+            0 | 1 => model.allocates_kept(&mut random),
+            2 if swells => model.allocates(&mut random),
+            2..5 => model.frees(&mut random),
+            _ => model.resizes(&mut random),
+        }
+        any_kept |= kept::bytes() > 0;
+        model.agrees();
+    }
+    while !model.blocks.is_empty() {
+        model.frees(&mut random);
+        model.agrees();
+    }
+    any_kept
+}
+
+/// Sizes that no block has are refused, and nothing is counted for them.
+fn refuses() {
+    let before = usage();
+    for (size, align) in [
+        (isize::MAX as usize, 64),
+        (isize::MAX as usize - 63, 64),
+        (usize::MAX, 1),
+        (usize::MAX - 100, 64),
+        (isize::MAX as usize / 2, isize::MAX as usize / 2 + 1),
+    ] {
+        assert_eq!(allocate(size, align, None), None, "{size}, {align}");
+        assert_eq!(allocate_kept(size, align, 1000), None, "{size}, {align}");
+    }
+    let block = allocate(MIB, 64, None).expect("there is memory");
+    for size in [isize::MAX as usize, usize::MAX, usize::MAX - 200] {
+        // SAFETY: the block is in use, and stays so.
+        assert_eq!(unsafe { resize(block.as_ptr(), 64, size, true) }, None, "{size}");
+    }
+    // SAFETY: the block is in use, and not used any more.
+    unsafe { deallocate(block.as_ptr(), u32::MAX) };
+    assert_eq!((usage().0, usage().1), (before.0, before.1));
+}
+
+#[test]
+fn mappings_are_as_the_model_has_them() {
+    alone::passes("global::native::mapping::tests::usual");
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn usual() {
+    assert!(session() || os::IN_RESERVATIONS, "some mappings were kept");
+    refuses();
+}
+
+#[test]
+fn mappings_between_guard_pages_are_as_the_model_has_them() {
+    alone::passes("global::native::mapping::tests::guarded");
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn guarded() {
+    mode::open(&Tuning::new().hardening(Hardening::CHECKS.guards(true)));
+    assert!(!session(), "none was kept");
+    refuses();
+}
