@@ -253,5 +253,6 @@ mod native {
 }
 
 #[cfg(not(all(target_os = "linux", not(pagewise_forwarding))))]
-#[path = "profiler/unsupported.rs"]
-mod native;
+mod unsupported;
+#[cfg(not(all(target_os = "linux", not(pagewise_forwarding))))]
+use unsupported as native;
