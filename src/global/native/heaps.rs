@@ -202,7 +202,7 @@ impl Opener {
             let wanted = self.wanted(tuning);
             /// The spare heap; unit tests take some for themselves, fewer with 32 bits.
             const MORE: usize = match (cfg!(test), cfg!(target_pointer_width = "64")) {
-                (true, true) => 60,
+                (true, true) => 100,
                 (true, false) => 48,
                 (false, _) => 1,
             };

@@ -112,7 +112,7 @@ alone! {
     /// A heap that grows far has entries and marks for all of its blocks.
     every_block_has_its_entries: far {
         let heap = registry::heap_for_test();
-        let layout = Layout::from_size_align(100 * MIB, 16).expect("it is one");
+        let layout = Layout::from_size_align(40 * MIB, 16).expect("it is one");
         let blocks = [(); 6].map(|()| {
             let block = heap.with(|state| state.allocate(layout)).flatten().expect("there is room");
             let last = block.as_ptr().wrapping_add(layout.size() - 1);
