@@ -95,6 +95,7 @@ pub(crate) const WORKLOADS: &[(&str, crate::workloads::Workload)] = &[
     ("usable size", workloads::usable_size),
     ("realloc in place", workloads::same_class),
     ("realloc growing", workloads::growing),
+    ("realloc side by side", workloads::side_by_side),
 ];
 #[cfg(feature = "smmalloc")]
 pub(crate) const WORKLOADS: &[(&str, crate::workloads::Workload)] = &[];
@@ -186,6 +187,31 @@ mod workloads {
                 total += *len;
             }
             strings.into_iter().for_each(|(block, _)| free(block));
+        }
+        total
+    }
+
+    /// A hundred buffers grow by 500 to 1,500 bytes at a time, up to 500,000.
+    pub(super) fn side_by_side(parts: usize) -> usize {
+        let mut random = Random::new(24);
+        let mut total = 0;
+        // SAFETY: the blocks are in use, and freed once.
+        unsafe {
+            let mut buffers: Vec<(*mut u8, usize)> = (0..100).map(|_| (malloc(16), 16)).collect();
+            for _ in 0..300_000 / parts {
+                let (block, len) = &mut buffers[random.below(100)];
+                *len += 500 + random.below(1_000);
+                if *len > 500_000 {
+                    free(*block);
+                    (*block, *len) = (malloc(16), 16);
+                } else {
+                    *block = realloc(*block, *len);
+                    block.add(*len - 1).write(1);
+                }
+                touch(*block);
+                total += *len;
+            }
+            buffers.into_iter().for_each(|(block, _)| free(block));
         }
         total
     }

@@ -6,6 +6,7 @@
 //! `cargo run --release --features pagewise -- lifo`.
 
 mod allocator;
+mod buffers;
 mod c;
 mod found;
 mod latency;
@@ -21,7 +22,8 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().unwrap_or_default();
     let parts = arguments.next().and_then(|parts| parts.parse().ok()).unwrap_or(1);
-    let parts_of = [workloads::ALL, servers::WORKLOADS, latency::WORKLOADS, c::WORKLOADS];
+    let parts_of =
+        [workloads::ALL, buffers::WORKLOADS, servers::WORKLOADS, latency::WORKLOADS, c::WORKLOADS];
     let all = parts_of.into_iter().flatten();
     let Some((_, run)) = all.clone().find(|(workload, _)| *workload == name) else {
         eprintln!("there is no workload {name:?}; there are:");

@@ -10,7 +10,7 @@
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicPtr, AtomicUsize};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
 
 use super::apart::Apart;
 use super::mode;
@@ -38,6 +38,15 @@ pub(super) struct Ended {
 
 // SAFETY: lists are tied to a thread only while it uses them.
 unsafe impl Send for Ended {}
+
+/// Whether somebody puts back the blocks on such lists.
+static PUTS_BACK: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
+
+/// Whether somebody puts blocks back, dozens of batches at once, on none of which memory is looked after: it is done while
+/// memory is looked after already.
+pub(super) fn puts_back() -> bool {
+    PUTS_BACK.load(Relaxed)
+}
 
 /// Whether blocks lie on lists whose threads have ended.
 pub(super) fn any_blocks() -> bool {
@@ -97,8 +106,10 @@ pub(super) fn have_blocks(lists: NonNull<Lists>) -> bool {
 /// # Safety
 /// The caller has [taken](Ended::take_idle) them, and does not use them any more.
 pub(super) unsafe fn put_back(lists: NonNull<Lists>) {
+    PUTS_BACK.store(true, Relaxed);
     // SAFETY: the caller's promise.
     unsafe { quick::flush_all(lists.as_ptr()) };
+    PUTS_BACK.store(false, Relaxed);
     begin(lists);
     push(lists);
 }
@@ -139,6 +150,7 @@ impl Ended {
     pub(super) fn forget(&mut self) {
         LEFT.store(ptr::null_mut(), Relaxed);
         BYTES.store(0, Relaxed);
+        PUTS_BACK.store(false, Relaxed);
         self.first = ptr::null_mut();
     }
 

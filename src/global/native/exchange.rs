@@ -15,7 +15,9 @@ use super::space::SPACE;
 use super::state::State;
 use super::tuning::UNIT;
 use super::visit::Visit;
-use super::{background, current, heaps, idle, kept, mode, quick, relief, sizes, sorting, zero};
+use super::{
+    background, current, ended, heaps, idle, kept, mode, quick, relief, sizes, sorting, zero,
+};
 
 impl Heap {
     /// Runs `action` as [`with`](Self::with); if the heap has grown, free memory of all heaps goes back.
@@ -232,10 +234,10 @@ impl Heap {
     }
 
     /// Looks whether memory goes back, of this heap and of another, and does some of it; whether there is more to do. Not
-    /// at a thread's end, for which somebody may wait.
+    /// at a thread's end, for which somebody may wait, and not as part of itself.
     #[cold]
     pub(super) fn maintain(&self) -> bool {
-        if current::lists() == quick::gone() {
+        if current::lists() == quick::gone() || ended::puts_back() {
             return false;
         }
         let mut visit = Visit::in_passing();

@@ -1,0 +1,80 @@
+//! Workloads of large and of aligned buffers, as programs for pictures, sound and numbers have them. Of each buffer every OS
+//! page is written.
+
+use std::alloc::{Layout, alloc, dealloc};
+
+use crate::random::Random;
+use crate::workloads::{Block, Workload};
+
+pub(crate) const WORKLOADS: &[(&str, Workload)] = &[
+    ("aligned buffers", |parts| aligned(16 << 10, 128 << 10, 300_000 / parts)),
+    ("large aligned buffers", |parts| aligned(512 << 10, 1 << 20, 20_000 / parts)),
+    ("one buffer of 40 MiB", one_of_40_mib),
+    ("buffers of tens of MiB", tens_of_mib),
+    ("vectors side by side", vectors_side_by_side),
+];
+
+/// A buffer aligned to 64 bytes, freed when dropped.
+struct Aligned(*mut u8, Layout);
+
+impl Aligned {
+    fn written(size: usize) -> Self {
+        let layout = Layout::from_size_align(size, 64).expect("it is one");
+        // SAFETY: the size is not 0; the buffer, if there is one, has these bytes.
+        unsafe {
+            let buffer = alloc(layout);
+            assert!(!buffer.is_null(), "out of memory");
+            (0..size).step_by(4096).for_each(|at| buffer.add(at).write(at as u8));
+            Self(buffer, layout)
+        }
+    }
+}
+
+impl Drop for Aligned {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated so.
+        unsafe { dealloc(self.0, self.1) };
+    }
+}
+
+/// Replaces one of 200 buffers, at random.
+fn aligned(least: usize, most: usize, actions: usize) -> usize {
+    let mut random = Random::new(81);
+    let mut new = || Aligned::written(least + random.below(most - least));
+    let mut buffers: Vec<Aligned> = (0..200).map(|_| new()).collect();
+    let mut random = Random::new(82);
+    for _ in 0..actions {
+        buffers[random.below(200)] = new();
+    }
+    buffers.len()
+}
+
+/// Allocates, writes and frees the same, again and again.
+fn one_of_40_mib(parts: usize) -> usize {
+    (0..300 / parts.min(100)).map(|_| Block::written(40 << 20).1).sum()
+}
+
+/// Replaces one of five buffers of 20 to 80 MiB, at random.
+fn tens_of_mib(parts: usize) -> usize {
+    let mut random = Random::new(83);
+    let mut buffers: [Option<Block>; 5] = [const { None }; 5];
+    for _ in 0..200 / parts.min(20) {
+        let buffer = &mut buffers[random.below(5)];
+        drop(buffer.take());
+        *buffer = Some(Block::written((20 << 20) + random.below(60 << 20)));
+    }
+    buffers.iter().flatten().count()
+}
+
+/// Twenty vectors grow by turns, to 8 MiB each, and are dropped, again and again.
+fn vectors_side_by_side(parts: usize) -> usize {
+    let mut total = 0;
+    for _ in 0..20 / parts.min(10) {
+        let mut vectors: [Vec<u8>; 20] = [const { Vec::new() }; 20];
+        for len in (6..=23).map(|log2| 1 << log2) {
+            vectors.iter_mut().for_each(|vector| vector.resize(len, len as u8));
+        }
+        total += vectors.iter().map(Vec::len).sum::<usize>();
+    }
+    total
+}
