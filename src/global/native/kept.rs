@@ -153,7 +153,7 @@ impl Kept {
     fn keep(&mut self, run: Run, most: usize, delay: u32) -> bool {
         let (wanted, after) = (self.wanted, self.bytes() + run.len);
         self.freed = run.since;
-        if !wanted || delay == u32::MAX || after > most {
+        if !wanted || delay == 0 || delay == u32::MAX || after > most {
             return false;
         }
         if after > MOST && run.since >= self.again {
@@ -180,7 +180,7 @@ impl Kept {
 
     /// Of the longest run, so that the block can grow.
     fn take(&mut self, len: usize, delay: u32) -> Option<*mut u8> {
-        if os::now() <= self.freed.saturating_add(delay.into()) {
+        if delay > 0 && os::now() <= self.freed.saturating_add(delay.into()) {
             self.wanted |= self.freed > 0;
         }
         let page = os::page_size();

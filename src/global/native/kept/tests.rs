@@ -37,6 +37,7 @@ fn a_mapping_stays_if_the_last_one_was_wanted_again() {
     let end = run.start.wrapping_add(run.len);
     assert_eq!(kept.take(HUGE, DELAY), None);
     assert!(!kept.keep(run, usize::MAX, DELAY), "nobody wanted any");
+    assert!(kept.take(HUGE, 0).is_none() && !kept.wanted, "without a delay nobody may");
     assert_eq!(kept.take(HUGE, DELAY), None);
     assert!(!kept.keep(run, run.len - 1, DELAY), "more than may stay");
     assert!(!kept.keep(run, usize::MAX, u32::MAX), "for ever");
@@ -91,7 +92,7 @@ fn as_much_stays_as_is_allowed() {
     let run = mapping(3);
     let at = |since: u64| Run { since, ..run };
     let fills = MOST / run.len;
-    for delay in [0, 1, DELAY] {
+    for delay in [1, 2, DELAY] {
         let mut kept = Kept { wanted: true, ..EMPTY };
         // Nobody looks at the memory: the same run stands for others.
         kept.runs[0] = Run { start: ptr::null_mut(), len: fills * run.len, since: 0 };
@@ -105,6 +106,7 @@ fn as_much_stays_as_is_allowed() {
         kept.runs[1] = NONE;
         assert!(!kept.keep(at(1000 + pause), usize::MAX, delay), "one goes from time to time");
         assert!(!kept.keep(at(1000 + pause), usize::MAX, u32::MAX));
+        assert!(!kept.keep(at(1000 + pause), usize::MAX, 0), "without a delay nothing stays");
     }
     // SAFETY: it is nobody else's.
     unsafe { os::release(run.start, run.len) };
