@@ -2,13 +2,14 @@
 //! page is written.
 
 use std::alloc::{Layout, alloc, dealloc};
+use std::hint::black_box;
 
 use crate::random::Random;
 use crate::workloads::{Block, Workload};
 
 pub(crate) const WORKLOADS: &[(&str, Workload)] = &[
     ("aligned buffers", |parts| aligned(16 << 10, 128 << 10, 300_000 / parts)),
-    ("large aligned buffers", |parts| aligned(512 << 10, 1 << 20, 20_000 / parts)),
+    ("tiles of 1 MB", |parts| aligned(1_000_000, 1_000_001, 20_000 / parts)),
     ("one buffer of 40 MiB", one_of_40_mib),
     ("buffers of tens of MiB", tens_of_mib),
     ("vectors side by side", vectors_side_by_side),
@@ -51,7 +52,7 @@ fn aligned(least: usize, most: usize, actions: usize) -> usize {
 
 /// Allocates, writes and frees the same, again and again.
 fn one_of_40_mib(parts: usize) -> usize {
-    (0..300 / parts.min(100)).map(|_| Block::written(40 << 20).1).sum()
+    (0..300 / parts.min(100)).map(|_| black_box(Block::written(40 << 20)).1).sum()
 }
 
 /// Replaces one of five buffers of 20 to 80 MiB, at random.
