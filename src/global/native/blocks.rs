@@ -55,11 +55,9 @@ pub(super) fn large_kept(
     size: usize,
     align: usize,
 ) -> Option<NonNull<u8>> {
-    if size < mapping_from(tuning) {
-        return None;
-    }
-    mapping::allocate_kept(size, align, tuning.purge_delay)
-        .or_else(|| large(caller, tuning, size, align))
+    let kept = (size >= mapping_from(tuning))
+        .then(|| mapping::allocate_kept(size, align, tuning.purge_delay));
+    kept.flatten().or_else(|| large(caller, tuning, size, align))
 }
 
 /// So many bytes were mapped beside the heaps: some of their free memory goes back, unless that was in vain the last time.

@@ -62,13 +62,13 @@ fn stays(size: usize, new_size: usize) -> bool {
     new_size <= size && new_size >= size - size / 4
 }
 
-/// What a block of `size` bytes, in a heap or not, is resized to for a request of `new_size`: one that grows gets room, so that
+/// What a block of `size` bytes, which may get room or not, is resized to for a request of `new_size`: one that grows gets it, so that
 /// it is not copied each time where it grows by a little. Smaller ones have that, being rounded up to their class; of larger
 /// ones it is asked whether they were written all over, which room is not; a mapping is moved without a copy.
-fn with_room(size: usize, new_size: usize, in_heap: bool) -> usize {
+fn with_room(size: usize, new_size: usize, gets_room: bool) -> usize {
     /// The least size that gets room, bytes.
     const LEAST: usize = 128 << 10;
-    let grows = in_heap && (LEAST..HUGE).contains(&size) && new_size > size;
+    let grows = gets_room && (LEAST..HUGE).contains(&size) && new_size > size;
     if grows { new_size.saturating_add(size / 8) } else { new_size }
 }
 
@@ -141,7 +141,9 @@ unsafe fn reallocate_more(asked: &Tuning, block: *mut u8, new_size: usize) -> *m
         if stays(size, new_size) {
             return block;
         }
-        let roomy = with_room(size, new_size, SPACE.contains(block));
+        // A profile tells what was asked for.
+        let gets_room = SPACE.contains(block) && !mode::is_profiled();
+        let roomy = with_room(size, new_size, gets_room);
         let mut moved = paths::reallocate(asked, block, size, UNIT, roomy);
         if moved.is_null() && roomy > new_size {
             moved = paths::reallocate(asked, block, size, UNIT, new_size);
@@ -191,14 +193,14 @@ mod tests {
         const KIB: usize = 1 << 10;
         assert_eq!(with_room(256 * KIB, 257 * KIB, true), 289 * KIB);
         assert_eq!(with_room(256 * KIB, usize::MAX, true), usize::MAX);
-        for (size, new_size, in_heap) in [
+        for (size, new_size, gets_room) in [
             (256, 256, true),
             (256, 100, true),
             (256, 257, false),
             (127, 300, true),
             (2048, 2049, true),
         ] {
-            assert_eq!(with_room(size * KIB, new_size * KIB, in_heap), new_size * KIB);
+            assert_eq!(with_room(size * KIB, new_size * KIB, gets_room), new_size * KIB);
         }
     }
 
