@@ -43,6 +43,8 @@
 //! | `standard_error`, `has_terminal` | which file standard error is, and whether it is a terminal |
 //! | `is_privileged` | whether the environment is that of a user with fewer rights |
 
+#[cfg(all(test, not(miri)))]
+pub(crate) mod alone;
 #[cfg(all(
     any(
         target_os = "macos",

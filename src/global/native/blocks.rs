@@ -349,7 +349,8 @@ mod tests {
 
     use super::*;
     use crate::global::Pagewise;
-    use crate::global::native::{alone, current};
+    use crate::global::native::current;
+    use crate::os::alone;
 
     const PAGEWISE: Pagewise = Pagewise::new();
 

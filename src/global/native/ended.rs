@@ -203,9 +203,10 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::super::visit::Visit;
-    use super::super::{alone, current, heaps, registry};
+    use super::super::{current, heaps, registry};
     use super::*;
     use crate::global::Pagewise;
+    use crate::os::alone;
 
     const PAGEWISE: Pagewise = Pagewise::new();
 

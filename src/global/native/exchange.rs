@@ -324,9 +324,9 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    #[cfg(unix)]
-    use crate::global::native::alone;
     use crate::global::native::registry;
+    #[cfg(unix)]
+    use crate::os::alone;
 
     /// Runs `action` until it has an answer: a heap has none while another test forks.
     fn patiently<R>(action: impl FnMut() -> Option<R>) -> R {

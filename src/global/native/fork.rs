@@ -88,7 +88,8 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    use crate::global::native::{alone, registry};
+    use crate::global::native::registry;
+    use crate::os::alone;
 
     #[test]
     fn a_fork_waits_for_a_heap_in_use() {

@@ -43,8 +43,6 @@
 //! | `by_address` | blocks measured and resized, whose size the caller does not remember |
 //! | `api` | what a program sees |
 
-#[cfg(all(test, not(miri)))]
-mod alone;
 mod apart;
 mod api;
 mod background;

@@ -180,8 +180,8 @@ pub(super) fn secret() -> u64 {
 
 #[cfg(all(test, not(miri)))]
 mod tests {
-    use super::super::alone;
     use super::*;
+    use crate::os::alone;
 
     /// What canaries are made of is drawn for each process.
     #[test]

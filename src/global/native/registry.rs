@@ -361,7 +361,7 @@ mod tests {
     #[cfg(not(miri))]
     #[test]
     fn the_purge_delay_is_what_was_decided() {
-        super::super::alone::passes("global::native::registry::tests::delay");
+        crate::os::alone::passes("global::native::registry::tests::delay");
     }
 
     #[cfg(not(miri))]
@@ -378,7 +378,7 @@ mod tests {
     #[cfg(all(not(miri), target_pointer_width = "64"))]
     #[test]
     fn another_heap_is_opened_unless_one_is_empty() {
-        super::super::alone::passes("global::native::registry::tests::another");
+        crate::os::alone::passes("global::native::registry::tests::another");
     }
 
     #[cfg(all(not(miri), target_pointer_width = "64"))]

@@ -198,9 +198,10 @@ mod tests {
     mod alone {
         use core::alloc::Layout;
 
-        use super::super::super::{alone, registry};
+        use super::super::super::registry;
         use super::super::*;
         use crate::global::Tuning;
+        use crate::os::alone;
 
         const MIB: usize = 1 << 20;
 

@@ -71,8 +71,8 @@ mod tests {
     use core::sync::atomic::AtomicU32;
     use std::process::ExitStatus;
 
-    use super::super::alone;
     use super::*;
+    use crate::os::alone;
 
     static VALUE: Sealed<AtomicU32> = Sealed::new(AtomicU32::new(1));
     static BESIDE: AtomicU32 = AtomicU32::new(1);

@@ -186,7 +186,7 @@ mod tests {
     #[cfg(not(miri))]
     #[test]
     fn every_size_is_freed_where_it_was_popped() {
-        super::super::alone::passes("global::native::sizes::tests::lists");
+        crate::os::alone::passes("global::native::sizes::tests::lists");
     }
 
     #[cfg(not(miri))]

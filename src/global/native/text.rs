@@ -36,8 +36,8 @@ impl Write for Text {
 
 #[cfg(all(test, not(miri)))]
 mod tests {
-    use super::super::alone;
     use super::*;
+    use crate::os::alone;
 
     /// Pieces are kept until there is no room for the next, so a line is written at once; one that is too long is an error.
     #[test]

@@ -104,11 +104,17 @@ unsafe fn lengthen(start: *mut u8, len: usize) -> Result<(), c_int> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::{allocate, is_readable, reserve};
+    use crate::os::{allocate, alone, is_readable, reserve};
 
     /// The kernel's own mapping, and one in two pieces, of which it refuses to move more than one.
     #[test]
     fn what_moves_is_where_it_was_to_move_to_and_what_does_not_is_where_it_was() {
+        alone::passes("os::linux::moves::tests::moves");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own: no other test may map what goes back"]
+    fn moves() {
         let page = page_size();
         for pieces in [1, 2] {
             let (len, new_len, reserved_len) = (4 * page, 6 * page, 9 * page);
@@ -138,6 +144,12 @@ mod tests {
     /// Whoever maps what they like in the gap, also as reservations are mapped.
     #[test]
     fn a_reservation_with_a_gap_is_not_whole() {
+        alone::passes("os::linux::moves::tests::whole");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own: no other test may map the gap"]
+    fn whole() {
         let page = page_size();
         let reserved = reserve(9 * page).expect("there are addresses");
         let gap = reserved.wrapping_add(2 * page);

@@ -154,7 +154,8 @@ mod tests {
 
     use super::*;
     use crate::global::Pagewise;
-    use crate::global::native::{alone, blocks};
+    use crate::global::native::blocks;
+    use crate::os::alone;
 
     /// Makes the places, which the process does once.
     fn opened() {

@@ -182,9 +182,10 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::*;
-    use crate::global::native::{alone, registry, sizes};
+    use crate::global::native::{registry, sizes};
     use crate::global::tuning::SMALL_MAX;
     use crate::global::{Hardening, Pagewise, Tuning};
+    use crate::os::alone;
 
     /// A thread with a quarantine of so many bytes frees blocks up to so large; what is kept is what a plain queue has.
     fn keeps(quarantine: u32, most: usize) {

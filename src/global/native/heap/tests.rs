@@ -3,8 +3,9 @@
 use core::alloc::Layout;
 
 use super::*;
-use crate::global::native::{alone, background, current, medium, quick, registry};
+use crate::global::native::{background, current, medium, quick, registry};
 use crate::global::{Pagewise, Tuning};
+use crate::os::alone;
 
 const MIB: usize = 1 << 20;
 

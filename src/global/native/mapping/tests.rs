@@ -1,8 +1,8 @@
 //! Random mappings against a model: where each block lies, how long it is, and what is counted.
 
 use super::*;
-use crate::global::native::alone;
 use crate::global::{Hardening, Tuning};
+use crate::os::alone;
 
 const MIB: usize = 1 << 20;
 

@@ -10,8 +10,9 @@ use super::class::{ABOVE, CLASSES, MOST};
 use super::lists::{LEAST, ROOM, fence, share_of_heap};
 use super::*;
 use crate::global::native::visit::Visit;
-use crate::global::native::{alone, idle, registry, sizes};
+use crate::global::native::{idle, registry, sizes};
 use crate::global::tuning::SMALL_MAX;
+use crate::os::alone;
 
 /// Lists that take so many bytes, and have room for all that they may.
 fn lists(limit: usize) -> Box<Lists> {

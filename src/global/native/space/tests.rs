@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::global::Hardening;
-use crate::global::native::alone;
 use crate::global::native::tuning::Tuning;
+use crate::os::alone;
 
 fn opened(heaps: usize) -> (Space, usize) {
     let space = Space::new();

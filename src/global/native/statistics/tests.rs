@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::global::Pagewise;
-use crate::global::native::alone;
 use crate::global::native::current;
+use crate::os::alone;
 
 const PAGEWISE: Pagewise = Pagewise::new();
 
