@@ -15,6 +15,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
 use super::apart::Apart;
 use super::mode;
 use super::quick::{self, Lists, Waiting};
+use super::sync;
 use crate::os;
 
 /// Bytes that may lie on lists of threads which have ended, for each heap that threads are spread over.
@@ -53,6 +54,17 @@ pub(super) fn any_blocks() -> bool {
     BYTES.load(Relaxed) > 0
 }
 
+/// The calling thread has these lists in its hands until they are [left](leave) or [put back](put_back): should a handler
+/// fork it, the child does not adopt them.
+pub(super) fn hold(lists: NonNull<Lists>) {
+    waiting(lists).holder.store(sync::token(), Relaxed);
+}
+
+/// Whether lists are in the hands of the thread with this token.
+pub(super) fn is_held_by(lists: NonNull<Lists>, token: u32) -> bool {
+    waiting(lists).holder.load(Relaxed) == token
+}
+
 /// Leaves a thread's lists to the next, with the blocks on them, or puts these back if there are too many already where
 /// threads are spread over so many heaps.
 ///
@@ -80,15 +92,19 @@ fn reserve(counted: &AtomicUsize, bytes: usize, most: usize) -> bool {
     fits
 }
 
+/// Leaves lists to the next thread, which the calling one has in its hands until they are left: they are pushed once, also if
+/// a handler forks in between.
 fn push(lists: NonNull<Lists>) {
     let mut last = LEFT.load(Relaxed);
     loop {
         waiting(lists).next.store(last, Relaxed);
         match LEFT.compare_exchange_weak(last, lists.as_ptr(), Release, Relaxed) {
-            Ok(_) => return,
+            Ok(_) => break,
             Err(other) => last = other,
         }
     }
+    // The next may have them already.
+    let _ = waiting(lists).holder.compare_exchange(sync::token(), 0, Relaxed, Relaxed);
 }
 
 fn waiting(lists: NonNull<Lists>) -> &'static Waiting {
@@ -110,13 +126,20 @@ pub(super) unsafe fn put_back(lists: NonNull<Lists>) {
     // SAFETY: the caller's promise.
     unsafe { quick::flush_all(lists.as_ptr()) };
     PUTS_BACK.store(false, Relaxed);
-    begin(lists);
+    uncount(lists);
     push(lists);
 }
 
-/// A thread has these lists from now on: the blocks on them are no longer counted as those of one that has ended.
+/// A thread has these lists from now on.
 pub(super) fn begin(lists: NonNull<Lists>) {
-    BYTES.fetch_sub(waiting(lists).bytes.swap(0, Relaxed), Relaxed);
+    uncount(lists);
+}
+
+/// The blocks on lists are no longer counted as those of a thread that has ended.
+fn uncount(lists: NonNull<Lists>) {
+    let bytes = waiting(lists).bytes.swap(0, Relaxed);
+    // In a child whose thread had these in its hands, nothing is counted.
+    let _ = BYTES.fetch_update(Relaxed, Relaxed, |all| Some(all.saturating_sub(bytes)));
 }
 
 impl Ended {
@@ -131,7 +154,8 @@ impl Ended {
         suits: impl Fn(NonNull<Lists>) -> bool,
     ) -> Option<NonNull<Lists>> {
         self.receive();
-        self.take_first(LOOKS, suits).or_else(|| self.take_first(1, |_| true))
+        let taken = self.take_first(LOOKS, suits).or_else(|| self.take_first(1, |_| true));
+        taken.inspect(|&lists| hold(lists))
     }
 
     /// Lists with blocks on them, whose thread ended so many milliseconds ago, or before. They are to be
@@ -139,11 +163,12 @@ impl Ended {
     pub(super) fn take_idle(&mut self, delay: u32) -> Option<NonNull<Lists>> {
         self.receive();
         let now = os::now() as u32;
-        self.take_first(usize::MAX, |lists| {
+        let taken = self.take_first(usize::MAX, |lists| {
             let waiting = waiting(lists);
             let since = now.wrapping_sub(waiting.since.load(Relaxed));
             waiting.bytes.load(Relaxed) > 0 && since >= delay
-        })
+        });
+        taken.inspect(|&lists| hold(lists))
     }
 
     /// Forgets all, after a fork: those of the threads that stayed behind are [added](Self::add).
@@ -158,6 +183,7 @@ impl Ended {
     pub(super) fn add(&mut self, lists: NonNull<Lists>) {
         let waiting = waiting(lists);
         waiting.bytes.store(0, Relaxed);
+        waiting.holder.store(0, Relaxed);
         waiting.next.store(self.first, Relaxed);
         self.first = lists.as_ptr();
     }
@@ -347,5 +373,87 @@ mod tests {
             assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
             assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
         }
+    }
+
+    /// A handler of a signal forks while its thread puts back blocks of others' lists, begins, or ends: the child goes on with
+    /// the lists in its hands, which the handler, or whoever allocates next in the child, must not leave to the next thread.
+    #[cfg(unix)]
+    #[test]
+    fn lists_in_the_hands_of_who_forks_are_left_once() {
+        alone::passes("global::native::ended::tests::forks");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn forks() {
+        /// Allocates on the slow path, as a handler may, which has the lists of all who stayed behind adopted.
+        fn adopt() {
+            // SAFETY: the block is freed once.
+            unsafe { PAGEWISE.free(PAGEWISE.allocate(20_000)) };
+        }
+        /// How often these lists are among those that were left.
+        fn left(wanted: NonNull<Lists>) -> usize {
+            let all = registry::all_lists().count();
+            let next = || registry::with_ended(|ended| ended.take(|_| true));
+            let taken: Vec<_> = core::iter::from_fn(next).take(2 * all).collect();
+            taken.into_iter().filter(|&lists| lists == wanted).count()
+        }
+        /// Whether that holds in the child of a fork.
+        fn in_child(holds: impl FnOnce() -> bool) -> bool {
+            // SAFETY: the child only uses this allocator, and ends.
+            unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    libc::_exit(if holds() { 7 } else { 8 });
+                }
+                let mut status = 0;
+                assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+                libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7
+            }
+        }
+
+        // So this thread has lists of its own.
+        adopt();
+        let started = Instant::now();
+        let idle = loop {
+            serve(60);
+            // Its last destructors may run after it was joined.
+            if let Some(lists) = registry::with_ended(|ended| ended.take_idle(0)) {
+                break lists;
+            }
+            assert!(started.elapsed() < Duration::from_secs(60), "nothing is left");
+        };
+        let puts_back = || {
+            adopt();
+            // SAFETY: they were taken above.
+            unsafe { put_back(idle) };
+            left(idle) == 1 && bytes() == 0
+        };
+        assert!(in_child(puts_back), "they are put back");
+        let begins = || {
+            begin(idle);
+            adopt();
+            left(idle) == 0
+        };
+        assert!(in_child(begins), "they are the thread's");
+        let ended = std::thread::spawn(|| {
+            adopt();
+            let lists = NonNull::new(quick::of_face(current::lists())).expect("it has some");
+            hold(lists);
+            current::set(quick::gone());
+            let ends = || {
+                adopt();
+                // SAFETY: they are the thread's, which has given them up.
+                unsafe { registry::leave(lists) };
+                // SAFETY: lists are never given up.
+                let threads = unsafe { lists.as_ref() }.heap().threads.load(Relaxed);
+                left(lists) == 1 && threads == 0
+            };
+            let is_left_once = in_child(ends);
+            current::set(quick::face(lists));
+            is_left_once
+        });
+        assert!(ended.join().expect("it ends"), "they are left");
     }
 }

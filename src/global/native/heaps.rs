@@ -59,7 +59,9 @@ pub(super) fn may_be_idle(heap: &Heap) {
 
 /// One thread less has its blocks from a heap.
 pub(super) fn left(heap: &Heap) {
-    if heap.threads.fetch_sub(1, Relaxed) == 1 {
+    // A child whose thread was about to leave it counts none.
+    let less = |threads: u32| threads.checked_sub(1);
+    if heap.threads.fetch_update(Relaxed, Relaxed, less) == Ok(1) {
         may_be_idle(heap);
     }
 }

@@ -213,6 +213,8 @@ pub(super) struct Waiting {
     pub(super) bytes: AtomicUsize,
     /// When their thread ended, milliseconds, the lower bits.
     pub(super) since: AtomicU32,
+    /// The token of the thread in whose hands they are: that has them, or puts back what is on them; 0: none.
+    pub(super) holder: AtomicU32,
 }
 
 /// Room for a thread's medium lists, zeros at first.

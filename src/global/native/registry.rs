@@ -3,7 +3,7 @@
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicPtr};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
 use std::sync::OnceLock;
 
 use super::apart::Apart;
@@ -199,6 +199,7 @@ impl Registry {
         heap.threads.fetch_add(1, Relaxed);
         // SAFETY: lists are never given up.
         unsafe { lists.as_ref() }.set_heap(heap);
+        ended::hold(lists);
         if !mode::is_hardened() {
             medium::of(lists.as_ptr()).begin();
         }
@@ -226,7 +227,7 @@ impl Registry {
     }
 
     /// Makes the lists of all threads spare but these, and puts back what is on them.
-    fn adopt(&mut self, own: *mut Lists) {
+    fn adopt(&mut self, own: *mut Lists, forker: u32) {
         self.ended.forget();
         heaps::all().for_each(|heap| {
             heap.threads.store(0, Relaxed);
@@ -237,6 +238,11 @@ impl Registry {
             let known = unsafe { &*lists };
             if !mode::is_hardened() {
                 medium::of(lists).mend(lists == own);
+            }
+            let is_held = NonNull::new(lists).is_some_and(|lists| ended::is_held_by(lists, forker));
+            if is_held && lists != own {
+                // A handler forked while its thread began, ended, or put these back: it goes on with that in the child.
+                continue;
             }
             if lists == own {
                 known.heap().threads.store(1, Relaxed);
@@ -277,6 +283,9 @@ pub(super) fn after_fork() {
 /// The lists of the thread that forked this process, as long as the others' are to be adopted.
 static FORKED: AtomicPtr<Lists> = AtomicPtr::new(ptr::null_mut());
 
+/// That thread's token.
+static FORKER: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
+
 /// Whether they are.
 static ORPHANS: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
 
@@ -296,6 +305,7 @@ pub(super) fn after_fork_in_child() {
     }
     REGISTRY.after_fork_in_child();
     FORKED.store(quick::of_face(current::lists()), Relaxed);
+    FORKER.store(sync::token(), Relaxed);
     ORPHANS.store(true, Relaxed);
 }
 
@@ -311,7 +321,7 @@ pub(super) fn adopt_orphans() {
 fn adopt_now() {
     let adopt = |registry: &mut Registry| {
         if ORPHANS.swap(false, Relaxed) {
-            registry.adopt(FORKED.load(Relaxed));
+            registry.adopt(FORKED.load(Relaxed), FORKER.load(Relaxed));
         }
     };
     let _ = REGISTRY.with(adopt);
@@ -326,6 +336,16 @@ pub(super) const CROWD: u32 = 1 << 20;
 pub(super) fn with_opener<R>(mut action: impl FnMut(&mut Opener) -> R) -> R {
     loop {
         if let Some(result) = REGISTRY.with(|registry| action(&mut registry.heaps)) {
+            return result;
+        }
+    }
+}
+
+/// What `action` does with the lists of threads that have ended; as [`with_opener`].
+#[cfg(test)]
+pub(super) fn with_ended<R>(mut action: impl FnMut(&mut Ended) -> R) -> R {
+    loop {
+        if let Some(result) = REGISTRY.with(|registry| action(&mut registry.ended)) {
             return result;
         }
     }
