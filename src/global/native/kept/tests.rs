@@ -289,7 +289,8 @@ fn forks() {
     assert!(give_back(usize::MAX) && !is_there(run.start.wrapping_add(run.len)));
 }
 
-/// All that nobody took for a purge delay goes back in one visit that is long enough, and nothing before.
+/// All that nobody took for a purge delay goes back in one visit that is long enough, and nothing before; from then on no
+/// mapping stays. Until then a block that grows may have it.
 #[cfg(unix)]
 #[test]
 fn what_is_idle_goes_back_as_a_whole() {
@@ -306,6 +307,14 @@ fn idle() {
     assert!(unsafe { keep(run.start, run.len, run.len, DELAY) });
     give_back_idle(&mut Visit::unbounded(), DELAY);
     assert_eq!(bytes(), run.len);
+    assert_eq!(with(|kept| kept.wanted), Some(true), "nothing was idle");
+    let page = os::page_size();
+    assert!(!extends(run.start.wrapping_add(page), page), "nothing begins there");
+    assert!(extends(run.start, page), "a block grows into it");
+    assert_eq!(bytes(), run.len - page);
     give_back_idle(&mut Visit::unbounded(), 0);
     assert_eq!(bytes(), 0);
+    assert_eq!(with(|kept| kept.wanted), Some(false), "nobody took it");
+    // SAFETY: it is the test's, which took it.
+    unsafe { os::release(run.start, page) };
 }
