@@ -43,7 +43,7 @@
 //! | `standard_error`, `has_terminal` | which file standard error is, and whether it is a terminal |
 //! | `is_privileged` | whether the environment is that of a user with fewer rights |
 
-#[cfg(all(test, not(miri)))]
+#[cfg(all(test, not(miri), not(target_family = "wasm")))]
 pub(crate) mod alone;
 #[cfg(all(
     any(

@@ -128,7 +128,7 @@ pub(super) fn for_thread_without_lists() -> Option<&'static Heap> {
     let opened = HEAPS.opened.load(Acquire);
     let mixed = (sync::token() >> 2).wrapping_mul(0x9e37_79b9) >> 16;
     let heap = Heap::of_slot((mixed as usize).checked_rem(opened)?);
-    if is_spare(heap) { all().next() } else { Some(heap) }
+    if is_for_threads(heap) { Some(heap) } else { all().next() }
 }
 
 /// Opened heaps, in address order.
@@ -163,6 +163,19 @@ fn first_such(next: usize, opened: usize, is_such: impl Fn(usize) -> bool) -> us
 /// Whether this is the heap that no fork locks.
 pub(super) fn is_spare(heap: &Heap) -> bool {
     heap.slot() == HEAPS.spare.load(Relaxed)
+}
+
+/// Threads of a heap that a unit test has for itself: more than there are, and the sum over all heaps has 32 bits.
+#[cfg(test)]
+pub(super) const CROWD: u32 = 1 << 20;
+
+/// Whether threads may be given this heap: not the one that no fork locks, nor a unit test's own.
+fn is_for_threads(heap: &Heap) -> bool {
+    #[cfg(test)]
+    if heap.threads.load(Relaxed) >= CROWD {
+        return false;
+    }
+    !is_spare(heap)
 }
 
 /// There is no such heap any more: another thread held its lock when the process forked.
@@ -257,9 +270,7 @@ impl Opener {
         node: u32,
         before: Option<&'static Heap>,
     ) -> Option<&'static Heap> {
-        let serves =
-            |heap: &&Heap| heap.threads.load(Relaxed) == 0 && is_of(heap, node) && !is_spare(heap);
-        before.filter(serves).or_else(|| self.heap_of_node(tuning, node))
+        before.filter(|heap| is_free_on(heap, node)).or_else(|| self.heap_of_node(tuning, node))
     }
 
     /// A heap for a thread of this node: the lowest there without threads; a new one while all there have some and there may
@@ -291,12 +302,17 @@ impl Opener {
     }
 }
 
-/// Of two heaps, others at each turn, the one of this node, or with fewer threads. `None`: they are the spare heap.
+/// Whether a heap is of this node, and no thread has it.
+fn is_free_on(heap: &Heap, node: u32) -> bool {
+    heap.threads.load(Relaxed) == 0 && is_of(heap, node) && !is_spare(heap)
+}
+
+/// Of two heaps, others at each turn, the one of this node, or with fewer threads. `None`: they are for no thread.
 fn to_share(node: u32, turn: usize) -> Option<&'static Heap> {
     let opened = HEAPS.opened.load(Relaxed);
     let near = |slot| is_of(Heap::of_slot(slot), node);
     let two = two_of(opened, turn).map(|slot| Heap::of_slot(first_such(slot, opened, near)));
-    let shared = two.into_iter().filter(|heap| !is_spare(heap));
+    let shared = two.into_iter().filter(|heap| is_for_threads(heap));
     shared.min_by_key(|heap| (!is_of(heap, node), heap.threads.load(Relaxed)))
 }
 
@@ -357,7 +373,7 @@ mod tests {
         }
         heap.threads.store(1, Relaxed);
         assert!(instead_of(heap).is_none());
-        heap.threads.store(registry::CROWD, Relaxed);
+        heap.threads.store(CROWD, Relaxed);
     }
 
     /// A thread moves to a heap of its node that has fewer threads even with it, and to no other.
@@ -375,7 +391,7 @@ mod tests {
                 other.node.store(node, Relaxed);
                 let moves = (0..HEAPS.opened.load(Relaxed)).filter_map(|_| instead_of(busy));
                 let moves = moves.inspect(|heap| assert!(ptr::eq(*heap, other))).count() > 0;
-                [busy, other].iter().for_each(|heap| heap.threads.store(registry::CROWD, Relaxed));
+                [busy, other].iter().for_each(|heap| heap.threads.store(CROWD, Relaxed));
                 moves
             })
         };
@@ -414,8 +430,8 @@ mod tests {
             let mut of = |node| opener.heap_of_node(&tuning, node).expect("there is one");
             let second = of(NODES[1]);
             let first = of(NODES[0]);
-            first.threads.store(registry::CROWD, Relaxed);
-            second.threads.store(registry::CROWD, Relaxed);
+            first.threads.store(CROWD, Relaxed);
+            second.threads.store(CROWD, Relaxed);
             [first, second]
         });
         assert!(ptr::eq(found[0], own[0]) && ptr::eq(found[1], own[1]));
@@ -434,11 +450,21 @@ mod tests {
             registry::with_opener(|opener| {
                 own.threads.store(threads, Relaxed);
                 let given = opener.heap_for_thread(&tuning, node, Some(own));
-                own.threads.store(registry::CROWD, Relaxed);
+                own.threads.store(CROWD, Relaxed);
                 given.is_some_and(|heap| ptr::eq(heap, own))
             })
         };
-        assert!(gets(0, NODE) && !gets(1, NODE) && !gets(0, NODE + 1));
+        assert!(gets(0, NODE) && !gets(CROWD, NODE));
+        // Where heaps are few, it may be given all the same: shared, or as one that is idle.
+        let serves = |threads: u32, node: u32| {
+            registry::with_opener(|_| {
+                own.threads.store(threads, Relaxed);
+                let serves = is_free_on(own, node);
+                own.threads.store(CROWD, Relaxed);
+                serves
+            })
+        };
+        assert!(serves(0, NODE) && !serves(1, NODE) && !serves(0, NODE + 1));
         own.node.store(0, Relaxed);
     }
 
@@ -448,6 +474,8 @@ mod tests {
         const NODE: u32 = 9;
         let heap = registry::heap_for_test();
         heap.node.store(NODE, Relaxed);
+        // Not the test's own for that long.
+        heap.threads.store(CROWD - 1, Relaxed);
         let opened = HEAPS.opened.load(Relaxed);
         let turns = (0..opened)
             .filter(|&turn| to_share(NODE, turn).is_some_and(|shared| ptr::eq(shared, heap)));
@@ -456,6 +484,7 @@ mod tests {
         assert!(
             (0..opened).all(|turn| to_share(0, turn).is_none_or(|shared| !ptr::eq(shared, heap)))
         );
+        heap.threads.store(CROWD, Relaxed);
         heap.node.store(0, Relaxed);
     }
 
@@ -478,7 +507,7 @@ mod tests {
             is_found()
         });
         assert!(found);
-        heap.threads.store(registry::CROWD, Relaxed);
+        heap.threads.store(CROWD, Relaxed);
         (0..HEAPS.opened.load(Relaxed)).map(Heap::of_slot).for_each(may_be_idle);
     }
 

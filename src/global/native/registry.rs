@@ -327,10 +327,6 @@ fn adopt_now() {
     let _ = REGISTRY.with(adopt);
 }
 
-/// Threads of a heap that no further one is given: more than there are, and the sum over all heaps has 32 bits.
-#[cfg(test)]
-pub(super) const CROWD: u32 = 1 << 20;
-
 /// What `action` does with the right to open heaps; it is tried again while another test forks.
 #[cfg(test)]
 pub(super) fn with_opener<R>(mut action: impl FnMut(&mut Opener) -> R) -> R {
@@ -364,7 +360,7 @@ pub(super) fn heap_for_test() -> &'static Heap {
     let tuning = TUNING.get().expect("the allocator is open");
     let open = |registry: &mut Registry| {
         let heap = registry.heaps.open(tuning)?;
-        heap.threads.store(CROWD, Relaxed);
+        heap.threads.store(heaps::CROWD, Relaxed);
         Some(heap)
     };
     core::iter::repeat_with(|| REGISTRY.with(open))
@@ -487,7 +483,7 @@ mod tests {
             let lists = unsafe { &*quick::of_face(current::lists()) };
             move_to(lists, own);
             assert!(ptr::eq(lists.heap(), own));
-            assert_eq!(own.threads.load(Relaxed), CROWD + 1);
+            assert_eq!(own.threads.load(Relaxed), heaps::CROWD + 1);
             with_opener(|opener| opener.open_spare(TUNING.get().expect("it is open")));
             let spare = heaps::all().find(|heap| heaps::is_spare(heap)).expect("there is one");
             for heap in [spare, own] {
