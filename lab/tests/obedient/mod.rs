@@ -1,7 +1,7 @@
 //! A program that does what it is told, a letter at a time: this test program, started again.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::fs::File;
+use std::fs::{self, File};
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::mem;
@@ -125,9 +125,31 @@ pub(crate) fn command<'c>(command: &'c mut Command, how: &str) -> &'c mut Comman
 
 impl Obedient {
     /// Starts it: `quiet` or `busy`.
+    ///
+    /// Once this returns, a quiet program allocates only when it is told to.
     pub(crate) fn start(how: &str) -> Self {
         let mut program = Command::new(std::env::current_exe().unwrap());
-        Self::of(command(&mut program, how))
+        let program = Self::of(command(&mut program, how));
+        if how == "quiet" {
+            while !program.is_asleep() {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        program
+    }
+
+    /// Whether the thread that obeys waits for a letter, and the one that started it for its end.
+    ///
+    /// The test harness allocates before it waits, and may get to that after the first letter.
+    fn is_asleep(&self) -> bool {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let asleep = tasks.map(|task| {
+            let stat = fs::read_to_string(task.unwrap().path().join("stat")).unwrap_or_default();
+            // The name of the thread may hold anything, but is in parentheses.
+            stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('S'))
+        });
+        let asleep: Vec<bool> = asleep.collect();
+        asleep.len() == 2 && asleep.iter().all(|&asleep| asleep)
     }
 
     /// Starts it as the command says.
