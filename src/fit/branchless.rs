@@ -67,7 +67,7 @@ impl TagHeap<Good> {
         meter: &M,
     ) -> Option<(NonNull<u8>, usize)> {
         let len = words_for(bytes);
-        let start = match self.index.close(len, &self.cells, meter) {
+        let start = match self.index.close(len, |_| 0, &self.cells, meter) {
             Some(start) => start,
             None => self.index.first(list_for(len), &self.cells)?.1,
         };
@@ -76,9 +76,9 @@ impl TagHeap<Good> {
         Some(self.use_words(start, len, meter))
     }
 
-    /// As [`allocate_plain`](Self::allocate_plain), for a request aligned to `align` bytes: the first block that
-    /// would do without, if it happens to hold an aligned one, or one that holds it wherever it starts. The
-    /// two together are at most [`MOST`](Self::MOST). O(1).
+    /// As [`allocate_plain`](Self::allocate_plain), for a request aligned to `align` bytes: one of the first few blocks of its
+    /// own list, if it is [larger](Self::PLAIN); the first block that would do without, if it happens to hold an aligned
+    /// one; or one that holds it wherever it starts. Size and alignment together are at most [`MOST`](Self::MOST). O(1).
     #[inline(never)]
     pub(crate) fn allocate_aligned<M: Meter>(
         &mut self,
@@ -88,7 +88,12 @@ impl TagHeap<Good> {
     ) -> Option<(NonNull<u8>, usize)> {
         let (index, cells) = (&mut self.index, &mut self.cells);
         let len = words_for(bytes);
-        let mut block = index.first(list_for(len), cells)?.1;
+        let gap = |block| cells.words_to_aligned(block, align);
+        let close = if bytes > Self::PLAIN { index.close(len, gap, cells, meter) } else { None };
+        let mut block = match close {
+            Some(block) => block,
+            None => index.first(list_for(len), cells)?.1,
+        };
         meter.visit(header(cells, block));
         let mut gap = cells.words_to_aligned(block, align);
         if gap + len > cells.words_at(block) {

@@ -9,8 +9,9 @@
 //! block of the first list all of whose blocks are large enough, which a word or two of bits tell:
 //! TLSF (Masmano, Ripoll, Crespo & Real 2004). So a block on the list of the request's own size may
 //! be passed over although it would do. Requests of 16 KiB and more, for which that costs most and
-//! a look least, are therefore served from there if one of the first few blocks fits; and where
-//! there is no other memory, the whole list is looked through.
+//! a look least, are therefore served from there if one of the first few blocks fits (an aligned one
+//! where an aligned one was before, with no bytes to spare); and where there is no other memory, the
+//! whole list is looked through.
 //!
 //! Compared with [`Best`](super::Best), it gives up the lowest address among equals for about half
 //! the instructions.
@@ -182,10 +183,16 @@ impl Good {
         Some((chosen, fit(chosen, len, align, cells)?))
     }
 
-    /// The first word of the smallest block of at least `len` words among the first few of the list of
-    /// that size.
+    /// The first word of the smallest block among the first few of the list of `len` words that holds so many behind a
+    /// gap, which is given for the block that starts at a word.
     #[inline(always)]
-    pub(super) fn close<M: Meter>(&self, len: usize, cells: &Cells, meter: &M) -> Option<usize> {
+    pub(super) fn close<M: Meter>(
+        &self,
+        len: usize,
+        gap: impl Fn(usize) -> usize,
+        cells: &Cells,
+        meter: &M,
+    ) -> Option<usize> {
         let list = list_of(len);
         if self.occupied[list / 64] >> (list % 64) & 1 == 0 {
             // Perhaps there are no anchors yet.
@@ -201,7 +208,7 @@ impl Good {
             let block = cells.block((word / WORDS) as u32);
             meter.visit(cells.header(block.start));
             let has = words(block.len);
-            if len <= has && has < least {
+            if len + gap(word) <= has && has < least {
                 (found, least) = (Some(word), has);
             }
             word = cells.word(word + NEXT) as usize;
@@ -337,12 +344,12 @@ impl IndexPolicy for Good {
         cells: &Cells,
         meter: &M,
     ) -> Option<(Block, u32)> {
-        if align <= CELL
-            && len >= LOOKING
-            && let Some(word) = self.close(words(len), cells, meter)
+        let gap = |word| cells.words_to_aligned(word, align);
+        if len >= LOOKING
+            && let Some(word) = self.close(words(len), gap, cells, meter)
         {
             let close = cells.block((word / WORDS) as u32);
-            return Some((close, close.start));
+            return Some((close, fit(close, len, align, cells)?));
         }
         self.choose_aligned(len, align, cells, meter)
     }
