@@ -13,7 +13,7 @@ use super::quick::{self, Lists};
 use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning};
 use super::{
-    background, fork, guarded, heaps, idle, mapping, mode, registry, relief, sizes, thread,
+    background, fork, guarded, heaps, idle, kept, mapping, mode, registry, relief, sizes, thread,
 };
 use crate::os::KeepErrno;
 
@@ -40,24 +40,43 @@ pub(super) fn large(
     size: usize,
     align: usize,
 ) -> Option<NonNull<u8>> {
-    if size < mapping_from(tuning) {
-        return None;
-    }
-    let block = mapping::allocate(size, align, tuning.huge_pages.advice())?;
+    let huge = tuning.huge_pages.advice();
+    (size >= mapping_from(tuning)).then(|| mapped_beside(caller, size, align, huge)).flatten()
+}
+
+/// A mapping, beside the heaps.
+fn mapped_beside(
+    caller: thread::Caller,
+    size: usize,
+    align: usize,
+    huge: Option<bool>,
+) -> Option<NonNull<u8>> {
+    let block = mapping::allocate(size, align, huge)?;
     was_mapped(caller, size);
     Some(block)
 }
 
-/// As [`large`], which may hold anything: in memory that is [kept](super::kept), if there is some.
+/// As [`large`], which may hold anything: in memory that is [kept](super::kept), if there is some, or of huge pages, if what
+/// is kept would be written all over.
 pub(super) fn large_kept(
     caller: thread::Caller,
     tuning: &Tuning,
     size: usize,
     align: usize,
 ) -> Option<NonNull<u8>> {
-    let kept = (size >= mapping_from(tuning))
-        .then(|| mapping::allocate_kept(size, align, tuning.purge_delay));
-    kept.flatten().or_else(|| large(caller, tuning, size, align))
+    let follows = tuning.huge_pages.follows();
+    if size < mapping_from(tuning) {
+        let fits = size >= grown_mapping_from(tuning) && kept::bytes() > size;
+        return fits
+            .then(|| mapping::allocate_kept(size, align, tuning.purge_delay, None))
+            .flatten();
+    }
+    let kept = mapping::allocate_kept(size, align, tuning.purge_delay, Some(follows));
+    kept.or_else(|| {
+        let huge =
+            if follows && kept::is_dense() { Some(true) } else { tuning.huge_pages.advice() };
+        mapped_beside(caller, size, align, huge)
+    })
 }
 
 /// So many bytes were mapped beside the heaps: some of their free memory goes back, unless that was in vain the last time.
@@ -120,7 +139,7 @@ unsafe fn outgrow_heap(
         return None;
     }
     let caller = thread::enter(tuning)?;
-    let kept = mapping::allocate_kept(new_size, align, tuning.purge_delay);
+    let kept = mapping::allocate_kept(new_size, align, tuning.purge_delay, Some(true));
     let moved = kept.or_else(|| mapping::allocate(new_size, align, None))?;
     if kept.is_none() {
         was_mapped(caller, new_size);

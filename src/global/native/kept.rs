@@ -9,7 +9,7 @@
 //! A mapping that is freed stays if the last one that was freed was wanted again within the purge delay, by a block that grows,
 //! or a new one that may hold anything. [`MOST`] bytes stay; more only for a while after some went back for want of room,
 //! so that no more than [`RATE`] goes back so on average; and never more than make, with those in use, the most there ever
-//! were in use. What nobody takes
+//! were in use. A block that is longer than every run begins with the longest, to which new memory is added. What nobody takes
 //! within a purge delay goes back when somebody [comes by](super::idle), and no mapping stays until one is wanted again.
 //! What a heap grows by goes back of these first.
 
@@ -18,7 +18,7 @@ use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::apart::Apart;
-use super::huge::HUGE;
+use super::huge::{self, HUGE};
 use super::lock::Locked;
 use super::visit::Visit;
 use crate::os;
@@ -28,6 +28,9 @@ const MOST: usize = 64 << 20;
 
 /// Bytes for each millisecond that go back on average for want of room: to touch them again takes a few hundredths of the time.
 const RATE: usize = 64 << 10;
+
+/// Bytes of a run from which on a longer block begins with it: to move fewer costs as much as to touch them again.
+const PART: usize = 2 * HUGE;
 
 /// Runs that stay, at most.
 const RUNS: usize = 64;
@@ -42,6 +45,18 @@ struct Run {
     since: u64,
 }
 
+impl Run {
+    /// Bytes before the first OS page that has a huge page behind it.
+    fn skipped(&self) -> usize {
+        self.start.addr().wrapping_add(os::page_size()).wrapping_neg() % HUGE
+    }
+
+    /// Bytes from there on.
+    fn usable(&self) -> usize {
+        self.len.saturating_sub(self.skipped())
+    }
+}
+
 const NONE: Run = Run { start: ptr::null_mut(), len: 0, since: 0 };
 
 #[derive(Debug)]
@@ -49,6 +64,8 @@ struct Kept {
     runs: [Run; RUNS],
     /// When a mapping was freed last. Milliseconds.
     freed: u64,
+    /// Whether that one was written all over.
+    is_dense: bool,
     /// Whether mappings that are freed are wanted again, as far as is known.
     wanted: bool,
     /// When the next may go back for want of room. Milliseconds.
@@ -59,8 +76,13 @@ struct Kept {
 unsafe impl Send for Kept {}
 
 /// Nobody waits for it but a fork.
-static KEPT: Apart<Locked<Kept>> =
-    Apart::new(Locked::new(Kept { runs: [NONE; RUNS], freed: 0, wanted: false, again: 0 }));
+static KEPT: Apart<Locked<Kept>> = Apart::new(Locked::new(Kept {
+    runs: [NONE; RUNS],
+    freed: 0,
+    is_dense: false,
+    wanted: false,
+    again: 0,
+}));
 
 /// Bytes of all runs, as they were when the lock was last let go of.
 static BYTES: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
@@ -70,12 +92,39 @@ pub(super) fn bytes() -> usize {
     BYTES.load(Relaxed)
 }
 
+/// The longest run, for a block of `len` bytes as [`take`] has it, of which it has a part: the caller makes it longer, or
+/// [puts it back](put_back). Where it starts, and its bytes.
+pub(super) fn take_part(len: usize) -> Option<(*mut u8, usize)> {
+    (bytes() > 0).then(|| with(|kept| kept.take_part(len))).flatten().flatten()
+}
+
+/// Puts back what was taken, and not used.
+///
+/// # Safety
+/// The pages are the caller's, who does not use them any more.
+pub(super) unsafe fn put_back(start: *mut u8, len: usize) {
+    if with(|kept| kept.put(Run { start, len, since: os::now() })) != Some(true) {
+        // SAFETY: the caller's promise.
+        unsafe { os::release(start, len) };
+    }
+}
+
+/// Whether what is allocated next will be written all over, as far as is known: the last mapping that was freed was, and
+/// mappings are wanted again.
+pub(super) fn is_dense() -> bool {
+    with(|kept| kept.wanted && kept.is_dense).unwrap_or(false)
+}
+
 /// A mapping is freed: whether it stays. `most` is how many bytes may stay then, for what is in use.
 ///
 /// # Safety
 /// The pages were mapped, as whole OS pages, and are not used any more.
 pub(super) unsafe fn keep(start: *mut u8, len: usize, most: usize, delay: u32) -> bool {
-    let keep = |kept: &mut Kept| kept.keep(Run { start, len, since: os::now() }, most, delay);
+    let is_dense = huge::is_dense(start, len);
+    let keep = |kept: &mut Kept| {
+        kept.is_dense = is_dense;
+        kept.keep(Run { start, len, since: os::now() }, most, delay)
+    };
     with(keep).unwrap_or(false)
 }
 
@@ -183,11 +232,19 @@ impl Kept {
         if delay > 0 && os::now() <= self.freed.saturating_add(delay.into()) {
             self.wanted |= self.freed > 0;
         }
-        let page = os::page_size();
-        let skipped = |run: &Run| run.start.addr().wrapping_add(page).wrapping_neg() % HUGE;
-        let fits = |run: &&mut Run| run.len > 0 && run.len >= skipped(run).saturating_add(len);
-        let run = self.runs.iter_mut().filter(fits).max_by_key(|run| run.len)?;
-        let (Run { start, len: whole, since }, skipped) = (*run, skipped(run));
+        self.take_from(|run| run.usable() >= len, len).map(|(start, _)| start)
+    }
+
+    fn take_part(&mut self, len: usize) -> Option<(*mut u8, usize)> {
+        self.take_from(|run| run.usable() >= PART, len)
+    }
+
+    /// Up to `len` bytes of the longest run that suits: where they start, and how many there are.
+    fn take_from(&mut self, suits: impl Fn(&Run) -> bool, len: usize) -> Option<(*mut u8, usize)> {
+        let suits = |run: &&mut Run| run.len > 0 && suits(run);
+        let run = self.runs.iter_mut().filter(suits).max_by_key(|run| run.len)?;
+        let (Run { start, len: whole, since }, skipped) = (*run, run.skipped());
+        let len = len.min(run.usable());
         *run = NONE;
         let taken = start.wrapping_add(skipped);
         for (start, len) in [(start, skipped), (taken.wrapping_add(len), whole - skipped - len)] {
@@ -196,7 +253,7 @@ impl Kept {
                 unsafe { os::release(start, len) };
             }
         }
-        Some(taken)
+        Some((taken, len))
     }
 
     fn extends(&mut self, end: *mut u8, more: usize) -> bool {

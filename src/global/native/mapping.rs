@@ -112,20 +112,48 @@ pub(super) fn allocate(size: usize, align: usize, huge: Option<bool>) -> Option<
     any.or_else(|| kept::give_back(usize::MAX).then(|| allocate_at(size, align, huge)).flatten())
 }
 
-/// A block as [`allocate`] has it, in memory that is kept, which may hold anything; `None` if none of it is so long.
-pub(super) fn allocate_kept(size: usize, align: usize, delay: u32) -> Option<NonNull<u8>> {
+/// A block as [`allocate`] has it, in memory that is kept, which may hold anything, or begins there; `None` if there is none.
+/// `lengthen`: whether memory may be added to what is kept, which is to be of huge pages where that was written all over.
+pub(super) fn allocate_kept(
+    size: usize,
+    align: usize,
+    delay: u32,
+    lengthen: Option<bool>,
+) -> Option<NonNull<u8>> {
     let page = os::page_size();
     if align > HUGE || !starts_huge_page(size) {
         return None;
     }
     let len = size.checked_next_multiple_of(page)?.checked_add(page)?;
-    let base = kept::take(len, delay)?;
+    let base = kept::take(len, delay).or_else(|| allocate_beyond_kept(len, lengthen?))?;
     let block = base.wrapping_add(page);
     // SAFETY: the pages are nobody else's.
     unsafe { write_header(block, (base, len), 0, size) };
     IN_USE.count.fetch_add(1, Relaxed);
     counted(len, 0);
     NonNull::new(block)
+}
+
+/// A mapping of `len` bytes for a block at the start of a huge page, an OS page behind its base, that begins with memory that
+/// is kept.
+fn allocate_beyond_kept(len: usize, follow: bool) -> Option<*mut u8> {
+    let page = os::page_size();
+    let (start, part) = kept::take_part(len)?;
+    if part == len {
+        return Some(start);
+    }
+    let dense = follow && huge::is_dense(start, part);
+    // SAFETY: the pages are nobody else's; a block at the start of a huge page needs no more to be moved.
+    unsafe {
+        let Some(base) = lengthen_whole((start, part), page, len) else {
+            kept::put_back(start, part);
+            return None;
+        };
+        if dense {
+            os::advise_huge_pages(base, len, true);
+        }
+        Some(base)
+    }
 }
 
 /// As [`allocate`], of a size and an alignment that make a [`Layout`], or an alignment to [`HUGE`].

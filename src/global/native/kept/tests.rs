@@ -5,7 +5,7 @@ use super::*;
 use crate::global::native::registry;
 use crate::os::alone;
 
-const EMPTY: Kept = Kept { runs: [NONE; RUNS], freed: 0, wanted: false, again: 0 };
+const EMPTY: Kept = Kept { runs: [NONE; RUNS], freed: 0, is_dense: false, wanted: false, again: 0 };
 const DELAY: u32 = 60_000;
 
 /// So many huge pages, behind one OS page, of which the last byte before the end is written.
@@ -90,6 +90,61 @@ fn blocks_get_runs_of_their_own() {
         unsafe { os::release(start, 3 * HUGE + page) };
     }
     assert_eq!(kept.give_back(usize::MAX, |_| true), runs[2].len);
+}
+
+/// A part of a longer block is what lies behind the first huge page's start, of the longest run.
+#[test]
+fn a_part_is_as_much_as_there_is() {
+    let page = os::page_size();
+    let mut kept = Kept { wanted: true, ..EMPTY };
+    assert_eq!(kept.take_part(9 * HUGE), None);
+    let runs = [mapping(1), mapping(2), mapping(3)];
+    for run in runs {
+        assert!(kept.keep(run, usize::MAX, DELAY));
+    }
+    assert_eq!(kept.take_part(9 * HUGE), Some((runs[2].start, 3 * HUGE + page)));
+    assert_eq!(kept.take_part(2 * HUGE), Some((runs[1].start, 2 * HUGE)), "no more than is wanted");
+    assert_eq!(kept.bytes(), HUGE + 2 * page);
+    assert_eq!(kept.take_part(9 * HUGE), None, "too little to begin with");
+
+    let late = Run { start: runs[2].start.wrapping_add(page), len: 3 * HUGE, ..runs[2] };
+    assert!(kept.put(late));
+    assert_eq!(kept.take_part(9 * HUGE), Some((runs[2].start.wrapping_add(HUGE), 2 * HUGE + page)));
+    assert_eq!(kept.bytes(), 2 * HUGE + page, "what lies before stays");
+    kept.give_back(usize::MAX, |_| true);
+    // SAFETY: they are the test's, which took them.
+    unsafe {
+        os::release(runs[2].start, 3 * HUGE + page);
+        os::release(runs[1].start, 2 * HUGE);
+    }
+}
+
+/// What is allocated next is taken to be written all over if the last mapping was, and such are wanted again.
+#[cfg(target_os = "linux")]
+#[test]
+fn it_is_known_whether_mappings_are_written_all_over() {
+    alone::passes("global::native::kept::tests::dense");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own"]
+fn dense() {
+    for (written, wanted) in [(8, false), (8, true), (7, true), (0, true), (8, true)] {
+        let Run { start, len, .. } = mapping(4);
+        // SAFETY: the pages are mapped, and not used after.
+        unsafe {
+            start.write_bytes(7, len / 8 * written + len % 8);
+            assert_eq!(with(|kept| kept.wanted = wanted), Some(()));
+            assert_eq!(keep(start, len, len, DELAY), wanted);
+        }
+        assert_eq!(is_dense(), written == 8 && wanted, "{written} eighths, {wanted}");
+        assert_eq!(give_back(usize::MAX), wanted);
+        if !wanted {
+            // SAFETY: as above.
+            unsafe { os::release(start, len) };
+        }
+    }
 }
 
 /// No more stays than the limits allow, but for a while after one for which there was no room went back: a program that

@@ -120,11 +120,12 @@ impl Model {
         self.blocks.push(Block::new(block.at, align, size, mark));
     }
 
-    /// What is kept serves blocks that are huge pages, and may hold anything.
+    /// What is kept serves blocks that are huge pages, and may hold anything; or they begin there.
     fn allocates_kept(&mut self, random: &mut Random) {
         let (size, align) = (random.below(6 * MIB), 1 << random.below(23));
         let mark = random.below(255) as u8 + 1;
-        if let Some(block) = allocate_kept(size, align, 60_000) {
+        let lengthen = [None, Some(false), Some(true)][random.below(3)];
+        if let Some(block) = allocate_kept(size, align, 60_000, lengthen) {
             assert!(size >= HUGE && align <= HUGE && !mode::is_hardened());
             assert!(block.addr().get().is_multiple_of(HUGE));
             let block = Block::new(block, align, size, mark);
@@ -216,7 +217,7 @@ fn refuses() {
         (isize::MAX as usize / 2, isize::MAX as usize / 2 + 1),
     ] {
         assert_eq!(allocate(size, align, None), None, "{size}, {align}");
-        assert_eq!(allocate_kept(size, align, 1000), None, "{size}, {align}");
+        assert_eq!(allocate_kept(size, align, 1000, Some(true)), None, "{size}, {align}");
     }
     let block = allocate(MIB, 64, None).expect("there is memory");
     for size in [isize::MAX as usize, usize::MAX, usize::MAX - 200] {
@@ -251,4 +252,49 @@ fn guarded() {
     mode::open(&Tuning::new().hardening(Hardening::CHECKS.guards(true)));
     assert!(!session(), "none was kept");
     refuses();
+}
+
+/// A block that is longer than what is kept begins with that; where no memory can be added, that stays.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_longer_block_begins_with_what_is_kept() {
+    alone::passes("global::native::mapping::tests::longer");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own"]
+fn longer() {
+    // That nothing was freed before is no matter: mappings are wanted again.
+    for _ in 0..2 {
+        let block = allocate(4 * HUGE, 64, None).expect("there is memory");
+        let block = Block::new(block, 64, 4 * HUGE, 7);
+        // SAFETY: the block has these bytes, and is not used any more.
+        unsafe {
+            block.at.write_bytes(7, block.size);
+            deallocate(block.at.as_ptr(), 60_000);
+        }
+        assert_eq!(allocate_kept(5 * HUGE, 64, 60_000, None), None, "it fits in none");
+    }
+    let before = kept::bytes();
+    assert!(before >= 4 * HUGE, "it stays");
+
+    let no_more = libc::rlimit { rlim_cur: 1 << 20, rlim_max: libc::RLIM_INFINITY };
+    let any = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, ..no_more };
+    // SAFETY: the process is the test's, and maps nothing meanwhile.
+    let refused = unsafe {
+        assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &raw const no_more), 0);
+        let refused = allocate_kept(6 * HUGE, 64, 60_000, Some(true));
+        assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &raw const any), 0);
+        refused
+    };
+    assert_eq!((refused, kept::bytes()), (None, before), "it stays where it was");
+
+    let block = allocate_kept(6 * HUGE, 64, 60_000, Some(true)).expect("there is memory");
+    let block = Block { at: block, align: 64, size: 6 * HUGE, mark: 7, len: before + 2 * HUGE };
+    assert_eq!((kept::bytes(), usage().1), (0, block.len));
+    assert!((0..4 * HUGE).step_by(4096).all(|at| block.byte(at) == 7), "it begins there");
+    assert!((4 * HUGE..6 * HUGE).step_by(4096).all(|at| block.byte(at) == 0), "and goes on");
+    // SAFETY: it is not used any more.
+    unsafe { deallocate(block.at.as_ptr(), 0) };
 }
