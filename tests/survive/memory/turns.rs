@@ -30,8 +30,9 @@ fn by_turns(size: usize) {
         }
     });
     let peak = peak();
-    // Those who grow give back for a bounded time: on a slow machine less than there is. Without, it would be twice as much.
-    assert!(peak < LIVE / 2 * 3, "{} MiB at the peak", peak / MIB);
+    // Those who grow give back for a bounded time: on a machine with much else to do, far less than there is. Without, it
+    // would be twice what is live.
+    assert!(peak < LIVE / 10 * 19, "{} MiB at the peak", peak / MIB);
 }
 
 macro_rules! by_turns {
