@@ -14,8 +14,8 @@
 //! What a heap grows by goes back of these first.
 
 use core::ptr;
-use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicUsize};
 
 use super::apart::Apart;
 use super::huge::{self, HUGE};
@@ -64,8 +64,6 @@ struct Kept {
     runs: [Run; RUNS],
     /// When a mapping was freed last. Milliseconds.
     freed: u64,
-    /// Whether that one was written all over.
-    is_dense: bool,
     /// Whether mappings that are freed are wanted again, as far as is known.
     wanted: bool,
     /// When the next may go back for want of room. Milliseconds.
@@ -76,16 +74,14 @@ struct Kept {
 unsafe impl Send for Kept {}
 
 /// Nobody waits for it but a fork.
-static KEPT: Apart<Locked<Kept>> = Apart::new(Locked::new(Kept {
-    runs: [NONE; RUNS],
-    freed: 0,
-    is_dense: false,
-    wanted: false,
-    again: 0,
-}));
+static KEPT: Apart<Locked<Kept>> =
+    Apart::new(Locked::new(Kept { runs: [NONE; RUNS], freed: 0, wanted: false, again: 0 }));
 
 /// Bytes of all runs, as they were when the lock was last let go of.
 static BYTES: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
+
+/// Whether the last mapping that did not stay was written all over.
+static DENSE: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
 
 /// Bytes that stay.
 pub(super) fn bytes() -> usize {
@@ -109,10 +105,10 @@ pub(super) unsafe fn put_back(start: *mut u8, len: usize) {
     }
 }
 
-/// Whether what is allocated next will be written all over, as far as is known: the last mapping that was freed was, and
+/// Whether a mapping that is wanted now will be written all over, as far as is known: the last one that did not stay was, and
 /// mappings are wanted again.
 pub(super) fn is_dense() -> bool {
-    with(|kept| kept.wanted && kept.is_dense).unwrap_or(false)
+    DENSE.load(Relaxed) && with(|kept| kept.wanted).unwrap_or(false)
 }
 
 /// A mapping is freed: whether it stays. `most` is how many bytes may stay then, for what is in use.
@@ -120,12 +116,12 @@ pub(super) fn is_dense() -> bool {
 /// # Safety
 /// The pages were mapped, as whole OS pages, and are not used any more.
 pub(super) unsafe fn keep(start: *mut u8, len: usize, most: usize, delay: u32) -> bool {
-    let is_dense = huge::is_dense(start, len);
-    let keep = |kept: &mut Kept| {
-        kept.is_dense = is_dense;
-        kept.keep(Run { start, len, since: os::now() }, most, delay)
-    };
-    with(keep).unwrap_or(false)
+    let keep = |kept: &mut Kept| kept.keep(Run { start, len, since: os::now() }, most, delay);
+    let is_kept = with(keep).unwrap_or(false);
+    if !is_kept {
+        DENSE.store(huge::is_dense(start, len), Relaxed);
+    }
+    is_kept
 }
 
 /// A run of `len` bytes, a multiple of an OS page, for a block at the start of a huge page, an OS page behind the run's start.

@@ -5,7 +5,7 @@ use super::*;
 use crate::global::native::registry;
 use crate::os::alone;
 
-const EMPTY: Kept = Kept { runs: [NONE; RUNS], freed: 0, is_dense: false, wanted: false, again: 0 };
+const EMPTY: Kept = Kept { runs: [NONE; RUNS], freed: 0, wanted: false, again: 0 };
 const DELAY: u32 = 60_000;
 
 /// So many huge pages, behind one OS page, of which the last byte before the end is written.
@@ -119,7 +119,7 @@ fn a_part_is_as_much_as_there_is() {
     }
 }
 
-/// What is allocated next is taken to be written all over if the last mapping was, and such are wanted again.
+/// A mapping that is wanted is taken to be written all over if the last one that did not stay was, and such are wanted again.
 #[cfg(target_os = "linux")]
 #[test]
 fn it_is_known_whether_mappings_are_written_all_over() {
@@ -130,17 +130,19 @@ fn it_is_known_whether_mappings_are_written_all_over() {
 #[test]
 #[ignore = "in a process of its own"]
 fn dense() {
-    for (written, wanted) in [(8, false), (8, true), (7, true), (0, true), (8, true)] {
+    for (eighths, stays) in [(8, false), (8, true), (0, true), (7, false), (8, true), (0, false)] {
+        let before = DENSE.load(Relaxed);
         let Run { start, len, .. } = mapping(4);
         // SAFETY: the pages are mapped, and not used after.
         unsafe {
-            start.write_bytes(7, len / 8 * written + len % 8);
-            assert_eq!(with(|kept| kept.wanted = wanted), Some(()));
-            assert_eq!(keep(start, len, len, DELAY), wanted);
+            start.write_bytes(7, len / 8 * eighths + len % 8);
+            assert_eq!(with(|kept| kept.wanted = stays), Some(()));
+            assert_eq!(keep(start, len, len, DELAY), stays);
         }
-        assert_eq!(is_dense(), written == 8 && wanted, "{written} eighths, {wanted}");
-        assert_eq!(give_back(usize::MAX), wanted);
-        if !wanted {
+        assert_eq!(DENSE.load(Relaxed), if stays { before } else { eighths == 8 });
+        assert_eq!(is_dense(), stays && before, "{eighths} eighths, {stays}");
+        assert_eq!(give_back(usize::MAX), stays);
+        if !stays {
             // SAFETY: as above.
             unsafe { os::release(start, len) };
         }
