@@ -207,8 +207,10 @@ pub(super) struct Lists {
 /// What is known of lists while no thread has them: [`ended`](super::ended).
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// The lists of another thread that has ended.
+    /// The lists of another thread that has ended, before this one's.
     pub(super) next: AtomicPtr<Lists>,
+    /// The lists of another thread that has ended, after this one's.
+    pub(super) newer: AtomicPtr<Lists>,
     /// Bytes on them; 0 while a thread has them.
     pub(super) bytes: AtomicUsize,
     /// When their thread ended, milliseconds, the lower bits.
