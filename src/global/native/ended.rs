@@ -14,7 +14,7 @@ mod chain;
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
+use core::sync::atomic::{AtomicPtr, AtomicUsize};
 
 use chain::{Chain, waiting};
 
@@ -44,15 +44,6 @@ pub(super) struct Ended {
     empty: Chain,
 }
 
-/// Whether somebody puts back the blocks on such lists.
-static PUTS_BACK: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
-
-/// Whether somebody puts blocks back, dozens of batches at once, on none of which memory is looked after: it is done while
-/// memory is looked after already.
-pub(super) fn puts_back() -> bool {
-    PUTS_BACK.load(Relaxed)
-}
-
 /// Whether blocks lie on lists whose threads have ended.
 pub(super) fn any_blocks() -> bool {
     BYTES.load(Relaxed) > 0
@@ -79,7 +70,7 @@ pub(super) unsafe fn leave(lists: NonNull<Lists>, heaps: usize, delay: u32) {
     let bytes = if reserve(&BYTES, bytes, heaps * MOST) { bytes } else { 0 };
     if bytes == 0 {
         // SAFETY: the caller's promise.
-        unsafe { quick::flush_all(lists.as_ptr()) };
+        unsafe { quick::flush_all(lists.as_ptr(), true) };
     }
     let waiting = waiting(lists);
     waiting.bytes.store(bytes, Relaxed);
@@ -121,10 +112,9 @@ pub(super) fn have_blocks(lists: NonNull<Lists>) -> bool {
 /// # Safety
 /// The caller has [taken](Ended::take_idle) them, and does not use them any more.
 pub(super) unsafe fn put_back(lists: NonNull<Lists>) {
-    PUTS_BACK.store(true, Relaxed);
+    // Dozens of batches at once, while memory is looked after already.
     // SAFETY: the caller's promise.
-    unsafe { quick::flush_all(lists.as_ptr()) };
-    PUTS_BACK.store(false, Relaxed);
+    unsafe { quick::flush_all(lists.as_ptr(), false) };
     uncount(lists);
     push(lists);
 }
@@ -167,7 +157,6 @@ impl Ended {
     pub(super) fn forget(&mut self) {
         LEFT.store(ptr::null_mut(), Relaxed);
         BYTES.store(0, Relaxed);
-        PUTS_BACK.store(false, Relaxed);
         *self = Self::new();
     }
 
