@@ -20,6 +20,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::apart::Apart;
 use super::huge::HUGE;
 use super::lock::Locked;
+use super::refused;
 use super::visit::Visit;
 use crate::os;
 
@@ -193,7 +194,7 @@ impl Kept {
         for (start, len) in [(start, skipped), (taken.wrapping_add(len), whole - skipped - len)] {
             if len > 0 && !self.put(Run { start, len, since }) {
                 // SAFETY: the pages were mapped, and are nobody's.
-                unsafe { os::release(start, len) };
+                unsafe { refused::release(start, len) };
             }
         }
         Some(taken)
@@ -215,7 +216,7 @@ impl Kept {
             let len = run.len.min(wanted - given).next_multiple_of(HUGE).min(run.len);
             run.len -= len;
             // SAFETY: the pages were mapped, and are nobody's.
-            unsafe { os::release(run.start.wrapping_add(run.len), len) };
+            unsafe { refused::release(run.start.wrapping_add(run.len), len) };
             given += len;
             if given >= wanted {
                 break;

@@ -20,7 +20,9 @@ use super::huge::{self, HUGE};
 use super::kept;
 use super::lock::Locked;
 use super::mode;
+use super::refused;
 use super::space::SPACE;
+use super::visit::Visit;
 use crate::os;
 
 /// What stands before the contents.
@@ -109,7 +111,11 @@ pub(super) fn allocate(size: usize, align: usize, huge: Option<bool>) -> Option<
     // There may be too few addresses for that.
     let roomy = starts_huge_page(size).then(|| allocate_at(size, align.max(HUGE), huge)).flatten();
     let any = roomy.or_else(|| allocate_at(size, align, huge));
-    any.or_else(|| kept::give_back(usize::MAX).then(|| allocate_at(size, align, huge)).flatten())
+    any.or_else(|| {
+        let any_kept = kept::give_back(usize::MAX);
+        let again = refused::retry(&mut Visit::unbounded()) || any_kept;
+        again.then(|| allocate_at(size, align, huge)).flatten()
+    })
 }
 
 /// A block as [`allocate`] has it, in memory that is kept, which may hold anything; `None` if none of it is so long.
@@ -140,7 +146,7 @@ fn allocate_at(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<
     let memory = os::allocate(mapped)?;
     if SPACE.meets(memory, mapped) {
         // SAFETY: nobody uses what was mapped just now.
-        unsafe { os::release(memory, mapped) };
+        unsafe { refused::release(memory, mapped) };
         return None;
     }
     let first = memory.wrapping_add(guard + HEADER);
@@ -151,8 +157,8 @@ fn allocate_at(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<
     // SAFETY: the pages before the header's and behind the contents are not used; the header's are
     // part of the mapping.
     unsafe {
-        os::release(memory, base.addr() - guard - memory.addr());
-        os::release(end.add(guard), memory.addr() + mapped - guard - end.addr());
+        refused::release(memory, base.addr() - guard - memory.addr());
+        refused::release(end.add(guard), memory.addr() + mapped - guard - end.addr());
         if guard > 0 {
             os::guard(base.sub(guard), guard);
             os::guard(end, guard);
@@ -250,7 +256,7 @@ pub(super) unsafe fn deallocate(block: *mut u8, delay: u32) -> bool {
         let most = IN_USE.most.load(Relaxed).saturating_sub(IN_USE.bytes.load(Relaxed));
         let is_kept = is_whole && !mode::is_hardened() && kept::keep(base, len, most, delay);
         if !is_kept {
-            os::release(base, len);
+            refused::release(base, len);
         }
         is_kept
     }
@@ -284,7 +290,7 @@ unsafe fn keep_closed(start: *mut u8, len: usize) {
     let (address, bytes) = oldest.flatten().unwrap_or((start.addr(), len));
     if bytes > 0 {
         // SAFETY: the pages were mapped here, are not used, and known by nobody else any more.
-        unsafe { os::release(start.with_addr(address), bytes) };
+        unsafe { refused::release(start.with_addr(address), bytes) };
     }
 }
 
@@ -378,14 +384,14 @@ unsafe fn lengthen_whole(
         let skipped = base.addr().wrapping_sub(memory.addr()) % HUGE;
         let to = memory.add(skipped);
         if SPACE.meets(memory, reserved) {
-            os::release(memory, reserved);
+            refused::release(memory, reserved);
             return None;
         }
         if !os::move_into((base, len), (memory, reserved), to, new_len) {
             return None;
         }
-        os::release(memory, skipped);
-        os::release(to.add(new_len), reserved - skipped - new_len);
+        refused::release(memory, skipped);
+        refused::release(to.add(new_len), reserved - skipped - new_len);
         Some(to)
     }
 }
@@ -410,15 +416,15 @@ unsafe fn move_guarded(
         let reserved = new_len.checked_add(2 * guard)?;
         let memory = os::reserve(reserved)?;
         if SPACE.meets(memory, reserved) {
-            os::release(memory, reserved);
+            refused::release(memory, reserved);
             return None;
         }
         let new_base = memory.add(guard);
         if !os::move_into((base, len), (memory, reserved), new_base, new_len) {
             return None;
         }
-        os::release(base.sub(guard), guard);
-        os::release(base.add(len), guard);
+        refused::release(base.sub(guard), guard);
+        refused::release(base.add(len), guard);
         let block = new_base.add(offset);
         write_header(block, (new_base, new_len), guard, new_size);
         counted(new_len, len);

@@ -252,3 +252,49 @@ fn guarded() {
     assert!(!session(), "none was kept");
     refuses();
 }
+
+/// Bytes of a block that is no huge page's, and the first of its pages written.
+#[cfg(target_os = "linux")]
+fn written(size: usize) -> *mut u8 {
+    let block = allocate(size, 64, None).expect("there is memory").as_ptr();
+    // SAFETY: the block is in use, and has as many bytes.
+    unsafe { (0..size).step_by(4096).for_each(|at| block.add(at).write(at as u8 ^ 0x5a)) };
+    block
+}
+
+/// Whether it holds what was written.
+#[cfg(target_os = "linux")]
+fn holds(block: *mut u8, size: usize) -> bool {
+    // SAFETY: as above.
+    (0..size).step_by(4096).all(|at| unsafe { block.add(at).read() } == at as u8 ^ 0x5a)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_the_system_does_not_unmap_goes_later() {
+    alone::passes("global::native::mapping::tests::refuses_to_unmap");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own, which has no more mappings"]
+fn refuses_to_unmap() {
+    const SIZE: usize = MIB;
+    // The first fill the gaps there are; the others lie side by side, one mapping for the system.
+    let blocks: Vec<_> = (0..40).map(|_| written(SIZE)).collect();
+    let freed: Vec<_> = blocks[20..].iter().copied().skip(1).step_by(2).collect();
+    alone::without_more_mappings(|| {
+        for &block in &freed {
+            // SAFETY: the block is in use, and not used any more.
+            unsafe { deallocate(block, u32::MAX) };
+            assert!(!os::is_resident(block), "its memory goes");
+        }
+        assert!(refused::any(), "its addresses cannot go");
+        assert!(!refused::retry(&mut Visit::unbounded()));
+        assert!(freed.iter().any(|&block| os::is_readable(block)));
+    });
+    crate::global::Pagewise::new().purge();
+    assert!(!refused::any());
+    assert!(freed.iter().all(|&block| !os::is_readable(block)), "addresses are lost");
+    assert!(blocks.iter().filter(|block| !freed.contains(block)).all(|&block| holds(block, SIZE)));
+}
