@@ -340,10 +340,9 @@ pub(super) unsafe fn resize(
             let reaches = new_len / HUGE > len / HUGE;
             let dense = follow && reaches && huge::is_dense(block, len - offset);
             let stays = kept::extends(base.add(len), new_len - len).then_some(base);
-            let base = match stays.or_else(|| lengthen_whole((base, len), offset, new_len)) {
-                Some(base) => base,
-                None => os::remap(base, len, new_len, align <= page)?,
-            };
+            let base = stays
+                .or_else(|| lengthen_whole((base, len), offset, new_len))
+                .or_else(|| lengthen((base, len), new_len, align <= page))?;
             if dense {
                 os::advise_huge_pages(base, new_len, true);
             }
@@ -371,7 +370,7 @@ unsafe fn lengthen_whole(
     }
     // SAFETY: the caller's promise; the pages that are moved to are ours, and hold nothing.
     unsafe {
-        if let Some(base) = os::remap(base, len, new_len, false) {
+        if let Some(base) = lengthen((base, len), new_len, false) {
             return Some(base);
         }
         if !os::MOVES {
@@ -393,6 +392,43 @@ unsafe fn lengthen_whole(
         refused::release(memory, skipped);
         refused::release(to.add(new_len), reserved - skipped - new_len);
         Some(to)
+    }
+}
+
+/// Makes a mapping longer where it is, or moves it if it may, but not to where heaps lie: what is freed there would be
+/// taken for a heap's.
+///
+/// # Safety
+/// As for [`resize`]; `new_len` is more than the mapping's length.
+unsafe fn lengthen(
+    (base, len): (*mut u8, usize),
+    new_len: usize,
+    may_move: bool,
+) -> Option<*mut u8> {
+    // SAFETY: the caller's promise; what the kernel moved is known to nobody yet.
+    unsafe {
+        let moved = os::remap(base, len, new_len, may_move)?;
+        if !SPACE.meets(moved, new_len) {
+            return Some(moved);
+        }
+        if moved == base {
+            refused::release(base.add(len), new_len - len);
+            return None;
+        }
+        // It moves on, or else back to where it was.
+        let there = os::allocate(new_len).filter(|&there| {
+            let meets = SPACE.meets(there, new_len);
+            if meets {
+                refused::release(there, new_len);
+            }
+            !meets
+        });
+        let Some(to) = there.or_else(|| os::map_at(base, len).then_some(base)) else {
+            os::abort();
+        };
+        to.copy_from_nonoverlapping(moved, len);
+        refused::release(moved, new_len);
+        there
     }
 }
 
