@@ -12,6 +12,7 @@ mod limits;
 mod package;
 #[path = "../random/mod.rs"]
 mod random;
+mod resizes;
 mod server;
 mod sites;
 

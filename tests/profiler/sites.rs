@@ -28,6 +28,15 @@ fn reallocate<const SITE: usize>(block: *mut u8, layout: Layout, size: usize) ->
     black_box(block)
 }
 
+/// As [`reallocate`], by the block's address alone.
+#[inline(never)]
+fn reallocate_by_address<const SITE: usize>(block: *mut u8, _: Layout, size: usize) -> *mut u8 {
+    black_box(SITE);
+    // SAFETY: the callers' blocks are in use, and need be at no more than what every block is at a multiple of.
+    let block = unsafe { ALLOCATOR.reallocate(block, size) };
+    black_box(block)
+}
+
 type Reallocate = fn(*mut u8, Layout, usize) -> *mut u8;
 
 macro_rules! each {
@@ -55,6 +64,7 @@ macro_rules! each {
 
 const ALLOCATE: [Allocate; SITES] = each!(allocate);
 const REALLOCATE: [Reallocate; SITES] = each!(reallocate);
+const REALLOCATE_BY_ADDRESS: [Reallocate; SITES] = each!(reallocate_by_address);
 
 /// A block, from this place.
 pub(crate) fn block_of(site: usize, layout: Layout) -> *mut u8 {
@@ -70,6 +80,13 @@ pub(crate) fn resized_by(site: usize, block: *mut u8, layout: Layout, size: usiz
     block
 }
 
+/// As [`resized_by`], as C asks for it.
+pub(crate) fn resized_in_c_by(site: usize, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+    let block = REALLOCATE_BY_ADDRESS[site](block, layout, size);
+    assert!(!block.is_null(), "there is memory");
+    block
+}
+
 /// What a profile says of a place: live blocks and bytes, all blocks and bytes.
 pub(crate) type Figures = [f64; 4];
 
@@ -80,6 +97,7 @@ pub(crate) fn figures(snapshot: &Snapshot) -> [Figures; SITES + 1] {
             [
                 (ALLOCATE[site] as *const () as usize, site),
                 (REALLOCATE[site] as *const () as usize, site),
+                (REALLOCATE_BY_ADDRESS[site] as *const () as usize, site),
             ]
         })
         .collect();

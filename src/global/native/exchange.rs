@@ -15,9 +15,7 @@ use super::space::SPACE;
 use super::state::State;
 use super::tuning::UNIT;
 use super::visit::Visit;
-use super::{
-    background, current, ended, heaps, idle, kept, mode, quick, relief, sizes, sorting, zero,
-};
+use super::{background, current, heaps, idle, kept, mode, quick, relief, sizes, sorting, zero};
 
 impl Heap {
     /// Runs `action` as [`with`](Self::with); if the heap has grown, free memory of all heaps goes back.
@@ -41,11 +39,22 @@ impl Heap {
     /// back.
     #[inline(always)]
     fn work<R>(&self, wait: Wait, action: impl FnOnce(&mut State) -> R) -> Option<R> {
-        let (result, look) = self.grow_if(wait, |state| {
+        self.work_if(true, wait, action)
+    }
+
+    /// As [`work`](Self::work); only who `looks` looks whether memory goes back.
+    #[inline(always)]
+    fn work_if<R>(
+        &self,
+        looks: bool,
+        wait: Wait,
+        action: impl FnOnce(&mut State) -> R,
+    ) -> Option<R> {
+        let (result, is_time) = self.grow_if(wait, |state| {
             let result = action(state);
             (result, state.tick())
         })?;
-        if look {
+        if is_time && looks {
             self.maintain();
         }
         Some(result)
@@ -64,10 +73,11 @@ impl Heap {
     }
 
     /// Puts small blocks back to the heaps they lie in, or has them wait there for the next user. Their order changes.
+    /// `looks`: the caller does not look after memory already, and so may on this occasion.
     ///
     /// # Safety
     /// They were [taken](Self::take), are of one class, and are put back once.
-    pub(super) unsafe fn put(blocks: &mut [NonNull<u8>]) {
+    pub(super) unsafe fn put(blocks: &mut [NonNull<u8>], looks: bool) {
         if mode::parts().zero() {
             look_at_zeros(blocks);
         }
@@ -76,10 +86,10 @@ impl Heap {
         // Mostly all lie in one heap, and to see just that takes an instruction or two a block.
         if SPACE.slot_has(slot, blocks) {
             // SAFETY: passed on; they lie in the heap of this slot.
-            unsafe { Self::of_slot(slot).put_own(blocks) }
+            unsafe { Self::of_slot(slot).put_own(blocks, looks) }
         } else {
             // SAFETY: passed on.
-            unsafe { Self::put_mixed(blocks) }
+            unsafe { Self::put_mixed(blocks, looks) }
         }
     }
 
@@ -88,10 +98,10 @@ impl Heap {
     /// # Safety
     /// As for that.
     #[inline(never)]
-    unsafe fn put_mixed(blocks: &mut [NonNull<u8>]) {
+    unsafe fn put_mixed(blocks: &mut [NonNull<u8>], looks: bool) {
         // SAFETY: passed on; they lie in the heap of this slot.
         sorting::for_each_heap(blocks, &mut |slot, own| unsafe {
-            Self::of_slot(slot).put_own(own);
+            Self::of_slot(slot).put_own(own, looks);
         });
     }
 
@@ -100,13 +110,13 @@ impl Heap {
     /// # Safety
     /// As for [`put`](Self::put); they lie here.
     #[inline(always)]
-    unsafe fn put_own(&self, blocks: &[NonNull<u8>]) {
+    unsafe fn put_own(&self, blocks: &[NonNull<u8>], looks: bool) {
         // SAFETY: passed on.
-        match self.work(Wait::Never, |state| unsafe { state.put(blocks) }) {
+        match self.work_if(looks, Wait::Never, |state| unsafe { state.put(blocks) }) {
             Some(Ok(())) => {}
             Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
             // SAFETY: passed on.
-            None => unsafe { self.defer(blocks) },
+            None => unsafe { self.defer(blocks, looks) },
         }
     }
 
@@ -115,7 +125,7 @@ impl Heap {
     /// # Safety
     /// As for [`put_own`](Self::put_own).
     #[cold]
-    unsafe fn defer(&self, blocks: &[NonNull<u8>]) {
+    unsafe fn defer(&self, blocks: &[NonNull<u8>], looks: bool) {
         // SAFETY: the caller's promise.
         if unsafe { self.deferred.push(blocks) } {
             // Who used it may have let go in the meantime, and nobody else may come for long.
@@ -123,7 +133,7 @@ impl Heap {
             return;
         }
         // SAFETY: the caller's promise; every block has room for a link.
-        match self.work(Wait::Always, |state| unsafe { state.put_any(blocks) }) {
+        match self.work_if(looks, Wait::Always, |state| unsafe { state.put_any(blocks) }) {
             Some(Ok(())) => {}
             Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
             None => {
@@ -170,12 +180,11 @@ impl Heap {
             }
             Ok(())
         };
-        let done = if looks { self.work(Wait::Never, put) } else { self.grow_if(Wait::Never, put) };
-        match done {
+        match self.work_if(looks, Wait::Never, put) {
             Some(Ok(())) => {}
             Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
             // SAFETY: the caller's promise.
-            None => unsafe { self.defer(blocks) },
+            None => unsafe { self.defer(blocks, looks) },
         }
     }
 
@@ -234,10 +243,10 @@ impl Heap {
     }
 
     /// Looks whether memory goes back, of this heap and of another, and does some of it; whether there is more to do. Not
-    /// at a thread's end, for which somebody may wait, and not as part of itself.
+    /// at a thread's end, for which somebody may wait.
     #[cold]
     pub(super) fn maintain(&self) -> bool {
-        if current::lists() == quick::gone() || ended::puts_back() {
+        if current::lists() == quick::gone() {
             return false;
         }
         let mut visit = Visit::in_passing();
@@ -368,7 +377,7 @@ mod tests {
                 let Sent(mut blocks) = { blocks };
                 for blocks in blocks.chunks_mut(90) {
                     // SAFETY: they were taken above, and are freed once.
-                    unsafe { Heap::put(blocks) };
+                    unsafe { Heap::put(blocks, true) };
                 }
                 done.send(()).expect("the test waits");
             });
@@ -403,7 +412,7 @@ mod tests {
                     drop(senders);
                     for Sent(mut blocks) in receiver {
                         // SAFETY: they were taken above, and are freed once.
-                        unsafe { Heap::put(&mut blocks) };
+                        unsafe { Heap::put(&mut blocks, true) };
                     }
                 });
             }

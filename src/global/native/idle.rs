@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32};
 use super::apart::Apart;
 use super::heap::Heap;
 use super::visit::Visit;
-use super::{ended, kept, medium, mode, quick, registry};
+use super::{ended, kept, medium, mode, quick, refused, registry};
 use crate::os;
 
 /// The round through the lists of all threads.
@@ -42,6 +42,7 @@ pub(super) fn look(visit: &mut Visit) {
         if until(next) > 0 || ROUND.next.compare_exchange(next, after, Relaxed, Relaxed).is_err() {
             return;
         }
+        refused::retry(visit);
         registry::put_back_of_ended(delay, visit);
         at = registry::all_lists().next().unwrap_or(ptr::null_mut());
     }
@@ -54,8 +55,9 @@ pub(super) fn next() -> Option<u64> {
     if mode::is_hardened() {
         return None;
     }
-    let some =
-        ended::any_blocks() || registry::all_lists().any(|lists| medium::of(lists).kept().0 > 0);
+    let some = refused::any()
+        || ended::any_blocks()
+        || registry::all_lists().any(|lists| medium::of(lists).kept().0 > 0);
     let on_lists = some.then(|| {
         let is_over = ROUND.at.load(Relaxed).is_null();
         if is_over { until(ROUND.next.load(Relaxed)) } else { 0 }
@@ -88,12 +90,14 @@ pub(super) fn put_back_of(heap: &Heap, visit: &mut Visit) -> bool {
     goes_on
 }
 
-/// Puts back whatever lies on the lists of all threads, and mappings that are kept; whether that was anything.
+/// Puts back whatever lies on the lists of all threads, mappings that are kept, and what was refused; whether that was
+/// anything.
 pub(super) fn put_back_all() -> bool {
     if mode::is_hardened() {
-        return false;
+        return refused::retry(&mut Visit::unbounded());
     }
     let mut any = kept::give_back(usize::MAX);
+    any |= refused::retry(&mut Visit::unbounded());
     any |= registry::put_back_of_ended(0, &mut Visit::unbounded());
     let mut at = registry::all_lists().next().unwrap_or(ptr::null_mut());
     while !at.is_null() {

@@ -20,6 +20,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize};
 use super::apart::Apart;
 use super::huge::{self, HUGE};
 use super::lock::Locked;
+use super::refused;
 use super::visit::Visit;
 use crate::os;
 
@@ -101,7 +102,7 @@ pub(super) fn take_part(len: usize) -> Option<(*mut u8, usize)> {
 pub(super) unsafe fn put_back(start: *mut u8, len: usize) {
     if with(|kept| kept.put(Run { start, len, since: os::now() })) != Some(true) {
         // SAFETY: the caller's promise.
-        unsafe { os::release(start, len) };
+        unsafe { refused::release(start, len) };
     }
 }
 
@@ -246,7 +247,7 @@ impl Kept {
         for (start, len) in [(start, skipped), (taken.wrapping_add(len), whole - skipped - len)] {
             if len > 0 && !self.put(Run { start, len, since }) {
                 // SAFETY: the pages were mapped, and are nobody's.
-                unsafe { os::release(start, len) };
+                unsafe { refused::release(start, len) };
             }
         }
         Some((taken, len))
@@ -268,7 +269,7 @@ impl Kept {
             let len = run.len.min(wanted - given).next_multiple_of(HUGE).min(run.len);
             run.len -= len;
             // SAFETY: the pages were mapped, and are nobody's.
-            unsafe { os::release(run.start.wrapping_add(run.len), len) };
+            unsafe { refused::release(run.start.wrapping_add(run.len), len) };
             given += len;
             if given >= wanted {
                 break;

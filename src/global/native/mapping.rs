@@ -20,7 +20,9 @@ use super::huge::{self, HUGE};
 use super::kept;
 use super::lock::Locked;
 use super::mode;
+use super::refused;
 use super::space::SPACE;
+use super::visit::Visit;
 use crate::os;
 
 /// What stands before the contents.
@@ -109,7 +111,11 @@ pub(super) fn allocate(size: usize, align: usize, huge: Option<bool>) -> Option<
     // There may be too few addresses for that.
     let roomy = starts_huge_page(size).then(|| allocate_at(size, align.max(HUGE), huge)).flatten();
     let any = roomy.or_else(|| allocate_at(size, align, huge));
-    any.or_else(|| kept::give_back(usize::MAX).then(|| allocate_at(size, align, huge)).flatten())
+    any.or_else(|| {
+        let any_kept = kept::give_back(usize::MAX);
+        let again = refused::retry(&mut Visit::unbounded()) || any_kept;
+        again.then(|| allocate_at(size, align, huge)).flatten()
+    })
 }
 
 /// A block as [`allocate`] has it, in memory that is kept, which may hold anything, or begins there; `None` if there is none.
@@ -168,7 +174,7 @@ fn allocate_at(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<
     let memory = os::allocate(mapped)?;
     if SPACE.meets(memory, mapped) {
         // SAFETY: nobody uses what was mapped just now.
-        unsafe { os::release(memory, mapped) };
+        unsafe { refused::release(memory, mapped) };
         return None;
     }
     let first = memory.wrapping_add(guard + HEADER);
@@ -179,8 +185,8 @@ fn allocate_at(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<
     // SAFETY: the pages before the header's and behind the contents are not used; the header's are
     // part of the mapping.
     unsafe {
-        os::release(memory, base.addr() - guard - memory.addr());
-        os::release(end.add(guard), memory.addr() + mapped - guard - end.addr());
+        refused::release(memory, base.addr() - guard - memory.addr());
+        refused::release(end.add(guard), memory.addr() + mapped - guard - end.addr());
         if guard > 0 {
             os::guard(base.sub(guard), guard);
             os::guard(end, guard);
@@ -278,7 +284,7 @@ pub(super) unsafe fn deallocate(block: *mut u8, delay: u32) -> bool {
         let most = IN_USE.most.load(Relaxed).saturating_sub(IN_USE.bytes.load(Relaxed));
         let is_kept = is_whole && !mode::is_hardened() && kept::keep(base, len, most, delay);
         if !is_kept {
-            os::release(base, len);
+            refused::release(base, len);
         }
         is_kept
     }
@@ -312,7 +318,7 @@ unsafe fn keep_closed(start: *mut u8, len: usize) {
     let (address, bytes) = oldest.flatten().unwrap_or((start.addr(), len));
     if bytes > 0 {
         // SAFETY: the pages were mapped here, are not used, and known by nobody else any more.
-        unsafe { os::release(start.with_addr(address), bytes) };
+        unsafe { refused::release(start.with_addr(address), bytes) };
     }
 }
 
@@ -362,10 +368,9 @@ pub(super) unsafe fn resize(
             let reaches = new_len / HUGE > len / HUGE;
             let dense = follow && reaches && huge::is_dense(block, len - offset);
             let stays = kept::extends(base.add(len), new_len - len).then_some(base);
-            let base = match stays.or_else(|| lengthen_whole((base, len), offset, new_len)) {
-                Some(base) => base,
-                None => os::remap(base, len, new_len, align <= page)?,
-            };
+            let base = stays
+                .or_else(|| lengthen_whole((base, len), offset, new_len))
+                .or_else(|| lengthen((base, len), new_len, align <= page))?;
             if dense {
                 os::advise_huge_pages(base, new_len, true);
             }
@@ -393,7 +398,7 @@ unsafe fn lengthen_whole(
     }
     // SAFETY: the caller's promise; the pages that are moved to are ours, and hold nothing.
     unsafe {
-        if let Some(base) = os::remap(base, len, new_len, false) {
+        if let Some(base) = lengthen((base, len), new_len, false) {
             return Some(base);
         }
         if !os::MOVES {
@@ -406,15 +411,52 @@ unsafe fn lengthen_whole(
         let skipped = base.addr().wrapping_sub(memory.addr()) % HUGE;
         let to = memory.add(skipped);
         if SPACE.meets(memory, reserved) {
-            os::release(memory, reserved);
+            refused::release(memory, reserved);
             return None;
         }
         if !os::move_into((base, len), (memory, reserved), to, new_len) {
             return None;
         }
-        os::release(memory, skipped);
-        os::release(to.add(new_len), reserved - skipped - new_len);
+        refused::release(memory, skipped);
+        refused::release(to.add(new_len), reserved - skipped - new_len);
         Some(to)
+    }
+}
+
+/// Makes a mapping longer where it is, or moves it if it may, but not to where heaps lie: what is freed there would be
+/// taken for a heap's.
+///
+/// # Safety
+/// As for [`resize`]; `new_len` is more than the mapping's length.
+unsafe fn lengthen(
+    (base, len): (*mut u8, usize),
+    new_len: usize,
+    may_move: bool,
+) -> Option<*mut u8> {
+    // SAFETY: the caller's promise; what the kernel moved is known to nobody yet.
+    unsafe {
+        let moved = os::remap(base, len, new_len, may_move)?;
+        if !SPACE.meets(moved, new_len) {
+            return Some(moved);
+        }
+        if moved == base {
+            refused::release(base.add(len), new_len - len);
+            return None;
+        }
+        // It moves on, or else back to where it was.
+        let there = os::allocate(new_len).filter(|&there| {
+            let meets = SPACE.meets(there, new_len);
+            if meets {
+                refused::release(there, new_len);
+            }
+            !meets
+        });
+        let Some(to) = there.or_else(|| os::map_at(base, len).then_some(base)) else {
+            os::abort();
+        };
+        to.copy_from_nonoverlapping(moved, len);
+        refused::release(moved, new_len);
+        there
     }
 }
 
@@ -438,15 +480,15 @@ unsafe fn move_guarded(
         let reserved = new_len.checked_add(2 * guard)?;
         let memory = os::reserve(reserved)?;
         if SPACE.meets(memory, reserved) {
-            os::release(memory, reserved);
+            refused::release(memory, reserved);
             return None;
         }
         let new_base = memory.add(guard);
         if !os::move_into((base, len), (memory, reserved), new_base, new_len) {
             return None;
         }
-        os::release(base.sub(guard), guard);
-        os::release(base.add(len), guard);
+        refused::release(base.sub(guard), guard);
+        refused::release(base.add(len), guard);
         let block = new_base.add(offset);
         write_header(block, (new_base, new_len), guard, new_size);
         counted(new_len, len);

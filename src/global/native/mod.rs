@@ -16,6 +16,7 @@
 //! | `fault` | the line that reports a misuse |
 //! | `zero` | which free memory is zeros |
 //! | `visit` | how long whoever comes by looks after that |
+//! | `refused` | memory that the system did not take back with its addresses |
 //! | `runs` | runs of free OS pages that go back by one call |
 //! | `purge` | what goes back to the system, and when |
 //! | `state`, `deferred`, `heap` | what a heap is; blocks freed while somebody else had its lock |
@@ -74,6 +75,7 @@ mod paths;
 pub(super) mod profile;
 mod purge;
 mod quick;
+mod refused;
 mod registry;
 mod relief;
 mod runs;

@@ -207,8 +207,10 @@ pub(super) struct Lists {
 /// What is known of lists while no thread has them: [`ended`](super::ended).
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// The lists of another thread that has ended.
+    /// The lists of another thread that has ended, before this one's.
     pub(super) next: AtomicPtr<Lists>,
+    /// The lists of another thread that has ended, after this one's.
+    pub(super) newer: AtomicPtr<Lists>,
     /// Bytes on them; 0 while a thread has them.
     pub(super) bytes: AtomicUsize,
     /// When their thread ended, milliseconds, the lower bits.
@@ -669,20 +671,20 @@ pub(super) unsafe fn make_room(lists: *mut Lists, offset: u32) {
         if !(*list).widen() {
             let count = (*list).count() as usize;
             let kept = if (*list).puts_back_again() { count / 8 } else { count / 2 };
-            put_back(list, count - kept);
+            put_back(list, count - kept, true);
         }
     }
 }
 
-/// Puts all blocks of a list back to their heaps.
+/// Puts all blocks of a list back to their heaps; `looks` as for [`Heap::put`].
 ///
 /// # Safety
 /// As for [`pop`].
-pub(super) unsafe fn flush(lists: *mut Lists, offset: u32) {
+pub(super) unsafe fn flush(lists: *mut Lists, offset: u32, looks: bool) {
     let list = at(lists, offset);
     // SAFETY: as in `pop`.
     unsafe {
-        put_back(list, (*list).count() as usize);
+        put_back(list, (*list).count() as usize, looks);
         // Of the static lists nothing is written that others read.
         if (*list).most > 0 {
             (*list).narrow();
@@ -700,29 +702,29 @@ pub(super) fn bytes(lists: *mut Lists) -> usize {
     bytes
 }
 
-/// Puts back what is on lists.
+/// Puts back what is on lists; `looks` as for [`Heap::put`].
 ///
 /// # Safety
 /// They are the calling thread's, those of a thread without lists among them, or nobody's any more.
-pub(super) unsafe fn flush_all(lists: *mut Lists) {
+pub(super) unsafe fn flush_all(lists: *mut Lists, looks: bool) {
     for_each(|offset| {
         // SAFETY: nobody else uses the lists, by the caller's promise.
-        unsafe { flush(lists, offset) };
+        unsafe { flush(lists, offset, looks) };
     });
 }
 
 /// Puts the oldest blocks of a list back to their heaps. The list is empty meanwhile: the child of a
-/// fork must not find blocks on it that are in their heaps already.
+/// fork must not find blocks on it that are in their heaps already. `looks` as for [`Heap::put`].
 ///
 /// # Safety
 /// As for [`pop`]; the list has that many.
-unsafe fn put_back(list: *mut List, older: usize) {
+unsafe fn put_back(list: *mut List, older: usize, looks: bool) {
     // SAFETY: as in `pop`; blocks on a list are free, and no longer on it after.
     unsafe {
         let count = (*list).count() as usize;
         (*list).set_count(0);
         compiler_fence(Release);
-        Heap::put(core::slice::from_raw_parts_mut(blocks(list).cast(), older));
+        Heap::put(core::slice::from_raw_parts_mut(blocks(list).cast(), older), looks);
         ptr::copy(blocks(list).add(older), blocks(list), count - older);
         compiler_fence(Release);
         (*list).set_count((count - older) as u32);

@@ -248,7 +248,7 @@ impl Registry {
                 known.heap().threads.store(1, Relaxed);
             } else {
                 // SAFETY: their thread stayed behind in the parent.
-                unsafe { quick::flush_all(lists) };
+                unsafe { quick::flush_all(lists, true) };
                 if !mode::is_hardened() {
                     medium::of(lists).put_back_all();
                 }

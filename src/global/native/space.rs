@@ -134,6 +134,13 @@ impl Space {
         self.units.store((slots << self.slot_shift.load(Relaxed)) / UNIT, Release);
     }
 
+    /// Has these addresses be slots, in a process without heaps.
+    #[cfg(test)]
+    pub(super) fn pretend(&self, start: *mut u8, len: usize) {
+        self.base.store(start, Relaxed);
+        self.table.store(start.wrapping_add(len).cast(), Release);
+    }
+
     /// Where a slot starts.
     #[inline(always)]
     pub(super) fn slot(&self, slot: usize) -> *mut u8 {

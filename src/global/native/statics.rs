@@ -24,6 +24,7 @@ const NEVER_WRITTEN: &[&str] = &[
     "FORKED",
     "LISTS",
     "TABLE",
+    "LOOKED",
 ];
 
 /// Calls `visit` with the name and the type of each static that the Rust files of a folder declare.

@@ -132,7 +132,7 @@ pub(super) fn empty_lists() {
 /// They are the calling thread's, or those of a thread without lists.
 unsafe fn flush(lists: *mut Lists) {
     // SAFETY: passed on.
-    unsafe { quick::flush_all(lists) };
+    unsafe { quick::flush_all(lists, true) };
     if !mode::is_hardened() && !quick::is_none(lists) {
         medium::of(lists).put_back_all();
     }

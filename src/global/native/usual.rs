@@ -120,7 +120,7 @@ unsafe fn free_small(asked: &Tuning, list: u32, block: NonNull<u8>) {
     // SAFETY: the caller's promise; the lists are this thread's, and hold blocks of their class.
     unsafe {
         let Some(lists) = lists.map(NonNull::as_ptr) else {
-            return Heap::put(&mut [block]);
+            return Heap::put(&mut [block], true);
         };
         if quick::has_last(lists, list, block) {
             fault::stop(Fault::FreedTwice, block.as_ptr());

@@ -23,6 +23,7 @@
 use core::ops::Range;
 use core::ptr::{self, NonNull};
 
+use super::refused;
 use super::tuning::UNIT;
 use crate::os;
 
@@ -170,7 +171,7 @@ impl Zeros {
         // the old ones.
         unsafe {
             words.copy_from_nonoverlapping(self.words, self.len);
-            os::release(self.words.cast(), self.len * size_of::<u64>());
+            refused::release(self.words.cast(), self.len * size_of::<u64>());
         }
         (self.words, self.len) = (words, bytes / size_of::<u64>());
         true

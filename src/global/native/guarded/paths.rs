@@ -72,7 +72,8 @@ pub(in super::super) fn allocate(size: usize, align: usize) -> Option<NonNull<u8
     // SAFETY: the page is the place's, and nobody else's.
     unsafe {
         if !os::commit(start, page) {
-            // The place is lost.
+            // The process may have no more mappings for now.
+            book(|book| book.give_back(index));
             return None;
         }
         // One of no bytes lies in its page, too: behind it is what belongs to the next place.
@@ -177,6 +178,24 @@ mod tests {
         assert!(!block.is_null() && POOL.load(Acquire).is_null());
         // SAFETY: the block is in use, and freed once.
         unsafe { pagewise.free(block) };
+    }
+
+    /// While the process could have no more mappings, a place was lost for good with each block.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_place_that_cannot_be_opened_is_free_later() {
+        alone::passes("global::native::guarded::paths::tests::refused");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    #[ignore = "in a process of its own, which has no more mappings"]
+    fn refused() {
+        open();
+        let blocks = || (0..PLACES + 3).filter_map(|_| allocate(100, UNIT)).count();
+        let few = alone::without_more_mappings(blocks);
+        assert!(few < PLACES / 2, "{few} blocks");
+        assert_eq!(few + blocks(), PLACES);
     }
 
     /// A fault in a closed page is of the nearer block, before it or behind it; of the first page, the one behind it.

@@ -416,7 +416,7 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8, size: Option<usize>) {
             small_size(parts, block, code, class);
             state.store(wiped_if_wanted(parts, block, class), Relaxed);
             let _ = thread::enter(asked);
-            return Heap::put(&mut [block]);
+            return Heap::put(&mut [block], true);
         }
         let (known, front) = medium_size(block);
         if size.is_some_and(|size| size != known) {

@@ -375,3 +375,49 @@ fn idle() {
     // SAFETY: it is the test's, which took it.
     unsafe { os::release(run.start, page) };
 }
+
+/// Nobody who came by gave memory back while another thread put back the blocks of one that had ended.
+#[cfg(unix)]
+#[test]
+fn who_comes_by_is_not_kept_from_it_by_others() {
+    alone::passes("global::native::kept::tests::others");
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "in a process of its own"]
+fn others() {
+    use core::sync::atomic::AtomicBool;
+
+    use crate::global::native::ended;
+
+    let heap = registry::heap_for_test();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Some lists are left, with nothing on them.
+            std::thread::spawn(registry::heap_for_test).join().expect("it ends");
+            while !is_over.load(Relaxed) {
+                if let Some(lists) = registry::with_ended(|ended| ended.take(|_| true)) {
+                    // SAFETY: they were taken just now.
+                    unsafe { ended::put_back(lists) };
+                }
+            }
+        });
+        let mut refused = 0;
+        for _ in 0..300 {
+            let run = Run {
+                start: os::allocate(os::page_size()).expect("there is memory"),
+                len: os::page_size(),
+                since: 0,
+            };
+            assert_eq!(with(|kept| kept.put(run)), Some(true));
+            heap.maintain();
+            refused += usize::from(give_back(1));
+            // So that the other thread is met at any moment, also where there is one CPU.
+            std::thread::yield_now();
+        }
+        is_over.store(true, Relaxed);
+        assert_eq!(refused, 0, "what is idle stays");
+    });
+}

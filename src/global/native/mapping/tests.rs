@@ -254,6 +254,107 @@ fn guarded() {
     refuses();
 }
 
+/// Bytes of a block that is no huge page's, and the first of its pages written.
+#[cfg(target_os = "linux")]
+fn written(size: usize) -> *mut u8 {
+    let block = allocate(size, 64, None).expect("there is memory").as_ptr();
+    // SAFETY: the block is in use, and has as many bytes.
+    unsafe { (0..size).step_by(4096).for_each(|at| block.add(at).write(at as u8 ^ 0x5a)) };
+    block
+}
+
+/// Whether it holds what was written.
+#[cfg(target_os = "linux")]
+fn holds(block: *mut u8, size: usize) -> bool {
+    // SAFETY: as above.
+    (0..size).step_by(4096).all(|at| unsafe { block.add(at).read() } == at as u8 ^ 0x5a)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_the_system_does_not_unmap_goes_later() {
+    alone::passes("global::native::mapping::tests::refuses_to_unmap");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own, which has no more mappings"]
+fn refuses_to_unmap() {
+    const SIZE: usize = MIB;
+    // The first fill the gaps there are; the others lie side by side, one mapping for the system.
+    let blocks: Vec<_> = (0..40).map(|_| written(SIZE)).collect();
+    let freed: Vec<_> = blocks[20..].iter().copied().skip(1).step_by(2).collect();
+    alone::without_more_mappings(|| {
+        for &block in &freed {
+            // SAFETY: the block is in use, and not used any more.
+            unsafe { deallocate(block, u32::MAX) };
+            assert!(!os::is_resident(block), "its memory goes");
+        }
+        assert!(refused::any(), "its addresses cannot go");
+        assert!(!refused::retry(&mut Visit::unbounded()));
+        assert!(freed.iter().any(|&block| os::is_readable(block)));
+    });
+    crate::global::Pagewise::new().purge();
+    assert!(!refused::any());
+    assert!(freed.iter().all(|&block| !os::is_readable(block)), "addresses are lost");
+    assert!(blocks.iter().filter(|block| !freed.contains(block)).all(|&block| holds(block, SIZE)));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_block_that_grows_does_not_move_to_where_heaps_lie() {
+    alone::passes("global::native::mapping::tests::moves_on");
+    alone::passes("global::native::mapping::tests::moves_back");
+}
+
+/// Grows a block for which there is no room where it is, with slots at the addresses that `slots` says, of where the
+/// block is and where it would move to. Returns where it was, where it is, and whether slots lie there.
+#[cfg(target_os = "linux")]
+fn grows_beside(
+    slots: impl FnOnce(*mut u8, *mut u8) -> (*mut u8, usize),
+) -> (*mut u8, Option<NonNull<u8>>) {
+    const SIZE: usize = MIB;
+    const GROWN: usize = 64 * MIB;
+    let block = written(SIZE);
+    // SAFETY: the block is in use; its neighbour is the test's.
+    unsafe {
+        let (base, len) = ((*header(block)).base, (*header(block)).len);
+        os::map_at(base.add(len), os::page_size());
+        let next = os::reserve(GROWN + os::page_size()).expect("there are addresses");
+        assert!(os::release(next, GROWN + os::page_size()));
+        let (start, bytes) = slots(base, next);
+        SPACE.pretend(start, bytes);
+        let grown = resize(block, 64, GROWN, false);
+        let there = grown.map_or(block, NonNull::as_ptr);
+        assert!(!SPACE.meets(there, SIZE), "it lies where heaps do");
+        assert!(holds(there, SIZE));
+        assert_eq!(requested(there), if grown.is_some() { GROWN } else { SIZE });
+        if grown.is_some() {
+            there.add(GROWN - 1).write(1);
+        }
+        deallocate(there, u32::MAX);
+        (block, grown)
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own, which has slots there"]
+fn moves_on() {
+    let (block, grown) = grows_beside(|_, next| (next, 65 * MIB));
+    assert!(grown.is_some_and(|grown| grown.as_ptr() != block));
+}
+
+/// Where there are no addresses but such as heaps have.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own, which has slots there"]
+fn moves_back() {
+    let first = core::ptr::without_provenance_mut::<u8>(1 << 16);
+    let (_, grown) = grows_beside(|base, _| (first, base.addr() - first.addr()));
+    assert!(grown.is_none());
+}
+
 /// A block that is longer than what is kept begins with that; where no memory can be added, that stays.
 #[cfg(target_os = "linux")]
 #[test]

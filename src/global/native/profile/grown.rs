@@ -2,6 +2,7 @@
 
 use core::ptr;
 
+use super::super::refused;
 use crate::os;
 
 /// Bytes that an array may take.
@@ -123,7 +124,7 @@ impl<T: Plain> Grown<T> {
         // SAFETY: both mappings have room for the values, and the old one is not used any more.
         unsafe {
             start.copy_from_nonoverlapping(self.start.cast(), self.len * size_of::<T>());
-            os::release(self.start.cast(), self.bytes);
+            refused::release(self.start.cast(), self.bytes);
         }
         Some(start)
     }
@@ -133,7 +134,7 @@ impl<T> Drop for Grown<T> {
     fn drop(&mut self) {
         if !self.start.is_null() {
             // SAFETY: the mapping is ours, and not used any more.
-            unsafe { os::release(self.start.cast(), self.bytes) };
+            unsafe { refused::release(self.start.cast(), self.bytes) };
         }
     }
 }

@@ -1,0 +1,79 @@
+//! Lists in the order in which they came, linked both ways through what is known of them while no thread has them: the
+//! last and the first are at hand, and any may be taken out.
+
+use core::iter;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::super::quick::{Lists, Waiting};
+
+/// What is known of lists while no thread has them.
+pub(super) fn waiting(lists: NonNull<Lists>) -> &'static Waiting {
+    #[cfg(test)]
+    LOOKED.set(LOOKED.get() + 1);
+    // SAFETY: lists are never given up.
+    unsafe { &(*lists.as_ptr()).waiting }
+}
+
+#[cfg(test)]
+std::thread_local! {
+    /// How often the calling thread asked.
+    pub(super) static LOOKED: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
+}
+
+/// Invariant: from `last` on, `next` leads through all lists of the chain to `first`, and `newer` back; both end with null.
+#[derive(Debug)]
+pub(super) struct Chain {
+    last: *mut Lists,
+    first: *mut Lists,
+}
+
+// SAFETY: lists are tied to a thread only while it uses them.
+unsafe impl Send for Chain {}
+
+impl Chain {
+    pub(super) const fn new() -> Self {
+        Self { last: ptr::null_mut(), first: ptr::null_mut() }
+    }
+
+    /// The lists that came last.
+    pub(super) fn last(&self) -> Option<NonNull<Lists>> {
+        NonNull::new(self.last)
+    }
+
+    /// The lists that came first.
+    pub(super) fn first(&self) -> Option<NonNull<Lists>> {
+        NonNull::new(self.first)
+    }
+
+    /// All lists, the last first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = NonNull<Lists>> {
+        let older = |&lists: &NonNull<Lists>| NonNull::new(waiting(lists).next.load(Relaxed));
+        iter::successors(self.last(), older)
+    }
+
+    /// Adds lists that are in no chain.
+    pub(super) fn push(&mut self, lists: NonNull<Lists>) {
+        waiting(lists).next.store(self.last, Relaxed);
+        waiting(lists).newer.store(ptr::null_mut(), Relaxed);
+        match self.last() {
+            Some(last) => waiting(last).newer.store(lists.as_ptr(), Relaxed),
+            None => self.first = lists.as_ptr(),
+        }
+        self.last = lists.as_ptr();
+    }
+
+    /// Takes lists out, which are in this chain.
+    pub(super) fn remove(&mut self, lists: NonNull<Lists>) {
+        let newer = waiting(lists).newer.load(Relaxed);
+        let older = waiting(lists).next.load(Relaxed);
+        match NonNull::new(newer) {
+            Some(newer) => waiting(newer).next.store(older, Relaxed),
+            None => self.last = older,
+        }
+        match NonNull::new(older) {
+            Some(older) => waiting(older).newer.store(newer, Relaxed),
+            None => self.first = newer,
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Memory that the system did not take back with its addresses: where a process may have no more mappings (on Linux,
+//! `vm.max_map_count`), none is cut in two. What the memory holds goes back at once; the addresses are remembered, and go
+//! [later](retry), when a neighbour has gone or the program has fewer mappings.
+
+use core::ptr;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicPtr, AtomicUsize};
+
+use super::apart::Apart;
+use super::visit::Visit;
+use crate::os;
+
+/// Places for what is remembered. What finds none keeps its addresses for good.
+const PLACES: usize = 4096;
+
+/// Whole OS pages.
+struct Place {
+    /// Their bytes; [`FREE`]: there are none; [`BUSY`]: somebody is at it.
+    len: AtomicUsize,
+    start: AtomicPtr<u8>,
+}
+
+const FREE: usize = 0;
+const BUSY: usize = 1;
+
+/// Invariant: what is remembered was mapped, and is nobody's; each page once.
+struct Refused {
+    places: [Place; PLACES],
+    /// Places that were ever used: the first so many.
+    used: AtomicUsize,
+    /// What is remembered at present.
+    count: AtomicUsize,
+}
+
+static REFUSED: Apart<Refused> = Apart::new(Refused::new());
+
+/// Gives whole OS pages back, at once or later.
+///
+/// # Safety
+/// The pages were mapped here and are not used any more.
+pub(super) unsafe fn release(start: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    if unsafe { !os::release(start, len) } {
+        REFUSED.remember(start, len);
+    }
+}
+
+/// Whether anything is to go back later.
+pub(super) fn any() -> bool {
+    REFUSED.count.load(Relaxed) > 0
+}
+
+/// Gives back what the system takes by now, while the visit lasts; whether that was anything.
+pub(super) fn retry(visit: &mut Visit) -> bool {
+    // SAFETY: by the invariant they were mapped, and nobody uses them.
+    any() && REFUSED.retry(|start, len| unsafe { !visit.is_over() && os::release(start, len) })
+}
+
+impl Refused {
+    const fn new() -> Self {
+        Self {
+            places: [const {
+                Place { len: AtomicUsize::new(FREE), start: AtomicPtr::new(ptr::null_mut()) }
+            }; PLACES],
+            used: AtomicUsize::new(0),
+            count: AtomicUsize::new(0),
+        }
+    }
+
+    #[cold]
+    fn remember(&self, start: *mut u8, len: usize) {
+        let take = |place: &Place| {
+            place.len.load(Relaxed) == FREE
+                && place.len.compare_exchange(FREE, BUSY, Acquire, Relaxed).is_ok()
+        };
+        if let Some(at) = self.places.iter().position(take) {
+            self.places[at].start.store(start, Relaxed);
+            self.places[at].len.store(len, Release);
+            self.used.fetch_max(at + 1, Relaxed);
+            self.count.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Forgets what `goes`; whether that was anything.
+    fn retry(&self, mut goes: impl FnMut(*mut u8, usize) -> bool) -> bool {
+        let mut any = false;
+        for place in &self.places[..self.used.load(Relaxed)] {
+            let len = place.len.load(Relaxed);
+            if len <= BUSY || place.len.compare_exchange(len, BUSY, Acquire, Relaxed).is_err() {
+                continue;
+            }
+            let gone = goes(place.start.load(Relaxed), len);
+            if gone {
+                self.count.fetch_sub(1, Relaxed);
+            }
+            place.len.store(if gone { FREE } else { len }, Release);
+            any |= gone;
+        }
+        any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(at: usize) -> *mut u8 {
+        ptr::without_provenance_mut(at << 12)
+    }
+
+    /// What is remembered goes once, and what does not go stays; what finds no place is left alone.
+    #[test]
+    fn what_is_remembered_goes_once() {
+        let refused = Box::new(Refused::new());
+        let odd = |start: *mut u8, _: usize| (start.addr() >> 12) % 2 == 1;
+        for at in 1..=PLACES + 10 {
+            refused.remember(address(at), at << 12);
+        }
+        assert_eq!(refused.count.load(Relaxed), PLACES);
+        assert!(refused.retry(odd) && !refused.retry(odd));
+        assert_eq!(refused.count.load(Relaxed), PLACES / 2);
+        // Free places are found again.
+        refused.remember(address(1), 1 << 12);
+        assert!(refused.retry(odd));
+        let mut left = Vec::new();
+        assert!(refused.retry(|start, len| {
+            assert_eq!(start.addr(), len);
+            left.push(len >> 12);
+            true
+        }));
+        assert!(left.into_iter().eq((1..=PLACES).filter(|at| at % 2 == 0)));
+        assert!(refused.count.load(Relaxed) == 0 && !refused.retry(|_, _| true));
+    }
+
+    /// Threads that remember and try again at the same time lose nothing, and give nothing back twice.
+    #[cfg(not(target_family = "wasm"))]
+    #[test]
+    fn threads_lose_nothing() {
+        const EACH: usize = if cfg!(miri) { 40 } else { 3_000 };
+        let refused = Box::new(Refused::new());
+        let gone: Vec<AtomicUsize> = (0..4 * EACH).map(|_| AtomicUsize::new(0)).collect();
+        let retry = || {
+            refused.retry(|start, len| {
+                assert_eq!(len, 1 << 12);
+                gone[(start.addr() >> 12) - 1].fetch_add(1, Relaxed);
+                true
+            })
+        };
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (refused, retry) = (&refused, &retry);
+                scope.spawn(move || {
+                    for at in 0..EACH {
+                        refused.remember(address(thread * EACH + at + 1), 1 << 12);
+                        if at % 7 == 0 {
+                            retry();
+                        }
+                    }
+                });
+            }
+        });
+        retry();
+        assert!(gone.iter().all(|times| times.load(Relaxed) == 1));
+    }
+}
