@@ -2,12 +2,15 @@
 //! [`Beyond`](HugePages::Beyond).
 //!
 //! The kernel chooses at the first touch, and a huge page takes 2 MiB wherever it is touched. So it is
-//! told of memory that is known to be written densely, and never of a large block at its first touch:
-//! a table may be meant to stay mostly untouched.
+//! told of memory that is known to be written densely, or whose like is: a table may be meant to stay mostly
+//! untouched. What has huge pages seems to be dense whatever is written, so some of each kind does without, and is
+//! what is asked about.
 //!
 //! | memory | is of huge pages |
 //! |---|---|
 //! | that a heap is extended by for pages of small blocks | if all huge pages of the heap together stay below what such pages take |
+//! | that a heap is extended by for anything else, up to large blocks | if the last memory that it was extended by and that has none is written all over |
+//! | that a heap is extended by for a large block | if the last large block that it was extended for and that has none is written all over |
 //! | that a heap, or a mapping, is extended by for a block that grows, or a mapping that such a block moves to, which begins with a huge page | if OS pages all over the block as it was take memory |
 //! | any other | as the system is set |
 //!
@@ -39,6 +42,9 @@ pub(super) const HUGE: usize = 2 << 20;
 
 /// Regions of a slot, at most.
 const REGIONS: usize = LARGEST_SLOT / HUGE;
+
+/// Of so many regions, or large blocks, whose like is dense, one has no huge pages.
+const WITHOUT: u8 = 8;
 
 /// Free bytes of a region from which on it is better off without huge pages: fewer cost little when they come again.
 const THIN: usize = HUGE / 8;
@@ -96,6 +102,14 @@ pub(super) struct Huge {
     all: Cell<bool>,
     /// Bytes that may be of huge pages when the extent is extended next.
     allowed: Cell<usize>,
+    /// A region without huge pages; whether it was written all over when it was asked about last; and how many were entered
+    /// since, one after the other, that are like it.
+    asked: usize,
+    is_dense: bool,
+    dense: u8,
+    /// As these, of large blocks.
+    asked_block: Cell<(usize, usize)>,
+    dense_blocks: Cell<u8>,
     /// Whether the kernel was told of all of the slot.
     everywhere: bool,
 }
@@ -123,6 +137,11 @@ impl Huge {
             thinned: [const { Cell::new(0) }; REGIONS / 64],
             all: Cell::new(ALL_ARE_HUGE.load(Relaxed)),
             allowed: Cell::new(0),
+            asked: from.saturating_sub(2 * HUGE).max(start),
+            is_dense: false,
+            dense: 0,
+            asked_block: Cell::new((0, 0)),
+            dense_blocks: Cell::new(0),
             everywhere: huge_pages.advice().is_some(),
         }
     }
@@ -148,8 +167,54 @@ impl Huge {
         while self.reached < end.addr() && !self.everywhere {
             let region = end.with_addr(self.reached);
             self.reached += HUGE;
-            if self.reached <= self.most && self.advised() + HUGE <= self.allowed.get() {
+            if self.reached > self.most {
+                continue;
+            }
+            if self.advised() + HUGE <= self.allowed.get() || self.follows_dense(region) {
                 self.advise(region, true);
+            }
+        }
+    }
+
+    /// Whether a region is entered whose like is dense. One in some is not said to be so, to be asked about.
+    fn follows_dense(&mut self, region: *mut u8) -> bool {
+        // The one just left may not be written yet.
+        let is_left = self.asked + HUGE < region.addr();
+        if is_left {
+            self.is_dense = is_dense(region.with_addr(self.asked), HUGE);
+        }
+        self.dense = if self.is_dense { (self.dense + 1) % WITHOUT } else { 0 };
+        if is_left && !self.is_dense || self.is_dense && self.dense == 0 {
+            self.asked = region.addr();
+        }
+        self.dense > 0
+    }
+
+    /// The extent was extended for a large block: it is of huge pages, as far as they are considered, if its like is dense,
+    /// or has none.
+    #[cold]
+    pub(super) fn enter(&self, block: *mut u8, len: usize) {
+        if self.everywhere {
+            return;
+        }
+        if !self.concerns(block.addr() + len) {
+            self.asked_block.set((block.addr(), len));
+            return;
+        }
+        let (asked, asked_len) = self.asked_block.get();
+        let is_written = asked_len > 0 && is_dense(block.with_addr(asked), asked_len);
+        let dense = if is_written { (self.dense_blocks.get() + 1) % WITHOUT } else { 0 };
+        self.dense_blocks.set(dense);
+        if dense == 0 {
+            self.asked_block.set((block.addr(), len));
+            self.take_back(block, len);
+            return;
+        }
+        let first = block.addr().max(self.from) & !(HUGE - 1);
+        for start in (first..self.reached.min(block.addr() + len)).step_by(HUGE) {
+            let (word, bit) = self.place(start);
+            if self.bits[word].get() & bit == 0 && start + HUGE <= self.most {
+                self.advise(block.with_addr(start), true);
             }
         }
     }

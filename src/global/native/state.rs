@@ -84,13 +84,17 @@ impl State {
         self.zeros.extended(self.engine.first_block(), end);
         let answer = ask(&self.zeros, block);
         let start = block.addr().get();
-        if layout.size() >= purge::LARGE && self.engine.usage().held == held {
+        let is_extended = self.engine.usage().held > held;
+        if layout.size() >= purge::LARGE && !is_extended {
             self.taken_again(start..start + layout.size());
         }
         self.zeros.used(start..start + allocated.len());
         SPACE.set_list(block.as_ptr(), 0);
         if layout.size() >= purge::LARGE {
-            self.engine.source().huge().take_back(block.as_ptr(), layout.size());
+            match is_extended {
+                true => self.engine.source().huge().enter(block.as_ptr(), layout.size()),
+                false => self.engine.source().huge().take_back(block.as_ptr(), layout.size()),
+            }
         }
         Some((block, answer))
     }

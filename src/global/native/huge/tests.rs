@@ -66,6 +66,90 @@ fn pages_of_small_blocks_beyond_the_first_bytes_are() {
     unsafe { os::release(extent, EXTENT) };
 }
 
+/// So many accessible regions, nothing of which is written, from an address that is aligned to a huge page.
+fn regions(count: usize) -> (*mut u8, (*mut u8, usize)) {
+    let all = (count + 1) * HUGE;
+    let memory = os::allocate(all).expect("there is memory");
+    (memory.with_addr(memory.addr().next_multiple_of(HUGE)), (memory, all))
+}
+
+/// Regions are of huge pages where one before them that has none is written all over; every eighth does without, and is
+/// asked about next, once the extent goes beyond its neighbour.
+#[test]
+fn regions_like_a_dense_one_are() {
+    let (extent, memory) = regions(24);
+    let end = |regions: usize| extent.wrapping_add(regions * HUGE);
+    // SAFETY: the regions are accessible.
+    let write = |region: usize| unsafe { end(region).write_bytes(1, HUGE) };
+    let mut huge = Huge::new(HugePages::Beyond(3 * HUGE), extent.addr()..end(22).addr() + 100);
+    let mut reaches = |region: usize, expected: &[usize]| {
+        huge.reach(end(region).wrapping_add(1));
+        assert_eq!(advised(&huge, extent), expected, "{region}");
+    };
+    // The last but one before them is asked about, then the first of them.
+    write(0);
+    reaches(3, &[]);
+    reaches(4, &[]);
+    write(3);
+    reaches(6, &[5, 6]);
+    let mut found: Vec<_> = (5..12).collect();
+    reaches(11, &found);
+    reaches(12, &found);
+    // What the last one told holds for the neighbour of that without.
+    found.push(13);
+    reaches(13, &found);
+    reaches(14, &found);
+    reaches(16, &found);
+    write(16);
+    reaches(17, &found);
+    found.extend([18, 19]);
+    reaches(19, &found);
+    // None that ends beyond the extent.
+    found.extend([20, 21]);
+    reaches(22, &found);
+    // SAFETY: the memory is whole, and not used any more.
+    unsafe { os::release(memory.0, memory.1) };
+}
+
+/// A large block for which the extent is extended is of huge pages if the last one that has none is written all over; every
+/// eighth does without.
+#[test]
+fn large_blocks_like_a_dense_one_are() {
+    const LEN: usize = HUGE + HUGE / 2;
+    let (extent, memory) = regions(44);
+    let block = |index: usize| extent.wrapping_add(index * 2 * HUGE);
+    let mut huge = Huge::new(HugePages::Beyond(2 * HUGE), extent.addr()..block(22).addr());
+    let mut enters = |index: usize, is: bool| {
+        huge.reach(block(index).wrapping_add(LEN));
+        huge.enter(block(index), LEN);
+        let found = advised(&huge, extent);
+        let expected = [2 * index, 2 * index + 1].map(|region| found.contains(&region));
+        assert_eq!(expected, [is; 2], "{index}: {found:?}");
+    };
+    enters(0, false);
+    enters(1, false);
+    // SAFETY: the blocks are accessible.
+    unsafe { block(1).write_bytes(1, LEN) };
+    (2..9).for_each(|index| enters(index, true));
+    enters(9, false);
+    enters(10, false);
+    // SAFETY: as above.
+    unsafe { block(10).write_bytes(1, LEN - HUGE / 4) };
+    enters(11, false);
+    // SAFETY: as above.
+    unsafe { block(11).write_bytes(1, LEN) };
+    enters(12, true);
+
+    // Where huge pages are not considered, or the kernel knows of all.
+    for huge_pages in [HugePages::System, HugePages::Never, HugePages::Always] {
+        let huge = Huge::new(huge_pages, extent.addr()..block(22).addr());
+        (1..4).for_each(|index| huge.enter(block(index), LEN));
+        assert!(advised(&huge, extent).is_empty(), "{huge_pages:?}");
+    }
+    // SAFETY: the memory is whole, and not used any more.
+    unsafe { os::release(memory.0, memory.1) };
+}
+
 /// Each of many huge pages is known by itself.
 #[test]
 fn of_many_one_is_taken_back() {
