@@ -14,45 +14,15 @@
 //! what differs is cargo and the linker.
 
 mod list;
+#[path = "../preloaded/mod.rs"]
+mod preloaded;
 
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
-use std::{env, fmt, fs};
+use std::process::{Command, ExitCode};
+use std::{env, fs};
 
 use list::{PROGRAMS, Program, THREADS};
-
-/// A library that is preloaded, none if it has no path, and what its runs find in their environment.
-#[derive(Default)]
-struct Library {
-    path: String,
-    settings: Vec<(String, String)>,
-}
-
-impl Library {
-    /// Of an argument: a path, and settings behind colons. `None` if there is no such file.
-    fn parse(argument: &str) -> Option<Self> {
-        let mut parts = argument.split(':');
-        let path = fs::canonicalize(parts.next()?).ok()?.display().to_string();
-        let setting = |part: &str| {
-            let (name, value) = part.split_once('=')?;
-            Some((name.to_owned(), value.to_owned()))
-        };
-        Some(Self { path, settings: parts.map(setting).collect::<Option<_>>()? })
-    }
-}
-
-impl fmt::Display for Library {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.path.rsplit('/').next().unwrap_or(&self.path))?;
-        self.settings.iter().try_for_each(|(name, value)| write!(f, ", {name}={value}"))
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Figures {
-    seconds: f64,
-    peak: f64,
-}
+use preloaded::{Figures, Library};
 
 /// This file's head, for `--help`.
 fn about() -> impl Iterator<Item = &'static str> {
@@ -136,28 +106,9 @@ fn main() -> ExitCode {
 /// Runs a script in a folder with a library preloaded; `None` if it fails.
 fn run(script: &str, library: &Library, folder: &Path) -> Option<Figures> {
     let mut command = Command::new("sh");
-    command.args(["-c", script]).stdout(Stdio::null()).stderr(Stdio::null());
-    command
-        .current_dir(folder)
-        .env("WORKSPACE", env!("CARGO_MANIFEST_DIR"))
-        .env("THREADS", THREADS);
-    if !library.path.is_empty() {
-        command.env("LD_PRELOAD", &library.path);
-    }
-    command.envs(library.settings.iter().map(|(name, value)| (name, value)));
-    let child = command.spawn().ok()?;
-    let mut status = 0;
-    // SAFETY: all bits zero is a value; the child is ours and waited for once, here.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        let waited = libc::wait4(child.id().cast_signed(), &raw mut status, 0, &raw mut usage);
-        (waited >= 0 && status == 0).then_some(usage)?
-    };
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    Some(Figures {
-        seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
-        peak: usage.ru_maxrss as f64,
-    })
+    command.args(["-c", script]).current_dir(folder);
+    command.env("WORKSPACE", env!("CARGO_MANIFEST_DIR")).env("THREADS", THREADS);
+    preloaded::run(&mut command, library)
 }
 
 fn median(runs: &[Figures]) -> Figures {

@@ -1,0 +1,283 @@
+//! The programs: phases made up from a seed, and what they do.
+
+use std::ptr;
+use std::thread;
+
+/// Bytes that one phase may have in use, at most, and how many bytes and calls make up its length.
+const BUDGET: u64 = 512 << 20;
+
+/// A phase of a program.
+#[derive(Debug)]
+pub(crate) struct Phase {
+    /// Bytes of a block: from 2 to the first power up to the second.
+    sizes: (u32, u32),
+    spread: Spread,
+    /// Blocks of each thread, at most, their bytes, and how many are allocated in all.
+    blocks: u64,
+    bytes: u64,
+    actions: u64,
+    order: Order,
+    call: Call,
+    writes: Writes,
+    threads: u64,
+    /// Whether blocks are built up and freed, again and again.
+    waves: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Spread {
+    Magnitudes,
+    Even,
+    FourSizes,
+    SmallAndLarge,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    ByTurns,
+    AtRandom,
+    MostlyFew,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Malloc,
+    Calloc,
+    PosixMemalign,
+    Realloc,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Writes {
+    FirstByte,
+    EachPage,
+    All,
+}
+
+/// Xorshift numbers.
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        let mut random = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        (0..9).for_each(|_| _ = random.below(2));
+        random
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 8) % bound.max(1)
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
+
+/// The phases of a program.
+pub(crate) fn phases(seed: u64) -> Vec<Phase> {
+    let mut random = Random::new(seed);
+    (0..1 + random.below(3)).map(|_| phase(&mut random)).collect()
+}
+
+fn phase(random: &mut Random) -> Phase {
+    let (least, more) = random.one_of(&[(3, 5), (5, 8), (10, 8), (14, 11)]);
+    let least = least + random.below(more) as u32;
+    let most = (least + 1 + random.below(5) as u32).min(27);
+    let spread = random.one_of(&[
+        Spread::Magnitudes,
+        Spread::Even,
+        Spread::FourSizes,
+        Spread::SmallAndLarge,
+    ]);
+    let blocks = 4 << random.below(16);
+    let order = random.one_of(&[Order::ByTurns, Order::AtRandom, Order::MostlyFew]);
+    let call = match random.below(2) {
+        0 => Call::Malloc,
+        _ => random.one_of(&[Call::Malloc, Call::Calloc, Call::PosixMemalign, Call::Realloc]),
+    };
+    let writes = match random.below(7) {
+        0 => Writes::FirstByte,
+        _ => random.one_of(&[Writes::EachPage, Writes::All]),
+    };
+    let threads = if random.below(3) > 0 { 1 } else { 2 + random.below(7) };
+    let waves = random.below(3) == 0;
+    let bytes = (BUDGET >> random.below(4)) / threads;
+    let typical = match spread {
+        Spread::SmallAndLarge => 1 << least,
+        _ => 1_u64 << least.midpoint(most),
+    };
+    // So that each phase takes about as long: nanoseconds for each action, from what is written.
+    let cost = match writes {
+        Writes::FirstByte => 100,
+        Writes::EachPage => 100 + typical / 4096 * 60,
+        Writes::All => 100 + typical / 64 * 3,
+    };
+    let actions = (80_000_000 / cost).clamp(200, 1_000_000);
+    Phase {
+        sizes: (least, most),
+        spread,
+        blocks,
+        bytes,
+        actions,
+        order,
+        call,
+        writes,
+        threads,
+        waves,
+    }
+}
+
+/// Runs a program to its end.
+pub(crate) fn run(seed: u64) {
+    for (index, phase) in phases(seed).iter().enumerate() {
+        thread::scope(|scope| {
+            for thread in 1..phase.threads {
+                scope.spawn(move || phase.run(seed ^ (index as u64) << 32 ^ thread << 40));
+            }
+            phase.run(seed ^ (index as u64) << 32);
+        });
+    }
+}
+
+/// A block of so many bytes; null: there is none.
+#[derive(Clone, Copy)]
+struct Block(*mut u8, u64);
+
+impl Phase {
+    fn run(&self, seed: u64) {
+        let mut random = Random::new(seed);
+        let mut blocks = vec![Block(ptr::null_mut(), 0); self.blocks as usize];
+        let actions = self.actions / self.threads;
+        match self.waves {
+            true => self.waves(&mut random, &mut blocks, actions),
+            false => self.replaces(&mut random, &mut blocks, actions),
+        }
+        blocks.into_iter().for_each(free);
+    }
+
+    /// Allocates as many as may be in use, and frees them in the order, again and again.
+    fn waves(&self, random: &mut Random, blocks: &mut [Block], actions: u64) {
+        let mut done = 0;
+        while done < actions {
+            let (mut count, mut bytes) = (0, 0);
+            while count < blocks.len() && bytes < self.bytes {
+                let size = self.size(random);
+                blocks[count] = self.allocate(random, size);
+                (count, bytes) = (count + 1, bytes + size);
+            }
+            let wave = &mut blocks[..count];
+            match self.order {
+                Order::ByTurns => {}
+                Order::AtRandom => wave.reverse(),
+                Order::MostlyFew => {
+                    (1..count)
+                        .rev()
+                        .for_each(|at| wave.swap(at, random.below(at as u64 + 1) as usize));
+                }
+            }
+            wave.iter_mut()
+                .for_each(|block| free(std::mem::replace(block, Block(ptr::null_mut(), 0))));
+            done += count as u64;
+        }
+    }
+
+    /// Replaces one block after the other.
+    fn replaces(&self, random: &mut Random, blocks: &mut [Block], actions: u64) {
+        let count = blocks.len() as u64;
+        let mut bytes = 0;
+        for action in 0..actions {
+            let index = match self.order {
+                Order::ByTurns => action % count,
+                Order::AtRandom => random.below(count),
+                Order::MostlyFew if random.below(8) > 0 => random.below(1 + count / 16),
+                Order::MostlyFew => random.below(count),
+            };
+            let block = &mut blocks[index as usize];
+            let Block(start, len) = *block;
+            if matches!(self.call, Call::Realloc) && !start.is_null() && random.below(4) > 0 {
+                let size = match random.below(3) {
+                    0 => self.size(random),
+                    _ => len + random.below(len / 4 + 16),
+                };
+                if bytes + size <= self.bytes + len {
+                    *block = self.reallocate(*block, size);
+                    bytes = bytes - len + block.1;
+                    continue;
+                }
+            }
+            free(*block);
+            *block = Block(ptr::null_mut(), 0);
+            bytes -= len;
+            let size = self.size(random);
+            if bytes + size <= self.bytes {
+                *block = self.allocate(random, size);
+                bytes += size;
+            }
+        }
+    }
+
+    fn size(&self, random: &mut Random) -> u64 {
+        let (least, most) = (1_u64 << self.sizes.0, 1_u64 << self.sizes.1);
+        match self.spread {
+            Spread::Magnitudes => {
+                let magnitude = 1
+                    << (u64::from(self.sizes.0)
+                        + random.below(u64::from(self.sizes.1 - self.sizes.0)));
+                magnitude + random.below(magnitude)
+            }
+            Spread::Even => least + random.below(most - least + 1),
+            Spread::FourSizes => least + (most - least) / 4 * random.below(4) + 16,
+            Spread::SmallAndLarge if random.below(20) > 0 => least + random.below(least),
+            Spread::SmallAndLarge => least + random.below(most - least + 1),
+        }
+    }
+
+    fn allocate(&self, random: &mut Random, size: u64) -> Block {
+        let len = size as usize;
+        // SAFETY: the functions are called with what they take.
+        let start = unsafe {
+            match self.call {
+                Call::Malloc | Call::Realloc => libc::malloc(len),
+                Call::Calloc => libc::calloc(1, len),
+                Call::PosixMemalign => {
+                    let mut block = ptr::null_mut();
+                    let align = 16 << random.below(9);
+                    match libc::posix_memalign(&raw mut block, align, len) {
+                        0 => block,
+                        _ => ptr::null_mut(),
+                    }
+                }
+            }
+        };
+        self.written(start.cast(), 0, size)
+    }
+
+    fn reallocate(&self, Block(start, len): Block, size: u64) -> Block {
+        // SAFETY: the block is in use.
+        let start = unsafe { libc::realloc(start.cast(), size as usize) };
+        self.written(start.cast(), len.min(size), size)
+    }
+
+    /// A block that is written as the phase has it, from a byte on.
+    fn written(&self, start: *mut u8, from: u64, size: u64) -> Block {
+        assert!(!start.is_null(), "there is memory");
+        let step = match self.writes {
+            Writes::FirstByte => size.max(1),
+            Writes::EachPage => 4096,
+            Writes::All => 64,
+        };
+        for at in (from..size).step_by(step as usize) {
+            // SAFETY: the block is in use, and has this byte.
+            unsafe { start.add(at as usize).write_volatile(1) };
+        }
+        Block(start, size)
+    }
+}
+
+fn free(block: Block) {
+    // SAFETY: the block is in use, and is not used any more, or there is none.
+    unsafe { libc::free(block.0.cast()) };
+}
