@@ -179,7 +179,7 @@ impl Huge {
     /// Whether a region is entered whose like is dense. One in some is not said to be so, to be asked about.
     fn follows_dense(&mut self, region: *mut u8) -> bool {
         // The one just left may not be written yet.
-        let is_left = self.asked + HUGE < region.addr();
+        let is_left = os::ADVISES_HUGE_PAGES && self.asked + HUGE < region.addr();
         if is_left {
             self.is_dense = is_dense(region.with_addr(self.asked), HUGE);
         }
@@ -194,8 +194,8 @@ impl Huge {
     /// or has none.
     #[cold]
     pub(super) fn enter(&self, block: *mut u8, len: usize) {
-        if self.everywhere {
-            return;
+        if self.everywhere || !os::ADVISES_HUGE_PAGES {
+            return self.take_back(block, len);
         }
         if !self.concerns(block.addr() + len) {
             self.asked_block.set((block.addr(), len));

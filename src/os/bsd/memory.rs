@@ -59,6 +59,9 @@ pub(crate) unsafe fn discard(start: *mut u8, len: usize) -> bool {
 /// The pages were mapped here.
 pub(crate) unsafe fn advise_huge_pages(_: *mut u8, _: usize, _: bool) {}
 
+/// See `advise_huge_pages`.
+pub(crate) const ADVISES_HUGE_PAGES: bool = false;
+
 /// Where huge pages are used unasked, they are not made of memory that takes none.
 pub(crate) fn backs_all_with_huge_pages() -> bool {
     false

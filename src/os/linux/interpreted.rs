@@ -151,6 +151,9 @@ pub(crate) unsafe fn discard(start: *mut u8, len: usize) -> bool {
 /// As there.
 pub(crate) unsafe fn advise_huge_pages(_: *mut u8, _: usize, _: bool) {}
 
+/// See `memory`.
+pub(crate) const ADVISES_HUGE_PAGES: bool = false;
+
 /// See `huge`.
 pub(crate) fn backs_all_with_huge_pages() -> bool {
     false

@@ -161,6 +161,9 @@ pub(crate) unsafe fn advise_huge_pages(start: *mut u8, len: usize, wanted: bool)
     unsafe { libc::madvise(start.cast(), len, advice) };
 }
 
+/// The kernel takes advice on huge pages.
+pub(crate) const ADVISES_HUGE_PAGES: bool = true;
+
 /// Whether the word at an address may be readable, be it of this allocator or not. Neither of two calls
 /// may answer ENOMEM, as they do where nothing is mapped, nor a third EFAULT, which it does where reading is
 /// not allowed. Any other error is that of a sandbox or of an emulator, and tells nothing.

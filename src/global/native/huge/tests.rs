@@ -67,6 +67,7 @@ fn pages_of_small_blocks_beyond_the_first_bytes_are() {
 }
 
 /// So many accessible regions, nothing of which is written, from an address that is aligned to a huge page.
+#[cfg(target_os = "linux")]
 fn regions(count: usize) -> (*mut u8, (*mut u8, usize)) {
     let all = (count + 1) * HUGE;
     let memory = os::allocate(all).expect("there is memory");
@@ -75,6 +76,7 @@ fn regions(count: usize) -> (*mut u8, (*mut u8, usize)) {
 
 /// Regions are of huge pages where one before them that has none is written all over; every eighth does without, and is
 /// asked about next, once the extent goes beyond its neighbour.
+#[cfg(target_os = "linux")]
 #[test]
 fn regions_like_a_dense_one_are() {
     let (extent, memory) = regions(24);
@@ -113,6 +115,7 @@ fn regions_like_a_dense_one_are() {
 
 /// A large block for which the extent is extended is of huge pages if the last one that has none is written all over; every
 /// eighth does without.
+#[cfg(target_os = "linux")]
 #[test]
 fn large_blocks_like_a_dense_one_are() {
     const LEN: usize = HUGE + HUGE / 2;
