@@ -351,10 +351,8 @@ fn window() -> Option<(*mut u8, usize)> {
     /// Places that are tried.
     const TRIES: usize = 8;
     let all = os::addresses()?;
-    let mut len = (all / 16).min(LARGEST);
-    while os::IN_RESERVATIONS && len > os::address_space_limit() / 2 {
-        len /= 2;
-    }
+    let most = (all / 16).min(LARGEST);
+    let len = if os::IN_RESERVATIONS { within(os::address_space_limit(), most) } else { most };
     let places = all / 4 / ALIGN;
     (0..TRIES).find_map(|_| {
         // Of no other address, so that who knows one does not know this.
@@ -366,12 +364,18 @@ fn window() -> Option<(*mut u8, usize)> {
     })
 }
 
-/// As [`window`], reserved.
-fn reservation() -> Option<(*mut u8, usize)> {
-    let mut len = LARGEST;
-    while len > os::address_space_limit() / 2 {
+/// The largest part of `len`, itself, a half, a quarter and so on, that takes no more than half of the limit.
+fn within(limit: usize, len: usize) -> usize {
+    let mut len = len;
+    while len > limit / 2 {
         len /= 2;
     }
+    len
+}
+
+/// As [`window`], reserved.
+fn reservation() -> Option<(*mut u8, usize)> {
+    let mut len = within(os::address_space_limit(), LARGEST);
     while len >= LEAST {
         if let Some(memory) = os::reserve(len + besides(len) + ALIGN) {
             return Some((memory.wrapping_add(memory.align_offset(ALIGN)), len));

@@ -270,6 +270,21 @@ fn lists_take_no_more_bytes_than_they_may() {
     assert_eq!(lists.kept(), (0, 0));
 }
 
+/// A block that is larger than all that may be kept makes no other go; one that is as large is kept, and they go.
+#[test]
+fn others_go_for_a_block_that_may_stay() {
+    let heap = with_heap();
+    let (small, large) = (Class::of(16 << 10).expect("it has one"), class_of_most());
+    for (most, stays) in [(large.size() - 1, false), (large.size(), true)] {
+        let lists = lists(most);
+        (0..2).for_each(|_| keep(&lists, small, block(heap, small)));
+        let block = block(heap, large);
+        keep(&lists, large, block);
+        assert_eq!((count(&lists, small), is_in_use(heap, block)), (2 - usize::from(stays), false));
+        lists.put_back_all();
+    }
+}
+
 fn class_of_most() -> Class {
     Class::of(MOST).expect("it has one")
 }

@@ -209,6 +209,51 @@ fn bookkeeping_takes_what_it_needs() {
     unsafe { slot.give_up() };
 }
 
+/// The extent becomes accessible by steps: the blocks that follow cost no call of the system.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn the_extent_becomes_accessible_by_steps() {
+    use crate::global::native::registry;
+    const SLOT: usize = if cfg!(windows) { 59 } else { 199 };
+    registry::heap_for_test();
+    assert!(!os::IN_RESERVATIONS || os::reserve_at(SPACE.slot(SLOT), SPACE.slot_len()));
+    let page = os::page_size();
+    // SAFETY: a slot that no test comes to.
+    let mut slot = unsafe { Slot::new(SLOT, 4 * page, HugePages::Never) };
+    let start = slot.low;
+    for (extent, accessible) in
+        [(1, STEP), (STEP, STEP), (STEP + 1, 2 * STEP), (16 * STEP, 16 * STEP)]
+    {
+        let more = start + extent - slot.extent().end;
+        let memory = slot.extend(more, 1).expect("there is memory");
+        // SAFETY: it is the test's.
+        unsafe { memory.write_bytes(1, more) };
+        assert_eq!((slot.extent(), slot.low), (start..start + extent, start + accessible));
+    }
+    // Of a large extent, an eighth.
+    slot.extend(1, 1).expect("there is memory");
+    assert_eq!(slot.low, start + 18 * STEP);
+    // SAFETY: nobody uses it any more.
+    unsafe { slot.give_up() };
+}
+
+/// Where addresses are limited, the slots take half of them at most.
+#[test]
+fn slots_take_half_of_the_addresses_at_most() {
+    const MIB: usize = 1 << 20;
+    for (limit, len) in [
+        (usize::MAX, 64 * MIB),
+        (128 * MIB, 64 * MIB),
+        (128 * MIB - 2, 32 * MIB),
+        (64 * MIB + 1, 32 * MIB),
+        (MIB, MIB / 2),
+        (3, 1),
+        (0, 0),
+    ] {
+        assert_eq!(within(limit, 64 * MIB), len, "{limit:#x}");
+    }
+}
+
 /// A reservation has room for the slots and all that lies beside them.
 #[test]
 fn a_reservation_has_room_for_what_lies_beside_the_slots() {
