@@ -777,7 +777,7 @@ mod tests {
     fn with_guarded_blocks_only() -> &'static Lists {
         // SAFETY: they are never given up.
         let lists = unsafe { make().expect("there is memory").as_ref() };
-        [Due::Clock, Due::Sample].map(|due| lists.countdown.set(due, NEVER));
+        [Due::Clock, Due::Sample].iter().for_each(|&due| lists.countdown.set(due, NEVER));
         lists
     }
 

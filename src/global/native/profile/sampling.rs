@@ -297,6 +297,15 @@ mod tests {
         assert_eq!(blocks.map(granule_of), [None; 3]);
     }
 
+    /// Each reason is told.
+    #[test]
+    fn reasons_are_told_apart() {
+        use Refused::{Busy, Memory, None, On, Rate};
+        let texts: std::collections::BTreeSet<_> =
+            [On, Memory, Busy, Rate, None].map(Refused::text).into();
+        assert!(texts.len() == 5 && texts.iter().all(|text| text.contains(' ')), "{texts:?}");
+    }
+
     /// While a small block is in the book, its granule's entry names the shadow of its list. One that is taken out and put back
     /// is in it again, unless the profile has ended.
     #[test]

@@ -194,6 +194,33 @@ fn a_walk_gives_back_what_is_free_and_nothing_else() {
     });
 }
 
+/// What went back before is met by the next walk, too, in few steps: it counts as free OS pages, and what is stuck beside
+/// them is the same.
+#[test]
+#[cfg_attr(
+    any(windows, pagewise_portable_os),
+    ignore = "of memory that went back nothing is known there"
+)]
+fn a_walk_passes_over_what_went_back_before() {
+    on_a_heap(|state| {
+        let mut purge = Purge::new(0);
+        let [blocks, between] = apart(state, 12, 3 * MIB / 2);
+        purge.grown(state.parts().0);
+        blocks.iter().for_each(|&block| free(state, block));
+        purge.begin(state.parts().0);
+        let (purged, steps) = walk(state, &mut purge);
+        let usage = state.usage();
+        // The ends of free blocks fill no OS page.
+        let stuck = purge.stuck.bytes;
+        assert!((1..=usage.held - usage.block - purged).contains(&stuck), "{stuck}");
+        purge.begin(state.parts().0);
+        let (again, few) = walk(state, &mut purge);
+        assert_eq!((again, purge.stuck.bytes), (0, stuck));
+        assert!(few < steps / 4, "{few} of {steps}");
+        between.into_iter().for_each(|block| free(state, block));
+    });
+}
+
 /// Small blocks take a page of free memory, and of the rest is known what was.
 #[test]
 #[cfg_attr(
