@@ -191,6 +191,15 @@ mod tests {
         due();
         start();
         assert_eq!(THREAD.load(Acquire), thread, "there is one");
+        // Nothing is to come, each time.
+        for _ in 0..3 {
+            let begin = std::time::Instant::now();
+            while STATE.load(Relaxed) != ASLEEP {
+                assert!(begin.elapsed().as_secs() < 60, "it does not sleep");
+                os::pause();
+            }
+            due();
+        }
     }
 
     /// In the child of a fork there is no thread, unless there will never be one.

@@ -390,6 +390,31 @@ mod tests {
         assert_eq!(purge_delay(), 12_345);
     }
 
+    /// What a thread that ended left is put back once, and not by a visit that is over.
+    #[cfg(all(not(miri), not(target_family = "wasm")))]
+    #[test]
+    fn a_visit_that_is_over_puts_nothing_back() {
+        crate::os::alone::passes("global::native::registry::tests::over");
+    }
+
+    #[cfg(all(not(miri), not(target_family = "wasm")))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn over() {
+        const PAGEWISE: crate::global::Pagewise = crate::global::Pagewise::new();
+        let thread = std::thread::spawn(|| {
+            let blocks = [(); 100].map(|()| PAGEWISE.allocate(500));
+            // SAFETY: the blocks are freed once.
+            blocks.into_iter().for_each(|block| unsafe { PAGEWISE.free(block) });
+        });
+        thread.join().expect("it ends");
+        let mut visit = Visit::in_passing();
+        while !visit.is_over() {}
+        assert!(!put_back_of_ended(0, &mut visit));
+        assert!(put_back_of_ended(0, &mut Visit::unbounded()));
+        assert!(!put_back_of_ended(0, &mut Visit::unbounded()), "nothing is left");
+    }
+
     /// While the newest heap is empty, another would serve no request that it cannot.
     #[cfg(all(not(miri), target_pointer_width = "64"))]
     #[test]

@@ -364,25 +364,23 @@ fn window() -> Option<(*mut u8, usize)> {
     })
 }
 
-/// The largest part of `len`, itself, a half, a quarter and so on, that takes no more than half of the limit.
+/// Itself, a half, a quarter and so on, down to 1.
+fn halves(len: usize) -> impl Iterator<Item = usize> {
+    (0..usize::BITS).map(move |times| len >> times).take_while(|&len| len > 0)
+}
+
+/// The largest [part](halves) of `len` that takes no more than half of the limit; 0: there is none.
 fn within(limit: usize, len: usize) -> usize {
-    let mut len = len;
-    while len > limit / 2 {
-        len /= 2;
-    }
-    len
+    halves(len).find(|&len| len <= limit / 2).unwrap_or(0)
 }
 
 /// As [`window`], reserved.
 fn reservation() -> Option<(*mut u8, usize)> {
-    let mut len = within(os::address_space_limit(), LARGEST);
-    while len >= LEAST {
-        if let Some(memory) = os::reserve(len + besides(len) + ALIGN) {
-            return Some((memory.wrapping_add(memory.align_offset(ALIGN)), len));
-        }
-        len /= 2;
-    }
-    None
+    let most = within(os::address_space_limit(), LARGEST);
+    halves(most).take_while(|&len| len >= LEAST).find_map(|len| {
+        let memory = os::reserve(len + besides(len) + ALIGN)?;
+        Some((memory.wrapping_add(memory.align_offset(ALIGN)), len))
+    })
 }
 
 /// A slot's memory behind its heap: a region that becomes accessible as it is used, from both ends.

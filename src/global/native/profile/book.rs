@@ -409,6 +409,9 @@ mod tests {
     #[test]
     fn keys_are_spread() {
         const LEN: usize = 1 << 10;
+        let mut book = Book::new();
+        book.begin(100).expect("there is memory");
+        assert_eq!([book.live.as_slice().len(), book.index.as_slice().len()], [LEN; 2]);
         for step in [16, 32, 48, 1024, 4096, 1 << 16, granule_key(1) - granule_key(0)] {
             let places = (1..=LEN / 2).map(|key| place(step * key, LEN));
             let distinct: std::collections::HashSet<usize> = places.collect();

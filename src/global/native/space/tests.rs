@@ -241,6 +241,7 @@ fn the_extent_becomes_accessible_by_steps() {
 #[test]
 fn slots_take_half_of_the_addresses_at_most() {
     const MIB: usize = 1 << 20;
+    assert!(halves(20).eq([20, 10, 5, 2, 1]) && halves(0).next().is_none());
     for (limit, len) in [
         (usize::MAX, 64 * MIB),
         (128 * MIB, 64 * MIB),
