@@ -415,6 +415,31 @@ mod tests {
         assert!(!put_back_of_ended(0, &mut Visit::unbounded()), "nothing is left");
     }
 
+    /// A heap that no fork locks is made once there are several threads: the others go on with that meanwhile.
+    #[cfg(all(not(miri), not(target_family = "wasm")))]
+    #[test]
+    fn a_fork_of_several_threads_has_a_spare_heap() {
+        crate::os::alone::passes("global::native::registry::tests::spare");
+    }
+
+    #[cfg(all(not(miri), not(target_family = "wasm")))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn spare() {
+        const PAGEWISE: crate::global::Pagewise = crate::global::Pagewise::new();
+        let allocate = || assert!(!PAGEWISE.allocate(100).is_null());
+        let has_spare = || {
+            take_for_fork(|| true);
+            after_fork();
+            heaps::all().any(|heap| heaps::is_spare(heap))
+        };
+        allocate();
+        assert!(!has_spare());
+        std::thread::spawn(allocate).join().expect("it ends");
+        assert!(has_spare());
+        allocate();
+    }
+
     /// While the newest heap is empty, another would serve no request that it cannot.
     #[cfg(all(not(miri), target_pointer_width = "64"))]
     #[test]

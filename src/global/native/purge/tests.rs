@@ -656,6 +656,13 @@ fn what_is_owed_is_paid() {
     assert_eq!((decline.bytes, decline.owes_some()), (wanted, false));
 }
 
+/// Four steps, and eight for each that would be filled.
+#[test]
+fn steps_are_enough_for_bytes() {
+    let bytes = [0, STEP_BYTES - 1, STEP_BYTES, STEP_BYTES + 1, 10 * STEP_BYTES];
+    assert_eq!(bytes.map(steps_for), [4, 11, 12, 12, 84]);
+}
+
 /// Microseconds of processor time of the calling thread.
 fn processor_time() -> f64 {
     os::thread_time() as f64 / 1e3

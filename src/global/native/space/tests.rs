@@ -116,6 +116,40 @@ fn hardened() {
         next = next.wrapping_add(len / UNIT);
     }
     assert_eq!(next.addr() - space.slot(0).addr(), slots * len + besides(slots * len));
+
+    // States of free memory go back as whole OS pages: those that lie between the two ends.
+    let page = os::page_size();
+    let (states, _) = space.states_of(0).expect("there are some");
+    let state = |unit: usize| space.slot(0).wrapping_add(unit * UNIT);
+    for (from, to, gone) in [
+        (0, 2 * page, 0..2 * page),
+        (1, 3 * page + 7, page..3 * page),
+        (page, page + 1, 0..0),
+        (3, 5, 0..0),
+        (page, 4 * page, page..4 * page),
+    ] {
+        // SAFETY: nobody else has the slot, and this is the states' place, given up each time.
+        unsafe {
+            assert!(space.commit(states, 4 * page, None));
+            states.write_bytes(3, 4 * page);
+            space.discard_states(state(from), (to - from) * UNIT);
+            let bytes = core::slice::from_raw_parts(states, 4 * page);
+            let is_left =
+                |(unit, &byte): (usize, &u8)| byte == if gone.contains(&unit) { 0 } else { 3 };
+            assert!(bytes.iter().enumerate().all(is_left), "{from}..{to}");
+            // A page of blocks has none of them in use any more.
+            states.write_bytes(3, 4 * page);
+            space.forget_states(state(5), 20 * UNIT);
+            let bytes = core::slice::from_raw_parts(states, 4 * page);
+            assert!(
+                bytes
+                    .iter()
+                    .enumerate()
+                    .all(|(unit, &byte)| (byte == 0) == (5..25).contains(&unit))
+            );
+            space.give_up(states, 4 * page);
+        }
+    }
 }
 
 /// What a list is noted for: all granules of a page, and no other.
