@@ -431,7 +431,7 @@ mod tests {
         let has_spare = || {
             take_for_fork(|| true);
             after_fork();
-            heaps::all().any(|heap| heaps::is_spare(heap))
+            heaps::all().any(heaps::is_spare)
         };
         allocate();
         assert!(!has_spare());

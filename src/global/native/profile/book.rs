@@ -433,6 +433,17 @@ mod tests {
         assert!(book.take(16, Some(0)).is_some_and(|(_, last)| last));
     }
 
+    /// Samples that are missing are counted, until the next profile.
+    #[test]
+    fn dropped_samples_are_counted() {
+        let mut book = Book::new();
+        book.begin(100).expect("there is memory");
+        (0..3).for_each(|samples| book.drops(samples));
+        assert_eq!(book.snapshot().map(|snapshot| snapshot.dropped()), Some(3));
+        book.begin(100).expect("there is memory");
+        assert_eq!(book.snapshot().map(|snapshot| snapshot.dropped()), Some(0));
+    }
+
     /// However many stacks there are, each is found again, and told with its calls.
     #[test]
     fn every_stack_is_kept_once() {
