@@ -132,6 +132,7 @@ mod tests {
 
     /// A few threads' lists are looked at in one turn, of those that are wanted; the others are next, and those that were not
     /// looked at any more.
+    #[cfg(target_pointer_width = "64")]
     #[test]
     fn lists_are_looked_at_a_few_at_a_time() {
         const FEW: usize = medium::AT_ONCE;

@@ -416,13 +416,13 @@ mod tests {
     }
 
     /// A heap that no fork locks is made once there are several threads: the others go on with that meanwhile.
-    #[cfg(all(not(miri), not(target_family = "wasm")))]
+    #[cfg(all(unix, not(miri)))]
     #[test]
     fn a_fork_of_several_threads_has_a_spare_heap() {
         crate::os::alone::passes("global::native::registry::tests::spare");
     }
 
-    #[cfg(all(not(miri), not(target_family = "wasm")))]
+    #[cfg(all(unix, not(miri)))]
     #[test]
     #[ignore = "in a process of its own"]
     fn spare() {

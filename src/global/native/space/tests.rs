@@ -127,6 +127,8 @@ fn hardened() {
         (page, page + 1, 0..0),
         (3, 5, 0..0),
         (page, 4 * page, page..4 * page),
+        (0, 3 * page, 0..3 * page),
+        (0, 2 * page + 7, 0..2 * page),
     ] {
         // SAFETY: nobody else has the slot, and this is the states' place, given up each time.
         unsafe {
