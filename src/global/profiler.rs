@@ -256,3 +256,30 @@ mod native {
 mod unsupported;
 #[cfg(not(all(target_os = "linux", not(pagewise_forwarding))))]
 use unsupported as native;
+
+#[cfg(all(test, target_os = "linux", not(pagewise_forwarding)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_site_tells_its_figures() {
+        let calls = &[7, 8, 9];
+        let site = Site(native::Site {
+            calls,
+            samples: 2,
+            live_blocks: 3,
+            live_bytes: 4,
+            allocated_blocks: 5,
+            allocated_bytes: 6,
+        });
+        assert_eq!(site.calls(), calls);
+        let figures = [
+            site.samples(),
+            site.live_blocks(),
+            site.live_bytes(),
+            site.allocated_blocks(),
+            site.allocated_bytes(),
+        ];
+        assert_eq!(figures, [2, 3, 4, 5, 6]);
+    }
+}

@@ -60,6 +60,18 @@ fn a_region_has_room_for_what_it_is_made_for() {
     }
 }
 
+/// A region's strategy lies at its start, and has the rest, up to the last byte.
+#[test]
+fn a_region_is_used_to_its_end() {
+    let mut heap = Growing::new(Below::new(8 << 20));
+    heap.allocate(layout(2 << 20, 16)).expect("there is memory");
+    let Below { memory, used, .. } = heap.more;
+    let rest = memory.addr() + size_of::<PageHeap<Region>>()..memory.addr() + used - PAGE;
+    let addresses: Vec<_> =
+        heap.heaps().map(|heap| heap.backing.source.get().addresses()).collect();
+    assert_eq!(addresses, [rest]);
+}
+
 /// Blocks of all sizes over as many regions as it takes, to the end of memory; then half of them go, and all.
 #[test]
 fn blocks_go_back_to_the_region_they_are_of() {

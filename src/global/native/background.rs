@@ -158,6 +158,71 @@ pub(super) fn tend() -> Option<u64> {
 mod tests {
     use super::*;
 
+    /// A thread that is wanted is made, and stopped when the program ends.
+    #[test]
+    #[cfg(all(unix, not(miri)))]
+    fn a_thread_is_made_and_stopped_at_exit() {
+        crate::os::alone::passes("global::native::background::tests::made");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    #[cfg(all(unix, not(miri)))]
+    fn made() {
+        extern "C" fn ended() {
+            if !matches!(STATE.load(Acquire), STOPPED | ENDED) {
+                os::abort();
+            }
+        }
+        // What is registered first runs last.
+        assert!(os::at_exit(ended));
+        due();
+        start();
+        assert_eq!((STATE.load(Relaxed), THREAD.load(Acquire)), (OFF, 0), "nobody allowed for it");
+        enable();
+        start();
+        assert_eq!((STATE.load(Relaxed), THREAD.load(Acquire)), (NONE, 0), "nothing is due");
+        due();
+        assert_eq!(STATE.load(Relaxed), WANTED);
+        start();
+        assert!(matches!(STATE.load(Relaxed), AWAKE | AGAIN | ASLEEP));
+        let thread = THREAD.load(Acquire);
+        assert!(thread != 0);
+        due();
+        start();
+        assert_eq!(THREAD.load(Acquire), thread, "there is one");
+        // Nothing is to come, each time.
+        for _ in 0..3 {
+            let begin = std::time::Instant::now();
+            while STATE.load(Relaxed) != ASLEEP {
+                assert!(begin.elapsed().as_secs() < 60, "it does not sleep");
+                os::pause();
+            }
+            due();
+        }
+    }
+
+    /// In the child of a fork there is no thread, unless there will never be one.
+    #[test]
+    #[cfg(not(miri))]
+    fn the_child_of_a_fork_has_no_thread() {
+        crate::os::alone::passes("global::native::background::tests::forked");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    #[cfg(not(miri))]
+    fn forked() {
+        for state in [OFF, NONE, WANTED, AWAKE, AGAIN, ASLEEP, STOPPED, ENDED] {
+            STATE.store(state, Relaxed);
+            THREAD.store(77, Relaxed);
+            after_fork_in_child();
+            let expected = if matches!(state, OFF | STOPPED | ENDED) { state } else { NONE };
+            assert_eq!((STATE.load(Relaxed), THREAD.load(Relaxed)), (expected, 0));
+        }
+        STATE.store(OFF, Relaxed);
+    }
+
     /// Who is asleep wakes, who is awake looks again, and where there is no thread, one is wanted.
     #[test]
     fn what_is_due_is_noticed_in_every_state() {

@@ -258,8 +258,9 @@ pub(super) fn guarded(
     caller: thread::Caller,
     size: usize,
     align: usize,
-    is_popped: bool,
+    list: u32,
 ) -> Option<NonNull<u8>> {
+    let is_popped = list > 0;
     // SAFETY: the lists are the caller's, and never given up.
     let lists = unsafe { caller.lists?.as_ref() };
     if !lists.look(is_popped, registry::follow_node) {
@@ -415,6 +416,35 @@ mod tests {
             // SAFETY: the blocks are freed once.
             blocks.into_iter().for_each(|block| unsafe { PAGEWISE.free(block) });
             assert_eq!(mapping::usage().0, 0);
+        }
+    }
+
+    /// A block that is about to be popped is no trial of its own for sampling; any other block is none at all.
+    #[test]
+    #[cfg(all(feature = "profiler", target_os = "linux"))]
+    fn trials_begin_behind_the_block_at_hand() {
+        alone::passes("global::native::blocks::tests::trials");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    #[cfg(all(feature = "profiler", target_os = "linux"))]
+    fn trials() {
+        use crate::global::native::countdown::{Due, NEVER};
+        use crate::global::native::{sampler, thread};
+        registry::heap_for_test();
+        // Every trial has a point.
+        sampler::begin(1);
+        assert!(mode::set_profiled(true));
+        for (list, pops) in [(0, 0), (1, 1), (sizes::offset(64), 1), (0, 0)] {
+            let caller = thread::enter(&Tuning::new()).expect("there are heaps");
+            // SAFETY: they are the thread's, and never given up.
+            let lists = unsafe { caller.lists.expect("it has lists").as_ref() };
+            let due = [(Due::Clock, NEVER), (Due::Guarded, NEVER), (Due::Sample, 0)];
+            due.into_iter().for_each(|(due, pops)| lists.countdown.set(due, pops));
+            lists.countdown.arm();
+            assert!(guarded(caller, 64, 16, list).is_none());
+            assert_eq!((0..).find(|_| !lists.countdown.pop()), Some(pops), "{list}");
         }
     }
 

@@ -204,6 +204,17 @@ mod tests {
         }
     }
 
+    /// A block that cannot be moved stays if it is to be no longer; one that was moved is where it is now.
+    #[test]
+    fn a_block_that_cannot_be_moved_stays_if_it_shrinks() {
+        let [block, moved] = [16, 32].map(core::ptr::without_provenance_mut::<u8>);
+        let null = core::ptr::null_mut();
+        for (new_size, stays) in [(0, block), (99, block), (100, block), (101, null), (200, null)] {
+            assert_eq!(or_stays(block, 100, null, new_size), stays, "{new_size}");
+            assert_eq!(or_stays(block, 100, moved, new_size), moved, "{new_size}");
+        }
+    }
+
     /// A block stays where it is as long as three quarters of it, rounded up, are of use, and no more than it has.
     #[test]
     fn a_block_stays_if_little_of_it_is_left_over() {

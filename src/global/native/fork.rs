@@ -88,12 +88,35 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    use crate::global::native::registry;
+    use super::*;
     use crate::os::alone;
 
     #[test]
     fn a_fork_waits_for_a_heap_in_use() {
         alone::passes("global::native::fork::tests::waits");
+    }
+
+    /// Who must not be in the way of a fork waits until it is over, and is told whether there was one.
+    #[test]
+    fn the_end_of_a_fork_is_waited_for() {
+        alone::passes("global::native::fork::tests::ends");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn ends() {
+        assert!(!wait_for_end());
+        FORKS.store(2, Relaxed);
+        let thread = std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            FORKS.fetch_sub(1, Relaxed);
+            std::thread::sleep(Duration::from_millis(20));
+            FORKS.fetch_sub(1, Relaxed);
+        });
+        assert!(wait_for_end());
+        assert_eq!(FORKS.load(Relaxed), 0);
+        thread.join().expect("it ends");
+        assert!(!wait_for_end());
     }
 
     #[test]

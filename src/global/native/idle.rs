@@ -134,6 +134,41 @@ fn put_back(
 mod tests {
     use super::*;
 
+    /// A few threads' lists are looked at in one turn, of those that are wanted; the others are next, and those that were not
+    /// looked at any more.
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn lists_are_looked_at_a_few_at_a_time() {
+        const FEW: usize = medium::AT_ONCE;
+        registry::heap_for_test();
+        let make = || quick::make().expect("there is memory").as_ptr();
+        let all: Vec<_> = (0..2 * FEW + 3).map(|_| make()).collect();
+        // SAFETY: lists are never given up, and these are no thread's.
+        let next = |at: usize| unsafe { &(*all[at]).next };
+        (1..all.len()).for_each(|at| next(at - 1).store(all[at], Relaxed));
+        let turn = |from: usize, wants: &dyn Fn(usize) -> bool, looks: usize| {
+            let mut left = looks;
+            let goes_on = || {
+                left = left.wrapping_sub(1);
+                left < looks
+            };
+            let number = |lists| all.iter().position(|&other| other == lists);
+            let wants = |lists| wants(number(lists).expect("it is one"));
+            let (any, at) = put_back(all[from], wants, true, goes_on);
+            assert!(!any, "nothing lies there");
+            number(at)
+        };
+        let many = 100;
+        assert_eq!(turn(0, &|_| true, many), Some(FEW));
+        assert_eq!(turn(FEW, &|_| true, many), Some(2 * FEW));
+        assert_eq!(turn(2 * FEW, &|_| true, many), None);
+        assert_eq!(turn(0, &|number| number % 2 == 0, many), Some(2 * FEW - 1));
+        assert_eq!(turn(0, &|_| false, many), None);
+        assert_eq!(turn(3, &|_| true, 2), Some(5));
+        assert_eq!(turn(3, &|number| number > 7, 1), Some(9));
+        assert_eq!(turn(2 * FEW + 1, &|_| true, 0), Some(2 * FEW + 1));
+    }
+
     /// A time up to half of all milliseconds ahead is waited for; any other is past.
     #[test]
     fn a_time_is_ahead_or_past() {

@@ -533,3 +533,41 @@ pub(super) fn maintain() -> Option<Duration> {
     registry::adopt_orphans();
     background::tend().map(Duration::from_millis)
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::alloc::{GlobalAlloc, Layout};
+
+    use super::*;
+    use crate::global::Pagewise;
+
+    const PAGEWISE: Pagewise = Pagewise::new();
+
+    /// A block is as aligned as was asked for, zeroed or not, small or not, and whatever was freed before; zeroed ones are zeros.
+    #[test]
+    fn blocks_are_aligned_and_zeros() {
+        let layouts = [1, 16, 64, 512, 4096].into_iter().flat_map(|align| {
+            let sizes = [1, 24, 48, 100, 1000, 3000, SMALL_MAX, SMALL_MAX + 1, 50_000];
+            sizes.map(|size| Layout::from_size_align(size, align).expect("it is one"))
+        });
+        for layout in layouts {
+            for _ in 0..2 {
+                // SAFETY: blocks are as long as was asked for, in use, and freed once.
+                unsafe {
+                    let blocks = [(); 20].map(|()| {
+                        let zeroed = PAGEWISE.alloc_zeroed(layout);
+                        assert!(!zeroed.is_null());
+                        let bytes = core::slice::from_raw_parts(zeroed, layout.size());
+                        assert!(bytes.iter().all(|&byte| byte == 0), "{layout:?}");
+                        [zeroed, PAGEWISE.alloc(layout)]
+                    });
+                    for block in blocks.into_iter().flatten() {
+                        assert!(!block.is_null() && block.addr().is_multiple_of(layout.align()));
+                        block.write_bytes(0xa5, layout.size());
+                        PAGEWISE.dealloc(block, layout);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -515,11 +515,10 @@ impl Decline {
     /// Notes what is in use.
     #[inline]
     fn note(&mut self, used: usize) {
-        if used < self.low {
-            self.low = used;
-        } else if used > self.low + LARGE {
+        if used > self.low + LARGE {
             *self = Self { low: used, again: self.again, ..Self::NONE };
         }
+        self.low = self.low.min(used);
     }
 
     /// Larger blocks were freed, after which so many bytes are in use: the bytes that go back.

@@ -191,7 +191,7 @@ pub(super) struct Lists {
     pub(super) next: AtomicPtr<Lists>,
     /// Pops until the thread looks at the clock (one that only pops and pushes gives memory back, too), or has a block
     /// guarded or sampled.
-    countdown: Countdown,
+    pub(super) countdown: Countdown,
     /// When it looked last, milliseconds.
     looked: Cell<u32>,
     /// The NUMA node that it was on then.
@@ -572,9 +572,7 @@ impl Lists {
             self.countdown.set(Due::Guarded, NEVER);
             return false;
         }
-        // So many on average, one at least, and never foreseeable.
-        let next = 1 + os::random() % (2 * u64::from(one_in) - 2).max(1);
-        self.countdown.set(Due::Guarded, next as i32);
+        self.countdown.set(Due::Guarded, pops_to_guarded(one_in, os::random()));
         self.guards.replace(true)
     }
 
@@ -634,6 +632,12 @@ impl Lists {
     pub(super) fn set_heap(&self, heap: &'static Heap) {
         self.heap.store(ptr::from_ref(heap).cast_mut(), Relaxed);
     }
+}
+
+/// Pops until the next block that is guarded, where one in `one_in` is: as many on average, one at least, and never foreseeable.
+fn pops_to_guarded(one_in: u32, random: u64) -> i32 {
+    let most = (2 * u64::from(one_in) - 2).max(1);
+    (1 + random % most) as i32
 }
 
 /// Takes blocks from a heap for a list, perhaps without waiting: half as many as it takes, or as many as it takes where
@@ -755,6 +759,56 @@ mod tests {
         assert_eq!([16, 200, 10_000].map(|size| of(1 << 10, 256, size)), [64, 5, 2]);
         assert_eq!([16, 10_000].map(|size| of(32 << 10, 3, size)), [3, 3]);
         assert_eq!(of(u32::MAX, 256, 16_368), 200);
+    }
+
+    /// Every distance from one guarded block to the next is as likely as any other, up to twice the mean.
+    #[test]
+    fn one_block_in_so_many_is_guarded() {
+        for one_in in [1, 2, 3, 100, 1 << 10] {
+            let most = (2 * one_in - 2).max(1);
+            let pops: Vec<i32> =
+                (0..2 * most).map(|random| pops_to_guarded(one_in, random.into())).collect();
+            let all: Vec<i32> = (1..=most as i32).collect();
+            assert_eq!(pops, [&all[..], &all[..]].concat(), "{one_in}");
+        }
+        assert!((1..i32::MAX).contains(&pops_to_guarded(1 << 30, u64::MAX)));
+    }
+
+    /// Lists that are no thread's; sampling and the clock are never due.
+    #[cfg(all(feature = "guarded", not(miri), target_pointer_width = "64"))]
+    fn with_guarded_blocks_only() -> &'static Lists {
+        // SAFETY: they are never given up.
+        let lists = unsafe { make().expect("there is memory").as_ref() };
+        [Due::Clock, Due::Sample].iter().for_each(|&due| lists.countdown.set(due, NEVER));
+        lists
+    }
+
+    /// The first block for which it is due is not guarded, but begins the first distance; where no block is to be, it is never
+    /// due.
+    #[cfg(all(feature = "guarded", not(miri), target_pointer_width = "64"))]
+    #[test]
+    fn a_thread_guards_from_the_second_time_on() {
+        super::super::registry::heap_for_test();
+        let lists = with_guarded_blocks_only();
+        assert_eq!([(); 3].map(|()| lists.guards()), [false; 3]);
+        lists.countdown.arm();
+        lists.countdown.settle();
+        assert!(!lists.countdown.is_due(Due::Guarded));
+        crate::os::alone::passes("global::native::quick::tests::guards");
+    }
+
+    #[cfg(all(feature = "guarded", not(miri), target_pointer_width = "64"))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn guards() {
+        // Its first block opens the allocator.
+        let pagewise = crate::global::Pagewise { tuning: Tuning { guarded: 2, ..Tuning::new() } };
+        assert!(!pagewise.allocate(1).is_null());
+        let lists = with_guarded_blocks_only();
+        assert_eq!([(); 3].map(|()| lists.guards()), [false, true, true]);
+        lists.countdown.arm();
+        let pops = (0..).find(|_| !lists.countdown.pop());
+        assert!(matches!(pops, Some(1 | 2)), "{pops:?}");
     }
 
     /// Lists have as much room as fits, two blocks at least, however many classes there are.

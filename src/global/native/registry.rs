@@ -390,6 +390,56 @@ mod tests {
         assert_eq!(purge_delay(), 12_345);
     }
 
+    /// What a thread that ended left is put back once, and not by a visit that is over.
+    #[cfg(all(not(miri), not(target_family = "wasm")))]
+    #[test]
+    fn a_visit_that_is_over_puts_nothing_back() {
+        crate::os::alone::passes("global::native::registry::tests::over");
+    }
+
+    #[cfg(all(not(miri), not(target_family = "wasm")))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn over() {
+        const PAGEWISE: crate::global::Pagewise = crate::global::Pagewise::new();
+        let thread = std::thread::spawn(|| {
+            let blocks = [(); 100].map(|()| PAGEWISE.allocate(500));
+            // SAFETY: the blocks are freed once.
+            blocks.into_iter().for_each(|block| unsafe { PAGEWISE.free(block) });
+        });
+        thread.join().expect("it ends");
+        let mut visit = Visit::in_passing();
+        while !visit.is_over() {}
+        assert!(!put_back_of_ended(0, &mut visit));
+        assert!(put_back_of_ended(0, &mut Visit::unbounded()));
+        assert!(!put_back_of_ended(0, &mut Visit::unbounded()), "nothing is left");
+    }
+
+    /// A heap that no fork locks is made once there are several threads: the others go on with that meanwhile.
+    #[cfg(all(unix, not(miri)))]
+    #[test]
+    fn a_fork_of_several_threads_has_a_spare_heap() {
+        crate::os::alone::passes("global::native::registry::tests::spare");
+    }
+
+    #[cfg(all(unix, not(miri)))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn spare() {
+        const PAGEWISE: crate::global::Pagewise = crate::global::Pagewise::new();
+        let allocate = || assert!(!PAGEWISE.allocate(100).is_null());
+        let has_spare = || {
+            take_for_fork(|| true);
+            after_fork();
+            heaps::all().any(heaps::is_spare)
+        };
+        allocate();
+        assert!(!has_spare());
+        std::thread::spawn(allocate).join().expect("it ends");
+        assert!(has_spare());
+        allocate();
+    }
+
     /// While the newest heap is empty, another would serve no request that it cannot.
     #[cfg(all(not(miri), target_pointer_width = "64"))]
     #[test]

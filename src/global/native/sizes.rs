@@ -205,6 +205,31 @@ mod tests {
         }
     }
 
+    /// While blocks are sampled, none is freed by its size at once, nor popped but small ones; then all are again.
+    #[cfg(all(feature = "profiler", target_os = "linux", not(miri)))]
+    #[test]
+    fn blocks_are_seen_while_they_are_sampled() {
+        crate::os::alone::passes("global::native::sizes::tests::seen");
+    }
+
+    #[cfg(all(feature = "profiler", target_os = "linux", not(miri)))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn seen() {
+        const SEEN: usize = 1024;
+        let sizes = served();
+        let lists = |size: usize| (offset_of_popped(size), offset_of_freed(size));
+        see_blocks(SEEN);
+        assert_eq!(most_small(), usize::MAX);
+        for size in 0..=SMALL_MAX {
+            let popped = if size <= SEEN { offset(size) } else { 0 };
+            assert_eq!(lists(size), (popped, 0), "{size}");
+        }
+        see_none();
+        assert_eq!(Some(&most_small()), sizes.last());
+        assert!((0..=SMALL_MAX).all(|size| lists(size) == (offset(size), offset(size))));
+    }
+
     /// The sizes of all lists, the smallest first.
     fn served() -> Vec<usize> {
         // The tables are written now.

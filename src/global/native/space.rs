@@ -358,10 +358,8 @@ fn window() -> Option<(*mut u8, usize)> {
     /// Places that are tried.
     const TRIES: usize = 8;
     let all = os::addresses()?;
-    let mut len = (all / 16).min(LARGEST);
-    while os::IN_RESERVATIONS && len > os::address_space_limit() / 2 {
-        len /= 2;
-    }
+    let most = (all / 16).min(LARGEST);
+    let len = if os::IN_RESERVATIONS { within(os::address_space_limit(), most) } else { most };
     let places = all / 4 / ALIGN;
     (0..TRIES).find_map(|_| {
         // Of no other address, so that who knows one does not know this.
@@ -373,19 +371,23 @@ fn window() -> Option<(*mut u8, usize)> {
     })
 }
 
+/// Itself, a half, a quarter and so on, down to 1.
+fn halves(len: usize) -> impl Iterator<Item = usize> {
+    (0..usize::BITS).map(move |times| len >> times).take_while(|&len| len > 0)
+}
+
+/// The largest [part](halves) of `len` that takes no more than half of the limit; 0: there is none.
+fn within(limit: usize, len: usize) -> usize {
+    halves(len).find(|&len| len <= limit / 2).unwrap_or(0)
+}
+
 /// As [`window`], reserved.
 fn reservation() -> Option<(*mut u8, usize)> {
-    let mut len = LARGEST;
-    while len > os::address_space_limit() / 2 {
-        len /= 2;
-    }
-    while len >= LEAST {
-        if let Some(memory) = os::reserve(len + besides(len) + ALIGN) {
-            return Some((memory.wrapping_add(memory.align_offset(ALIGN)), len));
-        }
-        len /= 2;
-    }
-    None
+    let most = within(os::address_space_limit(), LARGEST);
+    halves(most).take_while(|&len| len >= LEAST).find_map(|len| {
+        let memory = os::reserve(len + besides(len) + ALIGN)?;
+        Some((memory.wrapping_add(memory.align_offset(ALIGN)), len))
+    })
 }
 
 /// A slot's memory behind its heap: a region that becomes accessible as it is used, from both ends.

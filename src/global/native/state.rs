@@ -399,3 +399,48 @@ impl State {
         result
     }
 }
+
+// With 32 bits there are too few slots for a heap in each test.
+#[cfg(all(test, not(miri), target_pointer_width = "64"))]
+mod tests {
+    use core::mem::MaybeUninit;
+
+    use super::super::on_a_heap::on_a_heap;
+    use super::super::sizes;
+    use super::*;
+
+    /// What did not go back goes back with the next, once.
+    #[test]
+    fn what_is_owed_is_paid_once() {
+        on_a_heap(|state| {
+            state.pays();
+            state.owes(6 << 20);
+            state.owes(2 << 20);
+            assert_eq!([state.pays(), state.pays()], [8 << 20, 0]);
+        });
+    }
+
+    /// Small blocks and others are put back in any order, and each once.
+    #[test]
+    fn blocks_of_any_sizes_are_put_back() {
+        on_a_heap(|state| {
+            let before = state.usage().blocks;
+            let list = sizes::offset(64);
+            let mut small = [const { MaybeUninit::uninit() }; 4];
+            assert_eq!(state.take(sizes::class(list), list, &mut small), small.len());
+            // SAFETY: they were all taken.
+            let [a, b, c, d] = small.map(|block| unsafe { block.assume_init() });
+            let layout = Layout::from_size_align(40 << 10, UNIT).expect("it is one");
+            let medium = [(); 5].map(|()| state.allocate(layout).expect("there is memory"));
+            assert_eq!(state.usage().blocks, before + 9);
+            let [m, n, o, p, q] = medium;
+            // SAFETY: each is freed once; that one is not in use any more is noticed.
+            unsafe {
+                assert_eq!(state.put_any(&[m, n, a, b, o, c, p, q, d]), Ok(()));
+                assert_eq!(state.usage().blocks, before);
+                assert!(medium.iter().all(|&block| state.len_of(block).is_none()));
+                assert_eq!(state.put_any(&[o]), Err(o));
+            }
+        });
+    }
+}

@@ -71,7 +71,7 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         return hardened::paths::allocate(mode::parts(), asked, size, align);
     }
     let list = list_for(tuning, size, align);
-    if let Some(block) = blocks::guarded(caller, size, align, list > 0) {
+    if let Some(block) = blocks::guarded(caller, size, align, list) {
         return block.as_ptr();
     }
     if list > 0 {

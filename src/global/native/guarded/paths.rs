@@ -28,8 +28,6 @@ pub(in super::super) fn open() {
 fn reserve_outside(len: usize) -> Option<*mut u8> {
     /// Places that are tried.
     const TRIES: usize = 8;
-    /// What places are multiples of.
-    const ALIGN: usize = 64 << 10;
     let memory = os::reserve(len)?;
     if may_be_outside(memory) {
         return Some(memory);
@@ -37,12 +35,19 @@ fn reserve_outside(len: usize) -> Option<*mut u8> {
     // SAFETY: it was reserved just now.
     unsafe { os::release(memory, len) };
     // Windows gives low addresses, and Linux to a process whose stack has no limit.
-    let first = 1_usize.checked_shl(BIT)?;
     (0..TRIES).find_map(|_| {
-        let place = (os::random() as usize % (first / 2)) & !(ALIGN - 1);
-        let memory = ptr::with_exposed_provenance_mut(first + place);
+        let memory = ptr::with_exposed_provenance_mut(place_outside(os::random())?);
         os::reserve_at(memory, len).then_some(memory)
     })
+}
+
+/// A place, by a random number, in the lower half of the least addresses that may be outside; `None` if there are none.
+fn place_outside(random: u64) -> Option<usize> {
+    /// What places are multiples of.
+    const ALIGN: usize = 64 << 10;
+    let first = 1_usize.checked_shl(BIT)?;
+    let places = first / 2 / ALIGN;
+    Some(first + random as usize % places * ALIGN)
 }
 
 /// The bit of an address that tells whether a block [may be outside](may_be_outside).
@@ -196,6 +201,26 @@ mod tests {
         let few = alone::without_more_mappings(blocks);
         assert!(few < PLACES / 2, "{few} blocks");
         assert_eq!(few + blocks(), PLACES);
+    }
+
+    /// Where the system gives addresses of no use, places are tried at random: all of them may be outside, to their ends, and
+    /// there are many.
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn places_outside_are_told_by_their_addresses() {
+        const ALIGN: usize = 64 << 10;
+        let first = 1_usize << BIT;
+        let places = (first / 2 / ALIGN) as u64;
+        let at = |random| place_outside(random).expect("there are some");
+        for number in [0, 1, 2, places / 2 + 1, places - 1] {
+            let place = first + number as usize * ALIGN;
+            assert_eq!([at(number), at(number + places)], [place; 2], "{number}");
+            for address in [place, place + (2 * PLACES + 1) * os::page_size() - 1] {
+                assert!(may_be_outside(ptr::without_provenance_mut(address)), "{address:#x}");
+            }
+        }
+        assert!(!may_be_outside(ptr::without_provenance_mut(first - 1)));
+        assert!(!may_be_outside(ptr::without_provenance_mut(2 * first)));
     }
 
     /// A fault in a closed page is of the nearer block, before it or behind it; of the first page, the one behind it.

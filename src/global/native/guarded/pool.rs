@@ -1,5 +1,6 @@
 //! The places for guarded blocks, and what is known of each.
 
+use core::iter::repeat_n;
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicUsize};
@@ -92,17 +93,19 @@ pub(in super::super) fn has(address: *mut u8) -> bool {
 /// Runs `action` on the book; `None` if it cannot be had: whoever has its lock may have stayed behind in a fork,
 /// so nobody waits for long. Who has it in this process may have lost its processor, and gets some time.
 pub(super) fn book<R>(mut action: impl FnMut(&mut Book) -> R) -> Option<R> {
-    const SPINS: u32 = 1000;
-    const PAUSES: u32 = 50;
-    (0..SPINS + PAUSES).find_map(|turn| {
-        let result = BOOK.try_with(&mut action);
-        match &result {
-            Some(_) => {}
-            None if turn < SPINS => core::hint::spin_loop(),
-            None => os::pause(),
-        }
-        result
-    })
+    const SPINS: usize = 1000;
+    const PAUSES: usize = 50;
+    let spins = repeat_n(core::hint::spin_loop as fn(), SPINS);
+    let waits = spins.chain(repeat_n(os::pause as fn(), PAUSES));
+    // One after the other: as soon as the lock is had, nobody waits any more.
+    waits
+        .map(|wait| {
+            BOOK.try_with(&mut action).or_else(|| {
+                wait();
+                None
+            })
+        })
+        .find_map(|result| result)
 }
 
 /// The place in whose page an address lies, or before whose page.

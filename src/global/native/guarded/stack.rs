@@ -40,3 +40,38 @@ impl Stack {
         }
     }
 }
+
+#[cfg(all(test, feature = "guarded", target_os = "linux", not(miri)))]
+mod tests {
+    use super::*;
+    use crate::os::alone;
+
+    /// A call is told by its file and the place in it, which is the address's distance from where the file begins; one that is
+    /// in no file, by its address.
+    #[test]
+    fn calls_are_told_by_file_and_place() {
+        let run = alone::passes("global::native::guarded::stack::tests::shown");
+        let told = String::from_utf8_lossy(&run.stderr);
+        let lines: Vec<&str> = told.lines().collect();
+        let [place, call, other] = lines[..] else { panic!("{told}") };
+        assert!(call.starts_with(place), "{told}");
+        assert_eq!(other, "pagewise:     0x10");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn shown() {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("it is there");
+        let file = std::env::current_exe().expect("it is known").display().to_string();
+        let first = maps.lines().find(|line| line.ends_with(&file)).expect("the program is mapped");
+        let start = first.split('-').next().expect("it has a start");
+        let start = usize::from_str_radix(start, 16).expect("a number");
+        let mut stack = Stack::EMPTY;
+        stack.0[..4].copy_from_slice(&[shown as fn() as usize, 16, 0, 32]);
+        let mut text = Text::new();
+        let place = stack.0[0] - start;
+        writeln!(text, "pagewise:     {file}+{place:#x}").expect("there is room");
+        stack.show(&mut text);
+        text.write();
+    }
+}

@@ -108,7 +108,7 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         return blocks::mapped(tuning, size, align);
     };
     let list = blocks::list_for(tuning, least(size, parts), align);
-    if let Some(block) = blocks::guarded(caller, size, align, list > 0) {
+    if let Some(block) = blocks::guarded(caller, size, align, list) {
         return block.as_ptr();
     }
     if list > 0 {

@@ -240,6 +240,33 @@ fn thin_regions_are_taken_back_until_they_are_free() {
     unsafe { os::release(extent, EXTENT) };
 }
 
+/// No more regions are thin than a bound: of a process that has so many, the next one stays of huge pages.
+#[test]
+fn so_many_regions_are_thin() {
+    crate::os::alone::passes("global::native::huge::tests::bounded");
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn bounded() {
+    let extent = extent();
+    let at = |halves: usize| extent.wrapping_add(halves * HUGE / 2);
+    let mut huge = Huge::new(HugePages::Beyond(HUGE), extent.addr()..extent.addr() + EXTENT);
+    huge.only_where_advised();
+    huge.allow(4 * HUGE);
+    huge.reach(at(10));
+    assert_eq!(advised(&huge, extent), [1, 2, 3, 4]);
+    ALL_THIN.store(MOST_THIN - 1, Relaxed);
+    let mut walked = Walked::NOTHING;
+    for half in [4, 6] {
+        huge.found_free(&mut walked, Some(at(half)..at(half + 1)));
+    }
+    huge.found_free(&mut walked, None);
+    assert_eq!((advised(&huge, extent), ALL_THIN.load(Relaxed)), (vec![1, 3, 4], MOST_THIN));
+    // SAFETY: nobody uses the addresses.
+    unsafe { os::release(extent, EXTENT) };
+}
+
 /// Where the system backs all memory with huge pages, this holds for every region that lies in the extent, advised or not.
 #[test]
 fn where_all_are_huge_every_region_may_be_thin() {

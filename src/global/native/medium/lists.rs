@@ -255,8 +255,9 @@ impl Lists {
             self.most.store(part_of_thread(), Relaxed);
         }
         let limit = share_of_heap().min(self.most.load(Relaxed));
+        let Some(()) = self.with(|| self.set_limit(limit)) else { return false };
         let count = list.len();
-        if self.with(|| self.set_limit(limit)).is_none() || size > limit || self.turns_away(class) {
+        if size > limit || self.turns_away(class) {
             return false;
         }
         if count == ROOM {

@@ -270,6 +270,21 @@ fn lists_take_no_more_bytes_than_they_may() {
     assert_eq!(lists.kept(), (0, 0));
 }
 
+/// A block that is larger than all that may be kept makes no other go; one that is as large is kept, and they go.
+#[test]
+fn others_go_for_a_block_that_may_stay() {
+    let heap = with_heap();
+    let (small, large) = (Class::of(16 << 10).expect("it has one"), class_of_most());
+    for (most, stays) in [(large.size() - 1, false), (large.size(), true)] {
+        let lists = lists(most);
+        (0..2).for_each(|_| keep(&lists, small, block(heap, small)));
+        let block = block(heap, large);
+        keep(&lists, large, block);
+        assert_eq!((count(&lists, small), is_in_use(heap, block)), (2 - usize::from(stays), false));
+        lists.put_back_all();
+    }
+}
+
 fn class_of_most() -> Class {
     Class::of(MOST).expect("it has one")
 }
@@ -416,6 +431,36 @@ fn give_way(most: usize) {
     assert!(old().all(|class| count(&lists, class) == 0));
     assert!(count(&lists, class_of_most()) > 0);
     lists.put_back_all();
+}
+
+/// A thread that has no block of a class takes one of the next larger, if there are several, but for one that is aligned.
+#[test]
+fn a_thread_takes_a_larger_block() {
+    alone::passes("global::native::medium::tests::larger");
+}
+
+#[test]
+#[ignore = "of a thread's own lists, which other tests visit"]
+fn larger() {
+    let heap = with_heap();
+    let own = of(quick::of_face(current::lists()));
+    let limit = share_of_heap();
+    own.with(|| own.set_limit(limit)).expect("nobody else is there");
+    open(own);
+    let [class, larger] = [20 << 10, 22 << 10].map(|size| Class::of(size).expect("it has one"));
+    assert_eq!(Class::of(class.size() + 1).map(Class::number), Some(larger.number()));
+    let blocks = [(); 2].map(|()| block(heap, larger));
+    for block in blocks {
+        let mark = SPACE.mark_of(block.as_ptr());
+        // SAFETY: the block is in use, and freed once.
+        assert_eq!(own.with(|| unsafe { own.push_within(larger, block, mark) }), Some(true));
+    }
+    // The clock may be due.
+    let allocate = |align| (0..2).find_map(|_| allocate_slowly(class.size(), align));
+    assert_eq!(allocate(2 * UNIT), None);
+    assert_eq!(allocate(UNIT), Some(blocks[1]));
+    assert_eq!(allocate(UNIT), None, "the last one stays for its like");
+    discard(blocks[1]);
 }
 
 /// What is written at the start of a block on a list is no other block's: every bit of the address tells.

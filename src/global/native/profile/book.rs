@@ -104,8 +104,10 @@ fn granule_key(granule: usize) -> usize {
     2 * granule + 1
 }
 
+/// Where a key is looked for first, of `len` places, a power of two above 1. The upper bits tell, which depend on all of
+/// the key's: the lower ones of a mapping's are always the same.
 fn place(key: usize, len: usize) -> usize {
-    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize) >> 7) & (len - 1)
+    key.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize) >> (usize::BITS - len.trailing_zeros())
 }
 
 fn hash(calls: &[usize]) -> u64 {
@@ -403,6 +405,21 @@ mod tests {
 
     use super::*;
 
+    /// Small blocks, mappings and granules that follow each other have places far and wide: to look one up takes few steps.
+    #[test]
+    fn keys_are_spread() {
+        const LEN: usize = 1 << 10;
+        let mut book = Book::new();
+        book.begin(100).expect("there is memory");
+        assert_eq!([book.live.as_slice().len(), book.index.as_slice().len()], [LEN; 2]);
+        for step in [16, 32, 48, 1024, 4096, 1 << 16, granule_key(1) - granule_key(0)] {
+            let places = (1..=LEN / 2).map(|key| place(step * key, LEN));
+            let distinct: std::collections::HashSet<usize> = places.collect();
+            assert!(distinct.len() > LEN / 4, "{step}: {}", distinct.len());
+            assert!(distinct.into_iter().all(|place| place < LEN));
+        }
+    }
+
     /// C's `free` may be called with null, which is as good as a key of none.
     #[test]
     fn null_is_not_in_the_book() {
@@ -414,6 +431,17 @@ mod tests {
         assert!(book.take(0, None).is_none());
         assert_eq!(book.keys, before);
         assert!(book.take(16, Some(0)).is_some_and(|(_, last)| last));
+    }
+
+    /// Samples that are missing are counted, until the next profile.
+    #[test]
+    fn dropped_samples_are_counted() {
+        let mut book = Book::new();
+        book.begin(100).expect("there is memory");
+        (0..3).for_each(|samples| book.drops(samples));
+        assert_eq!(book.snapshot().map(|snapshot| snapshot.dropped()), Some(3));
+        book.begin(100).expect("there is memory");
+        assert_eq!(book.snapshot().map(|snapshot| snapshot.dropped()), Some(0));
     }
 
     /// However many stacks there are, each is found again, and told with its calls.

@@ -204,6 +204,28 @@ impl Write for Path {
 mod tests {
     use super::*;
 
+    /// A path has room for so many bytes; one that is longer, or has a 0, is refused.
+    #[cfg(not(miri))]
+    #[test]
+    fn a_path_has_a_length() {
+        use super::super::book::Book;
+        let mut book = Book::new();
+        book.begin(100).expect("there is memory");
+        let snapshot = book.snapshot().expect("there is memory");
+        let folder = tempfile::tempdir().expect("there is room");
+        let file = folder.path().join("profile");
+        let folder = folder.path().to_str().expect("it is UTF-8");
+        let path = |len: usize| {
+            let between = len - folder.len() - "profile".len();
+            [folder, &"/".repeat(between), "profile"].concat().into_bytes()
+        };
+        assert_eq!(write_to_path(&snapshot, &path(PATH + 1)), Err(libc::ENAMETOOLONG));
+        assert_eq!(write_to_path(&snapshot, b"/a\0b"), Err(libc::EINVAL));
+        assert!(!file.exists());
+        assert_eq!(write_to_path(&snapshot, &path(PATH)), Ok(()));
+        assert!(file.metadata().is_ok_and(|file| file.len() > 0));
+    }
+
     /// What was wanted at a moment at which it could not be done is done once.
     #[test]
     fn a_dump_that_is_wanted_is_made_once() {

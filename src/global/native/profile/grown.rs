@@ -138,3 +138,64 @@ impl<T> Drop for Grown<T> {
         }
     }
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use crate::os::alone;
+
+    /// An array takes twice the room each time, or what it needs, up to a bound; what does not fit changes nothing.
+    #[test]
+    fn an_array_grows_up_to_a_bound() {
+        let page = os::page_size();
+        let mut grown = Grown::<u8>::new();
+        assert!(grown.as_slice().is_empty() && grown.as_mut_slice().is_empty());
+        let mut add = |values: &[u8], bytes: usize| {
+            let len = grown.len;
+            grown.extend(values).expect("there is memory");
+            assert_eq!((grown.len, grown.bytes), (len + values.len(), bytes));
+        };
+        add(&[1], page);
+        add(&vec![2; page - 1], page);
+        add(&[3], 2 * page);
+        add(&vec![4; page], 4 * page);
+        add(&vec![5; 7 * page], 10 * page);
+        add(&vec![6; MOST - 9 * page - 1], MOST);
+        assert!(grown.push(7).is_none() && grown.reserve(usize::MAX).is_none());
+        assert_eq!((grown.len, grown.bytes), (MOST, MOST));
+        let all = grown.as_mut_slice();
+        assert_eq!(
+            [0, page - 1, page, page + 1, 2 * page + 1, MOST - 1].map(|at| all[at]),
+            [1, 2, 3, 4, 5, 6]
+        );
+        grown.truncate(2);
+        assert_eq!(grown.as_slice(), [1, 2]);
+        grown.truncate(3);
+        assert_eq!(grown.as_slice(), [1, 2]);
+        assert!(Grown::<usize>::zeros(MOST / 4).is_none());
+        let copy = Grown::copy_of(&[1_usize, 2]).expect("there is memory");
+        assert_eq!(copy.as_slice(), [1, 2]);
+    }
+
+    /// Nobody has the pages of an array that is dropped, nor of one that was moved.
+    #[test]
+    fn an_array_gives_its_pages_back() {
+        alone::passes("global::native::profile::grown::tests::given_back");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own: no other test may map what goes back"]
+    fn given_back() {
+        let mut grown = Grown::<usize>::zeros(100_000).expect("there is memory");
+        assert!(grown.as_slice().iter().all(|&value| value == 0));
+        grown.as_mut_slice().fill(7);
+        let (start, bytes) = (grown.start, 2 * grown.bytes);
+        assert!(os::is_readable(start.cast()));
+        let moved: *mut u8 = grown.copied(bytes).expect("there is memory");
+        assert!(!os::is_readable(start.cast()));
+        (grown.start, grown.bytes) = (moved.cast(), bytes);
+        assert_eq!(grown.as_slice(), [7; 100_000]);
+        drop(grown);
+        assert!(!os::is_readable(moved));
+    }
+}

@@ -194,6 +194,29 @@ impl Write for Comment {
 mod tests {
     use super::*;
 
+    /// Fields are told by their numbers and kinds; a number has seven bits in each byte, the lowest first.
+    #[test]
+    fn a_message_is_made_of_fields() {
+        let bytes = |make: &dyn Fn(&mut Message)| {
+            let mut message = Message::EMPTY;
+            make(&mut message);
+            message.bytes[..message.len].to_vec()
+        };
+        assert_eq!(bytes(&|message| message.number(2, 0)), []);
+        assert_eq!(bytes(&|message| message.number(2, 127)), [2 << 3, 127]);
+        assert_eq!(bytes(&|message| message.number(15, 300)), [15 << 3, 0xac, 2]);
+        assert_eq!(bytes(&|message| message.number(16, 128)), [0x80, 1, 0x80, 1]);
+        let all = [[0xff; 9].as_slice(), &[1]].concat();
+        assert_eq!(bytes(&|message| message.varint(u64::MAX)), all);
+        let numbers = [0, 1, 127, 128, (1 << 14) - 1, 1 << 14, u64::MAX];
+        let packed = [&[0, 1, 127, 0x80, 1, 0xff, 0x7f, 0x80, 0x80, 1][..], &all].concat();
+        let head = [3 << 3 | 2, packed.len() as u8];
+        assert_eq!(
+            bytes(&|message| message.numbers(3, numbers.into_iter())),
+            [&head[..], &packed].concat()
+        );
+    }
+
     /// A text takes what it has room for, whole pieces only.
     #[test]
     fn a_comment_has_room_for_80_bytes() {

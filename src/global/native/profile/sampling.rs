@@ -262,3 +262,85 @@ pub(in super::super) fn after_fork_in_child() {
         }
     }
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use crate::global::{Hardening, Pagewise};
+    use crate::os::alone;
+
+    /// One block of each kind: small, in a heap, a mapping.
+    fn blocks(pagewise: &Pagewise) -> [*mut u8; 3] {
+        [100, 100 << 10, 100 << 20].map(|size| pagewise.allocate(size))
+    }
+
+    /// Frees with a size look at the entry of a small block's granule; others need not, nor does hardened mode.
+    #[test]
+    fn small_blocks_are_told_by_their_granules() {
+        alone::passes("global::native::profile::sampling::tests::usual");
+        alone::passes("global::native::profile::sampling::tests::hardened");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn usual() {
+        let blocks = blocks(&Pagewise::new()).map(<*mut u8>::addr);
+        assert_eq!(blocks.map(granule_of), [Some(blocks[0] / GRANULE), None, None]);
+        assert_eq!(granule_of(0), None);
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn hardened() {
+        let pagewise = Pagewise { tuning: Tuning::new().hardening(Hardening::CHECKS) };
+        let blocks = blocks(&pagewise).map(<*mut u8>::addr);
+        assert_eq!(blocks.map(granule_of), [None; 3]);
+    }
+
+    /// Each reason is told.
+    #[test]
+    fn reasons_are_told_apart() {
+        use Refused::{Busy, Memory, None, On, Rate};
+        let texts: std::collections::BTreeSet<_> =
+            [On, Memory, Busy, Rate, None].map(Refused::text).into();
+        assert!(texts.len() == 5 && texts.iter().all(|text| text.contains(' ')), "{texts:?}");
+    }
+
+    /// While a small block is in the book, its granule's entry names the shadow of its list. One that is taken out and put back
+    /// is in it again, unless the profile has ended.
+    #[test]
+    fn a_sampled_block_is_told_by_its_list() {
+        alone::passes("global::native::profile::sampling::tests::sampled_and_told");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn sampled_and_told() {
+        let pagewise = Pagewise::new();
+        let list = SPACE.list_of(pagewise.allocate(100));
+        assert!(list.is_some_and(|list| list > 0));
+        // So short a distance that every block is sampled.
+        start(&pagewise.tuning, 1).expect("there is memory");
+        let block = pagewise.allocate(100);
+        let told = || (SPACE.list_of(block), presence::may_have(block.addr()));
+        let [known, unknown] = [(list.map(quick::shadow), true), (list, false)];
+        assert_eq!(told(), known);
+        for _ in 0..2 {
+            let taken = take(block);
+            assert!(taken.is_some());
+            assert_eq!(told(), unknown);
+            assert!(take(block).is_none());
+            restore(block, None);
+            assert_eq!(told(), unknown);
+            restore(block, taken);
+            assert_eq!(told(), known);
+        }
+        let taken = take(block);
+        restore(block, taken);
+        stop().expect("nobody else is at it");
+        assert_eq!(told(), unknown);
+        restore(block, taken);
+        assert_eq!(told(), unknown);
+        assert!(take(block).is_none());
+    }
+}

@@ -194,6 +194,33 @@ fn a_walk_gives_back_what_is_free_and_nothing_else() {
     });
 }
 
+/// What went back before is met by the next walk, too, in few steps: it counts as free OS pages, and what is stuck beside
+/// them is the same.
+#[test]
+#[cfg_attr(
+    any(windows, pagewise_portable_os),
+    ignore = "of memory that went back nothing is known there"
+)]
+fn a_walk_passes_over_what_went_back_before() {
+    on_a_heap(|state| {
+        let mut purge = Purge::new(0);
+        let [blocks, between] = apart(state, 12, 3 * MIB / 2);
+        purge.grown(state.parts().0);
+        blocks.iter().for_each(|&block| free(state, block));
+        purge.begin(state.parts().0);
+        let (purged, steps) = walk(state, &mut purge);
+        let usage = state.usage();
+        // The ends of free blocks fill no OS page.
+        let stuck = purge.stuck.bytes;
+        assert!((1..=usage.held - usage.block - purged).contains(&stuck), "{stuck}");
+        purge.begin(state.parts().0);
+        let (again, few) = walk(state, &mut purge);
+        assert_eq!((again, purge.stuck.bytes), (0, stuck));
+        assert!(few < steps / 4, "{few} of {steps}");
+        between.into_iter().for_each(|block| free(state, block));
+    });
+}
+
 /// Small blocks take a page of free memory, and of the rest is known what was.
 #[test]
 #[cfg_attr(
@@ -627,6 +654,13 @@ fn what_is_owed_is_paid() {
     assert!(decline.owes_some());
     assert_eq!(decline.fall_due(1_000), wanted - (4 << 20));
     assert_eq!((decline.bytes, decline.owes_some()), (wanted, false));
+}
+
+/// Four steps, and eight for each that would be filled.
+#[test]
+fn steps_are_enough_for_bytes() {
+    let bytes = [0, STEP_BYTES - 1, STEP_BYTES, STEP_BYTES + 1, 10 * STEP_BYTES];
+    assert_eq!(bytes.map(steps_for), [4, 11, 12, 12, 84]);
 }
 
 /// Microseconds of processor time of the calling thread.

@@ -116,6 +116,42 @@ fn hardened() {
         next = next.wrapping_add(len / UNIT);
     }
     assert_eq!(next.addr() - space.slot(0).addr(), slots * len + besides(slots * len));
+
+    // States of free memory go back as whole OS pages: those that lie between the two ends.
+    let page = os::page_size();
+    let (states, _) = space.states_of(0).expect("there are some");
+    let state = |unit: usize| space.slot(0).wrapping_add(unit * UNIT);
+    for (from, to, gone) in [
+        (0, 2 * page, 0..2 * page),
+        (1, 3 * page + 7, page..3 * page),
+        (page, page + 1, 0..0),
+        (3, 5, 0..0),
+        (page, 4 * page, page..4 * page),
+        (0, 3 * page, 0..3 * page),
+        (0, 2 * page + 7, 0..2 * page),
+    ] {
+        // SAFETY: nobody else has the slot, and this is the states' place, given up each time.
+        unsafe {
+            assert!(space.commit(states, 4 * page, None));
+            states.write_bytes(3, 4 * page);
+            space.discard_states(state(from), (to - from) * UNIT);
+            let bytes = core::slice::from_raw_parts(states, 4 * page);
+            let is_left =
+                |(unit, &byte): (usize, &u8)| byte == if gone.contains(&unit) { 0 } else { 3 };
+            assert!(bytes.iter().enumerate().all(is_left), "{from}..{to}");
+            // A page of blocks has none of them in use any more.
+            states.write_bytes(3, 4 * page);
+            space.forget_states(state(5), 20 * UNIT);
+            let bytes = core::slice::from_raw_parts(states, 4 * page);
+            assert!(
+                bytes
+                    .iter()
+                    .enumerate()
+                    .all(|(unit, &byte)| (byte == 0) == (5..25).contains(&unit))
+            );
+            space.give_up(states, 4 * page);
+        }
+    }
 }
 
 /// What a list is noted for: all granules of a page, and no other.
@@ -207,6 +243,52 @@ fn bookkeeping_takes_what_it_needs() {
     }
     // SAFETY: nobody uses it any more.
     unsafe { slot.give_up() };
+}
+
+/// The extent becomes accessible by steps: the blocks that follow cost no call of the system.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn the_extent_becomes_accessible_by_steps() {
+    use crate::global::native::registry;
+    const SLOT: usize = if cfg!(windows) { 59 } else { 199 };
+    registry::heap_for_test();
+    assert!(!os::IN_RESERVATIONS || os::reserve_at(SPACE.slot(SLOT), SPACE.slot_len()));
+    let page = os::page_size();
+    // SAFETY: a slot that no test comes to.
+    let mut slot = unsafe { Slot::new(SLOT, 4 * page, HugePages::Never) };
+    let start = slot.low;
+    for (extent, accessible) in
+        [(1, STEP), (STEP, STEP), (STEP + 1, 2 * STEP), (16 * STEP, 16 * STEP)]
+    {
+        let more = start + extent - slot.extent().end;
+        let memory = slot.extend(more, 1).expect("there is memory");
+        // SAFETY: it is the test's.
+        unsafe { memory.write_bytes(1, more) };
+        assert_eq!((slot.extent(), slot.low), (start..start + extent, start + accessible));
+    }
+    // Of a large extent, an eighth.
+    slot.extend(1, 1).expect("there is memory");
+    assert_eq!(slot.low, start + 18 * STEP);
+    // SAFETY: nobody uses it any more.
+    unsafe { slot.give_up() };
+}
+
+/// Where addresses are limited, the slots take half of them at most.
+#[test]
+fn slots_take_half_of_the_addresses_at_most() {
+    const MIB: usize = 1 << 20;
+    assert!(halves(20).eq([20, 10, 5, 2, 1]) && halves(0).next().is_none());
+    for (limit, len) in [
+        (usize::MAX, 64 * MIB),
+        (128 * MIB, 64 * MIB),
+        (128 * MIB - 2, 32 * MIB),
+        (64 * MIB + 1, 32 * MIB),
+        (MIB, MIB / 2),
+        (3, 1),
+        (0, 0),
+    ] {
+        assert_eq!(within(limit, 64 * MIB), len, "{limit:#x}");
+    }
 }
 
 /// A reservation has room for the slots and all that lies beside them.

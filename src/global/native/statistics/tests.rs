@@ -37,6 +37,9 @@ fn exact() {
     free(&mut small, 490);
     free(&mut medium, 3);
     free(&mut large, 1);
+    // A mapping that is freed stays if the last one was wanted again.
+    large.extend(allocate(1, LARGE));
+    free(&mut large, 1);
     // A list has room for a block of this class once one was turned away, and wanted.
     free(&mut medium, 1);
     medium.extend(allocate(1, MEDIUM));
