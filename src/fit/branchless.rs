@@ -88,18 +88,18 @@ impl TagHeap<Good> {
     ) -> Option<(NonNull<u8>, usize)> {
         let (index, cells) = (&mut self.index, &mut self.cells);
         let len = words_for(bytes);
-        let gap = |block| cells.words_to_aligned(block, align);
-        let close = if bytes > Self::PLAIN { index.close(len, gap, cells, meter) } else { None };
+        let gap_in = |block| cells.words_to_aligned(block, align);
+        let close = if bytes > Self::PLAIN { index.close(len, gap_in, cells, meter) } else { None };
         let mut block = match close {
             Some(block) => block,
             None => index.first(list_for(len), cells)?.1,
         };
         meter.visit(header(cells, block));
-        let mut gap = cells.words_to_aligned(block, align);
+        let mut gap = gap_in(block);
         if gap + len > cells.words_at(block) {
             block = index.first(list_for(len + align / TAG - WORDS), cells)?.1;
             meter.visit(header(cells, block));
-            gap = cells.words_to_aligned(block, align);
+            gap = gap_in(block);
         }
         index.unlink(block, cells);
         let rest = cells.carve_words(block, gap, len);

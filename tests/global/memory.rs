@@ -248,8 +248,8 @@ fn turns() {
         .collect();
     assert!(ALLOCATOR.stats().held > 2 * PEAK, "they share no heap: {}", ALLOCATOR.stats());
     // Who grows gives back for a bounded time: by wine, where that is told by the clock and calls take long, next to nothing.
-    let bounded = before + PEAK / 2 * 5;
-    assert!(cfg!(windows) || resident() < bounded, "{} MiB are resident", resident() >> 20);
+    let is_bounded = cfg!(windows) || resident() < before + 2 * PEAK;
+    assert!(is_bounded, "{} MiB are resident", resident() >> 20);
     for (thread, end) in threads {
         end.send(()).expect("the thread waits");
         thread.join().expect("it ends");

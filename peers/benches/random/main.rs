@@ -18,6 +18,8 @@
 
 #[path = "../preloaded/mod.rs"]
 mod preloaded;
+#[path = "../../src/random.rs"]
+mod random;
 mod workload;
 
 use std::ops::Range;

@@ -3,24 +3,26 @@
 use std::ptr;
 use std::thread;
 
+use crate::random::Random;
+
 /// Bytes that one phase may have in use, at most, and how many bytes and calls make up its length.
-const BUDGET: u64 = 512 << 20;
+const BUDGET: usize = 512 << 20;
 
 /// A phase of a program.
 #[derive(Debug)]
 pub(crate) struct Phase {
     /// Bytes of a block: from 2 to the first power up to the second.
-    sizes: (u32, u32),
+    sizes: (usize, usize),
     spread: Spread,
     /// Blocks of each thread, at most, their bytes, and how many are allocated in all.
-    blocks: u64,
-    bytes: u64,
-    actions: u64,
+    blocks: usize,
+    bytes: usize,
+    actions: usize,
     order: Order,
     call: Call,
     writes: Writes,
-    threads: u64,
-    /// Whether blocks are built up and freed, again and again.
+    threads: usize,
+    /// Whether blocks are built up and freed, again and again: in the same order, at random, or the last first.
     waves: bool,
 }
 
@@ -54,26 +56,8 @@ enum Writes {
     All,
 }
 
-/// Xorshift numbers.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        let mut random = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        (0..9).for_each(|_| _ = random.below(2));
-        random
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 8) % bound.max(1)
-    }
-
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
-    }
+fn one_of<T: Copy>(random: &mut Random, all: &[T]) -> T {
+    all[random.below(all.len())]
 }
 
 /// The phases of a program.
@@ -83,31 +67,29 @@ pub(crate) fn phases(seed: u64) -> Vec<Phase> {
 }
 
 fn phase(random: &mut Random) -> Phase {
-    let (least, more) = random.one_of(&[(3, 5), (5, 8), (10, 8), (14, 11)]);
-    let least = least + random.below(more) as u32;
-    let most = (least + 1 + random.below(5) as u32).min(27);
-    let spread = random.one_of(&[
-        Spread::Magnitudes,
-        Spread::Even,
-        Spread::FourSizes,
-        Spread::SmallAndLarge,
-    ]);
+    let (least, more) = one_of(random, &[(3, 5), (5, 8), (10, 8), (14, 11)]);
+    let least = least + random.below(more);
+    let most = (least + 1 + random.below(5)).min(27);
+    let spread = one_of(
+        random,
+        &[Spread::Magnitudes, Spread::Even, Spread::FourSizes, Spread::SmallAndLarge],
+    );
     let blocks = 4 << random.below(16);
-    let order = random.one_of(&[Order::ByTurns, Order::AtRandom, Order::MostlyFew]);
+    let order = one_of(random, &[Order::ByTurns, Order::AtRandom, Order::MostlyFew]);
     let call = match random.below(2) {
         0 => Call::Malloc,
-        _ => random.one_of(&[Call::Malloc, Call::Calloc, Call::PosixMemalign, Call::Realloc]),
+        _ => one_of(random, &[Call::Malloc, Call::Calloc, Call::PosixMemalign, Call::Realloc]),
     };
     let writes = match random.below(7) {
         0 => Writes::FirstByte,
-        _ => random.one_of(&[Writes::EachPage, Writes::All]),
+        _ => one_of(random, &[Writes::EachPage, Writes::All]),
     };
     let threads = if random.below(3) > 0 { 1 } else { 2 + random.below(7) };
     let waves = random.below(3) == 0;
     let bytes = (BUDGET >> random.below(4)) / threads;
     let typical = match spread {
         Spread::SmallAndLarge => 1 << least,
-        _ => 1_u64 << least.midpoint(most),
+        _ => 1_usize << least.midpoint(most),
     };
     // So that each phase takes about as long: nanoseconds for each action, from what is written.
     let cost = match writes {
@@ -135,7 +117,7 @@ pub(crate) fn run(seed: u64) {
     for (index, phase) in phases(seed).iter().enumerate() {
         thread::scope(|scope| {
             for thread in 1..phase.threads {
-                scope.spawn(move || phase.run(seed ^ (index as u64) << 32 ^ thread << 40));
+                scope.spawn(move || phase.run(seed ^ (index as u64) << 32 ^ (thread as u64) << 40));
             }
             phase.run(seed ^ (index as u64) << 32);
         });
@@ -144,12 +126,12 @@ pub(crate) fn run(seed: u64) {
 
 /// A block of so many bytes; null: there is none.
 #[derive(Clone, Copy)]
-struct Block(*mut u8, u64);
+struct Block(*mut u8, usize);
 
 impl Phase {
     fn run(&self, seed: u64) {
         let mut random = Random::new(seed);
-        let mut blocks = vec![Block(ptr::null_mut(), 0); self.blocks as usize];
+        let mut blocks = vec![Block(ptr::null_mut(), 0); self.blocks];
         let actions = self.actions / self.threads;
         match self.waves {
             true => self.waves(&mut random, &mut blocks, actions),
@@ -159,7 +141,7 @@ impl Phase {
     }
 
     /// Allocates as many as may be in use, and frees them in the order, again and again.
-    fn waves(&self, random: &mut Random, blocks: &mut [Block], actions: u64) {
+    fn waves(&self, random: &mut Random, blocks: &mut [Block], actions: usize) {
         let mut done = 0;
         while done < actions {
             let (mut count, mut bytes) = (0, 0);
@@ -171,22 +153,20 @@ impl Phase {
             let wave = &mut blocks[..count];
             match self.order {
                 Order::ByTurns => {}
-                Order::AtRandom => wave.reverse(),
-                Order::MostlyFew => {
-                    (1..count)
-                        .rev()
-                        .for_each(|at| wave.swap(at, random.below(at as u64 + 1) as usize));
+                Order::AtRandom => {
+                    (1..count).rev().for_each(|at| wave.swap(at, random.below(at + 1)));
                 }
+                Order::MostlyFew => wave.reverse(),
             }
             wave.iter_mut()
                 .for_each(|block| free(std::mem::replace(block, Block(ptr::null_mut(), 0))));
-            done += count as u64;
+            done += count;
         }
     }
 
     /// Replaces one block after the other.
-    fn replaces(&self, random: &mut Random, blocks: &mut [Block], actions: u64) {
-        let count = blocks.len() as u64;
+    fn replaces(&self, random: &mut Random, blocks: &mut [Block], actions: usize) {
+        let count = blocks.len();
         let mut bytes = 0;
         for action in 0..actions {
             let index = match self.order {
@@ -195,7 +175,7 @@ impl Phase {
                 Order::MostlyFew if random.below(8) > 0 => random.below(1 + count / 16),
                 Order::MostlyFew => random.below(count),
             };
-            let block = &mut blocks[index as usize];
+            let block = &mut blocks[index];
             let Block(start, len) = *block;
             if matches!(self.call, Call::Realloc) && !start.is_null() && random.below(4) > 0 {
                 let size = match random.below(3) {
@@ -219,13 +199,11 @@ impl Phase {
         }
     }
 
-    fn size(&self, random: &mut Random) -> u64 {
-        let (least, most) = (1_u64 << self.sizes.0, 1_u64 << self.sizes.1);
+    fn size(&self, random: &mut Random) -> usize {
+        let (least, most) = (1_usize << self.sizes.0, 1_usize << self.sizes.1);
         match self.spread {
             Spread::Magnitudes => {
-                let magnitude = 1
-                    << (u64::from(self.sizes.0)
-                        + random.below(u64::from(self.sizes.1 - self.sizes.0)));
+                let magnitude = 1 << (self.sizes.0 + random.below(self.sizes.1 - self.sizes.0));
                 magnitude + random.below(magnitude)
             }
             Spread::Even => least + random.below(most - least + 1),
@@ -235,8 +213,8 @@ impl Phase {
         }
     }
 
-    fn allocate(&self, random: &mut Random, size: u64) -> Block {
-        let len = size as usize;
+    fn allocate(&self, random: &mut Random, size: usize) -> Block {
+        let len = size;
         // SAFETY: the functions are called with what they take.
         let start = unsafe {
             match self.call {
@@ -255,23 +233,23 @@ impl Phase {
         self.written(start.cast(), 0, size)
     }
 
-    fn reallocate(&self, Block(start, len): Block, size: u64) -> Block {
+    fn reallocate(&self, Block(start, len): Block, size: usize) -> Block {
         // SAFETY: the block is in use.
-        let start = unsafe { libc::realloc(start.cast(), size as usize) };
+        let start = unsafe { libc::realloc(start.cast(), size) };
         self.written(start.cast(), len.min(size), size)
     }
 
     /// A block that is written as the phase has it, from a byte on.
-    fn written(&self, start: *mut u8, from: u64, size: u64) -> Block {
+    fn written(&self, start: *mut u8, from: usize, size: usize) -> Block {
         assert!(!start.is_null(), "there is memory");
         let step = match self.writes {
             Writes::FirstByte => size.max(1),
             Writes::EachPage => 4096,
             Writes::All => 64,
         };
-        for at in (from..size).step_by(step as usize) {
+        for at in (from..size).step_by(step) {
             // SAFETY: the block is in use, and has this byte.
-            unsafe { start.add(at as usize).write_volatile(1) };
+            unsafe { start.add(at).write_volatile(1) };
         }
         Block(start, size)
     }

@@ -183,7 +183,7 @@ impl Huge {
         if is_left {
             self.is_dense = is_dense(region.with_addr(self.asked), HUGE);
         }
-        self.dense = if self.is_dense { (self.dense + 1) % WITHOUT } else { 0 };
+        self.dense = turn(self.is_dense, self.dense);
         if is_left && !self.is_dense || self.is_dense && self.dense == 0 {
             self.asked = region.addr();
         }
@@ -203,37 +203,34 @@ impl Huge {
         }
         let (asked, asked_len) = self.asked_block.get();
         let is_written = asked_len > 0 && is_dense(block.with_addr(asked), asked_len);
-        let dense = if is_written { (self.dense_blocks.get() + 1) % WITHOUT } else { 0 };
+        let dense = turn(is_written, self.dense_blocks.get());
         self.dense_blocks.set(dense);
         if dense == 0 {
             self.asked_block.set((block.addr(), len));
             self.take_back(block, len);
             return;
         }
-        let first = block.addr().max(self.from) & !(HUGE - 1);
-        for start in (first..self.reached.min(block.addr() + len)).step_by(HUGE) {
-            let (word, bit) = self.place(start);
-            if self.bits[word].get() & bit == 0 && start + HUGE <= self.most {
-                self.advise(block.with_addr(start), true);
-            }
-        }
+        self.advise_all(block, len, true);
     }
 
     /// A large block gets this memory of the extent: takes the advice back.
     #[inline]
     pub(super) fn take_back(&self, block: *mut u8, len: usize) {
         if self.advised.get() > 0 && block.addr() + len > self.from {
-            self.take_back_regions(block, len);
+            self.advise_all(block, len, false);
         }
     }
 
+    /// Has the regions that a block touches be advised, or not.
     #[cold]
-    fn take_back_regions(&self, block: *mut u8, len: usize) {
+    fn advise_all(&self, block: *mut u8, len: usize, wanted: bool) {
         let first = block.addr().max(self.from) & !(HUGE - 1);
-        for start in (first..self.reached.min(block.addr() + len)).step_by(HUGE) {
+        // None that ends beyond the extent.
+        let end = self.reached.min(block.addr() + len).min(self.most & !(HUGE - 1));
+        for start in (first..end).step_by(HUGE) {
             let (word, bit) = self.place(start);
-            if self.bits[word].get() & bit != 0 {
-                self.advise(block.with_addr(start), false);
+            if (self.bits[word].get() & bit != 0) != wanted {
+                self.advise(block.with_addr(start), wanted);
             }
         }
     }
@@ -332,6 +329,11 @@ impl HugePages {
     pub(super) fn follows(self) -> bool {
         matches!(self, Self::Beyond(_))
     }
+}
+
+/// How many one after the other are said to be like what is dense, with the next one; 0: it is not.
+fn turn(is_dense: bool, before: u8) -> u8 {
+    if is_dense { (before + 1) % WITHOUT } else { 0 }
 }
 
 /// Whether memory is written all over, as far as a few of its OS pages show.

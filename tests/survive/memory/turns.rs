@@ -11,8 +11,8 @@ use crate::child::passes;
 /// Bytes in use at most.
 const LIVE: usize = 180 * MIB;
 
-/// Each of two threads in its turn builds blocks of this size and frees them, some times.
-fn by_turns(size: usize) {
+/// Each of two threads in its turn builds blocks of this size and frees them, some times; resident memory stays below `most`.
+fn by_turns(size: usize, most: usize) {
     let barrier = Barrier::new(2);
     thread::scope(|scope| {
         for thread in 0..2 {
@@ -30,13 +30,12 @@ fn by_turns(size: usize) {
         }
     });
     let peak = peak();
-    // Those who grow give back for a bounded time: on a machine with much else to do, far less than there is. Without, it
-    // would be twice what is live.
-    assert!(peak < LIVE / 10 * 19, "{} MiB at the peak", peak / MIB);
+    // Those who grow give back for a bounded time: on a slow machine less than there is. Without, it would be twice as much.
+    assert!(peak < most, "{} MiB at the peak", peak / MIB);
 }
 
 macro_rules! by_turns {
-    ($($test:ident, $alone:ident: $size:expr;)*) => {$(
+    ($($test:ident, $alone:ident: $size:expr, $most:expr;)*) => {$(
         #[test]
         fn $test() {
             passes(concat!("memory::turns::", stringify!($alone)));
@@ -45,13 +44,14 @@ macro_rules! by_turns {
         #[test]
         #[ignore = "in a process of its own"]
         fn $alone() {
-            by_turns($size);
+            by_turns($size, $most);
         }
     )*};
 }
 
 by_turns! {
-    small_blocks, small_blocks_alone: 1000;
-    medium_blocks, medium_blocks_alone: 100_000;
-    large_blocks, large_blocks_alone: 10 * MIB;
+    small_blocks, small_blocks_alone: 1000, LIVE / 2 * 3;
+    medium_blocks, medium_blocks_alone: 100_000, LIVE / 2 * 3;
+    // They are touched, and go back, for as long as other work leaves: that takes far more time on a machine that has much.
+    large_blocks, large_blocks_alone: 10 * MIB, LIVE / 10 * 19;
 }

@@ -221,16 +221,20 @@ fn a_slot_takes_addresses_when_it_gets_its_heap() {
     assert!(os::reserve_at(space.slot(2), 1 << 16) && !space.take(2), "something else lies there");
 }
 
+/// A slot with this number, which no heap comes to, and only one test.
+#[cfg(all(unix, target_pointer_width = "64"))]
+fn beyond_heaps(slot: usize) -> Slot {
+    crate::global::native::registry::heap_for_test();
+    // SAFETY: the slot is nobody else's.
+    unsafe { Slot::new(slot, 4 * os::page_size(), HugePages::Never) }
+}
+
 /// Bookkeeping becomes accessible as it is needed, and not much more.
 #[test]
 #[cfg(all(unix, target_pointer_width = "64"))]
 fn bookkeeping_takes_what_it_needs() {
-    use crate::global::native::registry;
-    const SLOT: usize = 200;
-    registry::heap_for_test();
+    let mut slot = beyond_heaps(200);
     let page = os::page_size();
-    // SAFETY: a slot that no test comes to.
-    let mut slot = unsafe { Slot::new(SLOT, 4 * page, HugePages::Never) };
     for (size, align) in [(100, 8), (64 << 10, 64), (1 << 20, 4096), (8, 8), (300 << 10, 16)] {
         let layout = Layout::from_size_align(size, align).expect("it is one");
         let (before, top) = (slot.high, slot.region.dedicated().start);
@@ -248,12 +252,7 @@ fn bookkeeping_takes_what_it_needs() {
 #[test]
 #[cfg(all(unix, target_pointer_width = "64"))]
 fn the_extent_becomes_accessible_by_steps() {
-    use crate::global::native::registry;
-    const SLOT: usize = 199;
-    registry::heap_for_test();
-    let page = os::page_size();
-    // SAFETY: a slot that no test comes to.
-    let mut slot = unsafe { Slot::new(SLOT, 4 * page, HugePages::Never) };
+    let mut slot = beyond_heaps(199);
     let start = slot.low;
     for (extent, accessible) in
         [(1, STEP), (STEP, STEP), (STEP + 1, 2 * STEP), (16 * STEP, 16 * STEP)]
