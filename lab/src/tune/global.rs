@@ -43,7 +43,7 @@ impl Global {
 
     /// As `libpagewise.so` has it without settings.
     pub(super) fn preloaded() -> Self {
-        Self { huge_pages: HugePages::Beyond(32 << 20), ..Self::untuned() }
+        Self { huge_pages: HugePages::Beyond(16 << 20), ..Self::untuned() }
     }
 
     /// The default, and what one would try first: less kept on quick lists, smaller pages, both;

@@ -37,7 +37,7 @@ use pagewise::global::{HugePages, Pagewise, Tuning};
 /// The default, but for huge pages, which begin later: it is any program that this is loaded with,
 /// most hold some tens of mebibytes at most, and one huge page that is partly used is a fifth of
 /// what a heap of 10 MiB takes.
-const TUNING: Tuning = Tuning::new().huge_pages(HugePages::Beyond(32 << 20));
+const TUNING: Tuning = Tuning::new().huge_pages(HugePages::Beyond(16 << 20));
 
 /// The allocator.
 static PAGEWISE: Pagewise = Pagewise::with(TUNING);

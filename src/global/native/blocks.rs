@@ -73,9 +73,12 @@ pub(super) fn large_kept(
     }
     let kept = mapping::allocate_kept(size, align, tuning.purge_delay, Some(follows));
     kept.or_else(|| {
-        let huge =
-            if follows && kept::is_dense() { Some(true) } else { tuning.huge_pages.advice() };
-        mapped_beside(caller, size, align, huge)
+        let block = mapped_beside(caller, size, align, tuning.huge_pages.advice())?;
+        if follows && kept::follows_dense(block.as_ptr(), size) {
+            // SAFETY: it is a mapping that is in use.
+            unsafe { mapping::advise_huge_pages(block.as_ptr()) };
+        }
+        Some(block)
     })
 }
 

@@ -3,7 +3,7 @@
 //!
 //! The kernel chooses at the first touch, and a huge page takes 2 MiB wherever it is touched. So it is
 //! told of memory that is known to be written densely, or whose like is: a table may be meant to stay mostly
-//! untouched. What has huge pages seems to be dense whatever is written, so some of each kind does without, and is
+//! untouched. What has huge pages seems to be dense whatever is written, so some of each [kind](Kind) does without, and is
 //! what is asked about.
 //!
 //! | memory | is of huge pages |
@@ -11,6 +11,8 @@
 //! | that a heap is extended by for pages of small blocks | if all huge pages of the heap together stay below what such pages take |
 //! | that a heap is extended by for anything else, up to large blocks | if the last memory that it was extended by and that has none is written all over |
 //! | that a heap is extended by for a large block | if the last large block that it was extended for and that has none is written all over |
+//! | of a region all of which was written, is free, and goes back | always |
+//! | of a new mapping | if the last mapping that has none, or that went back, is written all over, and at least half as long |
 //! | that a heap, or a mapping, is extended by for a block that grows, or a mapping that such a block moves to, which begins with a huge page | if OS pages all over the block as it was take memory |
 //! | any other | as the system is set |
 //!
@@ -19,8 +21,8 @@
 //!         | small pages       | small     | a large   | small     |
 //!                               advised ✓   block       ✓
 //! ```
-//! Where a large block gets memory that was advised when it held small blocks, the advice is taken
-//! back: what of it was given back to the system meanwhile would come again as huge pages.
+//! Where a large block gets memory that was advised for others, the advice is taken back, unless large blocks are
+//! dense: what of it was given back to the system meanwhile would come again as huge pages.
 //!
 //! So it is where much of a region, but not all, [was found free](Huge::found_free) and went back: Linux looks through
 //! advised memory all the time (`khugepaged`) and makes huge pages of regions in which a single OS page takes memory, so that
@@ -43,8 +45,11 @@ pub(super) const HUGE: usize = 2 << 20;
 /// Regions of a slot, at most.
 const REGIONS: usize = LARGEST_SLOT / HUGE;
 
-/// Of so many regions, or large blocks, whose like is dense, one has no huge pages.
-const WITHOUT: u8 = 8;
+/// Of so many of a kind that is dense, one has no huge pages.
+const WITHOUT: u8 = 16;
+
+/// Bytes of a region that took memory when all of it was free, from which on it was written all over.
+const WRITTEN: usize = HUGE / 8 * 7;
 
 /// Free bytes of a region from which on it is better off without huge pages: fewer cost little when they come again.
 const THIN: usize = HUGE / 8;
@@ -67,15 +72,74 @@ pub(super) fn ask_system(huge_pages: HugePages) {
     }
 }
 
-/// What a walk met of the region where it is: its start, and bytes that are free.
+/// Memory of one kind, some of which may be meant to stay mostly untouched: whether the next will be written all over, as
+/// far as is known from the last that has no huge pages.
+#[derive(Debug)]
+pub(super) struct Kind {
+    /// Where that starts, and its bytes; 0: there is none.
+    asked: Cell<(usize, usize)>,
+    is_dense: Cell<bool>,
+    /// How many had huge pages since.
+    followed: Cell<u8>,
+}
+
+impl Kind {
+    pub(super) const fn new() -> Self {
+        Self { asked: Cell::new((0, 0)), is_dense: Cell::new(false), followed: Cell::new(0) }
+    }
+
+    /// Bytes of the last that has no huge pages.
+    pub(super) fn asked_len(&self) -> usize {
+        self.asked.get().1
+    }
+
+    /// Whether the last that has no huge pages lies there.
+    pub(super) fn asks_within(&self, addresses: Range<usize>) -> bool {
+        addresses.contains(&self.asked.get().0)
+    }
+
+    /// The memory has no huge pages, and is the last.
+    pub(super) fn ask_about(&self, start: usize, len: usize) {
+        self.asked.set((start, len));
+    }
+
+    /// Asks about the last; `any` is an address of the allocator's, for its provenance.
+    pub(super) fn ask(&self, any: *mut u8) {
+        let (start, len) = self.asked.get();
+        self.learn(len > 0 && is_dense(any.with_addr(start), len));
+    }
+
+    /// Memory of the kind is written all over, or not.
+    pub(super) fn learn(&self, is_dense: bool) {
+        self.is_dense.set(is_dense);
+    }
+
+    /// Whether the kind is dense, as far as is known.
+    pub(super) fn is_dense(&self) -> bool {
+        self.is_dense.get()
+    }
+
+    /// One more of a kind that is dense: whether it is to be of huge pages. One in some is not, and is asked about next.
+    pub(super) fn follows(&self, start: usize, len: usize) -> bool {
+        let followed = (self.followed.get() + 1) % WITHOUT;
+        self.followed.set(followed);
+        if followed == 0 {
+            self.ask_about(start, len);
+        }
+        followed > 0
+    }
+}
+
+/// What a walk met of the region where it is: its start, bytes that are free, and bytes of these that took memory.
 #[derive(Debug)]
 pub(super) struct Walked {
     region: *mut u8,
     free: usize,
+    written: usize,
 }
 
 impl Walked {
-    pub(super) const NOTHING: Self = Self { region: ptr::null_mut(), free: 0 };
+    pub(super) const NOTHING: Self = Self { region: ptr::null_mut(), free: 0, written: 0 };
 }
 
 // SAFETY: the region is an address for the system, and is not read or written.
@@ -102,14 +166,10 @@ pub(super) struct Huge {
     all: Cell<bool>,
     /// Bytes that may be of huge pages when the extent is extended next.
     allowed: Cell<usize>,
-    /// A region without huge pages; whether it was written all over when it was asked about last; and how many were entered
-    /// since, one after the other, that are like it.
-    asked: usize,
-    is_dense: bool,
-    dense: u8,
-    /// As these, of large blocks.
-    asked_block: Cell<(usize, usize)>,
-    dense_blocks: Cell<u8>,
+    /// Regions that are entered for other than pages of small blocks.
+    regions: Kind,
+    /// Large blocks that the extent is extended for.
+    blocks: Kind,
     /// Whether the kernel was told of all of the slot.
     everywhere: bool,
 }
@@ -127,6 +187,8 @@ impl Huge {
             HugePages::Beyond(_) => extent.start.next_multiple_of(HUGE).min(from),
             _ => from,
         };
+        let regions = Kind::new();
+        regions.ask_about(from.saturating_sub(2 * HUGE).max(start), HUGE);
         Self {
             from,
             reached: from,
@@ -137,11 +199,8 @@ impl Huge {
             thinned: [const { Cell::new(0) }; REGIONS / 64],
             all: Cell::new(ALL_ARE_HUGE.load(Relaxed)),
             allowed: Cell::new(0),
-            asked: from.saturating_sub(2 * HUGE).max(start),
-            is_dense: false,
-            dense: 0,
-            asked_block: Cell::new((0, 0)),
-            dense_blocks: Cell::new(0),
+            regions,
+            blocks: Kind::new(),
             everywhere: huge_pages.advice().is_some(),
         }
     }
@@ -176,18 +235,16 @@ impl Huge {
         }
     }
 
-    /// Whether a region is entered whose like is dense. One in some is not said to be so, to be asked about.
-    fn follows_dense(&mut self, region: *mut u8) -> bool {
+    /// Whether a region that is entered is to be of huge pages since its like is dense.
+    fn follows_dense(&self, region: *mut u8) -> bool {
         // The one just left may not be written yet.
-        let is_left = os::ADVISES_HUGE_PAGES && self.asked + HUGE < region.addr();
-        if is_left {
-            self.is_dense = is_dense(region.with_addr(self.asked), HUGE);
+        if os::ADVISES_HUGE_PAGES && self.regions.asked.get().0 + HUGE < region.addr() {
+            self.regions.ask(region);
+            if !self.regions.is_dense() {
+                self.regions.ask_about(region.addr(), HUGE);
+            }
         }
-        self.dense = turn(self.is_dense, self.dense);
-        if is_left && !self.is_dense || self.is_dense && self.dense == 0 {
-            self.asked = region.addr();
-        }
-        self.dense > 0
+        self.regions.is_dense() && self.regions.follows(region.addr(), HUGE)
     }
 
     /// The extent was extended for a large block: it is of huge pages, as far as they are considered, if its like is dense,
@@ -198,24 +255,27 @@ impl Huge {
             return self.take_back(block, len);
         }
         if !self.concerns(block.addr() + len) {
-            self.asked_block.set((block.addr(), len));
-            return;
+            return self.blocks.ask_about(block.addr(), len);
         }
-        let (asked, asked_len) = self.asked_block.get();
-        let is_written = asked_len > 0 && is_dense(block.with_addr(asked), asked_len);
-        let dense = turn(is_written, self.dense_blocks.get());
-        self.dense_blocks.set(dense);
-        if dense == 0 {
-            self.asked_block.set((block.addr(), len));
-            self.take_back(block, len);
-            return;
+        self.blocks.ask(block);
+        if !self.blocks.is_dense() {
+            self.blocks.ask_about(block.addr(), len);
+        } else if self.blocks.follows(block.addr(), len) {
+            return self.advise_all(block, len, true);
         }
-        self.advise_all(block, len, true);
+        self.take_back(block, len);
     }
 
-    /// A large block gets this memory of the extent: takes the advice back.
+    /// A large block gets memory of the extent that others had: takes the advice back, unless such blocks are dense.
     #[inline]
-    pub(super) fn take_back(&self, block: *mut u8, len: usize) {
+    pub(super) fn enter_again(&self, block: *mut u8, len: usize) {
+        if !self.blocks.is_dense() {
+            self.take_back(block, len);
+        }
+    }
+
+    #[inline]
+    fn take_back(&self, block: *mut u8, len: usize) {
         if self.advised.get() > 0 && block.addr() + len > self.from {
             self.advise_all(block, len, false);
         }
@@ -235,25 +295,31 @@ impl Huge {
         }
     }
 
-    /// A walk in address order meets whole OS pages of the extent that are free, and go back: decides on the regions that lie
-    /// behind it, of the last one if nothing is met any more. `walked` is what it met so far of the region where it is.
-    pub(super) fn found_free(&self, walked: &mut Walked, free: Option<Range<*mut u8>>) {
-        let Some(Range { start, end }) = free else { return self.decide(walked) };
+    /// A walk in address order meets whole OS pages of the extent that are free, and go back, so many bytes of which took
+    /// memory: decides on the regions that lie behind it, of the last one if nothing is met any more. `walked` is what it met
+    /// so far of the region where it is.
+    pub(super) fn found_free(&self, walked: &mut Walked, free: Option<(Range<*mut u8>, usize)>) {
+        let Some((Range { start, end }, mut written)) = free else { return self.decide(walked) };
         let mut at = start.with_addr(start.addr().max(self.start));
         while at < end {
             let region = at.with_addr(at.addr() & !(HUGE - 1));
             if region != walked.region {
                 self.decide(walked);
-                *walked = Walked { region, free: 0 };
+                *walked = Walked { region, ..Walked::NOTHING };
             }
             let stop = end.min(region.wrapping_add(HUGE));
-            walked.free += stop.addr() - at.addr();
+            let len = stop.addr() - at.addr();
+            walked.free += len;
+            // A few steps for each region: it does not matter in which part of one the bytes lie.
+            walked.written += written.min(len);
+            written -= written.min(len);
             at = stop;
         }
     }
 
-    /// Takes huge pages from a region if that is [worth while](THIN), and gives them again once all of it is free.
-    fn decide(&self, &mut Walked { region, free }: &mut Walked) {
+    /// Takes huge pages from a region if that is [worth while](THIN), and gives them again once all of it is free; as it gives
+    /// them to one that was [written all over](WRITTEN).
+    fn decide(&self, &mut Walked { region, free, written }: &mut Walked) {
         let lies_within = self.start <= region.addr() && region.addr() < self.most & !(HUGE - 1);
         if free < THIN || !lies_within {
             return;
@@ -267,8 +333,12 @@ impl Huge {
                 ALL_THIN.fetch_sub(1, Relaxed);
                 self.give_again(region);
             }
-        } else if free < HUGE
-            && (is_advised || !self.everywhere && self.all.get())
+        } else if free >= HUGE {
+            let follows = self.from <= region.addr() && !self.everywhere && !self.all.get();
+            if follows && !is_advised && written >= WRITTEN {
+                self.advise(region, true);
+            }
+        } else if (is_advised || !self.everywhere && self.all.get())
             && ALL_THIN.load(Relaxed) < MOST_THIN
         {
             self.thinned[word].set(thinned | bit);
@@ -329,11 +399,6 @@ impl HugePages {
     pub(super) fn follows(self) -> bool {
         matches!(self, Self::Beyond(_))
     }
-}
-
-/// How many one after the other are said to be like what is dense, with the next one; 0: it is not.
-fn turn(is_dense: bool, before: u8) -> u8 {
-    if is_dense { (before + 1) % WITHOUT } else { 0 }
 }
 
 /// Whether memory is written all over, as far as a few of its OS pages show.

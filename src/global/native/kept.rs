@@ -14,11 +14,11 @@
 //! What a heap grows by goes back of these first.
 
 use core::ptr;
+use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicBool, AtomicUsize};
 
 use super::apart::Apart;
-use super::huge::{self, HUGE};
+use super::huge::{self, HUGE, Kind};
 use super::lock::Locked;
 use super::refused;
 use super::visit::Visit;
@@ -69,20 +69,20 @@ struct Kept {
     wanted: bool,
     /// When the next may go back for want of room. Milliseconds.
     again: u64,
+    /// New mappings.
+    kind: Kind,
+    /// Bytes of the mapping that the kind was learned of.
+    learned_of: usize,
 }
 
 // SAFETY: the pages of the runs are nobody else's.
 unsafe impl Send for Kept {}
 
 /// Nobody waits for it but a fork.
-static KEPT: Apart<Locked<Kept>> =
-    Apart::new(Locked::new(Kept { runs: [NONE; RUNS], freed: 0, wanted: false, again: 0 }));
+static KEPT: Apart<Locked<Kept>> = Apart::new(Locked::new(Kept::new()));
 
 /// Bytes of all runs, as they were when the lock was last let go of.
 static BYTES: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
-
-/// Whether the last mapping that did not stay was written all over.
-static DENSE: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
 
 /// Bytes that stay.
 pub(super) fn bytes() -> usize {
@@ -106,10 +106,9 @@ pub(super) unsafe fn put_back(start: *mut u8, len: usize) {
     }
 }
 
-/// Whether a mapping that is wanted now will be written all over, as far as is known: the last one that did not stay was, and
-/// mappings are wanted again.
-pub(super) fn is_dense() -> bool {
-    DENSE.load(Relaxed) && with(|kept| kept.wanted).unwrap_or(false)
+/// Whether a new mapping, of which nothing is written yet, is to be of huge pages since its like is dense.
+pub(super) fn follows_dense(block: *mut u8, size: usize) -> bool {
+    with(|kept| kept.follows_dense(block, size)).unwrap_or(false)
 }
 
 /// A mapping is freed: whether it stays. `most` is how many bytes may stay then, for what is in use.
@@ -117,12 +116,14 @@ pub(super) fn is_dense() -> bool {
 /// # Safety
 /// The pages were mapped, as whole OS pages, and are not used any more.
 pub(super) unsafe fn keep(start: *mut u8, len: usize, most: usize, delay: u32) -> bool {
-    let keep = |kept: &mut Kept| kept.keep(Run { start, len, since: os::now() }, most, delay);
-    let is_kept = with(keep).unwrap_or(false);
-    if !is_kept {
-        DENSE.store(huge::is_dense(start, len), Relaxed);
-    }
-    is_kept
+    let keep = |kept: &mut Kept| {
+        let is_kept = kept.keep(Run { start, len, since: os::now() }, most, delay);
+        if !is_kept {
+            kept.learn(start, len);
+        }
+        is_kept
+    };
+    with(keep).unwrap_or(false)
 }
 
 /// A run of `len` bytes, a multiple of an OS page, for a block at the start of a huge page, an OS page behind the run's start.
@@ -188,6 +189,41 @@ fn with<R>(action: impl FnOnce(&mut Kept) -> R) -> Option<R> {
 }
 
 impl Kept {
+    const fn new() -> Self {
+        Self {
+            runs: [NONE; RUNS],
+            freed: 0,
+            wanted: false,
+            again: 0,
+            kind: Kind::new(),
+            learned_of: 0,
+        }
+    }
+
+    /// As [`follows_dense`]. A mapping may be far longer than the last: one that is more than twice as long does not follow.
+    fn follows_dense(&mut self, block: *mut u8, size: usize) -> bool {
+        let asked_len = self.kind.asked_len();
+        if asked_len > 0 {
+            self.kind.ask(block);
+            self.learned_of = asked_len;
+        }
+        let is_known = asked_len > 0 || self.wanted;
+        if is_known && self.kind.is_dense() && size / 2 <= self.learned_of {
+            return self.kind.follows(block.addr(), size);
+        }
+        self.kind.ask_about(block.addr(), size);
+        false
+    }
+
+    /// A mapping goes back: what it tells of its like, unless another tells that is in use.
+    fn learn(&mut self, start: *mut u8, len: usize) {
+        if self.kind.asked_len() == 0 || self.kind.asks_within(start.addr()..start.addr() + len) {
+            self.kind.learn(huge::is_dense(start, len));
+            self.kind.ask_about(0, 0);
+            self.learned_of = len;
+        }
+    }
+
     fn used(&self) -> impl Iterator<Item = &Run> {
         self.runs.iter().filter(|run| run.len > 0)
     }

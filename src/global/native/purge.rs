@@ -370,14 +370,15 @@ impl Purge {
                 start = zeros.skip(start..end);
                 walk.swept = start;
                 walk.met += start.min(end) - begin;
-                source.huge().found_free(&mut walk.huge, Some(pages(begin..start.min(end))));
+                let gone = pages(begin..start.min(end));
+                source.huge().found_free(&mut walk.huge, Some((gone, 0)));
             }
             if start < end {
                 let stop = reach(start..end, left);
                 // SAFETY: the memory is free, without bookkeeping, and the lock is held until the step ends.
-                unsafe { runs.find(start, stop, kind, zeros) };
+                let written = unsafe { runs.find(start, stop, kind, zeros) };
                 walk.met += stop - start;
-                source.huge().found_free(&mut walk.huge, Some(pages(start..stop)));
+                source.huge().found_free(&mut walk.huge, Some((pages(start..stop), written)));
                 left = if stop < end { 0 } else { left.saturating_sub(stop - start) };
                 walk.swept = stop;
                 return left > 0 && !visit.is_over();

@@ -34,7 +34,8 @@ impl Runs {
         Self { runs: [NONE; MANY], in_blocks: 0, len: 0, room, purged: 0 }
     }
 
-    /// Finds the OS pages between two addresses that take memory. Whenever there is no room for more, those found go back.
+    /// Finds the OS pages between two addresses that take memory, and returns their bytes. Whenever there is no room for more,
+    /// those found go back.
     ///
     /// # Safety
     /// The OS pages lie in free memory of this kind, in which the engine keeps nothing, of the heap whose zeros these are, and
@@ -45,14 +46,16 @@ impl Runs {
         end: usize,
         kind: FreeKind,
         zeros: &mut Zeros,
-    ) {
+    ) -> usize {
         let page = os::page_size();
         let (start, end) = (start.next_multiple_of(page), end & !(page - 1));
         if start >= end {
-            return;
+            return 0;
         }
+        let mut written = 0;
         let in_block = u32::from(kind == FreeKind::Block);
         os::for_each_resident(SPACE.slot(0).with_addr(start), end - start, &mut |start, len| {
+            written += len;
             self.runs[self.len] = Run { start, len };
             self.in_blocks |= in_block << self.len;
             self.len += 1;
@@ -61,6 +64,7 @@ impl Runs {
                 unsafe { self.give_back(zeros) };
             }
         });
+        written
     }
 
     /// Gives the runs back that were found; the bytes that went back since the beginning. What is refused stays as it is.

@@ -194,7 +194,7 @@ const SETTINGS: &[Setting] = &[
         documented: Documented {
             field: "huge_pages",
             value: "n",
-            default: "beyond 8 MiB (`libpagewise.so`: 32)",
+            default: "beyond 8 MiB (`libpagewise.so`: 16)",
             about: "0: never, 1: wherever the kernel can, n: beyond a heap's first n MiB, where memory is known to be written densely; `system`: as the system is set",
         },
     },

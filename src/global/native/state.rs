@@ -93,7 +93,7 @@ impl State {
         if layout.size() >= purge::LARGE {
             match is_extended {
                 true => self.engine.source().huge().enter(block.as_ptr(), layout.size()),
-                false => self.engine.source().huge().take_back(block.as_ptr(), layout.size()),
+                false => self.engine.source().huge().enter_again(block.as_ptr(), layout.size()),
             }
         }
         Some((block, answer))

@@ -74,16 +74,16 @@ fn regions(count: usize) -> (*mut u8, (*mut u8, usize)) {
     (memory.with_addr(memory.addr().next_multiple_of(HUGE)), (memory, all))
 }
 
-/// Regions are of huge pages where one before them that has none is written all over; every eighth does without, and is
+/// Regions are of huge pages where one before them that has none is written all over; one in some does without, and is
 /// asked about next, once the extent goes beyond its neighbour.
 #[cfg(target_os = "linux")]
 #[test]
 fn regions_like_a_dense_one_are() {
-    let (extent, memory) = regions(24);
+    let (extent, memory) = regions(32);
     let end = |regions: usize| extent.wrapping_add(regions * HUGE);
     // SAFETY: the regions are accessible.
     let write = |region: usize| unsafe { end(region).write_bytes(1, HUGE) };
-    let mut huge = Huge::new(HugePages::Beyond(3 * HUGE), extent.addr()..end(22).addr() + 100);
+    let mut huge = Huge::new(HugePages::Beyond(3 * HUGE), extent.addr()..end(30).addr() + 100);
     let mut reaches = |region: usize, expected: &[usize]| {
         huge.reach(end(region).wrapping_add(1));
         assert_eq!(advised(&huge, extent), expected, "{region}");
@@ -94,34 +94,34 @@ fn regions_like_a_dense_one_are() {
     reaches(4, &[]);
     write(3);
     reaches(6, &[5, 6]);
-    let mut found: Vec<_> = (5..12).collect();
-    reaches(11, &found);
-    reaches(12, &found);
-    // What the last one told holds for the neighbour of that without.
-    found.push(13);
-    reaches(13, &found);
-    reaches(14, &found);
-    reaches(16, &found);
-    write(16);
-    reaches(17, &found);
-    found.extend([18, 19]);
+    let mut found: Vec<_> = (5..20).collect();
     reaches(19, &found);
-    // None that ends beyond the extent.
-    found.extend([20, 21]);
+    reaches(20, &found);
+    // What the last one told holds for the neighbour of that without.
+    found.push(21);
+    reaches(21, &found);
     reaches(22, &found);
+    reaches(24, &found);
+    write(24);
+    reaches(25, &found);
+    found.extend([26, 27]);
+    reaches(27, &found);
+    // None that ends beyond the extent.
+    found.extend([28, 29]);
+    reaches(30, &found);
     // SAFETY: the memory is whole, and not used any more.
     unsafe { os::release(memory.0, memory.1) };
 }
 
-/// A large block for which the extent is extended is of huge pages if the last one that has none is written all over; every
-/// eighth does without.
+/// A large block for which the extent is extended is of huge pages if the last one that has none is written all over; one in
+/// some does without.
 #[cfg(target_os = "linux")]
 #[test]
 fn large_blocks_like_a_dense_one_are() {
     const LEN: usize = HUGE + HUGE / 2;
-    let (extent, memory) = regions(44);
+    let (extent, memory) = regions(60);
     let block = |index: usize| extent.wrapping_add(index * 2 * HUGE);
-    let mut huge = Huge::new(HugePages::Beyond(2 * HUGE), extent.addr()..block(22).addr());
+    let mut huge = Huge::new(HugePages::Beyond(2 * HUGE), extent.addr()..block(30).addr());
     let mut enters = |index: usize, is: bool| {
         huge.reach(block(index).wrapping_add(LEN));
         huge.enter(block(index), LEN);
@@ -133,19 +133,30 @@ fn large_blocks_like_a_dense_one_are() {
     enters(1, false);
     // SAFETY: the blocks are accessible.
     unsafe { block(1).write_bytes(1, LEN) };
-    (2..9).for_each(|index| enters(index, true));
-    enters(9, false);
-    enters(10, false);
+    (2..17).for_each(|index| enters(index, true));
+    enters(17, false);
+    enters(18, false);
     // SAFETY: as above.
-    unsafe { block(10).write_bytes(1, LEN - HUGE / 4) };
-    enters(11, false);
+    unsafe { block(18).write_bytes(1, LEN - HUGE / 4) };
+    enters(19, false);
     // SAFETY: as above.
-    unsafe { block(11).write_bytes(1, LEN) };
-    enters(12, true);
+    unsafe { block(19).write_bytes(1, LEN) };
+    enters(20, true);
+
+    // As long as they are dense, one that gets memory of others leaves it as it is.
+    huge.enter_again(block(20), LEN);
+    assert_eq!(advised(&huge, extent).len(), 2 * 16);
+    huge.reach(block(22).wrapping_add(LEN));
+    (21..23).for_each(|index| huge.enter(block(index), LEN));
+    // SAFETY: as above.
+    unsafe { os::discard(block(19), LEN) };
+    huge.enter(block(23), LEN);
+    huge.enter_again(block(20), LEN);
+    assert_eq!(advised(&huge, extent).len(), 2 * 17);
 
     // Where huge pages are not considered, or the kernel knows of all.
     for huge_pages in [HugePages::System, HugePages::Never, HugePages::Always] {
-        let huge = Huge::new(huge_pages, extent.addr()..block(22).addr());
+        let huge = Huge::new(huge_pages, extent.addr()..block(30).addr());
         (1..4).for_each(|index| huge.enter(block(index), LEN));
         assert!(advised(&huge, extent).is_empty(), "{huge_pages:?}");
     }
@@ -218,7 +229,7 @@ fn thin_regions_are_taken_back_until_they_are_free() {
     assert_eq!(advised(&huge, extent), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
     let walk = |pieces: &[Range<*mut u8>]| {
         let mut walked = Walked::NOTHING;
-        pieces.iter().for_each(|piece| huge.found_free(&mut walked, Some(piece.clone())));
+        pieces.iter().for_each(|piece| huge.found_free(&mut walked, Some((piece.clone(), 0))));
         huge.found_free(&mut walked, None);
         advised(&huge, extent)
     };
@@ -236,6 +247,44 @@ fn thin_regions_are_taken_back_until_they_are_free() {
     // Half of what is thin is in use again; then nothing.
     assert_eq!(walk(&[at(24)..at(28)]), [1, 4, 5, 7]);
     assert_eq!(walk(&[at(16)..at(20), at(20)..at(32), at(72)..at(80)]), [1, 2, 3, 4, 5, 7, 9]);
+    // SAFETY: nobody uses the addresses.
+    unsafe { os::release(extent, EXTENT) };
+}
+
+/// A region that was written all over is of huge pages once all of it is free: if it was as far as most of its bytes took
+/// memory, in whatever steps they are met, and lies where huge pages are considered.
+#[test]
+fn regions_that_were_written_are_once_they_are_free() {
+    let extent = extent();
+    let at = |eighths: usize| extent.wrapping_add(eighths * HUGE / 8);
+    let most = extent.addr() + 20 * HUGE + 100;
+    let mut huge = Huge::new(HugePages::Beyond(4 * HUGE), extent.addr()..most);
+    huge.only_where_advised();
+    huge.reach(at(20 * 8));
+    assert!(advised(&huge, extent).is_empty());
+    let walk = |huge: &Huge, pieces: &[(Range<usize>, usize)]| {
+        let mut walked = Walked::NOTHING;
+        for (piece, written) in pieces {
+            let piece = at(piece.start)..at(piece.end);
+            huge.found_free(&mut walked, Some((piece, written * HUGE / 8)));
+        }
+        huge.found_free(&mut walked, None);
+        advised(huge, extent)
+    };
+    // The first ones, and the last, are not considered. Of 5 an eighth is in use; of 6 too little was written; 7 was in two
+    // steps, 8 and 9 in one.
+    let pieces = [(0..8, 8), (40..47, 7), (48..56, 6), (56..60, 3), (60..64, 4), (64..80, 16)];
+    assert_eq!(walk(&huge, &pieces), [7, 8, 9]);
+    assert_eq!(walk(&huge, &[(160..168, 8)]), [7, 8, 9]);
+    // Free still, nothing of them takes memory.
+    assert_eq!(walk(&huge, &[(56..80, 0)]), [7, 8, 9]);
+    // Where the system does so unasked, or the kernel knows of all, nothing is told.
+    huge.all.set(true);
+    assert_eq!(walk(&huge, &[(80..88, 8)]), [7, 8, 9]);
+    let mut always = Huge::new(HugePages::Always, extent.addr()..most);
+    always.only_where_advised();
+    always.reach(at(20 * 8));
+    assert!(walk(&always, &[(80..88, 8)]).is_empty());
     // SAFETY: nobody uses the addresses.
     unsafe { os::release(extent, EXTENT) };
 }
@@ -259,7 +308,7 @@ fn bounded() {
     ALL_THIN.store(MOST_THIN - 1, Relaxed);
     let mut walked = Walked::NOTHING;
     for half in [4, 6] {
-        huge.found_free(&mut walked, Some(at(half)..at(half + 1)));
+        huge.found_free(&mut walked, Some((at(half)..at(half + 1), 0)));
     }
     huge.found_free(&mut walked, None);
     assert_eq!((advised(&huge, extent), ALL_THIN.load(Relaxed)), (vec![1, 3, 4], MOST_THIN));
@@ -284,7 +333,8 @@ fn where_all_are_huge_every_region_may_be_thin() {
             let mut walked = Walked::NOTHING;
             for &region in pieces {
                 let from = at(2 * region);
-                huge.found_free(&mut walked, Some(from..from.wrapping_add(halves * HUGE / 2)));
+                let end = from.wrapping_add(halves * HUGE / 2);
+                huge.found_free(&mut walked, Some((from..end, 0)));
             }
             huge.found_free(&mut walked, None);
             let is_thin = |&region: &usize| {

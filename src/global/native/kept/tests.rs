@@ -5,7 +5,6 @@ use super::*;
 use crate::global::native::registry;
 use crate::os::alone;
 
-const EMPTY: Kept = Kept { runs: [NONE; RUNS], freed: 0, wanted: false, again: 0 };
 const DELAY: u32 = 60_000;
 
 /// So many huge pages, behind one OS page, of which the last byte before the end is written.
@@ -39,7 +38,7 @@ fn a_mapping_stays_if_the_last_one_was_wanted_again() {
 #[ignore = "in a process of its own: no other test may map what goes back"]
 fn wanted() {
     let page = os::page_size();
-    let mut kept = EMPTY;
+    let mut kept = Kept::new();
     let run = mapping(4);
     let end = run.start.wrapping_add(run.len);
     assert_eq!(kept.take(HUGE, DELAY), None);
@@ -78,7 +77,7 @@ fn wanted() {
 #[test]
 fn blocks_get_runs_of_their_own() {
     let page = os::page_size();
-    let mut kept = Kept { wanted: true, ..EMPTY };
+    let mut kept = Kept { wanted: true, ..Kept::new() };
     let runs = [mapping(3), mapping(3), mapping(2)];
     for run in runs {
         assert!(kept.keep(run, usize::MAX, DELAY));
@@ -96,7 +95,7 @@ fn blocks_get_runs_of_their_own() {
 #[test]
 fn a_part_is_as_much_as_there_is() {
     let page = os::page_size();
-    let mut kept = Kept { wanted: true, ..EMPTY };
+    let mut kept = Kept { wanted: true, ..Kept::new() };
     assert_eq!(kept.take_part(9 * HUGE), None);
     let runs = [mapping(1), mapping(2), mapping(3)];
     for run in runs {
@@ -119,7 +118,8 @@ fn a_part_is_as_much_as_there_is() {
     }
 }
 
-/// A mapping that is wanted is taken to be written all over if the last one that did not stay was, and such are wanted again.
+/// A new mapping is of huge pages if the last one that has none is written all over, or else the last one that did not stay,
+/// where mappings are wanted again.
 #[cfg(target_os = "linux")]
 #[test]
 fn it_is_known_whether_mappings_are_written_all_over() {
@@ -130,23 +130,47 @@ fn it_is_known_whether_mappings_are_written_all_over() {
 #[test]
 #[ignore = "in a process of its own"]
 fn dense() {
-    for (eighths, stays) in [(8, false), (8, true), (0, true), (7, false), (8, true), (0, false)] {
-        let before = DENSE.load(Relaxed);
-        let Run { start, len, .. } = mapping(4);
+    const LEN: usize = 2 * HUGE;
+    let page = os::page_size();
+    // SAFETY: the pages are mapped.
+    let write =
+        |run: &Run, eighths: usize| unsafe { run.start.write_bytes(7, run.len / 8 * eighths) };
+    let release = |run: Run| {
         // SAFETY: the pages are mapped, and not used after.
-        unsafe {
-            start.write_bytes(7, len / 8 * eighths + len % 8);
-            assert_eq!(with(|kept| kept.wanted = stays), Some(()));
-            assert_eq!(keep(start, len, len, DELAY), stays);
-        }
-        assert_eq!(DENSE.load(Relaxed), if stays { before } else { eighths == 8 });
-        assert_eq!(is_dense(), stays && before, "{eighths} eighths, {stays}");
-        assert_eq!(give_back(usize::MAX), stays);
-        if !stays {
-            // SAFETY: as above.
-            unsafe { os::release(start, len) };
-        }
-    }
+        unsafe { os::release(run.start, run.len) };
+    };
+    // Of those in use.
+    let (unknown, sparse, dense) = (mapping(2), mapping(2), mapping(2));
+    assert!(!follows_dense(unknown.start, LEN), "nothing is known");
+    write(&sparse, 7);
+    assert!(!follows_dense(sparse.start, LEN), "nothing is written");
+    assert!(!follows_dense(dense.start, LEN), "not all is written");
+    write(&dense, 8);
+    let (next, without) = (mapping(2), mapping(2));
+    assert!((0..15).all(|_| follows_dense(next.start, 2 * LEN)));
+    assert!(!follows_dense(without.start, LEN), "one in some is asked about");
+    assert!(!follows_dense(dense.start, LEN), "nothing of that one is written");
+    assert!(!follows_dense(dense.start, 2 * LEN + 2), "far longer");
+
+    // Of those that go back; what one tells that is in use is known better.
+    let keeps = |run: &Run| {
+        assert_eq!(with(|kept| kept.wanted = false), Some(()));
+        // SAFETY: the pages are mapped.
+        assert!(!unsafe { keep(run.start, run.len, usize::MAX, DELAY) });
+        with(|kept| (kept.kind.is_dense(), kept.kind.asked_len())).expect("nobody is at it")
+    };
+    assert_eq!(keeps(&next), (true, 2 * LEN + 2), "{dense:?} is asked about");
+    assert_eq!(keeps(&dense), (true, 0));
+    assert_eq!(keeps(&next), (false, 0));
+    assert_eq!(keeps(&dense), (true, 0));
+    let wants = || with(|kept| kept.wanted = true);
+    assert!(!follows_dense(next.start, LEN), "none is wanted again");
+    assert_eq!(keeps(&next), (false, 0));
+    assert_eq!(keeps(&dense), (true, 0));
+    assert_eq!(wants(), Some(()));
+    assert!(follows_dense(next.start, 2 * dense.len + 1) && page < LEN);
+    assert!(!follows_dense(next.start, 2 * dense.len + 2), "far longer");
+    [unknown, sparse, dense, next, without].into_iter().for_each(release);
 }
 
 /// No more stays than the limits allow, but for a while after one for which there was no room went back: a program that
@@ -157,7 +181,7 @@ fn as_much_stays_as_is_allowed() {
     let at = |since: u64| Run { since, ..run };
     let fills = MOST / run.len;
     for delay in [1, 2, DELAY] {
-        let mut kept = Kept { wanted: true, ..EMPTY };
+        let mut kept = Kept { wanted: true, ..Kept::new() };
         // Nobody looks at the memory: the same run stands for others.
         kept.runs[0] = Run { start: ptr::null_mut(), len: fills * run.len, since: 0 };
         let (full, pause) = (kept.bytes(), u64::from(delay).max((run.len / RATE) as u64));
@@ -185,7 +209,7 @@ fn what_is_taken_is_nobody_elses() {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (random >> 33) % most
     };
-    let mut kept = Kept { wanted: true, ..EMPTY };
+    let mut kept = Kept { wanted: true, ..Kept::new() };
     let mut blocks: Vec<Run> = Vec::new();
     for _ in 0..4_000 {
         let len = (1 + below(8)) as usize * HUGE / 2 + page;

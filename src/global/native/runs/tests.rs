@@ -55,14 +55,16 @@ fn what_takes_memory_goes_back() {
             runs.room = room.min(runs.room);
             // Pieces of it stay out of it.
             let piece = 1 + random(40);
+            let mut found = 0;
             for from in (0..PAGES).step_by(2 * piece) {
                 let end = start + (from + piece).min(PAGES) * page;
                 let (_, zeros) = state.parts();
                 // SAFETY: the block is as good as free, and the heap's lock is held.
-                unsafe { runs.find(start + from * page, end, FreeKind::InPage, zeros) };
+                found += unsafe { runs.find(start + from * page, end, FreeKind::InPage, zeros) };
             }
             // SAFETY: as above.
             let purged = unsafe { runs.give_back(state.parts().1) };
+            assert_eq!(found, purged, "what takes memory");
             let goes = |index: usize| touched[index] && (index / piece).is_multiple_of(2);
             for (index, touched) in touched.into_iter().enumerate() {
                 let stays = touched && !goes(index);

@@ -46,7 +46,7 @@ fn the_documented_defaults_are_those_of_the_tuning() {
             "no" if field.is_empty() => {}
             "no" => assert!(unchanged("0"), "{field}"),
             "0: none" => assert!(unchanged("0"), "{field}"),
-            "beyond 8 MiB (`libpagewise.so`: 32)" => assert!(unchanged("8"), "{field}"),
+            "beyond 8 MiB (`libpagewise.so`: 16)" => assert!(unchanged("8"), "{field}"),
             // Told in words.
             _ if field == "pages.sizemap" || field.is_empty() => {}
             default => assert!(unchanged(default), "{field}"),
