@@ -10,7 +10,7 @@ use super::fault::{self, Fault};
 use super::hardened::wiped;
 use super::heap::Heap;
 use super::lock::Wait;
-use super::purge::Look;
+use super::purge::{Look, Parts};
 use super::space::SPACE;
 use super::state::State;
 use super::tuning::UNIT;
@@ -175,7 +175,7 @@ impl Heap {
                     return Err(block);
                 };
                 if wanted > 0 {
-                    state.owes(wanted);
+                    state.owes();
                 }
             }
             Ok(())
@@ -210,13 +210,13 @@ impl Heap {
         }
     }
 
-    /// After larger blocks were freed: gives about `wanted` bytes of free memory back, those later that the visit is too
-    /// short for.
+    /// After larger blocks were freed: gives the huge pages among `wanted` bytes of free memory back, those later that the
+    /// visit is too short for.
     #[cold]
     fn give_back_freed(&self, wanted: usize, visit: &mut Visit) {
-        let given = self.give_back(wanted, visit);
+        let given = self.give_back(wanted, visit, Parts::HugePages);
         if given < wanted && visit.is_over() {
-            let _ = self.with(|state| state.owes(wanted - given));
+            let _ = self.with(State::owes);
         }
     }
 

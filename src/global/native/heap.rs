@@ -20,7 +20,7 @@ use super::deferred::Deferred;
 use super::fault::{self, Fault};
 use super::lock::{Locked, Wait};
 use super::mode;
-use super::purge;
+use super::purge::{self, Parts};
 use super::space::{SPACE, Slot};
 use super::state::State;
 use super::tuning::Tuning;
@@ -137,15 +137,15 @@ impl Heap {
         self.with(|state| state.memory().0.contains(&block.addr())).unwrap_or(true)
     }
 
-    /// Gives about `wanted` bytes of free memory back, in steps, while the visit lasts; returns the bytes.
+    /// Gives about `wanted` bytes of these parts of free memory back, in steps, while the visit lasts; returns the bytes.
     /// O(bytes).
-    pub(super) fn give_back(&self, wanted: usize, visit: &mut Visit) -> usize {
+    pub(super) fn give_back(&self, wanted: usize, visit: &mut Visit, parts: Parts) -> usize {
         let mut given = 0;
         for _ in 0..purge::steps_for(wanted) {
             if visit.is_over() {
                 break;
             }
-            let step = self.with(|state| state.purge_some(visit));
+            let step = self.with(|state| state.purge_some(visit, parts));
             let (bytes, more) = step.unwrap_or_default();
             given += bytes;
             if !more || given >= wanted {

@@ -15,8 +15,9 @@
 //! over, as one does that grows and drops such tables again and again.
 //!
 //! When blocks that are not small are freed, and one [decline](Decline) by such blocks is longer than what is left in
-//! use, and [`AT_ONCE`], twice as much goes back at once as is freed, so that a program which stands still
-//! behind its peak does not keep it; [`AT_ONCE_RATE`] on average.
+//! use, and [`AT_ONCE`], huge pages all of whose memory is free go back at once, and again whenever half as much is in use, so
+//! that a program which stands still behind its peak does not keep it; [`AT_ONCE_RATE`] on average. A program that goes on
+//! takes them again by a fault each; parts of huge pages would come again as OS pages, and more of them are free before long.
 //!
 //! When a heap grows, and the free memory of all heaps together is more than a [share](super::relief) of
 //! what is in use, twice as much of it goes back as the heap has grown by.
@@ -119,6 +120,26 @@ struct Walk {
     /// Whether it goes on to its end, whoever comes by; else a step is taken as memory is
     /// wanted.
     whole: bool,
+    /// Whether it left out what is no huge page.
+    leaves: bool,
+}
+
+/// What goes back of free memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parts {
+    OsPages,
+    /// Huge pages all of whose memory is free.
+    HugePages,
+}
+
+impl Parts {
+    /// The bytes of one.
+    fn unit(self) -> usize {
+        match self {
+            Self::OsPages => os::page_size(),
+            Self::HugePages => HUGE.max(os::page_size()),
+        }
+    }
 }
 
 /// What there is to do.
@@ -146,7 +167,7 @@ const AT_ONCE: usize = 64 << 20;
 
 /// Bytes for each millisecond that go back so, on average: a thirtieth, or so, of what the system can
 /// supply again.
-const AT_ONCE_RATE: usize = 64 << 10;
+const AT_ONCE_RATE: u64 = 64 << 10;
 
 /// Batches between two looks at the clock.
 const LOOK: u32 = 16;
@@ -247,24 +268,31 @@ impl Purge {
         takes
     }
 
-    /// After `bytes` of larger blocks were freed: how many bytes of free memory go back at once.
+    /// After `bytes` of larger blocks were freed: how many bytes of free memory go back at once, if there are huge pages
+    /// among them.
     pub(super) fn freed(&mut self, engine: &PageHeap<Slot>, bytes: usize) -> usize {
-        if self.delay == u32::MAX {
-            return 0;
-        }
-        self.decline.freed(engine.usage().block, bytes, self.delay)
+        let used = engine.usage().block;
+        let goes_back =
+            self.delay != u32::MAX && self.decline.freed(used, bytes, self.purged, self.delay);
+        if goes_back { self.at_once(used) } else { 0 }
     }
 
-    /// So many of the bytes that were to go [back at once](Self::freed) did not: they do with the next, or when somebody
-    /// comes by.
-    pub(super) fn owes(&mut self, bytes: usize) {
-        self.decline.owes(bytes);
+    /// Bytes that go back at once with so many in use: all that may take memory, but no more than twice what was freed in the
+    /// decline, less what went back since. Small blocks may have been freed, too, which are no matter of it.
+    fn at_once(&self, used: usize) -> usize {
+        (self.most - used).min(self.decline.left(self.purged))
+    }
+
+    /// Not all that was to go [back at once](Self::freed) did: the rest does when somebody comes by.
+    pub(super) fn owes(&mut self) {
+        self.decline.owes = true;
         self.countdown = 1;
     }
 
-    /// Bytes that go back now of those owed.
-    pub(super) fn pays(&mut self) -> usize {
-        self.decline.fall_due(self.delay)
+    /// As [`freed`](Self::freed), of what is owed, once.
+    pub(super) fn pays(&mut self, engine: &PageHeap<Slot>) -> usize {
+        let owes = core::mem::take(&mut self.decline.owes);
+        if owes { self.at_once(engine.usage().block) } else { 0 }
     }
 
     /// Whether a walk that is to begin may be put off to the next visit.
@@ -299,7 +327,7 @@ impl Purge {
 
     /// Whether memory is going back: whoever comes by does some of it.
     pub(super) fn is_under_way(&self) -> bool {
-        self.goes_on() || self.decline.owes_some()
+        self.goes_on() || self.decline.owes
     }
 
     /// Whether a walk is under way to its end.
@@ -326,8 +354,8 @@ impl Purge {
         let stuck = core::mem::take(&mut self.stuck.bytes);
         self.most += stuck;
         let free = self.most - engine.usage().block;
-        self.walk =
-            Some(Walk { swept: 0, free, met: 0, given: 0, stuck, huge: Walked::NOTHING, whole });
+        let (huge, leaves) = (Walked::NOTHING, false);
+        self.walk = Some(Walk { swept: 0, free, met: 0, given: 0, stuck, huge, whole, leaves });
     }
 
     /// A step of a walk that gives back some of the free memory: the one under way, or one that begins
@@ -337,6 +365,7 @@ impl Purge {
         engine: &mut PageHeap<Slot>,
         zeros: &mut Zeros,
         visit: &mut Visit,
+        parts: Parts,
     ) -> (usize, bool) {
         if self.delay == u32::MAX {
             return (0, false);
@@ -345,7 +374,7 @@ impl Purge {
             self.begin_walk(engine, false);
         }
         let before = self.purged;
-        let more = self.step(engine, zeros, visit);
+        let more = self.step_by(parts, engine, zeros, visit);
         ((self.purged - before) as usize, more)
     }
 
@@ -357,13 +386,26 @@ impl Purge {
         zeros: &mut Zeros,
         visit: &mut Visit,
     ) -> bool {
+        self.step_by(Parts::OsPages, engine, zeros, visit)
+    }
+
+    /// As [`step`](Self::step), which gives back only these parts, unless the walk goes on to its end.
+    fn step_by(
+        &mut self,
+        parts: Parts,
+        engine: &mut PageHeap<Slot>,
+        zeros: &mut Zeros,
+        visit: &mut Visit,
+    ) -> bool {
         let Some(walk) = &mut self.walk else { return false };
-        let page = os::page_size();
+        let parts = if walk.whole { Parts::OsPages } else { parts };
+        walk.leaves |= parts != Parts::OsPages;
+        let (page, unit) = (os::page_size(), parts.unit());
         let mut left = STEP_BYTES;
         let mut runs = Runs::new();
         let more = engine.walk_free(page, STEP_BLOCKS, &mut |source, free, kind| {
-            let begin = free.start.max(walk.swept).next_multiple_of(page);
-            let end = free.end & !(page - 1);
+            let begin = free.start.max(walk.swept).next_multiple_of(unit);
+            let end = free.end & !(unit - 1);
             let mut start = begin;
             if start < end && kind == FreeKind::Block {
                 // What went back and was not used since need not be asked about.
@@ -391,10 +433,13 @@ impl Purge {
         if !more {
             engine.source().huge().found_free(&mut walk.huge, None);
         }
-        let Walk { free, met, given, .. } = *walk;
+        let Walk { free, met, given, leaves, .. } = *walk;
         self.went_back(engine, purged);
         if !more {
             self.walk = None;
+            if leaves {
+                return false;
+            }
             // Memory that was free all the time and did not go back took none, or is stuck; as is what came with a huge
             // page and was never used, so that there may be more of it than was free.
             let usage = engine.usage();
@@ -500,62 +545,71 @@ struct Decline {
     /// The fewest bytes in use since it began.
     low: usize,
     /// Bytes that fewer are in use since then for larger blocks that were freed: one that is soon replaced by its like is no
-    /// decline. Of those, bytes that are to be looked at.
+    /// decline.
     freed: usize,
-    fresh: usize,
-    /// Whether memory goes back in it, and how many bytes were to.
+    /// Memory goes back once fewer bytes are in use than this, half of what were when it last did.
+    next: usize,
+    /// Whether memory goes back in it.
     goes_back: bool,
-    bytes: usize,
-    /// When the next may give memory back. Milliseconds.
-    again: u64,
+    /// Whether some was to go back, and did not so far.
+    owes: bool,
+    /// When memory last went back in a decline, milliseconds, 0: it never did; and what [went back](Purge::purged) in all
+    /// before that began to.
+    at: u64,
+    before: u64,
 }
 
 impl Decline {
-    const NONE: Self = Self { low: 0, freed: 0, fresh: 0, goes_back: false, bytes: 0, again: 0 };
+    const NONE: Self = Self {
+        low: 0,
+        freed: 0,
+        next: usize::MAX,
+        goes_back: false,
+        owes: false,
+        at: 0,
+        before: 0,
+    };
 
     /// Notes what is in use.
     #[inline]
     fn note(&mut self, used: usize) {
         if used > self.low + LARGE {
-            *self = Self { low: used, again: self.again, ..Self::NONE };
+            let &mut Self { at, before, .. } = self;
+            *self = Self { low: used, at, before, ..Self::NONE };
         }
         self.low = self.low.min(used);
     }
 
-    /// Larger blocks were freed, after which so many bytes are in use: the bytes that go back.
-    fn freed(&mut self, used: usize, bytes: usize, delay: u32) -> usize {
+    /// Larger blocks were freed, after which so many bytes are in use, and so many went back since the beginning: whether
+    /// memory goes back.
+    fn freed(&mut self, used: usize, bytes: usize, purged: u64, delay: u32) -> bool {
         let fallen = self.low.saturating_sub(used).min(bytes);
         self.low -= fallen;
         self.freed += fallen;
-        self.fresh += fallen;
-        if self.fresh < LARGE || self.freed < AT_ONCE.max(used) {
-            return 0;
+        if used >= self.next || self.freed < AT_ONCE.max(used) {
+            return false;
         }
-        if !self.goes_back && os::now() < self.again {
-            self.fresh = 0;
-            return 0;
+        let now = os::now();
+        if !self.goes_back {
+            if now < self.again(purged, delay) {
+                self.next = used.saturating_sub(LARGE);
+                return false;
+            }
+            (self.goes_back, self.before) = (true, purged);
         }
-        self.goes_back = true;
-        self.fall_due(delay)
+        (self.next, self.at) = (used / 2, now);
+        true
     }
 
-    /// The bytes that go back for those freed and not looked at.
-    fn fall_due(&mut self, delay: u32) -> usize {
-        let wanted = 2 * core::mem::take(&mut self.fresh);
-        self.bytes += wanted;
-        self.again = os::now() + u64::from(delay).max((self.bytes / AT_ONCE_RATE) as u64);
-        wanted
+    /// Bytes that may go back in it still, if so much went back since the beginning.
+    fn left(&self, purged: u64) -> usize {
+        (2 * self.freed).saturating_sub((purged - self.before) as usize)
     }
 
-    /// Whether some of the bytes that were to go back did not.
-    fn owes_some(&self) -> bool {
-        self.goes_back && self.fresh >= LARGE
-    }
-
-    /// So many of the bytes did not go back so far.
-    fn owes(&mut self, bytes: usize) {
-        self.fresh += bytes / 2;
-        self.bytes = self.bytes.saturating_sub(bytes);
+    /// When the next may give memory back, if so much went back since the beginning. Milliseconds.
+    fn again(&self, purged: u64, delay: u32) -> u64 {
+        let wait = ((purged - self.before) / AT_ONCE_RATE).max(delay.into());
+        if self.at > 0 { self.at + wait } else { 0 }
     }
 }
 

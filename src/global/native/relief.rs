@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::apart::Apart;
 use super::heap::Heap;
+use super::purge::Parts;
 use super::visit::Visit;
 use super::{heaps, mapping};
 use crate::os;
@@ -59,7 +60,7 @@ pub(super) fn grown(grown: &Heap, bytes: usize) -> bool {
         }
         let heap = heaps::next_after(grown);
         if heap.most.load(Relaxed) > heap.used.load(Relaxed) {
-            let bytes = heap.give_back(wanted, &mut visit);
+            let bytes = heap.give_back(wanted, &mut visit, Parts::OsPages);
             (wanted, any) = (wanted.saturating_sub(bytes), any || bytes > 0);
         }
     }

@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 
 use super::huge::{self, HUGE};
 use super::mode;
-use super::purge::{self, Look, Purge};
+use super::purge::{self, Look, Parts, Purge};
 use super::space::{SPACE, Slot};
 use super::tuning::{Tuning, UNIT};
 use super::visit::Visit;
@@ -329,14 +329,14 @@ impl State {
         self.purge.puts_off()
     }
 
-    /// So many of the bytes that were to go back at a free did not.
-    pub(super) fn owes(&mut self, bytes: usize) {
-        self.purge.owes(bytes);
+    /// Not all of the memory that was to go back at a free did.
+    pub(super) fn owes(&mut self) {
+        self.purge.owes();
     }
 
     /// Bytes that go back now of those owed.
     pub(super) fn pays(&mut self) -> usize {
-        self.purge.pays()
+        self.purge.pays(&self.engine)
     }
 
     /// Milliseconds until memory is to go back; `None` if none is as things are.
@@ -355,9 +355,9 @@ impl State {
         self.purge.step(&mut self.engine, &mut self.zeros, visit)
     }
 
-    /// A step of a purge of some free memory; its bytes, and whether there is more.
-    pub(super) fn purge_some(&mut self, visit: &mut Visit) -> (usize, bool) {
-        self.purge.some(&mut self.engine, &mut self.zeros, visit)
+    /// A step of a purge of some free memory, these parts of it; its bytes, and whether there is more.
+    pub(super) fn purge_some(&mut self, visit: &mut Visit, parts: Parts) -> (usize, bool) {
+        self.purge.some(&mut self.engine, &mut self.zeros, visit, parts)
     }
 
     /// Whether what threads keep is to be put back, after which [`collect`](Self::collect) is called.
@@ -413,10 +413,16 @@ mod tests {
     #[test]
     fn what_is_owed_is_paid_once() {
         on_a_heap(|state| {
-            state.pays();
-            state.owes(6 << 20);
-            state.owes(2 << 20);
-            assert_eq!([state.pays(), state.pays()], [8 << 20, 0]);
+            let layout = Layout::from_size_align(6 << 20, UNIT).expect("it is one");
+            let block = state.allocate(layout).expect("there is memory");
+            state.grown();
+            // SAFETY: the block is freed once.
+            unsafe { state.deallocate(block) }.expect("it is in use");
+            assert_eq!(state.pays(), 0);
+            state.owes();
+            state.owes();
+            assert!(state.pays() >= layout.size());
+            assert_eq!(state.pays(), 0);
         });
     }
 

@@ -51,14 +51,15 @@ alone! {
         let free = || heap.most.load(Relaxed) - heap.used.load(Relaxed);
         for wanted in [MIB, 4 * MIB, 9 * MIB] {
             let before = free();
-            let given = heap.give_back(wanted, &mut Visit::unbounded());
+            let given = heap.give_back(wanted, &mut Visit::unbounded(), Parts::OsPages);
             assert!((wanted..=wanted + 3 * MIB).contains(&given), "{given} of {wanted} bytes");
             assert_eq!(before - free(), given);
         }
-        assert_eq!(heap.give_back(0, &mut Visit::unbounded()) >> 20 >> 2, 0, "one step at most");
+        let none = heap.give_back(0, &mut Visit::unbounded(), Parts::OsPages);
+        assert_eq!(none >> 20 >> 2, 0, "one step at most");
         // What is left, and no more.
         let left = free();
-        assert!(heap.give_back(1 << 30, &mut Visit::unbounded()) <= left);
+        assert!(heap.give_back(1 << 30, &mut Visit::unbounded(), Parts::OsPages) <= left);
     }
 
     /// A purge says how many bytes it gave back, and not those of earlier ones.

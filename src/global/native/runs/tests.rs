@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 
 use super::*;
 use crate::global::native::on_a_heap::on_a_heap;
+use crate::global::native::purge::Parts;
 use crate::global::native::sizes;
 use crate::global::native::state::State;
 use crate::global::native::visit::Visit;
@@ -158,7 +159,7 @@ fn blocks_keep_what_they_hold() {
                         // As after each call: what is in use now counts as taking memory.
                         state.grown();
                         for _ in 0..random(8) {
-                            state.purge_some(&mut Visit::unbounded());
+                            state.purge_some(&mut Visit::unbounded(), Parts::OsPages);
                         }
                     }
                 }
