@@ -127,6 +127,7 @@ struct Walk {
 /// What goes back of free memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parts {
+    /// All OS pages.
     OsPages,
     /// Huge pages all of whose memory is free.
     HugePages,
@@ -553,8 +554,8 @@ struct Decline {
     goes_back: bool,
     /// Whether some was to go back, and did not so far.
     owes: bool,
-    /// When memory last went back in a decline, milliseconds, 0: it never did; and what [went back](Purge::purged) in all
-    /// before that began to.
+    /// When memory last went back in a decline, milliseconds, 0: it never did; and all that had [gone back](Purge::purged)
+    /// when that decline began to give some.
     at: u64,
     before: u64,
 }
