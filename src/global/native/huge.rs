@@ -210,6 +210,17 @@ impl Huge {
         end > self.from
     }
 
+    /// Whether what lies there may be a huge page, as far as is known.
+    pub(super) fn may_be_huge(&self, address: usize) -> bool {
+        // As the system is set nothing is considered, and what it does is not known.
+        let is_unknown = self.start > self.most;
+        if self.everywhere || self.all.get() || is_unknown {
+            return true;
+        }
+        let (word, bit) = self.place(address.max(self.start));
+        address >= self.from && self.bits[word].get() & bit != 0
+    }
+
     /// Says how many bytes of the extent may be of huge pages when it is next extended.
     #[inline(always)]
     pub(super) fn allow(&self, bytes: usize) {

@@ -405,7 +405,7 @@ impl Purge {
         let mut left = STEP_BYTES;
         let mut runs = Runs::new();
         let more = engine.walk_free(page, STEP_BLOCKS, &mut |source, free, kind| {
-            let begin = free.start.max(walk.swept).next_multiple_of(unit);
+            let begin = free.start.next_multiple_of(unit).max(walk.swept).next_multiple_of(page);
             let end = free.end & !(unit - 1);
             let mut start = begin;
             if start < end && kind == FreeKind::Block {
@@ -417,7 +417,10 @@ impl Purge {
                 source.huge().found_free(&mut walk.huge, Some((gone, 0)));
             }
             if start < end {
-                let stop = reach(start..end, left);
+                let stop = match source.huge().may_be_huge(start) {
+                    true => reach(start..end, left),
+                    false => end.min(start + left),
+                };
                 // SAFETY: the memory is free, without bookkeeping, and the lock is held until the step ends.
                 let written = unsafe { runs.find(start, stop, kind, zeros) };
                 walk.met += stop - start;

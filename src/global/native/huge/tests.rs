@@ -51,6 +51,20 @@ fn pages_of_small_blocks_beyond_the_first_bytes_are() {
     huge.reach(end(20).wrapping_add(50));
     assert_eq!(advised(&huge, extent), [5, 6, 12, 13, 14, 15, 16, 17, 18, 19]);
 
+    // Only what is advised may be a huge page.
+    huge.only_where_advised();
+    let may_be_huge = |huge: &Huge, region: usize| {
+        let ends =
+            [end(region), end(region + 1).wrapping_sub(1)].map(|at| huge.may_be_huge(at.addr()));
+        assert_eq!(ends[0], ends[1], "{region}");
+        ends[0]
+    };
+    let found: Vec<_> = (0..20).filter(|&region| may_be_huge(&huge, region)).collect();
+    assert_eq!(found, [5, 6, 12, 13, 14, 15, 16, 17, 18, 19]);
+    huge.all.set(true);
+    assert!((0..20).all(|region| may_be_huge(&huge, region)));
+    huge.only_where_advised();
+
     // A large block takes those that it touches.
     huge.take_back(end(6).wrapping_sub(100), 100);
     assert_eq!(advised(&huge, extent), [6, 12, 13, 14, 15, 16, 17, 18, 19]);
@@ -195,6 +209,8 @@ fn the_kernel_is_told_of_all_at_once_or_of_nothing() {
         huge.reach(extent.wrapping_add(EXTENT));
         assert!(advised(&huge, extent).is_empty(), "{huge_pages:?}");
         assert!(!huge_pages.follows());
+        // What the kernel does of itself is not known.
+        assert!(huge.may_be_huge(extent.addr() + 1));
     }
     assert!(HugePages::Beyond(0).follows());
     // SAFETY: nobody uses the addresses.

@@ -613,6 +613,7 @@ fn the_next_decline_waits() {
 fn huge_pages_go_back_as_a_whole() {
     on_a_heap(|state| {
         let mut purge = Purge::new(LONG);
+        state.parts().0.source().huge().only_where_advised();
         let large = block(state, 9 * MIB, true);
         purge.grown(state.parts().0);
         free(state, large);
@@ -624,6 +625,11 @@ fn huge_pages_go_back_as_a_whole() {
         let (mut given, mut more) = (0, true);
         while more {
             let step = purge.some(engine, zeros, &mut Visit::unbounded(), Parts::HugePages);
+            assert!(
+                step.0 <= STEP_BYTES,
+                "{} bytes in a step, where no huge page is split",
+                step.0
+            );
             (given, more) = (given + step.0, step.1);
         }
         assert_eq!((given, resident(at(first), end - first)), (end - first, 0));
