@@ -214,16 +214,15 @@ impl Phase {
     }
 
     fn allocate(&self, random: &mut Random, size: usize) -> Block {
-        let len = size;
         // SAFETY: the functions are called with what they take.
         let start = unsafe {
             match self.call {
-                Call::Malloc | Call::Realloc => libc::malloc(len),
-                Call::Calloc => libc::calloc(1, len),
+                Call::Malloc | Call::Realloc => libc::malloc(size),
+                Call::Calloc => libc::calloc(1, size),
                 Call::PosixMemalign => {
                     let mut block = ptr::null_mut();
                     let align = 16 << random.below(9);
-                    match libc::posix_memalign(&raw mut block, align, len) {
+                    match libc::posix_memalign(&raw mut block, align, size) {
                         0 => block,
                         _ => ptr::null_mut(),
                     }

@@ -119,14 +119,17 @@ impl Kind {
         self.is_dense.get()
     }
 
-    /// One more of a kind that is dense: whether it is to be of huge pages. One in some is not, and is asked about next.
+    /// One more of the kind: whether it is to be of huge pages, as all are but one in some if the kind is dense. One that is
+    /// not is asked about next.
     pub(super) fn follows(&self, start: usize, len: usize) -> bool {
-        let followed = (self.followed.get() + 1) % WITHOUT;
-        self.followed.set(followed);
-        if followed == 0 {
-            self.ask_about(start, len);
+        if self.is_dense() {
+            self.followed.set((self.followed.get() + 1) % WITHOUT);
+            if self.followed.get() > 0 {
+                return true;
+            }
         }
-        followed > 0
+        self.ask_about(start, len);
+        false
     }
 }
 
@@ -217,8 +220,7 @@ impl Huge {
         if self.everywhere || self.all.get() || is_unknown {
             return true;
         }
-        let (word, bit) = self.place(address.max(self.start));
-        address >= self.from && self.bits[word].get() & bit != 0
+        address >= self.from && self.is_advised(address)
     }
 
     /// Says how many bytes of the extent may be of huge pages when it is next extended.
@@ -249,13 +251,13 @@ impl Huge {
     /// Whether a region that is entered is to be of huge pages since its like is dense.
     fn follows_dense(&self, region: *mut u8) -> bool {
         // The one just left may not be written yet.
-        if os::ADVISES_HUGE_PAGES && self.regions.asked.get().0 + HUGE < region.addr() {
+        let is_left = self.regions.asked.get().0 + HUGE < region.addr();
+        if os::ADVISES_HUGE_PAGES && is_left {
             self.regions.ask(region);
-            if !self.regions.is_dense() {
-                self.regions.ask_about(region.addr(), HUGE);
-            }
+        } else if !self.regions.is_dense() {
+            return false;
         }
-        self.regions.is_dense() && self.regions.follows(region.addr(), HUGE)
+        self.regions.follows(region.addr(), HUGE)
     }
 
     /// The extent was extended for a large block: it is of huge pages, as far as they are considered, if its like is dense,
@@ -269,12 +271,10 @@ impl Huge {
             return self.blocks.ask_about(block.addr(), len);
         }
         self.blocks.ask(block);
-        if !self.blocks.is_dense() {
-            self.blocks.ask_about(block.addr(), len);
-        } else if self.blocks.follows(block.addr(), len) {
-            return self.advise_all(block, len, true);
+        match self.blocks.follows(block.addr(), len) {
+            true => self.advise_all(block, len, true),
+            false => self.take_back(block, len),
         }
-        self.take_back(block, len);
     }
 
     /// A large block gets memory of the extent that others had: takes the advice back, unless such blocks are dense.
@@ -299,8 +299,7 @@ impl Huge {
         // None that ends beyond the extent.
         let end = self.reached.min(block.addr() + len).min(self.most & !(HUGE - 1));
         for start in (first..end).step_by(HUGE) {
-            let (word, bit) = self.place(start);
-            if (self.bits[word].get() & bit != 0) != wanted {
+            if self.is_advised(start) != wanted {
                 self.advise(block.with_addr(start), wanted);
             }
         }
@@ -337,7 +336,7 @@ impl Huge {
         }
         let (word, bit) = self.place(region.addr());
         let thinned = self.thinned[word].get();
-        let is_advised = self.bits[word].get() & bit != 0;
+        let is_advised = self.is_advised(region.addr());
         if thinned & bit != 0 {
             if free >= HUGE {
                 self.thinned[word].set(thinned & !bit);
@@ -365,11 +364,10 @@ impl Huge {
 
     /// Gives a region huge pages again that it had by advice, or by the system's setting: then it counts as not advised.
     fn give_again(&self, region: *mut u8) {
-        let (word, bit) = self.place(region.addr());
         if self.all.get() {
             // SAFETY: the region lies in the extent.
             unsafe { os::advise_huge_pages(region, HUGE, true) };
-        } else if self.bits[word].get() & bit == 0 {
+        } else if !self.is_advised(region.addr()) {
             self.advise(region, true);
         }
     }
@@ -388,7 +386,13 @@ impl Huge {
         self.advised.set(if wanted { self.advised.get() + 1 } else { self.advised.get() - 1 });
     }
 
-    /// The word and the bit of the region that starts there.
+    /// Whether the region that an address lies in is advised.
+    fn is_advised(&self, address: usize) -> bool {
+        let (word, bit) = self.place(address);
+        self.bits[word].get() & bit != 0
+    }
+
+    /// The word and the bit of the region that an address lies in.
     fn place(&self, start: usize) -> (usize, u64) {
         let region = (start - self.start) / HUGE % REGIONS;
         (region / 64, 1 << (region % 64))

@@ -208,7 +208,7 @@ impl Kept {
             self.learned_of = asked_len;
         }
         let is_known = asked_len > 0 || self.wanted;
-        if is_known && self.kind.is_dense() && size / 2 <= self.learned_of {
+        if is_known && size / 2 <= self.learned_of {
             return self.kind.follows(block.addr(), size);
         }
         self.kind.ask_about(block.addr(), size);

@@ -16,8 +16,7 @@ fn advised(huge: &Huge, extent: *mut u8) -> Vec<usize> {
     let regions = EXTENT / HUGE;
     let is_advised = |&region: &usize| {
         let start = extent.addr() + region * HUGE;
-        let (word, bit) = huge.place(start.max(huge.from));
-        start >= huge.from && huge.bits[word].get() & bit != 0
+        start >= huge.from && huge.is_advised(start)
     };
     let found: Vec<_> = (0..regions).filter(is_advised).collect();
     assert_eq!(huge.advised(), found.len() * HUGE);
