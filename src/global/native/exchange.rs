@@ -1,5 +1,7 @@
-//! Blocks that cross a heap's lock, and what is done on that occasion: a heap that grew has free memory
-//! of all heaps [given back](super::relief), one that was used often looks whether some is due.
+//! The exchange of blocks between threads' lists and heaps, under the heap's lock.
+//!
+//! Each exchange is also an occasion to look after memory: if the heap grew, free memory of all heaps
+//! [goes back](super::relief); once in a while the thread checks whether a purge is due.
 
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
@@ -18,13 +20,13 @@ use super::visit::Visit;
 use super::{background, current, heaps, idle, kept, mode, quick, relief, sizes, sorting, zero};
 
 impl Heap {
-    /// Runs `action` as [`with`](Self::with); if the heap has grown, free memory of all heaps goes back.
+    /// Runs `action` as [`with`](Self::with). If the heap grew, gives back free memory of all heaps.
     #[inline]
     pub(super) fn grow<R>(&self, action: impl FnOnce(&mut State) -> R) -> Option<R> {
         self.grow_if(Wait::Always, action)
     }
 
-    /// As [`grow`](Self::grow), perhaps without waiting.
+    /// As [`grow`](Self::grow), but waits for the lock only as `wait` says.
     #[inline]
     fn grow_if<R>(&self, wait: Wait, action: impl FnOnce(&mut State) -> R) -> Option<R> {
         let (result, growth) = self.enter(wait, |state| (action(state), state.grown()))?;
@@ -35,14 +37,13 @@ impl Heap {
         Some(result)
     }
 
-    /// Runs `action` as [`grow`](Self::grow), perhaps without waiting, and looks now and then whether memory goes
-    /// back.
+    /// As [`grow_if`](Self::grow_if), and once in a while does a step of a purge that is due.
     #[inline(always)]
     fn work<R>(&self, wait: Wait, action: impl FnOnce(&mut State) -> R) -> Option<R> {
         self.work_if(true, wait, action)
     }
 
-    /// As [`work`](Self::work); only who `looks` looks whether memory goes back.
+    /// As [`work`](Self::work), without purging unless `looks`.
     #[inline(always)]
     fn work_if<R>(
         &self,
@@ -60,8 +61,9 @@ impl Heap {
         Some(result)
     }
 
-    /// Takes blocks of a class for a quick list, perhaps without waiting, and says how many there were. The
-    /// lowest are to be used first, and come last.
+    /// Fills `blocks` with free blocks of a class for a quick list, and returns their number: fewer than
+    /// asked for if memory is exhausted, none if `wait` forbids waiting for the lock. The lowest
+    /// addresses come last, since a list pops from its end.
     pub(super) fn take(
         &self,
         wait: Wait,
@@ -72,8 +74,9 @@ impl Heap {
         self.work(wait, |state| state.take(class, list, blocks)).unwrap_or(0)
     }
 
-    /// Puts small blocks back to the heaps they lie in, or has them wait there for the next user. Their order changes.
-    /// `looks`: the caller does not look after memory already, and so may on this occasion.
+    /// Returns small blocks to the heaps that own them; those of a busy heap wait beside it for its next
+    /// user. Reorders `blocks`. `looks` permits purging on this occasion: a caller that purges already
+    /// passes `false`.
     ///
     /// # Safety
     /// They were [taken](Self::take), are of one class, and are put back once.
@@ -83,44 +86,44 @@ impl Heap {
         }
         let Some(first) = blocks.first() else { return };
         let slot = SPACE.slot_of(first.as_ptr());
-        // Mostly all lie in one heap, and to see just that takes an instruction or two a block.
+        // Mostly one heap owns all of them. To check that takes an instruction or two a block.
         if SPACE.slot_has(slot, blocks) {
-            // SAFETY: passed on; they lie in the heap of this slot.
+            // SAFETY: the caller's promise; the heap of this slot owns them.
             unsafe { Self::of_slot(slot).put_own(blocks, looks) }
         } else {
-            // SAFETY: passed on.
+            // SAFETY: the caller's promise.
             unsafe { Self::put_mixed(blocks, looks) }
         }
     }
 
-    /// As [`put`](Self::put), of blocks that lie in several heaps.
+    /// As [`put`](Self::put), of blocks that several heaps own.
     ///
     /// # Safety
-    /// As for that.
+    /// As for [`put`](Self::put).
     #[inline(never)]
     unsafe fn put_mixed(blocks: &mut [NonNull<u8>], looks: bool) {
-        // SAFETY: passed on; they lie in the heap of this slot.
+        // SAFETY: the caller's promise; the heap of this slot owns the blocks it is given.
         sorting::for_each_heap(blocks, &mut |slot, own| unsafe {
             Self::of_slot(slot).put_own(own, looks);
         });
     }
 
-    /// Puts back small blocks of this heap, unless somebody else uses it.
+    /// Takes back small blocks of this heap; if the heap is busy, they wait beside it.
     ///
     /// # Safety
-    /// As for [`put`](Self::put); they lie here.
+    /// As for [`put`](Self::put), and this heap owns them.
     #[inline(always)]
     unsafe fn put_own(&self, blocks: &[NonNull<u8>], looks: bool) {
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         match self.work_if(looks, Wait::Never, |state| unsafe { state.put(blocks) }) {
             Some(Ok(())) => {}
             Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
-            // SAFETY: passed on.
+            // SAFETY: the caller's promise.
             None => unsafe { self.defer(blocks, looks) },
         }
     }
 
-    /// Has blocks of this heap, which somebody else uses, wait for its next user.
+    /// Leaves blocks of this busy heap to its next user.
     ///
     /// # Safety
     /// As for [`put_own`](Self::put_own).
@@ -128,7 +131,7 @@ impl Heap {
     unsafe fn defer(&self, blocks: &[NonNull<u8>], looks: bool) {
         // SAFETY: the caller's promise.
         if unsafe { self.deferred.push(blocks) } {
-            // Who used it may have let go in the meantime, and nobody else may come for long.
+            // The user may have let go before the push, and the next may be long in coming.
             let _ = self.enter(Wait::Never, |_| ());
             return;
         }
@@ -137,7 +140,7 @@ impl Heap {
             Some(Ok(())) => {}
             Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
             None => {
-                // What was zeros is not with a link in it.
+                // A block with a link in it is no longer all zeros.
                 blocks.iter().for_each(|block| SPACE.forget_states(block.as_ptr(), UNIT));
                 // SAFETY: as above.
                 unsafe { self.deferred.push_linked(blocks) };
@@ -145,16 +148,15 @@ impl Heap {
         }
     }
 
-    /// Puts blocks back to their heaps that are not small, or has them wait there for the next user. `looks`: the caller
-    /// does not look after memory already, and so may on this occasion.
+    /// As [`put`](Self::put), of blocks that are not small. Keeps their order.
     ///
     /// # Safety
-    /// They are freed, each once, and nobody else has them.
+    /// The blocks were freed once each, and are on no list.
     pub(super) unsafe fn put_medium(blocks: &[NonNull<u8>], looks: bool) {
         let Some(first) = blocks.first() else { return };
         let slot = SPACE.slot_of(first.as_ptr());
         if SPACE.slot_has(slot, blocks) {
-            // SAFETY: passed on; they lie in the heap of this slot.
+            // SAFETY: the caller's promise; the heap of this slot owns them.
             return unsafe { Self::of_slot(slot).put_own_medium(blocks, looks) };
         }
         for block in blocks {
@@ -163,10 +165,10 @@ impl Heap {
         }
     }
 
-    /// As [`put_medium`](Self::put_medium), of blocks that lie here.
+    /// As [`put_medium`](Self::put_medium), of blocks of this heap.
     ///
     /// # Safety
-    /// As for that.
+    /// As for [`put_medium`](Self::put_medium), and this heap owns them.
     unsafe fn put_own_medium(&self, blocks: &[NonNull<u8>], looks: bool) {
         let put = |state: &mut State| {
             for &block in blocks {
@@ -188,12 +190,12 @@ impl Heap {
         }
     }
 
-    /// Frees a block that is not small; returns its bytes, 0 if it waits for its heap.
+    /// Frees a block that is not small, and returns its bytes; 0 if the block waits beside the heap.
     ///
     /// # Safety
-    /// It lies here, is not small, and is freed once.
+    /// This heap owns the block, which is not small and is freed once.
     pub(super) unsafe fn deallocate(&self, block: NonNull<u8>) -> usize {
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         match self.work(Wait::Always, |state| unsafe { state.deallocate(block) }) {
             Some(Some((bytes, wanted))) => {
                 if wanted > 0 {
@@ -210,8 +212,8 @@ impl Heap {
         }
     }
 
-    /// After larger blocks were freed: gives the huge pages among `wanted` bytes of free memory back, those later that the
-    /// visit is too short for.
+    /// After larger blocks were freed: gives back about `wanted` bytes of free huge pages. The next visits
+    /// continue if this one is too short.
     #[cold]
     fn give_back_freed(&self, wanted: usize, visit: &mut Visit) {
         let given = self.give_back(wanted, visit, Parts::HugePages);
@@ -220,8 +222,8 @@ impl Heap {
         }
     }
 
-    /// After a large block was freed: has `empty_lists` put back what the calling thread keeps, and
-    /// collects the pages that then are free, if enough has happened here since that was last done.
+    /// After a large block was freed: calls `empty_lists`, which flushes the calling thread's lists, and
+    /// collects the pages that are then empty, once in so many uses of the heap.
     pub(super) fn trim(&self, empty_lists: impl FnOnce()) {
         if self.with(|state| state.takes_trim()) == Some(true) {
             empty_lists();
@@ -229,12 +231,12 @@ impl Heap {
         }
     }
 
-    /// Makes a block that is not small longer or shorter, if it can stay where it is.
+    /// Resizes a block that is not small, if it can stay where it is; returns whether it could.
     ///
     /// # Safety
-    /// It lies here, is not small, and is in use.
+    /// This heap owns the block, which is not small and is in use.
     pub(super) unsafe fn resize_in_place(&self, block: NonNull<u8>, new_size: usize) -> bool {
-        // SAFETY: passed on.
+        // SAFETY: the caller's promise.
         match self.work(Wait::Always, |state| unsafe { state.resize_in_place(block, new_size) }) {
             Some(Some(resized)) => resized,
             Some(None) => fault::stop(Fault::NotInUse, block.as_ptr()),
@@ -242,8 +244,8 @@ impl Heap {
         }
     }
 
-    /// Looks whether memory goes back, of this heap and of another, and does some of it; whether there is more to do. Not
-    /// at a thread's end, for which somebody may wait.
+    /// Does some of the purges that are due, of this heap and of one other, within a visit. Returns
+    /// whether there is more to do. Does nothing while a thread ends, since another may wait to join it.
     #[cold]
     pub(super) fn maintain(&self) -> bool {
         if current::lists() == quick::gone() {
@@ -259,14 +261,15 @@ impl Heap {
         self.purging.load(Relaxed) || other.purging.load(Relaxed)
     }
 
-    /// Looks whether medium blocks on threads' lists go back, and puts some back; milliseconds until there may be
-    /// something to put back, `None` if nothing lies there.
+    /// Returns medium blocks to their heaps that were on threads' lists for long. Returns the
+    /// milliseconds until more may be due; `None` if the lists are empty.
     pub(super) fn tend_lists(visit: &mut Visit) -> Option<u64> {
         idle::look(visit);
         idle::next()
     }
 
-    /// Does a few steps of a purge, if one is under way or due, while the visit lasts and nobody waits.
+    /// Does steps of a purge that is under way or due, until the visit is over or another thread waits
+    /// for the lock.
     pub(super) fn purge_some(&self, visit: &mut Visit) {
         let look = self.enter(Wait::Never, State::look).unwrap_or(Look::Nothing);
         if look != Look::Nothing {
@@ -275,7 +278,7 @@ impl Heap {
         match look {
             Look::Nothing | Look::Due => return,
             Look::Begins => {
-                // What is on lists is in the way of larger free blocks.
+                // Blocks on lists keep free memory beside them from going back.
                 let all = idle::put_back_of(self, visit);
                 if !all && self.with(State::puts_off_purge) == Some(true) {
                     return;
@@ -297,13 +300,14 @@ impl Heap {
     }
 }
 
-/// Stops the process if one of these small blocks, all of one class, was zeroed when it was freed, and holds something
-/// else now.
+/// Stops the process if one of these small blocks, all of one class, was zeroed when it was freed and
+/// is not zero now: it was written after its free.
 #[cold]
 fn look_at_zeros(blocks: &[NonNull<u8>]) {
     let Some(first) = blocks.first() else { return };
     let size = sizes::class_size(SPACE.list_of(first.as_ptr()).unwrap_or(0));
-    // SAFETY: the blocks are free, of this size, and nobody's. What to look at is decided once for all of them.
+    // The size is matched once for all blocks.
+    // SAFETY: the blocks have this size, are free, and are in the caller's hands alone.
     unsafe {
         match size {
             0..=32 => stop_unless(blocks, |block| wiped::are_ends_zero::<1>(block, size)),
@@ -316,7 +320,7 @@ fn look_at_zeros(blocks: &[NonNull<u8>]) {
     }
 }
 
-/// Stops the process if one of these blocks was zeroed when it was freed, and is not zeros any more.
+/// As [`look_at_zeros`]; `is_zero` checks one block.
 #[inline(always)]
 fn stop_unless(blocks: &[NonNull<u8>], is_zero: impl Fn(NonNull<u8>) -> bool) {
     for &block in blocks {
@@ -337,12 +341,12 @@ mod tests {
     #[cfg(unix)]
     use crate::os::alone;
 
-    /// Runs `action` until it has an answer: a heap has none while another test forks.
+    /// Repeats `action` until it returns something: a heap refuses its lock while another test forks.
     fn patiently<R>(action: impl FnMut() -> Option<R>) -> R {
         core::iter::repeat_with(action).find_map(|result| result).expect("it goes on until then")
     }
 
-    /// Blocks of 64 bytes or so from a heap.
+    /// Takes blocks of 64 bytes or a little more from a heap.
     fn take(heap: &Heap, count: usize) -> Vec<NonNull<u8>> {
         let list = sizes::offset(64);
         let mut blocks = vec![MaybeUninit::uninit(); count];
@@ -358,13 +362,13 @@ mod tests {
         patiently(|| heap.with(|state| state.usage().blocks))
     }
 
-    /// A block that is freed by one thread, sent from another.
+    /// Blocks that one thread takes and another frees.
     struct Sent(Vec<NonNull<u8>>);
     // SAFETY: the blocks are owned.
     unsafe impl Send for Sent {}
 
-    /// While a thread has a heap's lock, others free its blocks, as many as may wait, and go on; whoever next uses the
-    /// heap puts them back.
+    /// While a thread holds a heap's lock, others free its blocks without waiting, up to a bound; the
+    /// heap's next user takes them back.
     #[test]
     fn who_frees_does_not_wait() {
         let heap = registry::heap_for_test();
@@ -390,8 +394,8 @@ mod tests {
         assert_eq!(in_use(heap), 0);
     }
 
-    /// Threads that free each other's blocks, of several heaps, more at a time than may wait: none is lost, and none
-    /// is freed twice, which would stop the process.
+    /// Threads free each other's blocks of several heaps, more at a time than may wait: none is lost, and
+    /// none is freed twice, which would stop the process.
     #[test]
     fn nothing_is_lost_between_threads() {
         let heaps: [&Heap; 3] = core::array::from_fn(|_| registry::heap_for_test());
@@ -403,7 +407,7 @@ mod tests {
                     for round in 0..100 {
                         let mut blocks: Vec<_> =
                             heaps.iter().flat_map(|heap| take(heap, 60)).collect();
-                        // So that those of all heaps are mixed.
+                        // Mixes the blocks of the heaps.
                         blocks
                             .sort_by_key(|block| block.addr().get().wrapping_mul(0x9e37_79b9) >> 5);
                         let to = (own + 1 + round % 3) % 4;
@@ -421,7 +425,7 @@ mod tests {
         assert_eq!(heaps.map(in_use), [0; 3]);
     }
 
-    /// Who comes by prefers a heap whose memory goes back, also what it owes; and no longer than that.
+    /// A heap that owes memory is marked as purging, so that visits prefer it, until it has paid.
     #[test]
     fn a_heap_that_has_paid_is_done() {
         const MIB: usize = 1 << 20;
@@ -434,7 +438,7 @@ mod tests {
             // SAFETY: they were allocated above, and are freed once.
             unsafe { heap.deallocate(block) };
         }
-        // As many visits as it takes: they may be short, and in vain while another test forks.
+        // Repeated, since a visit may be short, and fails while another test forks.
         let pays = || {
             let until = Instant::now() + Duration::from_secs(60);
             while heap.purging.load(Relaxed) {
@@ -442,7 +446,7 @@ mod tests {
                 heap.purge_some(&mut Visit::in_passing());
             }
         };
-        // Where the system is slow to take memory back, it owes some of what was freed.
+        // Where the system is slow to take memory back, the heap owes some already.
         pays();
         let mut visit = Visit::in_passing();
         while !visit.is_over() {}
@@ -453,8 +457,8 @@ mod tests {
         pays();
     }
 
-    /// The child of a fork puts back what waited for a heap, and so does the parent: in a process of its own, for no
-    /// other test waits for a lock while one forks.
+    /// The blocks that wait beside a heap when the process forks are taken back in the child and in the
+    /// parent. In a process of its own, since other tests wait for no lock while one forks.
     #[cfg(unix)]
     #[test]
     fn what_waits_is_there_in_the_child_of_a_fork() {

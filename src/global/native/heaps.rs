@@ -405,10 +405,18 @@ mod tests {
         [busy, other].iter().for_each(|heap| heap.node.store(0, Relaxed));
     }
 
-    /// The node is asked for where there may be several.
-    #[cfg(not(miri))]
+    /// The node is asked for where there may be several. In a process of its own: the threads of other tests would follow
+    /// their nodes, too.
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
     #[test]
     fn a_thread_knows_its_node() {
+        crate::os::alone::passes("global::native::heaps::tests::knows");
+    }
+
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn knows() {
         have_nodes();
         // It may be moved in between.
         assert!((0..1000).any(|_| node() == Some(os::node())));

@@ -1,191 +1,113 @@
-//! When a heap's free memory goes back to the system, and how.
+//! When a heap's free memory goes back to the system, and how much of it.
 //!
-//! A heap remembers the most bytes that were in use since its free memory was last returned. Once
-//! that many less by an eighth (and [`SURPLUS`]) are in use, and still are after the purge delay,
-//! the whole heap is walked and every free OS page that takes memory is given back, also within
-//! partly used pages. In a steady state that never happens, so nothing is faulted in again.
+//! | event | what goes back |
+//! |---|---|
+//! | the purge delay is over since much was free | all free OS pages, by a [walk] through the whole heap |
+//! | the heap grows for a large block, or one is mapped beside it | as many bytes of large free blocks |
+//! | larger blocks were freed in one [decline] | free huge pages, at once |
+//! | the heap grows, and all heaps have much free memory | twice the growth: see [`relief`](super::relief) |
 //!
-//! When the heap grows for a block of [`LARGE`] bytes or more, or one is mapped beside it, as much
-//! goes back of the large free blocks, none of which could hold it: the tables that a growing
-//! collection leaves behind are too small for the next, and would stay resident beside it. A heap
-//! that has all it needs returns nothing, and what is faulted in again is never more than what was
-//! taken from the system.
+//! **After the delay.** A heap remembers the most bytes in use since it last gave memory back. The
+//! delay begins when an eighth less than that, and [`SURPLUS`] less, is in use, and the walk after it
+//! gives back every free OS page that is resident, also within pages that are partly in use. In a
+//! steady state that never happens, so nothing is faulted in again.
 //!
-//! Nor does any go back where that was [in vain](Repeats) the last time: the program took it again before the purge delay was
-//! over, as one does that grows and drops such tables again and again.
+//! **On growth.** When the heap grows for a block of [`LARGE`] bytes, none of its large free blocks
+//! could hold that block. The tables that a growing collection leaves behind are too small for the
+//! next one, and would stay resident beside it. A heap that does not grow gives nothing back here, and no more is
+//! faulted in again than the heap grew by. Nothing goes back if the program used the memory
+//! [again](repeats) within the purge delay the last time.
 //!
-//! When blocks that are not small are freed, and one [decline](Decline) by such blocks is longer than what is left in
-//! use, and [`AT_ONCE`], huge pages all of whose memory is free go back at once, and again whenever half as much is in use, so
-//! that a program which stands still behind its peak does not keep it; [`AT_ONCE_RATE`] on average. A program that goes on
-//! takes them again by a fault each; parts of huge pages would come again as OS pages, and more of them are free before long.
+//! **In a decline** huge pages go back whole. A program that goes on allocating takes each again by
+//! one fault, where parts of it would come again as OS pages. [`decline`] says when.
 //!
-//! When a heap grows, and the free memory of all heaps together is more than a [share](super::relief) of
-//! what is in use, twice as much of it goes back as the heap has grown by.
+//! When a block of [`LARGE`] bytes is freed, the freeing thread also flushes its quick lists and the
+//! heap collects its empty pages ([`takes_trim`](Purge::takes_trim)). Such a block is often the table
+//! of a collection whose items were just freed in random order: those left on quick lists would each
+//! keep a page, and the pages would keep the next large table from fitting.
 //!
-//! When a block of [`LARGE`] bytes or more is freed, the thread that frees it puts back its quick
-//! lists, and the pages without blocks are collected. Such a block is mostly the table of a collection
-//! whose items were freed just before, in any order: the last of them, kept on lists, each lay in a page
-//! of its own, which stood in the way of the next large table.
-//!
-//! The walk goes in steps, between which others get the lock. A thread that comes by does a few of
-//! them, as long as its [visit](super::visit) lasts, and goes on with its own work; the next that comes
-//! by does the next. Whoever comes by looks after one other heap in its turn, too, for there may be
-//! nobody left who uses that.
+//! A walk goes in steps, and lets other threads have the lock between them. A thread on its slow path
+//! does a few steps, within its [visit](super::visit), and the next thread continues. It does so
+//! for one other heap, too, since a heap may have no users left.
 
-use core::ops::Range;
+mod decline;
+mod repeats;
+mod stuck;
+mod walk;
 
-use super::huge::{HUGE, Walked};
 use super::runs::Runs;
-use super::space::{SPACE, Slot};
+use super::space::Slot;
 use super::visit::Visit;
 use super::zero::Zeros;
 use crate::os;
 use crate::pages::{FreeKind, PageHeap};
 use crate::strategy::Strategy;
 
-/// What a heap remembers of the memory that goes back. Invariant: `most` is no less than what the
-/// engine has in use.
+use self::decline::Decline;
+use self::repeats::Repeats;
+use self::stuck::Stuck;
+pub(super) use self::walk::Parts;
+use self::walk::{STEP_BYTES, Walk};
+
+/// The state of a heap's purges. Invariant: `most` is at least the bytes that the engine has in use.
 #[derive(Debug)]
 pub(super) struct Purge {
-    /// Bytes that may take memory: those in use, and those free that did not go back since they were.
+    /// Bytes that may be resident: those in use, and those free that have not gone back since they
+    /// were freed.
     most: usize,
-    /// Bytes that `most` has risen by since that was [asked for](Self::growth).
+    /// Bytes that `most` has risen by and that [`growth`](Self::growth) has not returned yet.
     growth: usize,
-    /// Bytes of free memory given back since the beginning.
+    /// Bytes given back since the heap began.
     purged: u64,
     stuck: Stuck,
-    /// When free memory goes back, if much is free; 0 if not much is. Milliseconds.
+    /// When free memory goes back, milliseconds; 0 if too little is free.
     due: u64,
-    /// Batches and single blocks until that is looked at again.
+    /// Uses of the heap until it next looks at the clock.
     countdown: u32,
-    /// Of those, how many there were since the heap last [trimmed](Self::takes_trim).
+    /// Uses of the heap since it last [trimmed](Self::takes_trim).
     untrimmed: u32,
-    /// Visits that it was [put off](Self::puts_off) by.
+    /// Visits that have put off the purge which is due.
     put_off: u32,
-    /// The walk under way, if one is.
+    /// The walk under way.
     walk: Option<Walk>,
     decline: Decline,
     repeats: Repeats,
-    /// Milliseconds; the largest number: never.
+    /// The purge delay, milliseconds; `u32::MAX`: nothing ever goes back.
     delay: u32,
 }
 
-/// What the last walk met of free memory in OS pages that were in use, too. It takes memory, and can go back once the rest of
-/// these OS pages is free. It is no part of [`Purge::most`]: else there would be one walk after the other.
-#[derive(Debug)]
-struct Stuck {
-    bytes: usize,
-    /// Bytes that the heap had in use then.
-    used: usize,
-    /// When it is tried again, if a block may have been freed since. Milliseconds.
-    again: u64,
-    /// Walks one after the other that gave little of it back: each waits twice as long as the one before.
-    in_vain: u32,
-}
-
-impl Stuck {
-    const NONE: Self = Self { bytes: 0, used: 0, again: 0, in_vain: 0 };
-
-    /// The most that the purge delay is doubled.
-    const DOUBLED: u32 = 6;
-
-    /// Bytes that have come loose, probably: less than three quarters of what was in use then is so now.
-    fn loose(&self, used: usize) -> usize {
-        if used < self.used - self.used / 4 { self.bytes } else { 0 }
-    }
-
-    /// A walk gave `given` bytes back, and so many it could not.
-    fn met(&mut self, bytes: usize, used: usize, given: usize, delay: u32) {
-        let is_in_vain = given < bytes / 8;
-        let in_vain = if is_in_vain { (self.in_vain + 1).min(Self::DOUBLED) } else { 0 };
-        let again = os::now() + (u64::from(delay) << in_vain);
-        *self = Self { bytes, used, again, in_vain };
-    }
-}
-
-/// A walk through the heap that gives free memory back.
-#[derive(Debug)]
-struct Walk {
-    /// The address up to which it has been.
-    swept: usize,
-    /// Bytes of `most` that were free when it began.
-    free: usize,
-    /// Bytes of the OS pages it met that were free as a whole; of those, bytes that it gave back.
-    met: usize,
-    given: usize,
-    /// Bytes of `most` that were stuck when it began.
-    stuck: usize,
-    /// What it met of the huge page where it is.
-    huge: Walked,
-    /// Whether it goes on to its end, whoever comes by; else a step is taken as memory is
-    /// wanted.
-    whole: bool,
-    /// Whether it left out what is no huge page.
-    leaves: bool,
-}
-
-/// What goes back of free memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Parts {
-    /// All OS pages.
-    OsPages,
-    /// Huge pages all of whose memory is free.
-    HugePages,
-}
-
-impl Parts {
-    /// The bytes of one.
-    fn unit(self) -> usize {
-        match self {
-            Self::OsPages => os::page_size(),
-            Self::HugePages => HUGE.max(os::page_size()),
-        }
-    }
-}
-
-/// What there is to do.
+/// What a thread that looks after a heap has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
     Nothing,
-    /// Memory is to go back later.
+    /// Memory goes back later.
     Due,
-    /// A walk through all of the heap is to begin.
+    /// A walk through the whole heap begins now.
     Begins,
-    /// One goes on.
+    /// One is under way.
     GoesOn,
-    /// What was to go back at once [did not](Purge::owes).
+    /// A free left memory that should have gone [back at once](Purge::owes).
     Owes,
 }
 
-/// Free memory that is not worth returning, bytes.
+/// Less free memory than this is not worth giving back, bytes.
 const SURPLUS: usize = 1 << 20;
 
-/// The least free block, and the least request, that large blocks are returned for, bytes.
+/// Requests of this size give large free blocks back when the heap grows for them, bytes; free blocks
+/// of this size are large.
 pub(super) const LARGE: usize = 1 << 20;
 
-/// Bytes of larger blocks that are freed in a decline before memory goes back at once.
-const AT_ONCE: usize = 64 << 20;
-
-/// Bytes for each millisecond that go back so, on average: a thirtieth, or so, of what the system can
-/// supply again.
-const AT_ONCE_RATE: u64 = 64 << 10;
-
-/// Batches between two looks at the clock.
+/// Uses of the heap between two looks at the clock.
 const LOOK: u32 = 16;
 
-/// Batches after which it is worth while to put back what a thread keeps: that costs it a few dozen.
+/// Uses of the heap between two trims, one of which costs a thread a few dozen uses.
 const TRIM: u32 = 128;
 
-/// What a purge does under the lock at one time: blocks and pages it meets, bytes of free memory it
-/// asks the system about and gives back, or one huge page. To look through a page of the smallest blocks takes 10 µs.
-const STEP_BLOCKS: usize = 16;
-const STEP_BYTES: usize = 256 << 10;
-
-/// Visits by which a purge is put off at most while threads' lists are emptied.
+/// Visits that may put off a purge while threads' lists are emptied.
 const PUT_OFF: u32 = 64;
 
-/// Steps that are enough for `bytes` where large blocks are free, and bounded by them where what
-/// is free lies scattered.
+/// Returns the steps that give `bytes` back where large blocks are free. Where free memory is
+/// scattered, they bound the work.
 pub(super) fn steps_for(bytes: usize) -> usize {
     4 + 8 * bytes / STEP_BYTES
 }
@@ -208,18 +130,18 @@ impl Purge {
         }
     }
 
-    /// Bytes of free memory given back to the system since the beginning.
+    /// Returns the bytes given back since the heap began.
     pub(super) fn purged(&self) -> u64 {
         self.purged
     }
 
-    /// Bytes that may take memory, without those that are probably stuck.
+    /// Returns the bytes that may be resident and can go back or are in use: without the stuck ones.
     pub(super) fn most(&self, used: usize) -> usize {
         let stuck = self.walk.as_ref().map_or(0, |walk| walk.stuck);
         self.most.saturating_sub(stuck).max(used)
     }
 
-    /// Notes what is in use.
+    /// Records the bytes in use.
     #[inline]
     pub(super) fn grown(&mut self, engine: &PageHeap<Slot>) {
         let used = engine.usage().block;
@@ -230,24 +152,25 @@ impl Purge {
         self.decline.note(used);
     }
 
-    /// Bytes that the heap has grown by since that was last told, if they are enough to tell.
+    /// Returns the bytes that the heap has grown by since the last time that this was `Some`, once
+    /// they are [`LARGE`].
     #[inline]
     pub(super) fn growth(&mut self) -> Option<usize> {
         (self.growth >= LARGE).then(|| core::mem::take(&mut self.growth))
     }
 
-    /// Notes that bytes went back.
+    /// Records that `bytes` went back.
     fn went_back(&mut self, engine: &PageHeap<Slot>, bytes: usize) {
         self.purged += bytes as u64;
         let usage = engine.usage();
         let free = self.most - usage.block;
         self.most -= bytes.min(free);
-        // Where more took memory than was known, anything free may.
+        // If more was resident than known, all free memory may be.
         let left = self.stuck.bytes.checked_sub(bytes.saturating_sub(free));
         self.stuck.bytes = left.unwrap_or(usage.held - usage.block);
     }
 
-    /// Notes what is in use; whether it is time to [look](Self::look).
+    /// Counts a use of the heap, and returns whether it is time to [look](Self::look).
     #[inline]
     pub(super) fn tick(&mut self, engine: &PageHeap<Slot>) -> bool {
         self.grown(engine);
@@ -259,8 +182,8 @@ impl Purge {
         self.countdown == LOOK
     }
 
-    /// Whether enough has happened that what threads keep may hold many pages; if so, it is to be
-    /// put back now.
+    /// Returns whether the calling thread should flush its lists and have the heap collect its empty
+    /// pages: once in [`TRIM`] uses.
     pub(super) fn takes_trim(&mut self) -> bool {
         let takes = self.untrimmed >= TRIM;
         if takes {
@@ -269,8 +192,8 @@ impl Purge {
         takes
     }
 
-    /// After `bytes` of larger blocks were freed: how many bytes of free memory go back at once, if there are huge pages
-    /// among them.
+    /// Records that larger blocks of `bytes` were freed, and returns the bytes of free memory that go
+    /// back at once, as far as they are huge pages.
     pub(super) fn freed(&mut self, engine: &PageHeap<Slot>, bytes: usize) -> usize {
         let used = engine.usage().block;
         let goes_back =
@@ -278,32 +201,33 @@ impl Purge {
         if goes_back { self.at_once(used) } else { 0 }
     }
 
-    /// Bytes that go back at once with so many in use: all that may take memory, but no more than twice what was freed in the
-    /// decline, less what went back since. Small blocks may have been freed, too, which are no matter of it.
+    /// Returns the bytes that go back at once: all that may be resident, up to what is
+    /// [left](Decline::left) of the decline, which small blocks freed meanwhile do not add to.
     fn at_once(&self, used: usize) -> usize {
         (self.most - used).min(self.decline.left(self.purged))
     }
 
-    /// Not all that was to go [back at once](Self::freed) did: the rest does when somebody comes by.
+    /// Records that a visit was too short for the memory that goes back [at once](Self::freed): the
+    /// next visits give back the rest.
     pub(super) fn owes(&mut self) {
         self.decline.owes = true;
         self.countdown = 1;
     }
 
-    /// As [`freed`](Self::freed), of what is owed, once.
+    /// Returns the bytes owed, and records that none are.
     pub(super) fn pays(&mut self, engine: &PageHeap<Slot>) -> usize {
         let owes = core::mem::take(&mut self.decline.owes);
         if owes { self.at_once(engine.usage().block) } else { 0 }
     }
 
-    /// Whether a walk that is to begin may be put off to the next visit.
+    /// Returns whether a purge that is due may wait for the next visit; true [`PUT_OFF`] − 1 times.
     pub(super) fn puts_off(&mut self) -> bool {
         self.countdown = 1;
         self.put_off += 1;
         self.put_off < PUT_OFF
     }
 
-    /// Whether a walk is under way that goes on now, or [begins](Self::begin) now.
+    /// Returns what a visit has to do; [`Look::Begins`] asks it to call [`begin`](Self::begin).
     pub(super) fn look(&mut self, engine: &PageHeap<Slot>) -> Look {
         if self.is_under_way() {
             self.countdown = 1;
@@ -312,7 +236,8 @@ impl Purge {
         let used = engine.usage().block;
         let least = SURPLUS.max(self.most / 8);
         let is_free = self.most - used + self.stuck.loose(used) >= least;
-        // Any block freed since may have held what is stuck; so may those freed while a walk gave much back.
+        // Any block freed since may have loosened stuck memory, and so may one freed during a walk
+        // that gave much back.
         let is_freed = self.most > used || self.stuck.in_vain == 0;
         let is_loose = self.stuck.bytes >= least && is_freed;
         if !(is_free || is_loose) || self.delay == u32::MAX {
@@ -326,17 +251,18 @@ impl Purge {
         if now >= self.due { Look::Begins } else { Look::Due }
     }
 
-    /// Whether memory is going back: whoever comes by does some of it.
+    /// Returns whether memory is going back, so that each visit continues it.
     pub(super) fn is_under_way(&self) -> bool {
         self.goes_on() || self.decline.owes
     }
 
-    /// Whether a walk is under way to its end.
+    /// Returns whether a walk through the whole heap is under way.
     pub(super) fn goes_on(&self) -> bool {
         self.walk.as_ref().is_some_and(|walk| walk.whole)
     }
 
-    /// Milliseconds until there is something to do; `None` if nothing is to be done as it is.
+    /// Returns the milliseconds until a visit has something to do; `None` if it has nothing to do
+    /// while no block is allocated or freed.
     pub(super) fn next(&self) -> Option<u64> {
         if self.is_under_way() {
             return Some(0);
@@ -344,7 +270,7 @@ impl Purge {
         (self.due > 0).then(|| self.due.saturating_sub(os::now()))
     }
 
-    /// Begins a purge of all there is, from the heap's beginning.
+    /// Begins a walk through the whole heap.
     pub(super) fn begin(&mut self, engine: &mut PageHeap<Slot>) {
         self.begin_walk(engine, true);
         (self.due, self.put_off, self.countdown) = (0, 0, 1);
@@ -355,12 +281,11 @@ impl Purge {
         let stuck = core::mem::take(&mut self.stuck.bytes);
         self.most += stuck;
         let free = self.most - engine.usage().block;
-        let (huge, leaves) = (Walked::NOTHING, false);
-        self.walk = Some(Walk { swept: 0, free, met: 0, given: 0, stuck, huge, whole, leaves });
+        self.walk = Some(Walk::new(free, stuck, whole));
     }
 
-    /// A step of a walk that gives back some of the free memory: the one under way, or one that begins
-    /// here; returns the bytes, and whether there is more.
+    /// Does a step of the walk under way, or of a new one that goes on only as callers want more.
+    /// Returns the bytes given back, and whether there is more.
     pub(super) fn some(
         &mut self,
         engine: &mut PageHeap<Slot>,
@@ -379,7 +304,8 @@ impl Purge {
         ((self.purged - before) as usize, more)
     }
 
-    /// A step of the walk under way, which ends with the visit; whether there are more.
+    /// Does a step of the walk under way, which ends early when the visit is over; returns whether
+    /// there are more.
     #[cold]
     pub(super) fn step(
         &mut self,
@@ -390,7 +316,6 @@ impl Purge {
         self.step_by(Parts::OsPages, engine, zeros, visit)
     }
 
-    /// As [`step`](Self::step), which gives back only these parts, unless the walk goes on to its end.
     fn step_by(
         &mut self,
         parts: Parts,
@@ -399,44 +324,7 @@ impl Purge {
         visit: &mut Visit,
     ) -> bool {
         let Some(walk) = &mut self.walk else { return false };
-        let parts = if walk.whole { Parts::OsPages } else { parts };
-        walk.leaves |= parts != Parts::OsPages;
-        let (page, unit) = (os::page_size(), parts.unit());
-        let mut left = STEP_BYTES;
-        let mut runs = Runs::new();
-        let more = engine.walk_free(page, STEP_BLOCKS, &mut |source, free, kind| {
-            let begin = free.start.next_multiple_of(unit).max(walk.swept).next_multiple_of(page);
-            let end = free.end & !(unit - 1);
-            let mut start = begin;
-            if start < end && kind == FreeKind::Block {
-                // What went back and was not used since need not be asked about.
-                start = zeros.skip(start..end);
-                walk.swept = start;
-                walk.met += start.min(end) - begin;
-                let gone = pages(begin..start.min(end));
-                source.huge().found_free(&mut walk.huge, Some((gone, 0)));
-            }
-            if start < end {
-                let stop = match source.huge().may_be_huge(start) {
-                    true => reach(start..end, left),
-                    false => end.min(start + left),
-                };
-                // SAFETY: the memory is free, without bookkeeping, and the lock is held until the step ends.
-                let written = unsafe { runs.find(start, stop, kind, zeros) };
-                walk.met += stop - start;
-                source.huge().found_free(&mut walk.huge, Some((pages(start..stop), written)));
-                left = if stop < end { 0 } else { left.saturating_sub(stop - start) };
-                walk.swept = stop;
-                return left > 0 && !visit.is_over();
-            }
-            true
-        });
-        // SAFETY: as above; nothing was allocated since.
-        let purged = unsafe { runs.give_back(zeros) };
-        walk.given += purged;
-        if !more {
-            engine.source().huge().found_free(&mut walk.huge, None);
-        }
+        let (purged, more) = walk.step(parts, engine, zeros, visit);
         let Walk { free, met, given, leaves, .. } = *walk;
         self.went_back(engine, purged);
         if !more {
@@ -444,8 +332,8 @@ impl Purge {
             if leaves {
                 return false;
             }
-            // Memory that was free all the time and did not go back took none, or is stuck; as is what came with a huge
-            // page and was never used, so that there may be more of it than was free.
+            // Memory that was free all the time and did not go back was not resident, or is stuck.
+            // So is the untouched part of a huge page: there may be more of it than was free.
             let usage = engine.usage();
             let rest = free.saturating_sub(given);
             self.most = self.most.saturating_sub(rest).max(usage.block);
@@ -455,8 +343,9 @@ impl Purge {
         more
     }
 
-    /// Returns about `wanted` bytes of large free blocks: the heap has grown by as many, or as many
-    /// were mapped beside it. `false`, and none does, if that was in vain the last time.
+    /// Gives back about `wanted` bytes of large free blocks, since the heap has grown by as many, or
+    /// as many were mapped beside it. Returns `false`, and gives nothing back, if that was in vain
+    /// the last time.
     #[cold]
     pub(super) fn large(
         &mut self,
@@ -464,17 +353,18 @@ impl Purge {
         zeros: &mut Zeros,
         wanted: usize,
     ) -> bool {
-        /// Bytes looked at, at most, for each byte wanted: many blocks may have gone back before.
-        const LOOKED_AT: usize = 8;
+        /// Bytes visited at most for each byte wanted: much of them may have gone back before.
+        const VISITED: usize = 8;
         if self.delay == u32::MAX || self.repeats.is_in_vain(wanted) {
             return false;
         }
-        let (mut purged, mut left) = (0, wanted.saturating_mul(LOOKED_AT));
+        let (mut purged, mut left) = (0, wanted.saturating_mul(VISITED));
         engine.for_each_large_free(LARGE, &mut |free| {
             if purged < wanted && left > 0 {
                 let (start, end) = (free.start + TAGS, free.end().saturating_sub(TAGS));
                 let mut runs = Runs::new();
-                // SAFETY: the memory is free, without the bookkeeping at its ends, and the lock is held.
+                // SAFETY: the memory is free, the bookkeeping at its ends is left out, and the caller
+                // holds the heap's lock.
                 purged += unsafe {
                     runs.find(start, end, FreeKind::Block, zeros);
                     runs.give_back(zeros)
@@ -489,153 +379,20 @@ impl Purge {
         true
     }
 
-    /// Notes that memory went back as the heap, or the process, grew by so many bytes.
+    /// Records that memory went back as the heap, or the process, grew by `wanted` bytes.
     pub(super) fn went_back_for(&mut self, wanted: usize) {
         self.repeats.went_back(wanted, os::now());
     }
 
-    /// A block of [`LARGE`] bytes or more was allocated in memory that had gone back.
+    /// Records that a block of [`LARGE`] bytes was allocated in memory that had gone back.
     #[cold]
     pub(super) fn taken_again(&mut self) {
         self.repeats.taken_again(os::now(), self.delay);
     }
 }
 
-/// What came of the large free blocks that went back as the heap grew, by the doubling of the bytes it grew by.
-#[derive(Debug)]
-struct Repeats {
-    /// How often the next growth by so much gives nothing back.
-    in_vain: [u8; usize::BITS as usize],
-    /// A bit for each doubling for which some went back and was not taken again so far, and when the last did. Milliseconds.
-    gone: usize,
-    when: u64,
-}
-
-impl Repeats {
-    const NONE: Self = Self { in_vain: [0; usize::BITS as usize], gone: 0, when: 0 };
-
-    /// Growths after which it is tried again.
-    const TRIED: u8 = 16;
-
-    /// Whether memory that goes back now will soon be taken again, as far as is known.
-    fn is_in_vain(&mut self, bytes: usize) -> bool {
-        let left = &mut self.in_vain[bytes.max(1).ilog2() as usize];
-        let is_in_vain = *left > 0;
-        *left = left.saturating_sub(1);
-        is_in_vain
-    }
-
-    fn went_back(&mut self, bytes: usize, now: u64) {
-        self.gone |= 1 << bytes.max(1).ilog2();
-        self.when = now;
-    }
-
-    /// What went back is taken again: for which growths that was in vain.
-    fn taken_again(&mut self, now: u64, delay: u32) {
-        let is_soon = now.saturating_sub(self.when) <= delay.into();
-        let mut gone = core::mem::take(&mut self.gone);
-        while is_soon && gone > 0 {
-            self.in_vain[gone.trailing_zeros() as usize] = Self::TRIED;
-            gone &= gone - 1;
-        }
-    }
-}
-
-/// A decline in what is in use, in which memory goes back at once. It ends when a mebibyte more is in use
-/// than at its lowest. The next in which memory goes back begins after the purge delay, or later if much
-/// went back: a program may free and allocate in turns.
-#[derive(Debug)]
-struct Decline {
-    /// The fewest bytes in use since it began.
-    low: usize,
-    /// Bytes that fewer are in use since then for larger blocks that were freed: one that is soon replaced by its like is no
-    /// decline.
-    freed: usize,
-    /// Memory goes back once fewer bytes are in use than this, half of what were when it last did.
-    next: usize,
-    /// Whether memory goes back in it.
-    goes_back: bool,
-    /// Whether some was to go back, and did not so far.
-    owes: bool,
-    /// When memory last went back in a decline, milliseconds, 0: it never did; and all that had [gone back](Purge::purged)
-    /// when that decline began to give some.
-    at: u64,
-    before: u64,
-}
-
-impl Decline {
-    const NONE: Self = Self {
-        low: 0,
-        freed: 0,
-        next: usize::MAX,
-        goes_back: false,
-        owes: false,
-        at: 0,
-        before: 0,
-    };
-
-    /// Notes what is in use.
-    #[inline]
-    fn note(&mut self, used: usize) {
-        if used > self.low + LARGE {
-            let &mut Self { at, before, .. } = self;
-            *self = Self { low: used, at, before, ..Self::NONE };
-        }
-        self.low = self.low.min(used);
-    }
-
-    /// Larger blocks were freed, after which so many bytes are in use, and so many went back since the beginning: whether
-    /// memory goes back.
-    fn freed(&mut self, used: usize, bytes: usize, purged: u64, delay: u32) -> bool {
-        let fallen = self.low.saturating_sub(used).min(bytes);
-        self.low -= fallen;
-        self.freed += fallen;
-        if used >= self.next || self.freed < AT_ONCE.max(used) {
-            return false;
-        }
-        let now = os::now();
-        if !self.goes_back {
-            if now < self.again(purged, delay) {
-                self.next = used.saturating_sub(LARGE);
-                return false;
-            }
-            (self.goes_back, self.before) = (true, purged);
-        }
-        (self.next, self.at) = (used / 2, now);
-        true
-    }
-
-    /// Bytes that may go back in it still, if so much went back since the beginning.
-    fn left(&self, purged: u64) -> usize {
-        (2 * self.freed).saturating_sub((purged - self.before) as usize)
-    }
-
-    /// When the next may give memory back, if so much went back since the beginning. Milliseconds.
-    fn again(&self, purged: u64, delay: u32) -> u64 {
-        let wait = ((purged - self.before) / AT_ONCE_RATE).max(delay.into());
-        if self.at > 0 { self.at + wait } else { 0 }
-    }
-}
-
-/// Where a step ends that goes through this memory and may go through `left` bytes. A huge page goes back as a whole:
-/// otherwise it would be split, and come again as small ones.
-fn reach(memory: Range<usize>, left: usize) -> usize {
-    let stop = memory.end.min(memory.start + left);
-    let page = stop & !(HUGE - 1);
-    if stop < memory.end && page >= memory.start && page + HUGE <= memory.end {
-        return if page > memory.start { page } else { page + HUGE };
-    }
-    stop
-}
-
-/// Bytes at both ends of a large free block that may hold links and sizes.
+/// Bytes at each end of a large free block that may hold links and sizes.
 const TAGS: usize = 16;
-
-/// OS pages of the heaps.
-fn pages(addresses: Range<usize>) -> Range<*mut u8> {
-    let base = SPACE.slot(0);
-    base.with_addr(addresses.start)..base.with_addr(addresses.end)
-}
 
 // With 32 bits there are too few slots for a heap in each test.
 #[cfg(all(test, not(miri), target_pointer_width = "64"))]

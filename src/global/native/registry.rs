@@ -499,10 +499,18 @@ mod tests {
         thread.join().expect("it ends");
     }
 
-    /// A thread whose heap is of another node than the one it is on comes to one that is.
-    #[cfg(target_pointer_width = "64")]
+    /// A thread whose heap is of another node than the one it is on comes to one that is. In a process of its own: the
+    /// threads of other tests would follow their nodes, too.
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
     #[test]
     fn a_thread_follows_the_node_it_is_on() {
+        crate::os::alone::passes("global::native::registry::tests::follows");
+    }
+
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn follows() {
         const NODE: u32 = 13;
         heaps::have_nodes();
         let thread = std::thread::spawn(|| {

@@ -1,15 +1,16 @@
-//! How long whoever comes by looks after memory: bounded by the calling thread's processor time, so that no single
-//! call takes long, however slow the system is at what it is asked to do.
+//! Visits: the time that a thread on its slow path spends on giving memory back. It is bounded by the
+//! thread's own processor time, so that no single call takes long however slow the system is.
 
 use crate::os;
 
-/// Nanoseconds of processor time in passing.
+/// Processor time of a visit in passing, nanoseconds.
 const IN_PASSING: u64 = 100_000;
 
-/// Nanoseconds in which the system takes a mebibyte back, at the slowest.
+/// Time in which the system takes back a mebibyte at the slowest, nanoseconds.
 const MEBIBYTE: u64 = 100_000;
 
-/// One visit. It begins when it is first asked whether it is over, so that one with nothing to do reads no clock.
+/// One visit. Its time begins at the first call of [`is_over`](Self::is_over), so a visit that finds
+/// nothing to do reads no clock.
 #[derive(Debug)]
 pub(super) struct Visit {
     takes: u64,
@@ -17,28 +18,28 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    /// By a thread that comes by.
+    /// A visit on the slow path of a request for a small block.
     pub(super) fn in_passing() -> Self {
         Self { takes: IN_PASSING, until: None }
     }
 
-    /// By a thread that gets or frees so many bytes at once, for which about as many go back: those who use large blocks
-    /// wait as long as touching them takes.
+    /// A visit by a thread that allocates or frees `bytes` at once, for which about as many go back. It
+    /// takes about as long as touching the block does.
     pub(super) fn for_bytes(bytes: usize) -> Self {
         Self { takes: ((bytes as u64 * MEBIBYTE) >> 20).max(IN_PASSING), until: None }
     }
 
-    /// By one who came for that.
+    /// A visit that was asked for, as by `maintain`.
     pub(super) fn on_purpose() -> Self {
         Self { takes: 10 * IN_PASSING, until: None }
     }
 
-    /// By one who goes on to the end.
+    /// A visit that ends when nothing is left to do.
     pub(super) fn unbounded() -> Self {
         Self { takes: u64::MAX, until: Some(u64::MAX) }
     }
 
-    /// Whether it is over: a step that was begun is done to its end.
+    /// Returns whether the time is up. A step already begun is finished.
     pub(super) fn is_over(&mut self) -> bool {
         if self.until == Some(u64::MAX) {
             return false;
@@ -52,7 +53,7 @@ impl Visit {
 mod tests {
     use super::*;
 
-    /// It begins when it is first asked, and ends by the processor's time.
+    /// A visit begins when it is first asked, and ends by processor time.
     #[test]
     fn a_visit_ends() {
         for mut visit in [Visit::in_passing(), Visit::for_bytes(3 << 20), Visit::on_purpose()] {

@@ -1,22 +1,24 @@
-//! When memory goes back, and how much of it in one step: a purge of its own over a heap that nobody else uses.
+//! When memory goes back, and how much in one step. Each test has a heap of its own, and its own `Purge` over it.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
+use super::walk::{STEP_BLOCKS, STEP_BYTES};
 use super::*;
 use crate::global::Pagewise;
 use crate::global::native::heap::Heap;
+use crate::global::native::huge::HUGE;
 use crate::global::native::on_a_heap::on_a_heap;
 use crate::global::native::sizes;
 use crate::global::native::state::State;
 
 const MIB: usize = 1 << 20;
 
-/// A delay that does not end in a test.
+/// A purge delay that does not end within a test.
 const LONG: u32 = 1 << 24;
 
-/// A block of so many bytes, all written if that is asked for.
+/// Allocates a block of `size` bytes, and writes all of it if `written`.
 fn block(state: &mut State, size: usize, written: bool) -> NonNull<u8> {
     let layout = Layout::from_size_align(size, 16).expect("it is one");
     let block = state.allocate(layout).expect("there is memory");
@@ -32,7 +34,7 @@ fn free(state: &mut State, block: NonNull<u8>) {
     assert!(unsafe { state.deallocate(block) }.is_some());
 }
 
-/// Written blocks of so many bytes, with a small one behind each, so that they are not joined when they are free.
+/// Allocates `count` written blocks of `size` bytes, each followed by a smaller one, which keeps them from coalescing.
 fn apart(state: &mut State, count: usize, size: usize) -> [Vec<NonNull<u8>>; 2] {
     let two = |_| (block(state, size, true), block(state, 20 << 10, true));
     let (blocks, between) = (0..count).map(two).unzip();
@@ -43,7 +45,7 @@ fn used(state: &State) -> usize {
     state.usage().block
 }
 
-/// Bytes of a block, or of what it was, that take memory, of the OS pages in which a free block has no links.
+/// Returns the resident bytes of a block, or of its memory after a free, without the OS pages that hold a free block's tags.
 fn resident(block: NonNull<u8>, size: usize) -> usize {
     let page = os::page_size();
     let start = block.as_ptr().wrapping_add(TAGS);
@@ -54,7 +56,7 @@ fn resident(block: NonNull<u8>, size: usize) -> usize {
     bytes
 }
 
-/// Takes the walk under way to its end; the bytes, and the steps.
+/// Does all steps of the walk under way; returns the bytes given back, and the steps.
 fn walk(state: &mut State, purge: &mut Purge) -> (usize, usize) {
     let (before, mut steps) = (purge.purged(), 0);
     loop {
@@ -69,8 +71,8 @@ fn walk(state: &mut State, purge: &mut Purge) -> (usize, usize) {
     }
 }
 
-/// Memory is due once an eighth less than the most is in use, and a mebibyte; not before, and not any more when it is
-/// in use again.
+/// Memory is due once an eighth less than the most is in use, and a mebibyte less; not before, and not after it is in use
+/// again.
 #[test]
 fn memory_is_due_once_an_eighth_is_free() {
     on_a_heap(|state| {
@@ -101,7 +103,7 @@ fn memory_is_due_once_an_eighth_is_free() {
     });
 }
 
-/// The delay begins when memory becomes due, and not anew with each look.
+/// The delay begins when memory becomes due, and each look leaves it running.
 #[test]
 fn the_delay_begins_once() {
     on_a_heap(|state| {
@@ -194,8 +196,8 @@ fn a_walk_gives_back_what_is_free_and_nothing_else() {
     });
 }
 
-/// What went back before is met by the next walk, too, in few steps: it counts as free OS pages, and what is stuck beside
-/// them is the same.
+/// The next walk passes over memory that went back before in few steps. That memory counts as free OS pages, and the stuck
+/// bytes beside it stay the same.
 #[test]
 #[cfg_attr(
     any(windows, pagewise_portable_os),
@@ -221,7 +223,7 @@ fn a_walk_passes_over_what_went_back_before() {
     });
 }
 
-/// Small blocks take a page of free memory, and of the rest is known what was.
+/// When small blocks take a page of free memory, only that page is no longer known to be zeros.
 #[test]
 #[cfg_attr(
     any(windows, pagewise_portable_os),
@@ -259,7 +261,7 @@ fn a_page_of_small_blocks_forgets_nothing_else() {
     });
 }
 
-/// Free memory that was never touched takes none, so it is not waited for; what is freed behind a walk is.
+/// A walk learns that untouched free memory is not resident, so none is due for it. Blocks freed behind the walk are due.
 #[test]
 fn a_walk_knows_what_it_did_not_meet() {
     on_a_heap(|state| {
@@ -277,7 +279,7 @@ fn a_walk_knows_what_it_did_not_meet() {
         free(state, low);
         let len = len - used(state);
         let (purged, _) = walk(state, &mut purge);
-        // Where the system is set to back all memory with huge pages, one reaches into what was not touched.
+        // With huge pages everywhere, one may reach into the untouched block.
         assert!(purged < 12 * MIB, "{purged}");
         assert_eq!(purge.most(used(state)) - used(state), len, "the walk had been there");
         assert!(resident(low, 2 * MIB) > MIB);
@@ -286,14 +288,14 @@ fn a_walk_knows_what_it_did_not_meet() {
     });
 }
 
-/// Written small blocks of 32 MiB, one of each OS page, in order of addresses; the rest of these pages is free, and a walk
-/// met it.
+/// Returns written small blocks, one in each OS page of 32 MiB, in address order. The rest of each page is free, and a walk has
+/// found it stuck.
 fn stuck(state: &mut State, purge: &mut Purge) -> Vec<NonNull<u8>> {
     let list = sizes::offset(os::page_size() / 8);
     let size = sizes::class_size(list);
     let mut blocks = vec![MaybeUninit::uninit(); 32 * MIB / size];
     assert_eq!(state.take(sizes::class(list), list, &mut blocks), blocks.len());
-    // SAFETY: they were all taken.
+    // SAFETY: `take` filled all of them.
     let mut blocks: Vec<_> = blocks.iter().map(|block| unsafe { block.assume_init() }).collect();
     // SAFETY: the blocks have as many bytes.
     blocks.iter().for_each(|block| unsafe { block.write_bytes(0xa5, size) });
@@ -316,8 +318,8 @@ fn put(state: &mut State, blocks: &[NonNull<u8>]) {
     assert_eq!(unsafe { state.put(blocks) }, Ok(()));
 }
 
-/// Takes a walk that is due to its end, after which of the memory between the first and the last of these blocks so many OS
-/// pages are resident at most.
+/// Does all steps of a walk that is due. Afterwards at most `pages` OS pages between the first and the last of these blocks are
+/// resident.
 fn frees_all_between(state: &mut State, purge: &mut Purge, blocks: &[NonNull<u8>], pages: usize) {
     assert_eq!(purge.look(state.parts().0), Look::Begins);
     purge.begin(state.parts().0);
@@ -327,8 +329,7 @@ fn frees_all_between(state: &mut State, purge: &mut Purge, blocks: &[NonNull<u8>
     assert!(resident <= pages * os::page_size(), "{resident}");
 }
 
-/// Blocks are freed behind a walk, which goes on to give back memory that an earlier one could not: that does not stand for
-/// theirs.
+/// Blocks are freed behind a walk, which then gives back memory that was stuck before. The next walk still gives back theirs.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
 fn what_comes_loose_behind_a_walk_goes_back_with_the_next() {
@@ -350,7 +351,7 @@ fn what_comes_loose_behind_a_walk_goes_back_with_the_next() {
     });
 }
 
-/// Few blocks are freed, which may have held much: that is tried again later, and each time in vain as much later.
+/// A few blocks are freed, which may have loosened much memory: a walk tries after a delay, which doubles each time in vain.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
 fn what_may_have_come_loose_is_tried_again() {
@@ -366,7 +367,7 @@ fn what_may_have_come_loose_is_tried_again() {
         purge.due = 1;
         assert_eq!(purge.look(state.parts().0), Look::Due, "what was due is not any more");
         (purge.stuck.again, purge.due) = (0, 0);
-        // The page that blocks are taken from at present is not looked at.
+        // A walk skips the page that blocks are taken from at present.
         frees_all_between(state, &mut purge, few, 16);
         assert_eq!(
             purge.look(state.parts().0),
@@ -389,8 +390,8 @@ fn what_may_have_come_loose_is_tried_again() {
     });
 }
 
-/// Where more goes back than was known to take memory, as huge pages have it, all that is free is looked at: also while a
-/// walk is under way that nobody takes to its end.
+/// If more goes back than was known to be resident, as with huge pages, a walk through all free memory follows, even while a
+/// partial walk is under way.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
 fn memory_that_was_not_known_of_goes_back() {
@@ -410,27 +411,27 @@ fn memory_that_was_not_known_of_goes_back() {
     });
 }
 
-/// The same where a growth of the heap gives it back in part.
+/// The same when a growth of the heap gives part of it back.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
 fn what_comes_loose_and_went_back_in_part_goes_back_whole() {
     on_a_heap(|state| {
         let mut purge = Purge::new(0);
         let blocks = stuck(state, &mut purge);
-        // Eight stay in use, and so no free block is larger than an eighth.
+        // Eight blocks stay in use, so no free block is larger than an eighth.
         let some = blocks.len() / 8;
         blocks.chunks(some).for_each(|blocks| put(state, &blocks[1..]));
         state.collect();
         let (engine, zeros) = state.parts();
         assert!(purge.large(engine, zeros, 8 * MIB));
         assert_eq!(purge.most(used(state)), used(state), "more than was freed");
-        // Those of the blocks in use, and of the tags on both sides of them.
+        // The OS pages of the blocks in use, and of the tags on both sides of each.
         frees_all_between(state, &mut purge, &blocks, 4 * 8);
         blocks.iter().step_by(some).for_each(|&block| put(state, &[block]));
     });
 }
 
-/// A step meets a bounded number of blocks, whatever they hold.
+/// A step visits a bounded number of blocks, whether or not they give memory back.
 #[test]
 fn a_step_meets_few_blocks() {
     on_a_heap(|state| {
@@ -445,7 +446,7 @@ fn a_step_meets_few_blocks() {
     });
 }
 
-/// Some free memory may be asked for: a step at a time, by a walk that nobody has to take to its end.
+/// A partial walk gives back a step's worth at a time, and need not be finished.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
 fn some_memory_goes_back_by_steps() {
@@ -470,7 +471,7 @@ fn some_memory_goes_back_by_steps() {
     });
 }
 
-/// Of large free blocks goes back about what is wanted, and of smaller ones nothing.
+/// About as many bytes go back as wanted, of large free blocks; smaller ones give nothing back.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
 fn large_free_blocks_go_back_as_far_as_is_wanted() {
@@ -498,7 +499,7 @@ fn large_free_blocks_go_back_as_far_as_is_wanted() {
     });
 }
 
-/// Every sixteenth time the clock is looked at; after 128 it is worth while to trim.
+/// Every sixteenth use looks at the clock, and every 128th trims.
 #[test]
 fn every_sixteenth_use_looks() {
     on_a_heap(|state| {
@@ -516,7 +517,7 @@ fn every_sixteenth_use_looks() {
     });
 }
 
-/// What the heap grew by is told once, when it is enough.
+/// `growth` returns the bytes that the heap grew by once, when they are a mebibyte.
 #[test]
 fn growth_is_told_once() {
     on_a_heap(|state| {
@@ -531,7 +532,7 @@ fn growth_is_told_once() {
         purge.grown(state.parts().0);
         assert_eq!(purge.growth(), Some(used(state) - before));
         assert_eq!(purge.growth(), None);
-        // Less than the most is no growth.
+        // Staying below the most is no growth.
         free(state, blocks.remove(1));
         blocks.push(block(state, MIB, false));
         purge.grown(state.parts().0);
@@ -540,74 +541,7 @@ fn growth_is_told_once() {
     });
 }
 
-/// Nothing goes back at once before 64 MiB were freed in one decline, and more than is in use; then again whenever half as
-/// much is in use, down to nothing.
-#[test]
-fn a_decline_gives_back_each_time_it_halves() {
-    for (most, expected) in [
-        (100 * MIB, &[36, 17, 8, 3, 1, 0][..]),
-        (300 * MIB, &[150, 74, 36, 17, 8, 3, 1, 0]),
-        (63 * MIB, &[]),
-    ] {
-        let mut decline = Decline::NONE;
-        decline.note(most);
-        let mut gives_back = |&used: &usize| {
-            let goes_back = decline.freed(used, MIB, 0, LONG);
-            decline.note(used);
-            goes_back
-        };
-        let steps = (0..most / MIB).rev().map(|left| left * MIB);
-        let found: Vec<_> = steps.filter(&mut gives_back).map(|used| used / MIB).collect();
-        assert_eq!(found, expected, "{most}");
-        // Where little is in use, and freed, nothing goes back each time.
-        assert!(![MIB / 2, 0, MIB, 0].iter().any(gives_back));
-    }
-}
-
-/// Blocks that are freed and replaced are no decline, however many: what went back for them was touched again at once,
-/// which took a hundred times as long as all else.
-#[test]
-fn blocks_that_are_replaced_are_no_decline() {
-    for bytes in [64 << 10, LARGE] {
-        let mut decline = Decline::NONE;
-        decline.note(200 * MIB);
-        for _ in 0..10_000 {
-            assert!(!decline.freed(200 * MIB - bytes, bytes, 0, LONG));
-            decline.note(200 * MIB - bytes);
-            decline.note(200 * MIB);
-        }
-    }
-}
-
-/// A decline ends when a mebibyte more is in use than at its lowest; the next gives memory back after the delay, or
-/// a millisecond for each 64 KiB that went back.
-#[test]
-fn the_next_decline_waits() {
-    let purged = 65 * MIB as u64;
-    for (delay, least) in [(LONG, LONG.into()), (0, purged / AT_ONCE_RATE)] {
-        let mut decline = Decline::NONE;
-        decline.note(85 * MIB);
-        assert!(decline.freed(21 * MIB, 64 * MIB, 7, delay));
-        decline.note(21 * MIB + LARGE);
-        assert!(decline.freed(10 * MIB, 11 * MIB, 7 + 5, delay), "it is the same");
-        let (now, again) = (os::now(), decline.again(7 + purged, delay));
-        assert!(again <= now + least && again + 60_000 > now + least);
-        decline.note(10 * MIB + LARGE + 1);
-        assert!(!decline.freed(MIB, 10 * MIB, 7 + purged, delay), "it is another");
-        decline.note(200 * MIB);
-        assert!(!decline.freed(100 * MIB, 100 * MIB, 7 + purged, delay), "it has to wait");
-        // The clock is asked again a mebibyte later, and what went back before counts no more.
-        decline.at = now - least;
-        assert!(!decline.freed(99 * MIB, MIB, 7 + purged, delay));
-        assert!(decline.freed(99 * MIB - 1, 1, 7 + purged, delay));
-        assert_eq!((decline.before, decline.next), (7 + purged, (99 * MIB - 1) / 2));
-        // Small blocks that are freed meanwhile lie in the same decline, and count for nothing.
-        decline.note(MIB);
-        assert!(decline.freed(0, MIB, 7 + purged, delay));
-    }
-}
-
-/// At once go huge pages all of whose memory is free; then a walk that goes on to its end takes the rest.
+/// Wholly free huge pages go back at once; a whole walk gives back the rest.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
 fn huge_pages_go_back_as_a_whole() {
@@ -633,7 +567,7 @@ fn huge_pages_go_back_as_a_whole() {
             (given, more) = (given + step.0, step.1);
         }
         assert_eq!((given, resident(at(first), end - first)), (end - first, 0));
-        // It is known that the rest takes memory, and goes back when its time has come.
+        // The rest still counts as resident, and goes back after the delay.
         let rest = 9 * MIB - given;
         assert!(resident(large, 9 * MIB) + 2 * os::page_size() >= rest);
         assert!(purge.most - engine.usage().block >= rest);
@@ -644,55 +578,21 @@ fn huge_pages_go_back_as_a_whole() {
     });
 }
 
-/// A huge page goes back as a whole, or not yet; other memory in steps.
-#[test]
-fn steps_do_not_split_huge_pages() {
-    let at = |bytes: usize| 7 * HUGE + bytes;
-    for (memory, stop) in [
-        (at(0)..at(4096), at(4096)),
-        (at(0)..at(HUGE), at(HUGE)),
-        (at(0)..at(3 * HUGE), at(HUGE)),
-        (at(0)..at(HUGE - 4096), at(STEP_BYTES)),
-        (at(4096)..at(3 * HUGE), at(4096 + STEP_BYTES)),
-        (at(HUGE - 4096)..at(2 * HUGE), at(HUGE)),
-        (at(HUGE - 4096)..at(2 * HUGE - 4096), at(HUGE - 4096 + STEP_BYTES)),
-    ] {
-        assert_eq!(reach(memory.clone(), STEP_BYTES), stop, "{memory:x?}");
-    }
-}
-
-/// Memory that was taken again soon does not go back when as much is wanted the next time, but for a try now and then.
-#[test]
-fn what_is_taken_again_stays() {
-    let mut repeats = Repeats::NONE;
-    assert!(!repeats.is_in_vain(3 << 20));
-    repeats.went_back(3 << 20, 5_000);
-    repeats.went_back(9 << 20, 5_100);
-    repeats.taken_again(7_000, 1_000);
-    assert!(!repeats.is_in_vain(3 << 20), "it was taken again late");
-    repeats.went_back(3 << 20, 9_000);
-    repeats.taken_again(9_500, 1_000);
-    for _ in 0..Repeats::TRIED {
-        assert!(repeats.is_in_vain(2 << 20) && !repeats.is_in_vain(4 << 20));
-    }
-    assert!(!repeats.is_in_vain(3 << 20));
-}
-
-/// Four steps, and eight for each that would be filled.
+/// Four steps, and eight for each [`STEP_BYTES`] wanted.
 #[test]
 fn steps_are_enough_for_bytes() {
     let bytes = [0, STEP_BYTES - 1, STEP_BYTES, STEP_BYTES + 1, 10 * STEP_BYTES];
     assert_eq!(bytes.map(steps_for), [4, 11, 12, 12, 84]);
 }
 
-/// Microseconds of processor time of the calling thread.
+/// Returns the calling thread's processor time, microseconds.
 fn processor_time() -> f64 {
     os::thread_time() as f64 / 1e3
 }
 
-/// How long a purge holds the lock at one time: of a heap of 1 GiB, blocks of 48 to 143 bytes,
-/// of which one in 50 stays; then of all of it. `cargo test --release --lib steps_of_a_purge --
-/// --ignored --nocapture` prints the figures that `benches/records/2026-11-21-global.md` quotes.
+/// Measures how long a step holds the lock in a heap of 1 GiB of blocks of 48 to 143 bytes: after all but
+/// one in 50 are freed, then after all are. `cargo test --release --lib steps_of_a_purge -- --ignored --nocapture` prints
+/// the figures that `benches/records/2026-11-21-global.md` quotes.
 #[test]
 #[ignore = "a measurement"]
 fn steps_of_a_purge() {
@@ -734,8 +634,8 @@ fn steps_of_a_purge() {
     }
 }
 
-/// Where few of many small blocks stay, their memory is no longer of huge pages: else the system would make some of what is
-/// left. It is again once no block is left.
+/// When a few of many small blocks stay, their memory loses its huge pages: otherwise the kernel would fill it up again. It
+/// gets them back once no block is left.
 #[test]
 fn what_goes_back_in_part_is_not_of_huge_pages() {
     on_a_heap(|state| {
@@ -744,7 +644,7 @@ fn what_goes_back_in_part_is_not_of_huge_pages() {
         for batch in blocks.chunks_mut(256) {
             assert_eq!(state.take(sizes::class(list), list, batch), batch.len());
         }
-        // SAFETY: so many were taken.
+        // SAFETY: `take` filled all of them.
         let blocks: Vec<_> = blocks.iter().map(|block| unsafe { block.assume_init() }).collect();
         let advised = |state: &mut State| state.parts().0.source().huge().advised();
         state.parts().0.source().huge().only_where_advised();
@@ -759,7 +659,7 @@ fn what_goes_back_in_part_is_not_of_huge_pages() {
         unsafe { state.put(&go) }.expect("they are in use");
         purge.begin(state.parts().0);
         walk(state, &mut purge);
-        // But for those regions at both ends of which few blocks were.
+        // All but the two regions at the ends, which few of the blocks are in.
         assert!(advised(state) <= 2 * HUGE, "{}", advised(state));
         // SAFETY: as above.
         unsafe { state.put(&stay) }.expect("they are in use");
@@ -770,29 +670,7 @@ fn what_goes_back_in_part_is_not_of_huge_pages() {
     });
 }
 
-/// A walk that gave less than an eighth back of what it could not was in vain: the next waits twice as long, up to 64 times.
-#[test]
-fn a_walk_in_vain_is_tried_again_later() {
-    let mut stuck = Stuck::NONE;
-    let mut met = |given, doubled: u32| {
-        let before = os::now();
-        stuck.met(800, 4_000, given, 1_000);
-        let delay = 1_000 << doubled;
-        assert!((before + delay..=os::now() + delay).contains(&stuck.again), "{given}, {doubled}");
-        assert_eq!((stuck.bytes, stuck.used, stuck.in_vain), (800, 4_000, doubled));
-    };
-    met(100, 0);
-    for doubled in [1, 2, 3, 4, 5, 6, 6, 6] {
-        met(99, doubled);
-    }
-    met(100, 0);
-    met(0, 1);
-    met(5_000, 0);
-    assert_eq!([3_001, 3_000, 2_999, 0].map(|used| stuck.loose(used)), [0, 0, 800, 800]);
-    assert_eq!(Stuck::NONE.loose(0), 0);
-}
-
-/// A purge is put off by 63 visits, and the next one too.
+/// A purge can be put off by 63 visits, and so can the next purge.
 #[test]
 fn a_purge_is_put_off_for_a_while() {
     on_a_heap(|state| {

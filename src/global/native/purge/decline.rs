@@ -1,0 +1,170 @@
+//! Memory that goes back at once while a program frees its larger blocks: such a program may stand
+//! still afterwards, and then nobody would give the memory back after the purge delay.
+
+use crate::os;
+
+/// Larger blocks freed in one decline, bytes, before memory goes back at once.
+const AT_ONCE: usize = 64 << 20;
+
+/// The rate at which memory goes back at once, on average, in bytes a millisecond: about a thirtieth
+/// of the rate at which the system can supply it again.
+const AT_ONCE_RATE: u64 = 64 << 10;
+
+/// A decline ends when the bytes in use rise this far above their lowest.
+const RISE: usize = 1 << 20;
+
+/// A decline in the bytes in use. Memory goes back at once when the blocks freed in it amount to
+/// [`AT_ONCE`] and to more than is still in use, and again each time the bytes in use have halved.
+/// After a decline in which memory went back, the next to do so waits for the purge delay, or longer
+/// if much went back, since a program may free and allocate in turns.
+#[derive(Debug)]
+pub(super) struct Decline {
+    /// The fewest bytes in use since the decline began.
+    low: usize,
+    /// Bytes of larger blocks freed by which `low` fell. A block that is soon replaced by one of the
+    /// same size does not lower it.
+    freed: usize,
+    /// Memory goes back once fewer bytes are in use than this: half of those in use the last time.
+    next: usize,
+    /// Whether memory goes back in this decline.
+    goes_back: bool,
+    /// Whether a visit was too short for the memory that goes back in it.
+    pub(super) owes: bool,
+    /// When memory last went back in a decline, milliseconds; 0 if it never did.
+    at: u64,
+    /// [`Purge::purged`](super::Purge::purged) when that decline first gave memory back.
+    before: u64,
+}
+
+impl Decline {
+    pub(super) const NONE: Self = Self {
+        low: 0,
+        freed: 0,
+        next: usize::MAX,
+        goes_back: false,
+        owes: false,
+        at: 0,
+        before: 0,
+    };
+
+    /// Records the bytes in use.
+    #[inline]
+    pub(super) fn note(&mut self, used: usize) {
+        if used > self.low + RISE {
+            let &mut Self { at, before, .. } = self;
+            *self = Self { low: used, at, before, ..Self::NONE };
+        }
+        self.low = self.low.min(used);
+    }
+
+    /// Records that larger blocks of `bytes` were freed, which leaves `used` in use, and returns
+    /// whether memory goes back now. `purged` bytes went back since the heap began.
+    pub(super) fn freed(&mut self, used: usize, bytes: usize, purged: u64, delay: u32) -> bool {
+        let fallen = self.low.saturating_sub(used).min(bytes);
+        self.low -= fallen;
+        self.freed += fallen;
+        if used >= self.next || self.freed < AT_ONCE.max(used) {
+            return false;
+        }
+        let now = os::now();
+        if !self.goes_back {
+            if now < self.again(purged, delay) {
+                self.next = used.saturating_sub(RISE);
+                return false;
+            }
+            (self.goes_back, self.before) = (true, purged);
+        }
+        (self.next, self.at) = (used / 2, now);
+        true
+    }
+
+    /// Returns the bytes that may still go back in this decline: twice those freed, less those that
+    /// went back.
+    pub(super) fn left(&self, purged: u64) -> usize {
+        (2 * self.freed).saturating_sub((purged - self.before) as usize)
+    }
+
+    /// Returns when the next decline may give memory back, milliseconds.
+    fn again(&self, purged: u64, delay: u32) -> u64 {
+        let wait = ((purged - self.before) / AT_ONCE_RATE).max(delay.into());
+        if self.at > 0 { self.at + wait } else { 0 }
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    /// A purge delay that does not end within a test.
+    const LONG: u32 = 1 << 24;
+
+    /// Nothing goes back at once before 64 MiB, and more than is in use, were freed in one decline;
+    /// then again each time the bytes in use have halved, down to none.
+    #[test]
+    fn a_decline_gives_back_each_time_it_halves() {
+        for (most, expected) in [
+            (100 * MIB, &[36, 17, 8, 3, 1, 0][..]),
+            (300 * MIB, &[150, 74, 36, 17, 8, 3, 1, 0]),
+            (63 * MIB, &[]),
+        ] {
+            let mut decline = Decline::NONE;
+            decline.note(most);
+            let mut gives_back = |&used: &usize| {
+                let goes_back = decline.freed(used, MIB, 0, LONG);
+                decline.note(used);
+                goes_back
+            };
+            let steps = (0..most / MIB).rev().map(|left| left * MIB);
+            let found: Vec<_> = steps.filter(&mut gives_back).map(|used| used / MIB).collect();
+            assert_eq!(found, expected, "{most}");
+            // With little in use, and little freed, nothing goes back.
+            assert!(![MIB / 2, 0, MIB, 0].iter().any(gives_back));
+        }
+    }
+
+    /// Blocks that are freed and replaced are no decline, however many: memory given back for them
+    /// was touched again at once, at a hundred times the cost of all else.
+    #[test]
+    fn blocks_that_are_replaced_are_no_decline() {
+        for bytes in [64 << 10, RISE] {
+            let mut decline = Decline::NONE;
+            decline.note(200 * MIB);
+            for _ in 0..10_000 {
+                assert!(!decline.freed(200 * MIB - bytes, bytes, 0, LONG));
+                decline.note(200 * MIB - bytes);
+                decline.note(200 * MIB);
+            }
+        }
+    }
+
+    /// A decline ends when a mebibyte more is in use than at its lowest. The next gives memory back
+    /// after the purge delay, or after a millisecond for each 64 KiB that went back.
+    #[test]
+    fn the_next_decline_waits() {
+        let purged = 65 * MIB as u64;
+        for (delay, least) in [(LONG, LONG.into()), (0, purged / AT_ONCE_RATE)] {
+            let mut decline = Decline::NONE;
+            decline.note(85 * MIB);
+            assert!(decline.freed(21 * MIB, 64 * MIB, 7, delay));
+            decline.note(21 * MIB + RISE);
+            assert!(decline.freed(10 * MIB, 11 * MIB, 7 + 5, delay), "it is the same");
+            let (now, again) = (os::now(), decline.again(7 + purged, delay));
+            assert!(again <= now + least && again + 60_000 > now + least);
+            decline.note(10 * MIB + RISE + 1);
+            assert!(!decline.freed(MIB, 10 * MIB, 7 + purged, delay), "it is another");
+            decline.note(200 * MIB);
+            assert!(!decline.freed(100 * MIB, 100 * MIB, 7 + purged, delay), "it has to wait");
+            // It asks the clock again a mebibyte later, and starts to count anew. (With no purge delay:
+            // the machine may be up for less than the long one.)
+            decline.at = now - purged / AT_ONCE_RATE;
+            assert!(!decline.freed(99 * MIB, MIB, 7 + purged, 0));
+            assert!(decline.freed(99 * MIB - 1, 1, 7 + purged, 0));
+            assert_eq!((decline.before, decline.next), (7 + purged, (99 * MIB - 1) / 2));
+            // Small blocks freed meanwhile lower the bytes in use, and count for nothing.
+            decline.note(MIB);
+            assert!(decline.freed(0, MIB, 7 + purged, delay));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Which purges on growth were in vain, because the program soon used the memory again.
+
+/// The outcome of purges on growth, by the doubling of the bytes that the heap grew by.
+#[derive(Debug)]
+pub(super) struct Repeats {
+    /// For each doubling, the number of further growths that give nothing back.
+    in_vain: [u8; usize::BITS as usize],
+    /// A bit for each doubling that gave memory back and has not seen it used again.
+    gone: usize,
+    /// When memory last went back, milliseconds.
+    when: u64,
+}
+
+impl Repeats {
+    pub(super) const NONE: Self = Self { in_vain: [0; usize::BITS as usize], gone: 0, when: 0 };
+
+    /// Growths that give nothing back before the next try.
+    const TRIED: u8 = 16;
+
+    /// Returns whether memory given back for a growth by `bytes` would soon be used again.
+    pub(super) fn is_in_vain(&mut self, bytes: usize) -> bool {
+        let left = &mut self.in_vain[bytes.max(1).ilog2() as usize];
+        let is_in_vain = *left > 0;
+        *left = left.saturating_sub(1);
+        is_in_vain
+    }
+
+    /// Records that memory went back for a growth by `bytes`.
+    pub(super) fn went_back(&mut self, bytes: usize, now: u64) {
+        self.gone |= 1 << bytes.max(1).ilog2();
+        self.when = now;
+    }
+
+    /// Records that memory which went back is used again: in vain, if within the purge delay.
+    pub(super) fn taken_again(&mut self, now: u64, delay: u32) {
+        let is_soon = now.saturating_sub(self.when) <= delay.into();
+        let mut gone = core::mem::take(&mut self.gone);
+        while is_soon && gone > 0 {
+            self.in_vain[gone.trailing_zeros() as usize] = Self::TRIED;
+            gone &= gone - 1;
+        }
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    /// Memory that was soon used again stays the next sixteen times; then a growth tries again.
+    #[test]
+    fn memory_taken_again_stays() {
+        let mut repeats = Repeats::NONE;
+        assert!(!repeats.is_in_vain(3 << 20));
+        repeats.went_back(3 << 20, 5_000);
+        repeats.went_back(9 << 20, 5_100);
+        repeats.taken_again(7_000, 1_000);
+        assert!(!repeats.is_in_vain(3 << 20), "it was taken again late");
+        repeats.went_back(3 << 20, 9_000);
+        repeats.taken_again(9_500, 1_000);
+        for _ in 0..Repeats::TRIED {
+            assert!(repeats.is_in_vain(2 << 20) && !repeats.is_in_vain(4 << 20));
+        }
+        assert!(!repeats.is_in_vain(3 << 20));
+    }
+}
