@@ -1,6 +1,7 @@
-//! Memory that the system did not take back with its addresses: where a process may have no more mappings (on Linux,
-//! `vm.max_map_count`), none is cut in two. What the memory holds goes back at once; the addresses are remembered, and go
-//! [later](retry), when a neighbour has gone or the program has fewer mappings.
+//! Remembers addresses that the system refused to unmap: when a process may have no more mappings
+//! (on Linux, `vm.max_map_count`), the system does not cut one in two. The memory itself goes back
+//! at once. The addresses go back [later](retry), when a neighbouring mapping is gone or the
+//! program has fewer mappings.
 
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -10,12 +11,12 @@ use super::apart::Apart;
 use super::visit::Visit;
 use crate::os;
 
-/// Places for what is remembered. What finds none keeps its addresses for good.
+/// Number of places. Addresses that find no free place are never given back.
 const PLACES: usize = 4096;
 
-/// Whole OS pages.
+/// A run of whole OS pages.
 struct Place {
-    /// Their bytes; [`FREE`]: there are none; [`BUSY`]: somebody is at it.
+    /// Bytes of the run; [`FREE`] if the place is empty, [`BUSY`] while a thread changes it.
     len: AtomicUsize,
     start: AtomicPtr<u8>,
 }
@@ -23,36 +24,37 @@ struct Place {
 const FREE: usize = 0;
 const BUSY: usize = 1;
 
-/// Invariant: what is remembered was mapped, and is nobody's; each page once.
+/// The remembered runs. Invariant: they were mapped and belong to nobody; each page is in one run.
 struct Refused {
     places: [Place; PLACES],
-    /// Places that were ever used: the first so many.
+    /// Number of places ever used, which come first.
     used: AtomicUsize,
-    /// What is remembered at present.
+    /// Number of runs remembered at present.
     count: AtomicUsize,
 }
 
 static REFUSED: Apart<Refused> = Apart::new(Refused::new());
 
-/// Gives whole OS pages back, at once or later.
+/// Gives whole OS pages back, now or later.
 ///
 /// # Safety
 /// The pages were mapped here and are not used any more.
 pub(super) unsafe fn release(start: *mut u8, len: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the pages were mapped here and are unused.
     if unsafe { !os::release(start, len) } {
         REFUSED.remember(start, len);
     }
 }
 
-/// Whether anything is to go back later.
+/// Returns whether any addresses wait to be given back.
 pub(super) fn any() -> bool {
     REFUSED.count.load(Relaxed) > 0
 }
 
-/// Gives back what the system takes by now, while the visit lasts; whether that was anything.
+/// Gives back the addresses that the system accepts by now, until the visit is over. Returns
+/// whether there were any.
 pub(super) fn retry(visit: &mut Visit) -> bool {
-    // SAFETY: by the invariant they were mapped, and nobody uses them.
+    // SAFETY: by the invariant the pages were mapped, and nobody uses them.
     any() && REFUSED.retry(|start, len| unsafe { !visit.is_over() && os::release(start, len) })
 }
 
@@ -81,7 +83,8 @@ impl Refused {
         }
     }
 
-    /// Forgets what `goes`; whether that was anything.
+    /// Calls `goes` for each run and forgets those for which it returns true. Returns whether there
+    /// were any.
     fn retry(&self, mut goes: impl FnMut(*mut u8, usize) -> bool) -> bool {
         let mut any = false;
         for place in &self.places[..self.used.load(Relaxed)] {
@@ -108,7 +111,8 @@ mod tests {
         ptr::without_provenance_mut(at << 12)
     }
 
-    /// What is remembered goes once, and what does not go stays; what finds no place is left alone.
+    /// Each remembered run goes back once, and stays until it does. Runs that find no place are
+    /// dropped.
     #[test]
     fn what_is_remembered_goes_once() {
         let refused = Box::new(Refused::new());
@@ -119,7 +123,7 @@ mod tests {
         assert_eq!(refused.count.load(Relaxed), PLACES);
         assert!(refused.retry(odd) && !refused.retry(odd));
         assert_eq!(refused.count.load(Relaxed), PLACES / 2);
-        // Free places are found again.
+        // Free places are used again.
         refused.remember(address(1), 1 << 12);
         assert!(refused.retry(odd));
         let mut left = Vec::new();
@@ -132,7 +136,7 @@ mod tests {
         assert!(refused.count.load(Relaxed) == 0 && !refused.retry(|_, _| true));
     }
 
-    /// Threads that remember and try again at the same time lose nothing, and give nothing back twice.
+    /// Threads that remember and retry at the same time lose no run, and give none back twice.
     #[cfg(not(target_family = "wasm"))]
     #[test]
     fn threads_lose_nothing() {

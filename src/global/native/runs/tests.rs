@@ -1,4 +1,5 @@
-//! Which runs are found, that nothing else goes back, and that what went back is zeros when it is used again.
+//! Which runs are found, that nothing else goes back, and that memory which went back reads as
+//! zeros.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -25,8 +26,9 @@ fn layout(size: usize) -> Layout {
     Layout::from_size_align(size, 16).expect("it is one")
 }
 
-/// Of memory in which OS pages here and there take memory, just these go back, and their bytes are counted: by one call for
-/// many runs or for each, also where there are more than are found at a time, or where some of them are locked.
+/// Exactly the resident OS pages of a scattered block go back, and their bytes are counted: by one
+/// call for many runs or one for each, with more runs than are collected at a time, and with some
+/// locked.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "all memory counts as resident there")]
 fn what_takes_memory_goes_back() {
@@ -44,39 +46,40 @@ fn what_takes_memory_goes_back() {
             let locked = random(PAGES);
             touched[locked] = true;
             for index in (0..PAGES).filter(|&index| touched[index]) {
-                // SAFETY: as above.
+                // SAFETY: the block is this test's, and nobody needs its contents.
                 unsafe { at(index).write(1) };
             }
             #[cfg(target_os = "linux")]
-            // SAFETY: as above. What the system does not lock goes back as usual.
+            // SAFETY: the block is this test's. Where the system does not lock it, it goes back as
+            // usual.
             unsafe {
                 libc::mlock(at(locked).cast(), page)
             };
             let mut runs = Runs::new();
             runs.room = room.min(runs.room);
-            // Pieces of it stay out of it.
+            // Every other piece is left out.
             let piece = 1 + random(40);
             let mut found = 0;
             for from in (0..PAGES).step_by(2 * piece) {
                 let end = start + (from + piece).min(PAGES) * page;
                 let (_, zeros) = state.parts();
-                // SAFETY: the block is as good as free, and the heap's lock is held.
+                // SAFETY: the block counts as free, and the heap's lock is held.
                 found += unsafe { runs.find(start + from * page, end, FreeKind::InPage, zeros) };
             }
-            // SAFETY: as above.
+            // SAFETY: the block counts as free, and the heap's lock is held.
             let purged = unsafe { runs.give_back(state.parts().1) };
             assert_eq!(found, purged, "what takes memory");
             let goes = |index: usize| touched[index] && (index / piece).is_multiple_of(2);
             for (index, touched) in touched.into_iter().enumerate() {
                 let stays = touched && !goes(index);
                 assert_eq!(os::is_resident(at(index)), stays, "page {index}, pieces of {piece}");
-                // SAFETY: as above.
+                // SAFETY: the block is this test's.
                 let byte = unsafe { at(index).read() };
                 assert!(byte == u8::from(stays) || !os::DISCARDED_ARE_ZEROS, "page {index}");
             }
             assert_eq!(purged, (0..PAGES).filter(|&index| goes(index)).count() * page);
             #[cfg(target_os = "linux")]
-            // SAFETY: as above.
+            // SAFETY: the block is this test's.
             unsafe {
                 libc::munlock(at(0).cast(), PAGES * page)
             };
@@ -86,7 +89,7 @@ fn what_takes_memory_goes_back() {
     });
 }
 
-/// Small blocks of the list for this size.
+/// Takes small blocks of the list for `size` bytes.
 fn take(state: &mut State, size: usize, count: usize) -> Vec<NonNull<u8>> {
     let list = sizes::offset(size);
     let mut blocks = vec![MaybeUninit::uninit(); count];
@@ -106,15 +109,15 @@ impl Used {
     }
 
     fn check(&self) {
-        // SAFETY: as above.
+        // SAFETY: the block has as many bytes.
         let bytes = unsafe { core::slice::from_raw_parts(self.0.as_ptr(), self.1) };
         let is_whole = bytes[0] == self.2 && bytes[1..] == bytes[..self.1 - 1];
         assert!(is_whole, "{} bytes at {:?}", self.1, self.0);
     }
 }
 
-/// Blocks of all sizes come and go, while steps of walks give back what is free: none in use loses a byte, and what is
-/// known to be zeros is.
+/// Blocks of all sizes come and go while walk steps give free memory back. No block in use loses a
+/// byte, and memory that is known to be zeros is.
 #[test]
 fn blocks_keep_what_they_hold() {
     for seed in 1..4 {
@@ -140,7 +143,7 @@ fn blocks_keep_what_they_hold() {
                         large.push(Used::fill(block, size, with));
                     }
                     5..8 => {
-                        // Mostly a stretch of them, so that pages come to be free in part.
+                        // Mostly neighbours, so that pages become partly free.
                         for _ in 0..random(100 + small.len() / 4) {
                             let Some(last) = small.len().checked_sub(1) else { break };
                             let used = small.swap_remove(last - random(last.min(200) + 1));
@@ -151,12 +154,12 @@ fn blocks_keep_what_they_hold() {
                         for _ in 0..random(1 + large.len() / 4) {
                             let used = large.swap_remove(random(large.len()));
                             used.check();
-                            // SAFETY: as above.
+                            // SAFETY: it is freed once.
                             assert!(unsafe { state.deallocate(used.0) }.is_some());
                         }
                     }
                     _ => {
-                        // As after each call: what is in use now counts as taking memory.
+                        // As after each call: memory in use counts as resident.
                         state.grown();
                         for _ in 0..random(8) {
                             state.purge_some(&mut Visit::unbounded(), Parts::OsPages);
@@ -166,12 +169,12 @@ fn blocks_keep_what_they_hold() {
             }
             for used in small {
                 used.check();
-                // SAFETY: as above.
+                // SAFETY: it is put back once.
                 assert_eq!(unsafe { state.put(&[used.0]) }, Ok(()));
             }
             for used in large {
                 used.check();
-                // SAFETY: as above.
+                // SAFETY: it is freed once.
                 assert!(unsafe { state.deallocate(used.0) }.is_some());
             }
             assert!(state.purged() > before, "something went back");
