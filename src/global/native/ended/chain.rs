@@ -1,5 +1,5 @@
-//! Lists in the order in which they came, linked both ways through what is known of them while no thread has them: the
-//! last and the first are at hand, and any may be taken out.
+//! A doubly linked chain of lists in order of arrival, linked through their [`Waiting`] part. Both
+//! ends can be read, and any lists can be removed, in O(1).
 
 use core::iter;
 use core::ptr::{self, NonNull};
@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::super::quick::{Lists, Waiting};
 
-/// What is known of lists while no thread has them.
+/// Returns the part of lists that is used while no thread has them.
 pub(super) fn waiting(lists: NonNull<Lists>) -> &'static Waiting {
     #[cfg(test)]
     LOOKED.set(LOOKED.get() + 1);
@@ -17,18 +17,19 @@ pub(super) fn waiting(lists: NonNull<Lists>) -> &'static Waiting {
 
 #[cfg(test)]
 std::thread_local! {
-    /// How often the calling thread asked.
+    /// How often the calling thread called [`waiting`].
     pub(super) static LOOKED: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
 }
 
-/// Invariant: from `last` on, `next` leads through all lists of the chain to `first`, and `newer` back; both end with null.
+/// Invariant: from `last` on, `next` leads through all lists of the chain to `first`, and `newer`
+/// leads back; both end with null.
 #[derive(Debug)]
 pub(super) struct Chain {
     last: *mut Lists,
     first: *mut Lists,
 }
 
-// SAFETY: lists are tied to a thread only while it uses them.
+// SAFETY: lists are bound to a thread only while it uses them.
 unsafe impl Send for Chain {}
 
 impl Chain {
@@ -36,17 +37,17 @@ impl Chain {
         Self { last: ptr::null_mut(), first: ptr::null_mut() }
     }
 
-    /// The lists that came last.
+    /// Returns the lists that came last.
     pub(super) fn last(&self) -> Option<NonNull<Lists>> {
         NonNull::new(self.last)
     }
 
-    /// The lists that came first.
+    /// Returns the lists that came first.
     pub(super) fn first(&self) -> Option<NonNull<Lists>> {
         NonNull::new(self.first)
     }
 
-    /// All lists, the last first.
+    /// Yields all lists, the last first.
     pub(super) fn iter(&self) -> impl Iterator<Item = NonNull<Lists>> {
         let older = |&lists: &NonNull<Lists>| NonNull::new(waiting(lists).next.load(Relaxed));
         iter::successors(self.last(), older)
@@ -63,7 +64,7 @@ impl Chain {
         self.last = lists.as_ptr();
     }
 
-    /// Takes lists out, which are in this chain.
+    /// Removes lists that are in this chain.
     pub(super) fn remove(&mut self, lists: NonNull<Lists>) {
         let newer = waiting(lists).newer.load(Relaxed);
         let older = waiting(lists).next.load(Relaxed);
