@@ -100,7 +100,7 @@ fn start_wanted() {
     }
 }
 
-/// Stops the thread for good and waits for its end, as its code may be unloaded. The wait is
+/// Stops the thread for good, and waits for its end, as its code may be unloaded. The wait is
 /// bounded: a program may exit in a signal handler that interrupted the owner of a lock the thread
 /// waits for.
 extern "C" fn stop() {
@@ -145,8 +145,8 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     }
 }
 
-/// Does a part of the work that is due in each heap. Returns the milliseconds until there is more
-/// to do, or `None` if nothing will be due as things are.
+/// Does a part of the work due in each heap. Returns the milliseconds until there is more, or
+/// `None` if nothing will be due as things are.
 pub(super) fn tend() -> Option<u64> {
     let lists_due = Heap::tend_lists(&mut Visit::on_purpose());
     let next = heaps::all().filter_map(|heap| {
@@ -193,7 +193,7 @@ mod tests {
         due();
         start();
         assert_eq!(THREAD.load(Acquire), thread, "there is one");
-        // Each time nothing more is due.
+        // Each time the thread finds nothing to do, and sleeps again.
         for _ in 0..3 {
             let begin = std::time::Instant::now();
             while STATE.load(Relaxed) != ASLEEP {
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// The child of a fork has no thread, and may create one unless there must be none.
+    /// The child of a fork has no thread, and may make one unless there must be none.
     #[test]
     #[cfg(not(miri))]
     fn the_child_of_a_fork_has_no_thread() {

@@ -50,8 +50,8 @@ pub(super) fn any_blocks() -> bool {
     BYTES.load(Relaxed) > 0
 }
 
-/// Marks lists as held by the calling thread until they are [left](leave) or [put back](put_back).
-/// If a handler forks in between, the child does not adopt them.
+/// Marks lists as held by the calling thread until they are [left](leave) or [put back](put_back):
+/// if a handler forks it, the child does not adopt them.
 pub(super) fn hold(lists: NonNull<Lists>) {
     waiting(lists).holder.store(sync::token(), Relaxed);
 }
@@ -61,9 +61,9 @@ pub(super) fn is_held_by(lists: NonNull<Lists>, token: u32) -> bool {
     waiting(lists).holder.load(Relaxed) == token
 }
 
-/// Leaves a thread's lists to the next thread, with their blocks. Puts the blocks back instead if
-/// there are too many for the `heaps` heaps that threads are spread over, or if the purge `delay`
-/// is 0.
+/// Leaves a thread's lists to the next thread, with their blocks. Puts these back if there are too
+/// many for so few `heaps` that threads are spread over, if the purge `delay` (milliseconds) is 0,
+/// or in hardened mode.
 ///
 /// # Safety
 /// The lists are the calling thread's, which does not use them any more.
@@ -80,7 +80,7 @@ pub(super) unsafe fn leave(lists: NonNull<Lists>, heaps: usize, delay: u32) {
     push(lists);
 }
 
-/// Adds `bytes` to `counted` if the sum is at most `most`. Returns whether it is.
+/// Adds `bytes` to `counted` if the sum is at most `most`; returns whether it is.
 fn reserve(counted: &AtomicUsize, bytes: usize, most: usize) -> bool {
     let fits = counted.fetch_add(bytes, Relaxed) + bytes <= most;
     if !fits {
@@ -89,8 +89,8 @@ fn reserve(counted: &AtomicUsize, bytes: usize, most: usize) -> bool {
     fits
 }
 
-/// Pushes lists that the calling thread holds to [`LEFT`]. They are pushed exactly once, even if a
-/// handler forks in between.
+/// Pushes lists that the calling thread holds to [`LEFT`]: once, even if a handler forks in
+/// between.
 fn push(lists: NonNull<Lists>) {
     let mut last = LEFT.load(Relaxed);
     loop {
@@ -114,14 +114,14 @@ pub(super) fn have_blocks(lists: NonNull<Lists>) -> bool {
 /// # Safety
 /// The caller has [taken](Ended::take_idle) the lists, and does not use them any more.
 pub(super) unsafe fn put_back(lists: NonNull<Lists>) {
-    // This puts back dozens of batches, and the caller looks after memory already. SAFETY: the
-    // caller guarantees that it has taken the lists.
+    // This puts back dozens of batches, and the caller looks after memory already.
+    // SAFETY: the caller guarantees that it has taken the lists.
     unsafe { quick::flush_all(lists.as_ptr(), false) };
     uncount(lists);
     push(lists);
 }
 
-/// Gives lists to a thread: their blocks count no more as those of an ended thread.
+/// Notes that a thread has these lists from now on.
 pub(super) fn begin(lists: NonNull<Lists>) {
     uncount(lists);
 }
@@ -138,8 +138,8 @@ impl Ended {
         Self { with_blocks: Chain::new(), empty: Chain::new() }
     }
 
-    /// Takes lists for a thread, which then [begins](begin) with them: the newest suiting ones
-    /// among the last few with blocks, else empty ones, else the newest. `None` if there are none.
+    /// Takes lists for a thread, which [begins](begin) with them: of the last few with blocks the
+    /// newest that suit, else empty ones, else the newest. `None` if there are none.
     pub(super) fn take(
         &mut self,
         suits: impl Fn(NonNull<Lists>) -> bool,
@@ -149,14 +149,13 @@ impl Ended {
     }
 
     /// Takes the oldest lists with blocks, if their thread ended at least `delay` milliseconds ago.
-    /// The caller must [put them back](put_back). O(1), plus the lists left since the last call.
+    /// The caller [puts them back](put_back). O(1), plus the lists left since the last call.
     pub(super) fn take_idle(&mut self, delay: u32) -> Option<NonNull<Lists>> {
         self.receive();
         self.take_known_idle(os::now() as u32, delay).inspect(|&lists| hold(lists))
     }
 
-    /// Forgets all lists, after a fork. The lists of threads that do not exist in the child are
-    /// then [added](Self::add).
+    /// Forgets all lists after a fork; those of threads left behind are [added](Self::add) again.
     pub(super) fn forget(&mut self) {
         LEFT.store(ptr::null_mut(), Relaxed);
         BYTES.store(0, Relaxed);
@@ -191,7 +190,7 @@ impl Ended {
         }
     }
 
-    /// Takes lists as [`take`](Self::take) does, among those received.
+    /// As [`take`](Self::take), among those received.
     fn take_known(&mut self, suits: impl Fn(NonNull<Lists>) -> bool) -> Option<NonNull<Lists>> {
         let suit = self.with_blocks.iter().take(LOOKS).find(|&lists| suits(lists));
         let taken = suit.or_else(|| self.empty.last()).or_else(|| self.with_blocks.last())?;
@@ -199,9 +198,9 @@ impl Ended {
         Some(taken)
     }
 
-    /// Takes lists as [`take_idle`](Self::take_idle) does, among those received. Only the oldest
-    /// lists are checked. A thread that was delayed between reading the clock and pushing to
-    /// [`LEFT`] comes behind others that ended later, and waits for these.
+    /// As [`take_idle`](Self::take_idle), among those received. Only the oldest lists are checked.
+    /// A thread that was stopped between its clock and [`LEFT`] comes behind others that ended
+    /// later, and waits for these.
     fn take_known_idle(&mut self, now: u32, delay: u32) -> Option<NonNull<Lists>> {
         let oldest = self.with_blocks.first()?;
         let is_due = now.wrapping_sub(waiting(oldest).since.load(Relaxed)) >= delay;

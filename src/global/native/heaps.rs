@@ -14,7 +14,7 @@ use crate::os;
 /// The heaps there are. Written when one is opened.
 #[derive(Debug)]
 struct Heaps {
-    /// The number of slots, of slots with a heap, and of heaps that threads are spread over.
+    /// The numbers of slots, of slots with a heap, and of heaps that threads are spread over.
     slots: AtomicUsize,
     opened: AtomicUsize,
     shared: AtomicUsize,
@@ -39,13 +39,12 @@ const MOST: usize = 4096;
 
 const BITS: usize = usize::BITS as usize;
 
-/// One bit per heap that has no threads, as far as is known. A thread that starts looks for a heap
-/// here rather than at the heaps. If a thread gets such a heap another way, the bit stays set until
-/// the next search checks it.
+/// One bit per heap without threads, as far as is known, for the start of a thread to find one. If
+/// a heap gets a thread another way, its bit stays until a search checks it.
 static IDLE: Apart<[AtomicUsize; MOST / BITS]> =
     Apart::new([const { AtomicUsize::new(0) }; MOST / BITS]);
 
-/// Returns over how many heaps threads are spread.
+/// Returns the number of heaps that threads are spread over.
 pub(super) fn shared() -> usize {
     HEAPS.shared.load(Relaxed)
 }
@@ -67,7 +66,7 @@ pub(super) fn left(heap: &Heap) {
     }
 }
 
-/// Returns the lowest heap without threads, of `node` if given.
+/// Returns the lowest heap without threads, of `node` if that is given.
 fn idle(node: Option<u32>) -> Option<&'static Heap> {
     let words = HEAPS.opened.load(Acquire).div_ceil(BITS);
     IDLE.iter().take(words).enumerate().find_map(|(index, word)| {
@@ -88,8 +87,7 @@ fn idle(node: Option<u32>) -> Option<&'static Heap> {
     })
 }
 
-/// Returns the NUMA node that the calling thread is on now; `None` where all are taken to be on the
-/// same node.
+/// Returns the NUMA node that the calling thread is on now; `None` where all count as the same.
 pub(super) fn node() -> Option<u32> {
     HEAPS.nodes.load(Relaxed).then(os::node)
 }
@@ -105,13 +103,13 @@ pub(super) fn is_of(heap: &Heap, node: u32) -> bool {
     heap.node.load(Relaxed) == node
 }
 
-/// Returns another heap for a thread whose heap is busy: one of the next two, if it is of the same
-/// node and has fewer threads even with this one. Where threads are spread evenly, they stay: a
-/// thread that moves leaves memory behind, which goes back and is touched again elsewhere.
+/// Returns another heap for a thread whose heap is busy: one of the next two, of the same node,
+/// with fewer threads even with this one. Where threads are spread evenly, they stay: a thread that
+/// moves leaves memory that goes back, and grows the other heap by as much.
 pub(super) fn instead_of(busy: &Heap) -> Option<&'static Heap> {
     let threads = busy.threads.load(Relaxed);
     if threads < 2 {
-        // This is the heap's only thread: the lock is held by one that frees a few blocks.
+        // The only thread of its heap stays: another one is just freeing a few blocks there.
         return None;
     }
     let others = [next_after(busy), next_after(busy)];
@@ -122,8 +120,8 @@ pub(super) fn instead_of(busy: &Heap) -> Option<&'static Heap> {
     others.into_iter().filter(|other| !ptr::eq(*other, busy)).find(serves)
 }
 
-/// Returns a heap for the calling thread, which has no lists and so no heap of its own. Threads are
-/// spread over the heaps. `None` if there are no heaps.
+/// Returns a heap for the calling thread, which has no lists and so no heap; not the same for all
+/// threads. `None` if there are no heaps.
 #[cold]
 #[inline(never)]
 pub(super) fn for_thread_without_lists() -> Option<&'static Heap> {
@@ -138,26 +136,24 @@ pub(super) fn all() -> impl ExactSizeIterator<Item = &'static Heap> {
     (0..HEAPS.opened.load(Acquire)).map(Heap::of_slot)
 }
 
-/// Returns the next opened heap in `heap`'s turn, which goes through all heaps, including `heap`.
+/// Returns the next opened heap at each call for the same `heap`, which is one of them.
 pub(super) fn next_after(heap: &Heap) -> &'static Heap {
-    // If two threads do this at the same time, one heap may have two turns, and another none.
+    // With two threads at a time, one heap may get two turns, or another none.
     let turn = heap.turn.load(Relaxed).wrapping_add(1);
     heap.turn.store(turn, Relaxed);
     Heap::of_slot(turn % HEAPS.opened.load(Acquire))
 }
 
-/// Returns the next heap to give free memory back: of the next few, the first that is being purged,
-/// else the next.
+/// Returns another heap to give memory back: of the next few the first being purged, else the next.
 pub(super) fn next_to_purge(heap: &Heap) -> &'static Heap {
-    // The turn moves on by one, however many heaps are looked at: otherwise some would never have a
-    // turn.
+    // The turn moves on by one, however many are looked at: else some heaps would never have
+    // theirs.
     let next = next_after(heap).slot();
     let opened = HEAPS.opened.load(Acquire);
     Heap::of_slot(first_such(next, opened, |slot| Heap::of_slot(slot).purging.load(Relaxed)))
 }
 
-/// Returns the first slot from `next` on for which `is_such` holds, among the next few opened ones;
-/// else `next`.
+/// Returns the first of the next few slots from `next` on for which `is_such` holds, else `next`.
 fn first_such(next: usize, opened: usize, is_such: impl Fn(usize) -> bool) -> usize {
     /// Number of heaps to look at.
     const FEW: usize = 8;
@@ -170,8 +166,8 @@ pub(super) fn is_spare(heap: &Heap) -> bool {
     heap.slot() == HEAPS.spare.load(Relaxed)
 }
 
-/// Thread count of a heap that a unit test has for itself: more than there are threads; the sum
-/// over all heaps fits in 32 bits.
+/// Threads of a unit test's own heap: more than there are, while the sum over all heaps has 32
+/// bits.
 #[cfg(test)]
 pub(super) const CROWD: u32 = 1 << 20;
 
@@ -204,7 +200,7 @@ impl Opener {
         Self { turn: 0, quota: usize::MAX }
     }
 
-    /// Returns how many heaps suit the CPUs that the process may use at present.
+    /// Returns the number of heaps for the CPUs that the process may use at present.
     fn wanted(&self, tuning: &Tuning) -> usize {
         (os::cpus().min(self.quota) * tuning.heaps_per_cpu as usize).min(MOST)
     }
@@ -212,8 +208,8 @@ impl Opener {
     /// Finds the space for as many heaps as the CPUs call for. `None` if there is none.
     pub(super) fn open_space(&mut self, tuning: &Tuning) -> Option<()> {
         if HEAPS.slots.load(Relaxed) == 0 {
-            /// Up to this many CPUs, heaps are few anyway, so the quota is not asked for, and all
-            /// CPUs are taken to be of one node.
+            /// Up to this many CPUs, heaps are few, so the quota is not asked for, and one node is
+            /// assumed.
             const FEW: usize = 8;
             if os::cpus() > FEW {
                 self.quota = os::cpu_quota().unwrap_or(usize::MAX);
@@ -221,8 +217,7 @@ impl Opener {
             }
             huge::ask_system(tuning.huge_pages);
             let wanted = self.wanted(tuning);
-            /// Slots for the spare heap and, in unit tests, for the tests' own heaps; fewer with 32
-            /// bits.
+            /// The spare heap, and the unit tests' own; fewer with 32 bits.
             const MORE: usize = match (cfg!(test), cfg!(target_pointer_width = "64")) {
                 (true, true) => 100,
                 (true, false) => 48,
@@ -240,7 +235,7 @@ impl Opener {
         self.open_on(tuning, node().unwrap_or(0))
     }
 
-    /// Opens one more heap of `node`, if there is a slot and memory for it.
+    /// Opens one more heap as [`open`](Self::open) does, of `node`.
     fn open_on(&mut self, tuning: &Tuning, node: u32) -> Option<&'static Heap> {
         let slot = HEAPS.opened.load(Relaxed);
         if slot == HEAPS.slots.load(Relaxed) {
@@ -254,8 +249,7 @@ impl Opener {
         Some(heap)
     }
 
-    /// Opens one more heap, unless the newest one is empty: then another could not serve the
-    /// request either.
+    /// Opens one more heap, unless the newest is empty: another could not serve a request either.
     pub(super) fn open_unless_empty(&mut self, tuning: &Tuning) -> Option<&'static Heap> {
         let empty = all().last()?.with(|state| state.usage().blocks == 0);
         if empty == Some(true) { None } else { self.open(tuning) }
@@ -270,8 +264,8 @@ impl Opener {
         }
     }
 
-    /// Returns a heap for a thread on `node`. Prefers `before`, to which the thread's blocks
-    /// belong, if that has no threads.
+    /// Returns a heap for a thread on `node`: `before`, the heap of its blocks, if that is of the
+    /// node and has no threads.
     pub(super) fn heap_for_thread(
         &mut self,
         tuning: &Tuning,
@@ -281,12 +275,12 @@ impl Opener {
         before.filter(|heap| is_free_on(heap, node)).or_else(|| self.heap_of_node(tuning, node))
     }
 
-    /// Returns a heap for a thread on `node`, by the first rule that finds one:
+    /// Returns a heap for a thread on `node`, by the first of these rules that finds one:
     /// 1. the lowest heap of the node without threads;
     /// 2. a new heap, if there may be more;
-    /// 3. a heap of another node without threads, which now becomes one of this node: its old
-    ///    memory goes back over time, and its new memory is near;
-    /// 4. of two heaps, in turn, the one of this node or with fewer threads (Azar et al. 1994,
+    /// 3. a heap of another node without threads, which becomes one of this node: its old memory
+    ///    goes back over time, and its new memory is near;
+    /// 4. of two heaps in turn, the one of this node, or with fewer threads (Azar et al. 1994,
     ///    *Balanced allocations*).
     ///
     /// O(1), plus a look at one bit per heap.
@@ -320,8 +314,8 @@ fn is_free_on(heap: &Heap, node: u32) -> bool {
     heap.threads.load(Relaxed) == 0 && is_of(heap, node) && !is_spare(heap)
 }
 
-/// Returns the better of two heaps for a thread on `node`: the one of this node, else the one with
-/// fewer threads. Each turn tries two others. `None` if no thread may be given either of them.
+/// Returns one of two heaps, others at each turn: the one of `node`, else the one with fewer
+/// threads. `None` if both are for no thread.
 fn to_share(node: u32, turn: usize) -> Option<&'static Heap> {
     let opened = HEAPS.opened.load(Relaxed);
     let near = |slot| is_of(Heap::of_slot(slot), node);
@@ -341,8 +335,7 @@ mod tests {
     use super::*;
     use crate::global::native::registry;
 
-    /// Every heap has its turn: of nine heaps, eight would never have one if turns moved on by as
-    /// many heaps as were looked at.
+    /// Every heap has its turn, which it would not if turns moved on by as many as were looked at.
     #[test]
     fn every_heap_has_its_turn_to_be_purged() {
         for opened in 1..40 {
@@ -362,7 +355,7 @@ mod tests {
         }
     }
 
-    /// Each slot has its turn in both positions, always beside another slot.
+    /// Each has its turn in both places, beside another one.
     #[test]
     fn two_are_not_the_same() {
         for count in 2..40 {
@@ -429,7 +422,7 @@ mod tests {
         assert!((0..1000).any(|_| node() == Some(os::node())));
     }
 
-    /// A thread gets an idle heap of its node, and no other heap while there is one.
+    /// A thread gets an idle heap of its node if there is one.
     #[test]
     fn a_heap_is_of_the_node_of_its_threads() {
         const NODES: [u32; 2] = [7, 8];
@@ -453,7 +446,7 @@ mod tests {
         own.iter().for_each(|heap| heap.node.store(0, Relaxed));
     }
 
-    /// A thread that begins with blocks gets their heap, if that is of its node and has no threads.
+    /// A thread that begins with blocks gets their heap if it is of its node and has no threads.
     #[test]
     fn a_thread_gets_the_heap_of_its_blocks() {
         const NODE: u32 = 14;
@@ -470,7 +463,7 @@ mod tests {
             })
         };
         assert!(gets(0, NODE) && !gets(CROWD, NODE));
-        // Where heaps are few, the thread may get it all the same: shared, or as an idle one.
+        // Where heaps are few, the thread may get it anyway: shared, or idle.
         let serves = |threads: u32, node: u32| {
             registry::with_opener(|_| {
                 own.threads.store(threads, Relaxed);
@@ -483,8 +476,8 @@ mod tests {
         own.node.store(0, Relaxed);
     }
 
-    /// Where no heap is idle, a thread shares one of its node within reach, even if others have
-    /// fewer threads.
+    /// Where no heap is idle, a thread shares one of its node in reach, even if others have fewer
+    /// threads.
     #[test]
     fn a_heap_of_the_node_is_shared_rather() {
         const NODE: u32 = 9;

@@ -4,8 +4,8 @@
 //! The kernel chooses the page size at the first touch, and a huge page takes 2 MiB wherever it is
 //! touched. So only memory that is, or will probably be, written densely gets the advice: a table
 //! may be meant to stay mostly untouched. Memory on huge pages looks dense whatever was written. So
-//! one in [`WITHOUT`] of each [kind](Kind) goes without huge pages: it is the *sample* that tells
-//! whether the kind is dense.
+//! even of a dense [kind](Kind), one in [`WITHOUT`] gets no huge pages. The last memory without
+//! them is the *sample* that tells whether the kind is dense.
 //!
 //! | memory | gets huge pages |
 //! |---|---|
@@ -54,12 +54,11 @@ const WITHOUT: u8 = 16;
 /// Resident bytes from which on a region counts as written all over, when all of it is free.
 const WRITTEN: usize = HUGE / 8 * 7;
 
-/// Free bytes from which on a region is better without huge pages: fewer cost little if they become
-/// resident again.
+/// Free bytes from which on a region is better without huge pages; fewer cost little when resident.
 const THIN: usize = HUGE / 8;
 
-/// The most thinned regions in all heaps. Each may split a mapping in three, and Linux lets a
-/// process have some 65,530 mappings.
+/// The most thinned regions in all heaps: each may split a mapping in three, and Linux allows a
+/// process some 65,530.
 const MOST_THIN: usize = 1 << 14;
 
 /// Number of thinned regions in all heaps.
@@ -68,8 +67,8 @@ static ALL_THIN: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 /// Whether the system backs all memory with huge pages, if it [was asked](ask_system).
 static ALL_ARE_HUGE: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
 
-/// Asks how the system is set, where that matters. Call it before the first heap is opened, and not
-/// later: a sandbox that was entered in between may kill the process for opening a file.
+/// Asks how the system is set, where that matters. Call it before the first heap is opened; later a
+/// sandbox may kill the process for opening a file.
 pub(super) fn ask_system(huge_pages: HugePages) {
     if huge_pages.follows() {
         ALL_ARE_HUGE.store(os::backs_all_with_huge_pages(), Relaxed);
@@ -102,7 +101,7 @@ impl Kind {
         addresses.contains(&self.asked.get().0)
     }
 
-    /// Makes this memory, which has no huge pages, the sample.
+    /// Makes this memory, without huge pages, the sample.
     pub(super) fn ask_about(&self, start: usize, len: usize) {
         self.asked.set((start, len));
     }
@@ -124,8 +123,8 @@ impl Kind {
         self.is_dense.get()
     }
 
-    /// Decides on the next memory of the kind; returns whether it gets huge pages. If the kind is
-    /// dense, all but one in [`WITHOUT`] do. Memory that gets none becomes the sample.
+    /// Decides whether the next memory of the kind gets huge pages: if the kind is dense, all but
+    /// one in [`WITHOUT`] do. Memory that gets none becomes the sample.
     pub(super) fn follows(&self, start: usize, len: usize) -> bool {
         if self.is_dense() {
             self.followed.set((self.followed.get() + 1) % WITHOUT);
@@ -138,8 +137,8 @@ impl Kind {
     }
 }
 
-/// What a walk has found so far in its current region: the region's start, its free bytes, and how
-/// many of these were resident.
+/// What a walk found so far in its current region: its start, its free bytes, and how many of these
+/// were resident.
 #[derive(Debug)]
 pub(super) struct Walked {
     region: *mut u8,
@@ -154,30 +153,28 @@ impl Walked {
 // SAFETY: the region is an address for the system, and is not read or written.
 unsafe impl Send for Walked {}
 
-/// The huge pages of a heap's extent, as far as they are known.
+/// The known huge pages of a heap's extent.
 ///
 /// Invariants: `from`, `reached` and `start` are multiples of [`HUGE`]. The bit of a region is set
-/// iff the region is advised; `advised` counts these bits; no advised region is outside
-/// `from..reached`.
+/// iff it is advised, and `advised` counts them. No advised region is outside `from..reached`.
 #[derive(Debug)]
 pub(super) struct Huge {
     /// Address from which on regions are advised; beyond all addresses if none are.
     from: usize,
     /// Address up to which regions were decided on.
     reached: usize,
-    /// The first region that is completely in the extent; beyond all addresses if no region is
-    /// considered.
+    /// The first region completely in the extent; beyond all addresses if none is considered.
     start: usize,
     /// Upper bound for the end of the extent.
     most: usize,
     bits: [Cell<u64>; REGIONS / 64],
     advised: Cell<usize>,
-    /// One bit per region: set if the region is thinned, that is, lost its huge pages because much
-    /// of it was free.
+    /// One bit per region: set if it is thinned, that is, lost its huge pages as much of it was
+    /// free.
     thinned: [Cell<u64>; REGIONS / 64],
     /// Whether the system backs all memory with huge pages.
     all: Cell<bool>,
-    /// Bytes of the extent that may be advised when it is next extended.
+    /// Bytes that may be advised when the extent is next extended.
     allowed: Cell<usize>,
     /// Regions that the extent enters for other blocks than small ones.
     regions: Kind,
@@ -233,7 +230,7 @@ impl Huge {
         address >= self.from && self.is_advised(address)
     }
 
-    /// Sets the number of bytes of the extent that may be advised when it is next extended.
+    /// Sets the bytes of the extent that may be advised when it is next extended.
     #[inline(always)]
     pub(super) fn allow(&self, bytes: usize) {
         self.allowed.set(bytes);
@@ -244,8 +241,7 @@ impl Huge {
         self.advised.get() * HUGE
     }
 
-    /// Decides on the regions that the extent enters by reaching up to `end`. The extent is
-    /// accessible there.
+    /// Decides on the regions that the extent enters when it reaches `end`. It is accessible there.
     pub(super) fn reach(&mut self, end: *mut u8) {
         while self.reached < end.addr() && !self.everywhere {
             let region = end.with_addr(self.reached);
@@ -271,8 +267,8 @@ impl Huge {
         self.regions.follows(region.addr(), HUGE)
     }
 
-    /// Decides on the memory of a large block that the extent was extended for: advises it if such
-    /// blocks are dense, and takes the advice back otherwise.
+    /// Advises a large block that the extent was extended for if such blocks are dense, and takes
+    /// the advice back otherwise.
     #[cold]
     pub(super) fn enter(&self, block: *mut u8, len: usize) {
         if self.everywhere || !os::ADVISES_HUGE_PAGES {
@@ -288,8 +284,8 @@ impl Huge {
         }
     }
 
-    /// Takes the advice back from a large block in memory that other blocks had, unless large
-    /// blocks are dense.
+    /// Takes the advice back from a large block in memory that others had, unless such blocks are
+    /// dense.
     #[inline]
     pub(super) fn enter_again(&self, block: *mut u8, len: usize) {
         if !self.blocks.is_dense() {
@@ -304,7 +300,7 @@ impl Huge {
         }
     }
 
-    /// Advises all regions that a block touches, or takes their advice back.
+    /// Advises the regions that a block touches, or takes their advice back.
     #[cold]
     fn advise_all(&self, block: *mut u8, len: usize, wanted: bool) {
         let first = block.addr().max(self.from) & !(HUGE - 1);
@@ -317,10 +313,9 @@ impl Huge {
         }
     }
 
-    /// Notes whole free OS pages of the extent that a walk in address order met and that go back;
-    /// the number beside them is the bytes that were resident. Decides on each region that the walk
-    /// has left; `None` ends the walk, and decides on its last region. `walked` is what the walk
-    /// has found so far in its current region.
+    /// Notes free OS pages that a walk in address order gives back, and how many bytes of them were
+    /// resident. Decides on each region once the walk has left it; `None` ends the walk. `walked`
+    /// is the walk's state in its current region.
     pub(super) fn found_free(&self, walked: &mut Walked, free: Option<(Range<*mut u8>, usize)>) {
         let Some((Range { start, end }, mut written)) = free else { return self.decide(walked) };
         let mut at = start.with_addr(start.addr().max(self.start));
@@ -341,8 +336,8 @@ impl Huge {
         }
     }
 
-    /// Takes huge pages from a region with [much](THIN) free memory, and gives them back once all
-    /// of it is free. Also gives them to a free region that was [written all over](WRITTEN).
+    /// Takes huge pages from a region with [much](THIN) free memory until all of it is free, and
+    /// gives them to a free region that was [written all over](WRITTEN).
     fn decide(&self, &mut Walked { region, free, written }: &mut Walked) {
         let lies_within = self.start <= region.addr() && region.addr() < self.most & !(HUGE - 1);
         if free < THIN || !lies_within {
@@ -376,8 +371,8 @@ impl Huge {
         }
     }
 
-    /// Lets a thinned region use huge pages again, by advice or, where the system is set so,
-    /// without being counted as advised.
+    /// Lets a thinned region use huge pages again: by advice, or by the system's setting, which
+    /// does not count as advice.
     fn give_again(&self, region: *mut u8) {
         if self.all.get() {
             // SAFETY: the region lies in the extent.

@@ -1,21 +1,20 @@
-//! Keeps freed mappings for later blocks, while the program is known to want them again: mapping
-//! new memory instead would cost as many page faults as before.
+//! Keeps freed mappings for later blocks while the program is known to want them again: new ones
+//! would cost as many page faults as before.
 //!
 //! ```text
 //!   freed:     | a run ……………………………………… |
 //!   a block:   | header, block … | what is left of the run … |
 //!   it grows:  | header, block ……………………… | what is left … |
 //! ```
-//! A freed mapping is kept if the one freed before it was wanted again within the purge delay: by a
-//! block that grows, or by a new block that may hold anything. Up to [`MOST`] bytes are kept.
-//! Beyond that, mappings are kept only for a while after one went back for want of room, so that on
-//! average no more than [`RATE`] goes back. Mappings kept and in use together never exceed the most
-//! bytes that were ever in use.
+//! A freed mapping is kept if the one freed before was wanted again within the purge delay: by a
+//! block that grows, or a new one that may hold anything. [`MOST`] bytes are kept; more only for a
+//! while after a mapping went back for want of room, so that no more than [`RATE`] does on average.
+//! Together with mappings in use, they never exceed the most bytes ever in use.
 //!
-//! A block that is longer than every run starts with the longest run, to which new memory is added.
-//! A run that is not taken within a purge delay goes back when a thread [looks after](super::idle)
-//! idle memory; then no mapping is kept until one is wanted again. When a heap grows, kept mappings
-//! go back first.
+//! A block that is longer than every run begins with the longest, to which new memory is added. A
+//! run that is not taken within a purge delay goes back when a thread [looks](super::idle) for idle
+//! memory; then no mapping is kept until one is wanted again. When a heap grows, these mappings go
+//! back first.
 
 use core::ptr;
 use core::sync::atomic::AtomicUsize;
@@ -31,8 +30,8 @@ use crate::os;
 /// Bytes that may be kept while excess mappings go back no faster than [`RATE`].
 const MOST: usize = 64 << 20;
 
-/// Bytes per millisecond that may go back on average for want of room. Touching them again takes a
-/// few hundredths of the time.
+/// Bytes per millisecond that go back on average for want of room: touching them again takes a few
+/// hundredths of the time.
 const RATE: usize = 64 << 10;
 
 /// Bytes of a run from which on a longer block starts with it: moving fewer costs as much as
@@ -81,10 +80,10 @@ struct Kept {
     learned_of: usize,
 }
 
-// SAFETY: the pages of the runs belong to nobody else.
+// SAFETY: the pages of the runs are nobody else's.
 unsafe impl Send for Kept {}
 
-/// The runs. Only a fork waits for the lock; all others go on without kept mappings.
+/// The runs. Only a fork waits for the lock.
 static KEPT: Apart<Locked<Kept>> = Apart::new(Locked::new(Kept::new()));
 
 /// Bytes of all runs, updated before the lock is released.
@@ -95,8 +94,8 @@ pub(super) fn bytes() -> usize {
     BYTES.load(Relaxed)
 }
 
-/// Takes a part of a block of `len` bytes, placed as by [`take`], from the longest run. Returns its
-/// start and its bytes. The caller lengthens it, or [puts it back](put_back).
+/// Takes a part of a block of `len` bytes, placed as by [`take`], from the longest run: its start
+/// and its bytes. The caller lengthens it, or [puts it back](put_back).
 pub(super) fn take_part(len: usize) -> Option<(*mut u8, usize)> {
     (bytes() > 0).then(|| with(|kept| kept.take_part(len))).flatten().flatten()
 }
@@ -104,26 +103,24 @@ pub(super) fn take_part(len: usize) -> Option<(*mut u8, usize)> {
 /// Puts back memory that was taken and not used.
 ///
 /// # Safety
-/// The pages are the caller's, who does not use them any more.
+/// The pages are the caller's, which does not use them any more.
 pub(super) unsafe fn put_back(start: *mut u8, len: usize) {
     if with(|kept| kept.put(Run { start, len, since: os::now() })) != Some(true) {
-        // SAFETY: the caller guarantees that the pages are its own and unused.
+        // SAFETY: the caller guarantees that the pages are its own.
         unsafe { refused::release(start, len) };
     }
 }
 
-/// Decides whether a new mapping, which is not written yet, gets huge pages because such mappings
-/// are dense.
+/// Decides whether a new mapping, not written yet, gets huge pages because others are dense.
 pub(super) fn follows_dense(block: *mut u8, size: usize) -> bool {
     with(|kept| kept.follows_dense(block, size)).unwrap_or(false)
 }
 
-/// Keeps a freed mapping, if it may be wanted again. Returns whether it is kept; if not, the pages
-/// are still the caller's. `most` is the number of bytes that may be kept, given what is in use;
-/// `delay` is the purge delay in milliseconds.
+/// Keeps a freed mapping if it may be wanted; returns whether it did. `most` is the bytes that may
+/// be kept beside those in use, `delay` the purge delay in milliseconds.
 ///
 /// # Safety
-/// The pages were mapped, are whole OS pages, and are not used any more.
+/// The pages were mapped, as whole OS pages, and are not used any more.
 pub(super) unsafe fn keep(start: *mut u8, len: usize, most: usize, delay: u32) -> bool {
     let keep = |kept: &mut Kept| {
         let is_kept = kept.keep(Run { start, len, since: os::now() }, most, delay);
@@ -135,19 +132,18 @@ pub(super) unsafe fn keep(start: *mut u8, len: usize, most: usize, delay: u32) -
     with(keep).unwrap_or(false)
 }
 
-/// Takes `len` bytes, a multiple of an OS page. Their second OS page, where the block goes, starts
-/// a huge page. `delay` is the purge delay in milliseconds.
+/// Takes `len` bytes, a multiple of an OS page, for a block that starts on a huge page, an OS page
+/// behind the result.
 pub(super) fn take(len: usize, delay: u32) -> Option<*mut u8> {
     with(|kept| kept.take(len, delay)).flatten()
 }
 
-/// Takes the `more` bytes of OS pages from `end` on, if they are kept. Returns whether they were.
+/// Takes the `more` bytes of OS pages from `end` on; returns whether they were kept.
 pub(super) fn extends(end: *mut u8, more: usize) -> bool {
     bytes() > 0 && with(|kept| kept.extends(end, more)).unwrap_or(false)
 }
 
-/// Gives back the runs that nobody took for `delay` milliseconds, in steps, until the visit is
-/// over.
+/// Gives back runs that nobody took for `delay` milliseconds, in steps, until the visit is over.
 pub(super) fn give_back_idle(visit: &mut Visit, delay: u32) {
     let step = |kept: &mut Kept| {
         let now = os::now();
@@ -158,7 +154,7 @@ pub(super) fn give_back_idle(visit: &mut Visit, delay: u32) {
     while bytes() > 0 && !visit.is_over() && with(step) == Some(true) {}
 }
 
-/// Gives back `wanted` bytes, or all if fewer are kept. Returns whether there were any.
+/// Gives back `wanted` bytes, or all there are. Returns whether there were any.
 pub(super) fn give_back(wanted: usize) -> bool {
     bytes() > 0 && with(|kept| kept.give_back(wanted, |_| true)).is_some_and(|bytes| bytes > 0)
 }
@@ -184,8 +180,8 @@ pub(super) fn after_fork() {
     KEPT.after_fork();
 }
 
-/// Does the same as [`after_fork`] in the child. If another thread had the lock, its runs stay
-/// mapped for ever, and count no more.
+/// As [`after_fork`], in the child. If another thread had the lock, its runs stay mapped for ever,
+/// uncounted.
 pub(super) fn after_fork_in_child() {
     if KEPT.after_fork_in_child() {
         BYTES.store(0, Relaxed);
@@ -212,8 +208,8 @@ impl Kept {
         }
     }
 
-    /// See the function [`follows_dense`]. A mapping may be far longer than the last: one that is
-    /// more than twice as long gets no huge pages.
+    /// Implements the function of this name. A mapping more than twice as long as the last gets
+    /// none.
     fn follows_dense(&mut self, block: *mut u8, size: usize) -> bool {
         let asked_len = self.kind.asked_len();
         if asked_len > 0 {
@@ -228,8 +224,7 @@ impl Kept {
         false
     }
 
-    /// Learns from a mapping that goes back whether such mappings are dense, unless another
-    /// mapping, still in use, is the sample.
+    /// Learns from a mapping that goes back, unless the sample is another one, still in use.
     fn learn(&mut self, start: *mut u8, len: usize) {
         if self.kind.asked_len() == 0 || self.kind.asks_within(start.addr()..start.addr() + len) {
             self.kind.learn(huge::is_dense(start, len));
@@ -286,8 +281,7 @@ impl Kept {
         self.take_from(|run| run.usable() >= PART, len)
     }
 
-    /// Takes up to `len` bytes of the longest run that `suits`. Returns their start and their
-    /// number.
+    /// Takes up to `len` bytes of the longest run that `suits`: their start and their number.
     fn take_from(&mut self, suits: impl Fn(&Run) -> bool, len: usize) -> Option<(*mut u8, usize)> {
         let suits = |run: &&mut Run| run.len > 0 && suits(run);
         let run = self.runs.iter_mut().filter(suits).max_by_key(|run| run.len)?;
@@ -297,7 +291,7 @@ impl Kept {
         let taken = start.wrapping_add(skipped);
         for (start, len) in [(start, skipped), (taken.wrapping_add(len), whole - skipped - len)] {
             if len > 0 && !self.put(Run { start, len, since }) {
-                // SAFETY: the pages were mapped, and belong to nobody else.
+                // SAFETY: the pages were mapped, and are nobody's.
                 unsafe { refused::release(start, len) };
             }
         }
@@ -319,7 +313,7 @@ impl Kept {
             // A huge page goes back as a whole.
             let len = run.len.min(wanted - given).next_multiple_of(HUGE).min(run.len);
             run.len -= len;
-            // SAFETY: the pages were mapped, and belong to nobody else.
+            // SAFETY: the pages were mapped, and are nobody's.
             unsafe { refused::release(run.start.wrapping_add(run.len), len) };
             given += len;
             if given >= wanted {

@@ -1,14 +1,13 @@
-//! Blocks that are mappings of their own: the largest blocks, and large ones that must be zeros.
+//! Blocks that are mappings of their own: the largest, and large ones that must be zeros.
 //!
 //! ```text
 //!             base          block − 64   block                         base + len
 //!  | (guard) | unused     | header     | contents … (fence)          | (guard) |
 //! ```
-//! The block is at the first multiple of its alignment that leaves 64 bytes for the header. A block
-//! of at least a huge page starts on a huge page, if there are enough addresses. Growing is
-//! `mremap`: pages are moved, not copied, and huge pages stay whole. With guards (hardened mode)
-//! there is a guard page on both sides, and a fence behind the contents besides the one before
-//! them.
+//! The block is at the first multiple of its alignment that leaves 64 bytes for the header; one of
+//! at least a huge page starts on one, if there are enough addresses. Growing is `mremap`: pages
+//! are moved, not copied, and huge ones stay whole. In hardened mode there may be guard pages on
+//! both sides, with a second fence behind the contents.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -37,7 +36,7 @@ struct Header {
     guard: usize,
     /// Bytes of the contents, as last requested.
     size: usize,
-    /// The mark, repeated up to the contents: a write just before the block's start changes it.
+    /// The mark, repeated up to the contents: a write before the block's start changes it.
     fence: [usize; FENCE],
 }
 
@@ -49,14 +48,13 @@ const FENCE: usize = 64 / size_of::<usize>() - 5;
 /// Bytes of the fence behind the contents.
 const BEHIND: usize = size_of::<[usize; 2]>();
 
-/// Writes the header of a block of `size` bytes, and the fence behind it if there are guard pages.
+/// Writes the header of a block of `size` bytes, and the fence behind if there are guard pages.
 ///
 /// # Safety
-/// The block is in this mapping, at least [`HEADER`] bytes behind its start, and has room for
-/// `size` bytes and a fence.
+/// The block is in this mapping, at least [`HEADER`] bytes behind its start, and has room.
 unsafe fn write_header(block: *mut u8, (base, len): (*mut u8, usize), guard: usize, size: usize) {
     let mark = mark(block);
-    // SAFETY: the caller guarantees that the header and the fence are in the mapping.
+    // SAFETY: the caller guarantees that both are in the mapping.
     unsafe {
         header(block).write(Header { mark, base, len, guard, size, fence: [mark; FENCE] });
         if guard > 0 {
@@ -65,8 +63,7 @@ unsafe fn write_header(block: *mut u8, (base, len): (*mut u8, usize), guard: usi
     }
 }
 
-/// Mappings in use: their number, their bytes, the most bytes ever in use, and the most bytes ever
-/// in use and kept.
+/// Mappings in use: number, bytes, most bytes ever, and most bytes ever with those kept.
 struct InUse {
     count: AtomicUsize,
     bytes: AtomicUsize,
@@ -85,14 +82,13 @@ fn mark(block: *mut u8) -> usize {
     block.addr() ^ 0x7061_6765_7769_7365_u64 as usize
 }
 
-/// Returns the number of mappings in use, their bytes, and the most bytes that were ever in use and
-/// kept.
+/// Returns the number of mappings in use, their bytes, and the most bytes ever, kept ones included.
 pub(super) fn usage() -> (usize, usize, usize) {
     (IN_USE.count.load(Relaxed), IN_USE.bytes.load(Relaxed), IN_USE.peak.load(Relaxed))
 }
 
-/// Counts bytes of mappings in use. Gives back kept mappings where both together exceed the most
-/// bytes ever in use.
+/// Counts bytes of mappings in use. Gives back kept ones as far as both together exceed the most
+/// ever in use.
 fn counted(added: usize, removed: usize) {
     let bytes = IN_USE.bytes.fetch_add(added.wrapping_sub(removed), Relaxed);
     let bytes = bytes.wrapping_add(added).wrapping_sub(removed);
@@ -104,15 +100,14 @@ fn counted(added: usize, removed: usize) {
     IN_USE.peak.fetch_max(bytes.saturating_add(kept::bytes()), Relaxed);
 }
 
-/// Returns whether a block of `size` bytes starts on a huge page: where the surplus of a mapping
-/// can be unmapped.
+/// Returns whether a block of `size` bytes starts on a huge page: where the surplus can be
+/// unmapped.
 fn starts_huge_page(size: usize) -> bool {
     size >= HUGE && !mode::has_guards() && !os::IN_RESERVATIONS && cfg!(not(miri))
 }
 
-/// Allocates a block of `size` zero bytes, aligned to `align`. `huge` is the advice on huge pages
-/// to give the kernel, if any. Returns `None` if there is no memory, or no [`Layout`] of this size
-/// and alignment.
+/// Allocates `size` zero bytes aligned to `align`, and gives the kernel the advice `huge` on huge
+/// pages, if any. `None` if there is no memory, or no [`Layout`] of this size and alignment.
 pub(super) fn allocate(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<u8>> {
     Layout::from_size_align(size, align).ok()?;
     // There may be too few addresses for this alignment.
@@ -125,10 +120,9 @@ pub(super) fn allocate(size: usize, align: usize, huge: Option<bool>) -> Option<
     })
 }
 
-/// Allocates a block like [`allocate`], but in kept memory, so it may hold anything; `delay` is the
-/// purge delay in milliseconds. With `lengthen`, a shorter run may be extended by new memory;
-/// `Some(true)` advises huge pages for it if the run was written all over. Returns `None` if no
-/// kept memory serves.
+/// Allocates in kept memory, which may hold anything; `delay` is the purge delay in milliseconds.
+/// With `lengthen`, memory may be added to a run; it gets huge pages if that is true and the run
+/// was written all over. `None` if no run serves.
 pub(super) fn allocate_kept(
     size: usize,
     align: usize,
@@ -142,15 +136,15 @@ pub(super) fn allocate_kept(
     let len = size.checked_next_multiple_of(page)?.checked_add(page)?;
     let base = kept::take(len, delay).or_else(|| allocate_beyond_kept(len, lengthen?))?;
     let block = base.wrapping_add(page);
-    // SAFETY: the pages belong to nobody else.
+    // SAFETY: the pages are nobody else's.
     unsafe { write_header(block, (base, len), 0, size) };
     IN_USE.count.fetch_add(1, Relaxed);
     counted(len, 0);
     NonNull::new(block)
 }
 
-/// Returns a mapping of `len` bytes that begins with kept memory; its second OS page, where the
-/// block goes, starts a huge page.
+/// Makes a mapping of `len` bytes that begins with kept memory, for a block that starts on a huge
+/// page, an OS page behind the result.
 fn allocate_beyond_kept(len: usize, follow: bool) -> Option<*mut u8> {
     let page = os::page_size();
     let (start, part) = kept::take_part(len)?;
@@ -158,7 +152,7 @@ fn allocate_beyond_kept(len: usize, follow: bool) -> Option<*mut u8> {
         return Some(start);
     }
     let dense = follow && huge::is_dense(start, part);
-    // SAFETY: the pages belong to nobody else, and a block on the second one would start a huge
+    // SAFETY: the pages are nobody else's; a block one OS page behind their start is on a huge
     // page.
     unsafe {
         let Some(base) = lengthen_whole((start, part), page, len) else {
@@ -172,10 +166,10 @@ fn allocate_beyond_kept(len: usize, follow: bool) -> Option<*mut u8> {
     }
 }
 
-/// Allocates as [`allocate`]. Size and alignment make a [`Layout`], or the alignment is [`HUGE`].
+/// Allocates as [`allocate`]. Size and alignment are a [`Layout`]'s, or the alignment is [`HUGE`].
 fn allocate_at(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<u8>> {
     let page = os::page_size();
-    // The kernel aligns to OS pages; larger alignments are made by unmapping the surplus.
+    // The kernel aligns to an OS page; larger alignments are made by unmapping the surplus.
     let offset = HEADER.max(align);
     let (guard, behind) = if mode::has_guards() { (page, BEHIND) } else { (0, 0) };
     let spare = if align > page { align } else { 0 };
@@ -192,8 +186,7 @@ fn allocate_at(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<
     let base = memory.with_addr((block.addr() - HEADER) & !(page - 1));
     let end = memory.with_addr((block.addr() + size + behind).next_multiple_of(page));
     let len = end.addr() - base.addr();
-    // SAFETY: the pages before the header and behind the contents are unused; the header is in the
-    // mapping.
+    // SAFETY: the pages before the header and behind the contents are unused; the header is mapped.
     unsafe {
         refused::release(memory, base.addr() - guard - memory.addr());
         refused::release(end.add(guard), memory.addr() + mapped - guard - end.addr());
@@ -215,12 +208,10 @@ fn header(block: *mut u8) -> *mut Header {
     block.wrapping_sub(HEADER).cast()
 }
 
-/// Returns the header of a block that is in no slot. Stops the process if the address is no block
-/// of this allocator.
+/// Returns the header of a block in no slot. Stops the process if the block is none of ours.
 ///
 /// # Safety
-/// The address is a block of this allocator; the function makes a best effort to notice if it is
-/// not.
+/// The address is a block of this allocator; a best effort is made to notice otherwise.
 unsafe fn known(block: *mut u8) -> &'static mut Header {
     let is_readable = || {
         // Measuring a block must not change errno.
@@ -245,23 +236,22 @@ unsafe fn known(block: *mut u8) -> &'static mut Header {
     fault::stop(Fault::NoBlock, block)
 }
 
-/// Returns the usable bytes of a block: the requested bytes if a fence follows them, otherwise all
-/// up to the end of the mapping.
+/// Returns the usable bytes: as requested if a fence follows, else up to the mapping's end.
 ///
 /// # Safety
 /// The block is a mapping in use.
 pub(super) unsafe fn len_of(block: *mut u8) -> usize {
-    // SAFETY: the caller guarantees that the block is a mapping in use.
+    // SAFETY: the caller guarantees that it is in use.
     let &mut Header { base, len, guard, size, .. } = unsafe { known(block) };
     if guard > 0 { size } else { base.addr() + len - block.addr() }
 }
 
-/// Returns the bytes that were last requested for a block.
+/// Returns the bytes that were last requested.
 ///
 /// # Safety
 /// The block is a mapping in use.
 pub(super) unsafe fn requested(block: *mut u8) -> usize {
-    // SAFETY: the caller guarantees that the block is a mapping in use.
+    // SAFETY: the caller guarantees that it is in use.
     unsafe { known(block) }.size
 }
 
@@ -270,7 +260,7 @@ pub(super) unsafe fn requested(block: *mut u8) -> usize {
 /// # Safety
 /// The block is a mapping in use.
 pub(super) unsafe fn advise_huge_pages(block: *mut u8) {
-    // SAFETY: the caller guarantees that the block is a mapping in use.
+    // SAFETY: the caller guarantees that it is in use.
     unsafe {
         let &mut Header { base, len, .. } = known(block);
         os::advise_huge_pages(base, len, true);
@@ -282,8 +272,7 @@ pub(super) unsafe fn advise_huge_pages(block: *mut u8) {
 /// # Safety
 /// The block is a mapping in use, and is not used any more.
 pub(super) unsafe fn deallocate(block: *mut u8, delay: u32) -> bool {
-    // SAFETY: the caller guarantees that the block is a mapping in use; the header is read before
-    // its memory goes back.
+    // SAFETY: the caller guarantees that it is in use; the header is read before its memory goes.
     unsafe {
         let &mut Header { base, len, guard, .. } = known(block);
         (*header(block)).mark = 0;
@@ -303,8 +292,8 @@ pub(super) unsafe fn deallocate(block: *mut u8, delay: u32) -> bool {
     }
 }
 
-/// The last freed mappings, whose addresses stay taken, so that a dangling pointer faults instead
-/// of reaching another block.
+/// The last freed mappings, whose addresses stay taken: a dangling pointer there faults instead of
+/// reaching another block.
 struct Closed {
     mappings: [(usize, usize); 64],
     turn: usize,
@@ -313,14 +302,14 @@ struct Closed {
 static CLOSED: Apart<Locked<Closed>> =
     Apart::new(Locked::new(Closed { mappings: [(0, 0); 64], turn: 0 }));
 
-/// Gives back the memory of a mapping. Its addresses follow once 64 other mappings were freed.
+/// Gives the memory of a mapping back, and its addresses once 64 others were freed.
 ///
 /// # Safety
 /// The pages were mapped here and are not used any more.
 unsafe fn keep_closed(start: *mut u8, len: usize) {
-    // SAFETY: the caller guarantees that the pages were mapped here and are unused.
+    // SAFETY: the caller guarantees that the pages are unused.
     let closed = unsafe { os::close(start, len) };
-    // Never wait here: in the child of a fork the lock may be lost.
+    // Does not wait: in a fork's child the lock may be lost.
     let oldest = closed.then(|| {
         CLOSED.try_with(|closed| {
             let turn = closed.turn % closed.mappings.len();
@@ -330,14 +319,13 @@ unsafe fn keep_closed(start: *mut u8, len: usize) {
     });
     let (address, bytes) = oldest.flatten().unwrap_or((start.addr(), len));
     if bytes > 0 {
-        // SAFETY: the pages were mapped here, are unused, and no one else knows them.
+        // SAFETY: the pages were mapped here, are not used, and nobody else knows them.
         unsafe { refused::release(start.with_addr(address), bytes) };
     }
 }
 
-/// Makes a block longer or shorter. It may move if its alignment is at most an OS page, or if it
-/// stays on a huge page. With `follow`, the added memory gets huge pages if the block was written
-/// all over.
+/// Makes a block longer or shorter; it may move if its alignment allows. With `follow`, what is
+/// added gets huge pages if the block was written all over.
 ///
 /// # Safety
 /// The block is a mapping in use, aligned to `align`. If this succeeds, only the returned block is
@@ -349,20 +337,20 @@ pub(super) unsafe fn resize(
     follow: bool,
 ) -> Option<NonNull<u8>> {
     let page = os::page_size();
-    // SAFETY: the caller guarantees that the block is a mapping in use; one that moves keeps its
-    // contents, including the header.
+    // SAFETY: the caller guarantees that it is in use; one that moves keeps its header and
+    // contents.
     unsafe {
         let &mut Header { base, len, guard, ref mut size, .. } = known(block);
         let offset = block.addr() - base.addr();
         let behind = if guard > 0 { BEHIND } else { 0 };
         let new_len = offset.checked_add(new_size)?.checked_add(behind)?;
         let new_len = new_len.checked_next_multiple_of(page)?;
-        // The unsigned sums above may exceed the largest block size.
+        // Unsigned sums may exceed the largest size of a block.
         isize::try_from(new_len).ok()?;
         if guard > 0 {
             if new_len > len {
-                // A block that grows mostly grows again: with spare room it then stays in place.
-                // Untouched room takes no memory.
+                // A block that grows mostly grows again: with room it then stays. Untouched room
+                // takes no memory.
                 let roomy = new_len.saturating_add(new_len / 8) & !(page - 1);
                 let moves = align <= page;
                 return moves.then(|| move_guarded(block, offset, roomy, new_size)).flatten();
@@ -373,7 +361,7 @@ pub(super) unsafe fn resize(
             write_header(block, (base, len), guard, new_size);
         } else if new_len <= len {
             *size = new_size;
-            // If the end cannot be unmapped, it stays as spare room.
+            // An end that cannot be unmapped stays as room.
             if new_len < len && os::release(base.wrapping_add(new_len), len - new_len) {
                 write_header(block, (base, new_len), guard, new_size);
                 counted(new_len, len);
@@ -399,7 +387,7 @@ pub(super) unsafe fn resize(
 }
 
 /// Lengthens a mapping so that its block, `offset` bytes behind the base, still starts on a huge
-/// page and its huge pages stay whole. Returns the new base, or `None` if that cannot be done.
+/// page, and its huge pages stay whole. Returns the base, or `None` if that cannot be done.
 ///
 /// # Safety
 /// As for [`resize`]; `new_len` is more than the mapping's length.
@@ -411,8 +399,7 @@ unsafe fn lengthen_whole(
     if !base.addr().wrapping_add(offset).is_multiple_of(HUGE) || !starts_huge_page(new_len) {
         return None;
     }
-    // SAFETY: the caller guarantees that the mapping is in use; the target pages are ours, and hold
-    // nothing.
+    // SAFETY: the caller guarantees that it is in use; the target pages are ours, and hold nothing.
     unsafe {
         if let Some(base) = lengthen((base, len), new_len, false) {
             return Some(base);
@@ -420,8 +407,7 @@ unsafe fn lengthen_whole(
         if !os::MOVES {
             return None;
         }
-        // A block that grows mostly grows again: free addresses behind it let it stay in place
-        // then.
+        // A block that grows mostly grows again: with free addresses behind it, it then stays.
         let room = new_len.checked_add(new_len / 2)? & !(os::page_size() - 1);
         let reserved = room.checked_add(HUGE)?;
         let memory = os::reserve(reserved)?;
@@ -440,8 +426,8 @@ unsafe fn lengthen_whole(
     }
 }
 
-/// Lengthens a mapping in place, or moves it if `may_move`. It never moves to the slots of the
-/// heaps: freeing a block there would be taken for freeing a heap's block.
+/// Lengthens a mapping where it is, or moves it if it may, but not to the slots of heaps: a free
+/// there would go to a heap.
 ///
 /// # Safety
 /// As for [`resize`]; `new_len` is more than the mapping's length.
@@ -450,8 +436,7 @@ unsafe fn lengthen(
     new_len: usize,
     may_move: bool,
 ) -> Option<*mut u8> {
-    // SAFETY: the caller guarantees that the mapping is in use; nobody else knows yet where the
-    // kernel moved it.
+    // SAFETY: the caller guarantees that it is in use; nobody knows yet where the kernel moved it.
     unsafe {
         let moved = os::remap(base, len, new_len, may_move)?;
         if !SPACE.meets(moved, new_len) {
@@ -461,7 +446,7 @@ unsafe fn lengthen(
             refused::release(base.add(len), new_len - len);
             return None;
         }
-        // The kernel moved it into the slots: copy it to other addresses, or back to its old place.
+        // It is in the slots: copy it to other addresses, or else back.
         let there = os::allocate(new_len).filter(|&there| {
             let meets = SPACE.meets(there, new_len);
             if meets {
@@ -492,8 +477,7 @@ unsafe fn move_guarded(
     if !os::MOVES {
         return None;
     }
-    // SAFETY: the caller guarantees that the block is a mapping in use; the target pages are ours,
-    // and hold nothing.
+    // SAFETY: the caller guarantees that it is in use; the target pages are ours, and hold nothing.
     unsafe {
         let &mut Header { base, len, guard, .. } = known(block);
         let reserved = new_len.checked_add(2 * guard)?;

@@ -1,7 +1,6 @@
-//! Remembers addresses that the system refused to unmap: when a process may have no more mappings
-//! (on Linux, `vm.max_map_count`), the system does not cut one in two. The memory itself goes back
-//! at once. The addresses go back [later](retry), when a neighbouring mapping is gone or the
-//! program has fewer mappings.
+//! Remembers addresses that the system refused to unmap: a process with the most mappings allowed
+//! (on Linux, `vm.max_map_count`) cannot cut one in two. The memory goes back at once; the
+//! addresses go back [later](retry), when a neighbour is gone or the program has fewer mappings.
 
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -11,12 +10,12 @@ use super::apart::Apart;
 use super::visit::Visit;
 use crate::os;
 
-/// Number of places. Addresses that find no free place are never given back.
+/// Number of places. Addresses that find none are never given back.
 const PLACES: usize = 4096;
 
 /// A run of whole OS pages.
 struct Place {
-    /// Bytes of the run; [`FREE`] if the place is empty, [`BUSY`] while a thread changes it.
+    /// Their bytes; [`FREE`] if the place is empty, [`BUSY`] while a thread is at it.
     len: AtomicUsize,
     start: AtomicPtr<u8>,
 }
@@ -24,12 +23,12 @@ struct Place {
 const FREE: usize = 0;
 const BUSY: usize = 1;
 
-/// The remembered runs. Invariant: they were mapped and belong to nobody; each page is in one run.
+/// Invariant: the remembered runs were mapped and are nobody's; each page is in one run.
 struct Refused {
     places: [Place; PLACES],
-    /// Number of places ever used, which come first.
+    /// Number of places ever used; these come first.
     used: AtomicUsize,
-    /// Number of runs remembered at present.
+    /// Number of runs remembered.
     count: AtomicUsize,
 }
 
@@ -40,21 +39,21 @@ static REFUSED: Apart<Refused> = Apart::new(Refused::new());
 /// # Safety
 /// The pages were mapped here and are not used any more.
 pub(super) unsafe fn release(start: *mut u8, len: usize) {
-    // SAFETY: the caller guarantees that the pages were mapped here and are unused.
+    // SAFETY: the caller guarantees that the pages are unused.
     if unsafe { !os::release(start, len) } {
         REFUSED.remember(start, len);
     }
 }
 
-/// Returns whether any addresses wait to be given back.
+/// Returns whether any addresses wait to go back.
 pub(super) fn any() -> bool {
     REFUSED.count.load(Relaxed) > 0
 }
 
-/// Gives back the addresses that the system accepts by now, until the visit is over. Returns
-/// whether there were any.
+/// Gives back the addresses that the system now takes, until the visit is over. Returns whether
+/// there were any.
 pub(super) fn retry(visit: &mut Visit) -> bool {
-    // SAFETY: by the invariant the pages were mapped, and nobody uses them.
+    // SAFETY: by the invariant they were mapped, and nobody uses them.
     any() && REFUSED.retry(|start, len| unsafe { !visit.is_over() && os::release(start, len) })
 }
 
@@ -83,8 +82,7 @@ impl Refused {
         }
     }
 
-    /// Calls `goes` for each run and forgets those for which it returns true. Returns whether there
-    /// were any.
+    /// Forgets the runs for which `goes` returns true. Returns whether there were any.
     fn retry(&self, mut goes: impl FnMut(*mut u8, usize) -> bool) -> bool {
         let mut any = false;
         for place in &self.places[..self.used.load(Relaxed)] {
@@ -111,8 +109,7 @@ mod tests {
         ptr::without_provenance_mut(at << 12)
     }
 
-    /// Each remembered run goes back once, and stays until it does. Runs that find no place are
-    /// dropped.
+    /// Each remembered run goes back once, or stays. Runs that find no place are dropped.
     #[test]
     fn what_is_remembered_goes_once() {
         let refused = Box::new(Refused::new());

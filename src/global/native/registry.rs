@@ -22,8 +22,8 @@ use super::{background, current, medium, mode, sizes, sync};
 struct Registry {
     heaps: Opener,
     ended: Ended,
-    /// Whether there was no memory to open the allocator. Then it stays closed: from here on small
-    /// blocks are mappings, and freeing one must not take it for a heap's block.
+    /// There was no memory to open the allocator. It stays closed: from here on small blocks are
+    /// mappings, and a free must not take them for a heap's.
     refused: bool,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn all_lists() -> impl Iterator<Item = *mut Lists> {
 pub(super) fn lists_from(mut next: *mut Lists) -> impl Iterator<Item = *mut Lists> {
     core::iter::from_fn(move || {
         let lists = next;
-        // SAFETY: lists are never given up.
+        // SAFETY: lists are never freed.
         next = unsafe { lists.as_ref()? }.next.load(Relaxed);
         Some(lists)
     })
@@ -71,9 +71,9 @@ fn decide(asked: &Tuning) -> &'static Tuning {
     REGISTRY.with(|_| TUNING.get_or_init(|| Settings::read(*asked).tuning)).unwrap_or(&DEFAULT)
 }
 
-/// Gives the calling thread quick lists and a heap. The first call in the process opens the
-/// allocator, and then calls `opened`, which must not allocate. Returns `None` if there is no
-/// memory, or if the registry's lock cannot be waited for.
+/// Gives the calling thread quick lists and a heap. The first call opens the allocator, and then
+/// calls `opened`, which must not allocate. `None` if there is no memory, or the registry's lock
+/// cannot be waited for.
 pub(super) fn enter(asked: &Tuning, opened: fn()) -> Option<NonNull<Lists>> {
     let tuning = tuning(asked);
     REGISTRY.with(|registry| registry.enter(tuning, opened)).flatten()
@@ -92,13 +92,13 @@ pub(super) unsafe fn leave(lists: NonNull<Lists>) {
     }
 }
 
-/// Puts back the blocks on lists of threads that ended at least `delay` milliseconds ago, until the
+/// Puts back blocks on lists of threads that ended at least `delay` milliseconds ago, until the
 /// visit is over. Returns whether there were any.
 pub(super) fn put_back_of_ended(delay: u32, visit: &mut Visit) -> bool {
     let mut any = false;
     while ended::any_blocks() && !visit.is_over() {
-        // Put back without the lock: threads that begin wait for it. The child of a fork adopts
-        // these lists wherever they are.
+        // Not under the lock, for which starting threads wait. A fork's child adopts these lists
+        // anyway.
         let idle = REGISTRY.try_with(|registry| registry.ended.take_idle(delay));
         let Some(lists) = idle.flatten() else { break };
         // SAFETY: they were taken just now.
@@ -127,8 +127,8 @@ pub(super) fn move_to(lists: &Lists, heap: &'static Heap) {
 }
 
 /// Lets the calling thread take its blocks from a heap of its NUMA node, if it was on the same node
-/// at its last look; a thread that is moved to and fro keeps its heap. Programs pin their threads
-/// only when these already run, and have allocated.
+/// at its last look; a thread that is moved to and fro keeps its heap. Programs pin threads after
+/// these have started and allocated.
 pub(super) fn follow_node(lists: &Lists) {
     if let Some(node) = heaps::node() {
         follow(lists, node);
@@ -159,10 +159,10 @@ pub(super) fn open_another() -> Option<&'static Heap> {
     REGISTRY.with(|registry| registry.heaps.open_unless_empty(tuning))?
 }
 
-/// Returns the heap that most blocks on the lists of an ended thread belong to, if there are
-/// blocks.
+/// Returns the heap of the last thread that had these lists, if there are blocks on them: most of
+/// them belong there.
 fn heap_of_blocks(lists: NonNull<Lists>) -> Option<&'static Heap> {
-    // SAFETY: lists are never given up.
+    // SAFETY: lists are never freed.
     ended::have_blocks(lists).then(|| unsafe { lists.as_ref() }.last_heap()).flatten()
 }
 
@@ -204,7 +204,7 @@ impl Registry {
         let heap = self.heaps.heap_for_thread(tuning, node, heap_of_blocks(lists))?;
         ended::begin(lists);
         heap.threads.fetch_add(1, Relaxed);
-        // SAFETY: lists are never given up.
+        // SAFETY: lists are never freed.
         unsafe { lists.as_ref() }.set_heap(heap);
         ended::hold(lists);
         if !mode::is_hardened() {
@@ -220,7 +220,7 @@ impl Registry {
             return Some(lists);
         }
         let lists = quick::make()?;
-        // SAFETY: lists are never given up.
+        // SAFETY: lists are never freed.
         unsafe { lists.as_ref() }.next.store(ALL.load(Relaxed), Relaxed);
         ALL.store(lists.as_ptr(), Release);
         Some(lists)
@@ -242,7 +242,7 @@ impl Registry {
             heaps::may_be_idle(heap);
         });
         for lists in all_lists() {
-            // SAFETY: lists are never given up.
+            // SAFETY: lists are never freed.
             let known = unsafe { &*lists };
             if !mode::is_hardened() {
                 medium::of(lists).mend(lists == own);
@@ -356,8 +356,8 @@ pub(super) fn with_ended<R>(mut action: impl FnMut(&mut Ended) -> R) -> R {
     }
 }
 
-/// Returns a heap that no thread is given, for a test that counts its blocks. The calling thread
-/// has lists afterwards.
+/// Returns a heap that no thread is given, for a test that counts its blocks. Gives the calling
+/// thread lists.
 #[cfg(test)]
 pub(super) fn heap_for_test() -> &'static Heap {
     use crate::global::Pagewise;
@@ -473,14 +473,14 @@ mod tests {
         assert!(open_another().is_none(), "the new one is empty");
     }
 
-    /// A thread that was seen on another node twice takes its blocks from a heap of that node.
+    /// A thread that was seen on another node twice moves to a heap of that node.
     #[test]
     fn a_thread_is_followed_to_another_node() {
         const NODE: u32 = 11;
         let thread = std::thread::spawn(|| {
             // The heap of that node.
             let other = heap_for_test();
-            // SAFETY: the lists are the thread's, and never given up.
+            // SAFETY: the lists are the thread's, and never freed.
             let lists = unsafe { &*quick::of_face(current::lists()) };
             let before = lists.heap();
             other.node.store(NODE, Relaxed);
@@ -519,7 +519,7 @@ mod tests {
         let thread = std::thread::spawn(|| {
             let own = heap_for_test();
             own.node.store(NODE, Relaxed);
-            // SAFETY: the lists are the thread's, and never given up.
+            // SAFETY: the lists are the thread's, and never freed.
             let lists = unsafe { &*quick::of_face(current::lists()) };
             move_to(lists, own);
             // While another test forks, the lock is not waited for. On a machine with several
@@ -540,7 +540,7 @@ mod tests {
     fn nobody_moves_to_the_spare_heap() {
         let thread = std::thread::spawn(|| {
             let own = heap_for_test();
-            // SAFETY: the lists are the thread's, and never given up.
+            // SAFETY: the lists are the thread's, and never freed.
             let lists = unsafe { &*quick::of_face(current::lists()) };
             move_to(lists, own);
             assert!(ptr::eq(lists.heap(), own));
@@ -564,7 +564,7 @@ mod tests {
         let other = std::thread::spawn(|| {
             let other = heap_for_test();
             let threads = other.threads.load(Relaxed);
-            // SAFETY: the lists are the thread's, and never given up.
+            // SAFETY: the lists are the thread's, and never freed.
             let lists = unsafe { &*current::lists() };
             let own = lists.heap();
             let before = own.threads.load(Relaxed);

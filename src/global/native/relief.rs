@@ -40,10 +40,10 @@ static GROWTH: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 /// When memory may go back again at the rate: the lower 32 bits of a time in milliseconds.
 static AGAIN: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
 
-/// Gives free memory back because the heap `grown` has grown by `bytes`, or as many bytes were
-/// mapped beside it. If more is free than may stay, twice `bytes` go back, of each heap in turn, so
-/// that free memory shrinks to the share while the process grows. Returns whether any memory went
-/// back. O(bytes + heaps); O(bytes) on average.
+/// Gives free memory back as the heap `grown` has grown by `bytes`, or as many were mapped beside
+/// it. If more is free than may stay, twice the growth goes back, of each heap in turn, so that
+/// free memory shrinks to the share while the process grows. Returns whether any did. O(bytes +
+/// heaps); O(bytes) on average.
 #[cold]
 pub(super) fn grown(grown: &Heap, bytes: usize) -> bool {
     let Some(grown_by) = noted(&GROWTH, bytes, heaps::all().len()) else { return false };
@@ -76,17 +76,16 @@ fn noted(growth: &AtomicUsize, bytes: usize, heaps: usize) -> Option<usize> {
     (grown_by >= (heaps / READ) << 20).then(|| growth.swap(0, Relaxed))
 }
 
-/// Returns the free bytes and the bytes in use. `heaps` yields for each heap the bytes in use and
-/// the bytes that may be resident; `mapped` is the bytes of mappings in use.
+/// Returns the bytes that are free, and in use, of heaps with bytes in use and bytes that may be
+/// resident, beside `mapped` bytes of mappings.
 fn balance(heaps: impl Iterator<Item = (usize, usize)>, mapped: usize) -> (usize, usize) {
     heaps.fold((0, mapped), |(free, in_use), (used, most)| {
-        // A heap whose figures are just changing may seem to have more in use than is resident.
+        // A heap whose figures are just changing may seem to have more in use than may be resident.
         (free + most.saturating_sub(used), in_use + used)
     })
 }
 
-/// Returns whether `bytes` go back now: because the rate allows it, which then counts them, or
-/// because of `at_once`.
+/// Returns whether `bytes` go back now: at the rate, which then counts them, or `at_once`.
 fn goes_back(again: &AtomicU32, now: u32, bytes: usize, at_once: bool) -> bool {
     bytes > 0 && (is_time(again, now, bytes) || at_once)
 }
@@ -113,7 +112,7 @@ fn is_time(again: &AtomicU32, now: u32, bytes: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Memory goes back at the rate, for any amounts at any times, also where the clock wraps.
+    /// Memory goes back at the rate, for any amounts and times, also where the clock wraps.
     #[test]
     fn memory_goes_back_at_the_rate() {
         for start in [0, 1_000, u32::MAX - 500] {
@@ -129,8 +128,8 @@ mod tests {
         }
     }
 
-    /// The table in the module's docs: what may stay, what goes back at the rate, and what at once;
-    /// never more than twice the growth.
+    /// The table in the module's docs: what stays, goes back at the rate, or at once; at most twice
+    /// the growth.
     #[test]
     fn free_memory_goes_back_beyond_a_share() {
         const MIB: usize = 1 << 20;
@@ -253,7 +252,7 @@ mod tests {
             // at least one step.
             let gone = before - sum();
             assert!((1..=12 * MIB).contains(&gone), "{gone} bytes");
-            // While that much is free, at least a step goes back each time, at any time.
+            // While that much is free, at least a step goes back each time.
             let is_little = |_| {
                 let _ = grown(own, 30 * MIB);
                 sum() <= LARGE

@@ -1,9 +1,9 @@
-//! Collects runs of resident free OS pages, and gives them back together.
+//! Collects runs of resident free OS pages, to give them back together.
 //!
 //! Free memory between blocks in use is many short runs. Each call that gives memory back makes the
-//! kernel wait for every CPU that runs another thread of the process, some 5 µs, whether for one OS
-//! page or for many. So up to [`MANY`] runs go back by one call, where the system [supports
-//! that](os::discards_many). Elsewhere each run goes back when it is found.
+//! kernel wait for every CPU that runs another thread of the process, some 5 µs for one OS page or
+//! for many. So up to [`MANY`] runs go back by one call, where the system [can do
+//! that](os::discards_many); elsewhere each goes back when it is found.
 
 use core::ptr;
 
@@ -15,14 +15,13 @@ use crate::pages::FreeKind;
 /// The most runs that go back by one call.
 const MANY: usize = u32::BITS as usize;
 
-/// Runs of one heap that were found and have not gone back yet.
+/// Runs of one heap that were found and have not gone back.
 ///
-/// Invariant: the first `len` runs are in free memory in which the engine keeps nothing, as the
-/// callers of [`find`](Self::find) guarantee; `len` is less than `room`, and `room` is at most
-/// `MANY`.
+/// Invariant: the first `len` are in free memory in which the engine keeps nothing, as the callers
+/// of [`find`](Self::find) guarantee; `len` is less than `room`, which is at most `MANY`.
 pub(super) struct Runs {
     runs: [Run; MANY],
-    /// One bit per run: whether the run is in a free block below the pages.
+    /// One bit per run: whether it is in a free block below the pages.
     in_blocks: u32,
     len: usize,
     /// Number of runs collected before they go back.
@@ -38,13 +37,13 @@ impl Runs {
         Self { runs: [NONE; MANY], in_blocks: 0, len: 0, room, purged: 0 }
     }
 
-    /// Collects the resident OS pages between the addresses `start` and `end`. Whenever `room` runs
-    /// are collected, they go back. Returns the bytes of the resident pages.
+    /// Collects the resident OS pages between two addresses, and returns their bytes. Whenever
+    /// `room` runs are collected, they go back.
     ///
     /// # Safety
-    /// The OS pages are in free memory of this kind, in which the engine keeps nothing, and `zeros`
-    /// belongs to the same heap. That stays so until the runs have gone back or are dropped: the
-    /// caller holds the heap's lock. All runs of one `Runs` are of one heap.
+    /// The OS pages are in free memory of this kind, in which the engine keeps nothing, of the heap
+    /// that `zeros` belongs to. They stay so until the runs have gone back or are dropped: the
+    /// caller holds the heap's lock. All runs are of one heap.
     pub(super) unsafe fn find(
         &mut self,
         start: usize,
@@ -65,32 +64,31 @@ impl Runs {
             self.in_blocks |= in_block << self.len;
             self.len += 1;
             if self.len == self.room {
-                // SAFETY: the caller guarantees it for this run, and by the invariant it holds for
-                // the earlier ones.
+                // SAFETY: the caller guarantees it for this run, the invariant for the others.
                 unsafe { self.give_back(zeros) };
             }
         });
         written
     }
 
-    /// Gives the collected runs back. Returns the bytes that went back since `self` was made. Runs
-    /// that the system refuses stay as they are.
+    /// Gives the collected runs back, and returns the bytes that went back since `self` was made.
+    /// Runs that the system refuses stay as they are.
     ///
     /// # Safety
-    /// The guarantees of [`find`](Self::find) still hold, and `zeros` belongs to the same heap.
+    /// The guarantees of [`find`](Self::find) still hold; `zeros` belongs to the same heap.
     pub(super) unsafe fn give_back(&mut self, zeros: &mut Zeros) -> usize {
         let len = core::mem::take(&mut self.len);
         let in_blocks = core::mem::take(&mut self.in_blocks);
         let mut at = 0;
         while at < len {
             let rest = &self.runs[at..len];
-            // SAFETY: by the invariant nothing in the runs is used.
+            // SAFETY: by the invariant nothing in them is used.
             let gone = if rest.len() > 1 { unsafe { os::discard_all(rest) } } else { 0 };
-            // The run at `next` was refused, or is the only one. Try it alone, then those behind it
+            // The next was refused, or is the only one. It is tried alone, and those behind it
             // together.
             let next = at + gone;
             for (index, &Run { start, len }) in (at..).zip(&self.runs[at..len.min(next + 1)]) {
-                // SAFETY: by the invariant nothing in the run is used.
+                // SAFETY: as above.
                 if index < next || unsafe { os::discard(start, len) } {
                     if in_blocks >> index & 1 == 1 {
                         zeros.went_back(start.addr()..start.addr() + len);

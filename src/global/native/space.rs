@@ -6,20 +6,20 @@
 //!  | Heap | pages, blocks ▶   ◀ headers | Heap | …                …      | list offsets | marks |
 //!  slot 0                               slot 1                            each a u32 for each 16 KiB
 //! ```
-//! The owner of a block follows from its address: slot = (address − base) >> slot_shift. So does
-//! its quick list: the heap stores a list offset for every granule of 16 KiB that it takes small
-//! blocks from, and 0 for a granule where a larger block starts. Neither reads a header or takes a
-//! lock. For a [medium](super::medium) block, the mark of its granule says whether it is in use.
+//! The address of a block gives its heap: slot = (address − base) >> slot_shift. It also gives the
+//! quick list: for every granule of 16 KiB the heap stores the list offset of its small blocks, or
+//! 0 where a larger block starts. Neither reads a header or takes a lock. For a
+//! [medium](super::medium) block, the granule's mark says whether it is in use.
 //!
-//! The space is not reserved. It is a *window*: up to 4 TiB of addresses that the system is least
-//! likely to choose for mappings without an address hint. Heaps map memory there piece by piece, so
-//! a limit on the process's address space (RLIMIT_AS) counts only used memory, whenever it is set.
-//! If another mapping lands in the window, the heap that runs into it is full. On Windows memory
-//! can only be committed at reserved addresses: there a slot is reserved when it gets its heap, and
-//! the tables are reserved when the space opens.
+//! The space is not reserved. It is a *window*: up to 4 TiB of addresses that the system uses last,
+//! if ever, for mappings without an address hint. Heaps map memory there piece by piece, so a limit
+//! on the process's address space (RLIMIT_AS) counts only used memory, whenever it is set. If
+//! another mapping lands in the window, the heap that runs into it is full. On Windows only
+//! reserved addresses can get memory: a slot is reserved when it gets its heap, and the tables when
+//! the space opens.
 //!
-//! Where no window can be had, for example with 32-bit addresses, the space is a reservation: as
-//! large as the system allows, but at most half of RLIMIT_AS.
+//! Where no window can be had, as with 32-bit addresses, the space is a reservation: as large as
+//! the system allows, at most half of RLIMIT_AS.
 
 use core::alloc::Layout;
 use core::ops::Range;
@@ -56,14 +56,14 @@ const COVERED: usize = TABLE_STEP / size_of::<AtomicU32>() * GRANULE;
 /// The address space.
 ///
 /// Invariants, once it is [open](Space::open): `base` is aligned to [`ALIGN`]. The slots are
-/// between `base` and `table`. `table` has an entry for each granule, and the marks follow it, one
-/// for each granule. The slots with a heap are the first `units` units. Only three things still
-/// change: `units`, which grows as heaps are opened; the entries, each written before blocks of its
-/// granule are handed out; and the marks.
+/// between `base` and `table`; those with a heap are the first `units` units. `table` has an entry
+/// for each granule, and the marks follow it, one for each granule. Only these still change:
+/// `units`, as heaps are opened; an entry, before blocks of its granule are handed out; and the
+/// marks.
 ///
 /// `table` is stored last. Code that accepts any address (null, another allocator's) loads `units`
-/// first: the acquire load makes the other fields visible. A thread that has a block of a slot sees
-/// them because it has the block.
+/// first, whose acquire load makes the rest visible. To a thread that has a block, the rest is
+/// visible anyway.
 #[derive(Debug)]
 pub(super) struct Space {
     base: AtomicPtr<u8>,
@@ -74,9 +74,9 @@ pub(super) struct Space {
     /// In hardened mode, one byte per unit of the slots; otherwise null.
     states: AtomicPtr<AtomicU8>,
     slot_shift: AtomicU32,
-    /// Whether the space is a reservation rather than a window.
+    /// Whether the space is a reservation.
     reserved: AtomicBool,
-    /// Number of slots reserved so far, in a window whose addresses must be reserved (Windows).
+    /// Number of slots reserved so far, in a window that must be reserved (Windows).
     taken: AtomicUsize,
 }
 
@@ -120,10 +120,8 @@ impl Space {
         Some(len / slot)
     }
 
-    /// Reserves the addresses of `slot` where memory needs reserved addresses (Windows); elsewhere
-    /// does nothing. Returns whether the slot can be used.
-    ///
-    /// Call it from one thread at a time, and only after all lower slots were taken.
+    /// Reserves the addresses of `slot` where memory needs reserved addresses (Windows). Returns
+    /// whether the slot can be used. Call it from one thread at a time, and for lower slots first.
     pub(super) fn take(&self, slot: usize) -> bool {
         let taken = !os::IN_RESERVATIONS
             || self.reserved.load(Relaxed)
@@ -135,8 +133,7 @@ impl Space {
         taken
     }
 
-    /// Publishes that the first `slots` slots have heaps. Addresses in other slots belong to no
-    /// block.
+    /// Publishes that the first `slots` slots have heaps: addresses in other slots are no block's.
     pub(super) fn have_heaps(&self, slots: usize) {
         self.units.store((slots << self.slot_shift.load(Relaxed)) / UNIT, Release);
     }
@@ -159,14 +156,14 @@ impl Space {
         1 << self.slot_shift.load(Relaxed)
     }
 
-    /// Makes memory of a slot or of its tables accessible and zero. `huge` is the advice on huge
-    /// pages to give the kernel, if any. Returns whether the memory is accessible.
+    /// Makes memory of a slot or of its tables accessible, zeros, and gives the kernel the advice
+    /// `huge` on huge pages, if any. Returns whether that worked.
     ///
     /// # Safety
-    /// The memory is whole OS pages of one slot or of its tables, and only the caller uses it. It
+    /// The memory is whole OS pages of one slot or of its tables, which only the caller uses. It
     /// was not accessible before, unless the space is a reservation.
     pub(super) unsafe fn commit(&self, start: *mut u8, len: usize, huge: Option<bool>) -> bool {
-        // SAFETY: the caller guarantees that the pages are its own and not in use.
+        // SAFETY: the caller guarantees that the pages are its own.
         unsafe {
             let done = if self.reserved.load(Relaxed) {
                 os::commit(start, len)
@@ -190,8 +187,7 @@ impl Space {
     /// Returns the mark of the granule that `block` starts in.
     #[inline(always)]
     pub(super) fn mark_of(&self, block: *mut u8) -> &AtomicU32 {
-        // SAFETY: there is a mark for every granule of the slots, accessible as far as a slot is in
-        // use; all bits zero is a valid value.
+        // SAFETY: as for an entry.
         unsafe { &*self.mark_at(block) }
     }
 
@@ -212,8 +208,8 @@ impl Space {
     /// that unit.
     #[inline(always)]
     pub(super) fn state_of(&self, block: *mut u8) -> &AtomicU8 {
-        // SAFETY: every unit of the slots has a byte, accessible as far as a slot is in use; all
-        // bits zero is a valid value.
+        // SAFETY: every unit of the slots has a byte, accessible as far as a slot is in use; zero
+        // is a value.
         unsafe { &*self.states.load(Relaxed).wrapping_add(self.offset(block) / UNIT) }
     }
 
@@ -222,19 +218,19 @@ impl Space {
         self.state_of(block).load(Relaxed) == ZEROED
     }
 
-    /// In hardened mode, marks a page as having no block starts. No block of the page may be in use
-    /// or on a list.
+    /// In hardened mode, marks a page as having no block starts. None of its blocks is in use or
+    /// listed.
     pub(super) fn forget_states(&self, page: *mut u8, page_size: usize) {
         if mode::is_hardened() {
             let states = self.states.load(Relaxed).wrapping_add(self.offset(page) / UNIT);
-            // SAFETY: the states of a page are contiguous, and belong to the heap while none of its
-            // blocks is in use or on a list.
+            // SAFETY: the states of a page are contiguous, and the heap's while no block of it is
+            // in use.
             unsafe { states.write_bytes(0, page_size / UNIT) };
         }
     }
 
-    /// In hardened mode, gives the states of free memory back to the system where they fill whole
-    /// OS pages, and zeroes them: no block starts there then.
+    /// In hardened mode, gives back the states of free memory where they fill OS pages. No block
+    /// starts there then.
     pub(super) fn discard_states(&self, start: *mut u8, len: usize) {
         if mode::is_hardened() {
             let page = os::page_size();
@@ -243,8 +239,8 @@ impl Space {
             let from = state(0).addr().next_multiple_of(page);
             let to = state(len).addr() & !(page - 1);
             if from < to {
-                // SAFETY: the states of memory below the end of the extent are accessible, and the
-                // memory is free, so nobody else uses its states.
+                // SAFETY: the states of memory in the extent are accessible, and nobody has a block
+                // there.
                 unsafe {
                     let states = first.with_addr(from);
                     if !os::discard_to_zeros(states, to - from) {
@@ -255,13 +251,13 @@ impl Space {
         }
     }
 
-    /// Gives back memory that was made accessible and turned out not to be needed.
+    /// Gives back memory that was made accessible in vain.
     ///
     /// # Safety
     /// The memory was [committed](Self::commit), and nobody uses it.
     pub(super) unsafe fn give_up(&self, start: *mut u8, len: usize) {
-        // SAFETY: the caller guarantees that nobody uses the memory. Reserved addresses stay
-        // reserved, and read as zeros the next time they are committed.
+        // SAFETY: the caller guarantees that the memory is unused. Reserved addresses stay so, and
+        // have zeros the next time.
         unsafe {
             if os::IN_RESERVATIONS || self.reserved.load(Relaxed) {
                 os::close(start, len);
@@ -277,9 +273,9 @@ impl Space {
         block.addr().wrapping_sub(self.base.load(Relaxed).addr())
     }
 
-    /// Returns the units from the base to any address. `None` if the address is not in the slot of
-    /// a heap, or not a multiple of a unit, as every block's is. One comparison checks both: the
-    /// rotation turns a remainder into a large number.
+    /// Returns the units from the base to any address. `None` if the address is in no heap's slot,
+    /// or not a multiple of a unit as every block's is. One comparison checks both: the rotation
+    /// makes a large number of a remainder.
     #[inline(always)]
     fn find(&self, block: *mut u8) -> Option<usize> {
         let units = self.units.load(Acquire);
@@ -287,28 +283,27 @@ impl Space {
         (unit < units).then_some(unit)
     }
 
-    /// Returns whether a block is in a slot that has a heap.
+    /// Returns whether a block is in a heap's slot.
     #[inline(always)]
     pub(super) fn contains(&self, block: *mut u8) -> bool {
         self.find(block).is_some()
     }
 
-    /// Returns whether other memory overlaps the slots. Freeing a block there would be taken for
-    /// freeing a block of a heap.
+    /// Returns whether other memory overlaps the slots: a free there would go to a heap.
     pub(super) fn meets(&self, start: *mut u8, len: usize) -> bool {
         let end = self.table.load(Acquire).addr();
         let slots = end.wrapping_sub(self.base.load(Relaxed).addr());
         self.offset(start) < slots || self.offset(start.wrapping_add(len - 1)) < slots
     }
 
-    /// Returns the slot that a block is in. The caller knows that it is in one.
+    /// Returns the slot of a block that the caller knows to be in one.
     #[inline(always)]
     pub(super) fn slot_of(&self, block: *mut u8) -> usize {
         self.offset(block) >> self.slot_shift.load(Relaxed)
     }
 
-    /// Returns whether all `blocks` are in one slot. The slot length is a power of two, so one
-    /// comparison checks the OR of all distances from the slot's start.
+    /// Returns whether all `blocks` are in this slot. Its length is a power of two, so one
+    /// comparison checks all distances from its start.
     #[inline(always)]
     pub(super) fn slot_has(&self, slot: usize, blocks: &[NonNull<u8>]) -> bool {
         let start = self.slot(slot).addr();
@@ -319,12 +314,12 @@ impl Space {
     #[inline(always)]
     fn entry(&self, granule: usize) -> &AtomicU32 {
         // SAFETY: the table has an entry for every granule of the slots, accessible as far as a
-        // slot is in use; all bits zero is a valid value.
+        // slot is in use; zero is a value.
         unsafe { &*self.table.load(Relaxed).wrapping_add(granule) }
     }
 
-    /// Returns the offset of the quick list for `block`: 0 if the block is not small, `None` if the
-    /// address is in no slot with a heap or is not aligned to a unit.
+    /// Returns the offset of the quick list for `block`: 0 if it is not small, `None` if the
+    /// address is in no heap's slot or is not aligned.
     #[inline(always)]
     pub(super) fn list_of(&self, block: *mut u8) -> Option<u32> {
         self.find(block).map(|unit| self.entry(unit / (GRANULE / UNIT)).load(Relaxed))
@@ -352,8 +347,8 @@ impl Space {
     }
 }
 
-/// Returns the bytes needed behind `len` bytes of slots: the entries and the marks; in hardened
-/// mode also the states, and before them a gap that stays inaccessible.
+/// Returns the bytes behind `len` bytes of slots: entries and marks; in hardened mode also states,
+/// after a gap that stays inaccessible.
 fn besides(len: usize) -> usize {
     let states = if mode::is_hardened() { ALIGN + len / UNIT } else { 0 };
     2 * table_len(len) + states
@@ -364,12 +359,11 @@ fn table_len(len: usize) -> usize {
     (len / GRANULE) * size_of::<AtomicU32>()
 }
 
-/// Finds unused addresses for the slots and their tables. Returns the base and the bytes of the
-/// slots.
+/// Finds unused addresses for slots and tables. Returns the base and the bytes of the slots.
 ///
 /// The system places mappings from the top of its addresses downwards, or upwards from the program,
-/// which is above the window. So the window starts at a random address between one and three
-/// eighths of all addresses.
+/// which is above the window. So the window starts at random between one and three eighths of all
+/// addresses.
 fn window() -> Option<(*mut u8, usize)> {
     /// Number of places to try.
     const TRIES: usize = 8;
@@ -378,7 +372,7 @@ fn window() -> Option<(*mut u8, usize)> {
     let len = if os::IN_RESERVATIONS { within(os::address_space_limit(), most) } else { most };
     let places = all / 4 / ALIGN;
     (0..TRIES).find_map(|_| {
-        // The address is not derived from any other, so knowing another address does not reveal it.
+        // Not derived from any other address, so that knowing one does not reveal it.
         let place = os::random() as usize % places;
         let base = ptr::with_exposed_provenance_mut(all / 8 + place * ALIGN);
         let is_free = os::is_free(base, len + besides(len))
@@ -398,7 +392,7 @@ fn within(limit: usize, len: usize) -> usize {
     halves(len).find(|&len| len <= limit / 2).unwrap_or(0)
 }
 
-/// Reserves addresses for the slots and their tables. Returns the same as [`window`].
+/// Reserves what [`window`] finds.
 fn reservation() -> Option<(*mut u8, usize)> {
     let most = within(os::address_space_limit(), LARGEST);
     halves(most).take_while(|&len| len >= LEAST).find_map(|len| {
@@ -410,17 +404,16 @@ fn reservation() -> Option<(*mut u8, usize)> {
 /// The memory of a slot behind its heap: a region that becomes accessible from both ends as it is
 /// used.
 ///
-/// The upper end is set aside for bookkeeping, and becomes accessible in step with the extent: when
-/// blocks fill the slot or reach a limit, blocks that are freed later must still find room for the
-/// headers that other sizes need.
+/// The upper end is for bookkeeping alone, and becomes accessible in step with the extent: when
+/// blocks fill the slot or reach a limit, freed blocks must still get the headers that other sizes
+/// need.
 ///
 /// Where the kernel may use huge pages (`huge`), the extent becomes accessible by whole huge pages:
-/// the kernel decides at the first touch of a page, and uses a huge page only if all of it is
-/// accessible then.
+/// the kernel decides at the first touch, and uses one only if all of it is accessible then.
 ///
-/// Invariants: everything in the region is below `low` or from `high` on, and all of that memory is
-/// accessible. The entries and the marks of the slot are accessible up to `covered`, each at least
-/// up to `low`. All these bounds are multiples of an OS page, or `low` and `high` are equal.
+/// Invariants: all that the region holds is below `low` or from `high` on, and accessible. The
+/// entries and the marks of the slot are accessible up to `covered`, at least up to `low`. All
+/// bounds are multiples of an OS page, or `low` and `high` are equal.
 #[derive(Debug)]
 pub(super) struct Slot {
     region: Region,
@@ -436,23 +429,22 @@ pub(super) struct Slot {
     advice: Option<bool>,
 }
 
-/// Share of a slot that is set aside for bookkeeping (1/64); pages of the smallest blocks need
-/// less.
+/// Share of a slot that is for bookkeeping alone (1/64); pages of the smallest blocks need less.
 const BOOKKEEPING: usize = 64;
 
-/// Smallest number of bytes that become accessible at a time.
+/// Fewest bytes that become accessible at a time.
 const STEP: usize = 256 << 10;
 
 impl Slot {
     /// Returns the memory of a slot behind its first `own` bytes, which are whole OS pages.
     ///
     /// # Safety
-    /// The memory is not accessible yet, and belongs to nobody else.
+    /// The memory is not accessible yet, and nobody else's.
     pub(super) unsafe fn new(slot: usize, own: usize, huge_pages: HugePages) -> Self {
         let start = SPACE.slot(slot).wrapping_add(own);
         let len = SPACE.slot_len() - own;
-        // SAFETY: the caller guarantees that the memory is unused. It becomes accessible before it
-        // is handed out, and is fresh from the system.
+        // SAFETY: the caller guarantees that it is unused; it becomes accessible before it is
+        // handed out, and is fresh from the system.
         let region = unsafe { Region::zeroed(start, len) };
         let end = start.addr() + len;
         let most = (end - len / BOOKKEEPING) & !(os::page_size() - 1);
@@ -468,7 +460,6 @@ impl Slot {
         }
     }
 
-    /// Returns the huge pages of the extent.
     pub(super) fn huge(&self) -> &Huge {
         &self.huge
     }
@@ -476,15 +467,14 @@ impl Slot {
     /// Gives back all memory that was made accessible.
     ///
     /// # Safety
-    /// Nobody uses the memory, now or later.
+    /// Nobody uses it, or will.
     pub(super) unsafe fn give_up(&self) {
         let at = |address| SPACE.slot(0).with_addr(address);
         let addresses = self.region.addresses();
         let slot = SPACE.slot_of(at(addresses.start));
         let (tables, len) = SPACE.tables_of(slot);
         let covered = self.covered.map(|to| table_len(to - SPACE.slot(slot).addr()).min(len));
-        // SAFETY: by the invariant all this memory is accessible; the caller guarantees that nobody
-        // uses it.
+        // SAFETY: by the invariant all this is accessible; the caller guarantees that it is unused.
         unsafe {
             SPACE.give_up(at(addresses.start), self.low - addresses.start);
             SPACE.give_up(at(self.high), addresses.end - self.high);
@@ -495,7 +485,7 @@ impl Slot {
         }
     }
 
-    /// Makes the extent accessible up to `end`, and beyond it by a step if possible.
+    /// Makes the extent accessible up to `end`, or a step further.
     fn reach(&mut self, end: usize) -> Result<(), AllocError> {
         if end > self.most {
             return Err(AllocError::Exhausted);
@@ -524,14 +514,14 @@ impl Slot {
         Ok(())
     }
 
-    /// Makes as much bookkeeping memory accessible as an extent up to `end` needs: when a limit is
-    /// reached, freed blocks must still be able to serve other sizes.
+    /// Makes the bookkeeping memory accessible that an extent up to `end` needs: at a limit, freed
+    /// blocks must still serve other sizes.
     fn set_aside(&mut self, end: usize) -> Result<(), AllocError> {
         let slot = self.region.addresses();
         self.open_down_to(slot.end - (end - slot.start) / BOOKKEEPING)
     }
 
-    /// Makes the upper end accessible from `wanted` on, and `STEP` bytes more if there is memory.
+    /// Makes the upper end accessible from `wanted` on, and [`STEP`] bytes more if possible.
     fn open_down_to(&mut self, wanted: usize) -> Result<(), AllocError> {
         if wanted < self.high {
             let page = os::page_size();
@@ -546,7 +536,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Makes the entries and the marks of the slot accessible up to the slot address `end`.
+    /// Makes the entries and the marks accessible for the slot up to `end`.
     fn cover(&mut self, end: usize) -> Result<(), AllocError> {
         let slot = SPACE.slot_of(SPACE.slot(0).with_addr(self.region.addresses().start));
         let (tables, len) = SPACE.tables_of(slot);
@@ -565,7 +555,7 @@ impl Slot {
         self.state(end)
     }
 
-    /// In hardened mode, makes the states of the slot accessible up to the slot address `end`.
+    /// In hardened mode, makes the states accessible for the slot up to `end`.
     fn state(&mut self, end: usize) -> Result<(), AllocError> {
         /// Bytes of a slot whose states become accessible at a time.
         const STATED: usize = 4 << 20;
@@ -583,7 +573,6 @@ impl Slot {
         Ok(())
     }
 
-    /// Makes these addresses accessible.
     fn commit(&self, range: Range<usize>) -> Result<(), AllocError> {
         let start = SPACE.slot(0).with_addr(range.start);
         // SAFETY: by the invariant these are pages of the slot that are not accessible yet.
@@ -592,7 +581,7 @@ impl Slot {
     }
 }
 
-// SAFETY: `Region` keeps the rules of a source; the memory is accessible by the invariant.
+// SAFETY: as a `Region`; the memory is accessible by the invariant.
 unsafe impl Source for Slot {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
         let memory = self.region.extend(bytes, align)?;
@@ -605,7 +594,7 @@ unsafe impl Source for Slot {
     }
 
     unsafe fn retract(&mut self, bytes: usize) {
-        // SAFETY: the caller keeps the contract of `retract`.
+        // SAFETY: the caller upholds the same contract.
         unsafe { self.region.retract(bytes) };
     }
 

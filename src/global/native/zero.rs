@@ -1,5 +1,5 @@
-//! Tracks which OS pages of a heap's free memory are known to be zeros, so that zeroed blocks need
-//! not be written there: memory that came fresh from the system, or went back to it.
+//! Tracks which OS pages of a heap's free memory are known to be zeros, and need not be written for
+//! zeroed blocks: fresh memory from the system, and memory that went back to it.
 //!
 //! ```text
 //! extent | in use  | free                          | in use | untouched            ▶
@@ -7,19 +7,18 @@
 //! zeros     .   .   .    .   1   1   1   1   .   .   .   .   1   1   1   1   1
 //! ```
 //! The bit of an OS page is set only when the system supplied the page, or took it back, while it
-//! was free. It is cleared when a block or a page of small blocks gets a part of it. The contents
-//! of a freed block never count as zeros.
+//! was free. It is cleared when a block or a page of small blocks gets a part of it. A freed block
+//! leaves no zeros.
 //!
 //! The heap writes into its free memory as well: headers, footers and links, all less than [`EDGE`]
-//! bytes from where a block begins or ends. Such a place arises only when a block gets memory, is
-//! resized, or the heap is extended; then the OS pages around it lose their bits. Joining blocks
-//! creates none. A walk gives back no OS page with such a word.
+//! bytes from where a block begins or ends. Such a place arises only when a block gets memory or is
+//! resized, or the heap is extended; the OS pages around it lose their bits then. Joining blocks
+//! makes none. A walk gives back no OS page with such a word.
 //!
-//! Residency does not tell whether an OS page is zeros: one that is not resident may be swapped
-//! out.
+//! Residency tells nothing: an OS page that takes no memory may be swapped out.
 //!
 //! Invariant: an OS page whose bit is set holds zeros, is in free memory of the heap below the
-//! pages of small blocks, and more than `EDGE` bytes from any place where a block begins or ends.
+//! pages of small blocks, and more than `EDGE` bytes from where any block begins or ends.
 
 use core::ops::Range;
 use core::ptr::{self, NonNull};
@@ -34,12 +33,11 @@ const EDGE: usize = 16;
 /// Bits of a word.
 const BITS: usize = u64::BITS as usize;
 
-/// Words of bits that are copied for a block: enough for 32 MiB in OS pages of 4 KiB, the largest
-/// block that is not a mapping by default.
+/// Words of bits that are copied for a block: enough for 32 MiB in OS pages of 4 KiB, by default
+/// the largest block that is not a mapping.
 const KNOWN: usize = 129;
 
-/// The bits. They are in a mapping of their own, which is created when the first bit is set, and
-/// grows.
+/// The bits, in a mapping of their own that is made for the first bit, and grows.
 #[derive(Debug)]
 pub(super) struct Zeros {
     /// Address of the OS page that the first bit stands for.
@@ -63,8 +61,8 @@ impl Zeros {
         Self { origin, reached: start, words: ptr::null_mut(), len: 0, page }
     }
 
-    /// Notes that the extent ends at `end`. Its new part is zeros, except at the edges. The first
-    /// block of the extent begins at `first` or above.
+    /// Notes that the extent ends at `end`; its new part is zeros but for its ends. Its first block
+    /// begins at `first` or above.
     pub(super) fn extended(&mut self, first: usize, end: usize) {
         if end > self.reached {
             let from = self.reached.max(first) + EDGE;
@@ -73,21 +71,20 @@ impl Zeros {
         }
     }
 
-    /// Notes that the extent ends at `end`, with nothing known of its new part.
+    /// Notes that the extent ends at `end`, with its new part unknown.
     pub(super) fn extended_unknown(&mut self, end: usize) {
         self.reached = self.reached.max(end);
     }
 
-    /// Notes that free memory of the heap below the pages went back to the system. It holds no word
-    /// of the heap.
+    /// Notes that free memory of the heap below the pages, without a word of the heap, went back.
     pub(super) fn went_back(&mut self, memory: Range<usize>) {
         if os::DISCARDED_ARE_ZEROS {
             self.gained(memory);
         }
     }
 
-    /// Sets the bits of free memory that the system supplied or took back. It holds no word of the
-    /// heap.
+    /// Sets the bits of free memory of that heap, without a word of it, that the system supplied or
+    /// took back.
     fn gained(&mut self, memory: Range<usize>) {
         let (start, end) =
             (memory.start.next_multiple_of(self.page), memory.end & !(self.page - 1));
@@ -96,8 +93,7 @@ impl Zeros {
         }
     }
 
-    /// Clears the bits of memory in which blocks are written, begin or end, and of [`EDGE`] bytes
-    /// around it.
+    /// Clears the bits of memory in which blocks begin, end, or are written.
     #[inline]
     pub(super) fn used(&mut self, memory: Range<usize>) {
         let end = (memory.end + EDGE).min(self.origin + self.len * BITS * self.page);
@@ -123,13 +119,13 @@ impl Zeros {
         let words = (first % BITS + pages).div_ceil(BITS).min(KNOWN);
         let from = (first / BITS).min(self.len);
         let there = words.min(self.len - from);
-        // SAFETY: there are as many words, both here and in the copy.
+        // SAFETY: as many words are there, and as many in the copy.
         unsafe { bits.as_mut_ptr().copy_from_nonoverlapping(self.words.wrapping_add(from), there) };
         Known { bits, first: first % BITS, page: self.page }
     }
 
-    /// Returns the address of the first OS page in `memory` that is not known to be zeros, or the
-    /// end of `memory`. `memory` begins with an OS page.
+    /// Returns where the first OS page of `memory` begins that is not known to be zeros, or the
+    /// end. `memory` begins with an OS page.
     pub(super) fn skip(&self, memory: Range<usize>) -> usize {
         let mut at = (memory.start - self.origin) / self.page;
         let end = (memory.end - self.origin) / self.page;
@@ -145,7 +141,7 @@ impl Zeros {
         memory.end.min(self.origin + at * self.page)
     }
 
-    /// Changes the bits of the OS pages from the one at `start` up to `end`, which all have words.
+    /// Changes the bits of the OS pages from `start` to `end`, which all have words.
     #[inline]
     fn change(&mut self, start: usize, end: usize, with: impl Fn(u64, u64) -> u64) {
         let mut at = (start - self.origin) / self.page;
@@ -172,8 +168,8 @@ impl Zeros {
         let bytes = (needed.max(2 * self.len) * size_of::<u64>()).next_multiple_of(self.page);
         let Some(words) = os::allocate(bytes) else { return false };
         let words = words.cast::<u64>();
-        // SAFETY: the old words are copied to fresh ones, which are more, and zeros; after that
-        // nobody uses the old ones.
+        // SAFETY: the old words are copied to fresh ones, which are more, and zeros; then nobody
+        // uses the old.
         unsafe {
             words.copy_from_nonoverlapping(self.words, self.len);
             refused::release(self.words.cast(), self.len * size_of::<u64>());
@@ -186,19 +182,19 @@ impl Zeros {
 /// A copy of the bits of a block's memory, for use without the heap's lock.
 pub(super) struct Known {
     bits: [u64; KNOWN],
-    /// Index of the bit of the OS page in which the block begins.
+    /// The bit of the OS page in which the block begins.
     first: usize,
     page: usize,
 }
 
-/// The least bytes for which it is worth asking which OS pages are resident.
+/// Fewest bytes for which it is worth asking which of them are resident.
 const ASK: usize = 1 << 20;
 
 impl Known {
-    /// Zeroes a block, except where it is known to be zeros.
+    /// Zeroes a block where it is not known to be zeros.
     ///
     /// # Safety
-    /// The block of `len` bytes is the caller's alone, and the bits are those of its memory.
+    /// The block of `len` bytes is the caller's alone, and the one that this was asked about.
     pub(super) unsafe fn clear(&self, block: *mut u8, len: usize) {
         let (mut at, end) = (block.addr(), block.addr() + len);
         let mut bit = self.first;
@@ -208,20 +204,19 @@ impl Known {
             let next = ((at | (self.page - 1)) + 1).min(end);
             let word = self.bits.get(bit / BITS).unwrap_or(&0);
             if word >> (bit % BITS) & 1 == 1 {
-                // SAFETY: the caller guarantees that the block is its own alone.
+                // SAFETY: the caller guarantees that the block is its own.
                 unsafe { clear(block.with_addr(from), at - from) };
                 from = next;
             }
             (at, bit) = (next, bit + 1);
         }
-        // SAFETY: the caller guarantees that the block is its own alone.
+        // SAFETY: the caller guarantees that the block is its own.
         unsafe { clear(block.with_addr(from), end - from) };
     }
 }
 
-/// Zeroes memory. Large parts that are not resident are given back rather than written, as nothing
-/// is known of them: so a table that is allocated again and again and stays mostly untouched takes
-/// no more memory than it uses.
+/// Zeroes memory. Parts that are not resident are given back rather than written: so a table that
+/// stays mostly untouched, however often it is allocated, takes only the memory it uses.
 ///
 /// # Safety
 /// The memory is the caller's alone.
@@ -229,8 +224,7 @@ unsafe fn clear(start: *mut u8, len: usize) {
     let page = os::page_size();
     let first = start.wrapping_add(start.align_offset(page));
     let last = start.with_addr((start.addr() + len) & !(page - 1));
-    // SAFETY: the caller guarantees that the memory is its own alone; the OS pages from `first` to
-    // `last` are in it.
+    // SAFETY: the caller guarantees that the memory is its own; `first` to `last` is in it.
     unsafe {
         if len < ASK {
             return start.write_bytes(0, len);
@@ -247,12 +241,12 @@ unsafe fn clear(start: *mut u8, len: usize) {
     }
 }
 
-/// Gives whole OS pages back, so that they are zeros; writes them if the system refuses.
+/// Gives whole OS pages back, which makes them zeros; writes them if that is refused.
 ///
 /// # Safety
 /// The pages are the caller's alone.
 unsafe fn give_back(start: *mut u8, len: usize) {
-    // SAFETY: the caller guarantees that the pages are its own alone.
+    // SAFETY: the caller guarantees that the pages are its own.
     unsafe {
         if len > 0 && !os::discard_to_zeros(start, len) {
             start.write_bytes(0, len);
@@ -260,12 +254,12 @@ unsafe fn give_back(start: *mut u8, len: usize) {
     }
 }
 
-/// Memory that [`is_zero`] looks at as a whole.
+/// A piece of memory that is tested as a whole.
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 struct Piece([u64; 8]);
 
-/// The greatest common divisor of the class sizes.
+/// The unit of block sizes.
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 struct Unit([u64; 2]);
@@ -278,7 +272,7 @@ struct Unit([u64; 2]);
 pub(super) unsafe fn is_zero(block: NonNull<u8>, size: usize) -> bool {
     const PIECE: usize = size_of::<Piece>();
     const { assert!(size_of::<Unit>() == UNIT) };
-    // SAFETY: the caller guarantees that the bytes may be read; all pieces are within them.
+    // SAFETY: the caller guarantees that all these bytes may be read.
     unsafe {
         let pieces = core::slice::from_raw_parts(block.cast::<Piece>().as_ptr(), size / PIECE);
         let mut all = [0; 8];

@@ -1,5 +1,5 @@
-//! A doubly linked chain of lists in order of arrival, linked through their [`Waiting`] part. Both
-//! ends can be read, and any lists can be removed, in O(1).
+//! A chain of lists in order of arrival, doubly linked through their [`Waiting`] part: both ends
+//! are at hand, and any lists can be removed.
 
 use core::iter;
 use core::ptr::{self, NonNull};
@@ -11,7 +11,7 @@ use super::super::quick::{Lists, Waiting};
 pub(super) fn waiting(lists: NonNull<Lists>) -> &'static Waiting {
     #[cfg(test)]
     LOOKED.set(LOOKED.get() + 1);
-    // SAFETY: lists are never given up.
+    // SAFETY: lists are never freed.
     unsafe { &(*lists.as_ptr()).waiting }
 }
 
@@ -37,12 +37,10 @@ impl Chain {
         Self { last: ptr::null_mut(), first: ptr::null_mut() }
     }
 
-    /// Returns the lists that came last.
     pub(super) fn last(&self) -> Option<NonNull<Lists>> {
         NonNull::new(self.last)
     }
 
-    /// Returns the lists that came first.
     pub(super) fn first(&self) -> Option<NonNull<Lists>> {
         NonNull::new(self.first)
     }

@@ -153,7 +153,7 @@ fn serve(blocks: usize) -> (usize, usize) {
         let mut all: Vec<_> = (0..blocks).map(|_| PAGEWISE.allocate(500)).collect();
         all.push(PAGEWISE.allocate(1));
         let bytes = quick::bytes(quick::of_face(current::lists()));
-        // SAFETY: lists are never given up.
+        // SAFETY: lists are never freed.
         let heap = unsafe { &*quick::of_face(current::lists()) }.heap();
         // SAFETY: they are freed once.
         all.into_iter().for_each(|block| unsafe { PAGEWISE.free(block) });
@@ -307,7 +307,7 @@ fn forks() {
             adopt();
             // SAFETY: they are the thread's, which has given them up.
             unsafe { registry::leave(lists) };
-            // SAFETY: lists are never given up.
+            // SAFETY: lists are never freed.
             let threads = unsafe { lists.as_ref() }.heap().threads.load(Relaxed);
             left(lists) == 1 && threads == 0
         };

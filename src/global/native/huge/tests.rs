@@ -64,7 +64,7 @@ fn pages_of_small_blocks_beyond_the_first_bytes_are() {
     assert!((0..20).all(|region| may_be_huge(&huge, region)));
     huge.only_where_advised();
 
-    // A large block takes the advice back from the regions that it touches.
+    // A large block takes the advice from the regions that it touches.
     huge.take_back(end(6).wrapping_sub(100), 100);
     assert_eq!(advised(&huge, extent), [6, 12, 13, 14, 15, 16, 17, 18, 19]);
     huge.take_back(end(13).wrapping_add(HUGE - 16), HUGE + 17);
@@ -89,7 +89,7 @@ fn regions(count: usize) -> (*mut u8, (*mut u8, usize)) {
 }
 
 /// Regions get huge pages if the sample before them is written all over. One in some goes without,
-/// and becomes the sample once the extent has passed its neighbour.
+/// and is the next sample once the extent has passed its neighbour.
 #[cfg(target_os = "linux")]
 #[test]
 fn regions_like_a_dense_one_are() {
@@ -102,8 +102,7 @@ fn regions_like_a_dense_one_are() {
         huge.reach(end(region).wrapping_add(1));
         assert_eq!(advised(&huge, extent), expected, "{region}");
     };
-    // The first sample is the last region but one before `from`, the next is the first region from
-    // there.
+    // The first sample is the last but one before them, the next is their first.
     write(0);
     reaches(3, &[]);
     reaches(4, &[]);
@@ -112,7 +111,7 @@ fn regions_like_a_dense_one_are() {
     let mut found: Vec<_> = (5..20).collect();
     reaches(19, &found);
     reaches(20, &found);
-    // The old sample decides on the neighbour of a region without huge pages.
+    // The old sample holds for the neighbour of a region without.
     found.push(21);
     reaches(21, &found);
     reaches(22, &found);
@@ -128,8 +127,8 @@ fn regions_like_a_dense_one_are() {
     unsafe { os::release(memory.0, memory.1) };
 }
 
-/// A large block that the extent is extended for gets huge pages if the last one without is written
-/// all over. One in some goes without.
+/// A large block gets huge pages if the last one without is written all over. One in some goes
+/// without.
 #[cfg(target_os = "linux")]
 #[test]
 fn large_blocks_like_a_dense_one_are() {
@@ -151,27 +150,25 @@ fn large_blocks_like_a_dense_one_are() {
     (2..17).for_each(|index| enters(index, true));
     enters(17, false);
     enters(18, false);
-    // SAFETY: the blocks are accessible.
+    // SAFETY: as above.
     unsafe { block(18).write_bytes(1, LEN - HUGE / 4) };
     enters(19, false);
-    // SAFETY: the blocks are accessible.
+    // SAFETY: as above.
     unsafe { block(19).write_bytes(1, LEN) };
     enters(20, true);
 
-    // While large blocks are dense, one that gets memory of other blocks leaves the advice in
-    // place.
+    // While large blocks are dense, one in memory of others leaves the advice in place.
     huge.enter_again(block(20), LEN);
     assert_eq!(advised(&huge, extent).len(), 2 * 16);
     huge.reach(block(22).wrapping_add(LEN));
     (21..23).for_each(|index| huge.enter(block(index), LEN));
-    // SAFETY: the blocks are accessible.
+    // SAFETY: as above.
     unsafe { os::discard(block(19), LEN) };
     huge.enter(block(23), LEN);
     huge.enter_again(block(20), LEN);
     assert_eq!(advised(&huge, extent).len(), 2 * 17);
 
-    // Nothing is advised where huge pages are not considered, or where the whole slot got the
-    // advice.
+    // Nothing is advised where huge pages are not considered, or the whole slot has the advice.
     for huge_pages in [HugePages::System, HugePages::Never, HugePages::Always] {
         let huge = Huge::new(huge_pages, extent.addr()..block(30).addr());
         (1..4).for_each(|index| huge.enter(block(index), LEN));
@@ -229,15 +226,14 @@ fn a_block_is_dense_if_it_is_written_all_over() {
     // SAFETY: the memory is this long.
     unsafe { memory.write_bytes(1, LEN / 2) };
     assert!(!is_dense(memory, LEN) && is_dense(memory, LEN / 2));
-    // SAFETY: the memory is this long.
+    // SAFETY: as above.
     unsafe { memory.add(LEN / 2).write_bytes(1, LEN / 2) };
     assert!(is_dense(memory, LEN));
     // SAFETY: the memory is whole, and not used any more.
     unsafe { os::release(memory, LEN) };
 }
 
-/// A region that is mostly free gets no huge pages until all of it is free, so that memory which
-/// went back does not become resident again.
+/// A mostly free region gets no huge pages until all of it is free, so that memory stays away.
 #[test]
 fn thin_regions_are_taken_back_until_they_are_free() {
     let extent = extent();
@@ -261,7 +257,7 @@ fn thin_regions_are_taken_back_until_they_are_free() {
     let [first, second] = two;
     let pieces = [little, first, second, at(28)..at(49), at(73)..at(80)];
     assert_eq!(walk(&pieces), [1, 4, 5, 7, 8]);
-    // A region that never had the advice is left alone, and so is one that a large block has taken.
+    // A region without advice is left alone, as is one that a large block has taken.
     assert_eq!(walk(&[at(0)..at(8), at(96)..at(104)]), [1, 4, 5, 7, 8]);
     huge.take_back(at(8 * 8), HUGE);
     assert_eq!(walk(&[at(64)..at(72)]), [1, 4, 5, 7]);
@@ -272,8 +268,8 @@ fn thin_regions_are_taken_back_until_they_are_free() {
     unsafe { os::release(extent, EXTENT) };
 }
 
-/// A region that was written all over gets huge pages once all of it is free: if most of its bytes
-/// were resident, however the walk's steps cut it, and if huge pages are considered there.
+/// A region that was written all over gets huge pages once it is free: if most of its bytes were
+/// resident, in whatever steps they are met, and huge pages are considered there.
 #[test]
 fn regions_that_were_written_are_once_they_are_free() {
     let extent = extent();
@@ -299,7 +295,7 @@ fn regions_that_were_written_are_once_they_are_free() {
     assert_eq!(walk(&huge, &[(160..168, 8)]), [7, 8, 9]);
     // Still free, but no longer resident.
     assert_eq!(walk(&huge, &[(56..80, 0)]), [7, 8, 9]);
-    // No advice where the system uses huge pages by itself, or where the whole slot got the advice.
+    // No advice where the system uses huge pages by itself, or the whole slot has the advice.
     huge.all.set(true);
     assert_eq!(walk(&huge, &[(80..88, 8)]), [7, 8, 9]);
     let mut always = Huge::new(HugePages::Always, extent.addr()..most);
@@ -310,8 +306,7 @@ fn regions_that_were_written_are_once_they_are_free() {
     unsafe { os::release(extent, EXTENT) };
 }
 
-/// The number of thin regions is bounded: once a process has that many, the next region keeps its
-/// huge pages.
+/// Thin regions are bounded: beyond that, the next region keeps its huge pages.
 #[test]
 fn so_many_regions_are_thin() {
     crate::os::alone::passes("global::native::huge::tests::bounded");
@@ -338,8 +333,7 @@ fn bounded() {
     unsafe { os::release(extent, EXTENT) };
 }
 
-/// Where the system backs all memory with huge pages, any region of the extent may become thin,
-/// whether it is advised or not.
+/// Where the system backs all memory with huge pages, any region may become thin, advised or not.
 #[test]
 fn where_all_are_huge_every_region_may_be_thin() {
     let extent = extent();

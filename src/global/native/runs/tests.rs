@@ -26,9 +26,8 @@ fn layout(size: usize) -> Layout {
     Layout::from_size_align(size, 16).expect("it is one")
 }
 
-/// Exactly the resident OS pages of a scattered block go back, and their bytes are counted: by one
-/// call for many runs or one for each, with more runs than are collected at a time, and with some
-/// locked.
+/// Only the resident OS pages go back, and their bytes are counted: by one call for many runs or
+/// for each, with more runs than are collected at a time, and with some locked.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "all memory counts as resident there")]
 fn what_takes_memory_goes_back() {
@@ -46,12 +45,11 @@ fn what_takes_memory_goes_back() {
             let locked = random(PAGES);
             touched[locked] = true;
             for index in (0..PAGES).filter(|&index| touched[index]) {
-                // SAFETY: the block is this test's, and nobody needs its contents.
+                // SAFETY: as above.
                 unsafe { at(index).write(1) };
             }
             #[cfg(target_os = "linux")]
-            // SAFETY: the block is this test's. Where the system does not lock it, it goes back as
-            // usual.
+            // SAFETY: as above. Where the system does not lock it, it goes back as usual.
             unsafe {
                 libc::mlock(at(locked).cast(), page)
             };
@@ -63,23 +61,23 @@ fn what_takes_memory_goes_back() {
             for from in (0..PAGES).step_by(2 * piece) {
                 let end = start + (from + piece).min(PAGES) * page;
                 let (_, zeros) = state.parts();
-                // SAFETY: the block counts as free, and the heap's lock is held.
+                // SAFETY: the block counts as free; the test holds the heap's lock.
                 found += unsafe { runs.find(start + from * page, end, FreeKind::InPage, zeros) };
             }
-            // SAFETY: the block counts as free, and the heap's lock is held.
+            // SAFETY: as above.
             let purged = unsafe { runs.give_back(state.parts().1) };
             assert_eq!(found, purged, "what takes memory");
             let goes = |index: usize| touched[index] && (index / piece).is_multiple_of(2);
             for (index, touched) in touched.into_iter().enumerate() {
                 let stays = touched && !goes(index);
                 assert_eq!(os::is_resident(at(index)), stays, "page {index}, pieces of {piece}");
-                // SAFETY: the block is this test's.
+                // SAFETY: as above.
                 let byte = unsafe { at(index).read() };
                 assert!(byte == u8::from(stays) || !os::DISCARDED_ARE_ZEROS, "page {index}");
             }
             assert_eq!(purged, (0..PAGES).filter(|&index| goes(index)).count() * page);
             #[cfg(target_os = "linux")]
-            // SAFETY: the block is this test's.
+            // SAFETY: as above.
             unsafe {
                 libc::munlock(at(0).cast(), PAGES * page)
             };
@@ -109,7 +107,7 @@ impl Used {
     }
 
     fn check(&self) {
-        // SAFETY: the block has as many bytes.
+        // SAFETY: as above.
         let bytes = unsafe { core::slice::from_raw_parts(self.0.as_ptr(), self.1) };
         let is_whole = bytes[0] == self.2 && bytes[1..] == bytes[..self.1 - 1];
         assert!(is_whole, "{} bytes at {:?}", self.1, self.0);
@@ -154,7 +152,7 @@ fn blocks_keep_what_they_hold() {
                         for _ in 0..random(1 + large.len() / 4) {
                             let used = large.swap_remove(random(large.len()));
                             used.check();
-                            // SAFETY: it is freed once.
+                            // SAFETY: as above.
                             assert!(unsafe { state.deallocate(used.0) }.is_some());
                         }
                     }
@@ -169,12 +167,12 @@ fn blocks_keep_what_they_hold() {
             }
             for used in small {
                 used.check();
-                // SAFETY: it is put back once.
+                // SAFETY: as above.
                 assert_eq!(unsafe { state.put(&[used.0]) }, Ok(()));
             }
             for used in large {
                 used.check();
-                // SAFETY: it is freed once.
+                // SAFETY: as above.
                 assert!(unsafe { state.deallocate(used.0) }.is_some());
             }
             assert!(state.purged() > before, "something went back");

@@ -86,12 +86,11 @@ fn what_is_known_is_what_a_plain_model_says() {
     for _ in 0..16 {
         gained += usize::from(session(&mut below));
     }
-    // In many sessions the extent grows by known zeros before everything is forgotten.
+    // In many sessions the extent grows before it is forgotten.
     assert!(gained > 8, "{gained}");
 }
 
-/// Extends and uses an extent by random steps. Returns whether any of its new memory was known to
-/// be zeros.
+/// Extends and uses an extent by random steps. Returns whether its new memory ever was known zeros.
 fn session(below: &mut dyn FnMut(usize) -> usize) -> bool {
     // An extent does not begin at the start of an OS page.
     let start = (1_usize << if usize::BITS == 64 { 40 } else { 28 }) + 3 * 16;
@@ -145,8 +144,7 @@ fn session(below: &mut dyn FnMut(usize) -> usize) -> bool {
     gained
 }
 
-/// The bits of a long block are copied as far as there is room, and those behind the last word are
-/// 0.
+/// The bits of a block too long for the copy are known for its first part.
 #[test]
 fn of_a_block_too_long_the_first_part_is_known() {
     let start = 1 << 28;
@@ -170,8 +168,7 @@ fn ones(len: usize) -> *mut u8 {
     memory
 }
 
-/// A block is cleared except for the OS pages known to be zeros, and its surroundings are left
-/// alone.
+/// A block is cleared but for the OS pages known to be zeros, and nothing around it.
 #[test]
 fn a_block_is_cleared_where_it_is_not_known() {
     let page = os::page_size();
@@ -188,10 +185,10 @@ fn a_block_is_cleared_where_it_is_not_known() {
         unsafe { memory.write_bytes(1, len) };
         let block = memory.wrapping_add(from);
         let told = zeros.known(block.addr()..memory.addr() + to);
-        // SAFETY: the block is this test's alone, and the bits are those of its memory.
+        // SAFETY: as above.
         unsafe { told.clear(block, to - from) };
         for at in 0..len {
-            // SAFETY: the memory is this long.
+            // SAFETY: as above.
             let byte = unsafe { memory.add(at).read() };
             let kept = !(from..to).contains(&at) || known(at / page);
             assert_eq!(byte, u8::from(kept), "byte {at} of {from}..{to}");
@@ -201,7 +198,7 @@ fn a_block_is_cleared_where_it_is_not_known() {
     unsafe { os::release(memory, len) };
 }
 
-/// Clearing a long block leaves the part that is not resident as it was, reading as zeros.
+/// Clearing a long block makes no other part of it resident, and that reads as zeros.
 #[test]
 #[cfg_attr(
     any(windows, pagewise_portable_os),
