@@ -1,5 +1,5 @@
 //! The thread that gives memory back while a program is idle, if the tuning asks for it
-//! ([`Tuning::background`](super::Tuning::background)).
+//! ([`Tuning::background`](super::tuning::Tuning::background)).
 //!
 //! ```text
 //!            something      a thread      nothing is

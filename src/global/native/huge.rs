@@ -365,7 +365,7 @@ impl Huge {
             if is_advised {
                 self.advise(region, false);
             } else {
-                // SAFETY: the region lies in the extent.
+                // SAFETY: the region is in the extent.
                 unsafe { os::advise_huge_pages(region, HUGE, false) };
             }
         }
@@ -375,7 +375,7 @@ impl Huge {
     /// does not count as advice.
     fn give_again(&self, region: *mut u8) {
         if self.all.get() {
-            // SAFETY: the region lies in the extent.
+            // SAFETY: the region is in the extent.
             unsafe { os::advise_huge_pages(region, HUGE, true) };
         } else if !self.is_advised(region.addr()) {
             self.advise(region, true);
@@ -389,7 +389,7 @@ impl Huge {
     }
 
     fn advise(&self, region: *mut u8, wanted: bool) {
-        // SAFETY: the region lies in the extent.
+        // SAFETY: the region is in the extent.
         unsafe { os::advise_huge_pages(region, HUGE, wanted) };
         let (word, bit) = self.place(region.addr());
         self.bits[word].set(self.bits[word].get() ^ bit);

@@ -267,7 +267,7 @@ pub(super) unsafe fn advise_huge_pages(block: *mut u8) {
     }
 }
 
-/// Frees a block. Returns whether its memory is [kept](kept), for about `delay` milliseconds.
+/// Frees a block. Returns whether its memory is [kept], for about `delay` milliseconds.
 ///
 /// # Safety
 /// The block is a mapping in use, and is not used any more.

@@ -42,8 +42,8 @@ static AGAIN: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
 
 /// Gives free memory back as the heap `grown` has grown by `bytes`, or as many were mapped beside
 /// it. If more is free than may stay, twice the growth goes back, of each heap in turn, so that
-/// free memory shrinks to the share while the process grows. Returns whether any did. O(bytes +
-/// heaps); O(bytes) on average.
+/// free memory shrinks to the share while the process grows. Returns whether any memory went back.
+/// O(bytes + heaps); O(bytes) on average.
 #[cold]
 pub(super) fn grown(grown: &Heap, bytes: usize) -> bool {
     let Some(grown_by) = noted(&GROWTH, bytes, heaps::all().len()) else { return false };
@@ -76,8 +76,8 @@ fn noted(growth: &AtomicUsize, bytes: usize, heaps: usize) -> Option<usize> {
     (grown_by >= (heaps / READ) << 20).then(|| growth.swap(0, Relaxed))
 }
 
-/// Returns the bytes that are free, and in use, of heaps with bytes in use and bytes that may be
-/// resident, beside `mapped` bytes of mappings.
+/// Returns the free bytes and the bytes in use. `heaps` yields the bytes in use of each heap, and
+/// those that may be resident; `mapped` bytes are in use by mappings.
 fn balance(heaps: impl Iterator<Item = (usize, usize)>, mapped: usize) -> (usize, usize) {
     heaps.fold((0, mapped), |(free, in_use), (used, most)| {
         // A heap whose figures are just changing may seem to have more in use than may be resident.
