@@ -58,8 +58,8 @@ const COVERED: usize = TABLE_STEP / size_of::<AtomicU32>() * GRANULE;
 /// Invariants, once it is [open](Space::open): `base` is aligned to [`ALIGN`]. The slots are
 /// between `base` and `table`; those with a heap are the first `units` units. `table` has an entry
 /// for each granule, and the marks follow it, one for each granule. Only these still change:
-/// `units`, as heaps are opened; an entry, before blocks of its granule are handed out; and the
-/// marks.
+/// `units` and `taken`, as heaps are opened; an entry, before blocks of its granule are handed out;
+/// and the marks.
 ///
 /// `table` is stored last. Code that accepts any address (null, another allocator's) loads `units`
 /// first, whose acquire load makes the rest visible. To a thread that has a block, the rest is
@@ -392,7 +392,7 @@ fn within(limit: usize, len: usize) -> usize {
     halves(len).find(|&len| len <= limit / 2).unwrap_or(0)
 }
 
-/// Reserves what [`window`] finds.
+/// Reserves addresses for slots and tables. Returns the same as [`window`].
 fn reservation() -> Option<(*mut u8, usize)> {
     let most = within(os::address_space_limit(), LARGEST);
     halves(most).take_while(|&len| len >= LEAST).find_map(|len| {
