@@ -1,5 +1,5 @@
-//! The thread that gives memory back while a program stands still, where the tuning asks for it
-//! ([`Tuning::background`](super::Tuning::background)).
+//! The thread that gives memory back while a program is idle, if the tuning asks for it
+//! ([`Tuning::background`](super::tuning::Tuning::background)).
 //!
 //! ```text
 //!            something      a thread      nothing is
@@ -10,8 +10,9 @@
 //!                                       ▼
 //!                     stopped: at exit, or when the library is unloaded
 //! ```
-//! A program that never has much to give back never gets a second thread. The thread is made where a
-//! block was freed and no lock is held; it has every signal blocked and a small stack, and never allocates.
+//! A program that never has much to give back never gets a second thread. The thread is created
+//! after a free, while no lock is held. It has every signal blocked and a small stack, and never
+//! allocates.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -24,34 +25,34 @@ use super::heaps;
 use super::visit::Visit;
 use crate::os;
 
-/// The program does not ask for a thread, or the system does not give one.
+/// The program does not ask for the thread, or the system refused it.
 const OFF: u32 = 0;
 /// There is no thread.
 const NONE: u32 = 1;
-/// There is no thread, but something is due.
+/// There is no thread, but memory is due to go back.
 const WANTED: u32 = 2;
-/// It gives memory back, or waits until some is due.
+/// The thread gives memory back, or waits until more is due.
 const AWAKE: u32 = 3;
-/// As above, and something else has become due.
+/// As `AWAKE`, and something else has become due.
 const AGAIN: u32 = 4;
-/// It waits for something to be due.
+/// The thread sleeps until something is due.
 const ASLEEP: u32 = 5;
-/// It is to end for good, or there will be none.
+/// The thread must end for good, or must not be created.
 const STOPPED: u32 = 6;
-/// It has ended.
+/// The thread has ended.
 const ENDED: u32 = 7;
 
 static STATE: Apart<AtomicU32> = Apart::new(AtomicU32::new(OFF));
 
-/// The thread, if there is one, as the C library knows it.
+/// Handle of the thread in the C library; 0 if there is no thread.
 static THREAD: AtomicUsize = AtomicUsize::new(0);
 
-/// Allows for the thread.
+/// Allows the thread to be created.
 pub(super) fn enable() {
     let _ = STATE.compare_exchange(OFF, NONE, Relaxed, Relaxed);
 }
 
-/// Something is to be given back, now or later.
+/// Notes that memory should go back, now or later.
 pub(super) fn due() {
     say_due(&STATE);
 }
@@ -64,7 +65,7 @@ fn say_due(state: &AtomicU32) {
             ASLEEP => (ASLEEP, AWAKE),
             _ => return,
         };
-        // Where it fell asleep, or woke, at this very moment, it knows nothing of this yet.
+        // On failure the thread has just fallen asleep or woken without seeing this: look again.
         if state.compare_exchange(from, to, AcqRel, Relaxed).is_ok() {
             if from == ASLEEP {
                 os::wake(state);
@@ -74,7 +75,7 @@ fn say_due(state: &AtomicU32) {
     }
 }
 
-/// Makes the thread, if it is wanted. To be called without any lock, by a thread that may allocate.
+/// Creates the thread, if it is wanted. Call it without any lock, from a thread that may allocate.
 #[inline]
 pub(super) fn start() {
     if STATE.load(Relaxed) == WANTED {
@@ -84,7 +85,7 @@ pub(super) fn start() {
 
 #[cold]
 fn start_wanted() {
-    /// Whether the thread will be stopped at exit.
+    /// Whether `stop` is registered to run at exit.
     static STOPS: AtomicBool = AtomicBool::new(false);
     if STATE.compare_exchange(WANTED, AWAKE, AcqRel, Relaxed).is_err() {
         return;
@@ -94,13 +95,14 @@ fn start_wanted() {
     }
     match os::start_thread(run) {
         Some(thread) => THREAD.store(thread, Release),
-        // The program did not ask for the impossible: it goes on without.
+        // The system refuses a thread: go on without one.
         None => STATE.store(OFF, Release),
     }
 }
 
-/// Stops the thread, for ever, and waits for its end: its code may be unloaded. But not for ever: a
-/// program may exit in a signal's handler that interrupted who holds a lock the thread waits for.
+/// Stops the thread for good, and waits for its end, as its code may be unloaded. The wait is
+/// bounded: a program may exit in a signal handler that interrupted the owner of a lock the thread
+/// waits for.
 extern "C" fn stop() {
     const PATIENCE: u64 = 1000;
     let state = STATE.swap(STOPPED, AcqRel);
@@ -114,7 +116,7 @@ extern "C" fn stop() {
     }
 }
 
-/// In the child of a fork there is no such thread.
+/// Notes that the child of a fork has no such thread.
 pub(super) fn after_fork_in_child() {
     THREAD.store(0, Relaxed);
     if matches!(STATE.load(Relaxed), WANTED | AWAKE | AGAIN | ASLEEP) {
@@ -130,7 +132,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
             Some(pause) => os::wait_for(&STATE, AWAKE, pause),
             None if STATE.compare_exchange(AWAKE, ASLEEP, AcqRel, Relaxed).is_ok() => {
                 os::wait(&STATE, ASLEEP);
-                // Nobody may have woken it.
+                // The wait may end without a wake.
                 let _ = STATE.compare_exchange(ASLEEP, AWAKE, AcqRel, Relaxed);
             }
             None => {}
@@ -143,8 +145,8 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     }
 }
 
-/// Does a part of what is due in each heap; milliseconds until there is something to do, `None` if nothing
-/// is to come as the heaps are.
+/// Does a part of the work due in each heap. Returns the milliseconds until there is more, or
+/// `None` if nothing will be due as things are.
 pub(super) fn tend() -> Option<u64> {
     let lists_due = Heap::tend_lists(&mut Visit::on_purpose());
     let next = heaps::all().filter_map(|heap| {
@@ -158,7 +160,7 @@ pub(super) fn tend() -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A thread that is wanted is made, and stopped when the program ends.
+    /// A thread that is wanted is created, and stopped when the program ends.
     #[test]
     #[cfg(all(unix, not(miri)))]
     fn a_thread_is_made_and_stopped_at_exit() {
@@ -174,7 +176,7 @@ mod tests {
                 os::abort();
             }
         }
-        // What is registered first runs last.
+        // The function that is registered first runs last.
         assert!(os::at_exit(ended));
         due();
         start();
@@ -191,7 +193,7 @@ mod tests {
         due();
         start();
         assert_eq!(THREAD.load(Acquire), thread, "there is one");
-        // Nothing is to come, each time.
+        // Each time the thread finds nothing to do, and sleeps again.
         for _ in 0..3 {
             let begin = std::time::Instant::now();
             while STATE.load(Relaxed) != ASLEEP {
@@ -202,7 +204,7 @@ mod tests {
         }
     }
 
-    /// In the child of a fork there is no thread, unless there will never be one.
+    /// The child of a fork has no thread, and may make one unless there must be none.
     #[test]
     #[cfg(not(miri))]
     fn the_child_of_a_fork_has_no_thread() {
@@ -223,7 +225,8 @@ mod tests {
         STATE.store(OFF, Relaxed);
     }
 
-    /// Who is asleep wakes, who is awake looks again, and where there is no thread, one is wanted.
+    /// A sleeping thread wakes, one that is awake looks again, and where there is none, one is
+    /// wanted.
     #[test]
     fn what_is_due_is_noticed_in_every_state() {
         let noticed = [(NONE, WANTED), (AWAKE, AGAIN), (ASLEEP, AWAKE)];

@@ -1,5 +1,6 @@
-//! Lists of threads that have ended. The next threads begin with them, and with the blocks that are on them: where each
-//! request has a thread of its own, most of its blocks are those of the request before, still in the processor's cache.
+//! Keeps the quick lists of threads that have ended, with their blocks, for the next threads. Where
+//! each request has a thread of its own, most of its blocks are then those of the previous request,
+//! still in the processor's cache.
 //!
 //! ```text
 //!  a thread ends ──▶ LEFT, without a lock ──▶ Ended, under the registry's lock ──▶ a thread begins
@@ -7,8 +8,8 @@
 //!                      │                         └─ empty       │
 //!                      └── its blocks go back to their heaps ◀──┘ after the purge delay
 //! ```
-//! The blocks of all such lists together are bounded; a thread that ends beyond that puts its own back. So does every
-//! thread in hardened mode.
+//! The bytes on all such lists together are bounded. A thread that ends beyond the bound puts its
+//! own blocks back, and so does every thread in hardened mode.
 
 mod chain;
 
@@ -24,44 +25,45 @@ use super::quick::{self, Lists};
 use super::sync;
 use crate::os;
 
-/// Bytes that may lie on lists of threads which have ended, for each heap that threads are spread over.
+/// The most bytes on lists of ended threads, for each heap that threads are spread over.
 const MOST: usize = 512 << 10;
 
-/// Lists that are looked at for some that suit.
+/// How many lists with blocks are tried for one that suits.
 const LOOKS: usize = 8;
 
-/// Lists whose threads have ended since the registry last took them, linked through `next`: a thread ends without the
-/// registry's lock.
+/// Lists left since the registry last received them, linked through `next`: a thread ends without
+/// the registry's lock.
 static LEFT: Apart<AtomicPtr<Lists>> = Apart::new(AtomicPtr::new(ptr::null_mut()));
 
-/// Bytes on all lists whose threads have ended.
+/// Bytes on all lists of ended threads.
 static BYTES: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 
-/// Lists whose threads have ended, but for those in [`LEFT`]; the registry has them.
+/// Lists of ended threads that the registry has received from [`LEFT`].
 #[derive(Debug)]
 pub(super) struct Ended {
     with_blocks: Chain,
     empty: Chain,
 }
 
-/// Whether blocks lie on lists whose threads have ended.
+/// Returns whether there are blocks on lists of ended threads.
 pub(super) fn any_blocks() -> bool {
     BYTES.load(Relaxed) > 0
 }
 
-/// The calling thread has these lists in its hands until they are [left](leave) or [put back](put_back): should a handler
-/// fork it, the child does not adopt them.
+/// Marks lists as held by the calling thread until they are [left](leave) or [put back](put_back):
+/// if a handler forks it, the child does not adopt them.
 pub(super) fn hold(lists: NonNull<Lists>) {
     waiting(lists).holder.store(sync::token(), Relaxed);
 }
 
-/// Whether lists are in the hands of the thread with this token.
+/// Returns whether the thread with this token holds the lists.
 pub(super) fn is_held_by(lists: NonNull<Lists>, token: u32) -> bool {
     waiting(lists).holder.load(Relaxed) == token
 }
 
-/// Leaves a thread's lists to the next, with the blocks on them, or puts these back if there are too many already where
-/// threads are spread over so many heaps.
+/// Leaves a thread's lists to the next thread, with their blocks. Puts these back if there are too
+/// many for so few `heaps` that threads are spread over, if the purge `delay` (milliseconds) is 0,
+/// or in hardened mode.
 ///
 /// # Safety
 /// The lists are the calling thread's, which does not use them any more.
@@ -69,7 +71,7 @@ pub(super) unsafe fn leave(lists: NonNull<Lists>, heaps: usize, delay: u32) {
     let bytes = if delay == 0 || mode::is_hardened() { 0 } else { quick::bytes(lists.as_ptr()) };
     let bytes = if reserve(&BYTES, bytes, heaps * MOST) { bytes } else { 0 };
     if bytes == 0 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the lists are its own.
         unsafe { quick::flush_all(lists.as_ptr(), true) };
     }
     let waiting = waiting(lists);
@@ -78,7 +80,7 @@ pub(super) unsafe fn leave(lists: NonNull<Lists>, heaps: usize, delay: u32) {
     push(lists);
 }
 
-/// Counts so many bytes more, if that makes no more than `most`.
+/// Adds `bytes` to `counted` if the sum is at most `most`; returns whether it is.
 fn reserve(counted: &AtomicUsize, bytes: usize, most: usize) -> bool {
     let fits = counted.fetch_add(bytes, Relaxed) + bytes <= most;
     if !fits {
@@ -87,8 +89,8 @@ fn reserve(counted: &AtomicUsize, bytes: usize, most: usize) -> bool {
     fits
 }
 
-/// Leaves lists to the next thread, which the calling one has in its hands until they are left: they are pushed once, also if
-/// a handler forks in between.
+/// Pushes lists that the calling thread holds to [`LEFT`]: once, even if a handler forks in
+/// between.
 fn push(lists: NonNull<Lists>) {
     let mut last = LEFT.load(Relaxed);
     loop {
@@ -98,11 +100,11 @@ fn push(lists: NonNull<Lists>) {
             Err(other) => last = other,
         }
     }
-    // The next may have them already.
+    // The next thread may hold them already.
     let _ = waiting(lists).holder.compare_exchange(sync::token(), 0, Relaxed, Relaxed);
 }
 
-/// Whether blocks lie on lists that no thread has.
+/// Returns whether lists without a thread have blocks.
 pub(super) fn have_blocks(lists: NonNull<Lists>) -> bool {
     waiting(lists).bytes.load(Relaxed) > 0
 }
@@ -110,24 +112,24 @@ pub(super) fn have_blocks(lists: NonNull<Lists>) -> bool {
 /// Puts back the blocks on lists, and leaves them to the next thread.
 ///
 /// # Safety
-/// The caller has [taken](Ended::take_idle) them, and does not use them any more.
+/// The caller has [taken](Ended::take_idle) the lists, and does not use them any more.
 pub(super) unsafe fn put_back(lists: NonNull<Lists>) {
-    // Dozens of batches at once, while memory is looked after already.
-    // SAFETY: the caller's promise.
+    // This puts back dozens of batches, and the caller looks after memory already.
+    // SAFETY: the caller guarantees that it has taken the lists.
     unsafe { quick::flush_all(lists.as_ptr(), false) };
     uncount(lists);
     push(lists);
 }
 
-/// A thread has these lists from now on.
+/// Notes that a thread has these lists from now on.
 pub(super) fn begin(lists: NonNull<Lists>) {
     uncount(lists);
 }
 
-/// The blocks on lists are no longer counted as those of a thread that has ended.
+/// Subtracts the bytes of lists from those of all ended threads.
 fn uncount(lists: NonNull<Lists>) {
     let bytes = waiting(lists).bytes.swap(0, Relaxed);
-    // In a child whose thread had these in its hands, nothing is counted.
+    // In a child, the count was reset while the thread held these lists.
     let _ = BYTES.fetch_update(Relaxed, Relaxed, |all| Some(all.saturating_sub(bytes)));
 }
 
@@ -136,8 +138,8 @@ impl Ended {
         Self { with_blocks: Chain::new(), empty: Chain::new() }
     }
 
-    /// Lists for a thread: of the last few with blocks on them the last that suit, else empty ones, else the last: it is to
-    /// [begin](begin) with them. `None` if there are none.
+    /// Takes lists for a thread, which [begins](begin) with them: of the last few with blocks the
+    /// newest that suit, else empty ones, else the newest. `None` if there are none.
     pub(super) fn take(
         &mut self,
         suits: impl Fn(NonNull<Lists>) -> bool,
@@ -146,21 +148,21 @@ impl Ended {
         self.take_known(suits).inspect(|&lists| hold(lists))
     }
 
-    /// Lists with blocks on them, whose thread ended so many milliseconds ago, or before. They are to be
-    /// [put back](put_back). O(1), but for those that were left since the last call.
+    /// Takes the oldest lists with blocks, if their thread ended at least `delay` milliseconds ago.
+    /// The caller [puts them back](put_back). O(1), plus the lists left since the last call.
     pub(super) fn take_idle(&mut self, delay: u32) -> Option<NonNull<Lists>> {
         self.receive();
         self.take_known_idle(os::now() as u32, delay).inspect(|&lists| hold(lists))
     }
 
-    /// Forgets all, after a fork: those of the threads that stayed behind are [added](Self::add).
+    /// Forgets all lists after a fork; those of threads left behind are [added](Self::add) again.
     pub(super) fn forget(&mut self) {
         LEFT.store(ptr::null_mut(), Relaxed);
         BYTES.store(0, Relaxed);
         *self = Self::new();
     }
 
-    /// Adds lists that are empty.
+    /// Adds empty lists.
     pub(super) fn add(&mut self, lists: NonNull<Lists>) {
         let waiting = waiting(lists);
         waiting.bytes.store(0, Relaxed);
@@ -168,14 +170,14 @@ impl Ended {
         self.empty.push(lists);
     }
 
-    /// Takes those that were left since.
+    /// Receives the lists that were left since the last call.
     fn receive(&mut self) {
         self.know(LEFT.swap(ptr::null_mut(), Acquire));
     }
 
-    /// Adds lists that were left, linked through `next`, the last first.
+    /// Adds lists that were left, linked through `next` from the newest to the oldest.
     fn know(&mut self, last: *mut Lists) {
-        // The first that was left is pushed first.
+        // Push the oldest first.
         let (mut first, mut rest) = (ptr::null_mut(), NonNull::new(last));
         while let Some(lists) = rest {
             rest = NonNull::new(waiting(lists).next.swap(first, Relaxed));
@@ -188,7 +190,7 @@ impl Ended {
         }
     }
 
-    /// As [`take`](Self::take), of those received.
+    /// As [`take`](Self::take), among those received.
     fn take_known(&mut self, suits: impl Fn(NonNull<Lists>) -> bool) -> Option<NonNull<Lists>> {
         let suit = self.with_blocks.iter().take(LOOKS).find(|&lists| suits(lists));
         let taken = suit.or_else(|| self.empty.last()).or_else(|| self.with_blocks.last())?;
@@ -196,8 +198,9 @@ impl Ended {
         Some(taken)
     }
 
-    /// As [`take_idle`](Self::take_idle), of those received. The oldest alone is asked: who was stopped on the way from its
-    /// clock to [`LEFT`] lies before others that ended later, and waits for these.
+    /// As [`take_idle`](Self::take_idle), among those received. Only the oldest lists are checked.
+    /// A thread that was stopped between its clock and [`LEFT`] comes behind others that ended
+    /// later, and waits for these.
     fn take_known_idle(&mut self, now: u32, delay: u32) -> Option<NonNull<Lists>> {
         let oldest = self.with_blocks.first()?;
         let is_due = now.wrapping_sub(waiting(oldest).since.load(Relaxed)) >= delay;

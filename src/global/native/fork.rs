@@ -1,5 +1,5 @@
-//! A fork at any moment: by a program with threads, in a signal's handler, while handlers of the
-//! program allocate.
+//! Handles forks at any moment: by a program with threads, in a signal handler, or while the
+//! program's own fork handlers allocate.
 //!
 //! ```text
 //!  parent, the thread that forks       its other threads                 child
@@ -8,15 +8,15 @@
 //!  fork                                 freed ones wait at their heap     held is lost, with its heap
 //!  let go of the locks                  (`deferred`)
 //! ```
-//! So what the locks protect is whole in the child. Nobody waits for a lock that is held for a fork:
-//! C's library takes its own locks after ours, and who holds one of those may need memory before it
-//! lets go. GNU's `malloc` takes its locks last of all, which a handler cannot.
+//! So everything that the locks protect is intact in the child. No thread waits for a lock that is
+//! held for a fork: the C library takes its own locks after ours, and their owners may need memory
+//! before they let go. GNU's `malloc` takes its locks last of all, which a fork handler cannot do.
 //!
-//! Handlers of the program may run between ours and the fork, and before ours in the child: whoever forks waits
-//! for no lock meanwhile, since in the child its owner may have stayed behind.
+//! Handlers of the program may run between ours and the fork, and before ours in the child. The
+//! forking thread waits for no lock in that time: in the child, the lock's owner may not exist.
 //!
-//! A lock that cannot be taken in a second, because its owner forks, too, or that the calling thread
-//! holds itself (it forks in a signal's handler), is left as it is.
+//! A lock stays as it is if it cannot be taken within a second because its owner forks as well, or
+//! if the calling thread holds it itself (it forks in a signal handler).
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
@@ -25,14 +25,14 @@ use super::apart::Apart;
 use super::{background, kept, profile, registry, sync};
 use crate::os;
 
-/// Moments that are waited at most: for all locks together, before a fork; for a fork, by a thread
-/// that finds no memory meanwhile. A moment is some 70 microseconds.
+/// The most pauses that a thread waits, some 70 microseconds each: before a fork for all locks
+/// together, and for the end of a fork if it finds no memory meanwhile.
 const PATIENCE: u32 = 15_000;
 
-/// Forks that are under way.
+/// Number of forks under way.
 static FORKS: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
 
-/// Has the handlers called.
+/// Registers the fork handlers.
 pub(super) fn register() {
     // SAFETY: the handlers may run at any time.
     unsafe { os::at_fork(Some(before), Some(in_parent), Some(in_child)) };
@@ -69,7 +69,7 @@ extern "C" fn in_child() {
     FORKS.store(0, Relaxed);
 }
 
-/// Waits until no fork is under way, but not for ever; whether there was one.
+/// Waits until no fork is under way, for a limited time. Returns whether there was one.
 #[cold]
 pub(super) fn wait_for_end() -> bool {
     let under_way = || FORKS.load(Relaxed) > 0;
@@ -96,7 +96,8 @@ mod tests {
         alone::passes("global::native::fork::tests::waits");
     }
 
-    /// Who must not be in the way of a fork waits until it is over, and is told whether there was one.
+    /// A thread that must not get in the way of a fork waits for its end, and is told whether there
+    /// was one.
     #[test]
     fn the_end_of_a_fork_is_waited_for() {
         alone::passes("global::native::fork::tests::ends");
@@ -124,7 +125,8 @@ mod tests {
         alone::passes("global::native::fork::tests::gives_up");
     }
 
-    /// Another thread has a heap when this one forks, for `held` at most; whether the child has the heap.
+    /// Forks while another thread has a heap, for `held` at most. Returns whether the child has the
+    /// heap.
     fn child_has_a_heap_in_use(held: Duration) -> bool {
         let heap = registry::heap_for_test();
         let (taken, is_taken) = channel();

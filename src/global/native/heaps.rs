@@ -1,4 +1,4 @@
-//! The heaps of a process: which slots have one, and which of them serves whom.
+//! The heaps of a process: which slots have one, and which heap serves which thread.
 
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -11,16 +11,16 @@ use super::tuning::Tuning;
 use super::{huge, sync};
 use crate::os;
 
-/// Which heaps there are. Written when one is opened.
+/// The heaps there are. Written when one is opened.
 #[derive(Debug)]
 struct Heaps {
-    /// How many slots there are, how many have a heap, and over how many heaps threads are spread.
+    /// The numbers of slots, of slots with a heap, and of heaps that threads are spread over.
     slots: AtomicUsize,
     opened: AtomicUsize,
     shared: AtomicUsize,
-    /// The slot of the heap that no fork locks; [`NO_SLOT`]: there is none.
+    /// The slot of the spare heap, which no fork locks; [`NO_SLOT`] if there is none.
     spare: AtomicUsize,
-    /// Whether the machine is one that may have several NUMA nodes.
+    /// Whether the machine may have several NUMA nodes.
     nodes: AtomicBool,
 }
 
@@ -39,12 +39,12 @@ const MOST: usize = 4096;
 
 const BITS: usize = usize::BITS as usize;
 
-/// A bit for each heap that no thread has, as far as is known: a thread's start looks for one here, and not at the
-/// heaps. Where a thread comes to such a heap another way, its bit stays until that is noticed.
+/// One bit per heap without threads, as far as is known, for the start of a thread to find one. If
+/// a heap gets a thread another way, its bit stays until a search checks it.
 static IDLE: Apart<[AtomicUsize; MOST / BITS]> =
     Apart::new([const { AtomicUsize::new(0) }; MOST / BITS]);
 
-/// Over how many heaps threads are spread.
+/// Returns the number of heaps that threads are spread over.
 pub(super) fn shared() -> usize {
     HEAPS.shared.load(Relaxed)
 }
@@ -57,16 +57,16 @@ pub(super) fn may_be_idle(heap: &Heap) {
     }
 }
 
-/// One thread less has its blocks from a heap.
+/// Notes that one thread less takes its blocks from a heap.
 pub(super) fn left(heap: &Heap) {
-    // A child whose thread was about to leave it counts none.
+    // In a child, a heap that the thread was about to leave may count no threads.
     let less = |threads: u32| threads.checked_sub(1);
     if heap.threads.fetch_update(Relaxed, Relaxed, less) == Ok(1) {
         may_be_idle(heap);
     }
 }
 
-/// The lowest heap that no thread has, of a node if that is given.
+/// Returns the lowest heap without threads, of `node` if that is given.
 fn idle(node: Option<u32>) -> Option<&'static Heap> {
     let words = HEAPS.opened.load(Acquire).div_ceil(BITS);
     IDLE.iter().take(words).enumerate().find_map(|(index, word)| {
@@ -87,29 +87,29 @@ fn idle(node: Option<u32>) -> Option<&'static Heap> {
     })
 }
 
-/// The NUMA node that the calling thread is on at this moment; `None` where all are taken to be on the same.
+/// Returns the NUMA node that the calling thread is on now; `None` where all count as the same.
 pub(super) fn node() -> Option<u32> {
     HEAPS.nodes.load(Relaxed).then(os::node)
 }
 
-/// As if the machine may have several nodes.
+/// Pretends that the machine may have several nodes.
 #[cfg(test)]
 pub(super) fn have_nodes() {
     HEAPS.nodes.store(true, Relaxed);
 }
 
-/// Whether a heap's memory is of this node, as far as is known.
+/// Returns whether a heap's memory is of `node`, as far as is known.
 pub(super) fn is_of(heap: &Heap, node: u32) -> bool {
     heap.node.load(Relaxed) == node
 }
 
-/// Another heap for a thread whose heap is busy: one of its node that fewer threads use even with this one, if one of the
-/// next two is such. Where threads are spread evenly, they stay: each that moves leaves memory behind that grows the heap
-/// it moves to, and is given back, and is touched again.
+/// Returns another heap for a thread whose heap is busy: one of the next two, of the same node,
+/// with fewer threads even with this one. Where threads are spread evenly, they stay: a thread that
+/// moves leaves memory that goes back, and grows the other heap by as much.
 pub(super) fn instead_of(busy: &Heap) -> Option<&'static Heap> {
     let threads = busy.threads.load(Relaxed);
     if threads < 2 {
-        // It is its only one: who uses the heap just now frees a few blocks.
+        // The only thread of its heap stays: another one is just freeing a few blocks there.
         return None;
     }
     let others = [next_after(busy), next_after(busy)];
@@ -120,8 +120,8 @@ pub(super) fn instead_of(busy: &Heap) -> Option<&'static Heap> {
     others.into_iter().filter(|other| !ptr::eq(*other, busy)).find(serves)
 }
 
-/// A heap for the calling thread, which has no lists and so none of its own; not the same for all. `None` if there
-/// are no heaps.
+/// Returns a heap for the calling thread, which has no lists and so no heap; not the same for all
+/// threads. `None` if there are no heaps.
 #[cold]
 #[inline(never)]
 pub(super) fn for_thread_without_lists() -> Option<&'static Heap> {
@@ -131,45 +131,47 @@ pub(super) fn for_thread_without_lists() -> Option<&'static Heap> {
     if is_for_threads(heap) { Some(heap) } else { all().next() }
 }
 
-/// Opened heaps, in address order.
+/// Yields the opened heaps, in address order.
 pub(super) fn all() -> impl ExactSizeIterator<Item = &'static Heap> {
     (0..HEAPS.opened.load(Acquire)).map(Heap::of_slot)
 }
 
-/// Another opened heap at each call for the same heap, in turn, itself among them.
+/// Returns the next opened heap at each call for the same `heap`, which is one of them.
 pub(super) fn next_after(heap: &Heap) -> &'static Heap {
-    // Where two threads are at it, one heap may have two turns, or another none this time.
+    // With two threads at a time, one heap may get two turns, or another none.
     let turn = heap.turn.load(Relaxed).wrapping_add(1);
     heap.turn.store(turn, Relaxed);
     Heap::of_slot(turn % HEAPS.opened.load(Acquire))
 }
 
-/// Another heap that free memory may go back of: of the next few the first that is being purged, else the next.
+/// Returns another heap to give memory back: of the next few the first being purged, else the next.
 pub(super) fn next_to_purge(heap: &Heap) -> &'static Heap {
-    // The turn moves on by one, however many are looked at: else some heaps would never have theirs.
+    // The turn moves on by one, however many are looked at: else some heaps would never have
+    // theirs.
     let next = next_after(heap).slot();
     let opened = HEAPS.opened.load(Acquire);
     Heap::of_slot(first_such(next, opened, |slot| Heap::of_slot(slot).purging.load(Relaxed)))
 }
 
-/// The first slot from `next` on that is such a one, if one of the next few of those opened is; else `next`.
+/// Returns the first of the next few slots from `next` on for which `is_such` holds, else `next`.
 fn first_such(next: usize, opened: usize, is_such: impl Fn(usize) -> bool) -> usize {
-    /// Heaps looked at.
+    /// Number of heaps to look at.
     const FEW: usize = 8;
     let mut few = (0..FEW.min(opened)).map(|ahead| (next + ahead) % opened);
     few.find(|&slot| is_such(slot)).unwrap_or(next)
 }
 
-/// Whether this is the heap that no fork locks.
+/// Returns whether this is the spare heap, which no fork locks.
 pub(super) fn is_spare(heap: &Heap) -> bool {
     heap.slot() == HEAPS.spare.load(Relaxed)
 }
 
-/// Threads of a heap that a unit test has for itself: more than there are, and the sum over all heaps has 32 bits.
+/// Threads of a unit test's own heap: more than there are, while the sum over all heaps has 32
+/// bits.
 #[cfg(test)]
 pub(super) const CROWD: u32 = 1 << 20;
 
-/// Whether threads may be given this heap: not the one that no fork locks, nor a unit test's own.
+/// Returns whether threads may be given this heap: not the spare one, nor a unit test's own.
 fn is_for_threads(heap: &Heap) -> bool {
     #[cfg(test)]
     if heap.threads.load(Relaxed) >= CROWD {
@@ -178,36 +180,36 @@ fn is_for_threads(heap: &Heap) -> bool {
     !is_spare(heap)
 }
 
-/// There is no such heap any more: another thread held its lock when the process forked.
+/// Notes that the spare heap is lost: another thread held its lock when the process forked.
 pub(super) fn lose_spare() {
     HEAPS.spare.store(NO_SLOT, Relaxed);
 }
 
-/// The right to open heaps: the registry has it, behind its lock.
+/// The right to open heaps. The registry has it, behind its lock.
 #[derive(Debug)]
 pub(super) struct Opener {
-    /// Threads that came while no heap was idle.
+    /// Number of threads that started while no heap was idle.
     turn: usize,
     /// CPUs that the control group leaves to the process.
     quota: usize,
 }
 
 impl Opener {
-    /// To be made once.
+    /// Creates the right to open heaps. Call it once.
     pub(super) const fn new() -> Self {
         Self { turn: 0, quota: usize::MAX }
     }
 
-    /// Heaps that the CPUs ask for which the process may use at present.
+    /// Returns the number of heaps for the CPUs that the process may use at present.
     fn wanted(&self, tuning: &Tuning) -> usize {
         (os::cpus().min(self.quota) * tuning.heaps_per_cpu as usize).min(MOST)
     }
 
-    /// Finds the space for the heaps, as many as the CPUs ask for. `None` if there is none.
+    /// Finds the space for as many heaps as the CPUs call for. `None` if there is none.
     pub(super) fn open_space(&mut self, tuning: &Tuning) -> Option<()> {
         if HEAPS.slots.load(Relaxed) == 0 {
-            /// CPUs up to which it is not worth while to ask for the quota, since heaps are few anyway; so many are
-            /// of one node.
+            /// Up to this many CPUs, heaps are few, so the quota is not asked for, and one node is
+            /// assumed.
             const FEW: usize = 8;
             if os::cpus() > FEW {
                 self.quota = os::cpu_quota().unwrap_or(usize::MAX);
@@ -215,7 +217,7 @@ impl Opener {
             }
             huge::ask_system(tuning.huge_pages);
             let wanted = self.wanted(tuning);
-            /// The spare heap; unit tests take some for themselves, fewer with 32 bits.
+            /// The spare heap, and the unit tests' own; fewer with 32 bits.
             const MORE: usize = match (cfg!(test), cfg!(target_pointer_width = "64")) {
                 (true, true) => 100,
                 (true, false) => 48,
@@ -228,12 +230,12 @@ impl Opener {
         Some(())
     }
 
-    /// One more heap, of the calling thread's node, if there is a slot and memory for it.
+    /// Opens one more heap, of the calling thread's node, if there is a slot and memory for it.
     pub(super) fn open(&mut self, tuning: &Tuning) -> Option<&'static Heap> {
         self.open_on(tuning, node().unwrap_or(0))
     }
 
-    /// As [`open`](Self::open), of this node.
+    /// Opens one more heap as [`open`](Self::open) does, of `node`.
     fn open_on(&mut self, tuning: &Tuning, node: u32) -> Option<&'static Heap> {
         let slot = HEAPS.opened.load(Relaxed);
         if slot == HEAPS.slots.load(Relaxed) {
@@ -247,14 +249,13 @@ impl Opener {
         Some(heap)
     }
 
-    /// One more heap, if an empty one could serve a request: while the newest is empty, another would
-    /// not either.
+    /// Opens one more heap, unless the newest is empty: another could not serve a request either.
     pub(super) fn open_unless_empty(&mut self, tuning: &Tuning) -> Option<&'static Heap> {
         let empty = all().last()?.with(|state| state.usage().blocks == 0);
         if empty == Some(true) { None } else { self.open(tuning) }
     }
 
-    /// Opens the spare heap, where there is none.
+    /// Opens the spare heap, if there is none.
     pub(super) fn open_spare(&mut self, tuning: &Tuning) {
         if HEAPS.spare.load(Relaxed) == NO_SLOT
             && let Some(heap) = self.open(tuning)
@@ -263,7 +264,8 @@ impl Opener {
         }
     }
 
-    /// A heap for a thread of this node: rather that `before`, of which it has blocks, if no thread has it.
+    /// Returns a heap for a thread on `node`: `before`, the heap of its blocks, if that is of the
+    /// node and has no threads.
     pub(super) fn heap_for_thread(
         &mut self,
         tuning: &Tuning,
@@ -273,10 +275,15 @@ impl Opener {
         before.filter(|heap| is_free_on(heap, node)).or_else(|| self.heap_of_node(tuning, node))
     }
 
-    /// A heap for a thread of this node: the lowest there without threads; a new one while all there have some and there may
-    /// be more; one of another node without threads, which is of this one from now on: what it holds goes back by and by,
-    /// and what it takes is near. Else, of two in their turn, the one of this node, or with fewer threads (Azar et al. 1994,
-    /// *Balanced allocations*). O(1), but for a look at a bit for each heap.
+    /// Returns a heap for a thread on `node`, by the first of these rules that finds one:
+    /// 1. the lowest heap of the node without threads;
+    /// 2. a new heap, if there may be more;
+    /// 3. a heap of another node without threads, which becomes one of this node: its old memory
+    ///    goes back over time, and its new memory is near;
+    /// 4. of two heaps in turn, the one of this node, or with fewer threads (Azar et al. 1994,
+    ///    *Balanced allocations*).
+    ///
+    /// O(1), plus a look at one bit per heap.
     pub(super) fn heap_of_node(&mut self, tuning: &Tuning, node: u32) -> Option<&'static Heap> {
         if let Some(heap) = idle(Some(node)) {
             return Some(heap);
@@ -302,12 +309,13 @@ impl Opener {
     }
 }
 
-/// Whether a heap is of this node, and no thread has it.
+/// Returns whether a heap is of `node` and has no threads.
 fn is_free_on(heap: &Heap, node: u32) -> bool {
     heap.threads.load(Relaxed) == 0 && is_of(heap, node) && !is_spare(heap)
 }
 
-/// Of two heaps, others at each turn, the one of this node, or with fewer threads. `None`: they are for no thread.
+/// Returns one of two heaps, others at each turn: the one of `node`, else the one with fewer
+/// threads. `None` if both are for no thread.
 fn to_share(node: u32, turn: usize) -> Option<&'static Heap> {
     let opened = HEAPS.opened.load(Relaxed);
     let near = |slot| is_of(Heap::of_slot(slot), node);
@@ -316,7 +324,7 @@ fn to_share(node: u32, turn: usize) -> Option<&'static Heap> {
     shared.min_by_key(|heap| (!is_of(heap, node), heap.threads.load(Relaxed)))
 }
 
-/// Two of so many that lie far from each other, others at each turn.
+/// Returns two of `count` slots that are far apart, others at each turn.
 fn two_of(count: usize, turn: usize) -> [usize; 2] {
     let first = turn % count;
     [first, (first + count / 2) % count]
@@ -327,7 +335,7 @@ mod tests {
     use super::*;
     use crate::global::native::registry;
 
-    /// Where turns moved on by as many heaps as were looked at, of nine heaps eight never had theirs.
+    /// Every heap has its turn, which it would not if turns moved on by as many as were looked at.
     #[test]
     fn every_heap_has_its_turn_to_be_purged() {
         for opened in 1..40 {
@@ -347,7 +355,7 @@ mod tests {
         }
     }
 
-    /// Each has its turn, beside another one.
+    /// Each has its turn in both places, beside another one.
     #[test]
     fn two_are_not_the_same() {
         for count in 2..40 {
@@ -363,7 +371,7 @@ mod tests {
         assert_eq!(two_of(1, 5), [0, 0]);
     }
 
-    /// Only a thread that shares its heap goes elsewhere, and never to the same heap.
+    /// Only a thread that shares its heap moves, and never to the same heap.
     #[test]
     fn who_has_a_heap_alone_keeps_it() {
         let heap = registry::heap_for_test();
@@ -383,7 +391,7 @@ mod tests {
         const NODE: u32 = 12;
         let [busy, other] = [(); 2].map(|()| registry::heap_for_test());
         busy.node.store(NODE, Relaxed);
-        // Under the registry's lock nobody else is given a heap.
+        // Under the registry's lock no other thread is given a heap.
         let moves = |threads: u32, beside: u32, node: u32| {
             registry::with_opener(|_| {
                 busy.threads.store(threads, Relaxed);
@@ -418,17 +426,17 @@ mod tests {
     #[ignore = "in a process of its own"]
     fn knows() {
         have_nodes();
-        // It may be moved in between.
+        // The thread may be moved in between.
         assert!((0..1000).any(|_| node() == Some(os::node())));
     }
 
-    /// Threads of a node get an idle heap of that node, and not another's while there is one.
+    /// A thread gets an idle heap of its node if there is one.
     #[test]
     fn a_heap_is_of_the_node_of_its_threads() {
         const NODES: [u32; 2] = [7, 8];
         let tuning = Tuning::new();
         let own = NODES.map(|_| registry::heap_for_test());
-        // Under the registry's lock nobody else is given a heap.
+        // Under the registry's lock no other thread is given a heap.
         let found = registry::with_opener(|opener| {
             for (heap, node) in own.iter().zip(NODES) {
                 heap.node.store(node, Relaxed);
@@ -446,14 +454,14 @@ mod tests {
         own.iter().for_each(|heap| heap.node.store(0, Relaxed));
     }
 
-    /// A thread that begins with blocks gets the heap that these are of, if nobody has it, and it is of its node.
+    /// A thread that begins with blocks gets their heap if it is of its node and has no threads.
     #[test]
     fn a_thread_gets_the_heap_of_its_blocks() {
         const NODE: u32 = 14;
         let tuning = Tuning::new();
         let own = registry::heap_for_test();
         own.node.store(NODE, Relaxed);
-        // Under the registry's lock nobody else is given a heap.
+        // Under the registry's lock no other thread is given a heap.
         let gets = |threads: u32, node: u32| {
             registry::with_opener(|opener| {
                 own.threads.store(threads, Relaxed);
@@ -463,7 +471,7 @@ mod tests {
             })
         };
         assert!(gets(0, NODE) && !gets(CROWD, NODE));
-        // Where heaps are few, it may be given all the same: shared, or as one that is idle.
+        // Where heaps are few, the thread may get it anyway: shared, or idle.
         let serves = |threads: u32, node: u32| {
             registry::with_opener(|_| {
                 own.threads.store(threads, Relaxed);
@@ -476,18 +484,19 @@ mod tests {
         own.node.store(0, Relaxed);
     }
 
-    /// Where none is idle, a thread shares a heap of its node, if one is in reach, even if others have fewer threads.
+    /// Where no heap is idle, a thread shares one of its node in reach, even if others have fewer
+    /// threads.
     #[test]
     fn a_heap_of_the_node_is_shared_rather() {
         const NODE: u32 = 9;
         let heap = registry::heap_for_test();
         heap.node.store(NODE, Relaxed);
-        // Not the test's own for that long.
+        // For now, not the test's own.
         heap.threads.store(CROWD - 1, Relaxed);
         let opened = HEAPS.opened.load(Relaxed);
         let turns = (0..opened)
             .filter(|&turn| to_share(NODE, turn).is_some_and(|shared| ptr::eq(shared, heap)));
-        // From each of the two it is in reach of eight.
+        // Each of the two places reaches eight heaps.
         assert!(turns.count() >= opened.min(8));
         assert!(
             (0..opened).all(|turn| to_share(0, turn).is_none_or(|shared| !ptr::eq(shared, heap)))
@@ -496,11 +505,11 @@ mod tests {
         heap.node.store(0, Relaxed);
     }
 
-    /// A heap is found when its last thread has left it, and not before.
+    /// A heap is found idle once its last thread has left it, and not before.
     #[test]
     fn a_heap_is_idle_when_its_last_thread_left() {
         let heap = registry::heap_for_test();
-        // Other tests may find it, too.
+        // Other tests may find it as well.
         let is_found = || {
             (0..=HEAPS.opened.load(Relaxed))
                 .map_while(|_| idle(None))

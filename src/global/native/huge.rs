@@ -1,19 +1,20 @@
-//! Which memory the kernel is told to use huge pages for, where the tuning says
+//! Decides which memory the kernel is advised to back with huge pages, where the tuning says
 //! [`Beyond`](HugePages::Beyond).
 //!
-//! The kernel chooses at the first touch, and a huge page takes 2 MiB wherever it is touched. So it is
-//! told of memory that is known to be written densely, or whose like is: a table may be meant to stay mostly
-//! untouched. What has huge pages seems to be dense whatever is written, so some of each [kind](Kind) does without, and is
-//! what is asked about.
+//! The kernel chooses the page size at the first touch, and a huge page takes 2 MiB wherever it is
+//! touched. So only memory that is, or will probably be, written densely gets the advice: a table
+//! may be meant to stay mostly untouched. Memory on huge pages looks dense whatever was written. So
+//! even of a dense [kind](Kind), one in [`WITHOUT`] gets no huge pages. The last memory without
+//! them is the *sample* that tells whether the kind is dense.
 //!
-//! | memory | is of huge pages |
+//! | memory | gets huge pages |
 //! |---|---|
-//! | that a heap is extended by for pages of small blocks | if all huge pages of the heap together stay below what such pages take |
-//! | that a heap is extended by for anything else, up to large blocks | if the last memory that it was extended by and that has none is written all over |
-//! | that a heap is extended by for a large block | if the last large block that it was extended for and that has none is written all over |
-//! | of a region all of which was written, is free, and goes back | always |
-//! | of a new mapping | if the last mapping that has none, or that went back, is written all over, and at least half as long |
-//! | that a heap, or a mapping, is extended by for a block that grows, or a mapping that such a block moves to, which begins with a huge page | if OS pages all over the block as it was take memory |
+//! | added to a heap for pages of small blocks | if all huge pages of the heap together take no more than its pages of small blocks |
+//! | added to a heap for any other block below the large ones | if the sample, the last such memory without huge pages, is written all over |
+//! | added to a heap for a large block | if the sample, the last such block without huge pages, is written all over |
+//! | of a region that was written all over, is free, and goes back | always |
+//! | of a new mapping | if the last mapping without huge pages, or the last one that went back, is written all over and at least half as long |
+//! | added to a heap or a mapping for a block that grows, or a mapping that starts on a huge page and that such a block moves to | if OS pages all over the old block are resident |
 //! | any other | as the system is set |
 //!
 //! ```text
@@ -21,13 +22,15 @@
 //!         | small pages       | small     | a large   | small     |
 //!                               advised ✓   block       ✓
 //! ```
-//! Where a large block gets memory that was advised for others, the advice is taken back, unless large blocks are
-//! dense: what of it was given back to the system meanwhile would come again as huge pages.
+//! When a large block gets memory that was advised for other blocks, the advice is taken back,
+//! unless large blocks are dense: the parts that went back to the system would return as huge
+//! pages.
 //!
-//! So it is where much of a region, but not all, [was found free](Huge::found_free) and went back: Linux looks through
-//! advised memory all the time (`khugepaged`) and makes huge pages of regions in which a single OS page takes memory, so that
-//! what went back would take memory again. Once all of such a region is free it is advised again. Where the system is set to
-//! back all memory with huge pages, as Debian's kernels are, that concerns each region of the extent, whatever lies there.
+//! The advice is also taken back from a region much of which, but not all, [was found
+//! free](Huge::found_free) and went back. Linux scans advised memory all the time (`khugepaged`)
+//! and makes a huge page of any region with a single resident OS page, so the free part would take
+//! memory again. Once all of the region is free, it is advised again. Where the system backs all
+//! memory with huge pages, as Debian's kernels do, this applies to every region of the extent.
 
 use core::cell::Cell;
 use core::ops::Range;
@@ -39,47 +42,47 @@ use super::apart::Apart;
 use super::tuning::{HugePages, LARGEST_SLOT};
 use crate::os;
 
-/// Bytes of a huge page. Where they are larger, the kernel uses fewer.
+/// Bytes of a huge page. Where the system's are larger, the kernel uses fewer of them.
 pub(super) const HUGE: usize = 2 << 20;
 
-/// Regions of a slot, at most.
+/// The most regions that a slot has.
 const REGIONS: usize = LARGEST_SLOT / HUGE;
 
-/// Of so many of a kind that is dense, one has no huge pages.
+/// One in `WITHOUT` of a dense kind gets no huge pages.
 const WITHOUT: u8 = 16;
 
-/// Bytes of a region that took memory when all of it was free, from which on it was written all over.
+/// Resident bytes from which on a region counts as written all over, when all of it is free.
 const WRITTEN: usize = HUGE / 8 * 7;
 
-/// Free bytes of a region from which on it is better off without huge pages: fewer cost little when they come again.
+/// Free bytes from which on a region is better without huge pages; fewer cost little when resident.
 const THIN: usize = HUGE / 8;
 
-/// Regions without huge pages among others, in all heaps, at most: each may split a mapping in three, of which Linux lets a
-/// process have some 65,530.
+/// The most thinned regions in all heaps: each may split a mapping in three, and Linux allows a
+/// process some 65,530.
 const MOST_THIN: usize = 1 << 14;
 
-/// How many there are.
+/// Number of thinned regions in all heaps.
 static ALL_THIN: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 
-/// Whether the system is set to back all memory with huge pages, as far as it [was asked](ask_system).
+/// Whether the system backs all memory with huge pages, if it [was asked](ask_system).
 static ALL_ARE_HUGE: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
 
-/// Asks the system how it is set, where that matters. To be called before the first heap is opened, and not later: then a
-/// sandbox may kill for opening a file.
+/// Asks how the system is set, where that matters. Call it before the first heap is opened; later a
+/// sandbox may kill the process for opening a file.
 pub(super) fn ask_system(huge_pages: HugePages) {
     if huge_pages.follows() {
         ALL_ARE_HUGE.store(os::backs_all_with_huge_pages(), Relaxed);
     }
 }
 
-/// Memory of one kind, some of which may be meant to stay mostly untouched: whether the next will be written all over, as
-/// far as is known from the last that has no huge pages.
+/// One kind of memory, and a prediction whether the next of the kind will be written all over. The
+/// sample, the last of the kind without huge pages, decides.
 #[derive(Debug)]
 pub(super) struct Kind {
-    /// Where that starts, and its bytes; 0: there is none.
+    /// Start and bytes of the sample; 0 bytes: there is none.
     asked: Cell<(usize, usize)>,
     is_dense: Cell<bool>,
-    /// How many had huge pages since.
+    /// Decisions made while the kind was dense, modulo [`WITHOUT`].
     followed: Cell<u8>,
 }
 
@@ -88,39 +91,40 @@ impl Kind {
         Self { asked: Cell::new((0, 0)), is_dense: Cell::new(false), followed: Cell::new(0) }
     }
 
-    /// Bytes of the last that has no huge pages.
+    /// Returns the bytes of the sample; 0 if there is none.
     pub(super) fn asked_len(&self) -> usize {
         self.asked.get().1
     }
 
-    /// Whether the last that has no huge pages lies there.
+    /// Returns whether the sample starts in `addresses`.
     pub(super) fn asks_within(&self, addresses: Range<usize>) -> bool {
         addresses.contains(&self.asked.get().0)
     }
 
-    /// The memory has no huge pages, and is the last.
+    /// Makes this memory, without huge pages, the sample.
     pub(super) fn ask_about(&self, start: usize, len: usize) {
         self.asked.set((start, len));
     }
 
-    /// Asks about the last; `any` is an address of the allocator's, for its provenance.
+    /// Checks whether the sample is written all over. `any` is an address of the allocator, for its
+    /// provenance.
     pub(super) fn ask(&self, any: *mut u8) {
         let (start, len) = self.asked.get();
         self.learn(len > 0 && is_dense(any.with_addr(start), len));
     }
 
-    /// Memory of the kind is written all over, or not.
+    /// Notes whether memory of the kind is written all over.
     pub(super) fn learn(&self, is_dense: bool) {
         self.is_dense.set(is_dense);
     }
 
-    /// Whether the kind is dense, as far as is known.
+    /// Returns whether the kind is dense, as far as is known.
     pub(super) fn is_dense(&self) -> bool {
         self.is_dense.get()
     }
 
-    /// One more of the kind: whether it is to be of huge pages, as all are but one in some if the kind is dense. One that is
-    /// not is asked about next.
+    /// Decides whether the next memory of the kind gets huge pages: if the kind is dense, all but
+    /// one in [`WITHOUT`] do. Memory that gets none becomes the sample.
     pub(super) fn follows(&self, start: usize, len: usize) -> bool {
         if self.is_dense() {
             self.followed.set((self.followed.get() + 1) % WITHOUT);
@@ -133,7 +137,8 @@ impl Kind {
     }
 }
 
-/// What a walk met of the region where it is: its start, bytes that are free, and bytes of these that took memory.
+/// What a walk found so far in its current region: its start, its free bytes, and how many of these
+/// were resident.
 #[derive(Debug)]
 pub(super) struct Walked {
     region: *mut u8,
@@ -148,32 +153,34 @@ impl Walked {
 // SAFETY: the region is an address for the system, and is not read or written.
 unsafe impl Send for Walked {}
 
-/// The huge pages of a heap's extent, as far as they are known. Invariants: `from` and `reached` are multiples
-/// of [`HUGE`], and so is `start`; the bit of a region is set iff it is advised, `advised` counts them; none lies outside
-/// `from..reached`.
+/// The known huge pages of a heap's extent.
+///
+/// Invariants: `from`, `reached` and `start` are multiples of [`HUGE`]. The bit of a region is set
+/// iff it is advised, and `advised` counts them. No advised region is outside `from..reached`.
 #[derive(Debug)]
 pub(super) struct Huge {
-    /// From where on huge pages are considered; beyond all addresses: nowhere.
+    /// Address from which on regions are advised; beyond all addresses if none are.
     from: usize,
-    /// Up to where it was decided.
+    /// Address up to which regions were decided on.
     reached: usize,
-    /// The first region that lies in the extent as a whole; beyond all addresses: none is considered.
+    /// The first region completely in the extent; beyond all addresses if none is considered.
     start: usize,
-    /// Where the extent ends at most.
+    /// Upper bound for the end of the extent.
     most: usize,
     bits: [Cell<u64>; REGIONS / 64],
     advised: Cell<usize>,
-    /// The bit of a region is set if it has no huge pages since much of it was free.
+    /// One bit per region: set if it is thinned, that is, lost its huge pages as much of it was
+    /// free.
     thinned: [Cell<u64>; REGIONS / 64],
-    /// Whether the system is set to back all memory with huge pages.
+    /// Whether the system backs all memory with huge pages.
     all: Cell<bool>,
-    /// Bytes that may be of huge pages when the extent is extended next.
+    /// Bytes that may be advised when the extent is next extended.
     allowed: Cell<usize>,
-    /// Regions that are entered for other than pages of small blocks.
+    /// Regions that the extent enters for other blocks than small ones.
     regions: Kind,
     /// Large blocks that the extent is extended for.
     blocks: Kind,
-    /// Whether the kernel was told of all of the slot.
+    /// Whether the advice was given for the whole slot at once.
     everywhere: bool,
 }
 
@@ -208,14 +215,14 @@ impl Huge {
         }
     }
 
-    /// Whether the kernel may use huge pages below this address.
+    /// Returns whether the kernel may use huge pages somewhere below `end`.
     pub(super) fn concerns(&self, end: usize) -> bool {
         end > self.from
     }
 
-    /// Whether what lies there may be a huge page, as far as is known.
+    /// Returns whether the memory at `address` may be part of a huge page, as far as is known.
     pub(super) fn may_be_huge(&self, address: usize) -> bool {
-        // As the system is set nothing is considered, and what it does is not known.
+        // Without `Beyond` no region is considered, and the kernel's choice is unknown.
         let is_unknown = self.start > self.most;
         if self.everywhere || self.all.get() || is_unknown {
             return true;
@@ -223,18 +230,18 @@ impl Huge {
         address >= self.from && self.is_advised(address)
     }
 
-    /// Says how many bytes of the extent may be of huge pages when it is next extended.
+    /// Sets the bytes of the extent that may be advised when it is next extended.
     #[inline(always)]
     pub(super) fn allow(&self, bytes: usize) {
         self.allowed.set(bytes);
     }
 
-    /// Bytes advised.
+    /// Returns the number of bytes that are advised.
     pub(super) fn advised(&self) -> usize {
         self.advised.get() * HUGE
     }
 
-    /// The extent, accessible there, is used up to `end` now: decides on the regions it enters.
+    /// Decides on the regions that the extent enters when it reaches `end`. It is accessible there.
     pub(super) fn reach(&mut self, end: *mut u8) {
         while self.reached < end.addr() && !self.everywhere {
             let region = end.with_addr(self.reached);
@@ -248,9 +255,9 @@ impl Huge {
         }
     }
 
-    /// Whether a region that is entered is to be of huge pages since its like is dense.
+    /// Returns whether a region that is entered gets huge pages because its kind is dense.
     fn follows_dense(&self, region: *mut u8) -> bool {
-        // The one just left may not be written yet.
+        // The region just before may not be completely written yet.
         let is_left = self.regions.asked.get().0 + HUGE < region.addr();
         if os::ADVISES_HUGE_PAGES && is_left {
             self.regions.ask(region);
@@ -260,8 +267,8 @@ impl Huge {
         self.regions.follows(region.addr(), HUGE)
     }
 
-    /// The extent was extended for a large block: it is of huge pages, as far as they are considered, if its like is dense,
-    /// or has none.
+    /// Advises a large block that the extent was extended for if such blocks are dense, and takes
+    /// the advice back otherwise.
     #[cold]
     pub(super) fn enter(&self, block: *mut u8, len: usize) {
         if self.everywhere || !os::ADVISES_HUGE_PAGES {
@@ -277,7 +284,8 @@ impl Huge {
         }
     }
 
-    /// A large block gets memory of the extent that others had: takes the advice back, unless such blocks are dense.
+    /// Takes the advice back from a large block in memory that others had, unless such blocks are
+    /// dense.
     #[inline]
     pub(super) fn enter_again(&self, block: *mut u8, len: usize) {
         if !self.blocks.is_dense() {
@@ -292,11 +300,11 @@ impl Huge {
         }
     }
 
-    /// Has the regions that a block touches be advised, or not.
+    /// Advises the regions that a block touches, or takes their advice back.
     #[cold]
     fn advise_all(&self, block: *mut u8, len: usize, wanted: bool) {
         let first = block.addr().max(self.from) & !(HUGE - 1);
-        // None that ends beyond the extent.
+        // Exclude the region that ends beyond the extent.
         let end = self.reached.min(block.addr() + len).min(self.most & !(HUGE - 1));
         for start in (first..end).step_by(HUGE) {
             if self.is_advised(start) != wanted {
@@ -305,9 +313,9 @@ impl Huge {
         }
     }
 
-    /// A walk in address order meets whole OS pages of the extent that are free, and go back, so many bytes of which took
-    /// memory: decides on the regions that lie behind it, of the last one if nothing is met any more. `walked` is what it met
-    /// so far of the region where it is.
+    /// Notes free OS pages that a walk in address order gives back, and how many bytes of them were
+    /// resident. Decides on each region once the walk has left it; `None` ends the walk. `walked`
+    /// is the walk's state in its current region.
     pub(super) fn found_free(&self, walked: &mut Walked, free: Option<(Range<*mut u8>, usize)>) {
         let Some((Range { start, end }, mut written)) = free else { return self.decide(walked) };
         let mut at = start.with_addr(start.addr().max(self.start));
@@ -320,15 +328,16 @@ impl Huge {
             let stop = end.min(region.wrapping_add(HUGE));
             let len = stop.addr() - at.addr();
             walked.free += len;
-            // A few steps for each region: it does not matter in which part of one the bytes lie.
+            // A region is met in few steps, so it does not matter which part of a step was
+            // resident.
             walked.written += written.min(len);
             written -= written.min(len);
             at = stop;
         }
     }
 
-    /// Takes huge pages from a region if that is [worth while](THIN), and gives them again once all of it is free; as it gives
-    /// them to one that was [written all over](WRITTEN).
+    /// Takes huge pages from a region with [much](THIN) free memory until all of it is free, and
+    /// gives them to a free region that was [written all over](WRITTEN).
     fn decide(&self, &mut Walked { region, free, written }: &mut Walked) {
         let lies_within = self.start <= region.addr() && region.addr() < self.most & !(HUGE - 1);
         if free < THIN || !lies_within {
@@ -356,43 +365,44 @@ impl Huge {
             if is_advised {
                 self.advise(region, false);
             } else {
-                // SAFETY: the region lies in the extent.
+                // SAFETY: the region is in the extent.
                 unsafe { os::advise_huge_pages(region, HUGE, false) };
             }
         }
     }
 
-    /// Gives a region huge pages again that it had by advice, or by the system's setting: then it counts as not advised.
+    /// Lets a thinned region use huge pages again: by advice, or by the system's setting, which
+    /// does not count as advice.
     fn give_again(&self, region: *mut u8) {
         if self.all.get() {
-            // SAFETY: the region lies in the extent.
+            // SAFETY: the region is in the extent.
             unsafe { os::advise_huge_pages(region, HUGE, true) };
         } else if !self.is_advised(region.addr()) {
             self.advise(region, true);
         }
     }
 
-    /// As if the system did not back all memory with huge pages, whatever it does.
+    /// Pretends that the system does not back all memory with huge pages.
     #[cfg(test)]
     pub(super) fn only_where_advised(&self) {
         self.all.set(false);
     }
 
     fn advise(&self, region: *mut u8, wanted: bool) {
-        // SAFETY: the region lies in the extent.
+        // SAFETY: the region is in the extent.
         unsafe { os::advise_huge_pages(region, HUGE, wanted) };
         let (word, bit) = self.place(region.addr());
         self.bits[word].set(self.bits[word].get() ^ bit);
         self.advised.set(if wanted { self.advised.get() + 1 } else { self.advised.get() - 1 });
     }
 
-    /// Whether the region that an address lies in is advised.
+    /// Returns whether the region of `address` is advised.
     fn is_advised(&self, address: usize) -> bool {
         let (word, bit) = self.place(address);
         self.bits[word].get() & bit != 0
     }
 
-    /// The word and the bit of the region that an address lies in.
+    /// Returns the word and the bit of the region of the address `start`.
     fn place(&self, start: usize) -> (usize, u64) {
         let region = (start - self.start) / HUGE % REGIONS;
         (region / 64, 1 << (region % 64))
@@ -400,8 +410,8 @@ impl Huge {
 }
 
 impl HugePages {
-    /// What the kernel is told of a heap or a mapping before its first touch: nothing, or whether huge
-    /// pages are wanted.
+    /// Returns the advice given to the kernel for a heap or a mapping before its first touch, if
+    /// any: whether huge pages are wanted.
     pub(super) fn advice(self) -> Option<bool> {
         match self {
             Self::System | Self::Beyond(_) => None,
@@ -410,15 +420,15 @@ impl HugePages {
         }
     }
 
-    /// Whether the kernel is told more once memory was written.
+    /// Returns whether the kernel gets more advice after memory was written.
     pub(super) fn follows(self) -> bool {
         matches!(self, Self::Beyond(_))
     }
 }
 
-/// Whether memory is written all over, as far as a few of its OS pages show.
+/// Returns whether memory is written all over, judging by a few of its OS pages.
 pub(super) fn is_dense(start: *mut u8, len: usize) -> bool {
-    /// OS pages asked about.
+    /// Number of OS pages to ask about.
     const ASKED: usize = 16;
     (1..=ASKED).all(|at| os::is_resident(start.wrapping_add((len - 1) / ASKED * at)))
 }

@@ -1,17 +1,20 @@
-//! Mappings that were freed, and stay for others, where the program is known to want them again: to map others would
-//! cost as many page faults as before.
+//! Keeps freed mappings for later blocks while the program is known to want them again: new ones
+//! would cost as many page faults as before.
 //!
 //! ```text
 //!   freed:     | a run ……………………………………… |
 //!   a block:   | header, block … | what is left of the run … |
 //!   it grows:  | header, block ……………………… | what is left … |
 //! ```
-//! A mapping that is freed stays if the last one that was freed was wanted again within the purge delay, by a block that grows,
-//! or a new one that may hold anything. [`MOST`] bytes stay; more only for a while after some went back for want of room,
-//! so that no more than [`RATE`] goes back so on average; and never more than make, with those in use, the most there ever
-//! were in use. A block that is longer than every run begins with the longest, to which new memory is added. What nobody takes
-//! within a purge delay goes back when somebody [comes by](super::idle), and no mapping stays until one is wanted again.
-//! What a heap grows by goes back of these first.
+//! A freed mapping is kept if the one freed before was wanted again within the purge delay: by a
+//! block that grows, or a new one that may hold anything. [`MOST`] bytes are kept; more only for a
+//! while after a mapping went back for want of room, so that no more than [`RATE`] does on average.
+//! Together with mappings in use, they never exceed the most bytes ever in use.
+//!
+//! A block that is longer than every run begins with the longest, to which new memory is added. A
+//! run that is not taken within a purge delay goes back when a thread [looks](super::idle) for idle
+//! memory; then no mapping is kept until one is wanted again. When a heap grows, these mappings go
+//! back first.
 
 use core::ptr;
 use core::sync::atomic::AtomicUsize;
@@ -24,35 +27,37 @@ use super::refused;
 use super::visit::Visit;
 use crate::os;
 
-/// Bytes that stay, at most, as long as what has to go back does so at no more than the rate.
+/// Bytes that may be kept while excess mappings go back no faster than [`RATE`].
 const MOST: usize = 64 << 20;
 
-/// Bytes for each millisecond that go back on average for want of room: to touch them again takes a few hundredths of the time.
+/// Bytes per millisecond that go back on average for want of room: touching them again takes a few
+/// hundredths of the time.
 const RATE: usize = 64 << 10;
 
-/// Bytes of a run from which on a longer block begins with it: to move fewer costs as much as to touch them again.
+/// Bytes of a run from which on a longer block starts with it: moving fewer costs as much as
+/// touching new memory.
 const PART: usize = 2 * HUGE;
 
-/// Runs that stay, at most.
+/// The most runs that are kept.
 const RUNS: usize = 64;
 
-/// OS pages that follow each other, mapped, nobody's, and not known to be zeros.
+/// Contiguous OS pages that are mapped, unused, and not known to be zeros.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     start: *mut u8,
-    /// Bytes; 0: there is none.
+    /// Bytes; 0 if the entry is free.
     len: usize,
-    /// When it was freed. Milliseconds.
+    /// When the run was freed, in milliseconds.
     since: u64,
 }
 
 impl Run {
-    /// Bytes before the first OS page that has a huge page behind it.
+    /// Returns the bytes before the first OS page that a huge page follows.
     fn skipped(&self) -> usize {
         self.start.addr().wrapping_add(os::page_size()).wrapping_neg() % HUGE
     }
 
-    /// Bytes from there on.
+    /// Returns the bytes from that OS page to the end.
     fn usable(&self) -> usize {
         self.len.saturating_sub(self.skipped())
     }
@@ -63,55 +68,56 @@ const NONE: Run = Run { start: ptr::null_mut(), len: 0, since: 0 };
 #[derive(Debug)]
 struct Kept {
     runs: [Run; RUNS],
-    /// When a mapping was freed last. Milliseconds.
+    /// When a mapping was last freed, in milliseconds.
     freed: u64,
-    /// Whether mappings that are freed are wanted again, as far as is known.
+    /// Whether freed mappings are wanted again, as far as is known.
     wanted: bool,
-    /// When the next may go back for want of room. Milliseconds.
+    /// When the next mapping may go back for want of room, in milliseconds.
     again: u64,
-    /// New mappings.
+    /// Predicts whether new mappings will be written all over.
     kind: Kind,
-    /// Bytes of the mapping that the kind was learned of.
+    /// Bytes of the mapping that `kind` last learned from.
     learned_of: usize,
 }
 
 // SAFETY: the pages of the runs are nobody else's.
 unsafe impl Send for Kept {}
 
-/// Nobody waits for it but a fork.
+/// The runs. Only a fork waits for the lock.
 static KEPT: Apart<Locked<Kept>> = Apart::new(Locked::new(Kept::new()));
 
-/// Bytes of all runs, as they were when the lock was last let go of.
+/// Bytes of all runs, updated before the lock is released.
 static BYTES: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 
-/// Bytes that stay.
+/// Returns the number of bytes that are kept.
 pub(super) fn bytes() -> usize {
     BYTES.load(Relaxed)
 }
 
-/// The longest run, for a block of `len` bytes as [`take`] has it, of which it has a part: the caller makes it longer, or
-/// [puts it back](put_back). Where it starts, and its bytes.
+/// Takes a part of a block of `len` bytes, placed as by [`take`], from the longest run: its start
+/// and its bytes. The caller lengthens it, or [puts it back](put_back).
 pub(super) fn take_part(len: usize) -> Option<(*mut u8, usize)> {
     (bytes() > 0).then(|| with(|kept| kept.take_part(len))).flatten().flatten()
 }
 
-/// Puts back what was taken, and not used.
+/// Puts back memory that was taken and not used.
 ///
 /// # Safety
-/// The pages are the caller's, who does not use them any more.
+/// The pages are the caller's, which does not use them any more.
 pub(super) unsafe fn put_back(start: *mut u8, len: usize) {
     if with(|kept| kept.put(Run { start, len, since: os::now() })) != Some(true) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the pages are its own.
         unsafe { refused::release(start, len) };
     }
 }
 
-/// Whether a new mapping, of which nothing is written yet, is to be of huge pages since its like is dense.
+/// Decides whether a new mapping, not written yet, gets huge pages because others are dense.
 pub(super) fn follows_dense(block: *mut u8, size: usize) -> bool {
     with(|kept| kept.follows_dense(block, size)).unwrap_or(false)
 }
 
-/// A mapping is freed: whether it stays. `most` is how many bytes may stay then, for what is in use.
+/// Keeps a freed mapping if it may be wanted; returns whether it did. `most` is the bytes that may
+/// be kept beside those in use, `delay` the purge delay in milliseconds.
 ///
 /// # Safety
 /// The pages were mapped, as whole OS pages, and are not used any more.
@@ -126,17 +132,18 @@ pub(super) unsafe fn keep(start: *mut u8, len: usize, most: usize, delay: u32) -
     with(keep).unwrap_or(false)
 }
 
-/// A run of `len` bytes, a multiple of an OS page, for a block at the start of a huge page, an OS page behind the run's start.
+/// Takes `len` bytes, a multiple of an OS page, for a block that starts on a huge page, an OS page
+/// behind the result.
 pub(super) fn take(len: usize, delay: u32) -> Option<*mut u8> {
     with(|kept| kept.take(len, delay)).flatten()
 }
 
-/// Whether the OS pages from `end` on stay, so many bytes: they are the caller's then.
+/// Takes the `more` bytes of OS pages from `end` on; returns whether they were kept.
 pub(super) fn extends(end: *mut u8, more: usize) -> bool {
     bytes() > 0 && with(|kept| kept.extends(end, more)).unwrap_or(false)
 }
 
-/// Gives back what nobody took for a purge delay, in steps, while the visit lasts.
+/// Gives back runs that nobody took for `delay` milliseconds, in steps, until the visit is over.
 pub(super) fn give_back_idle(visit: &mut Visit, delay: u32) {
     let step = |kept: &mut Kept| {
         let now = os::now();
@@ -147,24 +154,24 @@ pub(super) fn give_back_idle(visit: &mut Visit, delay: u32) {
     while bytes() > 0 && !visit.is_over() && with(step) == Some(true) {}
 }
 
-/// Gives back so many bytes, or all if there are fewer; whether there were any.
+/// Gives back `wanted` bytes, or all there are. Returns whether there were any.
 pub(super) fn give_back(wanted: usize) -> bool {
     bytes() > 0 && with(|kept| kept.give_back(wanted, |_| true)).is_some_and(|bytes| bytes > 0)
 }
 
-/// Milliseconds until there is something to give back; `None` if nothing stays.
+/// Returns the milliseconds until there is something to give back; `None` if nothing is kept.
 pub(super) fn next(delay: u32) -> Option<u64> {
     if bytes() == 0 {
         return None;
     }
     match with(|kept| kept.used().map(|run| run.since).min()) {
         Some(first) => Some(first?.saturating_add(delay.into()).saturating_sub(os::now())),
-        // Somebody is at it.
+        // Another thread has the lock.
         None => Some(delay.into()),
     }
 }
 
-/// Has nobody at it until [`after_fork`], so that the child finds it whole.
+/// Keeps other threads out until [`after_fork`], so that the child finds the runs intact.
 pub(super) fn take_for_fork(pause: impl FnMut() -> bool) {
     KEPT.take_for_fork(pause);
 }
@@ -173,7 +180,8 @@ pub(super) fn after_fork() {
     KEPT.after_fork();
 }
 
-/// As [`after_fork`]. If another thread was at it, what is kept stays so for ever, and is nobody's concern.
+/// As [`after_fork`], in the child. If another thread had the lock, its runs stay mapped for ever,
+/// uncounted.
 pub(super) fn after_fork_in_child() {
     if KEPT.after_fork_in_child() {
         BYTES.store(0, Relaxed);
@@ -200,7 +208,8 @@ impl Kept {
         }
     }
 
-    /// As [`follows_dense`]. A mapping may be far longer than the last: one that is more than twice as long does not follow.
+    /// Implements the function of this name. A mapping more than twice as long as the last gets
+    /// none.
     fn follows_dense(&mut self, block: *mut u8, size: usize) -> bool {
         let asked_len = self.kind.asked_len();
         if asked_len > 0 {
@@ -215,7 +224,7 @@ impl Kept {
         false
     }
 
-    /// A mapping goes back: what it tells of its like, unless another tells that is in use.
+    /// Learns from a mapping that goes back, unless the sample is another one, still in use.
     fn learn(&mut self, start: *mut u8, len: usize) {
         if self.kind.asked_len() == 0 || self.kind.asks_within(start.addr()..start.addr() + len) {
             self.kind.learn(huge::is_dense(start, len));
@@ -245,7 +254,7 @@ impl Kept {
         self.put(run)
     }
 
-    /// Adds a run, to one that it lies beside if there is one; whether there was room.
+    /// Adds a run, joined with adjacent runs. Returns whether there was room.
     fn put(&mut self, run: Run) -> bool {
         let mut run = run;
         for other in self.runs.iter_mut().filter(|other| other.len > 0) {
@@ -260,7 +269,7 @@ impl Kept {
         place.map(|place| *place = run).is_some()
     }
 
-    /// Of the longest run, so that the block can grow.
+    /// Takes from the longest run that fits, so that the block has room to grow.
     fn take(&mut self, len: usize, delay: u32) -> Option<*mut u8> {
         if delay > 0 && os::now() <= self.freed.saturating_add(delay.into()) {
             self.wanted |= self.freed > 0;
@@ -272,7 +281,7 @@ impl Kept {
         self.take_from(|run| run.usable() >= PART, len)
     }
 
-    /// Up to `len` bytes of the longest run that suits: where they start, and how many there are.
+    /// Takes up to `len` bytes of the longest run that `suits`: their start and their number.
     fn take_from(&mut self, suits: impl Fn(&Run) -> bool, len: usize) -> Option<(*mut u8, usize)> {
         let suits = |run: &&mut Run| run.len > 0 && suits(run);
         let run = self.runs.iter_mut().filter(suits).max_by_key(|run| run.len)?;

@@ -4,10 +4,10 @@
 //!             base          block − 64   block                         base + len
 //!  | (guard) | unused     | header     | contents … (fence)          | (guard) |
 //! ```
-//! The block lies at the first multiple of its alignment behind the header, but 64 bytes behind it
-//! at least; one that is as large as a huge page at the start of one, where addresses allow. Growing is `mremap`: pages
-//! are moved, not copied, and huge ones stay whole. In hardened mode there are guard pages on both
-//! sides, and a fence behind the contents as there always is one before.
+//! The block is at the first multiple of its alignment that leaves 64 bytes for the header; one of
+//! at least a huge page starts on one, if there are enough addresses. Growing is `mremap`: pages
+//! are moved, not copied, and huge ones stay whole. In hardened mode there may be guard pages on
+//! both sides, with a second fence behind the contents.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -25,36 +25,36 @@ use super::space::SPACE;
 use super::visit::Visit;
 use crate::os;
 
-/// What stands before the contents.
+/// The header before the contents.
 #[repr(C, align(64))]
 struct Header {
-    /// [`mark`] of the block: tells a block from any other address.
+    /// The [`mark`] of the block: tells a block from any other address.
     mark: usize,
     base: *mut u8,
     len: usize,
-    /// Bytes of each guard page; 0: there is none, nor a fence behind the contents.
+    /// Bytes of each guard page; 0 if there are no guard pages and no fence behind the contents.
     guard: usize,
-    /// Bytes of the contents that were asked for last.
+    /// Bytes of the contents, as last requested.
     size: usize,
-    /// The mark again, up to the contents: who writes before a block's start writes here.
+    /// The mark, repeated up to the contents: a write before the block's start changes it.
     fence: [usize; FENCE],
 }
 
 const HEADER: usize = size_of::<Header>();
 
-/// Words of the fence.
+/// Words of the fence before the contents.
 const FENCE: usize = 64 / size_of::<usize>() - 5;
 
 /// Bytes of the fence behind the contents.
 const BEHIND: usize = size_of::<[usize; 2]>();
 
-/// Writes the header of a block of `size` bytes, and the fence behind if there is one.
+/// Writes the header of a block of `size` bytes, and the fence behind if there are guard pages.
 ///
 /// # Safety
-/// The block lies in this mapping, [`HEADER`] bytes behind its start at least, and has room.
+/// The block is in this mapping, at least [`HEADER`] bytes behind its start, and has room.
 unsafe fn write_header(block: *mut u8, (base, len): (*mut u8, usize), guard: usize, size: usize) {
     let mark = mark(block);
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that both are in the mapping.
     unsafe {
         header(block).write(Header { mark, base, len, guard, size, fence: [mark; FENCE] });
         if guard > 0 {
@@ -63,7 +63,7 @@ unsafe fn write_header(block: *mut u8, (base, len): (*mut u8, usize), guard: usi
     }
 }
 
-/// Mappings in use: number, bytes, the most bytes there ever were, and the same with those that were kept.
+/// Mappings in use: number, bytes, most bytes ever, and most bytes ever with those kept.
 struct InUse {
     count: AtomicUsize,
     bytes: AtomicUsize,
@@ -82,12 +82,13 @@ fn mark(block: *mut u8) -> usize {
     block.addr() ^ 0x7061_6765_7769_7365_u64 as usize
 }
 
-/// Number of mappings in use, their bytes, and the most bytes there ever were, those kept among them.
+/// Returns the number of mappings in use, their bytes, and the most bytes ever, kept ones included.
 pub(super) fn usage() -> (usize, usize, usize) {
     (IN_USE.count.load(Relaxed), IN_USE.bytes.load(Relaxed), IN_USE.peak.load(Relaxed))
 }
 
-/// Counts bytes of mappings in use. Of those kept, as many go back as are more with them than there ever were in use.
+/// Counts bytes of mappings in use. Gives back kept ones as far as both together exceed the most
+/// ever in use.
 fn counted(added: usize, removed: usize) {
     let bytes = IN_USE.bytes.fetch_add(added.wrapping_sub(removed), Relaxed);
     let bytes = bytes.wrapping_add(added).wrapping_sub(removed);
@@ -99,16 +100,17 @@ fn counted(added: usize, removed: usize) {
     IN_USE.peak.fetch_max(bytes.saturating_add(kept::bytes()), Relaxed);
 }
 
-/// Whether blocks of such sizes lie at the start of a huge page: where the rest of a mapping can be given up.
+/// Returns whether a block of `size` bytes starts on a huge page: where the surplus can be
+/// unmapped.
 fn starts_huge_page(size: usize) -> bool {
     size >= HUGE && !mode::has_guards() && !os::IN_RESERVATIONS && cfg!(not(miri))
 }
 
-/// A block of `size` bytes, zeros, at a multiple of `align`; `huge` is what the kernel is told of huge
-/// pages, if anything. `None` if there is no memory, or no [`Layout`] of this size and alignment.
+/// Allocates `size` zero bytes aligned to `align`, and gives the kernel the advice `huge` on huge
+/// pages, if any. `None` if there is no memory, or no [`Layout`] of this size and alignment.
 pub(super) fn allocate(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<u8>> {
     Layout::from_size_align(size, align).ok()?;
-    // There may be too few addresses for that.
+    // There may be too few addresses for this alignment.
     let roomy = starts_huge_page(size).then(|| allocate_at(size, align.max(HUGE), huge)).flatten();
     let any = roomy.or_else(|| allocate_at(size, align, huge));
     any.or_else(|| {
@@ -118,8 +120,9 @@ pub(super) fn allocate(size: usize, align: usize, huge: Option<bool>) -> Option<
     })
 }
 
-/// A block as [`allocate`] has it, in memory that is kept, which may hold anything, or begins there; `None` if there is none.
-/// `lengthen`: whether memory may be added to what is kept, which is to be of huge pages where that was written all over.
+/// Allocates in kept memory, which may hold anything; `delay` is the purge delay in milliseconds.
+/// With `lengthen`, memory may be added to a run; it gets huge pages if that is true and the run
+/// was written all over. `None` if no run serves.
 pub(super) fn allocate_kept(
     size: usize,
     align: usize,
@@ -140,8 +143,8 @@ pub(super) fn allocate_kept(
     NonNull::new(block)
 }
 
-/// A mapping of `len` bytes for a block at the start of a huge page, an OS page behind its base, that begins with memory that
-/// is kept.
+/// Makes a mapping of `len` bytes that begins with kept memory, for a block that starts on a huge
+/// page, an OS page behind the result.
 fn allocate_beyond_kept(len: usize, follow: bool) -> Option<*mut u8> {
     let page = os::page_size();
     let (start, part) = kept::take_part(len)?;
@@ -149,7 +152,8 @@ fn allocate_beyond_kept(len: usize, follow: bool) -> Option<*mut u8> {
         return Some(start);
     }
     let dense = follow && huge::is_dense(start, part);
-    // SAFETY: the pages are nobody else's; a block at the start of a huge page needs no more to be moved.
+    // SAFETY: the pages are nobody else's; a block one OS page behind their start is on a huge
+    // page.
     unsafe {
         let Some(base) = lengthen_whole((start, part), page, len) else {
             kept::put_back(start, part);
@@ -162,10 +166,10 @@ fn allocate_beyond_kept(len: usize, follow: bool) -> Option<*mut u8> {
     }
 }
 
-/// As [`allocate`], of a size and an alignment that make a [`Layout`], or an alignment to [`HUGE`].
+/// Allocates as [`allocate`]. Size and alignment are a [`Layout`]'s, or the alignment is [`HUGE`].
 fn allocate_at(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<u8>> {
     let page = os::page_size();
-    // The kernel aligns to an OS page; the rest is made by leaving memory out.
+    // The kernel aligns to an OS page; larger alignments are made by unmapping the surplus.
     let offset = HEADER.max(align);
     let (guard, behind) = if mode::has_guards() { (page, BEHIND) } else { (0, 0) };
     let spare = if align > page { align } else { 0 };
@@ -173,7 +177,7 @@ fn allocate_at(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<
     let mapped = rounded.checked_add(spare + 2 * guard)?;
     let memory = os::allocate(mapped)?;
     if SPACE.meets(memory, mapped) {
-        // SAFETY: nobody uses what was mapped just now.
+        // SAFETY: the memory was just mapped, and nobody uses it.
         unsafe { refused::release(memory, mapped) };
         return None;
     }
@@ -182,8 +186,7 @@ fn allocate_at(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<
     let base = memory.with_addr((block.addr() - HEADER) & !(page - 1));
     let end = memory.with_addr((block.addr() + size + behind).next_multiple_of(page));
     let len = end.addr() - base.addr();
-    // SAFETY: the pages before the header's and behind the contents are not used; the header's are
-    // part of the mapping.
+    // SAFETY: the pages before the header and behind the contents are unused; the header is mapped.
     unsafe {
         refused::release(memory, base.addr() - guard - memory.addr());
         refused::release(end.add(guard), memory.addr() + mapped - guard - end.addr());
@@ -205,25 +208,24 @@ fn header(block: *mut u8) -> *mut Header {
     block.wrapping_sub(HEADER).cast()
 }
 
-/// The header of a block that lies in no slot. Stops the process if it is
-/// none of ours.
+/// Returns the header of a block in no slot. Stops the process if the block is none of ours.
 ///
 /// # Safety
-/// The address is a block of this allocator; a best effort is made to notice that it is not.
+/// The address is a block of this allocator; a best effort is made to notice otherwise.
 unsafe fn known(block: *mut u8) -> &'static mut Header {
     let is_readable = || {
-        // A block is measured, too, and that has no error to tell of.
+        // Measuring a block must not change errno.
         let _errno = os::KeepErrno::new();
         os::is_readable(header(block).cast())
     };
     if block.addr().is_multiple_of(HEADER) && is_readable() {
-        // SAFETY: a block has its header before it, and whatever is there can be read.
+        // SAFETY: a block has its header before it, and these bytes are readable in any case.
         let header = unsafe { &mut *header(block) };
         if header.mark == mark(block) {
             if header.fence != [mark(block); FENCE] {
                 fault::stop(Fault::Underflow, block);
             }
-            // SAFETY: the fence lies behind the contents.
+            // SAFETY: the fence is behind the contents.
             let behind = || unsafe { block.add(header.size).cast::<[usize; 2]>().read_unaligned() };
             if header.guard > 0 && behind() != [mark(block); 2] {
                 fault::stop(Fault::Overflow, block);
@@ -234,43 +236,43 @@ unsafe fn known(block: *mut u8) -> &'static mut Header {
     fault::stop(Fault::NoBlock, block)
 }
 
-/// Bytes the block has: with a fence behind them what was asked for, else what there is.
+/// Returns the usable bytes: as requested if a fence follows, else up to the mapping's end.
 ///
 /// # Safety
 /// The block is a mapping in use.
 pub(super) unsafe fn len_of(block: *mut u8) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that it is in use.
     let &mut Header { base, len, guard, size, .. } = unsafe { known(block) };
     if guard > 0 { size } else { base.addr() + len - block.addr() }
 }
 
-/// Bytes that were asked for last.
+/// Returns the bytes that were last requested.
 ///
 /// # Safety
 /// The block is a mapping in use.
 pub(super) unsafe fn requested(block: *mut u8) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that it is in use.
     unsafe { known(block) }.size
 }
 
-/// Has the kernel use huge pages for a block.
+/// Advises the kernel to use huge pages for a block.
 ///
 /// # Safety
 /// The block is a mapping in use.
 pub(super) unsafe fn advise_huge_pages(block: *mut u8) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that it is in use.
     unsafe {
         let &mut Header { base, len, .. } = known(block);
         os::advise_huge_pages(base, len, true);
     }
 }
 
-/// Frees a block; whether its memory is [kept](kept), for about so many milliseconds.
+/// Frees a block. Returns whether its memory is [kept], for about `delay` milliseconds.
 ///
 /// # Safety
 /// The block is a mapping in use, and is not used any more.
 pub(super) unsafe fn deallocate(block: *mut u8, delay: u32) -> bool {
-    // SAFETY: the caller's promise; the header is read before its memory goes.
+    // SAFETY: the caller guarantees that it is in use; the header is read before its memory goes.
     unsafe {
         let &mut Header { base, len, guard, .. } = known(block);
         (*header(block)).mark = 0;
@@ -290,8 +292,8 @@ pub(super) unsafe fn deallocate(block: *mut u8, delay: u32) -> bool {
     }
 }
 
-/// Freed mappings whose addresses stay taken, by turns: whoever still has a pointer there meets nothing rather
-/// than another block.
+/// The last freed mappings, whose addresses stay taken: a dangling pointer there faults instead of
+/// reaching another block.
 struct Closed {
     mappings: [(usize, usize); 64],
     turn: usize,
@@ -300,14 +302,14 @@ struct Closed {
 static CLOSED: Apart<Locked<Closed>> =
     Apart::new(Locked::new(Closed { mappings: [(0, 0); 64], turn: 0 }));
 
-/// Gives the memory of a mapping back, and its addresses once some others were freed.
+/// Gives the memory of a mapping back, and its addresses once 64 others were freed.
 ///
 /// # Safety
 /// The pages were mapped here and are not used any more.
 unsafe fn keep_closed(start: *mut u8, len: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the pages are unused.
     let closed = unsafe { os::close(start, len) };
-    // Nobody waits here: a fork may have lost the lock.
+    // Does not wait: in a fork's child the lock may be lost.
     let oldest = closed.then(|| {
         CLOSED.try_with(|closed| {
             let turn = closed.turn % closed.mappings.len();
@@ -317,17 +319,17 @@ unsafe fn keep_closed(start: *mut u8, len: usize) {
     });
     let (address, bytes) = oldest.flatten().unwrap_or((start.addr(), len));
     if bytes > 0 {
-        // SAFETY: the pages were mapped here, are not used, and known by nobody else any more.
+        // SAFETY: the pages were mapped here, are not used, and nobody else knows them.
         unsafe { refused::release(start.with_addr(address), bytes) };
     }
 }
 
-/// Makes a block longer or shorter; it may move if its alignment allows.
+/// Makes a block longer or shorter; it may move if its alignment allows. With `follow`, what is
+/// added gets huge pages if the block was written all over.
 ///
 /// # Safety
-/// The block is a mapping in use, at a multiple of `align`; if this succeeds only the block
-/// returned is used.
-/// `follow`: what is added to a block that was written all over is to be of huge pages.
+/// The block is a mapping in use, aligned to `align`. If this succeeds, only the returned block is
+/// used from then on.
 pub(super) unsafe fn resize(
     block: *mut u8,
     align: usize,
@@ -335,18 +337,19 @@ pub(super) unsafe fn resize(
     follow: bool,
 ) -> Option<NonNull<u8>> {
     let page = os::page_size();
-    // SAFETY: the caller's promise; a mapping that moves keeps its contents, the header among them.
+    // SAFETY: the caller guarantees that it is in use; one that moves keeps its header and
+    // contents.
     unsafe {
         let &mut Header { base, len, guard, ref mut size, .. } = known(block);
         let offset = block.addr() - base.addr();
         let behind = if guard > 0 { BEHIND } else { 0 };
         let new_len = offset.checked_add(new_size)?.checked_add(behind)?;
         let new_len = new_len.checked_next_multiple_of(page)?;
-        // Unsigned arithmetic allows for more than a block may have.
+        // Unsigned sums may exceed the largest size of a block.
         isize::try_from(new_len).ok()?;
         if guard > 0 {
             if new_len > len {
-                // What grows once mostly grows again: with room for that it stays, and room untouched
+                // A block that grows mostly grows again: with room it then stays. Untouched room
                 // takes no memory.
                 let roomy = new_len.saturating_add(new_len / 8) & !(page - 1);
                 let moves = align <= page;
@@ -358,13 +361,13 @@ pub(super) unsafe fn resize(
             write_header(block, (base, len), guard, new_size);
         } else if new_len <= len {
             *size = new_size;
-            // What cannot be cut off stays, as room.
+            // An end that cannot be unmapped stays as room.
             if new_len < len && os::release(base.wrapping_add(new_len), len - new_len) {
                 write_header(block, (base, new_len), guard, new_size);
                 counted(new_len, len);
             }
         } else {
-            // What was asked for already holds for what is added to the last huge page.
+            // Memory added within the last huge page follows the advice given earlier.
             let reaches = new_len / HUGE > len / HUGE;
             let dense = follow && reaches && huge::is_dense(block, len - offset);
             let stays = kept::extends(base.add(len), new_len - len).then_some(base);
@@ -383,8 +386,8 @@ pub(super) unsafe fn resize(
     }
 }
 
-/// Makes a mapping longer whose block lies at the start of a huge page, `offset` bytes behind its base, so that it does
-/// still, and its huge pages stay whole; `None` if that cannot be done.
+/// Lengthens a mapping so that its block, `offset` bytes behind the base, still starts on a huge
+/// page, and its huge pages stay whole. Returns the base, or `None` if that cannot be done.
 ///
 /// # Safety
 /// As for [`resize`]; `new_len` is more than the mapping's length.
@@ -396,7 +399,7 @@ unsafe fn lengthen_whole(
     if !base.addr().wrapping_add(offset).is_multiple_of(HUGE) || !starts_huge_page(new_len) {
         return None;
     }
-    // SAFETY: the caller's promise; the pages that are moved to are ours, and hold nothing.
+    // SAFETY: the caller guarantees that it is in use; the target pages are ours, and hold nothing.
     unsafe {
         if let Some(base) = lengthen((base, len), new_len, false) {
             return Some(base);
@@ -404,7 +407,7 @@ unsafe fn lengthen_whole(
         if !os::MOVES {
             return None;
         }
-        // What grows mostly grows again: with addresses left free behind it, it can stay then.
+        // A block that grows mostly grows again: with free addresses behind it, it then stays.
         let room = new_len.checked_add(new_len / 2)? & !(os::page_size() - 1);
         let reserved = room.checked_add(HUGE)?;
         let memory = os::reserve(reserved)?;
@@ -423,8 +426,8 @@ unsafe fn lengthen_whole(
     }
 }
 
-/// Makes a mapping longer where it is, or moves it if it may, but not to where heaps lie: what is freed there would be
-/// taken for a heap's.
+/// Lengthens a mapping where it is, or moves it if it may, but not to the slots of heaps: a free
+/// there would go to a heap.
 ///
 /// # Safety
 /// As for [`resize`]; `new_len` is more than the mapping's length.
@@ -433,7 +436,7 @@ unsafe fn lengthen(
     new_len: usize,
     may_move: bool,
 ) -> Option<*mut u8> {
-    // SAFETY: the caller's promise; what the kernel moved is known to nobody yet.
+    // SAFETY: the caller guarantees that it is in use; nobody knows yet where the kernel moved it.
     unsafe {
         let moved = os::remap(base, len, new_len, may_move)?;
         if !SPACE.meets(moved, new_len) {
@@ -443,7 +446,7 @@ unsafe fn lengthen(
             refused::release(base.add(len), new_len - len);
             return None;
         }
-        // It moves on, or else back to where it was.
+        // It is in the slots: copy it to other addresses, or else back.
         let there = os::allocate(new_len).filter(|&there| {
             let meets = SPACE.meets(there, new_len);
             if meets {
@@ -460,11 +463,11 @@ unsafe fn lengthen(
     }
 }
 
-/// Moves a block between other guard pages, where it has more room.
+/// Moves a block with guard pages to a longer mapping.
 ///
 /// # Safety
-/// As for [`resize`]; the block lies between guard pages, `offset` bytes behind its base, and needs
-/// `new_len` bytes from there, more than it has.
+/// As for [`resize`]; the block has guard pages, starts `offset` bytes behind its base, and needs
+/// `new_len` bytes from the base, more than it has.
 unsafe fn move_guarded(
     block: *mut u8,
     offset: usize,
@@ -474,7 +477,7 @@ unsafe fn move_guarded(
     if !os::MOVES {
         return None;
     }
-    // SAFETY: the caller's promise; the pages that are moved to are ours, and hold nothing.
+    // SAFETY: the caller guarantees that it is in use; the target pages are ours, and hold nothing.
     unsafe {
         let &mut Header { base, len, guard, .. } = known(block);
         let reserved = new_len.checked_add(2 * guard)?;

@@ -1,6 +1,6 @@
-//! Memory that the system did not take back with its addresses: where a process may have no more mappings (on Linux,
-//! `vm.max_map_count`), none is cut in two. What the memory holds goes back at once; the addresses are remembered, and go
-//! [later](retry), when a neighbour has gone or the program has fewer mappings.
+//! Remembers addresses that the system refused to unmap: a process with the most mappings allowed
+//! (on Linux, `vm.max_map_count`) cannot cut one in two. The memory goes back at once; the
+//! addresses go back [later](retry), when a neighbour is gone or the program has fewer mappings.
 
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -10,12 +10,12 @@ use super::apart::Apart;
 use super::visit::Visit;
 use crate::os;
 
-/// Places for what is remembered. What finds none keeps its addresses for good.
+/// Number of places. Addresses that find none are never given back.
 const PLACES: usize = 4096;
 
-/// Whole OS pages.
+/// A run of whole OS pages.
 struct Place {
-    /// Their bytes; [`FREE`]: there are none; [`BUSY`]: somebody is at it.
+    /// Their bytes; [`FREE`] if the place is empty, [`BUSY`] while a thread is at it.
     len: AtomicUsize,
     start: AtomicPtr<u8>,
 }
@@ -23,34 +23,35 @@ struct Place {
 const FREE: usize = 0;
 const BUSY: usize = 1;
 
-/// Invariant: what is remembered was mapped, and is nobody's; each page once.
+/// Invariant: the remembered runs were mapped and are nobody's; each page is in one run.
 struct Refused {
     places: [Place; PLACES],
-    /// Places that were ever used: the first so many.
+    /// Number of places ever used; these come first.
     used: AtomicUsize,
-    /// What is remembered at present.
+    /// Number of runs remembered.
     count: AtomicUsize,
 }
 
 static REFUSED: Apart<Refused> = Apart::new(Refused::new());
 
-/// Gives whole OS pages back, at once or later.
+/// Gives whole OS pages back, now or later.
 ///
 /// # Safety
 /// The pages were mapped here and are not used any more.
 pub(super) unsafe fn release(start: *mut u8, len: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the pages are unused.
     if unsafe { !os::release(start, len) } {
         REFUSED.remember(start, len);
     }
 }
 
-/// Whether anything is to go back later.
+/// Returns whether any addresses wait to go back.
 pub(super) fn any() -> bool {
     REFUSED.count.load(Relaxed) > 0
 }
 
-/// Gives back what the system takes by now, while the visit lasts; whether that was anything.
+/// Gives back the addresses that the system now takes, until the visit is over. Returns whether
+/// there were any.
 pub(super) fn retry(visit: &mut Visit) -> bool {
     // SAFETY: by the invariant they were mapped, and nobody uses them.
     any() && REFUSED.retry(|start, len| unsafe { !visit.is_over() && os::release(start, len) })
@@ -81,7 +82,7 @@ impl Refused {
         }
     }
 
-    /// Forgets what `goes`; whether that was anything.
+    /// Forgets the runs for which `goes` returns true. Returns whether there were any.
     fn retry(&self, mut goes: impl FnMut(*mut u8, usize) -> bool) -> bool {
         let mut any = false;
         for place in &self.places[..self.used.load(Relaxed)] {
@@ -108,7 +109,7 @@ mod tests {
         ptr::without_provenance_mut(at << 12)
     }
 
-    /// What is remembered goes once, and what does not go stays; what finds no place is left alone.
+    /// Each remembered run goes back once, or stays. Runs that find no place are dropped.
     #[test]
     fn what_is_remembered_goes_once() {
         let refused = Box::new(Refused::new());
@@ -119,7 +120,7 @@ mod tests {
         assert_eq!(refused.count.load(Relaxed), PLACES);
         assert!(refused.retry(odd) && !refused.retry(odd));
         assert_eq!(refused.count.load(Relaxed), PLACES / 2);
-        // Free places are found again.
+        // Free places are used again.
         refused.remember(address(1), 1 << 12);
         assert!(refused.retry(odd));
         let mut left = Vec::new();
@@ -132,7 +133,7 @@ mod tests {
         assert!(refused.count.load(Relaxed) == 0 && !refused.retry(|_, _| true));
     }
 
-    /// Threads that remember and try again at the same time lose nothing, and give nothing back twice.
+    /// Threads that remember and retry at the same time lose no run, and give none back twice.
     #[cfg(not(target_family = "wasm"))]
     #[test]
     fn threads_lose_nothing() {

@@ -1,5 +1,5 @@
-//! What a process has one of: the tuning in force, the lists of all threads, and the lock under which
-//! the allocator opens. Nothing here allocates.
+//! The state that a process has once: the tuning in force, the lists of all threads, and the lock
+//! under which the allocator opens. Nothing here allocates.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -18,44 +18,46 @@ use super::tuning::Tuning;
 use super::visit::Visit;
 use super::{background, current, medium, mode, sizes, sync};
 
-/// What the registry's lock protects.
+/// The state that the registry's lock protects.
 struct Registry {
     heaps: Opener,
     ended: Ended,
-    /// There was no memory to open the allocator with. Then it stays closed: small blocks are
-    /// mappings from here on, and who frees one must not take it for a heap's.
+    /// There was no memory to open the allocator. It stays closed: from here on small blocks are
+    /// mappings, and a free must not take them for a heap's.
     refused: bool,
 }
 
-/// The tuning in force. Set under the registry's lock, so that a fork finds it set or not set.
+/// The tuning in force. It is set under the registry's lock, so a fork finds it either set or not
+/// set.
 static TUNING: Apart<OnceLock<Tuning>> = Apart::new(OnceLock::new());
 
 static REGISTRY: Apart<Locked<Registry>> =
     Apart::new(Locked::new(Registry { heaps: Opener::new(), ended: Ended::new(), refused: false }));
 
-/// Whether the allocator is open: the space is found, the first heap is made.
+/// Whether the allocator is open: the space was found, and the first heap made.
 static OPEN: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
 
 /// All lists ever made, linked through `next`.
 static ALL: Apart<AtomicPtr<Lists>> = Apart::new(AtomicPtr::new(ptr::null_mut()));
 
-/// Lists of all threads, those that have ended among them.
+/// Yields the lists of all threads, including ended ones.
 pub(super) fn all_lists() -> impl Iterator<Item = *mut Lists> {
     lists_from(ALL.load(Acquire))
 }
 
-/// As [`all_lists`], from some on.
+/// Yields the lists from `next` on, in the order of [`all_lists`].
 pub(super) fn lists_from(mut next: *mut Lists) -> impl Iterator<Item = *mut Lists> {
     core::iter::from_fn(move || {
         let lists = next;
-        // SAFETY: lists are never given up.
+        // SAFETY: lists are never freed.
         next = unsafe { lists.as_ref()? }.next.load(Relaxed);
         Some(lists)
     })
 }
 
-/// The tuning in force: that of the first `Pagewise` used, as the environment overrides it. `asked` is
-/// the tuning of the `Pagewise` used now, and decides if none was used before.
+/// Returns the tuning in force: that of the first `Pagewise` used, with the environment's
+/// overrides. `asked` is the tuning of the `Pagewise` used now; it decides if no other was used
+/// before.
 #[inline]
 pub(super) fn tuning(asked: &Tuning) -> &'static Tuning {
     TUNING.get().unwrap_or_else(|| decide(asked))
@@ -64,37 +66,39 @@ pub(super) fn tuning(asked: &Tuning) -> &'static Tuning {
 #[cold]
 fn decide(asked: &Tuning) -> &'static Tuning {
     static DEFAULT: Tuning = Tuning::new();
-    // Under the lock, so that no child of a fork finds this half done. Where the lock cannot be waited
-    // for, nothing is decided.
+    // Under the lock, so that the child of a fork does not find this half done. If the lock cannot
+    // be waited for, nothing is decided.
     REGISTRY.with(|_| TUNING.get_or_init(|| Settings::read(*asked).tuning)).unwrap_or(&DEFAULT)
 }
 
-/// Quick lists for the calling thread, and a heap for them; the first call in the process opens the
-/// allocator, and then calls `opened`, which must not allocate. `None` if there is no memory, or the
-/// registry's lock cannot be waited for.
+/// Gives the calling thread quick lists and a heap. The first call opens the allocator, and then
+/// calls `opened`, which must not allocate. `None` if there is no memory, or the registry's lock
+/// cannot be waited for.
 pub(super) fn enter(asked: &Tuning, opened: fn()) -> Option<NonNull<Lists>> {
     let tuning = tuning(asked);
     REGISTRY.with(|registry| registry.enter(tuning, opened)).flatten()
 }
 
-/// Takes the lists of a thread that ends. By their pointer: a reference would reach no more than their head.
+/// Takes the lists of a thread that ends. They are passed as a pointer because a reference would
+/// cover only their head.
 ///
 /// # Safety
-/// They are the calling thread's, which does not use them any more.
+/// The lists are the calling thread's, which does not use them any more.
 pub(super) unsafe fn leave(lists: NonNull<Lists>) {
-    // SAFETY: lists are never given up; the caller's promise.
+    // SAFETY: lists are never freed; the caller guarantees that these are its own.
     unsafe {
         heaps::left(lists.as_ref().heap());
         ended::leave(lists, heaps::shared(), purge_delay());
     }
 }
 
-/// Puts back what is on the lists of threads that ended so many milliseconds ago, or before, while the visit lasts; whether
-/// that was anything.
+/// Puts back blocks on lists of threads that ended at least `delay` milliseconds ago, until the
+/// visit is over. Returns whether there were any.
 pub(super) fn put_back_of_ended(delay: u32, visit: &mut Visit) -> bool {
     let mut any = false;
     while ended::any_blocks() && !visit.is_over() {
-        // Not under the lock, for which threads that begin wait. The child of a fork adopts them wherever they are.
+        // Not under the lock, for which starting threads wait. A fork's child adopts these lists
+        // anyway.
         let idle = REGISTRY.try_with(|registry| registry.ended.take_idle(delay));
         let Some(lists) = idle.flatten() else { break };
         // SAFETY: they were taken just now.
@@ -104,12 +108,13 @@ pub(super) fn put_back_of_ended(delay: u32, visit: &mut Visit) -> bool {
     any
 }
 
-/// Milliseconds that free memory stays; the largest number: for ever, or as long as nothing is decided.
+/// Returns the milliseconds that free memory stays; `u32::MAX`: for ever, or nothing is decided
+/// yet.
 pub(super) fn purge_delay() -> u32 {
     TUNING.get().map_or(u32::MAX, |tuning| tuning.purge_delay)
 }
 
-/// Has a thread's blocks come from this heap, which has just served it, from now on; unless that is
+/// Lets a thread take its blocks from `heap`, which has just served it, from now on; unless that is
 /// the spare heap.
 pub(super) fn move_to(lists: &Lists, heap: &'static Heap) {
     let before = lists.heap();
@@ -121,8 +126,9 @@ pub(super) fn move_to(lists: &Lists, heap: &'static Heap) {
     heaps::left(before);
 }
 
-/// Has the calling thread's blocks come from a heap of the NUMA node that it is on, if it was there when it looked last, too:
-/// one that is moved to and fro keeps its heap. Programs pin their threads once these run, and have allocated.
+/// Lets the calling thread take its blocks from a heap of its NUMA node, if it was on the same node
+/// at its last look; a thread that is moved to and fro keeps its heap. Programs pin threads after
+/// these have started and allocated.
 pub(super) fn follow_node(lists: &Lists) {
     if let Some(node) = heaps::node() {
         follow(lists, node);
@@ -135,7 +141,7 @@ fn follow(lists: &Lists, node: u32) {
     }
 }
 
-/// Has a thread's blocks come from a heap of this node from now on, if it can have one.
+/// Lets a thread take its blocks from a heap of `node` from now on, if there is one for it.
 #[cold]
 fn move_to_node(lists: &Lists, node: u32) {
     let Some(tuning) = TUNING.get() else { return };
@@ -147,20 +153,21 @@ fn move_to_node(lists: &Lists, node: u32) {
     });
 }
 
-/// One more heap, if an empty one could serve a request that no heap could.
+/// Opens one more heap, if an empty one could serve a request that no heap could.
 pub(super) fn open_another() -> Option<&'static Heap> {
     let tuning = TUNING.get()?;
     REGISTRY.with(|registry| registry.heaps.open_unless_empty(tuning))?
 }
 
-/// The heap that most of the blocks are of which lie on the lists of a thread that has ended, if some do.
+/// Returns the heap of the last thread that had these lists, if there are blocks on them: most of
+/// them belong there.
 fn heap_of_blocks(lists: NonNull<Lists>) -> Option<&'static Heap> {
-    // SAFETY: lists are never given up.
+    // SAFETY: lists are never freed.
     ended::have_blocks(lists).then(|| unsafe { lists.as_ref() }.last_heap()).flatten()
 }
 
 impl Registry {
-    /// Opens the allocator, with the tuning in force.
+    /// Opens the allocator with the tuning in force.
     #[cold]
     fn open(&mut self, tuning: &Tuning) -> Option<()> {
         mode::open(tuning);
@@ -184,7 +191,7 @@ impl Registry {
         Some(())
     }
 
-    /// As the function of this name.
+    /// See the function [`enter`].
     fn enter(&mut self, tuning: &Tuning, opened: fn()) -> Option<NonNull<Lists>> {
         if !OPEN.load(Relaxed) {
             self.refused = self.refused || self.open(tuning).map(|()| opened()).is_none();
@@ -197,7 +204,7 @@ impl Registry {
         let heap = self.heaps.heap_for_thread(tuning, node, heap_of_blocks(lists))?;
         ended::begin(lists);
         heap.threads.fetch_add(1, Relaxed);
-        // SAFETY: lists are never given up.
+        // SAFETY: lists are never freed.
         unsafe { lists.as_ref() }.set_heap(heap);
         ended::hold(lists);
         if !mode::is_hardened() {
@@ -206,27 +213,28 @@ impl Registry {
         Some(lists)
     }
 
-    /// Lists for a thread on this node.
+    /// Returns lists for a thread on `node`.
     fn lists(&mut self, node: u32) -> Option<NonNull<Lists>> {
         let suits = |lists| heap_of_blocks(lists).is_none_or(|heap| heaps::is_of(heap, node));
         if let Some(lists) = self.ended.take(suits) {
             return Some(lists);
         }
         let lists = quick::make()?;
-        // SAFETY: as above.
+        // SAFETY: lists are never freed.
         unsafe { lists.as_ref() }.next.store(ALL.load(Relaxed), Relaxed);
         ALL.store(lists.as_ptr(), Release);
         Some(lists)
     }
 
-    /// Opens the spare heap, where there is none.
+    /// Opens the spare heap, if there is none.
     fn open_spare(&mut self) {
         if let Some(tuning) = TUNING.get() {
             self.heaps.open_spare(tuning);
         }
     }
 
-    /// Makes the lists of all threads spare but these, and puts back what is on them.
+    /// Puts back the blocks on all lists except `own`, and makes these lists available to new
+    /// threads. `forker` is the token of the thread that forked.
     fn adopt(&mut self, own: *mut Lists, forker: u32) {
         self.ended.forget();
         heaps::all().for_each(|heap| {
@@ -234,20 +242,21 @@ impl Registry {
             heaps::may_be_idle(heap);
         });
         for lists in all_lists() {
-            // SAFETY: lists are never given up.
+            // SAFETY: lists are never freed.
             let known = unsafe { &*lists };
             if !mode::is_hardened() {
                 medium::of(lists).mend(lists == own);
             }
             let is_held = NonNull::new(lists).is_some_and(|lists| ended::is_held_by(lists, forker));
             if is_held && lists != own {
-                // A handler forked while its thread began, ended, or put these back: it goes on with that in the child.
+                // A handler forked while the thread began, ended, or put these lists back: it goes
+                // on with that in the child.
                 continue;
             }
             if lists == own {
                 known.heap().threads.store(1, Relaxed);
             } else {
-                // SAFETY: their thread stayed behind in the parent.
+                // SAFETY: their thread does not exist in the child.
                 unsafe { quick::flush_all(lists, true) };
                 if !mode::is_hardened() {
                     medium::of(lists).put_back_all();
@@ -260,10 +269,10 @@ impl Registry {
     }
 }
 
-/// Before a fork: takes all locks, so that what they protect is whole in the child, but for the spare
-/// heap's; `pause` as for [`Locked::take_for_fork`].
+/// Takes all locks before a fork, so that what they protect is intact in the child, except for the
+/// spare heap's. `pause` as for [`Locked::take_for_fork`].
 pub(super) fn take_for_fork(mut pause: impl FnMut() -> bool) {
-    // Nobody else needs the spare heap while there is one thread.
+    // With a single thread nobody needs the spare heap.
     let threads = all_lists().take(2).count();
     if threads > 1 {
         let _ = REGISTRY.with(Registry::open_spare);
@@ -274,29 +283,29 @@ pub(super) fn take_for_fork(mut pause: impl FnMut() -> bool) {
         .for_each(|heap| heap.take_for_fork(&mut pause));
 }
 
-/// After a fork, in the parent.
+/// Releases the locks after a fork, in the parent.
 pub(super) fn after_fork() {
     heaps::all().for_each(Heap::after_fork);
     REGISTRY.after_fork();
 }
 
-/// The lists of the thread that forked this process, as long as the others' are to be adopted.
+/// The lists of the thread that forked this process, while the other lists wait to be adopted.
 static FORKED: AtomicPtr<Lists> = AtomicPtr::new(ptr::null_mut());
 
-/// That thread's token.
+/// Token of that thread.
 static FORKER: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
 
-/// Whether they are.
+/// Whether there are lists to adopt.
 static ORPHANS: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
 
-/// After a fork, in the child: the lists of all threads but the one there is are
-/// [adopted](adopt_orphans) when the child next needs the allocator's slow path, if it does: many a
-/// child only executes a program.
+/// Releases the locks after a fork, in the child. The lists of all other threads are
+/// [adopted](adopt_orphans) when the child first needs the allocator's slow path. Many a child
+/// never does: it only executes a program.
 ///
-/// A list is changed without a lock, so the others may have been at it. What the child sees of
-/// another thread's memory is what that had written up to some point of its program. A block is
-/// written before it is counted, and uncounted before it is used or put back, so whatever is counted
-/// is free; what was on its way at that moment, a few blocks, stays in use in the child.
+/// Lists change without a lock, so the other threads may have been changing theirs. The child sees
+/// another thread's memory as it was at some point of that thread's program. A block is written
+/// before it is counted, and uncounted before it is used or put back, so every counted block is
+/// free. The few blocks that were on their way at that moment stay in use in the child.
 pub(super) fn after_fork_in_child() {
     for heap in heaps::all() {
         if heap.after_fork_in_child() && heaps::is_spare(heap) {
@@ -309,7 +318,7 @@ pub(super) fn after_fork_in_child() {
     ORPHANS.store(true, Relaxed);
 }
 
-/// Puts the blocks back that were on the lists of threads which a fork left behind.
+/// Puts back the blocks on lists of threads that a fork left behind.
 #[inline]
 pub(super) fn adopt_orphans() {
     if ORPHANS.load(Relaxed) {
@@ -327,7 +336,7 @@ fn adopt_now() {
     let _ = REGISTRY.with(adopt);
 }
 
-/// What `action` does with the right to open heaps; it is tried again while another test forks.
+/// Runs `action` with the right to open heaps. Tries again while another test forks.
 #[cfg(test)]
 pub(super) fn with_opener<R>(mut action: impl FnMut(&mut Opener) -> R) -> R {
     loop {
@@ -337,7 +346,7 @@ pub(super) fn with_opener<R>(mut action: impl FnMut(&mut Opener) -> R) -> R {
     }
 }
 
-/// What `action` does with the lists of threads that have ended; as [`with_opener`].
+/// Runs `action` with the lists of ended threads. Tries again while another test forks.
 #[cfg(test)]
 pub(super) fn with_ended<R>(mut action: impl FnMut(&mut Ended) -> R) -> R {
     loop {
@@ -347,12 +356,13 @@ pub(super) fn with_ended<R>(mut action: impl FnMut(&mut Ended) -> R) -> R {
     }
 }
 
-/// A heap that no thread is given, for a test that counts its blocks. The calling thread has lists afterwards.
+/// Returns a heap that no thread is given, for a test that counts its blocks. Gives the calling
+/// thread lists.
 #[cfg(test)]
 pub(super) fn heap_for_test() -> &'static Heap {
     use crate::global::Pagewise;
     const PAGEWISE: Pagewise = Pagewise::new();
-    // While another test forks, nobody waits for a lock, and so nobody gets lists.
+    // While another test forks, no lock is waited for, and so no thread gets lists.
     while quick::is_none(current::lists()) {
         // SAFETY: the block is freed once.
         unsafe { PAGEWISE.free(PAGEWISE.allocate(1)) };
@@ -373,7 +383,7 @@ pub(super) fn heap_for_test() -> &'static Heap {
 mod tests {
     use super::*;
 
-    /// What was decided first holds, and nothing goes back before.
+    /// The first decision holds, and nothing goes back before it.
     #[cfg(not(miri))]
     #[test]
     fn the_purge_delay_is_what_was_decided() {
@@ -390,7 +400,7 @@ mod tests {
         assert_eq!(purge_delay(), 12_345);
     }
 
-    /// What a thread that ended left is put back once, and not by a visit that is over.
+    /// Blocks that an ended thread left are put back once, and not by a visit that is over.
     #[cfg(all(not(miri), not(target_family = "wasm")))]
     #[test]
     fn a_visit_that_is_over_puts_nothing_back() {
@@ -415,7 +425,8 @@ mod tests {
         assert!(!put_back_of_ended(0, &mut Visit::unbounded()), "nothing is left");
     }
 
-    /// A heap that no fork locks is made once there are several threads: the others go on with that meanwhile.
+    /// A fork of a process with several threads makes a heap that forks do not lock: the other
+    /// threads go on with it.
     #[cfg(all(unix, not(miri)))]
     #[test]
     fn a_fork_of_several_threads_has_a_spare_heap() {
@@ -440,7 +451,7 @@ mod tests {
         allocate();
     }
 
-    /// While the newest heap is empty, another would serve no request that it cannot.
+    /// While the newest heap is empty, no other is opened, as it would serve no other requests.
     #[cfg(all(not(miri), target_pointer_width = "64"))]
     #[test]
     fn another_heap_is_opened_unless_one_is_empty() {
@@ -462,14 +473,14 @@ mod tests {
         assert!(open_another().is_none(), "the new one is empty");
     }
 
-    /// A thread that was seen on another node twice takes its blocks from a heap of that.
+    /// A thread that was seen on another node twice moves to a heap of that node.
     #[test]
     fn a_thread_is_followed_to_another_node() {
         const NODE: u32 = 11;
         let thread = std::thread::spawn(|| {
-            // Of that node is a heap at hand.
+            // The heap of that node.
             let other = heap_for_test();
-            // SAFETY: the lists are the thread's, and never given up.
+            // SAFETY: the lists are the thread's, and never freed.
             let lists = unsafe { &*quick::of_face(current::lists()) };
             let before = lists.heap();
             other.node.store(NODE, Relaxed);
@@ -480,12 +491,12 @@ mod tests {
                 follow(lists, seen);
                 assert!(ptr::eq(lists.heap(), before), "it is on its way");
             }
-            // While another test forks, nobody waits for the lock.
+            // While another test forks, the lock is not waited for.
             while !heaps::is_of(lists.heap(), NODE) {
                 follow(lists, NODE);
             }
             assert!(ptr::eq(lists.heap(), other));
-            // What it goes on with is from there.
+            // Its new blocks are from there.
             const PAGEWISE: crate::global::Pagewise = crate::global::Pagewise::new();
             // SAFETY: they are freed once.
             unsafe {
@@ -499,8 +510,8 @@ mod tests {
         thread.join().expect("it ends");
     }
 
-    /// A thread whose heap is of another node than the one it is on comes to one that is. In a process of its own: the
-    /// threads of other tests would follow their nodes, too.
+    /// A thread whose heap is of another node moves to a heap of its own node. In a process of its own:
+    /// the threads of other tests would follow their nodes as well.
     #[cfg(all(not(miri), target_pointer_width = "64"))]
     #[test]
     fn a_thread_follows_the_node_it_is_on() {
@@ -516,11 +527,11 @@ mod tests {
         let thread = std::thread::spawn(|| {
             let own = heap_for_test();
             own.node.store(NODE, Relaxed);
-            // SAFETY: the lists are the thread's, and never given up.
+            // SAFETY: the lists are the thread's, and never freed.
             let lists = unsafe { &*quick::of_face(current::lists()) };
             move_to(lists, own);
-            // While another test forks, nobody waits for the lock. On a machine with several, all heaps there are may be of
-            // other nodes.
+            // While another test forks, the lock is not waited for. On a machine with several
+            // nodes, all existing heaps may be of other nodes.
             let begin = std::time::Instant::now();
             while ptr::eq(lists.heap(), own) && crate::os::node() == 0 {
                 assert!(begin.elapsed().as_secs() < 60, "it stays");
@@ -531,13 +542,13 @@ mod tests {
         thread.join().expect("it ends");
     }
 
-    /// Nobody moves to the heap that no fork locks, and who stays where it is counts once.
+    /// No thread moves to the spare heap, and a thread that stays with its heap counts once.
     #[cfg(target_pointer_width = "64")]
     #[test]
     fn nobody_moves_to_the_spare_heap() {
         let thread = std::thread::spawn(|| {
             let own = heap_for_test();
-            // SAFETY: the lists are the thread's, and never given up.
+            // SAFETY: the lists are the thread's, and never freed.
             let lists = unsafe { &*quick::of_face(current::lists()) };
             move_to(lists, own);
             assert!(ptr::eq(lists.heap(), own));
@@ -554,14 +565,14 @@ mod tests {
         thread.join().expect("it ends");
     }
 
-    /// A thread that moved to another heap was subtracted there at its end without having been added:
-    /// the count wrapped, and no thread was given that heap any more.
+    /// A thread that moves to another heap is counted there, so that its end does not make the
+    /// count wrap.
     #[test]
     fn a_thread_that_changes_heaps_is_counted() {
         let other = std::thread::spawn(|| {
             let other = heap_for_test();
             let threads = other.threads.load(Relaxed);
-            // SAFETY: the lists are the thread's, and never given up.
+            // SAFETY: the lists are the thread's, and never freed.
             let lists = unsafe { &*current::lists() };
             let own = lists.heap();
             let before = own.threads.load(Relaxed);

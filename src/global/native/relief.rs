@@ -1,8 +1,8 @@
-//! Before the process as a whole grows, the free memory of all heaps goes back first, once it is more
-//! than a share of what is in use: threads that allocate by turns, each in a heap of its own, would keep
-//! as many peaks.
+//! Gives free memory of all heaps back before the process as a whole grows, once there is too much
+//! of it. Otherwise threads that allocate by turns, each in a heap of its own, would each keep a
+//! peak.
 //!
-//! | free memory, beside what is in use | goes back |
+//! | free memory, relative to memory in use | goes back |
 //! |---|---|
 //! | up to an eighth, or 4 MiB | never |
 //! | up to a sixth, or 16 MiB | at [`RATE`] on average: most of it is soon wanted again |
@@ -18,30 +18,32 @@ use super::visit::Visit;
 use super::{heaps, mapping};
 use crate::os;
 
-/// Free memory that may stay beside what is in use: an eighth of that, and so many bytes at least.
+/// Free memory that may stay: an eighth of the memory in use, and at least `LEAST` bytes.
 const SHARE: usize = 8;
 const LEAST: usize = 4 << 20;
 
-/// Free memory above which the rate does not matter: a sixth of what is in use, and so many bytes at least.
+/// Free memory above which the rate does not matter: a sixth of the memory in use, and at least
+/// `LARGE` bytes.
 const LARGE_SHARE: usize = 6;
 const LARGE: usize = 16 << 20;
 
-/// Bytes for each millisecond that go back on average: giving them back and faulting them in again takes a few
-/// hundredths of the time.
+/// Bytes per millisecond that go back on average: giving them back and faulting them in again takes
+/// a few hundredths of the time.
 const RATE: usize = 64 << 10;
 
-/// Heaps of which the figures are read for each mebibyte that the process grows by.
+/// Heaps whose figures are read per mebibyte that the process grows by.
 const READ: usize = 32;
 
 /// Bytes that the process has grown by since the heaps were last looked at.
 static GROWTH: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 
-/// When memory may go back again at the rate. Milliseconds, the lower bits.
+/// When memory may go back again at the rate: the lower 32 bits of a time in milliseconds.
 static AGAIN: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
 
-/// This heap has grown by so many bytes, or as many were mapped beside it. If more is free than may stay, twice as
-/// much goes back, of each heap in its turn, so that what is free comes down to the share while the process grows.
-/// Whether any does. O(bytes + heaps); O(bytes) on average.
+/// Gives free memory back as the heap `grown` has grown by `bytes`, or as many were mapped beside
+/// it. If more is free than may stay, twice the growth goes back, of each heap in turn, so that
+/// free memory shrinks to the share while the process grows. Returns whether any memory went back.
+/// O(bytes + heaps); O(bytes) on average.
 #[cold]
 pub(super) fn grown(grown: &Heap, bytes: usize) -> bool {
     let Some(grown_by) = noted(&GROWTH, bytes, heaps::all().len()) else { return false };
@@ -67,39 +69,40 @@ pub(super) fn grown(grown: &Heap, bytes: usize) -> bool {
     any
 }
 
-/// Notes that the process has grown by so many bytes; by how many since the heaps, so many, were last looked at, if
-/// these are enough to look again.
+/// Adds `bytes` to the growth. Returns the growth since the `heaps` heaps were last looked at, if
+/// it is enough to look again.
 fn noted(growth: &AtomicUsize, bytes: usize, heaps: usize) -> Option<usize> {
     let grown_by = growth.fetch_add(bytes, Relaxed) + bytes;
     (grown_by >= (heaps / READ) << 20).then(|| growth.swap(0, Relaxed))
 }
 
-/// Bytes that are free, and in use, of heaps with so many in use and so many that may take memory, beside mappings.
+/// Returns the free bytes and the bytes in use. `heaps` yields the bytes in use of each heap, and
+/// those that may be resident; `mapped` bytes are in use by mappings.
 fn balance(heaps: impl Iterator<Item = (usize, usize)>, mapped: usize) -> (usize, usize) {
     heaps.fold((0, mapped), |(free, in_use), (used, most)| {
-        // A heap whose figures are being changed may seem to have less than nothing free.
+        // A heap whose figures are just changing may seem to have more in use than may be resident.
         (free + most.saturating_sub(used), in_use + used)
     })
 }
 
-/// Whether so many bytes go back now: at the rate, which counts them, or at once.
+/// Returns whether `bytes` go back now: at the rate, which then counts them, or `at_once`.
 fn goes_back(again: &AtomicU32, now: u32, bytes: usize, at_once: bool) -> bool {
     bytes > 0 && (is_time(again, now, bytes) || at_once)
 }
 
-/// How much of the free memory is to go back beside what is in use, and whether at once.
+/// Returns how many bytes of the free memory should go back, and whether at once.
 fn surplus(free: usize, in_use: usize, grown_by: usize) -> (usize, bool) {
     let wanted = free.saturating_sub(LEAST.max(in_use / SHARE)).min(2 * grown_by);
     (wanted, free > LARGE.max(in_use / LARGE_SHARE))
 }
 
-/// Whether so many bytes may go back at a time by the rate, which then counts them.
+/// Returns whether the rate allows `bytes` to go back at the time `now`, and if so counts them.
 fn is_time(again: &AtomicU32, now: u32, bytes: usize) -> bool {
-    // A time that lies far ahead is long past, one of before the count began anew.
+    // The clock wraps: a time far ahead is one from before the wrap.
     let wait = again.load(Relaxed).wrapping_sub(now);
     let is_time = wait == 0 || wait > u32::MAX / 2;
     if is_time {
-        // Who sets it at the same time counts for both.
+        // If two threads set it at the same time, one counts for both.
         again.store(now.wrapping_add((bytes / RATE) as u32), Relaxed);
     }
     is_time
@@ -109,7 +112,7 @@ fn is_time(again: &AtomicU32, now: u32, bytes: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Memory goes back at the rate, whatever is asked for and whenever; also where the milliseconds begin anew.
+    /// Memory goes back at the rate, for any amounts and times, also where the clock wraps.
     #[test]
     fn memory_goes_back_at_the_rate() {
         for start in [0, 1_000, u32::MAX - 500] {
@@ -125,11 +128,12 @@ mod tests {
         }
     }
 
-    /// The table above: what may stay, what goes back by and by, and what at once; twice the growth at most.
+    /// The table in the module's docs: what stays, goes back at the rate, or at once; at most twice
+    /// the growth.
     #[test]
     fn free_memory_goes_back_beyond_a_share() {
         const MIB: usize = 1 << 20;
-        // In use; what may stay; what may stay longer.
+        // MiB in use; MiB that may stay; MiB that go back only at the rate.
         for (in_use, stays, longer) in [(0, 4, 16), (32, 4, 16), (80, 10, 16), (240, 30, 40)] {
             let surplus = |free, grown| surplus(free, in_use * MIB, grown);
             assert_eq!(surplus(0, MIB), (0, false));
@@ -142,7 +146,7 @@ mod tests {
         }
     }
 
-    /// A time up to half of all milliseconds ahead is waited for; one further ahead is past.
+    /// A time up to half the clock's range ahead is waited for; one further ahead is past.
     #[test]
     fn a_time_is_ahead_or_past() {
         let is_time_at = |ahead: u32| is_time(&AtomicU32::new(7_u32.wrapping_add(ahead)), 7, 1);
@@ -152,8 +156,8 @@ mod tests {
         );
     }
 
-    /// The figures of few heaps are read each time, of many more seldom: of 32 for each mebibyte. None of the growth is
-    /// lost.
+    /// The figures of few heaps are read each time, those of many less often: 32 heaps per
+    /// mebibyte. No growth is lost.
     #[test]
     fn heaps_are_looked_at_as_the_process_grows() {
         const MIB: usize = 1 << 20;
@@ -173,7 +177,8 @@ mod tests {
         }
     }
 
-    /// What is free is summed over the heaps, also where one seems to have less than nothing; mappings are in use.
+    /// Free memory is summed over the heaps, also where one seems to have less than nothing.
+    /// Mappings count as in use.
     #[test]
     fn free_memory_is_balanced_against_what_is_in_use() {
         assert_eq!(balance([].into_iter(), 5), (0, 5));
@@ -181,7 +186,8 @@ mod tests {
         assert_eq!(balance(heaps.into_iter(), 1000), (107, 1053));
     }
 
-    /// What is large goes back whatever the time, and counts; nothing never does, and does not count.
+    /// Much free memory goes back at any time, and counts if the rate allowed it. Zero bytes never
+    /// go back, and do not count.
     #[test]
     fn much_free_memory_goes_back_at_once() {
         let again = AtomicU32::new(0);
@@ -206,7 +212,7 @@ mod tests {
 
         const MIB: usize = 1 << 20;
 
-        /// A heap with free memory that was written.
+        /// Returns a heap with `bytes` of free memory that was written.
         fn with_free(bytes: usize) -> &'static Heap {
             let heap = registry::heap_for_test();
             let layout = Layout::from_size_align(bytes, 16).expect("it is one");
@@ -227,8 +233,8 @@ mod tests {
             heap.most.load(Relaxed) - heap.used.load(Relaxed)
         }
 
-        /// As the process grows, the heaps in their turn give free memory back, twice as much as that, until no more is
-        /// free than may stay longer.
+        /// As the process grows, the heaps in turn give back twice as much free memory, until no
+        /// more is free than may stay for longer.
         #[test]
         fn heaps_give_memory_back_as_the_process_grows() {
             alone::passes("global::native::relief::tests::alone::grows");
@@ -242,10 +248,11 @@ mod tests {
             let sum = || heaps.iter().map(|heap| free(heap)).sum::<usize>();
             let before = sum();
             assert!(grown(own, 4 * MIB));
-            // A step more than wanted at most, of a huge page; less where the system is slow, but one step at least.
+            // At most a step of one huge page more than wanted; less where the system is slow, but
+            // at least one step.
             let gone = before - sum();
             assert!((1..=12 * MIB).contains(&gone), "{gone} bytes");
-            // As long as that much is free, a step at least goes back each time, whatever the time is.
+            // While that much is free, at least a step goes back each time.
             let is_little = |_| {
                 let _ = grown(own, 30 * MIB);
                 sum() <= LARGE
@@ -254,7 +261,7 @@ mod tests {
             assert!(!grown(own, 0), "nothing is wanted");
         }
 
-        /// So they do as a block is mapped beside them.
+        /// The heaps also give memory back when a block is mapped beside them.
         #[test]
         fn heaps_give_memory_back_as_blocks_are_mapped() {
             alone::passes("global::native::relief::tests::alone::maps");
@@ -274,7 +281,7 @@ mod tests {
             unsafe { pagewise.free(block) };
         }
 
-        /// Where nothing is to go back, nobody is told that it did.
+        /// Where nothing may go back, `grown` returns false.
         #[test]
         fn nothing_goes_back_where_it_is_not_to() {
             alone::passes("global::native::relief::tests::alone::keeps");
@@ -293,7 +300,7 @@ mod tests {
         }
     }
 
-    /// A process in which nothing went back for a day may give memory back.
+    /// A process that gave nothing back for a day may give memory back.
     #[test]
     fn a_rest_does_not_delay() {
         let again = AtomicU32::new(5);

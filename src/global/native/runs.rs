@@ -1,8 +1,9 @@
-//! Runs of free OS pages that take memory, found one after the other and given back together.
+//! Collects runs of resident free OS pages, to give them back together.
 //!
-//! Free memory between blocks in use is many short runs. At each call that gives memory back the kernel waits for every CPU
-//! that runs another thread of the process, some 5 µs, be it one OS page or many. So up to [`MANY`] runs go back by one call,
-//! where the system [does that](os::discards_many); elsewhere each does when it is found.
+//! Free memory between blocks in use is many short runs. Each call that gives memory back makes the
+//! kernel wait for every CPU that runs another thread of the process, some 5 µs for one OS page or
+//! for many. So up to [`MANY`] runs go back by one call, where the system [can do
+//! that](os::discards_many); elsewhere each goes back when it is found.
 
 use core::ptr;
 
@@ -11,19 +12,21 @@ use super::zero::Zeros;
 use crate::os::{self, Run};
 use crate::pages::FreeKind;
 
-/// Runs that go back by one call, at most.
+/// The most runs that go back by one call.
 const MANY: usize = u32::BITS as usize;
 
-/// Runs of one heap that were found and did not go back yet. Invariant: the first `len` lie in free memory, in which the engine
-/// keeps nothing, as those who [found](Self::find) them promised; `len` is less than `room`, which is `MANY` at most.
+/// Runs of one heap that were found and have not gone back.
+///
+/// Invariant: the first `len` are in free memory in which the engine keeps nothing, as the callers
+/// of [`find`](Self::find) guarantee; `len` is less than `room`, which is at most `MANY`.
 pub(super) struct Runs {
     runs: [Run; MANY],
-    /// A bit for each: whether it lies in a free block below the pages.
+    /// One bit per run: whether it is in a free block below the pages.
     in_blocks: u32,
     len: usize,
-    /// Runs that are found before they go back.
+    /// Number of runs collected before they go back.
     room: usize,
-    /// Bytes that went back.
+    /// Bytes that went back so far.
     purged: usize,
 }
 
@@ -34,12 +37,13 @@ impl Runs {
         Self { runs: [NONE; MANY], in_blocks: 0, len: 0, room, purged: 0 }
     }
 
-    /// Finds the OS pages between two addresses that take memory, and returns their bytes. Whenever there is no room for more,
-    /// those found go back.
+    /// Collects the resident OS pages between two addresses, and returns their bytes. Whenever
+    /// `room` runs are collected, they go back.
     ///
     /// # Safety
-    /// The OS pages lie in free memory of this kind, in which the engine keeps nothing, of the heap whose zeros these are, and
-    /// stay so until the runs went back, or are dropped: the heap's lock is held so long. All runs are of one heap.
+    /// The OS pages are in free memory of this kind, in which the engine keeps nothing, of the heap
+    /// that `zeros` belongs to. They stay so until the runs have gone back or are dropped: the
+    /// caller holds the heap's lock. All runs are of one heap.
     pub(super) unsafe fn find(
         &mut self,
         start: usize,
@@ -60,17 +64,18 @@ impl Runs {
             self.in_blocks |= in_block << self.len;
             self.len += 1;
             if self.len == self.room {
-                // SAFETY: the caller's promise, and by the invariant those before.
+                // SAFETY: the caller guarantees it for this run, the invariant for the others.
                 unsafe { self.give_back(zeros) };
             }
         });
         written
     }
 
-    /// Gives the runs back that were found; the bytes that went back since the beginning. What is refused stays as it is.
+    /// Gives the collected runs back, and returns the bytes that went back since `self` was made.
+    /// Runs that the system refuses stay as they are.
     ///
     /// # Safety
-    /// What was promised when they were [found](Self::find) holds; the zeros are those of the same heap.
+    /// The guarantees of [`find`](Self::find) still hold; `zeros` belongs to the same heap.
     pub(super) unsafe fn give_back(&mut self, zeros: &mut Zeros) -> usize {
         let len = core::mem::take(&mut self.len);
         let in_blocks = core::mem::take(&mut self.in_blocks);
@@ -79,7 +84,8 @@ impl Runs {
             let rest = &self.runs[at..len];
             // SAFETY: by the invariant nothing in them is used.
             let gone = if rest.len() > 1 { unsafe { os::discard_all(rest) } } else { 0 };
-            // The next was refused, or is the only one: it goes back alone, or not at all, and those behind it are tried again.
+            // The next was refused, or is the only one. It is tried alone, and those behind it
+            // together.
             let next = at + gone;
             for (index, &Run { start, len }) in (at..).zip(&self.runs[at..len.min(next + 1)]) {
                 // SAFETY: as above.

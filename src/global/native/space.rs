@@ -1,22 +1,24 @@
-//! The address space of all heaps, in equal slots, one slot for each heap.
+//! The address space of all heaps: equal slots, one heap per slot, and tables that classify a block
+//! by its address.
 //!
 //! ```text
 //! base                                                                  base + len
 //!  | Heap | pages, blocks ▶   ◀ headers | Heap | …                …      | list offsets | marks |
 //!  slot 0                               slot 1                            each a u32 for each 16 KiB
 //! ```
-//! Whose a block is follows from its address alone: (address − base) >> slot_shift. So does the
-//! quick list it belongs to: the heap notes it for every granule of 16 KiB that it takes small
-//! blocks from, and 0 where a larger block starts. No header is read, and no lock taken. Of a [medium](super::medium)
-//! block, its granule's mark says whether it is in use.
+//! The address of a block gives its heap: slot = (address − base) >> slot_shift. It also gives the
+//! quick list: for every granule of 16 KiB the heap stores the list offset of its small blocks, or
+//! 0 where a larger block starts. Neither reads a header or takes a lock. For a
+//! [medium](super::medium) block, the granule's mark says whether it is in use.
 //!
-//! Nothing is reserved. The space is a *window*, up to 4 TiB of addresses that the system uses last, if
-//! ever, for mappings that ask for no address; what a heap needs is mapped there piece by piece. So a
-//! limit of the process's address space (RLIMIT_AS) counts what is used, whenever it is set. Where
-//! something else comes to lie in the window after all, the heap that meets it has reached its end. On Windows memory
-//! comes to reserved addresses alone: there a slot is reserved when it gets its heap, and the tables at once.
+//! The space is not reserved. It is a *window*: up to 4 TiB of addresses that the system uses last,
+//! if ever, for mappings without an address hint. Heaps map memory there piece by piece, so a limit
+//! on the process's address space (RLIMIT_AS) counts only used memory, whenever it is set. If
+//! another mapping lands in the window, the heap that runs into it is full. On Windows only
+//! reserved addresses can get memory: a slot is reserved when it gets its heap, and the tables when
+//! the space opens.
 //!
-//! Where no window can be had, as with addresses of 32 bits, the space is a reservation: as large as
+//! Where no window can be had, as with 32-bit addresses, the space is a reservation: as large as
 //! the system allows, at most half of RLIMIT_AS.
 
 use core::alloc::Layout;
@@ -33,55 +35,59 @@ use crate::error::AllocError;
 use crate::os;
 use crate::source::{Region, Source};
 
-/// The most, bytes; a reservation of as much is asked for first.
+/// The largest space in bytes; a reservation tries this size first.
 const LARGEST: usize = 1 << if usize::BITS == 64 { 42 } else { 30 };
 
-/// A reservation of less is not worth while, bytes.
+/// The smallest reservation worth having, in bytes.
 const LEAST: usize = 1 << 24;
 
-/// A slot has no less, if there are several.
+/// The smallest slot in bytes, if there are several slots.
 const LEAST_SLOT: usize = 1 << 26;
 
-/// What slots are aligned to: the largest page size, and a huge page.
+/// Alignment of slots in bytes: covers the largest page size and a huge page.
 const ALIGN: usize = 2 << 20;
 
-/// Bytes of the table that become accessible at a time.
+/// Bytes of a table that become accessible at a time.
 const TABLE_STEP: usize = 64 << 10;
 
-/// Bytes of a slot whose entries they are.
+/// Bytes of a slot that `TABLE_STEP` bytes of a table describe.
 const COVERED: usize = TABLE_STEP / size_of::<AtomicU32>() * GRANULE;
 
-/// The address space. Invariants, once it is [open](Space::open): `base` is aligned to [`ALIGN`];
-/// the slots lie between it and `table`, which has an entry for each granule, as have the marks behind it; those that
-/// have a heap lie in the `units` from it. Nothing is changed any more but `units`, which grows as heaps are opened, and
-/// the entries, each before the blocks of its granule are handed out, and the marks.
+/// The address space.
 ///
-/// `table` is stored last. `units` is loaded first where an address may be any (null, another
-/// allocator's): whoever sees it sees the rest. Whoever has a block of a slot sees the rest by having it.
+/// Invariants, once it is [open](Space::open): `base` is aligned to [`ALIGN`]. The slots are
+/// between `base` and `table`; those with a heap are the first `units` units. `table` has an entry
+/// for each granule, and the marks follow it, one for each granule. Only these still change:
+/// `units` and `taken`, as heaps are opened; an entry, before blocks of its granule are handed out;
+/// and the marks.
+///
+/// `table` is stored last. Code that accepts any address (null, another allocator's) loads `units`
+/// first, whose acquire load makes the rest visible. To a thread that has a block, the rest is
+/// visible anyway.
 #[derive(Debug)]
 pub(super) struct Space {
     base: AtomicPtr<u8>,
     units: AtomicUsize,
     table: AtomicPtr<AtomicU32>,
-    /// Where the mark of address 0 would be.
+    /// Address that the mark of address 0 would have.
     marks: AtomicPtr<AtomicU32>,
-    /// In hardened mode, a byte for each unit of the slots; else null.
+    /// In hardened mode, one byte per unit of the slots; otherwise null.
     states: AtomicPtr<AtomicU8>,
     slot_shift: AtomicU32,
     /// Whether the space is a reservation.
     reserved: AtomicBool,
-    /// In a window of addresses that must be reserved: the slots below this one are.
+    /// Number of slots reserved so far, in a window that must be reserved (Windows).
     taken: AtomicUsize,
 }
 
-/// The state of a freed block that is zeros.
+/// State of a freed block that was zeroed.
 pub(super) const ZEROED: u8 = 255;
 
-/// The one there is.
+/// The address space of the process.
 pub(super) static SPACE: Sealed<Space> = Sealed::new(Space::new());
 
 impl Space {
-    /// One without addresses.
+    /// Returns a space without addresses.
     const fn new() -> Self {
         Self {
             base: AtomicPtr::new(ptr::null_mut()),
@@ -95,8 +101,8 @@ impl Space {
         }
     }
 
-    /// Finds address space for about `heaps` heaps or more; returns the number of slots, or `None` if
-    /// the system has none to give.
+    /// Finds address space for `heaps` heaps or more, if the system has that many addresses.
+    /// Returns the number of slots, or `None` if the system has no addresses to give.
     pub(super) fn open(&self, heaps: usize) -> Option<usize> {
         let heaps = heaps.next_power_of_two();
         let window = window().filter(|(_, len)| len / heaps >= COVERED);
@@ -114,10 +120,8 @@ impl Space {
         Some(len / slot)
     }
 
-    /// Sees to it that a slot's addresses are this process's, where they must be; the slots below it have theirs.
-    /// Whether they are.
-    ///
-    /// To be called by one thread at a time.
+    /// Reserves the addresses of `slot` where memory needs reserved addresses (Windows). Returns
+    /// whether the slot can be used. Call it from one thread at a time, and for lower slots first.
     pub(super) fn take(&self, slot: usize) -> bool {
         let taken = !os::IN_RESERVATIONS
             || self.reserved.load(Relaxed)
@@ -129,37 +133,37 @@ impl Space {
         taken
     }
 
-    /// The slots below this one have a heap each: addresses in others are no block's.
+    /// Publishes that the first `slots` slots have heaps: addresses in other slots are no block's.
     pub(super) fn have_heaps(&self, slots: usize) {
         self.units.store((slots << self.slot_shift.load(Relaxed)) / UNIT, Release);
     }
 
-    /// Has these addresses be slots, in a process without heaps.
+    /// Makes these addresses count as slots, in a process without heaps.
     #[cfg(test)]
     pub(super) fn pretend(&self, start: *mut u8, len: usize) {
         self.base.store(start, Relaxed);
         self.table.store(start.wrapping_add(len).cast(), Release);
     }
 
-    /// Where a slot starts.
+    /// Returns the start address of a slot.
     #[inline(always)]
     pub(super) fn slot(&self, slot: usize) -> *mut u8 {
         self.base.load(Relaxed).wrapping_add(slot << self.slot_shift.load(Relaxed))
     }
 
-    /// Bytes of a slot.
+    /// Returns the size of a slot in bytes.
     pub(super) fn slot_len(&self) -> usize {
         1 << self.slot_shift.load(Relaxed)
     }
 
-    /// Makes memory of a slot or of the table accessible, zeros; the kernel is told of huge pages there,
-    /// if anything. Whether it could be done.
+    /// Makes memory of a slot or of its tables accessible, zeros, and gives the kernel the advice
+    /// `huge` on huge pages, if any. Returns whether that worked.
     ///
     /// # Safety
-    /// The memory is whole OS pages of one slot, or of its entries, which nobody else uses, and it was
-    /// not accessible before: where the space is a reservation, it may have been.
+    /// The memory is whole OS pages of one slot or of its tables, which only the caller uses. It
+    /// was not accessible before, unless the space is a reservation.
     pub(super) unsafe fn commit(&self, start: *mut u8, len: usize, huge: Option<bool>) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the pages are its own.
         unsafe {
             let done = if self.reserved.load(Relaxed) {
                 os::commit(start, len)
@@ -173,57 +177,60 @@ impl Space {
         }
     }
 
-    /// Where the entries of a slot start, where its marks do, and the bytes of each.
+    /// Returns where the entries and the marks of a slot start, and the bytes of each.
     fn tables_of(&self, slot: usize) -> ([*mut u8; 2], usize) {
         let len = table_len(self.slot_len());
         let entries = self.table.load(Relaxed).cast::<u8>().wrapping_add(slot * len);
         ([entries, self.mark_at(self.slot(slot)).cast()], len)
     }
 
-    /// The mark of the block that starts in this one's granule.
+    /// Returns the mark of the granule that `block` starts in.
     #[inline(always)]
     pub(super) fn mark_of(&self, block: *mut u8) -> &AtomicU32 {
         // SAFETY: as for an entry.
         unsafe { &*self.mark_at(block) }
     }
 
-    /// Where that lies.
+    /// Returns the address of that mark.
     #[inline(always)]
     fn mark_at(&self, block: *mut u8) -> *mut AtomicU32 {
         self.marks.load(Relaxed).wrapping_add(block.addr() / GRANULE)
     }
 
-    /// Where the states of a slot start, and their bytes; `None` but in hardened mode.
+    /// Returns where the states of a slot start, and their bytes; `None` unless in hardened mode.
     fn states_of(&self, slot: usize) -> Option<(*mut u8, usize)> {
         let states = self.states.load(Relaxed).cast::<u8>();
         let len = self.slot_len() / UNIT;
         (!states.is_null()).then(|| (states.wrapping_add(slot * len), len))
     }
 
-    /// In hardened mode: the state of the unit at an address in a slot that was extended so far.
+    /// Returns the state of the unit at `block`, in hardened mode. The slot's extent must reach
+    /// that unit.
     #[inline(always)]
     pub(super) fn state_of(&self, block: *mut u8) -> &AtomicU8 {
-        // SAFETY: there is a byte for every unit of the slots, and it is accessible as far as a slot is
-        // in use; all bits zero is a value.
+        // SAFETY: every unit of the slots has a byte, accessible as far as a slot is in use; zero
+        // is a value.
         unsafe { &*self.states.load(Relaxed).wrapping_add(self.offset(block) / UNIT) }
     }
 
-    /// In hardened mode: whether a block was zeroed when it was freed.
+    /// Returns whether a block was zeroed when it was freed, in hardened mode.
     pub(super) fn was_zeroed(&self, block: *mut u8) -> bool {
         self.state_of(block).load(Relaxed) == ZEROED
     }
 
-    /// In hardened mode: has no block start in a page, none of whose blocks is in use or on a list.
+    /// In hardened mode, marks a page as having no block starts. None of its blocks is in use or
+    /// listed.
     pub(super) fn forget_states(&self, page: *mut u8, page_size: usize) {
         if mode::is_hardened() {
             let states = self.states.load(Relaxed).wrapping_add(self.offset(page) / UNIT);
-            // SAFETY: the states of a page follow each other, and are the heap's while nobody has its blocks.
+            // SAFETY: the states of a page are contiguous, and the heap's while no block of it is
+            // in use.
             unsafe { states.write_bytes(0, page_size / UNIT) };
         }
     }
 
-    /// In hardened mode: gives the states of free memory back, as far as they fill OS pages; no block starts
-    /// there then.
+    /// In hardened mode, gives back the states of free memory where they fill OS pages. No block
+    /// starts there then.
     pub(super) fn discard_states(&self, start: *mut u8, len: usize) {
         if mode::is_hardened() {
             let page = os::page_size();
@@ -232,8 +239,8 @@ impl Space {
             let from = state(0).addr().next_multiple_of(page);
             let to = state(len).addr() & !(page - 1);
             if from < to {
-                // SAFETY: the states of memory that was extended so far are accessible, and nobody has a
-                // block there.
+                // SAFETY: the states of memory in the extent are accessible, and nobody has a block
+                // there.
                 unsafe {
                     let states = first.with_addr(from);
                     if !os::discard_to_zeros(states, to - from) {
@@ -244,12 +251,13 @@ impl Space {
         }
     }
 
-    /// Gives up memory that was made accessible, in vain.
+    /// Gives back memory that was made accessible in vain.
     ///
     /// # Safety
-    /// It was [committed](Self::commit), and nobody uses it.
+    /// The memory was [committed](Self::commit), and nobody uses it.
     pub(super) unsafe fn give_up(&self, start: *mut u8, len: usize) {
-        // SAFETY: the caller's promise. Addresses that were reserved stay so, and have zeros the next time.
+        // SAFETY: the caller guarantees that the memory is unused. Reserved addresses stay so, and
+        // have zeros the next time.
         unsafe {
             if os::IN_RESERVATIONS || self.reserved.load(Relaxed) {
                 os::close(start, len);
@@ -259,14 +267,15 @@ impl Space {
         }
     }
 
-    /// Bytes from the base to an address in a slot.
+    /// Returns the bytes from the base to an address in a slot.
     #[inline(always)]
     fn offset(&self, block: *mut u8) -> usize {
         block.addr().wrapping_sub(self.base.load(Relaxed).addr())
     }
 
-    /// Units from the base to any address; `None` if it lies in no heap's slot or is no multiple of a unit,
-    /// as every block's is. One comparison tells both: the rotation makes a large number of a remainder.
+    /// Returns the units from the base to any address. `None` if the address is in no heap's slot,
+    /// or not a multiple of a unit as every block's is. One comparison checks both: the rotation
+    /// makes a large number of a remainder.
     #[inline(always)]
     fn find(&self, block: *mut u8) -> Option<usize> {
         let units = self.units.load(Acquire);
@@ -274,27 +283,27 @@ impl Space {
         (unit < units).then_some(unit)
     }
 
-    /// Whether a block lies in a slot.
+    /// Returns whether a block is in a heap's slot.
     #[inline(always)]
     pub(super) fn contains(&self, block: *mut u8) -> bool {
         self.find(block).is_some()
     }
 
-    /// Whether other memory lies in the slots: what is freed there would be taken for a heap's.
+    /// Returns whether other memory overlaps the slots: a free there would go to a heap.
     pub(super) fn meets(&self, start: *mut u8, len: usize) -> bool {
         let end = self.table.load(Acquire).addr();
         let slots = end.wrapping_sub(self.base.load(Relaxed).addr());
         self.offset(start) < slots || self.offset(start.wrapping_add(len - 1)) < slots
     }
 
-    /// The slot a block lies in; the caller knows that it lies in one.
+    /// Returns the slot of a block that the caller knows to be in one.
     #[inline(always)]
     pub(super) fn slot_of(&self, block: *mut u8) -> usize {
         self.offset(block) >> self.slot_shift.load(Relaxed)
     }
 
-    /// Whether all these blocks lie in a slot. Its length is a power of two, so one comparison does
-    /// for all distances from its start.
+    /// Returns whether all `blocks` are in this slot. Its length is a power of two, so one
+    /// comparison checks all distances from its start.
     #[inline(always)]
     pub(super) fn slot_has(&self, slot: usize, blocks: &[NonNull<u8>]) -> bool {
         let start = self.slot(slot).addr();
@@ -304,19 +313,19 @@ impl Space {
 
     #[inline(always)]
     fn entry(&self, granule: usize) -> &AtomicU32 {
-        // SAFETY: the table has an entry for every granule of the slots, and is accessible as far as a slot is in use;
-        // all bits zero is a value.
+        // SAFETY: the table has an entry for every granule of the slots, accessible as far as a
+        // slot is in use; zero is a value.
         unsafe { &*self.table.load(Relaxed).wrapping_add(granule) }
     }
 
-    /// The offset of the quick list for this block: 0 if it is not a small one, `None` if it lies
-    /// in no slot, or is no block for not being aligned.
+    /// Returns the offset of the quick list for `block`: 0 if it is not small, `None` if the
+    /// address is in no heap's slot or is not aligned.
     #[inline(always)]
     pub(super) fn list_of(&self, block: *mut u8) -> Option<u32> {
         self.find(block).map(|unit| self.entry(unit / (GRANULE / UNIT)).load(Relaxed))
     }
 
-    /// Notes the quick list of the blocks in all granules of a page.
+    /// Stores the quick list for the blocks in all granules of a page.
     #[inline(always)]
     pub(super) fn set_list_of_page(&self, page: *mut u8, page_size: usize, list: u32) {
         for granule in (0..page_size).step_by(GRANULE) {
@@ -324,13 +333,13 @@ impl Space {
         }
     }
 
-    /// Notes the quick list of the blocks in this one's granule.
+    /// Stores the quick list for the blocks in the granule of `block`.
     #[inline(always)]
     pub(super) fn set_list(&self, block: *mut u8, list: u32) {
         self.entry(self.offset(block) / GRANULE).store(list, Relaxed);
     }
 
-    /// Notes another quick list for the blocks in this one's granule, unless that was changed meanwhile.
+    /// Replaces the quick list `from` of the granule of `block` by `to`, unless it has changed.
     #[cfg(all(feature = "profiler", target_os = "linux"))]
     pub(super) fn change_list(&self, block: *mut u8, from: u32, to: u32) {
         let entry = self.entry(self.offset(block) / GRANULE);
@@ -338,31 +347,32 @@ impl Space {
     }
 }
 
-/// Bytes behind `len` bytes of slots: the entries and the marks; in hardened mode the states, and a gap before them that
-/// stays inaccessible.
+/// Returns the bytes behind `len` bytes of slots: entries and marks; in hardened mode also states,
+/// after a gap that stays inaccessible.
 fn besides(len: usize) -> usize {
     let states = if mode::is_hardened() { ALIGN + len / UNIT } else { 0 };
     2 * table_len(len) + states
 }
 
-/// Bytes of the entries for `len` bytes of slots.
+/// Returns the bytes of the entries for `len` bytes of slots.
 fn table_len(len: usize) -> usize {
     (len / GRANULE) * size_of::<AtomicU32>()
 }
 
-/// Addresses for slots and their table that nothing uses, and the bytes of the slots.
+/// Finds unused addresses for slots and tables. Returns the base and the bytes of the slots.
 ///
-/// The system places mappings from the upper end of its addresses downwards, or from the program
-/// upwards, which lies above the window; so they lie below three eighths of all, and at random.
+/// The system places mappings from the top of its addresses downwards, or upwards from the program,
+/// which is above the window. So the window starts at random between one and three eighths of all
+/// addresses.
 fn window() -> Option<(*mut u8, usize)> {
-    /// Places that are tried.
+    /// Number of places to try.
     const TRIES: usize = 8;
     let all = os::addresses()?;
     let most = (all / 16).min(LARGEST);
     let len = if os::IN_RESERVATIONS { within(os::address_space_limit(), most) } else { most };
     let places = all / 4 / ALIGN;
     (0..TRIES).find_map(|_| {
-        // Of no other address, so that who knows one does not know this.
+        // Not derived from any other address, so that knowing one does not reveal it.
         let place = os::random() as usize % places;
         let base = ptr::with_exposed_provenance_mut(all / 8 + place * ALIGN);
         let is_free = os::is_free(base, len + besides(len))
@@ -371,17 +381,18 @@ fn window() -> Option<(*mut u8, usize)> {
     })
 }
 
-/// Itself, a half, a quarter and so on, down to 1.
+/// Yields `len`, a half of it, a quarter and so on, down to 1.
 fn halves(len: usize) -> impl Iterator<Item = usize> {
     (0..usize::BITS).map(move |times| len >> times).take_while(|&len| len > 0)
 }
 
-/// The largest [part](halves) of `len` that takes no more than half of the limit; 0: there is none.
+/// Returns the largest [part](halves) of `len` that takes at most half of `limit`; 0 if there is
+/// none.
 fn within(limit: usize, len: usize) -> usize {
     halves(len).find(|&len| len <= limit / 2).unwrap_or(0)
 }
 
-/// As [`window`], reserved.
+/// Reserves addresses for slots and tables. Returns the same as [`window`].
 fn reservation() -> Option<(*mut u8, usize)> {
     let most = within(os::address_space_limit(), LARGEST);
     halves(most).take_while(|&len| len >= LEAST).find_map(|len| {
@@ -390,50 +401,50 @@ fn reservation() -> Option<(*mut u8, usize)> {
     })
 }
 
-/// A slot's memory behind its heap: a region that becomes accessible as it is used, from both ends.
+/// The memory of a slot behind its heap: a region that becomes accessible from both ends as it is
+/// used.
 ///
-/// Its last part is for bookkeeping alone, and becomes accessible in step with the extent: blocks that
-/// fill the slot, or reach a limit, must not leave other blocks without headers later, when they have
-/// been freed.
+/// The upper end is for bookkeeping alone, and becomes accessible in step with the extent: when
+/// blocks fill the slot or reach a limit, freed blocks must still get the headers that other sizes
+/// need.
 ///
-/// Where the kernel may be told to use huge pages (`huge`), the extent becomes accessible by whole huge
-/// pages: the kernel chooses when a page is first touched, and only if all of a huge page is
-/// accessible then.
+/// Where the kernel may use huge pages (`huge`), the extent becomes accessible by whole huge pages:
+/// the kernel decides at the first touch, and uses one only if all of it is accessible then.
 ///
-/// Invariants: what the region holds lies below `low` or from `high` on; all of that is accessible, and
-/// so are the entries and the marks of the slot, each up to `covered`, which is no less than `low`. All are at the
-/// bounds of OS pages, or `low` and `high` are the same.
+/// Invariants: all that the region holds is below `low` or from `high` on, and accessible. The
+/// entries and the marks of the slot are accessible up to `covered`, at least up to `low`. All
+/// bounds are multiples of an OS page, or `low` and `high` are equal.
 #[derive(Debug)]
 pub(super) struct Slot {
     region: Region,
     low: usize,
     high: usize,
-    /// Where the extent ends at most.
+    /// Upper bound for the end of the extent.
     most: usize,
     covered: [usize; 2],
-    /// In hardened mode: up to where the states are accessible, no less than `low`.
+    /// In hardened mode, the address up to which the states are accessible; at least `low`.
     stated: usize,
     huge: Huge,
-    /// What the kernel is told of all of the slot.
+    /// Advice given to the kernel on huge pages for the whole slot.
     advice: Option<bool>,
 }
 
-/// The part of a slot that is for bookkeeping alone: pages of the smallest blocks need less.
+/// Share of a slot that is for bookkeeping alone (1/64); pages of the smallest blocks need less.
 const BOOKKEEPING: usize = 64;
 
-/// The least that is made accessible at one time, bytes.
+/// Fewest bytes that become accessible at a time.
 const STEP: usize = 256 << 10;
 
 impl Slot {
-    /// The memory of a slot behind its first `own` bytes, whole OS pages.
+    /// Returns the memory of a slot behind its first `own` bytes, which are whole OS pages.
     ///
     /// # Safety
     /// The memory is not accessible yet, and nobody else's.
     pub(super) unsafe fn new(slot: usize, own: usize, huge_pages: HugePages) -> Self {
         let start = SPACE.slot(slot).wrapping_add(own);
         let len = SPACE.slot_len() - own;
-        // SAFETY: the caller's promise; the memory becomes accessible before it is handed out, and
-        // is fresh from the system.
+        // SAFETY: the caller guarantees that it is unused; it becomes accessible before it is
+        // handed out, and is fresh from the system.
         let region = unsafe { Region::zeroed(start, len) };
         let end = start.addr() + len;
         let most = (end - len / BOOKKEEPING) & !(os::page_size() - 1);
@@ -449,12 +460,11 @@ impl Slot {
         }
     }
 
-    /// The extent's huge pages.
     pub(super) fn huge(&self) -> &Huge {
         &self.huge
     }
 
-    /// Gives up all that was made accessible.
+    /// Gives back all memory that was made accessible.
     ///
     /// # Safety
     /// Nobody uses it, or will.
@@ -464,7 +474,7 @@ impl Slot {
         let slot = SPACE.slot_of(at(addresses.start));
         let (tables, len) = SPACE.tables_of(slot);
         let covered = self.covered.map(|to| table_len(to - SPACE.slot(slot).addr()).min(len));
-        // SAFETY: by the invariant all this is accessible; the caller's promise.
+        // SAFETY: by the invariant all this is accessible; the caller guarantees that it is unused.
         unsafe {
             SPACE.give_up(at(addresses.start), self.low - addresses.start);
             SPACE.give_up(at(self.high), addresses.end - self.high);
@@ -475,7 +485,7 @@ impl Slot {
         }
     }
 
-    /// Makes the extent accessible as far as `end`.
+    /// Makes the extent accessible up to `end`, or a step further.
     fn reach(&mut self, end: usize) -> Result<(), AllocError> {
         if end > self.most {
             return Err(AllocError::Exhausted);
@@ -504,14 +514,14 @@ impl Slot {
         Ok(())
     }
 
-    /// Makes as much accessible for bookkeeping as an extent up to `end` needs: where a limit is reached,
-    /// blocks that were freed must still serve other sizes.
+    /// Makes the bookkeeping memory accessible that an extent up to `end` needs: at a limit, freed
+    /// blocks must still serve other sizes.
     fn set_aside(&mut self, end: usize) -> Result<(), AllocError> {
         let slot = self.region.addresses();
         self.open_down_to(slot.end - (end - slot.start) / BOOKKEEPING)
     }
 
-    /// Makes the upper end accessible from `wanted` on, and some more unless memory ends.
+    /// Makes the upper end accessible from `wanted` on, and [`STEP`] bytes more if possible.
     fn open_down_to(&mut self, wanted: usize) -> Result<(), AllocError> {
         if wanted < self.high {
             let page = os::page_size();
@@ -534,11 +544,11 @@ impl Slot {
             while *covered < end {
                 let from = table_len(*covered - SPACE.slot(slot).addr());
                 let step = TABLE_STEP.min(len - from);
-                // SAFETY: these are of this slot, behind those that are accessible.
+                // SAFETY: this is a part of the slot's table, behind the part that is accessible.
                 if !unsafe { SPACE.commit(table.wrapping_add(from), step, None) } {
                     return Err(AllocError::Exhausted);
                 }
-                // With pointers of 32 bits a slot may lie where less follows.
+                // Saturating: with 32-bit pointers less than `COVERED` may follow the slot's start.
                 *covered = covered.saturating_add(COVERED);
             }
         }
@@ -563,16 +573,15 @@ impl Slot {
         Ok(())
     }
 
-    /// Makes the addresses accessible.
     fn commit(&self, range: Range<usize>) -> Result<(), AllocError> {
         let start = SPACE.slot(0).with_addr(range.start);
-        // SAFETY: by the invariant these are pages of the slot that are not accessible.
+        // SAFETY: by the invariant these are pages of the slot that are not accessible yet.
         let done = range.is_empty() || unsafe { SPACE.commit(start, range.len(), self.advice) };
         if done { Ok(()) } else { Err(AllocError::Exhausted) }
     }
 }
 
-// SAFETY: the region's promises; the memory is accessible by the invariant.
+// SAFETY: as a `Region`; the memory is accessible by the invariant.
 unsafe impl Source for Slot {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
         let memory = self.region.extend(bytes, align)?;
@@ -585,7 +594,7 @@ unsafe impl Source for Slot {
     }
 
     unsafe fn retract(&mut self, bytes: usize) {
-        // SAFETY: passed on.
+        // SAFETY: the caller upholds the same contract.
         unsafe { self.region.retract(bytes) };
     }
 

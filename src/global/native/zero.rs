@@ -1,24 +1,24 @@
-//! Which OS pages of a heap's free memory are known to be zeros, so that zeroed blocks need not be
-//! written there: memory that came fresh from the system, and memory that was given back to it.
+//! Tracks which OS pages of a heap's free memory are known to be zeros, and need not be written for
+//! zeroed blocks: fresh memory from the system, and memory that went back to it.
 //!
 //! ```text
 //! extent | in use  | free                          | in use | untouched            ▶
 //! words    header H| links …                footer |H
 //! zeros     .   .   .    .   1   1   1   1   .   .   .   .   1   1   1   1   1
 //! ```
-//! The bit of an OS page is cleared when a block or a page of small blocks gets some of it, and set
-//! only when the system gave the page, or took it back, while it was free. What a freed block leaves
-//! is never zeros.
+//! The bit of an OS page is set only when the system supplied the page, or took it back, while it
+//! was free. It is cleared when a block or a page of small blocks gets a part of it. A freed block
+//! leaves no zeros.
 //!
-//! The heap writes into its free memory, too: headers, footers and links, all of them less than
-//! [`EDGE`] bytes from where a block begins or ends. Such a place comes into being only when a block
-//! gets memory, is resized, or the heap is extended, and the OS pages around it lose their bits then;
-//! joining blocks makes none. A walk gives back no OS page that has such a word.
+//! The heap writes into its free memory as well: headers, footers and links, all less than [`EDGE`]
+//! bytes from where a block begins or ends. Such a place arises only when a block gets memory or is
+//! resized, or the heap is extended; the OS pages around it lose their bits then. Joining blocks
+//! makes none. A walk gives back no OS page with such a word.
 //!
-//! Whether an OS page takes memory tells nothing: it may be one that the system has swapped out.
+//! Residency tells nothing: an OS page that takes no memory may be swapped out.
 //!
-//! Invariant: an OS page whose bit is set holds zeros, lies in free memory of the heap below the small
-//! blocks' pages, and more than `EDGE` bytes from any place where a block begins or ends.
+//! Invariant: an OS page whose bit is set holds zeros, is in free memory of the heap below the
+//! pages of small blocks, and more than `EDGE` bytes from where any block begins or ends.
 
 use core::ops::Range;
 use core::ptr::{self, NonNull};
@@ -27,42 +27,42 @@ use super::refused;
 use super::tuning::UNIT;
 use crate::os;
 
-/// Bytes on either side of where a block begins or ends that may hold words of the heap.
+/// Bytes on either side of the start or the end of a block that may hold words of the heap.
 const EDGE: usize = 16;
 
 /// Bits of a word.
 const BITS: usize = u64::BITS as usize;
 
-/// Words of bits that are copied for a block: enough for 32 MiB in OS pages of 4 KiB, the largest block
-/// that is no mapping if nothing else is tuned.
+/// Words of bits that are copied for a block: enough for 32 MiB in OS pages of 4 KiB, by default
+/// the largest block that is not a mapping.
 const KNOWN: usize = 129;
 
-/// The bits. They lie in a mapping of their own, which is made when the first is set, and grows.
+/// The bits, in a mapping of their own that is made for the first bit, and grows.
 #[derive(Debug)]
 pub(super) struct Zeros {
-    /// Address of the OS page of the first bit.
+    /// Address of the OS page that the first bit stands for.
     origin: usize,
-    /// Up to where the extent is known.
+    /// Address up to which the extent is known.
     reached: usize,
     words: *mut u64,
-    /// Words there are.
+    /// Number of words.
     len: usize,
     page: usize,
 }
 
-// SAFETY: the words belong to the heap, wherever it goes.
+// SAFETY: the words belong to the heap, and move with it.
 unsafe impl Send for Zeros {}
 
 impl Zeros {
-    /// Knows nothing of an extent that begins at this address.
+    /// Knows nothing of an extent that begins at `start`.
     pub(super) fn new(start: usize) -> Self {
         let page = os::page_size();
         let origin = start & !(page - 1);
         Self { origin, reached: start, words: ptr::null_mut(), len: 0, page }
     }
 
-    /// The extent, whose first block begins at `first` or above, ends here now: what it has gained is
-    /// zeros, but for its ends.
+    /// Notes that the extent ends at `end`; its new part is zeros but for its ends. Its first block
+    /// begins at `first` or above.
     pub(super) fn extended(&mut self, first: usize, end: usize) {
         if end > self.reached {
             let from = self.reached.max(first) + EDGE;
@@ -71,19 +71,20 @@ impl Zeros {
         }
     }
 
-    /// The extent ends here, and nothing is known of what it has gained.
+    /// Notes that the extent ends at `end`, with its new part unknown.
     pub(super) fn extended_unknown(&mut self, end: usize) {
         self.reached = self.reached.max(end);
     }
 
-    /// Free memory of the heap below, without any word of the heap, went back to the system.
+    /// Notes that free memory of the heap below the pages, without a word of the heap, went back.
     pub(super) fn went_back(&mut self, memory: Range<usize>) {
         if os::DISCARDED_ARE_ZEROS {
             self.gained(memory);
         }
     }
 
-    /// Free memory of the heap below, without any word of the heap, was given by the system.
+    /// Sets the bits of free memory of that heap, without a word of it, that the system supplied or
+    /// took back.
     fn gained(&mut self, memory: Range<usize>) {
         let (start, end) =
             (memory.start.next_multiple_of(self.page), memory.end & !(self.page - 1));
@@ -92,7 +93,7 @@ impl Zeros {
         }
     }
 
-    /// Blocks begin and end, and are written, in this memory.
+    /// Clears the bits of memory in which blocks begin, end, or are written.
     #[inline]
     pub(super) fn used(&mut self, memory: Range<usize>) {
         let end = (memory.end + EDGE).min(self.origin + self.len * BITS * self.page);
@@ -102,7 +103,7 @@ impl Zeros {
         }
     }
 
-    /// Knows nothing any more of an extent that ends here.
+    /// Clears all bits, and notes that the extent ends at `end`.
     #[cold]
     pub(super) fn forget(&mut self, end: usize) {
         self.extended_unknown(end);
@@ -110,7 +111,7 @@ impl Zeros {
         unsafe { self.words.write_bytes(0, self.len) };
     }
 
-    /// Knowledge of this memory: of the first 32 MiB or more.
+    /// Returns the bits of a block's memory: at least of its first 32 MiB.
     pub(super) fn known(&self, memory: Range<usize>) -> Known {
         let first = (memory.start - self.origin) / self.page;
         let pages = (memory.end - self.origin).div_ceil(self.page) - first;
@@ -118,18 +119,18 @@ impl Zeros {
         let words = (first % BITS + pages).div_ceil(BITS).min(KNOWN);
         let from = (first / BITS).min(self.len);
         let there = words.min(self.len - from);
-        // SAFETY: as many words are there, and as many of the copy.
+        // SAFETY: as many words are there, and as many in the copy.
         unsafe { bits.as_mut_ptr().copy_from_nonoverlapping(self.words.wrapping_add(from), there) };
         Known { bits, first: first % BITS, page: self.page }
     }
 
-    /// Where the first OS page of this memory, which begins with one, lies that is not known to be zeros;
-    /// its end if none does.
+    /// Returns where the first OS page of `memory` begins that is not known to be zeros, or the
+    /// end. `memory` begins with an OS page.
     pub(super) fn skip(&self, memory: Range<usize>) -> usize {
         let mut at = (memory.start - self.origin) / self.page;
         let end = (memory.end - self.origin) / self.page;
         while at < end && at / BITS < self.len {
-            // SAFETY: there is that word.
+            // SAFETY: the loop stops at the last word.
             let word = unsafe { self.words.add(at / BITS).read() } >> (at % BITS);
             let known = word.trailing_ones() as usize;
             at += known;
@@ -140,7 +141,7 @@ impl Zeros {
         memory.end.min(self.origin + at * self.page)
     }
 
-    /// Changes the bits of the OS pages from that at `start` up to `end`, for which there are words.
+    /// Changes the bits of the OS pages from `start` to `end`, which all have words.
     #[inline]
     fn change(&mut self, start: usize, end: usize, with: impl Fn(u64, u64) -> u64) {
         let mut at = (start - self.origin) / self.page;
@@ -149,7 +150,7 @@ impl Zeros {
             let bits = (BITS - at % BITS).min(end - at);
             let mask = !0 >> (BITS - bits) << (at % BITS);
             debug_assert!(at / BITS < self.len, "there is that word");
-            // SAFETY: the caller gives OS pages for which there are words.
+            // SAFETY: the callers pass OS pages that have words.
             unsafe {
                 let word = self.words.add(at / BITS);
                 word.write(with(word.read(), mask));
@@ -158,7 +159,7 @@ impl Zeros {
         }
     }
 
-    /// Sees to it that there are words for all OS pages below `end`.
+    /// Makes sure that all OS pages below `end` have words. Returns whether they do.
     fn make_room(&mut self, end: usize) -> bool {
         let needed = (end - self.origin).div_ceil(self.page).div_ceil(BITS);
         if needed <= self.len {
@@ -167,8 +168,8 @@ impl Zeros {
         let bytes = (needed.max(2 * self.len) * size_of::<u64>()).next_multiple_of(self.page);
         let Some(words) = os::allocate(bytes) else { return false };
         let words = words.cast::<u64>();
-        // SAFETY: the old words are copied to fresh ones, which are more, and zeros; then nobody knows
-        // the old ones.
+        // SAFETY: the old words are copied to fresh ones, which are more, and zeros; then nobody
+        // uses the old.
         unsafe {
             words.copy_from_nonoverlapping(self.words, self.len);
             refused::release(self.words.cast(), self.len * size_of::<u64>());
@@ -178,7 +179,7 @@ impl Zeros {
     }
 }
 
-/// Knowledge of a block's memory: a copy, to be used without the heap's lock.
+/// A copy of the bits of a block's memory, for use without the heap's lock.
 pub(super) struct Known {
     bits: [u64; KNOWN],
     /// The bit of the OS page in which the block begins.
@@ -186,37 +187,36 @@ pub(super) struct Known {
     page: usize,
 }
 
-/// The least number of bytes for which it is worth asking what of them takes memory.
+/// Fewest bytes for which it is worth asking which of them are resident.
 const ASK: usize = 1 << 20;
 
 impl Known {
-    /// Makes all of a block zeros.
+    /// Zeroes a block where it is not known to be zeros.
     ///
     /// # Safety
-    /// The block of `len` bytes is the caller's alone, and what this was asked about.
+    /// The block of `len` bytes is the caller's alone, and the one that this was asked about.
     pub(super) unsafe fn clear(&self, block: *mut u8, len: usize) {
         let (mut at, end) = (block.addr(), block.addr() + len);
         let mut bit = self.first;
-        // Where the bytes begin that are not known to be zeros.
+        // Start of the bytes that are not known to be zeros.
         let mut from = at;
         while at < end {
             let next = ((at | (self.page - 1)) + 1).min(end);
             let word = self.bits.get(bit / BITS).unwrap_or(&0);
             if word >> (bit % BITS) & 1 == 1 {
-                // SAFETY: passed on.
+                // SAFETY: the caller guarantees that the block is its own.
                 unsafe { clear(block.with_addr(from), at - from) };
                 from = next;
             }
             (at, bit) = (next, bit + 1);
         }
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees that the block is its own.
         unsafe { clear(block.with_addr(from), end - from) };
     }
 }
 
-/// Makes memory zeros. What of it takes no memory, though it is not known to be zeros, is given back
-/// rather than written: so a table that stays mostly untouched, again and again, takes no more than it
-/// uses.
+/// Zeroes memory. Parts that are not resident are given back rather than written: so a table that
+/// stays mostly untouched, however often it is allocated, takes only the memory it uses.
 ///
 /// # Safety
 /// The memory is the caller's alone.
@@ -224,7 +224,7 @@ unsafe fn clear(start: *mut u8, len: usize) {
     let page = os::page_size();
     let first = start.wrapping_add(start.align_offset(page));
     let last = start.with_addr((start.addr() + len) & !(page - 1));
-    // SAFETY: passed on; OS pages between `first` and `last` lie in the memory.
+    // SAFETY: the caller guarantees that the memory is its own; `first` to `last` is in it.
     unsafe {
         if len < ASK {
             return start.write_bytes(0, len);
@@ -241,12 +241,12 @@ unsafe fn clear(start: *mut u8, len: usize) {
     }
 }
 
-/// Gives whole OS pages back, which then are zeros; where that is refused, writes them.
+/// Gives whole OS pages back, which makes them zeros; writes them if that is refused.
 ///
 /// # Safety
-/// They are the caller's alone.
+/// The pages are the caller's alone.
 unsafe fn give_back(start: *mut u8, len: usize) {
-    // SAFETY: passed on.
+    // SAFETY: the caller guarantees that the pages are its own.
     unsafe {
         if len > 0 && !os::discard_to_zeros(start, len) {
             start.write_bytes(0, len);
@@ -254,25 +254,25 @@ unsafe fn give_back(start: *mut u8, len: usize) {
     }
 }
 
-/// A piece of memory that is looked at as a whole.
+/// A piece of memory that is tested as a whole.
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 struct Piece([u64; 8]);
 
-/// The least that a class's size is a multiple of.
+/// The unit of block sizes.
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 struct Unit([u64; 2]);
 
-/// Whether a block holds nothing but zeros.
+/// Returns whether a block of `size` bytes holds only zeros.
 ///
 /// # Safety
-/// It begins at a multiple of 16, and has this many bytes, which may be read.
+/// The block begins at a multiple of 16, and its `size` bytes may be read.
 #[inline(always)]
 pub(super) unsafe fn is_zero(block: NonNull<u8>, size: usize) -> bool {
     const PIECE: usize = size_of::<Piece>();
     const { assert!(size_of::<Unit>() == UNIT) };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that all these bytes may be read.
     unsafe {
         let pieces = core::slice::from_raw_parts(block.cast::<Piece>().as_ptr(), size / PIECE);
         let mut all = [0; 8];

@@ -1,5 +1,5 @@
-//! Lists in the order in which they came, linked both ways through what is known of them while no thread has them: the
-//! last and the first are at hand, and any may be taken out.
+//! A chain of lists in order of arrival, doubly linked through their [`Waiting`] part: both ends
+//! are at hand, and any lists can be removed.
 
 use core::iter;
 use core::ptr::{self, NonNull};
@@ -7,28 +7,29 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::super::quick::{Lists, Waiting};
 
-/// What is known of lists while no thread has them.
+/// Returns the part of lists that is used while no thread has them.
 pub(super) fn waiting(lists: NonNull<Lists>) -> &'static Waiting {
     #[cfg(test)]
     LOOKED.set(LOOKED.get() + 1);
-    // SAFETY: lists are never given up.
+    // SAFETY: lists are never freed.
     unsafe { &(*lists.as_ptr()).waiting }
 }
 
 #[cfg(test)]
 std::thread_local! {
-    /// How often the calling thread asked.
+    /// How often the calling thread called [`waiting`].
     pub(super) static LOOKED: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
 }
 
-/// Invariant: from `last` on, `next` leads through all lists of the chain to `first`, and `newer` back; both end with null.
+/// Invariant: from `last` on, `next` leads through all lists of the chain to `first`, and `newer`
+/// leads back; both end with null.
 #[derive(Debug)]
 pub(super) struct Chain {
     last: *mut Lists,
     first: *mut Lists,
 }
 
-// SAFETY: lists are tied to a thread only while it uses them.
+// SAFETY: lists are bound to a thread only while it uses them.
 unsafe impl Send for Chain {}
 
 impl Chain {
@@ -36,17 +37,15 @@ impl Chain {
         Self { last: ptr::null_mut(), first: ptr::null_mut() }
     }
 
-    /// The lists that came last.
     pub(super) fn last(&self) -> Option<NonNull<Lists>> {
         NonNull::new(self.last)
     }
 
-    /// The lists that came first.
     pub(super) fn first(&self) -> Option<NonNull<Lists>> {
         NonNull::new(self.first)
     }
 
-    /// All lists, the last first.
+    /// Yields all lists, the last first.
     pub(super) fn iter(&self) -> impl Iterator<Item = NonNull<Lists>> {
         let older = |&lists: &NonNull<Lists>| NonNull::new(waiting(lists).next.load(Relaxed));
         iter::successors(self.last(), older)
@@ -63,7 +62,7 @@ impl Chain {
         self.last = lists.as_ptr();
     }
 
-    /// Takes lists out, which are in this chain.
+    /// Removes lists that are in this chain.
     pub(super) fn remove(&mut self, lists: NonNull<Lists>) {
         let newer = waiting(lists).newer.load(Relaxed);
         let older = waiting(lists).next.load(Relaxed);

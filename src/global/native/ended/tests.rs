@@ -1,4 +1,4 @@
-//! What threads leave, who takes it, and when it goes back.
+//! Which lists threads leave, which threads take them, and when their blocks go back.
 
 use core::mem::MaybeUninit;
 use std::sync::Barrier;
@@ -13,7 +13,7 @@ use crate::os::alone;
 
 const PAGEWISE: Pagewise = Pagewise::new();
 
-/// Bytes stay counted as long as they fit, to the byte.
+/// Bytes are counted as long as they fit, to the byte.
 #[test]
 fn bytes_are_reserved_up_to_a_bound() {
     let counted = AtomicUsize::new(0);
@@ -24,21 +24,22 @@ fn bytes_are_reserved_up_to_a_bound() {
     assert_eq!(counted.load(Relaxed), 100);
 }
 
-/// Lists that no thread ever had, on which nothing lies.
+/// Returns lists that no thread ever had, without blocks.
 fn heads(count: usize) -> Vec<NonNull<Lists>> {
     let mut heads: Vec<MaybeUninit<Lists>> = Vec::with_capacity(count);
     heads.resize_with(count, MaybeUninit::zeroed);
     heads.leak().iter_mut().map(|head| NonNull::from(head).cast()).collect()
 }
 
-/// Lists as [`Ended`] is to have them: in the order in which they were left, when that was, and whether with blocks.
+/// The expected contents of [`Ended`]: lists in the order in which they were left, with the time
+/// and whether they have blocks.
 #[derive(Default)]
 struct Model {
     left: Vec<(NonNull<Lists>, u32, bool)>,
 }
 
 impl Model {
-    /// Lists are left, some at a time, as [`leave`] does.
+    /// Leaves some lists at a time, as [`leave`] does.
     fn leave(&mut self, ended: &mut Ended, some: &[(NonNull<Lists>, u32, bool)]) {
         let mut last = ptr::null_mut();
         for &(lists, since, has_blocks) in some {
@@ -55,7 +56,7 @@ impl Model {
         self.left.remove(at).0
     }
 
-    /// Those with blocks, or without, the last first.
+    /// Yields those with blocks, or those without, the last first.
     fn newest(&self, has_blocks: bool) -> impl Iterator<Item = usize> {
         (0..self.left.len()).rev().filter(move |&at| self.left[at].2 == has_blocks)
     }
@@ -72,8 +73,8 @@ impl Model {
     }
 }
 
-/// Lists that are left and taken in any order: those that suit, of the last few with blocks; those that are idle, the oldest
-/// first; each once. Also where the milliseconds begin anew.
+/// Lists are left and taken in any order: suiting ones among the last few with blocks, and idle
+/// ones from the oldest on, each once. Also where the clock wraps.
 #[test]
 fn lists_are_taken_as_the_model_has_them() {
     let mut random = 5_u64;
@@ -122,7 +123,7 @@ fn lists_are_taken_as_the_model_has_them() {
     }
 }
 
-/// Who took idle lists looked at all that there were, each time, under the registry's lock.
+/// Taking idle lists looks at few others, as it happens under the registry's lock.
 #[test]
 fn all_idle_lists_are_taken_in_as_many_steps_as_there_are() {
     for (count, idle) in [(500, 500), (1_000, 1_000), (1_000, 300), (1_000, 0)] {
@@ -144,7 +145,7 @@ fn all_idle_lists_are_taken_in_as_many_steps_as_there_are() {
     }
 }
 
-/// Where a thread's small blocks are, and how many bytes of them lie on its lists.
+/// Returns the slot that a new thread's small blocks come from, and the bytes on its lists.
 fn serve(blocks: usize) -> (usize, usize) {
     let thread = std::thread::spawn(move || {
         let before = quick::of_face(current::lists());
@@ -152,7 +153,7 @@ fn serve(blocks: usize) -> (usize, usize) {
         let mut all: Vec<_> = (0..blocks).map(|_| PAGEWISE.allocate(500)).collect();
         all.push(PAGEWISE.allocate(1));
         let bytes = quick::bytes(quick::of_face(current::lists()));
-        // SAFETY: lists are never given up.
+        // SAFETY: lists are never freed.
         let heap = unsafe { &*quick::of_face(current::lists()) }.heap();
         // SAFETY: they are freed once.
         all.into_iter().for_each(|block| unsafe { PAGEWISE.free(block) });
@@ -165,8 +166,9 @@ fn bytes() -> usize {
     BYTES.load(Relaxed)
 }
 
-/// A thread begins with the blocks that another one left, and with its heap; they go back when they lay there for a
-/// while, when all memory is to go back, and in the child of a fork. Those of many threads are bounded.
+/// A thread begins with the blocks that another one left, and with its heap. They go back after a
+/// while, when all memory must go back, and in the child of a fork. Their total is bounded for many
+/// threads.
 #[test]
 fn a_thread_begins_with_the_blocks_of_one_that_ended() {
     alone::passes("global::native::ended::tests::begins");
@@ -179,7 +181,7 @@ fn begins() {
     let (slot, _) = serve(60);
     let left = bytes();
     assert!(left > 20 * 500, "{left} bytes are left");
-    // As many as were left, but for the batch of the first block.
+    // All that were left, except for the batch of the first block.
     let (again, found) = serve(0);
     assert_eq!(again, slot);
     assert!(found > 20 * 500, "{found} bytes are found");
@@ -233,8 +235,9 @@ fn begins() {
     }
 }
 
-/// A handler of a signal forks while its thread puts back blocks of others' lists, begins, or ends: the child goes on with
-/// the lists in its hands, which the handler, or whoever allocates next in the child, must not leave to the next thread.
+/// A signal handler forks while its thread puts back blocks of other lists, begins, or ends. The
+/// child goes on with the lists that the thread holds. Neither the handler nor a later allocation
+/// in the child may leave these lists to the next thread.
 #[cfg(unix)]
 #[test]
 fn lists_in_the_hands_of_who_forks_are_left_once() {
@@ -245,19 +248,19 @@ fn lists_in_the_hands_of_who_forks_are_left_once() {
 #[test]
 #[ignore = "in a process of its own"]
 fn forks() {
-    /// Allocates on the slow path, as a handler may, which has the lists of all who stayed behind adopted.
+    /// Allocates on the slow path, as a handler may, which adopts the lists of all other threads.
     fn adopt() {
         // SAFETY: the block is freed once.
         unsafe { PAGEWISE.free(PAGEWISE.allocate(20_000)) };
     }
-    /// How often these lists are among those that were left.
+    /// Returns how often these lists are among those that were left.
     fn left(wanted: NonNull<Lists>) -> usize {
         let all = registry::all_lists().count();
         let next = || registry::with_ended(|ended| ended.take(|_| true));
         let taken: Vec<_> = core::iter::from_fn(next).take(2 * all).collect();
         taken.into_iter().filter(|&lists| lists == wanted).count()
     }
-    /// Whether that holds in the child of a fork.
+    /// Returns whether `holds` does in the child of a fork.
     fn in_child(holds: impl FnOnce() -> bool) -> bool {
         // SAFETY: the child only uses this allocator, and ends.
         unsafe {
@@ -271,7 +274,7 @@ fn forks() {
         }
     }
 
-    // So this thread has lists of its own.
+    // Gives this thread lists of its own.
     adopt();
     let started = Instant::now();
     let idle = loop {
@@ -304,7 +307,7 @@ fn forks() {
             adopt();
             // SAFETY: they are the thread's, which has given them up.
             unsafe { registry::leave(lists) };
-            // SAFETY: lists are never given up.
+            // SAFETY: lists are never freed.
             let threads = unsafe { lists.as_ref() }.heap().threads.load(Relaxed);
             left(lists) == 1 && threads == 0
         };

@@ -1,17 +1,17 @@
-//! Which huge pages are advised, and when the advice is taken back.
+//! Which regions are advised, and when the advice is taken back.
 
 use super::*;
 
-/// As long as a slot may be.
+/// The longest slot, but at most 512 MiB.
 const EXTENT: usize = if LARGEST_SLOT < 512 << 20 { LARGEST_SLOT } else { 512 << 20 };
 
-/// Addresses for an extent, aligned to a huge page; nothing is there.
+/// Returns unused addresses for an extent, aligned to a huge page.
 fn extent() -> *mut u8 {
     let memory = os::reserve(EXTENT + HUGE).expect("there are addresses");
     memory.with_addr(memory.addr().next_multiple_of(HUGE))
 }
 
-/// The huge pages that are advised.
+/// Returns the indexes of the regions that are advised.
 fn advised(huge: &Huge, extent: *mut u8) -> Vec<usize> {
     let regions = EXTENT / HUGE;
     let is_advised = |&region: &usize| {
@@ -31,10 +31,10 @@ fn pages_of_small_blocks_beyond_the_first_bytes_are() {
     let mut huge = Huge::new(HugePages::Beyond(3 * HUGE - 100), extent.addr()..most);
     assert!(!huge.concerns(end(3).addr()) && huge.concerns(end(3).addr() + 1));
 
-    // Nothing is allowed at first, and what was entered then is not advised later.
+    // Nothing is allowed at first. Regions entered then are not advised later.
     huge.reach(end(4).wrapping_add(1));
     assert!(advised(&huge, extent).is_empty());
-    // As many as are allowed.
+    // As many regions as are allowed.
     huge.allow(3 * HUGE - 1);
     huge.reach(end(4).wrapping_add(HUGE));
     assert!(advised(&huge, extent).is_empty());
@@ -45,12 +45,12 @@ fn pages_of_small_blocks_beyond_the_first_bytes_are() {
     huge.allow(0);
     huge.reach(end(12));
     assert_eq!(advised(&huge, extent), [5, 6]);
-    // None that ends beyond the extent.
+    // Not the region that ends beyond the extent.
     huge.allow(usize::MAX);
     huge.reach(end(20).wrapping_add(50));
     assert_eq!(advised(&huge, extent), [5, 6, 12, 13, 14, 15, 16, 17, 18, 19]);
 
-    // Only what is advised may be a huge page.
+    // Only advised regions may be huge pages.
     huge.only_where_advised();
     let may_be_huge = |huge: &Huge, region: usize| {
         let ends =
@@ -64,7 +64,7 @@ fn pages_of_small_blocks_beyond_the_first_bytes_are() {
     assert!((0..20).all(|region| may_be_huge(&huge, region)));
     huge.only_where_advised();
 
-    // A large block takes those that it touches.
+    // A large block takes the advice from the regions that it touches.
     huge.take_back(end(6).wrapping_sub(100), 100);
     assert_eq!(advised(&huge, extent), [6, 12, 13, 14, 15, 16, 17, 18, 19]);
     huge.take_back(end(13).wrapping_add(HUGE - 16), HUGE + 17);
@@ -79,7 +79,8 @@ fn pages_of_small_blocks_beyond_the_first_bytes_are() {
     unsafe { os::release(extent, EXTENT) };
 }
 
-/// So many accessible regions, nothing of which is written, from an address that is aligned to a huge page.
+/// Returns `count` accessible regions that are not written, aligned to a huge page, and the
+/// mapping.
 #[cfg(target_os = "linux")]
 fn regions(count: usize) -> (*mut u8, (*mut u8, usize)) {
     let all = (count + 1) * HUGE;
@@ -87,8 +88,8 @@ fn regions(count: usize) -> (*mut u8, (*mut u8, usize)) {
     (memory.with_addr(memory.addr().next_multiple_of(HUGE)), (memory, all))
 }
 
-/// Regions are of huge pages where one before them that has none is written all over; one in some does without, and is
-/// asked about next, once the extent goes beyond its neighbour.
+/// Regions get huge pages if the sample before them is written all over. One in some goes without,
+/// and is the next sample once the extent has passed its neighbour.
 #[cfg(target_os = "linux")]
 #[test]
 fn regions_like_a_dense_one_are() {
@@ -101,7 +102,7 @@ fn regions_like_a_dense_one_are() {
         huge.reach(end(region).wrapping_add(1));
         assert_eq!(advised(&huge, extent), expected, "{region}");
     };
-    // The last but one before them is asked about, then the first of them.
+    // The first sample is the last but one before them, the next is their first.
     write(0);
     reaches(3, &[]);
     reaches(4, &[]);
@@ -110,7 +111,7 @@ fn regions_like_a_dense_one_are() {
     let mut found: Vec<_> = (5..20).collect();
     reaches(19, &found);
     reaches(20, &found);
-    // What the last one told holds for the neighbour of that without.
+    // The old sample holds for the neighbour of a region without.
     found.push(21);
     reaches(21, &found);
     reaches(22, &found);
@@ -119,15 +120,15 @@ fn regions_like_a_dense_one_are() {
     reaches(25, &found);
     found.extend([26, 27]);
     reaches(27, &found);
-    // None that ends beyond the extent.
+    // Not the region that ends beyond the extent.
     found.extend([28, 29]);
     reaches(30, &found);
     // SAFETY: the memory is whole, and not used any more.
     unsafe { os::release(memory.0, memory.1) };
 }
 
-/// A large block for which the extent is extended is of huge pages if the last one that has none is written all over; one in
-/// some does without.
+/// A large block gets huge pages if the last one without is written all over. One in some goes
+/// without.
 #[cfg(target_os = "linux")]
 #[test]
 fn large_blocks_like_a_dense_one_are() {
@@ -156,7 +157,7 @@ fn large_blocks_like_a_dense_one_are() {
     unsafe { block(19).write_bytes(1, LEN) };
     enters(20, true);
 
-    // As long as they are dense, one that gets memory of others leaves it as it is.
+    // While large blocks are dense, one in memory of others leaves the advice in place.
     huge.enter_again(block(20), LEN);
     assert_eq!(advised(&huge, extent).len(), 2 * 16);
     huge.reach(block(22).wrapping_add(LEN));
@@ -167,7 +168,7 @@ fn large_blocks_like_a_dense_one_are() {
     huge.enter_again(block(20), LEN);
     assert_eq!(advised(&huge, extent).len(), 2 * 17);
 
-    // Where huge pages are not considered, or the kernel knows of all.
+    // Nothing is advised where huge pages are not considered, or the whole slot has the advice.
     for huge_pages in [HugePages::System, HugePages::Never, HugePages::Always] {
         let huge = Huge::new(huge_pages, extent.addr()..block(30).addr());
         (1..4).for_each(|index| huge.enter(block(index), LEN));
@@ -177,7 +178,7 @@ fn large_blocks_like_a_dense_one_are() {
     unsafe { os::release(memory.0, memory.1) };
 }
 
-/// Each of many huge pages is known by itself.
+/// Each of many regions is tracked by itself.
 #[test]
 fn of_many_one_is_taken_back() {
     let extent = extent();
@@ -208,7 +209,7 @@ fn the_kernel_is_told_of_all_at_once_or_of_nothing() {
         huge.reach(extent.wrapping_add(EXTENT));
         assert!(advised(&huge, extent).is_empty(), "{huge_pages:?}");
         assert!(!huge_pages.follows());
-        // What the kernel does of itself is not known.
+        // What the kernel does by itself is unknown.
         assert!(huge.may_be_huge(extent.addr() + 1));
     }
     assert!(HugePages::Beyond(0).follows());
@@ -216,7 +217,7 @@ fn the_kernel_is_told_of_all_at_once_or_of_nothing() {
     unsafe { os::release(extent, EXTENT) };
 }
 
-/// A block is dense if OS pages all over it take memory.
+/// A block is dense if OS pages all over it are resident.
 #[test]
 fn a_block_is_dense_if_it_is_written_all_over() {
     const LEN: usize = 16 << 20;
@@ -232,7 +233,7 @@ fn a_block_is_dense_if_it_is_written_all_over() {
     unsafe { os::release(memory, LEN) };
 }
 
-/// What is free in large part is no longer of huge pages, until all of it is free; so nothing comes again that went back.
+/// A mostly free region gets no huge pages until all of it is free, so that memory stays away.
 #[test]
 fn thin_regions_are_taken_back_until_they_are_free() {
     let extent = extent();
@@ -249,25 +250,26 @@ fn thin_regions_are_taken_back_until_they_are_free() {
         advised(&huge, extent)
     };
     assert_eq!(walk(&[]), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
-    // Of 1 little is free; of 2 an eighth, in two pieces; of 3 half, of 4 and 5 all, of 6 an eighth; of 9 all but that.
+    // Little of region 1 is free, an eighth of 2 in two pieces, half of 3, all of 4 and 5, an
+    // eighth of 6, and seven eighths of 9.
     let little = at(9)..at(10).wrapping_sub(4096);
     let two = [at(17)..at(17).wrapping_add(4096), at(18)..at(19).wrapping_sub(4096)];
     let [first, second] = two;
     let pieces = [little, first, second, at(28)..at(49), at(73)..at(80)];
     assert_eq!(walk(&pieces), [1, 4, 5, 7, 8]);
-    // What never was of huge pages is not now, nor is what a large block has taken.
+    // A region without advice is left alone, as is one that a large block has taken.
     assert_eq!(walk(&[at(0)..at(8), at(96)..at(104)]), [1, 4, 5, 7, 8]);
     huge.take_back(at(8 * 8), HUGE);
     assert_eq!(walk(&[at(64)..at(72)]), [1, 4, 5, 7]);
-    // Half of what is thin is in use again; then nothing.
+    // First half of a thin region is in use again, then nothing of it.
     assert_eq!(walk(&[at(24)..at(28)]), [1, 4, 5, 7]);
     assert_eq!(walk(&[at(16)..at(20), at(20)..at(32), at(72)..at(80)]), [1, 2, 3, 4, 5, 7, 9]);
     // SAFETY: nobody uses the addresses.
     unsafe { os::release(extent, EXTENT) };
 }
 
-/// A region that was written all over is of huge pages once all of it is free: if it was as far as most of its bytes took
-/// memory, in whatever steps they are met, and lies where huge pages are considered.
+/// A region that was written all over gets huge pages once it is free: if most of its bytes were
+/// resident, in whatever steps they are met, and huge pages are considered there.
 #[test]
 fn regions_that_were_written_are_once_they_are_free() {
     let extent = extent();
@@ -286,14 +288,14 @@ fn regions_that_were_written_are_once_they_are_free() {
         huge.found_free(&mut walked, None);
         advised(huge, extent)
     };
-    // The first ones, and the last, are not considered. Of 5 an eighth is in use; of 6 too little was written; 7 was in two
-    // steps, 8 and 9 in one.
+    // The first regions and the last one are not considered. An eighth of region 5 is in use; too
+    // little of 6 was written; the walk meets 7 in two steps, and 8 and 9 in one.
     let pieces = [(0..8, 8), (40..47, 7), (48..56, 6), (56..60, 3), (60..64, 4), (64..80, 16)];
     assert_eq!(walk(&huge, &pieces), [7, 8, 9]);
     assert_eq!(walk(&huge, &[(160..168, 8)]), [7, 8, 9]);
-    // Free still, nothing of them takes memory.
+    // Still free, but no longer resident.
     assert_eq!(walk(&huge, &[(56..80, 0)]), [7, 8, 9]);
-    // Where the system does so unasked, or the kernel knows of all, nothing is told.
+    // No advice where the system uses huge pages by itself, or the whole slot has the advice.
     huge.all.set(true);
     assert_eq!(walk(&huge, &[(80..88, 8)]), [7, 8, 9]);
     let mut always = Huge::new(HugePages::Always, extent.addr()..most);
@@ -304,7 +306,7 @@ fn regions_that_were_written_are_once_they_are_free() {
     unsafe { os::release(extent, EXTENT) };
 }
 
-/// No more regions are thin than a bound: of a process that has so many, the next one stays of huge pages.
+/// Thin regions are bounded: beyond that, the next region keeps its huge pages.
 #[test]
 fn so_many_regions_are_thin() {
     crate::os::alone::passes("global::native::huge::tests::bounded");
@@ -331,7 +333,7 @@ fn bounded() {
     unsafe { os::release(extent, EXTENT) };
 }
 
-/// Where the system backs all memory with huge pages, this holds for every region that lies in the extent, advised or not.
+/// Where the system backs all memory with huge pages, any region may become thin, advised or not.
 #[test]
 fn where_all_are_huge_every_region_may_be_thin() {
     let extent = extent();
@@ -363,7 +365,7 @@ fn where_all_are_huge_every_region_may_be_thin() {
         assert!(advised(&huge, extent).is_empty());
         let second: &[usize] = if all { &[3, 8] } else { &[] };
         assert_eq!(thin(&[1, 5], 2), second);
-        // What the system does unasked counts as not advised.
+        // Huge pages by the system's setting do not count as advised.
         assert_eq!(advised(&huge, extent).len(), usize::from(!all));
         thin(&[3, 8], 2);
     }

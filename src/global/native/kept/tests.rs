@@ -1,4 +1,4 @@
-//! What stays, for whom, and when it goes back.
+//! Which mappings are kept, for which blocks, and when they go back.
 
 use super::*;
 #[cfg(unix)]
@@ -7,14 +7,14 @@ use crate::os::alone;
 
 const DELAY: u32 = 60_000;
 
-/// So many huge pages, behind one OS page, of which the last byte before the end is written.
+/// Maps `huge_pages` huge pages behind one OS page, and writes the last byte.
 fn mapping(huge_pages: usize) -> Run {
     let page = os::page_size();
     let (len, all) = (huge_pages * HUGE + page, (huge_pages + 2) * HUGE);
     let memory = os::allocate(all).expect("there is memory");
     let start = memory.with_addr((memory.addr() + page).next_multiple_of(HUGE) - page);
     let end = start.wrapping_add(len);
-    // SAFETY: the ends of a mapping that is nobody else's.
+    // SAFETY: these are the ends of a mapping that belongs to nobody else.
     unsafe {
         os::release(memory, start.addr() - memory.addr());
         os::release(end, memory.addr() + all - end.addr());
@@ -23,12 +23,13 @@ fn mapping(huge_pages: usize) -> Run {
     Run { start, len, since: os::now() }
 }
 
-/// Whether the last OS page below an address is still there.
+/// Returns whether the last OS page below `end` is resident.
 fn is_there(end: *mut u8) -> bool {
     os::is_resident(end.wrapping_sub(1))
 }
 
-/// The first mapping goes; one that is freed after another was wanted stays, up to a limit, and is found by its length.
+/// The first mapping goes back. One that is freed after another was wanted is kept, up to a limit,
+/// and found by its length.
 #[test]
 fn a_mapping_stays_if_the_last_one_was_wanted_again() {
     alone::passes("global::native::kept::tests::wanted");
@@ -57,13 +58,13 @@ fn wanted() {
     assert!(!kept.extends(grown.wrapping_add(page), HUGE));
     assert!(!kept.extends(grown, 3 * HUGE + page));
     assert!(kept.extends(grown, HUGE));
-    // What is left holds one huge page behind an OS page.
+    // The rest holds one huge page behind an OS page.
     let second = run.start.wrapping_add(3 * HUGE);
     assert_eq!(kept.take(HUGE + page, DELAY), Some(second));
     assert_eq!(kept.bytes(), HUGE - page);
     assert!(is_there(end));
 
-    // Freed again, all of it is one run.
+    // Freed again, the pieces are one run.
     assert!(kept.keep(Run { start: second, len: HUGE + page, ..run }, usize::MAX, DELAY));
     assert!(kept.keep(Run { len: 2 * HUGE + page, ..run }, usize::MAX, DELAY));
     assert_eq!((kept.used().count(), kept.bytes()), (1, run.len));
@@ -73,7 +74,7 @@ fn wanted() {
     assert_eq!(kept.used().count(), 0);
 }
 
-/// The longest run is taken, so that blocks that grow side by side are not in each other's way.
+/// The longest run is taken, so that blocks that grow side by side have room.
 #[test]
 fn blocks_get_runs_of_their_own() {
     let page = os::page_size();
@@ -85,13 +86,13 @@ fn blocks_get_runs_of_their_own() {
     for _ in 0..2 {
         let start = kept.take(HUGE + page, DELAY).expect("there is a run");
         assert!(kept.extends(start.wrapping_add(HUGE + page), 2 * HUGE), "nobody is in the way");
-        // SAFETY: it is nobody else's.
+        // SAFETY: it belongs to nobody else.
         unsafe { os::release(start, 3 * HUGE + page) };
     }
     assert_eq!(kept.give_back(usize::MAX, |_| true), runs[2].len);
 }
 
-/// A part of a longer block is what lies behind the first huge page's start, of the longest run.
+/// A part of a longer block comes from the longest run, from its first huge page on.
 #[test]
 fn a_part_is_as_much_as_there_is() {
     let page = os::page_size();
@@ -111,15 +112,15 @@ fn a_part_is_as_much_as_there_is() {
     assert_eq!(kept.take_part(9 * HUGE), Some((runs[2].start.wrapping_add(HUGE), 2 * HUGE + page)));
     assert_eq!(kept.bytes(), 2 * HUGE + page, "what lies before stays");
     kept.give_back(usize::MAX, |_| true);
-    // SAFETY: they are the test's, which took them.
+    // SAFETY: the test took them.
     unsafe {
         os::release(runs[2].start, 3 * HUGE + page);
         os::release(runs[1].start, 2 * HUGE);
     }
 }
 
-/// A new mapping is of huge pages if the last one that has none is written all over, or else the last one that did not stay,
-/// where mappings are wanted again.
+/// A new mapping gets huge pages if the last one without is written all over. If no such mapping is
+/// in use, the last one that went back decides, where mappings are wanted again.
 #[cfg(target_os = "linux")]
 #[test]
 fn it_is_known_whether_mappings_are_written_all_over() {
@@ -139,7 +140,7 @@ fn dense() {
         // SAFETY: the pages are mapped, and not used after.
         unsafe { os::release(run.start, run.len) };
     };
-    // Of those in use.
+    // Mappings in use.
     let (unknown, sparse, dense) = (mapping(2), mapping(2), mapping(2));
     assert!(!follows_dense(unknown.start, LEN), "nothing is known");
     write(&sparse, 7);
@@ -152,7 +153,7 @@ fn dense() {
     assert!(!follows_dense(dense.start, LEN), "nothing of that one is written");
     assert!(!follows_dense(dense.start, 2 * LEN + 2), "far longer");
 
-    // Of those that go back; what one tells that is in use is known better.
+    // Mappings that go back; a sample in use has precedence.
     let keeps = |run: &Run| {
         assert_eq!(with(|kept| kept.wanted = false), Some(()));
         // SAFETY: the pages are mapped.
@@ -173,8 +174,9 @@ fn dense() {
     [unknown, sparse, dense, next, without].into_iter().for_each(release);
 }
 
-/// No more stays than the limits allow, but for a while after one for which there was no room went back: a program that
-/// takes and drops as much again and again touches it for the first time once in a while.
+/// Mappings are kept up to the limits, and beyond them only for a while after one went back for
+/// want of room. So a program that allocates and frees the same again and again touches new memory
+/// only once in a while.
 #[test]
 fn as_much_stays_as_is_allowed() {
     let run = mapping(3);
@@ -182,7 +184,7 @@ fn as_much_stays_as_is_allowed() {
     let fills = MOST / run.len;
     for delay in [1, 2, DELAY] {
         let mut kept = Kept { wanted: true, ..Kept::new() };
-        // Nobody looks at the memory: the same run stands for others.
+        // The memory is not accessed: one run stands for others.
         kept.runs[0] = Run { start: ptr::null_mut(), len: fills * run.len, since: 0 };
         let (full, pause) = (kept.bytes(), u64::from(delay).max((run.len / RATE) as u64));
         assert!(full <= MOST && full + run.len > MOST);
@@ -196,11 +198,12 @@ fn as_much_stays_as_is_allowed() {
         assert!(!kept.keep(at(1000 + pause), usize::MAX, u32::MAX));
         assert!(!kept.keep(at(1000 + pause), usize::MAX, 0), "without a delay nothing stays");
     }
-    // SAFETY: it is nobody else's.
+    // SAFETY: it belongs to nobody else.
     unsafe { os::release(run.start, run.len) };
 }
 
-/// Runs of any lengths, freed and taken in any order, never overlap, and none gets lost but those for which there is no room.
+/// Runs of any length, freed and taken in any order, never overlap. None is lost except for want of
+/// room.
 #[test]
 fn what_is_taken_is_nobody_elses() {
     let page = os::page_size();
@@ -224,7 +227,7 @@ fn what_is_taken_is_nobody_elses() {
             if below(3) == 0 && kept.extends(run.start.wrapping_add(run.len), page) {
                 blocks.push(Run { len: run.len + page, ..run });
             } else if !kept.keep(Run { since: os::now(), ..run }, 2 * MOST, DELAY) {
-                // SAFETY: it is nobody else's.
+                // SAFETY: it belongs to nobody else.
                 unsafe { os::release(run.start, run.len) };
             }
         }
@@ -236,13 +239,14 @@ fn what_is_taken_is_nobody_elses() {
         assert!(kept.bytes() <= 2 * MOST && kept.used().all(|run| run.len.is_multiple_of(page)));
     }
     kept.give_back(usize::MAX, |_| true);
-    // SAFETY: they are nobody else's.
+    // SAFETY: they belong to nobody else.
     blocks.into_iter().for_each(|run| unsafe {
         os::release(run.start, run.len);
     });
 }
 
-/// The same large block again and again is touched for the first time no more than twice; zeros are zeros all the same.
+/// A large block that is allocated again and again gets new memory no more than twice. Zeroed
+/// blocks are zeros all the same.
 #[cfg(unix)]
 #[test]
 fn a_large_block_is_allocated_where_the_last_one_was() {
@@ -273,7 +277,7 @@ fn again() {
         assert_eq!(bytes() >= SIZE, round >= 1, "{round}: it is known to be wanted again");
     }
     let zeros = PAGEWISE.allocate_zeroed(SIZE);
-    // SAFETY: as above.
+    // SAFETY: the block has this many bytes, and is freed once.
     unsafe {
         assert_eq!(zeros.add(SIZE / 2).read(), 0);
         PAGEWISE.free(zeros);
@@ -281,7 +285,8 @@ fn again() {
     assert!(give_back(usize::MAX) && bytes() == 0);
 }
 
-/// Mappings of many lengths that come and go take, with those that are kept, no more than there ever were in use.
+/// Mappings of many lengths that come and go never take more, together with the kept ones, than the
+/// most that were in use.
 #[cfg(unix)]
 #[test]
 fn no_more_is_held_than_was_in_use() {
@@ -309,11 +314,11 @@ fn held() {
         in_use += *size;
         most = most.max(in_use);
         stayed = stayed.max(bytes());
-        // A page before each block, and the rest of the last.
+        // A page before each block, and the rest of its last page.
         assert!(in_use + bytes() <= most + 5 * 2 * os::page_size(), "round {round}");
     }
     assert!(stayed > 33 << 20, "some stay");
-    // SAFETY: as above.
+    // SAFETY: they are freed once.
     blocks.into_iter().for_each(|(block, _)| unsafe { PAGEWISE.free(block) });
 }
 
@@ -323,7 +328,7 @@ fn the_child_of_a_fork_finds_what_is_kept() {
     alone::passes("global::native::kept::tests::forks");
 }
 
-/// Another thread is at it while this one forks, for a moment, then for too long.
+/// Another thread holds the lock while this one forks: first for a moment, then for too long.
 #[cfg(unix)]
 #[test]
 #[ignore = "in a process of its own"]
@@ -331,7 +336,7 @@ fn forks() {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    // Forks are seen to from the first heap on.
+    // The fork handlers are registered with the first heap.
     let _ = registry::heap_for_test();
     let run = mapping(3);
     let keep = |kept: &mut Kept| {
@@ -339,7 +344,8 @@ fn forks() {
         kept.keep(run, usize::MAX, DELAY)
     };
     assert_eq!(with(keep), Some(true));
-    // So many milliseconds; whether the child can take it, or else has forgotten it.
+    // Milliseconds that the lock is held, and whether the child can take the run or has forgotten
+    // it.
     for (held, finds) in [(100, true), (300_000, false)] {
         let (taken, is_taken) = channel();
         let (done, is_done) = channel::<()>();
@@ -350,7 +356,7 @@ fn forks() {
             })
         });
         is_taken.recv().expect("the thread is at it");
-        // SAFETY: the child only looks at what is kept, and ends.
+        // SAFETY: the child only looks at the kept runs, and ends.
         let status = unsafe {
             let child = libc::fork();
             if child == 0 {
@@ -370,8 +376,8 @@ fn forks() {
     assert!(give_back(usize::MAX) && !is_there(run.start.wrapping_add(run.len)));
 }
 
-/// All that nobody took for a purge delay goes back in one visit that is long enough, and nothing before; from then on no
-/// mapping stays. Until then a block that grows may have it.
+/// One visit that is long enough gives back all runs that nobody took for a purge delay, and none
+/// earlier. From then on no mapping is kept. Until then a block that grows may take one.
 #[cfg(unix)]
 #[test]
 fn what_is_idle_goes_back_as_a_whole() {
@@ -396,11 +402,12 @@ fn idle() {
     give_back_idle(&mut Visit::unbounded(), 0);
     assert_eq!(bytes(), 0);
     assert_eq!(with(|kept| kept.wanted), Some(false), "nobody took it");
-    // SAFETY: it is the test's, which took it.
+    // SAFETY: the test took it.
     unsafe { os::release(run.start, page) };
 }
 
-/// Nobody who came by gave memory back while another thread put back the blocks of one that had ended.
+/// A thread that looks after memory gives kept mappings back even while another thread puts back
+/// the blocks of an ended one.
 #[cfg(unix)]
 #[test]
 fn who_comes_by_is_not_kept_from_it_by_others() {
@@ -419,7 +426,7 @@ fn others() {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Some lists are left, with nothing on them.
+            // Leaves some lists without blocks.
             std::thread::spawn(registry::heap_for_test).join().expect("it ends");
             while !is_over.load(Relaxed) {
                 if let Some(lists) = registry::with_ended(|ended| ended.take(|_| true)) {
@@ -438,7 +445,7 @@ fn others() {
             assert_eq!(with(|kept| kept.put(run)), Some(true));
             heap.maintain();
             refused += usize::from(give_back(1));
-            // So that the other thread is met at any moment, also where there is one CPU.
+            // Lets the other thread run at any moment, even on one CPU.
             std::thread::yield_now();
         }
         is_over.store(true, Relaxed);

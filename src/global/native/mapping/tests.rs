@@ -1,4 +1,4 @@
-//! Random mappings against a model: where each block lies, how long it is, and what is counted.
+//! Random mappings against a model: where each block is, how long it is, and what is counted.
 
 use super::*;
 use crate::global::{Hardening, Tuning};
@@ -6,7 +6,7 @@ use crate::os::alone;
 
 const MIB: usize = 1 << 20;
 
-/// Xorshift numbers, the same each time.
+/// Xorshift numbers with a fixed seed.
 struct Random(u64);
 
 impl Random {
@@ -17,7 +17,7 @@ impl Random {
         (self.0 >> 8) as usize % bound
     }
 
-    /// Bytes of a block: of every magnitude up to some huge pages.
+    /// Returns a block size in bytes: of every magnitude up to a few huge pages.
     fn size(&mut self) -> usize {
         let most = 1 << (1 + self.below(23));
         self.below(most)
@@ -29,7 +29,7 @@ struct Block {
     at: NonNull<u8>,
     align: usize,
     size: usize,
-    /// What its first and its last byte hold.
+    /// Value of the first and the last byte.
     mark: u8,
     /// Bytes of the mapping.
     len: usize,
@@ -48,14 +48,15 @@ impl Block {
         unsafe { &*header(self.at.as_ptr()) }
     }
 
-    /// Bytes from the mapping's start to the end of the last OS page that the block needs.
+    /// Returns the bytes from the mapping's start to the end of the last OS page that the block
+    /// needs.
     fn needed(&self) -> usize {
         let behind = if mode::has_guards() { BEHIND } else { 0 };
         let end = self.at.addr().get() + self.size + behind;
         end.next_multiple_of(os::page_size()) - self.header().base.addr()
     }
 
-    /// Looks at where the block lies, and at what it is said to have.
+    /// Checks the block's place, its header, and the sizes reported for it.
     fn measure(&mut self) {
         let (page, start) = (os::page_size(), self.at.addr().get());
         let &Header { base, len, guard, size, .. } = self.header();
@@ -82,7 +83,7 @@ impl Block {
         }
     }
 
-    /// Its byte at this place.
+    /// Returns the byte at offset `at`.
     fn byte(&self, at: usize) -> u8 {
         assert!(at < self.size);
         // SAFETY: the block is in use, and has as many bytes.
@@ -90,7 +91,7 @@ impl Block {
     }
 }
 
-/// What is in use, and the most there ever was.
+/// The blocks in use, and the most bytes ever in use and kept.
 struct Model {
     blocks: Vec<Block>,
     peak: usize,
@@ -120,7 +121,7 @@ impl Model {
         self.blocks.push(Block::new(block.at, align, size, mark));
     }
 
-    /// What is kept serves blocks that are huge pages, and may hold anything; or they begin there.
+    /// Kept memory serves, or begins, only blocks of at least a huge page; they may hold anything.
     fn allocates_kept(&mut self, random: &mut Random) {
         let (size, align) = (random.below(6 * MIB), 1 << random.below(23));
         let mark = random.below(255) as u8 + 1;
@@ -157,7 +158,7 @@ impl Model {
         }
         let needed = block.needed();
         match mode::has_guards() {
-            // There is room for growing more, or nothing moved.
+            // The block moved and has room to grow, or it stayed.
             true if block.len > before.2 => {
                 assert!((needed..=needed + needed / 8 + os::page_size()).contains(&block.len));
             }
@@ -181,13 +182,13 @@ impl Model {
     }
 }
 
-/// Has blocks come, change and go at random; whether some were kept for others at some time.
+/// Allocates, resizes and frees blocks at random. Returns whether any mapping was kept.
 fn session() -> bool {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut model = Model { blocks: Vec::new(), peak: 0 };
     let mut any_kept = false;
     for round in 0..3_000 {
-        // It swells and shrinks.
+        // The number of blocks swells and shrinks.
         let swells = round / 250 % 2 == 0;
         match random.below(7) {
             0 | 1 if swells => model.allocates(&mut random),
@@ -206,7 +207,7 @@ fn session() -> bool {
     any_kept
 }
 
-/// Sizes that no block has are refused, and nothing is counted for them.
+/// Impossible sizes are refused, and nothing is counted for them.
 fn refuses() {
     let before = usage();
     for (size, align) in [
@@ -254,7 +255,7 @@ fn guarded() {
     refuses();
 }
 
-/// Bytes of a block that is no huge page's, and the first of its pages written.
+/// Returns a block outside of huge pages, with the first byte of each OS page written.
 #[cfg(target_os = "linux")]
 fn written(size: usize) -> *mut u8 {
     let block = allocate(size, 64, None).expect("there is memory").as_ptr();
@@ -263,10 +264,10 @@ fn written(size: usize) -> *mut u8 {
     block
 }
 
-/// Whether it holds what was written.
+/// Returns whether the block holds what [`written`] wrote.
 #[cfg(target_os = "linux")]
 fn holds(block: *mut u8, size: usize) -> bool {
-    // SAFETY: as above.
+    // SAFETY: the block is in use, and has as many bytes.
     (0..size).step_by(4096).all(|at| unsafe { block.add(at).read() } == at as u8 ^ 0x5a)
 }
 
@@ -281,7 +282,7 @@ fn what_the_system_does_not_unmap_goes_later() {
 #[ignore = "in a process of its own, which has no more mappings"]
 fn refuses_to_unmap() {
     const SIZE: usize = MIB;
-    // The first fill the gaps there are; the others lie side by side, one mapping for the system.
+    // The first blocks fill existing gaps; the others are adjacent, and one mapping to the system.
     let blocks: Vec<_> = (0..40).map(|_| written(SIZE)).collect();
     let freed: Vec<_> = blocks[20..].iter().copied().skip(1).step_by(2).collect();
     alone::without_more_mappings(|| {
@@ -307,8 +308,9 @@ fn a_block_that_grows_does_not_move_to_where_heaps_lie() {
     alone::passes("global::native::mapping::tests::moves_back");
 }
 
-/// Grows a block for which there is no room where it is, with slots at the addresses that `slots` says, of where the
-/// block is and where it would move to. Returns where it was, where it is, and whether slots lie there.
+/// Grows a block that has no room in place. `slots` gets the block's base and the place that it
+/// would move to, and returns where the slots are. Returns where the block was, and where it is
+/// now.
 #[cfg(target_os = "linux")]
 fn grows_beside(
     slots: impl FnOnce(*mut u8, *mut u8) -> (*mut u8, usize),
@@ -345,7 +347,7 @@ fn moves_on() {
     assert!(grown.is_some_and(|grown| grown.as_ptr() != block));
 }
 
-/// Where there are no addresses but such as heaps have.
+/// All addresses below the block belong to slots.
 #[cfg(target_os = "linux")]
 #[test]
 #[ignore = "in a process of its own, which has slots there"]
@@ -355,7 +357,8 @@ fn moves_back() {
     assert!(grown.is_none());
 }
 
-/// A block that is longer than what is kept begins with that; where no memory can be added, that stays.
+/// A block that is longer than the kept run begins with that run. If no memory can be added, the
+/// run stays kept.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_longer_block_begins_with_what_is_kept() {
@@ -366,7 +369,7 @@ fn a_longer_block_begins_with_what_is_kept() {
 #[test]
 #[ignore = "in a process of its own"]
 fn longer() {
-    // That nothing was freed before is no matter: mappings are wanted again.
+    // Mappings count as wanted again, though none was freed before.
     for _ in 0..2 {
         let block = allocate(4 * HUGE, 64, None).expect("there is memory");
         let block = Block::new(block, 64, 4 * HUGE, 7);
@@ -396,6 +399,6 @@ fn longer() {
     assert_eq!((kept::bytes(), usage().1), (0, block.len));
     assert!((0..4 * HUGE).step_by(4096).all(|at| block.byte(at) == 7), "it begins there");
     assert!((4 * HUGE..6 * HUGE).step_by(4096).all(|at| block.byte(at) == 0), "and goes on");
-    // SAFETY: it is not used any more.
+    // SAFETY: the block is not used any more.
     unsafe { deallocate(block.at.as_ptr(), 0) };
 }

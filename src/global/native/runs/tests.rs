@@ -1,4 +1,5 @@
-//! Which runs are found, that nothing else goes back, and that what went back is zeros when it is used again.
+//! Which runs are found, that nothing else goes back, and that memory which went back reads as
+//! zeros.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -25,8 +26,8 @@ fn layout(size: usize) -> Layout {
     Layout::from_size_align(size, 16).expect("it is one")
 }
 
-/// Of memory in which OS pages here and there take memory, just these go back, and their bytes are counted: by one call for
-/// many runs or for each, also where there are more than are found at a time, or where some of them are locked.
+/// Only the resident OS pages go back, and their bytes are counted: by one call for many runs or
+/// for each, with more runs than are collected at a time, and with some locked.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "all memory counts as resident there")]
 fn what_takes_memory_goes_back() {
@@ -48,19 +49,19 @@ fn what_takes_memory_goes_back() {
                 unsafe { at(index).write(1) };
             }
             #[cfg(target_os = "linux")]
-            // SAFETY: as above. What the system does not lock goes back as usual.
+            // SAFETY: as above. Where the system does not lock it, it goes back as usual.
             unsafe {
                 libc::mlock(at(locked).cast(), page)
             };
             let mut runs = Runs::new();
             runs.room = room.min(runs.room);
-            // Pieces of it stay out of it.
+            // Every other piece is left out.
             let piece = 1 + random(40);
             let mut found = 0;
             for from in (0..PAGES).step_by(2 * piece) {
                 let end = start + (from + piece).min(PAGES) * page;
                 let (_, zeros) = state.parts();
-                // SAFETY: the block is as good as free, and the heap's lock is held.
+                // SAFETY: the block counts as free; the test holds the heap's lock.
                 found += unsafe { runs.find(start + from * page, end, FreeKind::InPage, zeros) };
             }
             // SAFETY: as above.
@@ -86,7 +87,7 @@ fn what_takes_memory_goes_back() {
     });
 }
 
-/// Small blocks of the list for this size.
+/// Takes small blocks of the list for `size` bytes.
 fn take(state: &mut State, size: usize, count: usize) -> Vec<NonNull<u8>> {
     let list = sizes::offset(size);
     let mut blocks = vec![MaybeUninit::uninit(); count];
@@ -113,8 +114,8 @@ impl Used {
     }
 }
 
-/// Blocks of all sizes come and go, while steps of walks give back what is free: none in use loses a byte, and what is
-/// known to be zeros is.
+/// Blocks of all sizes come and go while walk steps give free memory back. No block in use loses a
+/// byte, and memory that is known to be zeros is.
 #[test]
 fn blocks_keep_what_they_hold() {
     for seed in 1..4 {
@@ -140,7 +141,7 @@ fn blocks_keep_what_they_hold() {
                         large.push(Used::fill(block, size, with));
                     }
                     5..8 => {
-                        // Mostly a stretch of them, so that pages come to be free in part.
+                        // Mostly neighbours, so that pages become partly free.
                         for _ in 0..random(100 + small.len() / 4) {
                             let Some(last) = small.len().checked_sub(1) else { break };
                             let used = small.swap_remove(last - random(last.min(200) + 1));
@@ -156,7 +157,7 @@ fn blocks_keep_what_they_hold() {
                         }
                     }
                     _ => {
-                        // As after each call: what is in use now counts as taking memory.
+                        // As after each call: memory in use counts as resident.
                         state.grown();
                         for _ in 0..random(8) {
                             state.purge_some(&mut Visit::unbounded(), Parts::OsPages);

@@ -1,4 +1,4 @@
-//! A space beside the process's own: where slots lie, and what an address belongs to.
+//! Where slots are and which slot an address belongs to, in spaces other than the process's own.
 
 use super::*;
 use crate::global::Hardening;
@@ -16,7 +16,7 @@ fn an_address_belongs_to_the_slot_it_lies_in() {
     for heaps in [1, 3, 8, 100] {
         let (space, slots) = opened(heaps);
         let len = space.slot_len();
-        // With 32 bits there are addresses for few.
+        // With 32 bits there are addresses for few slots.
         assert!(slots >= heaps || len == LEAST_SLOT);
         assert!(slots.is_power_of_two() && len.is_power_of_two());
         assert!((LEAST_SLOT..=LARGEST_SLOT).contains(&len));
@@ -25,14 +25,14 @@ fn an_address_belongs_to_the_slot_it_lies_in() {
         let at = |bytes: usize| base.wrapping_add(bytes);
         assert_eq!(space.slot(slots - 1), at((slots - 1) * len));
 
-        // Where addresses are plenty they are no reservation, and nobody can know where the slots lie.
+        // Where addresses are plentiful the space is a window, and its place cannot be predicted.
         if os::addresses().is_some() && !(cfg!(windows) && heaps == 100) {
             assert!(!space.reserved.load(Relaxed));
             let (other, _) = opened(heaps);
             assert!(other.slot(0) != base);
         }
 
-        // Without heaps there is no block.
+        // Without heaps no address is a block.
         assert!(!space.contains(base) && space.list_of(base).is_none());
         let two = slots.min(2);
         space.have_heaps(two);
@@ -51,7 +51,7 @@ fn an_address_belongs_to_the_slot_it_lies_in() {
 
 #[test]
 fn blocks_of_one_slot_are_told_from_others() {
-    // It is told by the addresses alone, whether there are so many slots or, with 32 bits, fewer.
+    // The addresses alone decide, whether there are four slots or, with 32 bits, fewer.
     let (space, _) = opened(4);
     let len = space.slot_len();
     let block = |bytes: usize| NonNull::new(space.slot(0).wrapping_add(bytes)).expect("not null");
@@ -64,7 +64,7 @@ fn blocks_of_one_slot_are_told_from_others() {
     }
 }
 
-/// Memory that is to be a mapping may end where the slots begin, and begin where they end.
+/// Memory that ends where the slots begin, or begins where they end, does not meet them.
 #[test]
 fn memory_that_meets_the_slots_is_told() {
     let (space, slots) = opened(4);
@@ -79,8 +79,8 @@ fn memory_that_meets_the_slots_is_told() {
     assert!(!space.meets(at(all), 0x3000));
 }
 
-/// The entries of the slots follow each other, one for each granule, behind the slots, and so do the marks behind those;
-/// nothing was there.
+/// The entries of all slots follow the slots without gaps, one per granule, and the marks follow
+/// the entries. All these addresses were unused.
 #[test]
 fn every_granule_has_an_entry_of_its_own() {
     let (space, slots) = opened(16);
@@ -97,7 +97,7 @@ fn every_granule_has_an_entry_of_its_own() {
     assert_eq!(next.addr() - space.slot(0).addr(), slots * len + besides(slots * len));
 }
 
-/// In hardened mode the states lie behind the marks and a gap, a byte for each unit of each slot.
+/// In hardened mode the states follow the marks after a gap, one byte per unit of each slot.
 #[test]
 #[cfg(not(miri))]
 fn every_unit_has_a_state_in_hardened_mode() {
@@ -117,7 +117,7 @@ fn hardened() {
     }
     assert_eq!(next.addr() - space.slot(0).addr(), slots * len + besides(slots * len));
 
-    // States of free memory go back as whole OS pages: those that lie between the two ends.
+    // Discarding states frees the whole OS pages between the two ends.
     let page = os::page_size();
     let (states, _) = space.states_of(0).expect("there are some");
     let state = |unit: usize| space.slot(0).wrapping_add(unit * UNIT);
@@ -130,7 +130,8 @@ fn hardened() {
         (0, 3 * page, 0..3 * page),
         (0, 2 * page + 7, 0..2 * page),
     ] {
-        // SAFETY: nobody else has the slot, and this is the states' place, given up each time.
+        // SAFETY: nobody else has the slot, and this is where its states belong; they are given up
+        // each time.
         unsafe {
             assert!(space.commit(states, 4 * page, None));
             states.write_bytes(3, 4 * page);
@@ -139,7 +140,7 @@ fn hardened() {
             let is_left =
                 |(unit, &byte): (usize, &u8)| byte == if gone.contains(&unit) { 0 } else { 3 };
             assert!(bytes.iter().enumerate().all(is_left), "{from}..{to}");
-            // A page of blocks has none of them in use any more.
+            // A page whose states were forgotten has no block starts.
             states.write_bytes(3, 4 * page);
             space.forget_states(state(5), 20 * UNIT);
             let bytes = core::slice::from_raw_parts(states, 4 * page);
@@ -154,13 +155,13 @@ fn hardened() {
     }
 }
 
-/// What a list is noted for: all granules of a page, and no other.
+/// The list of a page is stored for all its granules, and for no others.
 #[test]
 fn the_list_of_a_page_is_that_of_all_its_granules() {
     let (space, _) = opened(2);
     space.have_heaps(1);
     let ([table, _], _) = space.tables_of(0);
-    // SAFETY: nothing is there, as the space found.
+    // SAFETY: the space found these addresses unused.
     assert!(unsafe { space.commit(table, TABLE_STEP, None) });
     let at = |granule: usize| space.slot(0).wrapping_add(granule * GRANULE);
     space.set_list_of_page(at(4), 3 * GRANULE, 77);
@@ -170,17 +171,18 @@ fn the_list_of_a_page_is_that_of_all_its_granules() {
     let last = at(4).wrapping_add(3 * GRANULE - UNIT);
     assert_eq!(space.list_of(last), Some(77));
     assert_eq!(space.list_of(last.wrapping_add(1)), None, "no block starts there");
-    // A page that became another class's in the meantime keeps that.
+    // A page that now belongs to another class keeps that class's list.
     #[cfg(all(feature = "profiler", target_os = "linux"))]
     for (from, to, then) in [(99, 98, 98), (99, 97, 98), (98, 0, 0)] {
         space.change_list(at(9), from, to);
         assert_eq!(space.list_of(at(9)), Some(then));
     }
-    // SAFETY: nobody uses it any more.
+    // SAFETY: nobody uses the table any more.
     unsafe { space.give_up(table, TABLE_STEP) };
 }
 
-/// Where a heap could not be made, the next that is made there is to find zeros; in a window and in a reservation.
+/// After a heap could not be made, the next attempt in the same slot finds zeros, in a window and
+/// in a reservation.
 #[test]
 fn what_is_given_up_is_zeros_the_next_time() {
     let (window, _) = opened(2);
@@ -207,7 +209,7 @@ fn what_is_given_up_is_zeros_the_next_time() {
     }
 }
 
-/// What takes addresses on Windows are the slots that have heaps, and not those that might get one.
+/// On Windows only slots with heaps take addresses, not those that may get a heap later.
 #[test]
 fn a_slot_takes_addresses_when_it_gets_its_heap() {
     let (space, slots) = opened(2);
@@ -221,7 +223,7 @@ fn a_slot_takes_addresses_when_it_gets_its_heap() {
     assert!(os::reserve_at(space.slot(2), 1 << 16) && !space.take(2), "something else lies there");
 }
 
-/// A slot with this number, which no heap comes to, and only one test.
+/// Returns a slot with this number, which no heap reaches. Each test uses another number.
 #[cfg(all(unix, target_pointer_width = "64"))]
 fn beyond_heaps(slot: usize) -> Slot {
     crate::global::native::registry::heap_for_test();
@@ -229,7 +231,7 @@ fn beyond_heaps(slot: usize) -> Slot {
     unsafe { Slot::new(slot, 4 * os::page_size(), HugePages::Never) }
 }
 
-/// Bookkeeping becomes accessible as it is needed, and not much more.
+/// Bookkeeping memory becomes accessible as needed, and little more than that.
 #[test]
 #[cfg(all(unix, target_pointer_width = "64"))]
 fn bookkeeping_takes_what_it_needs() {
@@ -239,16 +241,16 @@ fn bookkeeping_takes_what_it_needs() {
         let layout = Layout::from_size_align(size, align).expect("it is one");
         let (before, top) = (slot.high, slot.region.dedicated().start);
         let memory = slot.dedicate(layout).expect("there is memory");
-        // SAFETY: it is the test's.
+        // SAFETY: the memory is the test's.
         unsafe { memory.write_bytes(1, size) };
         assert!(memory.addr().get() >= slot.high && memory.addr().get() + size <= top);
         assert!(slot.high >= before.min(top - size - align) - STEP - page, "{size} bytes");
     }
-    // SAFETY: nobody uses it any more.
+    // SAFETY: nobody uses the slot any more.
     unsafe { slot.give_up() };
 }
 
-/// The extent becomes accessible by steps: the blocks that follow cost no call of the system.
+/// The extent becomes accessible in steps: most blocks need no system call.
 #[test]
 #[cfg(all(unix, target_pointer_width = "64"))]
 fn the_extent_becomes_accessible_by_steps() {
@@ -259,18 +261,18 @@ fn the_extent_becomes_accessible_by_steps() {
     {
         let more = start + extent - slot.extent().end;
         let memory = slot.extend(more, 1).expect("there is memory");
-        // SAFETY: it is the test's.
+        // SAFETY: the memory is the test's.
         unsafe { memory.write_bytes(1, more) };
         assert_eq!((slot.extent(), slot.low), (start..start + extent, start + accessible));
     }
-    // Of a large extent, an eighth.
+    // A large extent grows by an eighth.
     slot.extend(1, 1).expect("there is memory");
     assert_eq!(slot.low, start + 18 * STEP);
-    // SAFETY: nobody uses it any more.
+    // SAFETY: nobody uses the slot any more.
     unsafe { slot.give_up() };
 }
 
-/// Where addresses are limited, the slots take half of them at most.
+/// Where addresses are limited, the slots take at most half of them.
 #[test]
 fn slots_take_half_of_the_addresses_at_most() {
     const MIB: usize = 1 << 20;
@@ -288,7 +290,7 @@ fn slots_take_half_of_the_addresses_at_most() {
     }
 }
 
-/// A reservation has room for the slots and all that lies beside them.
+/// A reservation has room for the slots and their tables.
 #[test]
 fn a_reservation_has_room_for_what_lies_beside_the_slots() {
     let (start, len) = reservation().expect("there are addresses");

@@ -1,4 +1,4 @@
-//! What is known, beside a plain model; what is cleared, byte by byte.
+//! The bits against a plain model, and what is cleared byte by byte.
 
 use super::*;
 
@@ -17,12 +17,13 @@ impl Plain {
         Self { start, page: os::page_size(), known: vec![false; pages], reached: start }
     }
 
-    /// Address of an OS page.
+    /// Returns the address of an OS page.
     fn at(&self, index: usize) -> usize {
         (self.start & !(self.page - 1)) + index * self.page
     }
 
-    /// Sets what is known of the pages that `which` answers `true` for, by their addresses.
+    /// Sets whether the pages for which `which` returns true, given their addresses, are known to
+    /// be zeros.
     fn set(&mut self, known: bool, which: impl Fn(Range<usize>) -> bool) {
         for index in 0..self.known.len() {
             if which(self.at(index)..self.at(index + 1)) {
@@ -54,7 +55,7 @@ impl Plain {
         }
     }
 
-    /// Panics unless the other knows the same.
+    /// Panics unless `zeros` knows the same.
     fn check(&self, zeros: &Zeros) {
         let unknown = |from: usize| (from..self.known.len()).find(|&index| !self.known[index]);
         let end = self.at(self.known.len());
@@ -85,20 +86,20 @@ fn what_is_known_is_what_a_plain_model_says() {
     for _ in 0..16 {
         gained += usize::from(session(&mut below));
     }
-    // The extent grows in many of them before nothing is known of what it has gained.
+    // In many sessions the extent grows before it is forgotten.
     assert!(gained > 8, "{gained}");
 }
 
-/// An extent that grows, and is used, by random steps; whether some was known to be zeros that it gained.
+/// Extends and uses an extent by random steps. Returns whether its new memory ever was known zeros.
 fn session(below: &mut dyn FnMut(usize) -> usize) -> bool {
-    // Where an extent begins is no OS page's start.
+    // An extent does not begin at the start of an OS page.
     let start = (1_usize << if usize::BITS == 64 { 40 } else { 28 }) + 3 * 16;
     let (mut plain, mut zeros) = (Plain::new(start, 400), Zeros::new(start));
     plain.check(&zeros);
     let page = os::page_size();
     let mut gained = false;
     for step in 0..60 {
-        // Pages mostly, or a word before or behind where one ends.
+        // Mostly whole pages, or a word before or behind the end of one.
         let near = [0, 16, page - 16, page / 2];
         let from = plain.at(1 + below(280)) + near[below(4)] + EDGE;
         let to = from + [16, page - 32, page, page + 16, 65 * page, 100 * page][below(6)];
@@ -107,7 +108,7 @@ fn session(below: &mut dyn FnMut(usize) -> usize) -> bool {
                 let more = [48, page, 3 * page + 16, 20 * page][below(4)];
                 let end = plain.reached + more;
                 if end < plain.at(390) {
-                    // The first block may begin in what is gained.
+                    // The first block may begin in the new part.
                     let first = [start, end - 48, plain.reached + 32][below(3)];
                     zeros.extended(first, end);
                     plain.extended(first, end);
@@ -143,7 +144,7 @@ fn session(below: &mut dyn FnMut(usize) -> usize) -> bool {
     gained
 }
 
-/// What is known of a block is used up to its end, and no further than was copied.
+/// The bits of a block too long for the copy are known for its first part.
 #[test]
 fn of_a_block_too_long_the_first_part_is_known() {
     let start = 1 << 28;
@@ -154,12 +155,12 @@ fn of_a_block_too_long_the_first_part_is_known() {
     let known = zeros.known(start + 3 * page..start + pages * page);
     assert_eq!(known.first, 3);
     assert!(known.bits.iter().all(|&word| word == !0));
-    // Behind the last word there is.
+    // Behind the last word.
     let known = zeros.known(start + 4 * pages * page..start + 5 * pages * page);
     assert!(known.bits.iter().all(|&word| word == 0));
 }
 
-/// Memory of its own, whole OS pages, all bytes of which are 1.
+/// Returns memory of whole OS pages, all bytes of which are 1.
 fn ones(len: usize) -> *mut u8 {
     let memory = os::allocate(len).expect("there is memory");
     // SAFETY: the memory is this long.
@@ -167,7 +168,7 @@ fn ones(len: usize) -> *mut u8 {
     memory
 }
 
-/// A block is cleared but for the OS pages that are known to be zeros, and nothing around it is.
+/// A block is cleared but for the OS pages known to be zeros, and nothing around it.
 #[test]
 fn a_block_is_cleared_where_it_is_not_known() {
     let page = os::page_size();
@@ -180,7 +181,7 @@ fn a_block_is_cleared_where_it_is_not_known() {
         zeros.gained(at..at + page);
     }
     for (from, to) in [(16, 32), (page, 2 * page), (2 * page, 3 * page), (48, len - 64)] {
-        // SAFETY: the memory is this long, and the block lies in it.
+        // SAFETY: the memory is this long, and the block is in it.
         unsafe { memory.write_bytes(1, len) };
         let block = memory.wrapping_add(from);
         let told = zeros.known(block.addr()..memory.addr() + to);
@@ -197,7 +198,7 @@ fn a_block_is_cleared_where_it_is_not_known() {
     unsafe { os::release(memory, len) };
 }
 
-/// So is a long one of which some takes no memory, and that takes none then.
+/// Clearing a long block makes no other part of it resident, and that reads as zeros.
 #[test]
 #[cfg_attr(
     any(windows, pagewise_portable_os),
@@ -231,7 +232,7 @@ fn a_block_is_zeros_if_every_byte_is() {
     let block = memory.as_mut_ptr().cast::<u8>();
     let start = NonNull::new(block.wrapping_add(block.align_offset(16))).expect("not null");
     for size in 0..300 {
-        // SAFETY: the memory has so many bytes, and is this test's own.
+        // SAFETY: the memory has as many bytes, and is this test's own.
         unsafe {
             start.add(size).write(7);
             assert!(is_zero(start, size), "{size} bytes");
