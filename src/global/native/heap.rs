@@ -57,9 +57,9 @@ impl Heap {
         let own = size_of::<Self>().next_multiple_of(page);
         // With guards, an inaccessible OS page separates this struct from the first block.
         let guard = if mode::has_guards() { page } else { 0 };
-        // Blocks begin one OS page past a multiple of the page size. So the tag behind the last block
-        // is in the OS page in which the next page of blocks begins, and takes no OS page of its own.
-        // The memory between the struct and `from` is not touched.
+        // Blocks begin one OS page past a multiple of the page size. So the tag behind the last
+        // block is in the OS page in which the next page of blocks begins, and takes no OS page of
+        // its own. The memory between the struct and `from` is not touched.
         let from = (own + guard - page).next_multiple_of(tuning.pages.page_size) + page;
         // SAFETY: nothing else uses the slot, and it is not accessible yet.
         let memory = unsafe {
