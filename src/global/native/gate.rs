@@ -4,15 +4,15 @@
 //! ```text
 //!  owner                                   visitor
 //!   outside ← 0                             state ← state | VISITED
-//!   light barrier: compiler only            heavy barrier: the owner passes a full one, wherever it is
+//!   light barrier: compiler only            heavy barrier: the owner passes a full one
 //!   state = BIASED? then it is in           outside = 1? then the owner is out, and stays out
 //! ```
 //! The heavy barrier takes effect at one point of the owner's program. If that is after the owner's
 //! store to `outside`, the visitor sees the store; if before, the owner sees VISITED. So at least
-//! one of them turns back, and neither waits. (Each must see the other's store or be seen, which
-//! takes a full barrier or an atomic read-modify-write: Attiya et al. 2011, *Laws of order*. Here
-//! the visitor pays for both.) If the system has no such barrier, the gate is not biased, and the
-//! owner passes a full one of its own.
+//! one of them turns back, and neither waits. (To be sure of seeing the other's store, a thread
+//! must pass a full barrier or an atomic read-modify-write: Attiya et al. 2011, *Laws of order*.
+//! Here the visitor pays for both.) If the system has no such barrier, the gate is not biased, and
+//! the owner passes a full one of its own.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 

@@ -1,5 +1,5 @@
 //! Puts medium blocks that have been on a [list](super::medium) for a while back to their heaps,
-//! and gives back [kept](super::kept) mappings likewise. Any thread that enters the slow path may
+//! and gives back [kept] mappings likewise. Any thread that enters the slow path may
 //! do this: it visits a few threads' lists at a time, in a round through all of them. So a thread
 //! that does nothing keeps no blocks for good.
 

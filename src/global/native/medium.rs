@@ -17,7 +17,7 @@
 //! A request with a larger alignment, up to an OS page, takes a block from the list that happens to
 //! be aligned so. If the program allocates with this alignment repeatedly, there are such blocks.
 //!
-//! **Marks.** Each block that has a class also has a [mark](class::mark), in a table beside the
+//! **Marks.** Each block that has a class also has a [mark], in a table beside the
 //! heaps that is indexed by address: the class, where in its granule the block starts, and whether
 //! a list keeps it. So a double free is noticed, by any thread, unless both frees happen at the
 //! same moment.

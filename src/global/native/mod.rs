@@ -11,11 +11,11 @@
 //! | **Ground** | |
 //! | `apart` | statics in cache lines of their own |
 //! | `sealed` | statics in OS pages of their own, read-only in hardened mode |
-//! | `sync`, `lock`, `gate` | atomics and barriers; the lock; the gate to a thread's own data, for visitors |
+//! | `sync`, `lock`, `gate` | atomics, barriers; the lock; the gate to a thread's own data |
 //! | `text` | text for standard error |
 //! | `mode` | whether the process runs hardened |
 //! | `sizes` | which list serves which size |
-//! | `settings` | settings from the environment; complaints about those that are ignored |
+//! | `settings` | settings from the environment, and complaints about ignored ones |
 //! | **Addresses and memory** | |
 //! | `huge` | which memory may be huge pages |
 //! | `space` | the addresses of all heaps, cut into slots |
@@ -26,7 +26,7 @@
 //! | `runs` | runs of free OS pages that go back by one call |
 //! | `purge` | which memory goes back to the system, and when |
 //! | **Heaps and mappings** | |
-//! | `state`, `deferred`, `heap` | a heap: its state, its blocks freed while another thread held the lock, its lock |
+//! | `state`, `deferred`, `heap` | a heap: its state; blocks that wait for its lock; its lock |
 //! | `heaps` | all heaps, and which thread gets which |
 //! | `kept` | freed mappings, kept for blocks that grow |
 //! | `mapping` | the largest blocks, each a mapping of its own |
@@ -34,7 +34,7 @@
 //! | `background` | a thread that gives memory back while the program is idle |
 //! | **Threads' lists** | |
 //! | `countdown`, `sampler` | pops until something is due; which blocks are sampled |
-//! | `quick`, `current` | each thread's lists of small blocks; the pointer to the calling thread's |
+//! | `quick`, `current` | each thread's lists of small blocks; the pointer to them |
 //! | `medium` | each thread's lists of medium blocks |
 //! | `ended` | the lists of threads that have ended |
 //! | `registry` | the tuning in force, the lists of all threads |
@@ -50,10 +50,10 @@
 //! | `paths` | the paths of a request through all of these |
 //! | `by_address` | measures and resizes blocks whose size the caller does not remember |
 //! | `api` | the interfaces for programs |
-//! | **Extras**, off by default | some of their files are used by requests, others use them |
+//! | **Extras**, off by default | requests use some of their files; others use requests |
 //! | `guarded` | sampled blocks at the end of an OS page of their own |
 //! | `profile` | which call stacks allocated the bytes in use, by samples |
-//! | `hardened` | checks every block; see its own table; `own` comes before `thread`, `paths` after `blocks` |
+//! | `hardened` | checks every block: `own` comes before `thread`, `paths` after `blocks` |
 //!
 //! `statics` and `on_a_heap` are for tests; `unprofiled` stands in for `profile` where that is not
 //! available.

@@ -17,7 +17,7 @@
 //! without a test of their own. A thread that has no lists yet uses [`EMPTY`], in which every list
 //! is a dummy, so the first use needs no test either; the slow path tells these cases apart.
 //!
-//! A [shadow](shadow) precedes each list: a dummy list of the same class. A block whose entry names
+//! A [shadow] precedes each list: a dummy list of the same class. A block whose entry names
 //! the shadow instead of the list takes the slow path when it is freed by its address.
 
 use core::cell::Cell;
@@ -275,7 +275,7 @@ fn capacity(tuning: &Tuning, size: u32, room: u32) -> u32 {
 }
 
 /// Returns the pointer by which a thread with these lists pops and pushes: the lists themselves, or
-/// in hardened mode the [face](hardened) behind them.
+/// in hardened mode the [face](super::hardened) behind them.
 pub(super) fn face(lists: NonNull<Lists>) -> *mut Lists {
     let words = if mode::is_hardened() { WORDS.load(Relaxed) } else { 0 };
     lists.as_ptr().wrapping_byte_add(words * WORD)
