@@ -1,11 +1,14 @@
-//! Statics in cache lines of their own. What every slow path reads must not lie in a line that is written while the
-//! program runs: on a machine of many cores each write takes the line away from all others.
+//! Puts statics in cache lines of their own. Data that every slow path reads must not share a line
+//! with data that is written while the program runs: on a machine of many cores, each write takes
+//! the line away from all others.
 //!
-//! `statics` holds that every static of the allocator that may be written lies apart, or says why it need not.
+//! The test in `statics` checks that every static of the allocator is apart, or is listed there
+//! with the reason why it need not be.
 
 use core::ops::Deref;
 
-/// A value that shares no cache line with another: two lines, since processors fetch them in pairs.
+/// A value that shares no cache line with another. Aligned to two lines, because processors fetch
+/// them in pairs.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(super) struct Apart<T>(T);

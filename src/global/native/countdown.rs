@@ -1,17 +1,18 @@
-//! What a thread does from time to time, by one countdown of its pops: it looks at the clock, has a block
-//! [guarded](super::guarded), or [sampled](super::profile).
+//! Counts down a thread's pops to the things that it does from time to time: it looks at the clock,
+//! has a block [guarded](super::guarded), or has one [sampled](super::profile).
 //!
 //! ```text
 //!  pops   4 3 2 1 0   │ the pop that finds 0 takes the slow path,
-//!  clock          2048│ which settles the account: so many pops passed for each
-//!  guarded           5│ what is left of any is at most 0: it is due
-//!  sample          ...│ pops begins again with the least that is left
+//!  clock          2048│ which subtracts the pops since then from each
+//!  guarded           5│ number of pops left; at 0 or less it is due;
+//!  sample          ...│ `pops` begins again with the least number left
 //! ```
-//! The fast path counts down one number, whatever is to come; what is not wanted is never due, and costs nothing.
+//! The fast path counts down a single number, whatever is due next. An item that is off is never
+//! due, and costs nothing.
 
 use core::cell::Cell;
 
-/// What may be due.
+/// The items that may be due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Clock,
@@ -21,23 +22,23 @@ pub(super) enum Due {
 
 const ALL: usize = 3;
 
-/// Pops until what is not wanted: it is asked again then.
+/// Pops until an item that is off is due; then it is checked again.
 pub(super) const NEVER: i32 = i32::MAX;
 
-/// A thread's countdown. All zeros is a value: everything is due, for the first time.
+/// A thread's countdown. All zeros is a valid value: everything is due at once, for the first time.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Countdown {
-    /// Pops until something is due. Below 0 the block at hand was not popped.
+    /// Pops until something is due. Negative after a pop that was refused.
     pops: Cell<i32>,
-    /// What `pops` began with; 0 once the account is settled.
+    /// What `pops` began with; 0 once it is settled.
     stride: Cell<i32>,
-    /// Pops until each is due, as of when `pops` began.
+    /// For each item, the pops until it is due, as of when `pops` began.
     left: [Cell<i32>; ALL],
 }
 
 impl Countdown {
-    /// Counts a pop; whether nothing is due.
+    /// Counts a pop; returns whether nothing is due.
     #[inline(always)]
     pub(super) fn pop(&self) -> bool {
         let pops = self.pops.get() - 1;
@@ -45,13 +46,14 @@ impl Countdown {
         pops >= 0
     }
 
-    /// Whether something is due.
+    /// Checks whether something is due.
     #[inline(always)]
     pub(super) fn is_over(&self) -> bool {
         self.pops.get() <= 0
     }
 
-    /// Subtracts the pops that passed from what was left of each. Nothing changes if that was done.
+    /// Subtracts the pops since [`arm`](Self::arm) from what is left of each item. A second call in
+    /// a row changes nothing.
     pub(super) fn settle(&self) {
         let passed = self.stride.get() - self.pops.get().max(0);
         for left in &self.left {
@@ -61,17 +63,17 @@ impl Countdown {
         self.stride.set(0);
     }
 
-    /// Once [settled](Self::settle): whether something is due.
+    /// Checks whether an item is due. Call only once [settled](Self::settle).
     pub(super) fn is_due(&self, due: Due) -> bool {
         self.left[due as usize].get() <= 0
     }
 
-    /// Has something be due after so many pops; 0: at once.
+    /// Makes an item due after `pops` pops; 0: at once.
     pub(super) fn set(&self, due: Due, pops: i32) {
         self.left[due as usize].set(pops);
     }
 
-    /// Begins anew, unless something is still due.
+    /// Begins counting anew; `pops` stays 0 while something is still due.
     pub(super) fn arm(&self) {
         let least = self.left.iter().map(Cell::get).min().unwrap_or(NEVER).max(0);
         self.pops.set(least);
@@ -83,7 +85,7 @@ impl Countdown {
 mod tests {
     use super::*;
 
-    /// Each of two that come at paces of their own is due exactly when it would be alone.
+    /// Two items with different periods are each due exactly when they would be alone.
     #[test]
     fn each_is_due_in_its_time() {
         let countdown =

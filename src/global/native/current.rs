@@ -1,4 +1,4 @@
-//! Where the pointer to the calling thread's quick lists is kept: a variable of the thread's own.
+//! Keeps the pointer to the calling thread's quick lists, in a thread-local variable.
 
 pub(super) use place::{lists, set};
 
@@ -16,7 +16,7 @@ mod place {
     use super::super::quick::{self, Lists};
 
     std::thread_local! {
-        // Without a destructor, and initialised by a constant: using it never allocates.
+        // It has no destructor and a constant initialiser, so using it never allocates.
         static LISTS: Cell<*mut Lists> = const { Cell::new(quick::empty()) };
     }
 
@@ -30,10 +30,10 @@ mod place {
     }
 }
 
-/// A shared library reaches a `thread_local!` through `__tls_get_addr`, at a cost, and at the risk
-/// of its allocating. So there the variable is defined and reached by hand, in the initial-exec
-/// model: at a fixed distance from the thread pointer, in the memory every thread is created with.
-/// The library must then be loaded with the program, not later.
+/// For shared libraries on Linux. There a `thread_local!` goes through `__tls_get_addr`, which
+/// costs time and may allocate. So this variable is defined and accessed by hand, in the
+/// initial-exec model: at a fixed distance from the thread pointer, in the memory that every thread
+/// is created with. The library must then be loaded with the program, not later.
 #[cfg(all(
     feature = "initial-exec",
     any(target_arch = "x86_64", target_arch = "aarch64"),
@@ -124,22 +124,24 @@ mod place {
     }
 }
 
-/// With GNU's tools on Windows a `thread_local!` is a slot of the system's, whose first use allocates. The variable is
-/// one of the section that the loader copies for each thread, as C compilers have it there.
+/// For Windows with the GNU tools. There the first use of a `thread_local!` allocates. So this
+/// variable is in the section that the loader copies for each thread, as C compilers for this
+/// target have it.
 #[cfg(all(windows, target_env = "gnu", not(target_abi = "llvm")))]
 mod place {
     use core::arch::{asm, global_asm};
 
     use super::super::quick::{self, Lists};
 
-    /// The variable's name, which another version of this library in the same program does not have.
+    /// Name of the variable; it contains the version, so that two versions of this library can be
+    /// in one program.
     macro_rules! variable {
         () => {
             concat!("pagewise_lists_", env!("CARGO_PKG_VERSION"))
         };
     }
 
-    // Sections are sorted by name, and end with `.tls$ZZZ`.
+    // The linker sorts these sections by name, and the last is `.tls$ZZZ`.
     global_asm!(
         ".section .tls$PAGEWISE,\"dw\"",
         concat!(".globl \"", variable!(), "\""),
@@ -153,11 +155,11 @@ mod place {
         empty = sym quick::EMPTY,
     );
 
-    /// Where the calling thread has the variable.
+    /// Returns the address of the calling thread's variable.
     #[inline(always)]
     fn place() -> *mut *mut Lists {
         let place;
-        // SAFETY: reads what the loader has set up for this thread.
+        // SAFETY: reads only what the loader has set up for this thread.
         unsafe {
             #[cfg(target_pointer_width = "64")]
             asm!(

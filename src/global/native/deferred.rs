@@ -1,21 +1,24 @@
-//! Blocks that wait for their heap: freed while somebody else held its lock, put back by whoever next has it. So
-//! who frees waits for nobody.
+//! Holds blocks that were freed while another thread held their heap's lock. The next thread that
+//! takes the lock puts them back, so freeing need not wait.
 //!
 //! ```text
 //!               head            tail
-//!  ring |   |   | b | b |   | b |   |   |      an entry without a block before the tail: one on its way
-//!  last ──▶ | link | … |  ──▶  | link | … |  ──▶  0        the blocks themselves
+//!  ring |   |   | b | b |   | b |   |   |   null before the tail: reserved, not yet written
+//!  last ──▶ | link | … |  ──▶  | link | … |  ──▶  0        list through the blocks themselves
 //! ```
-//! Blocks wait in a ring beside the heap, outside of free memory, so that no write after a free can lead the
-//! allocator astray. Entries are reserved by one exchange, written after, and taken in order by whoever has the
-//! heap's lock, up to the first that is not written yet. Each block is written once and taken once.
+//! Blocks wait in a ring beside the heap, outside of free memory, so that a write after free cannot
+//! mislead the allocator. A thread that frees reserves entries by a compare-and-exchange of the
+//! tail, and then writes them. The thread that holds the heap's lock takes entries in order, up to
+//! the first that is not written yet. Each entry is written once and taken once.
 //!
-//! Where the ring is full, who frees waits for the lock after all: what waits is bounded, and so is the work of who
-//! puts it back. Only where the lock [cannot be waited for](super::lock), which is rare, do further blocks make a
-//! list through themselves; so its links are checked before they are followed.
+//! When the ring is full, a thread that frees waits for the lock after all. This bounds the blocks
+//! that wait, and the work of the thread that puts them back. Only if the lock also [cannot be
+//! waited for](super::lock), which is rare, are blocks linked into a list through their own memory;
+//! links are checked before they are followed.
 //!
-//! In the child of a fork an entry may be reserved whose thread stayed behind: its block stays in use, as others do
-//! that were on their way ([`skip_lost`](Deferred::skip_lost)).
+//! In the child of a fork, an entry may be reserved whose thread stayed behind. Its block stays in
+//! use, like other blocks that such threads were about to free
+//! ([`skip_lost`](Deferred::skip_lost)).
 
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
@@ -23,23 +26,25 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::sync::{AtomicBool, AtomicPtr, AtomicU32};
 
-/// Blocks that may wait in a heap's ring.
+/// Number of blocks that a heap's ring can hold.
 const ROOM: usize = 1024;
 
-/// The free blocks that wait for a heap; all zeros is none. Invariant: every block here belongs to the heap, and
-/// nobody else uses it. `head` changes under the heap's lock; entries outside of `head..tail` hold no block.
+/// The free blocks that wait for a heap; all zeros means none. Invariant: every block here belongs
+/// to the heap, and nothing else uses it. `head` changes only under the heap's lock; entries
+/// outside of `head..tail` are null.
 #[derive(Debug)]
 pub(super) struct Deferred<const N: usize = ROOM> {
-    /// Whether somebody has added blocks since they were last taken.
+    /// Whether blocks were added since they were last taken.
     some: AtomicBool,
-    /// Entries ever reserved, and ever taken.
+    /// Total number of entries reserved, and of entries taken, since the beginning; both wrap
+    /// around.
     tail: AtomicU32,
     head: AtomicU32,
     last: AtomicPtr<u8>,
     ring: [AtomicPtr<u8>; N],
 }
 
-/// What stands in the place of a block that never comes.
+/// Stands in the ring for a block that will never be written.
 const LOST: *mut u8 = ptr::without_provenance_mut(1);
 
 impl<const N: usize> Deferred<N> {
@@ -54,7 +59,7 @@ impl<const N: usize> Deferred<N> {
         }
     }
 
-    /// Whether there are no blocks, as far as is known without a lock.
+    /// Checks whether there are no blocks, as far as is known without the lock.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         !self.some.load(Relaxed)
@@ -65,16 +70,17 @@ impl<const N: usize> Deferred<N> {
         &self.ring[index as usize % N]
     }
 
-    /// Adds blocks to the ring; `false`, and nothing is done, if it has no room.
+    /// Adds blocks to the ring; does nothing and returns `false` if they do not fit.
     ///
     /// # Safety
-    /// They are in use, the caller's, of the heap that this belongs to, and the caller uses them no longer, unless
-    /// the answer is `false`.
+    /// The blocks are in use, the caller's, and belong to this heap. The caller does not use them
+    /// any more, unless this returns `false`.
     pub(super) unsafe fn push(&self, blocks: &[NonNull<u8>]) -> bool {
         let count = blocks.len() as u32;
         let mut tail = self.tail.load(Relaxed);
         loop {
-            // Whoever sees that an entry was taken must not write it before it was cleared.
+            // A thread that sees an entry as taken must also see that it was cleared, before it
+            // writes it.
             let waiting = tail.wrapping_sub(self.head.load(Acquire));
             if waiting.wrapping_add(count) as usize > N {
                 return false;
@@ -86,27 +92,28 @@ impl<const N: usize> Deferred<N> {
             }
         }
         for (index, block) in blocks.iter().enumerate() {
-            // What the caller did with the block comes before what its next owner does.
+            // What the caller did with the block happens before what its next owner does.
             self.entry(tail.wrapping_add(index as u32)).store(block.as_ptr(), Release);
         }
         self.tell();
         true
     }
 
-    /// Says that there are blocks. By an exchange: whoever sees what the last one to say so wrote must see what those
-    /// before wrote, too, as they would not behind a plain store.
+    /// Notes that there are blocks. This is a swap, not a store, so that it continues the release
+    /// sequence: a thread that sees the last note also sees the blocks of all earlier ones.
     fn tell(&self) {
         self.some.swap(true, Release);
     }
 
-    /// Says that what there is will be taken now. To be called under the heap's lock, before [`take`](Self::take).
+    /// Notes that all blocks will be taken now. Call under the heap's lock, before
+    /// [`take`](Self::take).
     pub(super) fn begin(&self) {
-        // Whoever adds blocks from here on says so again.
+        // Threads that add blocks from here on note it again.
         self.some.swap(false, Acquire);
     }
 
-    /// Takes blocks out of the ring, as many as there is room for, and says how many. To be called under the heap's
-    /// lock.
+    /// Takes blocks out of the ring, at most as many as fit into `blocks`, and returns their
+    /// number. Call under the heap's lock.
     pub(super) fn take(&self, blocks: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
         let mut head = self.head.load(Relaxed);
         let mut count = 0;
@@ -124,9 +131,9 @@ impl<const N: usize> Deferred<N> {
         count
     }
 
-    /// In the child of a fork: entries whose threads stayed behind before they had written them are not waited for.
-    /// If the thread there is was about to write one itself, in the middle of which a handler forked, its block is
-    /// taken later, or stays in use.
+    /// In the child of a fork: gives up the entries that were reserved but not written, since their
+    /// threads stayed behind. If the child's own thread was about to write one when a signal
+    /// handler forked it, its block is taken later, or stays in use.
     pub(super) fn skip_lost(&self) {
         let (mut index, tail) = (self.head.load(Relaxed), self.tail.load(Relaxed));
         while index != tail {
@@ -139,17 +146,17 @@ impl<const N: usize> Deferred<N> {
         self.some.store(true, Relaxed);
     }
 
-    /// Adds blocks that nothing else has room for.
+    /// Links blocks into the list; for blocks that do not fit into the ring.
     ///
     /// # Safety
-    /// As for [`push`](Self::push). Each has room for a link.
+    /// As for [`push`](Self::push). Each block has room for a link.
     #[cold]
     pub(super) unsafe fn push_linked(&self, blocks: &[NonNull<u8>]) {
         for block in blocks {
             let link = block.cast::<*mut u8>();
             let mut last = self.last.load(Relaxed);
             loop {
-                // SAFETY: the block is the caller's, and has room for a link at its start.
+                // SAFETY: the caller owns the block, which has room for a link at its start.
                 unsafe { link.write_unaligned(last) };
                 match self.last.compare_exchange_weak(last, block.as_ptr(), Release, Relaxed) {
                     Ok(_) => break,
@@ -160,8 +167,9 @@ impl<const N: usize> Deferred<N> {
         self.tell();
     }
 
-    /// Takes all blocks that are linked and calls `put_back` with each; the block whose link was overwritten, as far
-    /// as `is_own` tells, if one was. The blocks behind that one are lost.
+    /// Takes all linked blocks and calls `put_back` with each. Checks links with `is_own`, which
+    /// says whether an address belongs to the heap; at a link that fails it stops and returns the
+    /// block with that link. The blocks behind that one are lost.
     pub(super) fn take_linked(
         &self,
         is_own: impl Fn(*mut u8) -> bool,
@@ -174,7 +182,7 @@ impl<const N: usize> Deferred<N> {
                 return Some(last);
             }
             last = next;
-            // SAFETY: `push_linked` wrote the link, and the block is nobody's but the list's.
+            // SAFETY: `push_linked` wrote the link, and only the list has the block.
             next = unsafe { block.cast::<*mut u8>().read_unaligned() };
             put_back(block);
         }
@@ -193,21 +201,21 @@ mod tests {
     fn take<const N: usize>(ring: &Deferred<N>, most: usize) -> Vec<NonNull<u8>> {
         let mut taken = vec![MaybeUninit::uninit(); most];
         let count = ring.take(&mut taken);
-        // SAFETY: so many were written.
+        // SAFETY: the first `count` were written.
         taken[..count].iter().map(|block| unsafe { block.assume_init() }).collect()
     }
 
-    /// The ring takes what it has room for, gives it back in order, and begins again behind its end.
+    /// The ring takes blocks while it has room, gives them back in order, and wraps around.
     #[test]
     fn a_ring_gives_back_what_it_took() {
         let ring = Deferred::<8>::new();
-        // A count that is about to begin anew.
+        // The counters are about to wrap around.
         for counter in [&ring.tail, &ring.head] {
             counter.store(u32::MAX - 12, Relaxed);
         }
         let blocks: Vec<_> = (0..6).map(block).collect();
         for _ in 0..9 {
-            // SAFETY: nobody uses them.
+            // SAFETY: the blocks are never accessed.
             unsafe {
                 assert!(ring.push(&blocks));
                 assert!(!ring.push(&blocks[..3]), "there is room for two");
@@ -221,7 +229,7 @@ mod tests {
         }
     }
 
-    /// Linked blocks are taken once each, the last first, up to one whose link no longer leads to a block.
+    /// Linked blocks are taken once each, the last first, up to one whose link was overwritten.
     #[test]
     fn linked_blocks_are_taken_once() {
         let ring = Deferred::<8>::new();
@@ -237,7 +245,7 @@ mod tests {
         for _ in 0..2 {
             ring.begin();
             assert!(ring.is_empty());
-            // SAFETY: nobody uses them, and each has room for a link.
+            // SAFETY: nothing else uses the blocks, and each has room for a link.
             unsafe {
                 ring.push_linked(&blocks[..3]);
                 ring.push_linked(&blocks[3..]);
@@ -262,7 +270,7 @@ mod tests {
     fn a_lost_entry_holds_up_nobody() {
         let ring = Deferred::<8>::new();
         let blocks: Vec<_> = (0..3).map(block).collect();
-        // SAFETY: nobody uses them.
+        // SAFETY: the blocks are never accessed.
         unsafe { ring.push(&blocks[..1]) };
         ring.tail.fetch_add(2, Relaxed);
         // SAFETY: as above.

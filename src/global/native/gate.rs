@@ -1,51 +1,53 @@
-//! The gate to what belongs to a thread: its owner passes without an atomic operation that others see at once, and a visitor
-//! from another thread keeps the owner out meanwhile.
+//! The gate to a thread's own data. Its owner passes without an atomic read-modify-write operation
+//! or a full barrier; while a visitor from another thread is inside, the owner stays out.
 //!
 //! ```text
 //!  owner                                   visitor
 //!   outside ← 0                             state ← state | VISITED
-//!   light barrier: none for the processor   heavy barrier: the owner, wherever it is, passes a full one
+//!   light barrier: compiler only            heavy barrier: the owner passes a full one
 //!   state = BIASED? then it is in           outside = 1? then the owner is out, and stays out
 //! ```
-//! The heavy barrier falls into one place of the owner's program. Behind the owner's store to `outside`, the visitor sees
-//! that; before it, the owner sees VISITED. So at least one of them turns back, and neither waits. (Whoever must see the
-//! other's store passes a full barrier, or an exchange: Attiya et al. 2011, *Laws of order*. Here the visitor passes it for
-//! both.) Where the system has no such barrier, the gate is not biased, and the owner passes a full one of its own.
+//! The heavy barrier takes effect at one point of the owner's program. If that is after the owner's
+//! store to `outside`, the visitor sees the store; if before, the owner sees VISITED. So at least
+//! one of them turns back, and neither waits. (To be sure of seeing the other's store, a thread
+//! must pass a full barrier or an atomic read-modify-write: Attiya et al. 2011, *Laws of order*.
+//! Here the visitor pays for both.) If the system has no such barrier, the gate is not biased, and
+//! the owner passes a full one of its own.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 use super::sync::{self, AtomicU32, fence};
 
-/// The owner passes no full barrier. The owner alone sets and clears this.
+/// The owner passes without a full barrier. Only the owner sets and clears this bit.
 const BIASED: u32 = 1;
-/// A visitor is there, or looks whether the owner is out.
+/// A visitor is inside, or is checking whether the owner is out.
 const VISITED: u32 = 2;
-/// The owner is asked to clear `BIASED`: the heavy barrier could not be had.
+/// A visitor could not have the heavy barrier, and asks the owner to clear `BIASED`.
 const REFUSED: u32 = 4;
 
-/// A gate. All zeros is a value: a gate that has no owner, and that nobody enters.
+/// A gate. All zeros is a valid value: a gate that has no owner, and that nobody enters.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Gate {
-    /// Whether there is an owner, who is not behind it. The owner alone writes this.
+    /// 1 if there is an owner and it is out; else 0. Only the owner writes this.
     outside: AtomicU32,
     state: AtomicU32,
 }
 
 impl Gate {
-    /// A gate that nobody passed.
+    /// Makes a gate whose owner is out.
     #[cfg(pagewise_model)]
     pub(super) fn new() -> Self {
         Self { outside: AtomicU32::new(1), state: AtomicU32::new(0) }
     }
 
-    /// The calling thread is the owner from now on.
+    /// Makes the calling thread the owner.
     pub(super) fn own(&self) {
         self.leave();
     }
 
-    /// Lets the owner in if the gate is biased, and it would be let in by [`enter`](Self::enter). To a gate without an owner
-    /// nothing is written.
+    /// Lets the owner in if the gate is biased and has no visitor. Writes nothing to a gate without
+    /// an owner. Only for the owner.
     #[inline(always)]
     pub(super) fn enter_biased(&self) -> bool {
         if self.outside.load(Relaxed) == 0 {
@@ -60,13 +62,15 @@ impl Gate {
         is_in
     }
 
-    /// Lets the owner in, unless a visitor is there, or this is a signal's handler that interrupted the owner inside. To be
-    /// called by the owner, who [leaves](Self::leave) if it was let in.
+    /// Lets the owner in, unless a visitor is inside, or this is a signal handler that interrupted
+    /// the owner inside. Only for the owner, which must [leave](Self::leave) if it was let in. Also
+    /// sets or clears the bias.
     pub(super) fn enter(&self) -> bool {
         self.enter_where(sync::has_barriers)
     }
 
-    /// As [`enter`](Self::enter), where one thread can have the others pass a barrier, or cannot.
+    /// As [`enter`](Self::enter); `has_barriers` says whether threads can make others pass a
+    /// barrier.
     fn enter_where(&self, has_barriers: impl FnOnce() -> bool) -> bool {
         if self.outside.load(Relaxed) == 0 {
             return false;
@@ -89,20 +93,21 @@ impl Gate {
         is_in
     }
 
-    /// The owner is out again.
+    /// Notes that the owner is out again.
     #[inline(always)]
     pub(super) fn leave(&self) {
         self.outside.store(1, Release);
     }
 
-    /// Has the owner turn back from now on; `false` if another visitor is there. Whoever gets `true` [opens](Self::open) the
-    /// gate again.
+    /// Makes the owner turn back from now on; `false` if another visitor is inside. A visitor that
+    /// gets `true` must [open](Self::open) the gate again.
     pub(super) fn shut(&self) -> bool {
         self.state.fetch_or(VISITED, Acquire) & VISITED == 0
     }
 
-    /// Whether the owner is out of a gate that was [shut](Self::shut), and stays out. `passed` says whether a
-    /// [heavy barrier](sync::heavy_barrier), which was tried since, could be had.
+    /// Checks whether the owner is out of a gate that the caller has [shut](Self::shut), and so
+    /// stays out. `passed`: the result of the [heavy barrier](sync::heavy_barrier) that the caller
+    /// has tried since.
     pub(super) fn is_left(&self, passed: bool) -> bool {
         if !passed && self.state.load(Relaxed) & BIASED != 0 {
             self.state.fetch_or(REFUSED, Relaxed);
@@ -111,17 +116,17 @@ impl Gate {
         self.outside.load(Acquire) == 1
     }
 
-    /// The visitor is out.
+    /// Lets the owner in again: the visitor is out.
     pub(super) fn open(&self) {
         self.state.fetch_and(!VISITED, Release);
     }
 
-    /// In the child of a fork: whoever visited stayed behind.
+    /// In the child of a fork: forgets a visitor that stayed behind.
     pub(super) fn forget_visitor(&self) {
         self.open();
     }
 
-    /// In the child of a fork: the owner stayed behind, too.
+    /// In the child of a fork: forgets an owner, and a visitor, that stayed behind.
     pub(super) fn forget_owner(&self) {
         self.leave();
         self.open();
@@ -132,7 +137,7 @@ impl Gate {
 mod tests {
     use super::*;
 
-    /// What there may be: whether the owner is out, and every state; and whether the others pass barriers.
+    /// Iterates over all combinations of `outside`, every state, and whether there are barriers.
     fn all() -> impl Iterator<Item = (u32, u32, bool)> {
         let states = 0..2 * REFUSED;
         states
@@ -148,7 +153,8 @@ mod tests {
         (gate.outside.into_inner(), gate.state.into_inner())
     }
 
-    /// Without a full barrier, only through a gate that is biased, and that nobody visits, or wants to be so no more.
+    /// Without a full barrier, the owner gets in only if the gate is biased, and no visitor is
+    /// inside or wants the bias dropped.
     #[test]
     fn the_owner_passes_a_biased_gate() {
         for (outside, state, _) in all() {
@@ -159,7 +165,8 @@ mod tests {
         }
     }
 
-    /// The owner gets in unless a visitor is there, and biases the gate where that is safe, and only there.
+    /// The owner gets in unless a visitor is inside, and biases the gate exactly when there are
+    /// barriers.
     #[test]
     fn the_owner_says_whether_a_gate_is_biased() {
         for (outside, state, barriers) in all() {
@@ -176,7 +183,8 @@ mod tests {
         }
     }
 
-    /// Without a barrier, nothing is known of the owner of a biased gate, who is asked to bias it no more.
+    /// Without a barrier, a visitor cannot know where the owner of a biased gate is, and asks it to
+    /// drop the bias.
     #[test]
     fn a_visitor_knows_where_the_owner_is() {
         for (outside, state, passed) in all() {
@@ -187,7 +195,7 @@ mod tests {
         }
     }
 
-    /// One visitor at a time.
+    /// There is one visitor at a time.
     #[test]
     fn a_gate_is_shut_and_opened() {
         for (outside, state, _) in all() {
@@ -199,7 +207,7 @@ mod tests {
         }
     }
 
-    /// In the child of a fork the gate is open; and the owner is out, if that stayed behind.
+    /// In the child of a fork the gate is open; and the owner is out, if it stayed behind.
     #[test]
     fn a_fork_leaves_nobody_inside() {
         for (outside, state, _) in all() {

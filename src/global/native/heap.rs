@@ -1,14 +1,15 @@
-//! A heap: an engine in a slot, behind a lock, with what returns its free memory to the system
-//! (`purge`).
+//! A heap: an engine in a slot, behind a lock, with the state for giving its free memory back to
+//! the system (`purge`).
 //!
-//! There are as many heaps as the machine's CPUs ask for, whatever the number of threads; threads
-//! beyond that share. Heaps are never destroyed, so a block outlives the thread that allocated it;
-//! nothing needs adopting. Blocks cross the lock by the batch, from and to quick lists. A block freed
-//! by another thread than allocated it is put back into its own heap under that heap's lock. Where somebody
-//! else has that, the blocks wait rather than the thread: [beside the heap](super::deferred), for its next user.
+//! The number of heaps depends on the machine's CPUs, not on the number of threads; if there are
+//! more threads, they share heaps. Heaps are never destroyed, so a block outlives the thread that
+//! allocated it; nothing needs adopting. Blocks cross the lock in batches, from and to quick lists.
+//! A block freed by another thread than allocated it (a remote free) is put back into its own heap,
+//! under that heap's lock. If another thread holds that lock, the freeing thread does not wait: the
+//! blocks are left [beside the heap](super::deferred) for the next thread that takes the lock.
 //!
-//! A misuse that is noticed under the lock is reported after letting go of it: whoever is called then
-//! may allocate.
+//! A misuse that is noticed under the lock is reported after unlocking, because the handlers of the
+//! report may allocate.
 
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
@@ -28,38 +29,39 @@ use super::visit::Visit;
 use crate::os;
 use crate::pages::PageHeap;
 
-/// A heap, at the start of its slot.
+/// A heap; it is at the start of its slot.
 #[derive(Debug)]
 pub(super) struct Heap {
     pub(super) state: Locked<State>,
-    /// Blocks freed while somebody else had the lock.
+    /// Blocks freed while another thread held the lock.
     pub(super) deferred: Deferred,
-    /// Which heap this one's users look after next, besides this one.
+    /// The slot of the other heap that this heap's users maintain next.
     pub(super) turn: AtomicUsize,
-    /// The NUMA node of the thread that it was opened for, or that came to it when it had none: memory is of the node
-    /// whose thread touches it first.
+    /// The NUMA node of the thread that the heap was opened for, or that joined it when it had no
+    /// threads: the node whose thread touches memory first has that memory.
     pub(super) node: AtomicU32,
-    /// Threads whose blocks come from here.
+    /// Number of threads whose blocks come from this heap.
     pub(super) threads: AtomicU32,
-    /// Bytes in use, and bytes that may take memory, as they were when the lock was last let go of.
+    /// Bytes in use, and bytes that may be resident, as of the last unlocking.
     pub(super) used: AtomicUsize,
     pub(super) most: AtomicUsize,
-    /// Whether a purge was under way then.
+    /// Whether a purge was under way at the last unlocking.
     pub(super) purging: AtomicBool,
 }
 
 impl Heap {
-    /// Makes the heap of a slot; `None` if there is no memory for it. Done once for each slot.
+    /// Makes the heap of a slot; `None` if there is no memory for it. Called once for each slot.
     pub(super) fn open(slot: usize, tuning: &Tuning) -> Option<&'static Self> {
         let start = SPACE.slot(slot);
         let page = os::page_size();
         let own = size_of::<Self>().next_multiple_of(page);
-        // No block lies right behind the heap's own words.
+        // With guards, an inaccessible OS page separates this struct from the first block.
         let guard = if mode::has_guards() { page } else { 0 };
-        // The tag behind the last block lies in the OS page that the next page of blocks begins in: another for each
-        // would take memory. What is between is not touched.
+        // Blocks begin one OS page past a multiple of the page size. So the tag behind the last
+        // block is in the OS page in which the next page of blocks begins, and takes no OS page of
+        // its own. The memory between the struct and `from` is not touched.
         let from = (own + guard - page).next_multiple_of(tuning.pages.page_size) + page;
-        // SAFETY: the slot is used by nobody else, and not accessible yet.
+        // SAFETY: nothing else uses the slot, and it is not accessible yet.
         let memory = unsafe {
             if !SPACE.take(slot) || !SPACE.commit(start, from, tuning.huge_pages.advice()) {
                 return None;
@@ -70,13 +72,14 @@ impl Heap {
             Slot::new(slot, from, tuning.huge_pages)
         };
         let Some(state) = State::open(memory, tuning) else {
-            // SAFETY: nothing of it is used.
+            // SAFETY: nothing uses this memory.
             unsafe { SPACE.give_up(start, from) };
             return None;
         };
         let heap = start.cast::<Self>();
-        // SAFETY: the memory is accessible, large enough and aligned, and never given up. It is zeros, a value of
-        // all that is not written: most of that is never used.
+        // SAFETY: the memory is accessible, large enough, aligned, and never given up. It is zeros,
+        // which is a valid value of all fields that are not written here; most of them are never
+        // touched.
         unsafe {
             (&raw mut (*heap).state).write(Locked::new(state));
             (&raw mut (*heap).turn).write(AtomicUsize::new(slot));
@@ -84,31 +87,32 @@ impl Heap {
         }
     }
 
-    /// The heap of a slot that was opened.
+    /// Returns the heap of a slot that was opened.
     pub(super) fn of_slot(slot: usize) -> &'static Self {
         // SAFETY: an opened slot has its heap at its start, for ever.
         unsafe { &*SPACE.slot(slot).cast::<Self>() }
     }
 
-    /// The heap a block lies in; the caller knows that it lies in one.
+    /// Returns the heap of a block; the caller knows that the block is in one.
     #[inline(always)]
     pub(super) fn of(block: *mut u8) -> &'static Self {
         Self::of_slot(SPACE.slot_of(block))
     }
 
-    /// The slot it lies in.
+    /// Returns the slot of the heap.
     pub(super) fn slot(&self) -> usize {
         SPACE.slot_of(ptr::from_ref(self).cast_mut().cast())
     }
 
-    /// Runs `action` under the heap's lock; `None` if the lock cannot be waited for. Stops the process if
-    /// damage was noticed meanwhile.
+    /// Runs `action` under the heap's lock; `None` if the lock cannot be waited for. Stops the
+    /// process if damage was noticed meanwhile.
     #[inline]
     pub(super) fn with<R>(&self, action: impl FnOnce(&mut State) -> R) -> Option<R> {
         self.enter(Wait::Always, action)
     }
 
-    /// As [`with`](Self::with), perhaps without waiting. Puts back first what waits for the lock.
+    /// As [`with`](Self::with), but `wait` says whether to wait. First puts back the deferred
+    /// blocks.
     #[inline]
     pub(super) fn enter<R>(&self, wait: Wait, action: impl FnOnce(&mut State) -> R) -> Option<R> {
         let action = |state: &mut State| {
@@ -124,7 +128,7 @@ impl Heap {
         }
     }
 
-    /// Notes what others are told without the lock.
+    /// Publishes the fields that other threads read without the lock.
     #[inline]
     fn note(&self, state: &State) {
         self.used.store(state.usage().block, Relaxed);
@@ -132,13 +136,14 @@ impl Heap {
         self.purging.store(state.is_purging(), Relaxed);
     }
 
-    /// Whether a block of this heap may lie at an address of its slot: not beyond all that were handed out.
+    /// Checks whether an address in the slot may be a block of this heap: whether it is within the
+    /// memory handed out so far.
     pub(super) fn reaches(&self, block: *mut u8) -> bool {
         self.with(|state| state.memory().0.contains(&block.addr())).unwrap_or(true)
     }
 
-    /// Gives about `wanted` bytes of these parts of free memory back, in steps, while the visit lasts; returns the bytes.
-    /// O(bytes).
+    /// Gives back about `wanted` bytes of these parts of free memory, in steps, while the visit
+    /// lasts; returns the bytes given back. O(bytes).
     pub(super) fn give_back(&self, wanted: usize, visit: &mut Visit, parts: Parts) -> usize {
         let mut given = 0;
         for _ in 0..purge::steps_for(wanted) {
@@ -155,13 +160,13 @@ impl Heap {
         given
     }
 
-    /// Milliseconds until [`maintain`](Self::maintain) has something to do; `None` if it has nothing to
-    /// do as the heap is.
+    /// Returns the milliseconds until [`maintain`](Self::maintain) has something to do; `None` if
+    /// it has nothing to do unless the heap changes.
     pub(super) fn next_due(&self) -> Option<u64> {
         self.with(|state| state.purge_due_in()).flatten()
     }
 
-    /// Puts back the blocks that wait for the lock, which the caller has; a misuse that was noticed.
+    /// Puts the deferred blocks back, under the lock; returns a misuse, if one was noticed.
     #[cold]
     fn put_deferred(&self, state: &mut State) -> Option<(Fault, *mut u8)> {
         /// Blocks put back at a time.
@@ -174,7 +179,8 @@ impl Heap {
             if count == 0 {
                 break;
             }
-            // SAFETY: so many were written; each was freed once, as far as that is not noticed here.
+            // SAFETY: the first `count` were written; callers of `push` guarantee that each was
+            // freed once, which is checked here as far as possible.
             let done =
                 unsafe { state.put_any(slice::from_raw_parts(blocks.as_ptr().cast(), count)) };
             refused = refused.or(done.err().map(|block| (Fault::FreedTwice, block.as_ptr())));
@@ -190,38 +196,39 @@ impl Heap {
         refused.or(overwritten.map(|block| (Fault::Damaged, block)))
     }
 
-    /// Begins a purge of all there is; returns the bytes given back before.
+    /// Begins a purge of all free memory; returns the bytes that had been given back before.
     pub(super) fn begin_purge(&self) -> u64 {
         self.with(State::begin_purge).unwrap_or(0)
     }
 
-    /// A step of a purge; whether there are more, and whether somebody waited for the lock.
+    /// Does a step of a purge; returns whether there are more, and whether other threads are
+    /// waiting for the lock.
     pub(super) fn step(&self, visit: &mut Visit) -> (bool, bool) {
         let step = self.with(|state| (state.purge_step(visit), self.state.is_awaited()));
         step.unwrap_or_default()
     }
 
-    /// Gives every free OS page back to the system; returns the bytes. Others get the lock in
-    /// between. O(what the heap holds).
+    /// Gives every free OS page back to the system; returns the bytes. Other threads can take the
+    /// lock in between. O(bytes held).
     pub(super) fn purge(&self) -> u64 {
         let before = self.begin_purge();
         while let (true, awaited) = self.step(&mut Visit::unbounded()) {
             if awaited {
-                // Who waits was woken, but needs a moment to take the lock.
+                // A thread that waits was woken, but needs a moment to take the lock.
                 os::pause();
             }
         }
         self.with(|state| state.purged()).map_or(0, |purged| purged - before)
     }
 
-    /// Bytes of a block that is not small.
+    /// Returns the bytes of a block that is not small.
     ///
     /// # Safety
-    /// It lies here, is not small, and is in use.
+    /// The block is in this heap, is not small, and is in use.
     pub(super) unsafe fn len_of(&self, block: NonNull<u8>) -> usize {
         let len = self.with(|state| state.len_of(block)).unwrap_or_else(|| {
-            // SAFETY: the caller's promise. The lock is not needed: nobody changes the length of a
-            // block in use but who resizes it, the caller.
+            // SAFETY: the caller guarantees that the block is in use and not small. The lock is not
+            // needed: only the caller, by resizing it, could change the length of its block.
             Some(unsafe { PageHeap::<Slot>::tagged_size(block) })
         });
         match len {
@@ -230,39 +237,39 @@ impl Heap {
         }
     }
 
-    /// Takes the lock for a fork, as [`Locked::take_for_fork`].
+    /// Takes the lock for a fork; see [`Locked::take_for_fork`].
     pub(super) fn take_for_fork(&self, pause: impl FnMut() -> bool) {
         self.state.take_for_fork(pause);
     }
 
-    /// Lets go of a lock taken for a fork, in the parent.
+    /// Unlocks after a fork, in the parent.
     pub(super) fn after_fork(&self) {
         self.state.after_fork();
     }
 
-    /// As above, in the child; whether the heap is lost.
+    /// Unlocks after a fork, in the child; returns whether the heap is lost.
     pub(super) fn after_fork_in_child(&self) -> bool {
         self.deferred.skip_lost();
         self.state.after_fork_in_child()
     }
 
-    /// The number of size classes.
+    /// Returns the number of size classes.
     pub(super) fn classes(&self) -> u32 {
         self.with(|state| state.classes()).unwrap_or(0)
     }
 
-    /// Block size of a class, bytes.
+    /// Returns the block size of a class in bytes.
     pub(super) fn class_size(&self, class: u32) -> usize {
         self.with(|state| state.class_size(class)).unwrap_or(0)
     }
 
-    /// Calls `visit` for each page with its class, the size of its blocks, its bytes and its blocks
-    /// that are not free. O(pages), under the lock.
+    /// Calls `visit` for each page with its class, its block size in bytes, its size in bytes, and
+    /// the number of its blocks that are not free. O(pages), under the lock.
     pub(super) fn for_each_page(&self, visit: &mut dyn FnMut(u32, usize, usize, usize)) {
         let _ = self.with(|state| state.for_each_page(visit));
     }
 
-    /// Bytes of the heap's OS pages that take memory. O(OS pages), without the lock.
+    /// Returns the bytes of the heap's resident OS pages. O(OS pages), mostly without the lock.
     pub(super) fn resident(&self) -> usize {
         let Some((extent, dedicated)) = self.with(|state| state.memory()) else { return 0 };
         let page = os::page_size();

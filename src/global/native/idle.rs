@@ -1,6 +1,7 @@
-//! Medium blocks that lay on a [list](super::medium) for a while go back to their heaps: whoever comes by looks after the
-//! lists of all threads, a few at a time. A thread that stands still keeps none for good. So do mappings that are
-//! [kept](super::kept).
+//! Puts medium blocks that have been on a [list](super::medium) for a while back to their heaps,
+//! and gives back [kept] mappings likewise. Any thread that enters the slow path may
+//! do this: it visits a few threads' lists at a time, in a round through all of them. So a thread
+//! that does nothing keeps no blocks for good.
 
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
@@ -12,23 +13,23 @@ use super::visit::Visit;
 use super::{ended, kept, medium, mode, quick, refused, registry};
 use crate::os;
 
-/// The round through the lists of all threads.
+/// The current round through the lists of all threads.
 #[derive(Debug)]
 struct Round {
-    /// When the next begins. Milliseconds, the lower bits.
+    /// When the next round begins: milliseconds, the lower 32 bits.
     next: AtomicU32,
-    /// The lists that are looked at next; null: the round has ended.
+    /// The lists to visit next; null if the round has ended.
     at: AtomicPtr<quick::Lists>,
 }
 
 static ROUND: Apart<Round> =
     Apart::new(Round { next: AtomicU32::new(0), at: AtomicPtr::new(ptr::null_mut()) });
 
-/// The longest between two rounds, milliseconds: twelve days.
+/// The longest time between two rounds in milliseconds: twelve days.
 const LONGEST: u32 = 1 << 30;
 
-/// Looks whether blocks on lists are idle, and puts some back. The next look at each thread's lists comes after the purge
-/// delay.
+/// Continues the round, or begins one if the purge delay is over since the last began, and puts
+/// idle blocks back while the visit lasts.
 pub(super) fn look(visit: &mut Visit) {
     let delay = registry::purge_delay();
     if mode::is_hardened() || delay == u32::MAX {
@@ -50,7 +51,8 @@ pub(super) fn look(visit: &mut Visit) {
     ROUND.at.store(next, Relaxed);
 }
 
-/// Milliseconds until there may be something to put back; `None` if nothing lies on any list.
+/// Returns the milliseconds until there may be something to put back; `None` if no list has blocks
+/// and nothing is kept.
 pub(super) fn next() -> Option<u64> {
     if mode::is_hardened() {
         return None;
@@ -65,18 +67,19 @@ pub(super) fn next() -> Option<u64> {
     on_lists.into_iter().chain(kept::next(registry::purge_delay())).min()
 }
 
-/// Milliseconds until a time of which these are the lower bits; 0 if it is past.
+/// Returns the milliseconds until `time`, given by its lower 32 bits; 0 if it is past.
 fn until(time: u32) -> u64 {
     let left = time.wrapping_sub(os::now() as u32);
     if left > u32::MAX / 2 { 0 } else { left.into() }
 }
 
-/// Puts back what lies on the lists of a heap's threads, while the visit lasts; whether that was all.
+/// Puts all blocks on the lists of a heap's threads back, while the visit lasts; returns whether it
+/// got to the end.
 pub(super) fn put_back_of(heap: &Heap, visit: &mut Visit) -> bool {
     if mode::is_hardened() {
         return true;
     }
-    // SAFETY: lists are never given up.
+    // SAFETY: lists are never freed.
     let of_heap = |lists: *mut quick::Lists| unsafe { &*lists }.are_of(heap);
     let mut at = registry::all_lists().next().unwrap_or(ptr::null_mut());
     let mut goes_on = true;
@@ -90,8 +93,8 @@ pub(super) fn put_back_of(heap: &Heap, visit: &mut Visit) -> bool {
     goes_on
 }
 
-/// Puts back whatever lies on the lists of all threads, mappings that are kept, and what was refused; whether that was
-/// anything.
+/// Puts the blocks on the lists of all threads back, unmaps all kept mappings, and retries what the
+/// system refused to take back; returns whether there was anything.
 pub(super) fn put_back_all() -> bool {
     if mode::is_hardened() {
         return refused::retry(&mut Visit::unbounded());
@@ -108,8 +111,9 @@ pub(super) fn put_back_all() -> bool {
     any
 }
 
-/// Puts back what lies idle, or all that lies, on those of the next lists that are wanted, a few threads'. Whether that was
-/// any, and the lists that are next; null: there are no more.
+/// Visits up to [`AT_ONCE`](medium::AT_ONCE) of the lists from `at` on for which `wants` is true,
+/// and puts back their idle blocks, or `all` blocks. Returns whether there were any, and the next
+/// lists to visit; null if there are no more.
 fn put_back(
     mut at: *mut quick::Lists,
     wants: impl Fn(*mut quick::Lists) -> bool,
@@ -123,7 +127,7 @@ fn put_back(
             lists[count] = at;
             count += 1;
         }
-        // SAFETY: lists are never given up.
+        // SAFETY: lists are never freed.
         at = unsafe { &*at }.next.load(Relaxed);
     }
     let (looked, any) = medium::visit(&lists[..count], all, goes_on);
@@ -134,8 +138,8 @@ fn put_back(
 mod tests {
     use super::*;
 
-    /// A few threads' lists are looked at in one turn, of those that are wanted; the others are next, and those that were not
-    /// looked at any more.
+    /// A turn visits a few of the wanted lists. The next turn begins with the lists behind those,
+    /// or with the first that this one did not get to.
     #[cfg(target_pointer_width = "64")]
     #[test]
     fn lists_are_looked_at_a_few_at_a_time() {
@@ -143,7 +147,7 @@ mod tests {
         registry::heap_for_test();
         let make = || quick::make().expect("there is memory").as_ptr();
         let all: Vec<_> = (0..2 * FEW + 3).map(|_| make()).collect();
-        // SAFETY: lists are never given up, and these are no thread's.
+        // SAFETY: lists are never freed, and these belong to no thread.
         let next = |at: usize| unsafe { &(*all[at]).next };
         (1..all.len()).for_each(|at| next(at - 1).store(all[at], Relaxed));
         let turn = |from: usize, wants: &dyn Fn(usize) -> bool, looks: usize| {
@@ -169,7 +173,7 @@ mod tests {
         assert_eq!(turn(2 * FEW + 1, &|_| true, 0), Some(2 * FEW + 1));
     }
 
-    /// A time up to half of all milliseconds ahead is waited for; any other is past.
+    /// A time counts as ahead if it is up to half of the `u32` range ahead, and else as past.
     #[test]
     fn a_time_is_ahead_or_past() {
         let from_now = |ahead: u32| until((os::now() as u32).wrapping_add(ahead));

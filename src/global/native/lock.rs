@@ -1,24 +1,26 @@
-//! A lock that knows its owner, never allocates, and never has its owner, or a fork, wait for itself
-//! (after Drepper 2011, *Futexes are tricky*).
+//! A lock that knows its owner, never allocates, and never makes its owner or a fork wait for
+//! themselves (after Drepper 2011, *Futexes are tricky*).
 //!
 //! ```text
 //!  bits 31 … 2          bit 1            bit 0
-//!  | owner's token; 0: | held for a     | somebody may sleep
+//!  | owner's token; 0: | held for a     | a thread may sleep
 //!  | free, or lost     | fork, or lost  | until it is free
 //! ```
-//! [`with`](Locked::with) waits for other threads, and answers `None` where waiting might never end:
+//! [`with`](Locked::with) waits for other threads, and returns `None` if the wait might never end:
 //! - the calling thread holds the lock: the handler of a signal, or of a panic, interrupted it;
-//! - a thread that forks holds it: C's library next takes locks of its own, whose holders may be
+//! - a thread that forks holds it: the C library takes locks of its own next, whose holders may be
 //!   waiting for memory;
-//! - the lock is lost: this is the child of a fork, and its owner stayed behind;
-//! - the calling thread forks, and handlers of the program run before or after: in the child nobody knows yet
-//!   which locks are lost.
+//! - the lock is lost: this is the child of a fork, and the lock's owner stayed behind;
+//! - the calling thread is forking, and handlers of the program run before or after ours: in the
+//!   child it is not known yet
+//! which locks are lost.
 //!
-//! The caller then goes elsewhere: to another heap, or to a list that the lock's next holder empties.
+//! The caller then goes elsewhere: to another heap, or to a list that the lock's next holder
+//! empties.
 //!
-//! A fork [takes](Locked::take_for_fork) every lock, so that what they protect is whole in the child.
-//! The thread that forks passes through the locks it took, because handlers of the program that run
-//! in between may allocate.
+//! A fork [takes](Locked::take_for_fork) every lock, so that the values they protect are consistent
+//! in the child. Handlers of the program that run in between may allocate, so the forking thread
+//! passes through the locks that it took.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -28,10 +30,10 @@ use crate::os;
 const FREE: u32 = 0;
 const AWAITED: u32 = 1;
 const FORK: u32 = 2;
-/// Held for a fork by nobody.
+/// Held for a fork, without an owner.
 const LOST: u32 = FORK;
 
-/// Whether a lock that somebody holds is waited for.
+/// Whether to wait for a lock that another thread holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     Always,
@@ -47,11 +49,11 @@ pub(super) struct Locked<T> {
     value: Place<T>,
 }
 
-// SAFETY: the value is reached by one thread at a time.
+// SAFETY: only one thread at a time accesses the value: the one that holds the lock.
 unsafe impl<T: Send> Sync for Locked<T> {}
 
 impl<T> Locked<T> {
-    /// A value whose lock is free.
+    /// Makes a lock that is free, around `value`.
     #[cfg(not(pagewise_model))]
     pub(super) const fn new(value: T) -> Self {
         Self {
@@ -61,7 +63,7 @@ impl<T> Locked<T> {
         }
     }
 
-    /// As above; a model's parts are not made at compile time.
+    /// As above, for the model checker, whose atomics cannot be made at compile time.
     #[cfg(pagewise_model)]
     pub(super) fn new(value: T) -> Self {
         Self {
@@ -71,20 +73,20 @@ impl<T> Locked<T> {
         }
     }
 
-    /// Runs `action` on the value, which no other thread reaches meanwhile; `None`, and nothing is
-    /// done, where the lock cannot be waited for.
+    /// Runs `action` on the value, which no other thread accesses meanwhile. If the lock cannot be
+    /// waited for, does nothing and returns `None`.
     #[inline]
     pub(super) fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.with_if(Wait::Always, action)
     }
 
-    /// As [`with`](Self::with), unless that would mean waiting.
+    /// As [`with`](Self::with), but returns `None` instead of waiting.
     #[inline]
     pub(super) fn try_with<R>(&self, action: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.with_if(Wait::Never, action)
     }
 
-    /// As one of the two.
+    /// As [`with`](Self::with) or [`try_with`](Self::try_with), as `wait` says.
     #[inline(always)]
     pub(super) fn with_if<R>(&self, wait: Wait, action: impl FnOnce(&mut T) -> R) -> Option<R> {
         let me = sync::token();
@@ -97,16 +99,17 @@ impl<T> Locked<T> {
         }
     }
 
-    /// Whether somebody waits for the lock, which is held.
+    /// Checks whether a thread waits for the lock. (The lock is held.)
     pub(super) fn is_awaited(&self) -> bool {
         self.word.load(Relaxed) & AWAITED != 0
     }
 
-    /// Runs `action` under the lock that was taken, and lets go of it.
+    /// Runs `action` under the lock, which the caller has taken, and unlocks.
     #[inline]
     fn run<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
-        /// Ends the process if the action unwinds: the value may be in pieces, and an allocator
-        /// must not unwind. Until then the panic's handler finds the lock held by its own thread.
+        /// Ends the process if the action unwinds: the value may be inconsistent, and an allocator
+        /// must not unwind. The panic's handler runs before that, and finds the lock held by its
+        /// own thread.
         struct Unwinding;
         impl Drop for Unwinding {
             fn drop(&mut self) {
@@ -115,7 +118,7 @@ impl<T> Locked<T> {
         }
 
         let unwinding = Unwinding;
-        // SAFETY: the lock is held.
+        // SAFETY: the calling thread holds the lock.
         let result = self.value.with_mut(|value| action(unsafe { &mut *value }));
         core::mem::forget(unwinding);
         self.unlock();
@@ -143,7 +146,8 @@ impl<T> Locked<T> {
         loop {
             let held = self.word.load(Relaxed);
             if held == FREE {
-                // Others may sleep: whoever wakes one counts on that one to wake the next.
+                // Keep the flag: other threads may sleep, and an unlock wakes only one of them,
+                // which must wake the next.
                 if self.word.compare_exchange(FREE, me | AWAITED, Acquire, Relaxed).is_ok() {
                     return true;
                 }
@@ -160,11 +164,11 @@ impl<T> Locked<T> {
     /// Runs `action` if the calling thread holds the lock for a fork.
     #[cold]
     fn pass_through<R>(&self, me: u32, action: impl FnOnce(&mut T) -> R) -> Option<R> {
-        // A signal's handler must not get in between.
+        // The flag keeps out a signal handler that interrupts the action.
         if self.word.load(Relaxed) != me | FORK || self.passing.swap(true, Acquire) {
             return None;
         }
-        // SAFETY: this thread holds the lock, and does nothing with the value but this.
+        // SAFETY: this thread holds the lock for a fork, and `passing` keeps its own handlers out.
         let result = self.value.with_mut(|value| action(unsafe { &mut *value }));
         self.passing.store(false, Release);
         Some(result)
@@ -178,7 +182,8 @@ impl<T> Locked<T> {
     }
 
     /// Takes the lock until [`after_fork`](Self::after_fork), unless the calling thread holds it
-    /// already. `pause` lets others go on for a moment; when it answers `false` the lock is given up.
+    /// already. `pause` lets other threads run for a moment; when it returns `false`, the lock is
+    /// given up.
     pub(super) fn take_for_fork(&self, mut pause: impl FnMut() -> bool) {
         let me = sync::token();
         while self.word.compare_exchange(FREE, me | FORK, Acquire, Relaxed).is_err() {
@@ -187,19 +192,19 @@ impl<T> Locked<T> {
                 return;
             }
         }
-        // Whoever fell asleep before must not sleep through the fork.
+        // Threads that fell asleep before must not sleep through the fork.
         os::wake_all(&self.word);
     }
 
-    /// Lets go of the lock if the calling thread took it for a fork.
+    /// Unlocks, if the calling thread took the lock for a fork.
     pub(super) fn after_fork(&self) {
         if self.word.load(Relaxed) == sync::token() | FORK {
             self.unlock();
         }
     }
 
-    /// As [`after_fork`](Self::after_fork), in the child. If another thread held the lock, the value
-    /// may be in pieces, and the lock is lost: then the answer is `true`.
+    /// As [`after_fork`](Self::after_fork), in the child. If another thread held the lock, the
+    /// value may be inconsistent; then the lock is marked lost, and the result is `true`.
     pub(super) fn after_fork_in_child(&self) -> bool {
         self.after_fork();
         let held = self.word.load(Relaxed);
@@ -211,12 +216,12 @@ impl<T> Locked<T> {
     }
 }
 
-/// The token of who holds a lock.
+/// Returns the token of a lock's holder.
 fn owner(held: u32) -> u32 {
     held & !(AWAITED | FORK)
 }
 
-/// Whether waiting for a lock that is held so might never end.
+/// Checks whether waiting for a lock in this state might never end.
 fn never_waited_for(held: u32, me: u32) -> bool {
     held & FORK != 0 || owner(held) == me
 }
@@ -229,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    /// A thread that holds the lock until it is told, and how to tell it.
+    /// Spawns a thread that holds the lock until it gets a message; returns both ends.
     fn hold(locked: &'static Locked<u32>) -> (JoinHandle<Option<()>>, mpsc::Sender<()>) {
         let (held, is_held) = mpsc::channel();
         let (let_go, may_go) = mpsc::channel::<()>();
@@ -243,12 +248,12 @@ mod tests {
         (owner, let_go)
     }
 
-    /// What another thread finds that does not wait for the lock.
+    /// Returns the value that another thread finds without waiting for the lock.
     fn found_by_another(locked: &'static Locked<u32>) -> Option<u32> {
         thread::spawn(|| locked.try_with(|value| *value)).join().expect("it ends")
     }
 
-    /// Threads that wait are seen to wait, and each has the lock for itself in its turn.
+    /// Waiting threads are noticed, and each gets the lock for itself in its turn.
     #[test]
     fn who_waits_is_woken() {
         static LOCKED: Locked<u32> = Locked::new(7);
@@ -283,8 +288,8 @@ mod tests {
         assert_eq!(LOCKED.with(|value| *value), Some(207));
     }
 
-    /// A fork waits until the owner lets go of the lock. Then the forking thread passes through it, and
-    /// nobody else does until the fork is done.
+    /// A fork waits until the owner unlocks. Then the forking thread passes through the lock, and
+    /// no other thread takes it until the fork is done.
     #[test]
     fn a_fork_takes_a_lock_once_its_owner_lets_go() {
         static LOCKED: Locked<u32> = Locked::new(7);
@@ -305,13 +310,14 @@ mod tests {
         assert_eq!(found_by_another(&LOCKED), None);
         let nested = |value: &mut u32| (*value, LOCKED.with(|value| *value));
         assert_eq!(LOCKED.with(nested), Some((7, None)), "no handler gets in between");
-        // It has the lock already.
+        // This thread has the lock already.
         LOCKED.take_for_fork(|| panic!("nothing is waited for"));
         LOCKED.after_fork();
         assert_eq!(found_by_another(&LOCKED), Some(7));
     }
 
-    /// A lock that a fork gave up is its owner's as before; in the child, where the owner is not, it is lost.
+    /// A lock that a fork gave up stays with its owner; in the child, where the owner does not
+    /// exist, it is lost.
     #[test]
     fn a_lock_that_is_given_up_is_lost_in_the_child() {
         static LOCKED: Locked<u32> = Locked::new(7);
@@ -337,7 +343,8 @@ mod tests {
         assert_eq!(found_by_another(&LOCKED), Some(7));
     }
 
-    /// A child's handler that ran before ours waited for a lock whose owner had stayed behind.
+    /// A forking thread does not wait for a lock, because in the child its owner might not exist.
+    /// (Regression: a handler that ran before ours did.)
     #[test]
     fn a_thread_that_forks_waits_for_nobody() {
         static LOCKED: Locked<u32> = Locked::new(7);

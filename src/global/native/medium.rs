@@ -1,35 +1,39 @@
-//! Quick lists of medium blocks, above FFCROSSOVER and up to 128 KiB: a few blocks for each class and thread, under a
-//! budget of bytes over all threads.
+//! Quick lists of medium blocks, above FFCROSSOVER and up to 128 KiB: a few blocks for each class
+//! and thread, under a budget of bytes over all threads.
 //!
 //! ```text
-//!  size  16,385 …  18,432 … 20,480 …  | 32,768 … 36,864 …  | 65,536 … 73,728 …  131,072     eight for each doubling
+//!  size  16,385 … 18,432 … 20,480 … | 32,768 … 36,864 … | 65,536 … 73,728 …  131,072
+//!                                                        eight classes for each doubling
 //!
 //!             allocated            freed                   allocated
 //!  mark  none ─────────▶ in use ─────────▶ kept, on a list ─────────▶ in use
 //!         ▲                 └─────▶ none      │ put back, by its thread or by any other
 //!         └───────────────────────────────────┘
 //! ```
-//! A request is rounded up to its class, so that a freed block serves all requests of it. (12.5 % more at most. Powers
-//! of two, and eighths between them, are classes: such a block is no larger than asked for.) Where a list is empty, a block
-//! of the next larger class serves.
+//! A request is rounded up to its class, by 12.5 % at most, so that a freed block serves all
+//! requests of the class. (Powers of two, and eighths between them, are classes, so they are not
+//! rounded.) If the list of a class is empty, a block of the next larger class may serve.
 //!
-//! An aligned request, up to an OS page, is served by a block of the list that happens to be so: those that a program
-//! allocated with this alignment are.
+//! A request with a larger alignment, up to an OS page, takes a block from the list that happens to
+//! be aligned so. If the program allocates with this alignment repeatedly, there are such blocks.
 //!
-//! **Marks.** Each block of a class has a [mark](class::mark) beside the heaps, found by its address: its class, where in
-//! its granule it starts, and whether a list keeps it. So a second free is noticed, whichever thread's it is, unless both
-//! happen at the same moment.
+//! **Marks.** Each block that has a class also has a [mark], in a table beside the
+//! heaps that is indexed by address: the class, where in its granule the block starts, and whether
+//! a list keeps it. So a double free is noticed, by any thread, unless both frees happen at the
+//! same moment.
 //!
-//! **Visitors.** A thread is alone with its lists behind a [gate](super::gate), which costs it no atomic operation that
-//! others see at once. So other threads may visit them, and put back what [nobody used for a while](super::idle); their
-//! thread meanwhile turns to its heap.
+//! **Visitors.** A [gate](super::gate) protects a thread's lists; it costs their thread no atomic
+//! read-modify-write operation. Other threads may visit the lists to put back blocks that were
+//! [idle for a while](super::idle). If their thread comes to the gate meanwhile, it goes to its
+//! heap instead.
 //!
-//! **Room.** A list takes no block at first. Where one of its class is wanted again soon after one was turned away, it would
-//! have served: it has room for one then, and for twice as many each further time. So what a program frees once and for
-//! all, as when it copies an array into a larger one, joins what is free beside it in the heap.
+//! **Room.** At first a list has room for no blocks. If a block of a class is freed and turned
+//! away, and then one of this class is wanted, the list would have served: it gets room for one
+//! block, and for twice as many each further time. So blocks that a program frees once and for all,
+//! as when it copies an array into a larger one, coalesce in the heap with their free neighbours.
 //!
-//! A block on a list is in use for its heap. At its start stand two words that tell of writes to it when it leaves the
-//! list, as the heap's own would. In hardened mode there are no such lists.
+//! For its heap, a block on a list is in use. Two words at its start reveal, when it leaves the
+//! list, that the program wrote to it after it was freed. In hardened mode there are no such lists.
 
 mod class;
 mod lists;
@@ -46,10 +50,10 @@ use super::tuning::UNIT;
 use super::{current, quick, sync};
 use crate::pages::PageHeap;
 
-/// The largest alignment of blocks that come from lists: an OS page.
+/// The largest alignment of blocks that come from lists in bytes: an OS page.
 const MOST_ALIGN: usize = 4096;
 
-/// What is asked of the heap for a request that is not small.
+/// Returns the bytes to request from the heap for a request that is not small.
 pub(super) fn round(size: usize, align: usize) -> usize {
     match Class::of(size) {
         Some(class) if align <= MOST_ALIGN => class.size(),
@@ -57,23 +61,24 @@ pub(super) fn round(size: usize, align: usize) -> usize {
     }
 }
 
-/// The lists of the calling thread, if it has some. Not to be called in hardened mode.
+/// Returns the lists of the calling thread, if it has some. Not for hardened mode.
 #[inline(always)]
 fn own() -> Option<&'static Lists> {
     let lists = current::lists();
     if quick::is_none(lists) { None } else { Some(of(lists)) }
 }
 
-/// The medium lists of a thread with these quick lists. Those of a thread without lists are empty and have no room, and are not
-/// to be written.
+/// Returns the medium lists of a thread with these quick lists. Those of a thread without lists are
+/// static: they are empty, have no room, and must not be written.
 #[inline(always)]
 pub(super) fn of(lists: *mut quick::Lists) -> &'static Lists {
-    // SAFETY: in the usual mode every thread's lists have these among them, zeros at first; they are never given up, and
-    // all of them is atomic.
+    // SAFETY: in the usual mode every thread's quick lists contain these, zeros at first; they are
+    // never freed, and consist of atomics only.
     unsafe { &*quick::medium(lists).cast() }
 }
 
-/// A block for a request from a thread's lists, if that is found at once. Not to be called in hardened mode.
+/// Takes a block for a request from a thread's lists, if the fast path finds one. Not for hardened
+/// mode.
 ///
 /// # Safety
 /// The lists are the calling thread's.
@@ -87,12 +92,13 @@ pub(super) unsafe fn allocate(
         return None;
     }
     let class = Class::served_at_once(size)?;
-    // SAFETY: the lists are the calling thread's, which has some, for there is a block.
+    // SAFETY: the lists are the calling thread's, which has lists of its own: there is a block.
     of(lists).pop(class, || unsafe { quick::counts_pop(lists) })
 }
 
-/// As [`allocate`], or one of the next larger class, or of those there the last that is aligned; `None` if the lists do not
-/// serve such, or have none, or a [look](quick::Lists::look) is due.
+/// As [`allocate`], on the slow path: also takes a block of the next larger class, or, for an
+/// `align` above [`UNIT`], the last block of the class that is aligned so. `None` if there is none,
+/// the lists do not serve such requests, or a [look](quick::Lists::look) is due.
 pub(super) fn allocate_slowly(size: usize, align: usize) -> Option<NonNull<u8>> {
     let class = Class::served(size).filter(|_| align <= MOST_ALIGN)?;
     let lists = own()?;
@@ -105,8 +111,8 @@ pub(super) fn allocate_slowly(size: usize, align: usize) -> Option<NonNull<u8>> 
     }
 }
 
-/// Says that a block of the heap, for which `size` bytes were asked, is in use: where that is a class's size, it may come
-/// onto a list, and one there would have been of use.
+/// Marks a block that the heap has just allocated for `size` bytes as in use, if that is a class's
+/// size, so that a list may keep it when it is freed. Tells the class's list that it was empty.
 #[inline]
 pub(super) fn begin(block: NonNull<u8>, size: usize, align: usize) {
     if let Some(class) = Class::of(size).filter(|class| class.size() == size)
@@ -120,7 +126,8 @@ pub(super) fn begin(block: NonNull<u8>, size: usize, align: usize) {
     }
 }
 
-/// Says that a block in use is the heap's alone, whatever it was: it is resized, or freed there.
+/// Marks a block in use as none of the lists', whether it has a class or not: it is resized, or
+/// freed to its heap.
 #[inline]
 pub(super) fn end(block: NonNull<u8>) {
     let mark = SPACE.mark_of(block.as_ptr());
@@ -129,7 +136,8 @@ pub(super) fn end(block: NonNull<u8>) {
     }
 }
 
-/// The size of the class of a block in use, if it has one; stops the process, naming `fault`, if a list keeps the block.
+/// Returns the size of the class of a block in use, if it has one. Stops the process with `fault`
+/// if a list keeps the block.
 #[inline]
 pub(super) fn size_of_block(block: NonNull<u8>, fault: Fault) -> Option<usize> {
     let mark = SPACE.mark_of(block.as_ptr()).load(Relaxed);
@@ -140,37 +148,43 @@ pub(super) fn size_of_block(block: NonNull<u8>, fault: Fault) -> Option<usize> {
     Some(Class(class).size())
 }
 
-/// Frees a block onto a thread's lists, if one takes it at once: no block that is sampled, and in hardened mode none.
+/// Frees a block onto a thread's lists, if one takes it at once. They never take a sampled block,
+/// and none in hardened mode.
 ///
 /// # Safety
-/// As for [`free`](super::paths::free); the lists are the calling thread's, and the block lies in a slot.
+/// As for [`free`](super::paths::free); the lists are the calling thread's, and the block is in a
+/// slot.
 #[inline(always)]
 pub(super) unsafe fn free(lists: *mut quick::Lists, block: NonNull<u8>) -> bool {
-    // SAFETY: passed on.
+    // SAFETY: the caller gives the guarantees that `free_within` asks for.
     of(lists).with_biased(|lists| unsafe { free_within(lists, block) }) == Some(true)
 }
 
-/// As [`free`], behind the gate: what is shut, as in hardened mode, looks at no block.
+/// As [`free`], behind the gate. While the gate is shut, as always in hardened mode, no block is
+/// looked at.
 ///
 /// # Safety
-/// As for that.
+/// As for [`free`].
 #[inline(always)]
 unsafe fn free_within(lists: &Lists, block: NonNull<u8>) -> bool {
-    // No other block has a mark, and no address beside a block.
+    // Only blocks with a class have a mark, and it matches only the address at which the block
+    // starts.
     let mark = SPACE.mark_of(block.as_ptr());
     let Some(class) = mark::class_in_use(mark.load(Relaxed), block.as_ptr()).map(Class) else {
         return false;
     };
-    // SAFETY: the block is in use, as its mark says; so nobody else changes its length. The caller's promise.
+    // SAFETY: the block is in use, as its mark says, and the caller alone uses it, so no other
+    // thread changes its length.
     unsafe {
         PageHeap::<Slot>::is_tagged_of(block, class.size()) && lists.push_within(class, block, mark)
     }
 }
 
-/// As [`free`], where there is no room, or something is wrong; `false` if the block has no class, or is for the heap to free.
+/// As [`free`], if the list has no room or something is wrong; `false` if the block has no class,
+/// or its heap must free it.
 ///
 /// # Safety
-/// As for that; the block lies in a slot.
+/// As for [`free`].
 pub(super) unsafe fn free_slowly(block: NonNull<u8>) -> bool {
     let mark = SPACE.mark_of(block.as_ptr());
     let before = mark.load(Relaxed);
@@ -178,14 +192,15 @@ pub(super) unsafe fn free_slowly(block: NonNull<u8>) -> bool {
     if before & mark::KEPT != 0 {
         fault::stop(Fault::FreedTwice, block.as_ptr());
     }
-    // SAFETY: as in `free`.
+    // SAFETY: as in `free_within`.
     let whole = unsafe { PageHeap::<Slot>::is_tagged_of(block, class.size()) };
     let Some(lists) = own().filter(|_| whole) else {
-        // The heap knows what else is wrong, if anything.
+        // If the block's boundary tag is damaged, the heap will notice.
         mark.store(mark::NONE, Relaxed);
         return false;
     };
-    // SAFETY: the caller's promise; the block is of the class, and freed once.
+    // SAFETY: the caller guarantees that the block is in use and freed once; its tag says that it
+    // is of the class.
     unsafe {
         if !lists.push_slowly(class, block, mark) {
             mark.store(mark::NONE, Relaxed);
@@ -195,11 +210,12 @@ pub(super) unsafe fn free_slowly(block: NonNull<u8>) -> bool {
     true
 }
 
-/// Lists that are looked at in one visit.
+/// Number of threads whose lists are looked at in one visit.
 pub(super) const AT_ONCE: usize = 16;
 
-/// Puts back what lay on these threads' lists at the last visit, and since, or whatever lies there (`all`), as long as that
-/// `goes_on`. How many threads' were looked at, and whether anything was put back.
+/// Visits these threads' lists: puts back the blocks that were there at the last visit already, or
+/// `all` blocks, as long as `goes_on` returns true. Returns how many threads' lists were looked at,
+/// and whether anything was put back.
 pub(super) fn visit(
     threads: &[*mut quick::Lists],
     all: bool,
@@ -211,7 +227,7 @@ pub(super) fn visit(
     for (shut, &thread) in shut.iter_mut().zip(threads) {
         *shut = thread != own && of(thread).is_used() && of(thread).gate.shut();
     }
-    // One for all.
+    // One barrier serves all lists.
     let passed = shut.contains(&true) && sync::heavy_barrier();
     let (mut looked, mut any) = (0, false);
     for (number, (&thread, &shut)) in threads.iter().zip(&shut).enumerate() {

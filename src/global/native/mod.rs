@@ -1,48 +1,62 @@
-//! The allocator proper, on the systems that `os` serves whole: what [`Pagewise`] does there.
+//! The allocator proper, on the systems that `os` fully supports: how [`Pagewise`] works there.
 //!
-//! Files, in the order they build on each other:
+//! Blocks come from *heaps*, each an engine in a slot of the address space, behind a lock. Each
+//! thread has lists of free blocks, and takes the lock only to refill or flush them. The largest
+//! blocks are mappings of their own.
+//!
+//! The files, in the order they build on each other:
 //!
 //! | files | |
 //! |---|---|
+//! | **Ground** | |
 //! | `apart` | statics in cache lines of their own |
 //! | `sealed` | statics in OS pages of their own, read-only in hardened mode |
-//! | `sync`, `lock`, `gate` | the lock; what is one thread's, and others visit |
+//! | `sync`, `lock`, `gate` | atomics, barriers; the lock; the gate to a thread's own data |
 //! | `text` | text for standard error |
 //! | `mode` | whether the process runs hardened |
 //! | `sizes` | which list serves which size |
-//! | `settings` | what the environment sets, and what of it is ignored |
-//! | `huge` | which memory is to be of huge pages |
+//! | `settings` | settings from the environment, and complaints about ignored ones |
+//! | **Addresses and memory** | |
+//! | `huge` | which memory may be huge pages |
 //! | `space` | the addresses of all heaps, cut into slots |
 //! | `fault` | the line that reports a misuse |
-//! | `zero` | which free memory is zeros |
-//! | `visit` | how long whoever comes by looks after that |
-//! | `refused` | memory that the system did not take back with its addresses |
+//! | `refused` | memory whose addresses the system did not take back |
+//! | `zero` | which free memory is known to be zeros |
+//! | `visit` | bounds the time that a thread spends on maintenance |
 //! | `runs` | runs of free OS pages that go back by one call |
-//! | `purge` | what goes back to the system, and when |
-//! | `state`, `deferred`, `heap` | what a heap is; blocks freed while somebody else had its lock |
-//! | `heaps` | which heaps there are |
-//! | `kept` | mappings that were freed, for blocks that grow |
+//! | `purge` | which memory goes back to the system, and when |
+//! | **Heaps and mappings** | |
+//! | `state`, `deferred`, `heap` | a heap: its state; blocks that wait for its lock; its lock |
+//! | `heaps` | all heaps, and which thread gets which |
+//! | `kept` | freed mappings, kept for blocks that grow |
 //! | `mapping` | the largest blocks, each a mapping of its own |
-//! | `relief` | what goes back before the process grows |
-//! | `background` | the thread that gives memory back while the program stands still |
-//! | `countdown`, `sampler` | what is due after so many blocks; which of them are sampled |
-//! | `sorting`, `exchange` | blocks sorted by their heaps; blocks that cross a heap's lock |
-//! | `quick`, `current` | the lists of free blocks that each thread has, and where they are found |
-//! | `medium` | such lists of medium blocks |
+//! | `relief` | gives free memory back before the process grows |
+//! | `background` | a thread that gives memory back while the program is idle |
+//! | **Threads' lists** | |
+//! | `countdown`, `sampler` | pops until something is due; which blocks are sampled |
+//! | `quick`, `current` | each thread's lists of small blocks; the pointer to them |
+//! | `medium` | each thread's lists of medium blocks |
 //! | `ended` | the lists of threads that have ended |
 //! | `registry` | the tuning in force, the lists of all threads |
-//! | `idle` | medium blocks that lay on a list for a while |
+//! | `idle` | puts medium blocks back that were on a list for a while |
+//! | `sorting`, `exchange` | sorts blocks by heap; moves batches of blocks across a heap's lock |
+//! | **Process** | |
 //! | `fork` | a fork at any moment |
-//! | `statistics` | what is in use and held |
-//! | `guarded` | blocks at the end of a page of their own |
-//! | `profile` | who allocated what is in use, by samples |
-//! | `hardened` | every block checked: what its files say; `own` before `thread`, `paths` after `blocks` |
+//! | `statistics` | bytes in use and held |
+//! | **Requests** | |
 //! | `thread` | how a thread begins and ends |
-//! | `blocks` | blocks from heaps and mappings, and back |
-//! | `usual` | what the usual mode does where quick lists do not serve |
+//! | `blocks` | allocates blocks from heaps and mappings, and frees them |
+//! | `usual` | serves requests that quick lists do not, in the usual mode |
 //! | `paths` | the paths of a request through all of these |
-//! | `by_address` | blocks measured and resized, whose size the caller does not remember |
-//! | `api` | what a program sees |
+//! | `by_address` | measures and resizes blocks whose size the caller does not remember |
+//! | `api` | the interfaces for programs |
+//! | **Extras**, off by default | requests use some of their files; others use requests |
+//! | `guarded` | sampled blocks at the end of an OS page of their own |
+//! | `profile` | which call stacks allocated the bytes in use, by samples |
+//! | `hardened` | checks every block: `own` comes before `thread`, `paths` after `blocks` |
+//!
+//! `statics` and `on_a_heap` are for tests; `unprofiled` stands in for `profile` where that is not
+//! available.
 
 mod apart;
 mod api;

@@ -1,6 +1,7 @@
-//! Whether the process runs in hardened mode, and with which parts; and whether blocks are sampled.
+//! Holds whether the process runs in hardened mode, and with which parts; and whether blocks are
+//! sampled.
 //!
-//! Decided under the registry's lock before any thread has lists, and not changed after, but for sampling.
+//! Decided under the registry's lock before any thread has lists. Only sampling changes after that.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
@@ -17,19 +18,19 @@ const ZERO: u32 = 1 << 3;
 const GUARDS: u32 = 1 << 4;
 const PINNED: u32 = 1 << 5;
 
-/// Beside the parts: blocks are sampled.
+/// Besides the parts: blocks are sampled.
 const PROFILED: u32 = 1 << 31;
 
-/// What was decided.
+/// The settings that were decided.
 #[derive(Debug)]
 struct Mode {
-    /// The parts in force, as bits; 0 before the allocator is open, and if the mode is off.
+    /// The parts in force, as bits; 0 before the allocator is open, and if hardened mode is off.
     parts: AtomicU32,
-    /// One allocation in so many is guarded; 0: none is.
+    /// Guards one allocation in this many; 0: none.
     guarded: AtomicU32,
     /// Bytes of freed blocks that a thread keeps.
     quarantine: AtomicUsize,
-    /// What nobody outside can know.
+    /// A random number that nothing outside the process can know; 0 if the mode is off.
     secret: AtomicUsize,
 }
 
@@ -40,7 +41,7 @@ static MODE: Sealed<Mode> = Sealed::new(Mode {
     secret: AtomicUsize::new(0),
 });
 
-/// Decides, for the process.
+/// Decides the settings for the process.
 pub(super) fn open(tuning: &Tuning) {
     let Hardening { checks, canaries, random, quarantine, zero, pinned, guards } = tuning.hardening;
     if cfg!(feature = "guarded") {
@@ -57,7 +58,7 @@ pub(super) fn open(tuning: &Tuning) {
     MODE.parts.store(wanted.fold(CHECKS, |all, (_, part)| all | part), Relaxed);
 }
 
-/// Has blocks sampled, or no longer; whether that could be done. To be called by one thread at a time.
+/// Switches sampling on or off; returns whether that was possible. Call from one thread at a time.
 #[cfg(all(feature = "profiler", target_os = "linux"))]
 pub(super) fn set_profiled(wanted: bool) -> bool {
     let set = || match wanted {
@@ -67,12 +68,12 @@ pub(super) fn set_profiled(wanted: bool) -> bool {
     MODE.change(set).is_some()
 }
 
-/// Has what was decided read-only.
+/// Makes the settings read-only.
 pub(super) fn seal() {
     MODE.seal();
 }
 
-/// The parts in force, loaded once for a call and passed on.
+/// The parts in force: a request loads them once, and passes them on.
 #[derive(Clone, Copy)]
 pub(super) struct Parts(u32);
 
@@ -82,33 +83,33 @@ pub(super) fn parts() -> Parts {
 }
 
 impl Parts {
-    /// No part but the checks.
+    /// The checks alone.
     pub(super) const CHECKS: u32 = CHECKS;
-    /// Every part that a small block is concerned by.
+    /// All parts that affect small blocks.
     pub(super) const EVERY: u32 = CHECKS | CANARIES | RANDOM | ZERO;
-    /// For [`known`](Self::known): which, only the process knows.
+    /// For [`known`](Self::known): the parts are known only at run time.
     pub(super) const UNKNOWN: u32 = 0;
 
-    /// Whether there are any, or blocks are sampled.
+    /// Checks whether there are any parts, or blocks are sampled.
     #[inline(always)]
     pub(super) fn are_unusual(self) -> bool {
         self.0 != 0
     }
 
-    /// Whether there are some, and no blocks are sampled.
+    /// Checks whether there are any parts, and blocks are not sampled.
     #[inline(always)]
     pub(super) fn are_only_hardened(self) -> bool {
-        // Without a part no bit is set, and sampling's is the sign.
+        // `PROFILED` is the sign bit; without it, a positive number has some part's bit.
         self.0.cast_signed() > 0
     }
 
-    /// Those of the parts that a small block is concerned by.
+    /// Returns those of the parts that affect small blocks.
     #[inline(always)]
     pub(super) fn of_small(self) -> u32 {
         self.0 & Self::EVERY
     }
 
-    /// These parts, known where the program is compiled; else those in force.
+    /// Returns `PARTS`, if known at compile time, and else the parts in force.
     #[inline(always)]
     pub(super) fn known<const PARTS: u32>() -> Self {
         if PARTS == Self::UNKNOWN { parts() } else { Self(PARTS) }
@@ -119,60 +120,60 @@ impl Parts {
         self.0 & part != 0
     }
 
-    /// Whether something is written around blocks.
+    /// Checks whether canaries are written around blocks.
     #[inline(always)]
     pub(super) fn has_canaries(self) -> bool {
         self.has(CANARIES)
     }
 
-    /// Whether a block is taken at random.
+    /// Checks whether blocks are taken from lists at random.
     #[inline(always)]
     pub(super) fn are_random(self) -> bool {
         self.has(RANDOM)
     }
 
-    /// Whether freed blocks are zeroed.
+    /// Checks whether freed blocks are zeroed.
     #[inline(always)]
     pub(super) fn zero(self) -> bool {
         self.has(ZERO)
     }
 }
 
-/// Whether hardened mode is on.
+/// Checks whether hardened mode is on.
 #[inline(always)]
 pub(super) fn is_hardened() -> bool {
     MODE.parts.load(Relaxed) & !PROFILED != 0
 }
 
-/// Whether blocks are sampled.
+/// Checks whether blocks are sampled.
 #[inline(always)]
 pub(super) fn is_profiled() -> bool {
     cfg!(all(feature = "profiler", target_os = "linux")) && MODE.parts.load(Relaxed) & PROFILED != 0
 }
 
-/// Whether there are guard pages.
+/// Checks whether there are guard pages.
 pub(super) fn has_guards() -> bool {
     parts().has(GUARDS)
 }
 
-/// Whether pages are kept for their class.
+/// Checks whether pages keep their size class.
 pub(super) fn pins() -> bool {
     parts().has(PINNED)
 }
 
-/// One allocation in so many is guarded; 0: none is.
+/// Returns *n* if one allocation in *n* is guarded; 0 if none is.
 #[inline(always)]
 pub(super) fn guarded() -> u32 {
     MODE.guarded.load(Relaxed)
 }
 
-/// Bytes of freed blocks that a thread keeps.
+/// Returns the bytes of freed blocks that a thread keeps.
 #[inline(always)]
 pub(super) fn quarantine() -> usize {
     MODE.quarantine.load(Relaxed)
 }
 
-/// What nobody outside can know.
+/// Returns a random number that nothing outside the process can know.
 #[inline(always)]
 pub(super) fn secret() -> u64 {
     MODE.secret.load(Relaxed) as u64
@@ -183,14 +184,14 @@ mod tests {
     use super::*;
     use crate::os::alone;
 
-    /// What canaries are made of is drawn for each process.
+    /// Each process draws its own secret, from which canaries are made.
     #[test]
     fn a_hardened_process_has_a_secret() {
         assert_eq!(secret(), 0, "unit tests are not hardened");
         alone::passes("global::native::mode::tests::hardened");
     }
 
-    /// Of the parts a small block is concerned by those that are written, checked or chosen by.
+    /// The parts that affect small blocks are canaries, checks, randomness and zeroing.
     #[test]
     fn parts_are_told_from_others() {
         const SMALL: u32 = CANARIES | CHECKS | RANDOM | ZERO;

@@ -1,11 +1,11 @@
-//! Unit tests of what a heap does, each on a heap of its own.
+//! Runs unit tests of heaps, each on a heap of its own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::registry;
 use super::state::State;
 
-/// Runs a test on a heap that nobody else has meanwhile.
+/// Runs a test on a heap that nothing else uses.
 pub(super) fn on_a_heap(test: impl FnOnce(&mut State)) {
     let heap = registry::heap_for_test();
     let mut test = Some(test);
@@ -13,7 +13,9 @@ pub(super) fn on_a_heap(test: impl FnOnce(&mut State)) {
         let test = test.take().expect("it runs once");
         catch_unwind(AssertUnwindSafe(|| test(state)))
     };
-    // While another test forks, nobody waits for a lock. A panic under one would end the process.
+    // While another test forks, locks are not waited for, and `with` returns `None`; so it is
+    // called until it runs the test. A panic is carried out of the lock, where it would end the
+    // process.
     let mut runs = core::iter::repeat_with(|| heap.with(&mut once));
     if let Some(Err(panic)) = runs.find_map(|run| run) {
         resume_unwind(panic);

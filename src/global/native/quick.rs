@@ -1,23 +1,24 @@
 //! Quick lists (Hasan & Chang 2006, §3.10), one for each thread and size class: bounded arrays of
-//! pointers to blocks. Allocating pops, freeing pushes; neither touches the block, its page's
+//! pointers to free blocks. Allocating pops, freeing pushes; neither touches the block, its page
 //! header, or a lock.
 //!
 //! ```text
-//! Lists  | list 0: always empty, no room | medium lists | heap, next … | shadow | list | shadow | list | …
+//! Lists  | dummy list | medium lists | heap, waiting, … | shadow | list | shadow | list | …
 //!  list  | top | limit | size, class, … | none | block 0 | block 1 | … | block most − 1 |
 //! ```
-//! `top` is the place of the last block, counted from the start of the thread's lists; that of an empty list has none. So
-//! popping is to load the place, load the block, and store the place before it. (To count it down where it lies would be an
-//! instruction less, and takes Zen 3 up to a fifth more time.)
+//! `top` is the *place* of the last block: its index, in pointers, from the start of the thread's
+//! lists. The place of an empty list holds null. So popping loads the place, loads the block, and
+//! stores the place minus one. (Decrementing `top` in memory would save an instruction, but takes
+//! Zen 3 up to a fifth more time.)
 //!
-//! A list is named by its offset in words of eight bytes, the same in every thread; a table gives
-//! it for every size. Offset 0 is a list that is always empty and full at once: the answer for what
-//! is not small, which so needs no branch of its own. A thread that has no lists yet uses
-//! [`EMPTY`], in which all lists are like that, so there is no branch for the first use either; the
-//! slow path sorts it all out.
+//! A list is named by its offset in words of eight bytes, which is the same in every thread; a
+//! [table](super::sizes) maps each size to an offset. Offset 0 names a dummy list with count =
+//! capacity = 0: push and pop always fail on it, so sizes that are not small take the slow path
+//! without a test of their own. A thread that has no lists yet uses [`EMPTY`], in which every list
+//! is a dummy, so the first use needs no test either; the slow path tells these cases apart.
 //!
-//! Before each list lies its [shadow](shadow): a list of the same class that is always empty and full, so that blocks which
-//! are said to be of the shadow take the slow path when they are freed by their address.
+//! A [shadow] precedes each list: a dummy list of the same class. A block whose entry names
+//! the shadow instead of the list takes the slow path when it is freed by its address.
 
 use core::cell::Cell;
 use core::mem::{MaybeUninit, offset_of};
@@ -35,100 +36,104 @@ use super::sizes::{self, class_size, for_each};
 use super::tuning::Tuning;
 use crate::os;
 
-/// Words that the lists of a thread may take: room for lists of two blocks, were every multiple of
-/// the unit a class.
+/// Words of eight bytes that a thread's lists may take: enough for lists of two blocks each if
+/// every multiple of [`UNIT`](super::tuning::UNIT) were a class.
 const MAX_WORDS: usize = (21 << 10) + MEDIUM / WORD;
 const _: () = assert!(MAX_WORDS <= sizes::MOST_OFFSET);
 
-/// Words that the lists of a thread take.
+/// Words of eight bytes that a thread's lists take.
 static WORDS: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 
-/// Bytes behind the lists and their face that a thread has of its own in hardened mode.
+/// Bytes of a thread's own state in hardened mode, behind its lists and their [face].
 pub(super) const OWN: usize = 20 << 10;
 
-/// Bytes for a thread's [medium](super::medium) lists, which are of use in the usual mode.
+/// Bytes for a thread's [medium](super::medium) lists, which only the usual mode uses.
 pub(super) const MEDIUM: usize = 3312;
 
-/// The lists of a thread without lists: all zeros, in words of eight bytes, which not every target
-/// has atomics of. The two words more are for [`gone`].
+/// The lists of a thread without lists: all zeros. Made of `AtomicU32` because not every target has
+/// atomics of eight bytes. The two extra words are for [`gone`].
 pub(super) static EMPTY: Zeros = Zeros([const { AtomicU32::new(0) }; 2 * (MAX_WORDS + 2)]);
 
-/// Words of eight bytes.
+/// Zeros, in words of eight bytes.
 #[repr(align(16))]
 pub(super) struct Zeros(
     #[allow(dead_code, reason = "read through pointers to lists")] [AtomicU32; 2 * (MAX_WORDS + 2)],
 );
 
-/// The lists of a thread that has none yet.
+/// Returns the lists of a thread that has no lists yet.
 #[inline(always)]
 pub(super) const fn empty() -> *mut Lists {
     (&raw const EMPTY).cast_mut().cast()
 }
 
-/// The lists of a thread that has given up its own, being about to end.
+/// Returns the lists of a thread that has given up its own because it is about to end.
 pub(super) fn gone() -> *mut Lists {
     empty().wrapping_byte_add(16)
 }
 
-/// A quick list; its blocks follow it. Only its thread changes it; others read `top` for
-/// statistics, so nobody may form a `&mut` to a list: its fields change through shared references.
-/// The child of a fork, where its thread is no more, takes what is counted: so a block is
-/// written before it is counted, and uncounted before it is used. What is forked is what the thread
-/// had written up to some point of its program, so it is enough that the compiler keeps that order.
+/// The head of a quick list; its blocks follow it. Only its thread changes it. Other threads read
+/// `top` for statistics, so no `&mut` to a list may exist: its fields change through shared
+/// references.
 ///
-/// Invariant: `bottom` ≤ `top` ≤ `limit` ≤ `bottom` + `most`, as long as the list is not being changed. A list that is always
-/// empty and full is zeros where these stand: at place 0 there is no block.
+/// The child of a fork, in which the list's thread may not exist, takes over the blocks that are
+/// counted. So a block is written before it is counted, and uncounted before it is used. A fork
+/// copies the thread's memory as of some point of its program order, so compiler fences suffice to
+/// keep that order.
+///
+/// Invariant: `bottom` ≤ `top` ≤ `limit` ≤ `bottom` + `most`, except while the list is being
+/// changed. In a dummy list these fields are 0; place 0 never holds a block.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct List {
-    /// The [place](entry) of the block put there last; `bottom` if there is none.
+    /// The [place](entry) of the block pushed last; `bottom` if the list is empty.
     top: AtomicU32,
-    /// The last place that it fills at present.
+    /// The largest value that `top` may take at present.
     limit: Cell<u32>,
     /// Size of its blocks in bytes.
     size: u16,
-    /// Their class.
+    /// Size class of its blocks.
     class: u16,
-    /// Blocks there is room for.
+    /// Number of blocks that the list has room for.
     most: u16,
-    /// Batches taken or put back since the list began, or was last widened.
+    /// Batches taken from or put back to heaps since the list was made or last widened; saturates.
     batches: Cell<u8>,
-    /// How many of the last went the same way: above 0 they were taken, below put back.
+    /// Length of the current run of batches in one direction: positive if they were taken, negative
+    /// if put back.
     streak: Cell<i8>,
-    /// The place of `none`.
+    /// The place of the null entry in `none`, just before the first block.
     bottom: u32,
-    /// Zeros, up to where the first block lies: what is found on an empty list.
+    /// Zeros up to the first block: a pop from an empty list reads null here.
     none: [u32; 3],
 }
 
-/// Blocks up to which a list may keep twice the bytes of others: with a list of two, a program that has three or more large
-/// ones at a time goes to the heap for nearly each.
+/// Blocks up to which a list may keep twice the usual bytes. With lists of only two large blocks, a
+/// program that uses three or more of them at a time would go to the heap for nearly each.
 const FEW: u32 = 4;
 
-/// Blocks a list takes at first: threads that do little keep little.
+/// Blocks that a list takes at first, so that threads that do little keep little.
 const FIRST: u32 = 64;
 
-/// Batches after which a list takes twice as many blocks, up to its room: blocks cost less by larger
-/// batches.
+/// Batches after which a list's capacity doubles, up to its room: larger batches cost less per
+/// block.
 const WIDEN: u8 = 8;
 
-/// Batches that went the same way, after which the next are larger.
+/// Batches in the same direction after which the next ones are larger.
 const STREAK: i8 = 2;
 
 impl List {
-    /// Blocks on it.
+    /// Returns the number of blocks on the list.
     #[inline(always)]
     fn count(&self) -> u32 {
         self.top.load(Relaxed) - self.bottom
     }
 
-    /// So many of its blocks count from now on.
+    /// Sets the number of blocks on the list to `count`.
     #[inline(always)]
     fn set_count(&self, count: u32) {
         self.top.store(self.bottom + count, Relaxed);
     }
 
-    /// Blocks it takes at present.
+    /// Returns the number of blocks that the list takes at present.
     #[inline(always)]
     fn capacity(&self) -> u32 {
         self.limit.get() - self.bottom
@@ -138,27 +143,28 @@ impl List {
         self.limit.set(self.bottom + capacity);
     }
 
-    /// Notes a batch that is taken; whether the last were, too. Then more are likely to be: a thread that only takes
-    /// blocks of a class goes on for a while.
+    /// Notes that a batch is taken; returns whether the last [`STREAK`] batches were taken too, on
+    /// a [wide](Self::is_wide) list. Then the list should take larger ones: a thread that only
+    /// takes blocks of a class usually goes on for a while.
     fn takes_again(&self) -> bool {
         let streak = self.streak.get().max(0);
         self.streak.set(streak.saturating_add(1));
         streak >= STREAK && self.is_wide()
     }
 
-    /// As [`takes_again`](Self::takes_again), of batches that are put back.
+    /// As [`takes_again`](Self::takes_again), for batches that are put back.
     fn puts_back_again(&self) -> bool {
         let streak = self.streak.get().min(0);
         self.streak.set(streak.saturating_sub(1));
         streak <= -STREAK && self.is_wide()
     }
 
-    /// Whether it takes all it has room for, or more than at first: a thread that does little keeps little.
+    /// Checks whether the list takes all that it has room for, or more than at first.
     fn is_wide(&self) -> bool {
         self.capacity() > FIRST || self.capacity() == u32::from(self.most)
     }
 
-    /// Counts a batch; whether the list was widened for it.
+    /// Counts a batch; returns whether that widened the list.
     fn widen(&self) -> bool {
         self.batches.set(self.batches.get().saturating_add(1));
         let wider = self.batches.get() >= WIDEN && self.capacity() < self.most.into();
@@ -169,7 +175,7 @@ impl List {
         wider
     }
 
-    /// Has the list take no more blocks than at first.
+    /// Lowers the capacity to that of a new list.
     fn narrow(&self) {
         self.set_capacity(FIRST.min(self.most.into()));
         self.batches.set(0);
@@ -177,50 +183,52 @@ impl List {
     }
 }
 
-/// The quick lists of a thread, at the head of the memory they take; an even number of words of eight bytes.
+/// The quick lists of a thread, at the start of the memory that they take. Its size is an even
+/// number of words of eight bytes.
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(super) struct Lists {
     none: List,
-    /// The [medium](super::medium) lists.
+    /// The thread's [medium](super::medium) lists.
     medium: Medium,
-    /// Where blocks come from.
+    /// The heap that the thread's blocks come from.
     heap: AtomicPtr<Heap>,
-    /// What is known of them while no thread has them.
+    /// State used while no thread has these lists.
     pub(super) waiting: Waiting,
-    /// The lists made before these.
+    /// The next in the chain of all threads' lists: those made before these.
     pub(super) next: AtomicPtr<Lists>,
-    /// Pops until the thread looks at the clock (one that only pops and pushes gives memory back, too), or has a block
-    /// guarded or sampled.
+    /// Pops until the thread looks at the clock (so that one that only pops and pushes gives memory
+    /// back as well), or until a block is guarded or sampled.
     pub(super) countdown: Countdown,
-    /// When it looked last, milliseconds.
+    /// Time of the last look at the clock in milliseconds, the lower 32 bits.
     looked: Cell<u32>,
-    /// The NUMA node that it was on then.
+    /// The NUMA node that the thread was on at that look.
     node: Cell<u32>,
-    /// Whether it was found out which block is the first to be guarded.
+    /// Whether the distance to the first guarded block has been drawn.
     guards: Cell<bool>,
-    /// Of a [face], the lists before it; of lists, none.
+    /// In a [face], the lists that it belongs to; null in lists.
     faced: AtomicPtr<Lists>,
-    /// Which blocks are sampled.
+    /// Decides which blocks are sampled.
     pub(super) sampler: Sampler,
 }
 
-/// What is known of lists while no thread has them: [`ended`](super::ended).
+/// State of lists that no thread has; see [`ended`](super::ended).
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// The lists of another thread that has ended, before this one's.
+    /// The next in a chain of such lists, towards those whose threads ended earlier.
     pub(super) next: AtomicPtr<Lists>,
-    /// The lists of another thread that has ended, after this one's.
+    /// The next in the other direction, towards those whose threads ended later.
     pub(super) newer: AtomicPtr<Lists>,
-    /// Bytes on them; 0 while a thread has them.
+    /// Bytes on the lists; 0 while a thread has them.
     pub(super) bytes: AtomicUsize,
-    /// When their thread ended, milliseconds, the lower bits.
+    /// When their thread ended, in milliseconds, the lower 32 bits.
     pub(super) since: AtomicU32,
-    /// The token of the thread in whose hands they are: that has them, or puts back what is on them; 0: none.
+    /// The token of the thread that has these lists or is putting their blocks back; 0 if there is
+    /// none.
     pub(super) holder: AtomicU32,
 }
 
-/// Room for a thread's medium lists, zeros at first.
+/// Room for a thread's medium lists; zeros at first.
 #[derive(Debug)]
 #[repr(align(16))]
 struct Medium(
@@ -230,22 +238,22 @@ struct Medium(
 
 const WORD: usize = size_of::<u64>();
 
-/// Words before each list, in which its shadow lies, the head of a list.
+/// Words before each list, which hold its shadow: a list's head up to `bottom`.
 const GAP: usize = 4;
 
-/// Words from a shadow to its list. Lists lie at even words, so shadows lie at odd ones.
+/// Words from a shadow to its list. Lists have even offsets, so shadows have odd ones.
 const SHADOW: u32 = 3;
 
 const _: () = assert!(SHADOW as usize * WORD >= offset_of!(List, bottom) && SHADOW as usize <= GAP);
 const _: () = assert!(size_of::<List>().is_multiple_of(2 * WORD), "lists lie at even words");
 
-/// Blocks that each list has room for, if there are so many.
+/// Returns the blocks that each of `lists` lists has room for if the room is shared equally.
 fn room(lists: usize) -> u32 {
     let heads = size_of::<Lists>() + lists * (GAP * WORD + size_of::<List>());
     ((MAX_WORDS - heads / WORD) / lists.max(1)) as u32
 }
 
-/// Decides on the lists, for classes of these sizes.
+/// Lays out the lists, one for each class of these sizes in bytes.
 pub(super) fn open(tuning: &Tuning, classes: impl ExactSizeIterator<Item = usize>) {
     let room = room(classes.len());
     let mut words = size_of::<Lists>() / WORD;
@@ -259,64 +267,66 @@ pub(super) fn open(tuning: &Tuning, classes: impl ExactSizeIterator<Item = usize
     WORDS.store(words, Relaxed);
 }
 
-/// Blocks of a size that a list has room for, where all have room for so many; two at least.
+/// Returns the blocks of `size` bytes that a list takes at most, where each list has room for
+/// `room`; two at least.
 fn capacity(tuning: &Tuning, size: u32, room: u32) -> u32 {
     let few = (tuning.quick_bytes.saturating_mul(2) / size).min(FEW);
     (tuning.quick_bytes / size).max(few).min(tuning.quick_blocks).min(room).max(2)
 }
 
-/// The pointer by which a thread with these lists pops and pushes: the lists; in hardened mode the
-/// [face](hardened) behind them.
+/// Returns the pointer by which a thread with these lists pops and pushes: the lists themselves, or
+/// in hardened mode the [face](super::hardened) behind them.
 pub(super) fn face(lists: NonNull<Lists>) -> *mut Lists {
     let words = if mode::is_hardened() { WORDS.load(Relaxed) } else { 0 };
     lists.as_ptr().wrapping_byte_add(words * WORD)
 }
 
-/// The lists with this face; those of a thread without lists are their own.
+/// Returns the lists that belong to this face, or `face` itself if it is lists already.
 pub(super) fn of_face(face: *mut Lists) -> *mut Lists {
     behind_face(face).map_or(face, |(lists, _)| lists)
 }
 
-/// Whether these are the lists of a thread without lists.
+/// Checks whether these are the lists of a thread without lists ([`empty`] or [`gone`]).
 #[inline(always)]
 pub(super) fn is_none(lists: *mut Lists) -> bool {
-    // Both lie at the start of the static ones.
+    // Both are at the start of the static zeros.
     lists.addr().wrapping_sub(empty().addr()) < size_of::<Zeros>()
 }
 
-/// The lists with this face, and what the thread has besides, which lies as far behind the face as they do before it;
-/// `None` if these are no face, but lists.
+/// Returns the lists that belong to this face, and the thread's other state, which is as far behind
+/// the face as the lists are before it; `None` if `face` is no face, but lists.
 #[inline(always)]
 pub(super) fn behind_face(face: *mut Lists) -> Option<(*mut Lists, *mut u8)> {
-    // SAFETY: what a thread points at is lists, which are never given up; those of a thread without lists are zeros.
+    // SAFETY: a thread's pointer leads to lists or a face, neither of which is ever freed; `EMPTY`
+    // is zeros.
     let lists = unsafe { (*face).faced.load(Relaxed) };
     (!lists.is_null()).then(|| (lists, face.wrapping_byte_add(face.addr() - lists.addr()).cast()))
 }
 
-/// Where the [medium](super::medium) lists of a thread with these lists lie.
+/// Returns the address of the [medium](super::medium) lists in these lists.
 #[inline(always)]
 pub(super) fn medium(lists: *mut Lists) -> *mut u8 {
     lists.wrapping_byte_add(offset_of!(Lists, medium)).cast()
 }
 
-/// The list of the same class that is always empty and full.
+/// Returns the shadow of a list: the dummy list of the same class.
 pub(super) fn shadow(list: u32) -> u32 {
     list - SHADOW
 }
 
-/// The list that a block is of, where it is said to be of that or of its shadow.
+/// Returns the list of a block whose entry names that list or its shadow.
 #[inline(always)]
 pub(super) fn unshadowed(list: u32) -> u32 {
     if list & 1 == 1 { list + SHADOW } else { list }
 }
 
-/// Lists for one more thread, all empty; `None` if there is no memory for them.
+/// Makes the lists of one more thread, all empty; `None` if there is no memory for them.
 pub(super) fn make() -> Option<NonNull<Lists>> {
     let words = WORDS.load(Relaxed);
     let besides = if mode::is_hardened() { words * WORD + OWN } else { 0 };
     let bytes = (words * WORD + besides).next_multiple_of(os::page_size());
     let lists = match besides {
-        // There is a list in each of its OS pages.
+        // Each OS page of them has a list's head, which is written below.
         0 => os::allocate_used(bytes)?,
         _ => os::allocate(bytes)?,
     };
@@ -327,8 +337,8 @@ pub(super) fn make() -> Option<NonNull<Lists>> {
         let size = class_size(from) as u16;
         let (list, shadow) = (at(lists, from), at(lists, shadow(from)));
         let bottom = (blocks(list).addr() - lists.addr()) / size_of::<*mut u8>() - 1;
-        // SAFETY: the memory has room for a list at every offset of the table, and the head of one before it, and is
-        // fresh; zeros are a head.
+        // SAFETY: the memory is fresh, has room for a list at every offset of the table, and for
+        // its shadow before it; zeros are a valid head.
         unsafe {
             for list in [list, shadow] {
                 (&raw mut (*list).size).write(size);
@@ -353,7 +363,7 @@ pub(super) fn make() -> Option<NonNull<Lists>> {
     }
     let made = NonNull::new(lists)?;
     if mode::is_hardened() {
-        // SAFETY: the face's memory is fresh, and nobody else's.
+        // SAFETY: the face's memory is fresh, and no other thread knows it yet.
         unsafe { (*face(made)).faced.store(lists, Relaxed) };
     }
     Some(made)
@@ -369,24 +379,25 @@ fn blocks(list: *mut List) -> *mut MaybeUninit<NonNull<u8>> {
     list.wrapping_add(1).cast()
 }
 
-/// What lies at a place of a thread's lists.
+/// Returns the address of a place of a thread's lists.
 #[inline(always)]
 fn entry(lists: *mut Lists, place: u32) -> *mut *mut u8 {
     lists.cast::<*mut u8>().wrapping_add(place as usize)
 }
 
-/// Takes the block put on a list last; `None` if it is empty, or a [look](Lists::look) is due.
+/// Pops the block pushed last; `None` if the list is empty or a [look](Lists::look) is due.
 ///
 /// # Safety
-/// `lists` are the calling thread's, and `offset` was got from the tables.
+/// `lists` are the calling thread's, and `offset` comes from the tables.
 #[inline(always)]
 pub(super) unsafe fn pop(lists: *mut Lists, offset: u32) -> Option<NonNull<u8>> {
     let list = at(lists, offset);
-    // SAFETY: a list lies there, and only this thread changes it; at its top lies a block, or none.
+    // SAFETY: `offset` names a list, which only this thread changes; its top holds a block or null.
     unsafe {
         let top = (*list).top.load(Relaxed);
         let block = NonNull::new(entry(lists, top).read())?;
-        // The lists of a thread without lists are not written: they are empty.
+        // Not reached with the lists of a thread without lists, which must not be written: they are
+        // empty.
         if !(*lists).countdown.pop() {
             return None;
         }
@@ -396,30 +407,32 @@ pub(super) unsafe fn pop(lists: *mut Lists, offset: u32) -> Option<NonNull<u8>> 
     }
 }
 
-/// Counts a block as popped that is taken elsewhere; whether no [look](Lists::look) is due.
+/// Counts a pop for a block that is taken from elsewhere; returns whether no [look](Lists::look) is
+/// due.
 ///
 /// # Safety
-/// As for [`pop`], and the thread has lists.
+/// As for [`pop`], and the thread has lists of its own.
 #[inline(always)]
 pub(super) unsafe fn counts_pop(lists: *mut Lists) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the lists are its own, so nothing else uses them.
     unsafe { (*lists).countdown.pop() }
 }
 
-/// When a list has too few blocks to choose from.
+/// When a list counts as having too few blocks to choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Low {
     /// When it is empty.
     Empty,
-    /// At an eighth of what it takes.
+    /// When it has an eighth of its capacity or less.
     Eighth,
 }
 
-/// Takes a block off a list, the one at the place that `choose` says of so many, and says how long it is;
-/// `None` if the list is as [low](Low) as that, or a [look](Lists::look) is due.
+/// Removes the block at the index `choose(count)`, where `count` is the number of blocks on the
+/// list; returns it with its size in bytes. `None` if the list has [too few](Low) blocks, or a
+/// [look](Lists::look) is due.
 ///
 /// # Safety
-/// As for [`pop`]; the place is one of the list's.
+/// As for [`pop`]; `choose` returns an index less than `count`.
 #[inline(always)]
 pub(super) unsafe fn pop_any(
     lists: *mut Lists,
@@ -439,7 +452,7 @@ pub(super) unsafe fn pop_any(
             return None;
         }
         let place = blocks(list).add(choose(count) as usize);
-        // Uncounted before it moves: no block is ever counted twice.
+        // Uncount the last block before moving it: no block may ever be counted twice.
         (*list).set_count(left);
         compiler_fence(Release);
         let block = place.read().assume_init();
@@ -448,14 +461,15 @@ pub(super) unsafe fn pop_any(
     }
 }
 
-/// Has a list begin at another of its blocks, and keep their order but for that: `choose` says how many move
-/// from the end to the front.
+/// Rotates a list: moves the last `choose(count)` of its `count` blocks to the front. The order is
+/// otherwise kept.
 ///
 /// # Safety
-/// As for [`pop`].
+/// As for [`pop`]; `choose` returns at most `count`.
 pub(super) unsafe fn rotate(lists: *mut Lists, offset: u32, choose: impl FnOnce(u32) -> u32) {
     let list = at(lists, offset);
-    // SAFETY: as in `pop`. The list is empty meanwhile: the child of a fork must not find a block twice.
+    // SAFETY: as in `pop`. The list is empty meanwhile: the child of a fork must not find a block
+    // twice.
     unsafe {
         let count = (*list).count();
         (*list).set_count(0);
@@ -467,21 +481,22 @@ pub(super) unsafe fn rotate(lists: *mut Lists, offset: u32, choose: impl FnOnce(
     }
 }
 
-/// The size of a list's blocks, bytes.
+/// Returns the size of a list's blocks in bytes.
 #[inline(always)]
 pub(super) fn block_size(lists: *mut Lists, offset: u32) -> usize {
-    // SAFETY: a list lies there; its size does not change.
+    // SAFETY: `offset` names a list; its size does not change.
     usize::from(unsafe { (*at(lists, offset)).size })
 }
 
-/// Puts a block on a list; `false` if it is full, or the block is the one put there last.
+/// Pushes a block; `false` if the list is full, or the block is already the last one on it.
 ///
 /// # Safety
-/// As for [`pop`]; the block is free and of the list's class, unless it is that one.
+/// As for [`pop`]; the block is free and of the list's class, unless it is the last one on the
+/// list.
 #[inline(always)]
 pub(super) unsafe fn push(lists: *mut Lists, offset: u32, block: NonNull<u8>) -> bool {
     let list = at(lists, offset);
-    // SAFETY: as in `pop`; up to the limit there is room.
+    // SAFETY: as in `pop`; there is room up to the limit.
     unsafe {
         let top = (*list).top.load(Relaxed);
         if top == (*list).limit.get() || entry(lists, top).read() == block.as_ptr() {
@@ -494,7 +509,7 @@ pub(super) unsafe fn push(lists: *mut Lists, offset: u32, block: NonNull<u8>) ->
     }
 }
 
-/// Whether a block is the one put last on a list: a list that is not full refuses only that.
+/// Checks whether a block is the last one on a list: the only block that a list with room refuses.
 ///
 /// # Safety
 /// As for [`pop`].
@@ -504,27 +519,31 @@ pub(super) unsafe fn has_last(lists: *mut Lists, offset: u32, block: NonNull<u8>
 }
 
 impl Lists {
-    /// Whether the thread's blocks come from this heap; `false` of lists that have no heap yet.
+    /// Checks whether the thread's blocks come from this heap; `false` for lists that have no heap
+    /// yet.
     pub(super) fn are_of(&self, heap: &Heap) -> bool {
         ptr::eq(self.heap.load(Relaxed), heap)
     }
 
-    /// Where the blocks of the last thread that had them came from, if one had.
+    /// Returns the heap of the last thread that had these lists, if one had.
     pub(super) fn last_heap(&self) -> Option<&'static Heap> {
-        // SAFETY: heaps are never given up.
+        // SAFETY: heaps are never destroyed.
         unsafe { self.heap.load(Relaxed).as_ref() }
     }
 
-    /// Where the thread's blocks come from.
+    /// Returns the heap that the thread's blocks come from.
     pub(super) fn heap(&self) -> &'static Heap {
-        // SAFETY: lists in use have a heap, and heaps are never given up.
+        // SAFETY: lists in use have a heap, and heaps are never destroyed.
         unsafe { &*self.heap.load(Relaxed) }
     }
 
-    /// Looks at the clock if it is time to, and gives memory back if that is due; `follow` is called before, now and then.
-    /// Whether the block at hand is to be [guarded](super::guarded), which is to be popped, or not.
+    /// Does what is due by the countdown: looks at the clock, gives memory back if that is due (and
+    /// before that calls `follow`), and draws when the next block is guarded or sampled.
+    /// `is_popped`: the block that is being allocated will be popped from a list. Returns whether
+    /// that block must be [guarded](super::guarded).
     pub(super) fn look(&self, is_popped: bool, follow: impl FnOnce(&Self)) -> bool {
-        /// Pops between two looks; while memory goes back, of which each does a small part.
+        /// Pops between two looks at the clock; and while memory is going back, when each look does
+        /// a small part.
         const POPS: i32 = 1 << 11;
         const SOON: i32 = 1 << 7;
         if !self.countdown.is_over() {
@@ -537,7 +556,8 @@ impl Lists {
         }
         let guarded = self.countdown.is_due(Due::Guarded) && self.guards();
         if self.countdown.is_due(Due::Sample) {
-            // Whether the block at hand is sampled was decided before, without this: any trial may be left out.
+            // Whether this block is sampled was decided before this call. To draw anew leaves a
+            // trial out, which does no harm: any may be left out.
             let in_trials = mode::is_profiled() && !mode::is_hardened();
             let trials = if in_trials { self.sampler.draw() } else { NEVER - 1 };
             self.countdown.set(Due::Sample, trials + i32::from(is_popped));
@@ -546,9 +566,10 @@ impl Lists {
         guarded
     }
 
-    /// Gives memory back if that is due; whether more is.
+    /// Looks at the clock, and gives memory back if that is due; returns whether there is more to
+    /// give back.
     fn look_at_clock(&self, follow: impl FnOnce(&Self)) -> bool {
-        /// Milliseconds between two looks at the heap; it is one while memory goes back.
+        /// Milliseconds between two calls of `maintain`; while memory is going back, one.
         const PAUSE: u32 = 64;
         let now = os::now() as u32;
         let since = now.wrapping_sub(self.looked.get());
@@ -561,12 +582,14 @@ impl Lists {
         more
     }
 
-    /// Notes on which NUMA node the thread is; whether it was there at its last look, too.
+    /// Notes the NUMA node that the thread is on; returns whether it was there at the last look as
+    /// well.
     pub(super) fn is_again_on(&self, node: u32) -> bool {
         self.node.replace(node) == node
     }
 
-    /// Whether the block at hand is to be guarded, which was due if any is.
+    /// Called when a guarded block is due: returns whether to guard this one, and draws the
+    /// distance to the next. The first time that it is due, only the distance is drawn.
     fn guards(&self) -> bool {
         let one_in = mode::guarded();
         if one_in == 0 {
@@ -577,8 +600,8 @@ impl Lists {
         self.guards.replace(true)
     }
 
-    /// Whether a small block is to be sampled, which the thread is about to take. (Not to be asked but while there is a
-    /// profile.)
+    /// Decides whether the small block of `size` bytes that the thread is about to take is sampled.
+    /// Call only while there is a profile.
     #[cfg(all(feature = "profiler", target_os = "linux"))]
     pub(super) fn samples_small(&self, size: usize) -> bool {
         let renews = self.sampler.renews();
@@ -588,7 +611,7 @@ impl Lists {
         self.countdown.settle();
         let due = self.countdown.is_due(Due::Sample);
         let sampled = if renews {
-            // The block at hand is the first trial.
+            // This block is the first trial.
             self.countdown.set(Due::Sample, NEVER);
             match self.sampler.draw() {
                 0 => self.sampler.hits(size),
@@ -608,7 +631,8 @@ impl Lists {
         sampled
     }
 
-    /// Whether a block is to be sampled that does not count as a pop, as far as sampling goes. (As above.)
+    /// Decides whether a block of `size` bytes that does not count as a pop is sampled. Call only
+    /// while there is a profile.
     #[cfg(all(feature = "profiler", target_os = "linux"))]
     pub(super) fn samples_other(&self, size: usize) -> bool {
         if self.sampler.renews() {
@@ -619,12 +643,12 @@ impl Lists {
         self.sampler.passes(size)
     }
 
-    /// The block at hand was to be popped, but came from elsewhere.
+    /// Counts a pop for a block that should have been popped, but came from elsewhere.
     pub(super) fn skips_pop(&self) {
         self.countdown.pop();
     }
 
-    /// Has the thread take the slow path for its next block.
+    /// Makes the thread take the slow path for its next block.
     #[cfg(all(feature = "profiler", target_os = "linux"))]
     pub(super) fn comes_by(&self) {
         self.countdown.settle();
@@ -635,20 +659,22 @@ impl Lists {
     }
 }
 
-/// Pops until the next block that is guarded, where one in `one_in` is: as many on average, one at least, and never foreseeable.
+/// Returns the pops until the next guarded block, where one block in `one_in` is guarded: uniformly
+/// random from 1 to twice the mean, so that it cannot be foreseen.
 fn pops_to_guarded(one_in: u32, random: u64) -> i32 {
     let most = (2 * u64::from(one_in) - 2).max(1);
     (1 + random % most) as i32
 }
 
-/// Takes blocks from a heap for a list, perhaps without waiting: half as many as it takes, or as many as it takes where
-/// the last two batches were taken, too. Whether it got any. The lowest are popped first.
+/// Takes a batch of blocks from a heap for a list: half of the list's capacity; up to the full
+/// capacity if the last two batches were taken as well. `wait`: whether to wait for the heap's
+/// lock. Returns whether there were any. The lowest addresses are popped first.
 ///
 /// # Safety
 /// As for [`pop`].
 pub(super) unsafe fn refill(lists: *mut Lists, offset: u32, heap: &Heap, wait: Wait) -> bool {
     let list = at(lists, offset);
-    // SAFETY: as in `pop`. A heap gives free blocks of the class asked for.
+    // SAFETY: as in `pop`. The heap gives free blocks of the list's class.
     unsafe {
         let before = (*list).count() as usize;
         (*list).widen();
@@ -664,8 +690,8 @@ pub(super) unsafe fn refill(lists: *mut Lists, offset: u32, heap: &Heap, wait: W
     }
 }
 
-/// Makes room on a full list: widens it, or puts the older half of its blocks back to their heaps; seven eighths where
-/// the last two batches were put back, too.
+/// Makes room on a full list: widens it, or puts the older half of its blocks back to their heaps;
+/// seven eighths if the last two batches were put back as well.
 ///
 /// # Safety
 /// As for [`pop`].
@@ -690,14 +716,14 @@ pub(super) unsafe fn flush(lists: *mut Lists, offset: u32, looks: bool) {
     // SAFETY: as in `pop`.
     unsafe {
         put_back(list, (*list).count() as usize, looks);
-        // Of the static lists nothing is written that others read.
+        // The static dummy lists must not be written: all threads share them.
         if (*list).most > 0 {
             (*list).narrow();
         }
     }
 }
 
-/// Bytes of all blocks on lists.
+/// Returns the bytes of all blocks on these lists.
 pub(super) fn bytes(lists: *mut Lists) -> usize {
     let mut bytes = 0;
     for_each(|offset| {
@@ -707,24 +733,26 @@ pub(super) fn bytes(lists: *mut Lists) -> usize {
     bytes
 }
 
-/// Puts back what is on lists; `looks` as for [`Heap::put`].
+/// Puts the blocks of all these lists back to their heaps; `looks` as for [`Heap::put`].
 ///
 /// # Safety
-/// They are the calling thread's, those of a thread without lists among them, or nobody's any more.
+/// They are the calling thread's, or those of a thread without lists, or no thread has them and the
+/// caller alone uses them.
 pub(super) unsafe fn flush_all(lists: *mut Lists, looks: bool) {
     for_each(|offset| {
-        // SAFETY: nobody else uses the lists, by the caller's promise.
+        // SAFETY: the caller guarantees that no other thread uses the lists.
         unsafe { flush(lists, offset, looks) };
     });
 }
 
-/// Puts the oldest blocks of a list back to their heaps. The list is empty meanwhile: the child of a
-/// fork must not find blocks on it that are in their heaps already. `looks` as for [`Heap::put`].
+/// Puts the `older` oldest blocks of a list back to their heaps; `looks` as for [`Heap::put`]. The
+/// list is empty meanwhile: the child of a fork must not find blocks on it that are in their heaps
+/// already.
 ///
 /// # Safety
-/// As for [`pop`]; the list has that many.
+/// As for [`pop`]; the list has at least `older` blocks.
 unsafe fn put_back(list: *mut List, older: usize, looks: bool) {
-    // SAFETY: as in `pop`; blocks on a list are free, and no longer on it after.
+    // SAFETY: as in `pop`; blocks on a list are free, and these are not on it afterwards.
     unsafe {
         let count = (*list).count() as usize;
         (*list).set_count(0);
@@ -736,9 +764,9 @@ unsafe fn put_back(list: *mut List, older: usize, looks: bool) {
     }
 }
 
-/// The number of blocks on a list, also another thread's, and their size.
+/// Returns the number of blocks on a list, which may be another thread's, and their size in bytes.
 pub(super) fn kept(lists: *mut Lists, offset: u32) -> (usize, usize) {
-    // SAFETY: a list lies there; its top is atomic.
+    // SAFETY: `offset` names a list; its `top` is atomic.
     let count = unsafe { (*at(lists, offset)).count() };
     (count as usize, block_size(lists, offset))
 }
@@ -748,7 +776,8 @@ mod tests {
     use super::super::tuning::{SMALL_MAX, UNIT};
     use super::*;
 
-    /// A list keeps its bytes, or twice as many where these are few blocks; what is set to less keeps less.
+    /// A list keeps its bytes, or twice as many if that is only a few blocks; a lower setting is
+    /// respected.
     #[test]
     fn few_large_blocks_take_twice_the_bytes() {
         let of = |bytes, blocks, size| {
@@ -762,7 +791,7 @@ mod tests {
         assert_eq!(of(u32::MAX, 256, 16_368), 200);
     }
 
-    /// Every distance from one guarded block to the next is as likely as any other, up to twice the mean.
+    /// All distances between guarded blocks are equally likely, up to twice the mean.
     #[test]
     fn one_block_in_so_many_is_guarded() {
         for one_in in [1, 2, 3, 100, 1 << 10] {
@@ -775,17 +804,17 @@ mod tests {
         assert!((1..i32::MAX).contains(&pops_to_guarded(1 << 30, u64::MAX)));
     }
 
-    /// Lists that are no thread's; sampling and the clock are never due.
+    /// Makes lists that no thread has, in which neither sampling nor the clock is ever due.
     #[cfg(all(feature = "guarded", not(miri), target_pointer_width = "64"))]
     fn with_guarded_blocks_only() -> &'static Lists {
-        // SAFETY: they are never given up.
+        // SAFETY: they are never freed.
         let lists = unsafe { make().expect("there is memory").as_ref() };
         [Due::Clock, Due::Sample].iter().for_each(|&due| lists.countdown.set(due, NEVER));
         lists
     }
 
-    /// The first block for which it is due is not guarded, but begins the first distance; where no block is to be, it is never
-    /// due.
+    /// The first time that a guarded block is due, none is guarded, but the first distance is
+    /// drawn. If none should be guarded, it is never due.
     #[cfg(all(feature = "guarded", not(miri), target_pointer_width = "64"))]
     #[test]
     fn a_thread_guards_from_the_second_time_on() {
@@ -802,7 +831,7 @@ mod tests {
     #[test]
     #[ignore = "in a process of its own"]
     fn guards() {
-        // Its first block opens the allocator.
+        // The first block opens the allocator.
         let pagewise = crate::global::Pagewise { tuning: Tuning { guarded: 2, ..Tuning::new() } };
         assert!(!pagewise.allocate(1).is_null());
         let lists = with_guarded_blocks_only();
@@ -812,7 +841,7 @@ mod tests {
         assert!(matches!(pops, Some(1 | 2)), "{pops:?}");
     }
 
-    /// Lists have as much room as fits, two blocks at least, however many classes there are.
+    /// Lists get as much room as fits, two blocks at least, however many classes there are.
     #[test]
     fn lists_share_the_room_there_is() {
         for lists in 1..=SMALL_MAX / UNIT {
@@ -828,7 +857,7 @@ mod tests {
         }
     }
 
-    /// An empty list that takes so many blocks at present, and has room for so many.
+    /// Makes an empty list that takes `capacity` blocks at present, and has room for `most`.
     fn list(capacity: u32, most: u16) -> List {
         const BOTTOM: u32 = 1000;
         List {
@@ -844,7 +873,8 @@ mod tests {
         }
     }
 
-    /// A list takes twice as many blocks after eight batches, up to its room; one that is emptied begins anew.
+    /// A list's capacity doubles after eight batches, up to its room; a list that was emptied
+    /// begins anew.
     #[test]
     fn a_list_is_widened_by_batches() {
         for most in [2, 63, 64, 65, 100, 256] {
@@ -868,16 +898,17 @@ mod tests {
         }
     }
 
-    /// A thread looks after its heap every 64 ms, or each time while memory goes back.
+    /// A thread maintains its heap every 64 ms, or at each look while memory goes back.
     #[cfg(all(not(miri), target_pointer_width = "64"))]
     #[test]
     fn a_thread_looks_after_its_heap_now_and_then() {
         let heap = super::super::registry::heap_for_test();
-        // SAFETY: the lists are no thread's, and never given up.
+        // SAFETY: the lists belong to no thread, and are never freed.
         let lists = unsafe { make().expect("there is memory").as_ref() };
         lists.set_heap(heap);
-        // What a look so many milliseconds after the last one does: whether it is one, when it was, and whether there is more.
-        // It is tried until no time goes by meanwhile.
+        // Looks at the clock `since` milliseconds after the last look. Returns whether `follow` was
+        // called, how long ago the last look was then, and whether there is more to do. Repeats
+        // until the clock stands still meanwhile.
         let look = |since: u32| loop {
             let now = os::now();
             lists.looked.set((now as u32).wrapping_sub(since));
@@ -891,14 +922,14 @@ mod tests {
             assert_eq!(look(since), (false, since, false));
         }
         assert_eq!(look(63), (false, 63, true), "memory was going back");
-        // Other heaps may be looked after, too, and give memory back.
+        // Other heaps may be maintained as well, and give memory back.
         for since in [64, 65, 1 << 20, u32::MAX] {
             let (looks, ago, more) = look(since);
             assert!(looks && ago == if more { 63 } else { 0 }, "{since}: {ago}, {more}");
         }
     }
 
-    /// The third batch that goes the same way is larger, on a list that takes more than at first.
+    /// The third batch in the same direction is larger, on a list that takes more than at first.
     #[test]
     fn batches_that_go_the_same_way_are_larger() {
         for (list, is_wide) in [(list(64, 256), false), (list(128, 256), true), (list(8, 8), true)]

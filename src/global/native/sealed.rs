@@ -1,5 +1,6 @@
-//! Settings that are decided once, in OS pages of their own: [hardened mode](super::hardened) has them read-only, so
-//! that no stray or hostile write switches it off or moves the heaps.
+//! Puts settings that are decided once in OS pages of their own. [Hardened mode](super::hardened)
+//! makes these pages read-only, so that no stray or hostile write can switch it off or move the
+//! heaps.
 
 use core::ops::Deref;
 use core::sync::atomic::AtomicBool;
@@ -22,14 +23,14 @@ impl<T> Sealed<T> {
         Self { value, is_sealed: AtomicBool::new(false) }
     }
 
-    /// Has the value read-only from now on: who writes to it gets SIGSEGV. Whether it could be done: not where OS
-    /// pages are larger than a value's alignment.
+    /// Makes the value read-only: from now on, a write to it raises SIGSEGV. Returns whether that
+    /// was possible; it is not if OS pages are larger than the value's alignment.
     pub(super) fn seal(&'static self) -> bool {
         if align_of::<Self>() < os::page_size() {
             return false;
         }
         self.is_sealed.store(true, Relaxed);
-        // SAFETY: the pages are this value's alone, which nobody writes to while it is sealed.
+        // SAFETY: the pages hold only this value, which nothing writes to while it is sealed.
         let done = unsafe { os::forbid_writes(self.start(), size_of::<Self>()) };
         if !done {
             self.is_sealed.store(false, Relaxed);
@@ -37,11 +38,11 @@ impl<T> Sealed<T> {
         done
     }
 
-    /// Runs an action that writes to the value, which stays sealed but for that if it is; `None`, and nothing is
-    /// done, where the system refuses. To be called by one thread at a time.
+    /// Runs `action`, which writes to the value; if the value is sealed, unseals it meanwhile. If
+    /// the system refuses, does nothing and returns `None`. Call from one thread at a time.
     pub(super) fn change<R>(&'static self, action: impl FnOnce() -> R) -> Option<R> {
         let is_sealed = self.is_sealed.load(Relaxed);
-        // SAFETY: the pages are accessible already, and this value's.
+        // SAFETY: the pages are accessible already, and hold only this value.
         if is_sealed && !unsafe { os::commit(self.start(), size_of::<Self>()) } {
             return None;
         }
@@ -77,7 +78,7 @@ mod tests {
     static VALUE: Sealed<AtomicU32> = Sealed::new(AtomicU32::new(1));
     static BESIDE: AtomicU32 = AtomicU32::new(1);
 
-    /// Whether it was stopped because it touched memory that it must not.
+    /// Checks whether the process was stopped by an access to memory.
     fn touched(status: ExitStatus) -> bool {
         #[cfg(unix)]
         return std::os::unix::process::ExitStatusExt::signal(&status) == Some(libc::SIGSEGV);

@@ -1,12 +1,13 @@
-//! Freed blocks sorted by the heap they lie in: with many heaps a batch has blocks of many.
+//! Sorts freed blocks by their heaps: with many heaps, a batch contains blocks of many.
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 use super::space::SPACE;
 
-/// Calls `visit` with each heap's slot and its blocks among these, whose order changes. O(blocks), whatever the number
-/// of heaps.
+/// Calls `visit` with each heap's slot and those of the `blocks` that are in it; reorders `blocks`.
+/// O(blocks), whatever the number of heaps. With more than [`AT_ONCE`] blocks, a heap may be
+/// visited several times.
 #[inline]
 pub(super) fn for_each_heap(
     blocks: &mut [NonNull<u8>],
@@ -17,7 +18,7 @@ pub(super) fn for_each_heap(
     let count = to_front(slot, blocks);
     let (own, others) = blocks.split_at(count);
     visit(slot, own);
-    // Mostly there are two.
+    // Mostly there are at most two heaps.
     match others.first().map(|first| SPACE.slot_of(first.as_ptr())) {
         None => {}
         Some(slot) if SPACE.slot_has(slot, others) => visit(slot, others),
@@ -25,7 +26,7 @@ pub(super) fn for_each_heap(
     }
 }
 
-/// Moves the blocks that lie in a slot to the front, and says how many there are.
+/// Moves the blocks that are in a slot to the front; returns their number.
 #[inline(always)]
 fn to_front(slot: usize, blocks: &mut [NonNull<u8>]) -> usize {
     let mut own = 0;
@@ -38,19 +39,21 @@ fn to_front(slot: usize, blocks: &mut [NonNull<u8>]) -> usize {
     own
 }
 
-/// Blocks sorted at a time: what is known of them meanwhile lies on the stack, perhaps a signal's.
+/// Blocks sorted at a time: the arrays for this are on the stack, which may be a signal handler's.
 const AT_ONCE: usize = 128;
 
-/// Chains that blocks are sorted into, each by the slot of its heap: with more heaps, some share one.
+/// Number of chains, into which blocks are sorted by the slots of their heaps. With more heaps,
+/// some share a chain.
 const CHAINS: usize = 64;
 
-/// No block.
+/// No block: the end of a chain.
 const NONE: u8 = u8::MAX;
 
 #[cold]
 fn sort(blocks: &[NonNull<u8>], visit: &mut dyn FnMut(usize, &[NonNull<u8>])) {
     let slot_of = |index: u8| SPACE.slot_of(blocks[usize::from(index)].as_ptr());
-    // The last block of each chain, and the one before each block; which chains have some.
+    // For each chain the last block; for each block the one before it; a bit for each chain that
+    // has blocks.
     let mut last = [NONE; CHAINS];
     let mut before = [NONE; AT_ONCE];
     let mut left = 0_u64;
@@ -66,7 +69,7 @@ fn sort(blocks: &[NonNull<u8>], visit: &mut dyn FnMut(usize, &[NonNull<u8>])) {
         let mut index = last[chain];
         let slot = slot_of(index);
         let mut count = 0;
-        // Blocks of other heaps with the same chain make one again.
+        // Blocks of other heaps in the same chain are chained again.
         last[chain] = NONE;
         while index != NONE {
             let next = before[usize::from(index)];
@@ -82,7 +85,7 @@ fn sort(blocks: &[NonNull<u8>], visit: &mut dyn FnMut(usize, &[NonNull<u8>])) {
         if last[chain] == NONE {
             left &= left - 1;
         }
-        // SAFETY: so many were written.
+        // SAFETY: the first `count` were written.
         visit(slot, unsafe { core::slice::from_raw_parts(own.as_ptr().cast(), count) });
     }
 }
@@ -92,11 +95,11 @@ mod tests {
     use super::*;
     use crate::global::native::registry;
 
-    /// Blocks of many heaps, some of which share a chain, are sorted: each heap once for as many as are sorted at a time,
-    /// with all of its blocks.
+    /// Blocks of many heaps, some of which share a chain, are sorted: in each chunk, each heap is
+    /// visited once, with all of its blocks.
     #[test]
     fn blocks_of_many_heaps_are_sorted() {
-        // The addresses are known now.
+        // This opens the allocator, so the slots have addresses.
         registry::heap_for_test();
         for slots in [&[3][..], &[3, 4], &[0, 64, 128, 1, 2, 65, 5], &[7, 71, 135]] {
             for count in [1, 2, 100, 300] {

@@ -1,5 +1,5 @@
-//! What a heap's lock protects: the engine, what goes back of its free memory, and what is known of
-//! that. Each call leaves the three in agreement.
+//! The state that a heap's lock protects: the engine, which free memory goes back to the system and
+//! when, and which is known to be zeros. Each call leaves the three consistent.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -27,15 +27,15 @@ pub(super) struct State {
     zeros: Zeros,
 }
 
-/// Whether a block is small.
+/// Checks whether a block is small.
 #[inline(always)]
 fn is_small(block: NonNull<u8>) -> bool {
     SPACE.list_of(block.as_ptr()) != Some(0)
 }
 
 impl State {
-    /// An engine in this memory; `None`, and the memory is given up, if there is not enough for its
-    /// bookkeeping.
+    /// Makes an engine in this memory. If the memory does not suffice for the engine's bookkeeping,
+    /// gives it up and returns `None`.
     pub(super) fn open(memory: Slot, tuning: &Tuning) -> Option<Self> {
         let mut state = Self {
             zeros: Zeros::new(memory.extent().start),
@@ -47,26 +47,28 @@ impl State {
             state.engine.pin_pages();
         }
         if state.engine.open().is_err() {
-            // SAFETY: nothing of it is used.
+            // SAFETY: nothing uses this memory.
             unsafe { state.engine.source().give_up() };
             return None;
         }
         Some(state)
     }
 
-    /// A block that is not small.
+    /// Allocates a block that is not small.
     pub(super) fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
         self.allocate_with(layout, |_, _| ()).map(|(block, ())| block)
     }
 
-    /// A block that is not small, with what is known of its memory.
+    /// Allocates a block that is not small; also returns which of its OS pages are known to be
+    /// zeros.
     pub(super) fn allocate_known(&mut self, layout: Layout) -> Option<(NonNull<u8>, Known)> {
         self.allocate_with(layout, |zeros, block| {
             zeros.known(block.addr().get()..block.addr().get() + layout.size())
         })
     }
 
-    /// A block that is not small, and what `ask` says of it before it is in use.
+    /// Allocates a block that is not small; also returns what `ask` says about its memory before
+    /// the block counts as in use.
     #[inline(always)]
     fn allocate_with<R>(
         &mut self,
@@ -99,7 +101,8 @@ impl State {
         Some((block, answer))
     }
 
-    /// A large block gets this memory, which was free: tells the purge if that had gone back.
+    /// Tells the purge if the free memory that a large block just got had gone back to the system.
+    /// Looks at the OS page in its middle.
     #[cold]
     fn taken_again(&mut self, memory: Range<usize>) {
         let (page, middle) = (os::page_size(), memory.start.midpoint(memory.end));
@@ -109,30 +112,31 @@ impl State {
         }
     }
 
-    /// Frees a block that is not small; its bytes, and how many bytes of free memory go back at once.
-    /// `None` if it is not in use.
+    /// Frees a block that is not small; returns its bytes, and how many bytes of free memory should
+    /// go back at once. `None` if the block is not in use.
     ///
     /// # Safety
-    /// It was [allocated](Self::allocate) here, and is freed once.
+    /// The block was [allocated](Self::allocate) here, and is freed once.
     pub(super) unsafe fn deallocate(&mut self, block: NonNull<u8>) -> Option<(usize, usize)> {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the guarantees that `release` asks for.
         let bytes = unsafe { self.release(block)? };
         Some((bytes, self.purge.freed(&self.engine, bytes)))
     }
 
-    /// Frees a block that is not small, and no more than that; its bytes, `None` if it is not in use.
+    /// Frees a block that is not small, without asking the purge; returns its bytes, `None` if it
+    /// is not in use.
     ///
     /// # Safety
     /// As for [`deallocate`](Self::deallocate).
     unsafe fn release(&mut self, block: NonNull<u8>) -> Option<usize> {
         let before = self.engine.usage().block;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the block was allocated here and is freed once.
         unsafe { self.engine.free_tagged(block) }.ok()?;
         Some(before - self.engine.usage().block)
     }
 
-    /// Takes blocks of a class for a quick list, and says how many there were. The lowest are to be
-    /// used first, and come last.
+    /// Fills `blocks` with blocks of a class for quick list `list`, as far as there are any;
+    /// returns their number. The lowest addresses come last, because they should be used first.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -142,10 +146,12 @@ impl State {
     ) -> usize {
         let Self { engine, zeros, .. } = self;
         let page_size = engine.config().page_size;
-        // Pages of small blocks are written densely.
+        // All memory of small blocks' pages gets written, so as many bytes as they have may be huge
+        // pages.
         engine.source().huge().allow(engine.page_bytes());
         let taken = engine.take_batch(class, blocks, |page, whole| {
-            // A page that has blocks in use has its class; those of a profile may have shadows in its entries.
+            // A page that has blocks in use has its entries already; while there is a profile, some
+            // may name shadows.
             if whole {
                 SPACE.forget_states(page, page_size);
                 SPACE.set_list_of_page(page, page_size, list);
@@ -156,7 +162,7 @@ impl State {
         if taken == blocks.len() {
             zeros.extended_unknown(engine.source().extent().end);
         } else {
-            // A page may have been made and given up.
+            // A page may have been made and given up again.
             zeros.forget(engine.source().extent().end);
         }
         taken
@@ -165,13 +171,13 @@ impl State {
     /// Puts back small blocks of this heap.
     ///
     /// # Errors
-    /// The first of them that is free, or where no block starts.
+    /// The first of `blocks` that is free, or at which no block starts.
     ///
     /// # Safety
-    /// They were [taken](Self::take), and are put back once.
+    /// The blocks were [taken](Self::take), and are put back once.
     #[inline]
     pub(super) unsafe fn put(&mut self, blocks: &[NonNull<u8>]) -> Result<(), NonNull<u8>> {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees that the blocks were taken here and are put back once.
         unsafe { self.engine.free_batch(blocks) }
     }
 
@@ -181,9 +187,9 @@ impl State {
     /// The block, if it is not in use.
     ///
     /// # Safety
-    /// It was allocated here, and is freed once.
+    /// The block was allocated here, and is freed once.
     pub(super) unsafe fn put_back(&mut self, block: NonNull<u8>) -> Result<(), NonNull<u8>> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the block was allocated here and is freed once.
         unsafe {
             match SPACE.list_of(block.as_ptr()) {
                 Some(0) => self.release(block).map(|_| ()).ok_or(block),
@@ -195,32 +201,32 @@ impl State {
     /// Puts back blocks of any sizes.
     ///
     /// # Errors
-    /// One of them that is not in use.
+    /// One of `blocks` that is not in use.
     ///
     /// # Safety
-    /// They were allocated here, and are freed once.
+    /// The blocks were allocated here, and are freed once.
     pub(super) unsafe fn put_any(&mut self, blocks: &[NonNull<u8>]) -> Result<(), NonNull<u8>> {
-        // They come by batches of small ones, or of others.
+        // They come in runs of small blocks, or of others.
         blocks.chunk_by(|a, b| is_small(*a) && is_small(*b)).try_for_each(|blocks| match blocks {
-            // SAFETY: passed on.
+            // SAFETY: the caller guarantees that the block was allocated here and is freed once.
             &[block] => unsafe { self.put_back(block) },
-            // SAFETY: passed on.
+            // SAFETY: as above; a run of several blocks consists of small ones.
             _ => unsafe { self.put(blocks) },
         })
     }
 
-    /// Makes a block that is not small longer or shorter, if it can stay where it is; `None` if it is
-    /// not in use.
+    /// Resizes a block that is not small to `new_size` bytes in place; returns whether that was
+    /// possible. `None` if the block is not in use.
     ///
     /// # Safety
-    /// It was [allocated](Self::allocate) here, and not freed.
+    /// The block was [allocated](Self::allocate) here, and not freed.
     pub(super) unsafe fn resize_in_place(
         &mut self,
         block: NonNull<u8>,
         new_size: usize,
     ) -> Option<bool> {
         let len = self.len_of(block)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the block was allocated here and not freed.
         if !unsafe { self.engine.is_tagged_sound(block) } {
             return Some(false);
         }
@@ -229,11 +235,12 @@ impl State {
         let concerned =
             more >= HUGE / 2 && huge.concerns(block.addr().get().wrapping_add(new_size));
         if concerned && huge::is_dense(block.as_ptr(), len) {
-            // A part added to a block that was written will be written, too.
+            // If the block was written all over, the part that is added probably will be, so it may
+            // be huge pages.
             huge.allow(huge.advised() + more);
         }
-        // SAFETY: the caller's promise; blocks are far smaller than `isize::MAX`, and one in use could
-        // have been allocated for all of its length.
+        // SAFETY: the caller guarantees that the block is in use. Its length is far below
+        // `isize::MAX`, and is one that `allocate` could have been asked for.
         let resized = self.growing(new_size, |state| unsafe {
             let layout = Layout::from_size_align_unchecked(len, UNIT);
             state.engine.resize_in_place(block, layout, new_size).is_some()
@@ -247,13 +254,13 @@ impl State {
         Some(resized)
     }
 
-    /// Bytes of a block that is not small; `None` if it is not in use.
+    /// Returns the bytes of a block that is not small; `None` if it is not in use.
     pub(super) fn len_of(&self, block: NonNull<u8>) -> Option<usize> {
-        // SAFETY: the block was allocated here; its size is asked for if it is in use.
+        // SAFETY: the block was allocated here; its size is read only if it is in use.
         unsafe { self.engine.is_tagged_in_use(block).then(|| self.engine.block_size(block)) }
     }
 
-    /// A block near which the heap's own words were overwritten, if that was noticed.
+    /// Returns a block next to which the heap's own words were overwritten, if that was noticed.
     #[inline]
     pub(super) fn damaged(&self) -> Option<*mut u8> {
         self.engine.damaged()
@@ -264,18 +271,18 @@ impl State {
         self.engine.usage()
     }
 
-    /// The number of size classes.
+    /// Returns the number of size classes.
     pub(super) fn classes(&self) -> u32 {
         self.engine.classes()
     }
 
-    /// Block size of a class, bytes.
+    /// Returns the block size of a class in bytes.
     pub(super) fn class_size(&self, class: u32) -> usize {
         self.engine.class_size(class)
     }
 
-    /// Calls `visit` for each page with its class, the size of its blocks, its bytes and its blocks
-    /// that are not free. O(pages).
+    /// Calls `visit` for each page with its class, its block size in bytes, its size in bytes, and
+    /// the number of its blocks that are not free. O(pages).
     pub(super) fn for_each_page(&self, visit: &mut dyn FnMut(u32, usize, usize, usize)) {
         let bytes = self.engine.config().page_size;
         self.engine.for_each_page(&mut |class, in_use| {
@@ -283,84 +290,88 @@ impl State {
         });
     }
 
-    /// Where the heap's memory lies: its extent, and what is dedicated to its bookkeeping.
+    /// Returns the addresses of the heap's memory: of its extent, and of the part dedicated to its
+    /// bookkeeping.
     pub(super) fn memory(&self) -> (Range<usize>, Range<usize>) {
         let source = self.engine.source();
         (source.extent(), source.dedicated())
     }
 
-    /// Bytes of free memory given back to the system since the beginning.
+    /// Returns the bytes of free memory given back to the system since the beginning.
     pub(super) fn purged(&self) -> u64 {
         self.purge.purged()
     }
 
-    /// Bytes that may take memory.
+    /// Returns the bytes that may be resident.
     #[inline]
     pub(super) fn most(&self) -> usize {
         self.purge.most(self.engine.usage().block)
     }
 
-    /// Notes what is in use; bytes that the heap has grown by since that was last told, if they are
-    /// enough to tell.
+    /// Tells the purge how much is in use; returns the bytes that the heap has grown by since the
+    /// last report, once they are enough for one.
     #[inline]
     pub(super) fn grown(&mut self) -> Option<usize> {
         self.purge.grown(&self.engine);
         self.purge.growth()
     }
 
-    /// Counts a use; whether it is time to look if memory goes back.
+    /// Counts a use; returns whether it is time to [look](Self::look).
     #[inline]
     pub(super) fn tick(&mut self) -> bool {
         self.purge.tick(&self.engine)
     }
 
-    /// What is to go back, and when.
+    /// Decides whether memory should go back now or later.
     pub(super) fn look(&mut self) -> Look {
         self.purge.look(&self.engine)
     }
 
-    /// Whether memory is going back.
+    /// Checks whether memory is going back.
     pub(super) fn is_purging(&self) -> bool {
         self.purge.is_under_way()
     }
 
-    /// Whether a purge that is to begin may be put off to the next visit.
+    /// Returns whether a purge that should begin may be put off to the next visit; counts it.
     pub(super) fn puts_off_purge(&mut self) -> bool {
         self.purge.puts_off()
     }
 
-    /// Not all of the memory that was to go back at a free did.
+    /// Notes that less memory went back at a free than should have.
     pub(super) fn owes(&mut self) {
         self.purge.owes();
     }
 
-    /// Bytes that go back now of those owed.
+    /// Returns the bytes still owed that should go back now; the debt counts as paid afterwards.
     pub(super) fn pays(&mut self) -> usize {
         self.purge.pays(&self.engine)
     }
 
-    /// Milliseconds until memory is to go back; `None` if none is as things are.
+    /// Returns the milliseconds until memory is due to go back; `None` if none is unless the heap
+    /// changes.
     pub(super) fn purge_due_in(&self) -> Option<u64> {
         self.purge.next()
     }
 
-    /// Begins a purge of all there is; returns the bytes given back before.
+    /// Begins a purge of all free memory; returns the bytes that had been given back before.
     pub(super) fn begin_purge(&mut self) -> u64 {
         self.purge.begin(&mut self.engine);
         self.purge.purged()
     }
 
-    /// A step of the purge under way; whether there are more.
+    /// Does a step of the purge under way; returns whether there are more.
     pub(super) fn purge_step(&mut self, visit: &mut Visit) -> bool {
         self.purge.step(&mut self.engine, &mut self.zeros, visit)
     }
 
-    /// A step of a purge of some free memory, these parts of it; its bytes, and whether there is more.
+    /// Does a step of a purge of these parts of free memory; returns the bytes given back, and
+    /// whether there is more.
     pub(super) fn purge_some(&mut self, visit: &mut Visit, parts: Parts) -> (usize, bool) {
         self.purge.some(&mut self.engine, &mut self.zeros, visit, parts)
     }
 
-    /// Whether what threads keep is to be put back, after which [`collect`](Self::collect) is called.
+    /// Returns whether threads' lists should be emptied now; [`collect`](Self::collect) should
+    /// follow.
     pub(super) fn takes_trim(&mut self) -> bool {
         self.purge.takes_trim()
     }
@@ -370,24 +381,25 @@ impl State {
         self.engine.release_empty_pages();
     }
 
-    /// Returns about `wanted` bytes of large free blocks: as many were mapped beside the heap. Whether that is
-    /// [worth while](Purge::large).
+    /// Gives back about `wanted` bytes of large free blocks, because as many were mapped beside the
+    /// heap. Returns whether that was [worth while](Purge::large).
     pub(super) fn purge_large(&mut self, wanted: usize) -> bool {
         self.purge.large(&self.engine, &mut self.zeros, wanted)
     }
 
-    /// More went back, as so many bytes were mapped beside the heap.
+    /// Notes that memory went back because `wanted` bytes were mapped beside the heap.
     pub(super) fn went_back_for(&mut self, wanted: usize) {
         self.purge.went_back_for(wanted);
     }
 
-    /// The engine and what is known of its memory, for a purge of a test's own.
+    /// Returns the engine and the known zeros, for a test that purges by itself.
     #[cfg(all(test, not(miri), target_pointer_width = "64"))]
     pub(super) fn parts(&mut self) -> (&mut PageHeap<Slot>, &mut Zeros) {
         (&mut self.engine, &mut self.zeros)
     }
 
-    /// Runs `action`, which needs `size` bytes; as many go back as the heap has grown by for them.
+    /// Runs `action`, which allocates or grows a block of `size` bytes. If the heap has grown for a
+    /// large one, gives as much free memory back.
     #[inline]
     fn growing<R>(&mut self, size: usize, action: impl FnOnce(&mut Self) -> R) -> R {
         let held = self.engine.usage().held;
@@ -409,7 +421,7 @@ mod tests {
     use super::super::sizes;
     use super::*;
 
-    /// What did not go back goes back with the next, once.
+    /// Memory that is owed goes back at the next opportunity, once.
     #[test]
     fn what_is_owed_is_paid_once() {
         on_a_heap(|state| {
@@ -426,7 +438,7 @@ mod tests {
         });
     }
 
-    /// Small blocks and others are put back in any order, and each once.
+    /// Small blocks and others are put back in any order, each once.
     #[test]
     fn blocks_of_any_sizes_are_put_back() {
         on_a_heap(|state| {
@@ -434,13 +446,13 @@ mod tests {
             let list = sizes::offset(64);
             let mut small = [const { MaybeUninit::uninit() }; 4];
             assert_eq!(state.take(sizes::class(list), list, &mut small), small.len());
-            // SAFETY: they were all taken.
+            // SAFETY: all entries were written.
             let [a, b, c, d] = small.map(|block| unsafe { block.assume_init() });
             let layout = Layout::from_size_align(40 << 10, UNIT).expect("it is one");
             let medium = [(); 5].map(|()| state.allocate(layout).expect("there is memory"));
             assert_eq!(state.usage().blocks, before + 9);
             let [m, n, o, p, q] = medium;
-            // SAFETY: each is freed once; that one is not in use any more is noticed.
+            // SAFETY: each is freed once; the second free of `o` is noticed.
             unsafe {
                 assert_eq!(state.put_any(&[m, n, a, b, o, c, p, q, d]), Ok(()));
                 assert_eq!(state.usage().blocks, before);

@@ -1,5 +1,6 @@
-//! That no static which is read on every slow path lies in a cache line with one that is written: of every static
-//! of the allocator, that it lies apart or in OS pages of its own, or why it need not.
+//! Tests that no static which every slow path reads shares a cache line with one that is written:
+//! every static of the allocator must be in cache lines or OS pages of its own, or be listed here
+//! as an exception.
 
 use std::fs;
 use std::path::Path;
@@ -7,11 +8,12 @@ use std::path::Path;
 use super::apart::Apart;
 use super::space::SPACE;
 
-/// Statics that are not apart. Written once, at the start, and read by few or far longer than a line:
+/// Exceptions that are written once, at the start, and that few code paths read, or that are far
+/// longer than a line.
 const WRITTEN_ONCE: &[&str] = &["KEY", "DONE", "STOPS", "STANDARD_ERROR", "LEN"];
 
-/// … never written, or when the process ends or forks, or when a thread of the allocator's own is made; or each
-/// thread has its own:
+/// Exceptions that are never written; or only when the process ends or forks, or makes a background
+/// thread; or that are thread-local.
 const NEVER_WRITTEN: &[&str] = &[
     "EMPTY",
     "CLASS",
@@ -27,7 +29,8 @@ const NEVER_WRITTEN: &[&str] = &[
     "LOOKED",
 ];
 
-/// Calls `visit` with the name and the type of each static that the Rust files of a folder declare.
+/// Calls `visit` with the name and type of each static in the Rust files of a folder, without those
+/// in tests.
 fn for_each_static(folder: &Path, visit: &mut dyn FnMut(&str, &str)) {
     for entry in fs::read_dir(folder).expect("the folder is there").flatten() {
         let path = entry.path();

@@ -1,5 +1,5 @@
-//! What the lock is made of. It stands apart so that a model checker can put its own in its place:
-//! `tests/model` compiles `lock.rs` a second time, over what it has by these names.
+//! The parts that locks are built from: atomics, thread tokens, barriers. `tests/model` compiles
+//! `lock.rs` and others a second time, over a model checker's parts with the same names.
 
 use core::cell::UnsafeCell;
 pub(super) use core::hint::spin_loop;
@@ -10,73 +10,76 @@ pub(super) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, fence};
 use super::apart::Apart;
 use crate::os;
 
-/// Looks at a held lock before sleeping. What a lock protects here takes less than a microsecond,
-/// mostly.
+/// Number of looks at a held lock before sleeping. The critical sections here mostly take less than
+/// a microsecond.
 pub(super) const SPINS: u32 = 64;
 
-/// What tells the calling thread from all others: not 0, its lowest two bits clear. It is the same in
-/// the child of a fork.
+/// Returns the token of the calling thread, which no other thread has: not 0, its lowest two bits
+/// clear. It is the same in the child of a fork.
 #[inline]
 pub(super) fn token() -> u32 {
     token_at(os::thread_address())
 }
 
-/// The token of a thread whose own variables lie there.
+/// Returns the token of a thread whose thread-local variables are at `address`.
 #[inline(always)]
 fn token_at(address: usize) -> u32 {
-    // Threads' own variables are further apart than 512 bytes, and 256 GiB are room for all.
+    // Threads' variables are more than 512 bytes apart, and all within 256 GiB.
     let place = (address >> 9) as u32 & ((1 << 29) - 1);
     (1 << 31) | (place << 2)
 }
 
-/// Threads that fork now: their tokens, each from after it took the locks it could until its handlers after
-/// the fork ran; 0 where there is none. There is room for as many as fork at one time.
+/// The tokens of threads that are forking; 0: none. A thread is here from after it took the locks
+/// until our handlers after the fork ran. If more than eight fork at a time, the others are not
+/// noted.
 static FORKING: Apart<[AtomicU32; 8]> = Apart::new([const { AtomicU32::new(0) }; 8]);
 
-/// The calling thread is about to fork.
+/// Notes that the calling thread is about to fork.
 pub(super) fn begin_fork() {
     let me = token();
     let claim = |entry: &AtomicU32| entry.compare_exchange(0, me, Relaxed, Relaxed).is_ok();
     let _ = FORKING.iter().any(claim);
 }
 
-/// The calling thread has forked, and this is the parent.
+/// Notes that the calling thread has forked, in the parent.
 pub(super) fn end_fork() {
     let me = token();
     let give_up = |entry: &AtomicU32| entry.compare_exchange(me, 0, Relaxed, Relaxed).is_ok();
     let _ = FORKING.iter().any(give_up);
 }
 
-/// As [`end_fork`], in the child, where nobody else forks.
+/// As [`end_fork`], in the child, where no other thread forks.
 pub(super) fn end_fork_in_child() {
     FORKING.iter().for_each(|entry| entry.store(0, Relaxed));
 }
 
-/// Whether the thread with this token is about to fork, or has forked and its handlers have not run yet.
+/// Checks whether the thread with this token is between [`begin_fork`] and [`end_fork`].
 pub(super) fn is_forking(me: u32) -> bool {
     FORKING.iter().any(|entry| entry.load(Relaxed) == me)
 }
 
-/// Whether one thread can have the others pass a barrier.
+/// Whether a thread can make all others pass a barrier.
 static BARRIERS: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
 
-/// Finds out whether one thread can have the others pass a barrier. To be called before any thread asks.
+/// Finds out whether a thread can make all others pass a barrier. Call before any thread asks.
 pub(super) fn announce_barriers() {
     BARRIERS.store(os::announce_barriers(), Relaxed);
 }
 
-/// Whether one thread can have the others pass a barrier: where it can, a [light](light_barrier) one is enough for them.
+/// Checks whether a thread can make all others pass a barrier. If so, [light](light_barrier)
+/// barriers suffice for them.
 pub(super) fn has_barriers() -> bool {
     BARRIERS.load(Relaxed)
 }
 
-/// Has the calling thread's own accesses stay in their order for those who call [`heavy_barrier`].
+/// Keeps the calling thread's accesses in order, as seen by threads that call [`heavy_barrier`].
 #[inline(always)]
 pub(super) fn light_barrier() {
     compiler_fence(SeqCst);
 }
 
-/// Has every thread of the process pass a full barrier; whether that could be done. If not, it is not tried again.
+/// Makes every thread of the process pass a full barrier; returns whether that was possible. If
+/// not, it is not tried again.
 pub(super) fn heavy_barrier() -> bool {
     fence(SeqCst);
     let passed = has_barriers() && os::others_pass_barrier();
@@ -86,7 +89,7 @@ pub(super) fn heavy_barrier() -> bool {
     passed
 }
 
-/// A value that is reached through a pointer, by one thread at a time.
+/// A value that one thread at a time accesses through a pointer.
 #[derive(Debug)]
 pub(super) struct Place<T>(UnsafeCell<T>);
 
@@ -110,7 +113,7 @@ mod tests {
     fn threads_are_told_apart() {
         let base = 0x7f12_3456_7000_u64 as usize;
         let mut tokens: Vec<u32> = Vec::new();
-        // Beside each other, and at every distance up to 128 GiB that a bit makes.
+        // Addresses 512 bytes apart, and those that differ in one bit, up to 128 GiB apart.
         for apart in
             (0..64).map(|index| 512 * index).chain((15..usize::BITS.min(38)).map(|bit| 1 << bit))
         {
@@ -123,7 +126,8 @@ mod tests {
         assert!(token() == token() && token() != other);
     }
 
-    /// Who asked the system for barriers has them, if it has; whoever found out since that it has none says so for all.
+    /// After asking, barriers are there if the system has them, unless another test has just had
+    /// one refused.
     #[cfg(not(miri))]
     #[test]
     fn barriers_are_asked_for() {

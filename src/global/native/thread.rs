@@ -1,14 +1,15 @@
-//! How a thread begins and ends to use the allocator, and how the first one begins for the process.
+//! Begins and ends a thread's use of the allocator, and opens the allocator for the process with
+//! the first thread.
 //!
 //! ```text
-//! first slow path              thread's end (`os::at_thread_end`)      
+//! first slow path              thread's end (`os::at_thread_end`)
 //!  empty() ────────▶ own lists ────────────────────────────▶ gone()
 //! ```
 //! Other destructors may run after ours, and may allocate: a thread whose lists are `gone` takes
 //! every block straight from a heap.
 //!
-//! Nothing happens before the first allocation. What happens then does not allocate, until the calling
-//! thread has its lists.
+//! Nothing is set up before the first allocation. The setting up does not allocate until the
+//! calling thread has its lists.
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -32,16 +33,16 @@ use super::statistics;
 use super::tuning::Tuning;
 use crate::os;
 
-/// Where the calling thread's blocks come from.
+/// Where the calling thread gets its blocks from.
 #[derive(Clone, Copy)]
 pub(super) struct Caller {
-    /// Its quick lists; `None` if it has none any more, or there is no memory for them.
+    /// Its quick lists; `None` if it has given them up, or there is no memory for them.
     pub(super) lists: Option<NonNull<Lists>>,
     pub(super) heap: &'static Heap,
 }
 
-/// The calling thread, which has its quick lists afterwards, if it is not about to end and there is
-/// memory for them. `None` if there are no heaps.
+/// Returns the lists and heap of the calling thread. Makes its lists if it has none, unless it is
+/// about to end or there is no memory for them. `None` if there are no heaps.
 pub(super) fn enter(tuning: &Tuning) -> Option<Caller> {
     registry::adopt_orphans();
     let current = current::lists();
@@ -53,7 +54,7 @@ pub(super) fn enter(tuning: &Tuning) -> Option<Caller> {
         NonNull::new(quick::of_face(current))
     };
     let heap = match lists {
-        // SAFETY: a thread's lists are never given up.
+        // SAFETY: a thread's lists are never freed.
         Some(lists) => unsafe { lists.as_ref() }.heap(),
         None => heaps::for_thread_without_lists()?,
     };
@@ -65,16 +66,16 @@ fn first(tuning: &Tuning) -> Option<NonNull<Lists>> {
     let lists = registry::enter(tuning, || os::prepare_thread_end(thread_ended))?;
     current::set(quick::face(lists));
     own::begin();
-    // SAFETY: lists are never given up.
+    // SAFETY: lists are never freed.
     unsafe { lists.as_ref() }.sampler.begin();
-    // From here on this thread can allocate, which the following may do.
+    // From here on this thread can allocate, which the calls below may do.
     opened(tuning);
     os::at_thread_end(thread_ended, lists.as_ptr().cast());
     Some(lists)
 }
 
-/// Does what may allocate, and says what of the environment is ignored, once the first thread has its
-/// lists. No lock is held.
+/// Does the part of opening the allocator that may allocate, and complains about ignored settings
+/// of the environment. Called once the first thread has its lists; no lock is held.
 fn opened(tuning: &Tuning) {
     static DONE: AtomicBool = AtomicBool::new(false);
     if DONE.swap(true, Relaxed) {
@@ -90,7 +91,8 @@ fn opened(tuning: &Tuning) {
     profile::opened(tuning, &settings);
 }
 
-/// Called with its lists when a thread ends: the next one has them, and what is on them, unless that is too much.
+/// Called with its lists when a thread ends. The next thread gets these lists and the quick lists'
+/// blocks, unless that is too much; medium blocks go back to their heaps.
 extern "C" fn thread_ended(lists: *mut c_void) {
     let lists = lists.cast::<Lists>();
     registry::adopt_orphans();
@@ -100,38 +102,40 @@ extern "C" fn thread_ended(lists: *mut c_void) {
         if !mode::is_hardened() {
             medium::of(lists.as_ptr()).put_back_all();
         }
-        // SAFETY: the thread that ends is the calling one.
+        // SAFETY: the thread that ends is the calling one, and these are its lists.
         unsafe { registry::leave(lists) };
     }
 }
 
-/// Puts back what is on the calling thread's lists, which is not to allocate soon, and makes pages without blocks free
-/// memory: nobody else may come by soon who uses that heap.
+/// Puts all blocks on the calling thread's lists back, and makes pages without blocks free memory.
+/// For a thread that will not allocate soon: perhaps no other thread that uses its heap enters the
+/// slow path soon.
 pub(super) fn put_down() {
     let lists = quick::of_face(current::lists());
     if quick::is_none(lists) {
         return;
     }
     empty_lists();
-    // SAFETY: lists are never given up.
+    // SAFETY: lists are never freed.
     let heap = unsafe { &*lists }.heap();
     let _ = heap.with(State::collect);
     heap.maintain();
 }
 
-/// Puts back what is on the calling thread's lists, if it has some.
+/// Puts all blocks on the calling thread's lists back, if it has some.
 pub(super) fn empty_lists() {
     own::leave();
     // SAFETY: they are the calling thread's.
     unsafe { flush(quick::of_face(current::lists())) };
 }
 
-/// Puts back what is on a thread's lists.
+/// Puts all blocks on a thread's lists back to their heaps.
 ///
 /// # Safety
 /// They are the calling thread's, or those of a thread without lists.
 unsafe fn flush(lists: *mut Lists) {
-    // SAFETY: passed on.
+    // SAFETY: the caller guarantees that the lists are the calling thread's, or those of a thread
+    // without lists.
     unsafe { quick::flush_all(lists, true) };
     if !mode::is_hardened() && !quick::is_none(lists) {
         medium::of(lists).put_back_all();
@@ -145,14 +149,14 @@ mod tests {
 
     const PAGEWISE: Pagewise = Pagewise::new();
 
-    /// Blocks on all lists of the calling thread.
+    /// Returns the number of blocks on all lists of the calling thread.
     fn kept() -> usize {
         let mut kept = 0;
         sizes::for_each(|offset| kept += quick::kept(quick::of_face(current::lists()), offset).0);
         kept
     }
 
-    /// A thread that says so keeps nothing, and goes on as before.
+    /// A thread that says it is idle keeps nothing, and goes on as before.
     #[test]
     fn an_idle_thread_keeps_no_blocks() {
         let idle = std::thread::spawn(|| {
@@ -161,7 +165,7 @@ mod tests {
             for _ in 0..2 {
                 let blocks: Vec<_> =
                     (0..3000).map(|index| PAGEWISE.allocate(index % 3000)).collect();
-                // SAFETY: they are freed once.
+                // SAFETY: each is freed once.
                 blocks.into_iter().for_each(|block| unsafe { PAGEWISE.free(block) });
                 assert!(kept() > 100);
                 PAGEWISE.thread_idle();

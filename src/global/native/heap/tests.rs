@@ -1,4 +1,5 @@
-//! What whoever looks after a heap is told: each test in a process of its own, with one heap or a few.
+//! Tests of the figures by which heaps are maintained; each runs in a process of its own, with one
+//! heap or a few.
 
 use core::alloc::Layout;
 
@@ -9,15 +10,15 @@ use crate::os::alone;
 
 const MIB: usize = 1 << 20;
 
-/// A delay that does not end in a test.
+/// A purge delay in milliseconds that does not end within a test.
 const DELAY: u64 = 1 << 24;
 
-/// A heap with so many bytes of free memory that was written.
+/// Returns a heap with `bytes` bytes of free memory that was written.
 fn with_free(bytes: usize) -> &'static Heap {
     let heap = registry::heap_for_test();
     let layout = Layout::from_size_align(bytes, 16).expect("it is one");
     let block = heap.grow(|state| state.allocate(layout)).flatten().expect("there is memory");
-    // SAFETY: the block has as many bytes, and is freed once.
+    // SAFETY: the block has this many bytes, and is freed once.
     unsafe {
         block.write_bytes(1, bytes);
         assert!(heap.with(|state| state.deallocate(block)).flatten().is_some());
@@ -44,7 +45,7 @@ macro_rules! alone {
 }
 
 alone! {
-    /// About as much goes back as is wanted: up to a huge page more, which goes back as a whole.
+    /// About as much goes back as is wanted: up to a huge page more, because those go back whole.
     as_much_goes_back_as_is_wanted: gives {
         with_delay();
         let heap = with_free(48 * MIB);
@@ -57,12 +58,12 @@ alone! {
         }
         let none = heap.give_back(0, &mut Visit::unbounded(), Parts::OsPages);
         assert_eq!(none >> 20 >> 2, 0, "one step at most");
-        // What is left, and no more.
+        // At most what is left goes back.
         let left = free();
         assert!(heap.give_back(1 << 30, &mut Visit::unbounded(), Parts::OsPages) <= left);
     }
 
-    /// A purge says how many bytes it gave back, and not those of earlier ones.
+    /// A purge reports the bytes that it gave back, without those of earlier ones.
     a_purge_tells_its_bytes: purges {
         with_delay();
         let heap = with_free(24 * MIB);
@@ -72,7 +73,8 @@ alone! {
         assert!(heap.purge() < MIB as u64);
     }
 
-    /// A heap says when memory is to go back: at once while a purge is under way; and nothing where there is none to go.
+    /// A heap says when memory is due to go back: at once while a purge is under way, and never if
+    /// there is none to give back.
     a_heap_says_when_it_is_due: due {
         with_delay();
         let heap = registry::heap_for_test();
@@ -87,21 +89,21 @@ alone! {
         assert!(all > DELAY / 2 && all <= due, "{all}");
         let _ = heap.begin_purge();
         assert_eq!(heap.next_due(), Some(0));
-        // It is taken to its end, and not beyond.
+        // This ends the purge, and begins no other.
         heap.purge_some(&mut Visit::unbounded());
         assert!(!heap.purging.load(Relaxed));
         assert_eq!((heap.next_due(), background::tend()), (None, None));
         assert_eq!(Pagewise::new().maintain(), None);
     }
 
-    /// Memory that went back as the heap grew, and was taken again at once, stays the next time.
+    /// Memory that went back as the heap grew, and was soon taken again, stays the next time.
     what_is_taken_again_stays: repeats {
         with_delay();
         let heap = with_free(24 * MIB);
         let again = Layout::from_size_align(12 * MIB, 16).expect("it is one");
         assert!(heap.with(|state| state.purge_large(8 * MIB)) == Some(true));
         if !os::DISCARDED_ARE_ZEROS {
-            // Nobody knows of memory that it went back.
+            // Here heaps cannot tell which memory went back.
             return;
         }
         let block = heap.with(|state| state.allocate(again)).flatten().expect("there is memory");
@@ -111,7 +113,7 @@ alone! {
         assert_eq!(heap.with(|state| state.purge_large(64 * MIB)), Some(true), "another size");
     }
 
-    /// A heap that grows far has entries and marks for all of its blocks.
+    /// A heap that grows far has table entries and marks for all of its blocks.
     every_block_has_its_entries: far {
         let heap = registry::heap_for_test();
         let layout = Layout::from_size_align(40 * MIB, 16).expect("it is one");
@@ -119,7 +121,7 @@ alone! {
             let block = heap.with(|state| state.allocate(layout)).flatten().expect("there is room");
             let last = block.as_ptr().wrapping_add(layout.size() - 1);
             assert_eq!(SPACE.list_of(block.as_ptr()), Some(0));
-            // Where an entry is not accessible, this ends the process.
+            // If an entry were not accessible, this would end the process.
             core::hint::black_box((SPACE.list_of(last), SPACE.mark_of(last).load(Relaxed)));
             block
         });
@@ -129,11 +131,11 @@ alone! {
         }
     }
 
-    /// A purge waits until threads' lists are emptied, for 64 visits at most.
+    /// A purge waits until threads' lists are emptied, for up to 64 visits.
     a_purge_is_put_off_while_lists_are_emptied: put_off {
         registry::tuning(&Tuning::new().purge_delay(0));
         let heap = with_free(24 * MIB);
-        // SAFETY: the lists are the thread's, and never given up.
+        // SAFETY: the lists are the thread's, and never freed.
         registry::move_to(unsafe { &*quick::of_face(current::lists()) }, heap);
         let mut visit = Visit::in_passing();
         while !visit.is_over() {}
@@ -145,11 +147,11 @@ alone! {
         assert!(heap.purging.load(Relaxed));
     }
 
-    /// Who tends lists is told when there may be something to put back.
+    /// `tend_lists` says when there may be blocks on lists to put back.
     what_lies_on_lists_is_told_of: listed {
         with_delay();
         let pagewise = Pagewise::new();
-        // SAFETY: blocks are freed once.
+        // SAFETY: each block is freed once.
         let turn = || unsafe { pagewise.free(pagewise.allocate(40 << 10)) };
         turn();
         let next = || Heap::tend_lists(&mut Visit::unbounded());

@@ -1,4 +1,4 @@
-//! The classes of medium blocks, and the marks of those that have one.
+//! The classes of medium blocks, and the marks of blocks that have a class.
 
 use super::super::sizes;
 use super::super::tuning::SMALL_MAX;
@@ -7,13 +7,14 @@ use super::super::tuning::SMALL_MAX;
 pub(super) const ABOVE: usize = FIRST - STEP;
 pub(super) const MOST: usize = 128 << 10;
 
-/// The least class, bytes; classes of each doubling above it, and bytes between the first of them.
+/// Bytes of the smallest class; classes for each doubling above it; bytes from the smallest class
+/// to the next.
 const FIRST: usize = 16 << 10;
 const STEPS: usize = 8;
 pub(super) const STEP: usize = FIRST / STEPS;
 pub(super) const CLASSES: usize = 1 + STEPS * (MOST / FIRST).ilog2() as usize;
 
-/// The size of a class's blocks: the most that is rounded up to it.
+/// Returns the size of a class's blocks in bytes: the largest request that is rounded up to it.
 const fn size_of_class(class: usize) -> usize {
     match class.checked_sub(1) {
         Some(above) => (STEP << (above / STEPS)) * (STEPS + 1 + above % STEPS),
@@ -21,11 +22,11 @@ const fn size_of_class(class: usize) -> usize {
     }
 }
 
-/// A class: its number and its size, as a [mark] has them.
+/// A class: its number and size, encoded as in a [mark].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Class(pub(super) u32);
 
-/// The class of each step of sizes; 0: none.
+/// The class of each [`STEP`] of sizes; 0: none.
 static CLASS: [u32; MOST / STEP] = {
     let mut of_step = [0; MOST / STEP];
     let mut class = CLASSES;
@@ -41,19 +42,20 @@ static CLASS: [u32; MOST / STEP] = {
 };
 
 impl Class {
-    /// The class of a size, if it has one.
+    /// Returns the class of `size` bytes, if there is one.
     #[inline(always)]
     pub(super) fn of(size: usize) -> Option<Self> {
         let class = *CLASS.get(size.wrapping_sub(1) / STEP)?;
         (class > 0).then_some(Self(class))
     }
 
-    /// The class of a size that has one, and no quick list: to that goes what a Rust program frees with its size.
+    /// Returns the class of `size` bytes, unless a quick list serves that size: a block that is
+    /// freed with its size goes onto the quick list.
     pub(super) fn served(size: usize) -> Option<Self> {
         Self::of(size).filter(|_| size > SMALL_MAX || sizes::offset(size) == 0)
     }
 
-    /// As [`served`](Self::served), unless all blocks take the slow path.
+    /// As [`served`](Self::served); `None` while all medium requests take the slow path.
     #[inline(always)]
     pub(super) fn served_at_once(size: usize) -> Option<Self> {
         if size > MOST || size <= sizes::most_small() {
@@ -68,25 +70,25 @@ impl Class {
         mark::number(self.0)
     }
 
-    /// Bytes of its blocks.
+    /// Returns the bytes of its blocks.
     #[inline(always)]
     pub(super) fn size(self) -> usize {
         self.steps() * STEP
     }
 
-    /// Steps of its blocks.
+    /// Returns the size of its blocks in [`STEP`]s.
     #[inline(always)]
     pub(super) fn steps(self) -> usize {
         mark::steps(self.0)
     }
 
-    /// All of them.
+    /// Returns all classes, from the smallest up.
     pub(super) fn all() -> impl Iterator<Item = Self> + Clone {
         (0..CLASSES).map(|class| Self(mark::class(class, size_of_class(class))))
     }
 }
 
-/// A mark: what is known of the block that starts in a granule; 0 if that is none that has a class.
+/// A mark describes the block that starts in a granule; 0 if none that has a class does.
 ///
 /// ```text
 ///  bit 31 … 18                      13       12     11 … 7   6 … 0
@@ -104,7 +106,7 @@ pub(super) mod mark {
     const _: () = assert!(MOST / STEP < 1 << CLASS && (CLASSES as u32) << CLASS <= KEPT);
     const _: () = assert!(1 << PLACE > KNOWN);
 
-    /// What the marks of all blocks of a class have in common.
+    /// Returns the bits that the marks of all blocks of a class have in common.
     pub(super) const fn class(number: usize, size: usize) -> u32 {
         (number as u32) << CLASS | (size / STEP) as u32
     }
@@ -119,28 +121,29 @@ pub(super) mod mark {
         (class % (1 << CLASS)) as usize
     }
 
-    /// The mark of a block of a class, in use.
+    /// Returns the mark of a block in use with this class.
     #[inline(always)]
     pub(in super::super) fn in_use(block: *mut u8, class: u32) -> u32 {
         place(block) | KNOWN | class
     }
 
-    /// Where in its granule a block starts. (Slots are aligned to granules.)
+    /// Returns where in its granule a block starts. (Slots are aligned to granules.)
     #[inline(always)]
     fn place(block: *mut u8) -> u32 {
         (block.addr() as u32) << PLACE
     }
 
-    /// The class that a mark tells of this block, whether it is kept or not, if it does.
+    /// Returns the class if `mark` describes this block, in use or kept.
     #[inline(always)]
     pub(in super::super) fn class_of(mark: u32, block: *mut u8) -> Option<u32> {
         class_in_use(mark & !KEPT, block)
     }
 
-    /// The class that a mark tells of this block, if it is in use and has one.
+    /// Returns the class if `mark` describes this block, and it is in use.
     #[inline(always)]
     pub(in super::super) fn class_in_use(mark: u32, block: *mut u8) -> Option<u32> {
-        // What is left without the bits that it must have.
+        // The bits that every mark of this block has cancel out; any other mark leaves more than a
+        // class.
         let class = mark ^ in_use(block, 0);
         (class < KEPT).then_some(class)
     }

@@ -16,85 +16,92 @@ use super::super::{background, current, heaps, quick};
 use super::class::{CLASSES, Class, STEP, mark};
 use crate::pages::PageHeap;
 
-/// Blocks that a list takes at most.
+/// Blocks that a list holds at most.
 pub(super) const ROOM: usize = 15;
 
-/// Bytes on the lists of all threads, and of one, at most; and, where that is less, a share of what the thread's heap has
-/// in use, but so many bytes at least.
+/// Limits of bytes on medium lists: of all threads together, and of one thread. One thread also
+/// keeps at most a share (a quarter) of the bytes in use in its heap, divided by the heap's
+/// threads, but may always keep `LEAST` bytes.
 const ALL: usize = 64 << 20;
 const OF_THREAD: usize = 16 << 20;
 const SHARE: usize = 4;
 pub(super) const LEAST: usize = 1 << 20;
 
-/// A thread's lists; all zeros is a value. Whoever is behind the gate changes them, its thread or a visitor. Others read
-/// them, for statistics, and to see whether it is worth while to come in.
+/// A thread's medium lists; all zeros is a valid value. Only the thread that is behind the gate
+/// changes them: their own, or a visitor. Other threads read them for statistics, and to see
+/// whether a visit is worth while.
 ///
-/// The child of a fork takes what is counted: so a block is written before it is counted, and uncounted before it is used.
-/// (What is forked is what a thread had written up to some point of its program; the compiler keeps that order.)
+/// The child of a fork takes over the blocks that are counted. So a block is written before it is
+/// counted, and uncounted before it is used. (A fork copies the thread's memory as of some point of
+/// its program order, which compiler fences keep.)
 #[derive(Debug)]
 #[repr(C)]
 pub(in super::super) struct Lists {
     pub(super) gate: Gate,
-    /// Steps of sizes that the lists take at present beside what is there; below 0 where that is to be found out.
+    /// What the lists can still take, in [`STEP`]s of bytes; negative while the limit is unknown.
     left: AtomicIsize,
-    /// Bytes that the lists take at present, of the blocks that are there, too.
+    /// Bytes that the lists may hold in total; 0 while the limit is unknown.
     pub(super) limit: AtomicUsize,
-    /// No less than the bytes of the blocks where the limit is 0.
+    /// Bytes of the blocks when the limit was last set; while the limit is 0, at least the bytes of
+    /// the blocks.
     bytes: AtomicUsize,
-    /// The most they may ever take, as it was when that was last found out.
+    /// The thread's part of the budget in bytes, as it was when last determined.
     pub(super) most: AtomicUsize,
-    /// The class that gives blocks back next where there are too many bytes.
+    /// The class that next puts blocks back when the lists are over the limit.
     turn: AtomicU32,
     pub(super) lists: [List; CLASSES],
-    /// For each list, the blocks turned away for want of room, and not wanted again since.
+    /// For each list, the blocks that were turned away for want of room, less those wanted since.
     turned_away: [AtomicU16; CLASSES],
 }
 
-/// A list: the blocks freed last come last. The lowest bit of an entry says that it was
-/// [there before](Lists::put_back_idle).
+/// A list, in the order of freeing, the last block at the end. The lowest bit of an entry is set if
+/// the block was there at the [last visit](Lists::put_back_idle).
 ///
 /// Invariant: `count` and `room` are at most [`ROOM`].
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct List {
     count: AtomicU32,
-    /// Blocks that it takes at present.
+    /// Number of blocks that the list takes at present.
     pub(super) room: AtomicU32,
     entries: [AtomicPtr<u8>; ROOM],
 }
 
 const _: () = assert!(size_of::<Lists>() <= quick::MEDIUM && align_of::<Lists>() <= 16);
 
-/// The block of an entry.
+/// Returns the block of an entry.
 #[inline(always)]
 fn block_of(entry: *mut u8) -> *mut u8 {
     entry.map_addr(|address| address & !1)
 }
 
-/// What stands at the start of a block on a list: who writes to a freed block is noticed when it leaves the list. It is no
-/// address of a program.
+/// Returns the two words at the start of a block on a list, by which a write after free is noticed
+/// when it leaves the list. The complement of the block's address is no address that a program can
+/// have.
 #[inline(always)]
 pub(super) fn fence(block: *mut u8) -> [usize; 2] {
     [!block.addr(); 2]
 }
 
-/// Bytes of a block of a class's size, all of which may be used.
+/// Returns the usable bytes of a block of `size` bytes, the size of a class.
 pub(in super::super) fn usable(size: usize) -> usize {
     PageHeap::<Slot>::tagged_size_for(size)
 }
 
 impl List {
-    /// Blocks on it.
+    /// Returns the number of blocks on the list.
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         self.count.load(Relaxed) as usize
     }
 
-    /// Takes the blocks that `wants` says of by their number and entry, and keeps the others. To be called behind the gate.
+    /// Takes the blocks for which `wants`, given their index and entry, returns true, and keeps the
+    /// others. Call behind the gate.
     fn take(&self, class: Class, mut wants: impl FnMut(usize, &AtomicPtr<u8>) -> bool) -> Taken {
         let mut taken = Taken::new();
         let entries = self.entries.get(..self.len()).unwrap_or(&self.entries);
-        // Nothing is counted meanwhile: the child of a fork must not find a block that is its heap's.
+        // The list is empty meanwhile: the child of a fork must not find a block that is in its
+        // heap already.
         self.count.store(0, Relaxed);
         compiler_fence(Release);
         let mut left = 0;
@@ -119,12 +126,12 @@ impl Lists {
         unsafe { self.lists.get_unchecked(class.number()) }
     }
 
-    /// The calling thread has these lists from now on.
+    /// Makes the calling thread the lists' owner.
     pub(in super::super) fn begin(&self) {
         self.gate.own();
     }
 
-    /// Runs `action` behind the gate. To be called by the thread whose lists they are; `None` if a visitor is there.
+    /// Runs `action` behind the gate; `None` if a visitor is there. Only for the lists' own thread.
     pub(super) fn with<R>(&self, action: impl FnOnce() -> R) -> Option<R> {
         self.gate.enter().then(|| {
             let result = action();
@@ -133,15 +140,15 @@ impl Lists {
         })
     }
 
-    /// Takes the block freed last of a class, if there is one, the gate is biased, and `counts` says so. By the thread whose
-    /// lists they are.
+    /// Takes the block of a class that was freed last, if there is one, the gate is biased, and
+    /// `counts` returns true. Only for the lists' own thread.
     #[inline(always)]
     pub(super) fn pop(&self, class: Class, counts: impl FnOnce() -> bool) -> Option<NonNull<u8>> {
         let block = self.with_biased(|lists| lists.pop_within(class, counts)).flatten();
         block.inspect(|block| begin_again(*block))
     }
 
-    /// As [`pop`](Self::pop), behind the gate; the block is still kept, as its mark says.
+    /// As [`pop`](Self::pop), behind the gate; the block's mark still says that it is kept.
     #[inline(always)]
     fn pop_within(&self, class: Class, counts: impl FnOnce() -> bool) -> Option<NonNull<u8>> {
         let list = self.list(class);
@@ -149,26 +156,26 @@ impl Lists {
         if !counts() {
             return None;
         }
-        // Loaded again, so that it is counted down where it is.
+        // Loaded again so that the compiler decrements the count in memory.
         list.count.store(list.count.load(Relaxed) - 1, Relaxed);
         compiler_fence(Release);
         self.left.store(self.left.load(Relaxed).wrapping_add(class.steps() as isize), Relaxed);
-        // SAFETY: by the invariant there is an entry, and whatever is counted is a block.
+        // SAFETY: by the invariant `left` is a valid index, and all counted entries are blocks.
         unsafe {
             let entry = list.entries.get_unchecked(left as usize).load(Relaxed);
             Some(NonNull::new_unchecked(block_of(entry)))
         }
     }
 
-    /// As [`pop`](Self::pop), where the gate is not biased, or the list empty; then a block of the next larger class, where
-    /// there are several.
+    /// As [`pop`](Self::pop), also if the gate is not biased. If the list is empty, takes a block
+    /// of the next larger class if that has more than one.
     pub(super) fn pop_slowly(&self, class: Class) -> Option<NonNull<u8>> {
         let larger = Class::of(class.size() + 1).filter(|&larger| self.list(larger).len() > 1);
         let pop = || self.pop_within(class, || true).or_else(|| self.pop_within(larger?, || true));
         self.with(pop).flatten().inspect(|block| begin_again(*block))
     }
 
-    /// Takes, of the blocks of a class, the one freed last that is aligned so.
+    /// Takes the block of a class that was freed last among those that are aligned to `align`.
     pub(super) fn pop_aligned(&self, class: Class, align: usize) -> Option<NonNull<u8>> {
         let pop = || {
             let list = self.list(class);
@@ -177,7 +184,8 @@ impl Lists {
                 |entry: &AtomicPtr<u8>| block_of(entry.load(Relaxed)).addr().is_multiple_of(align);
             let number = entries.iter().rposition(is_aligned)?;
             let block = block_of(entries[number].load(Relaxed));
-            // Uncounted before it is used. (The last is not counted for a moment: a child would lack it.)
+            // Uncount before use. (This uncounts the last entry, so a child that is forked now may
+            // lack that block.)
             list.count.store(entries.len() as u32 - 1, Relaxed);
             compiler_fence(Release);
             for (entry, next) in entries[number..].iter().zip(&entries[number + 1..]) {
@@ -190,7 +198,7 @@ impl Lists {
         self.with(pop).flatten().inspect(|block| begin_again(*block))
     }
 
-    /// Runs `action` behind the gate, if that is biased. By the thread whose lists they are.
+    /// Runs `action` behind the gate, if the gate is biased. Only for the lists' own thread.
     #[inline(always)]
     pub(super) fn with_biased<R>(&self, action: impl FnOnce(&Self) -> R) -> Option<R> {
         self.gate.enter_biased().then(|| {
@@ -200,10 +208,10 @@ impl Lists {
         })
     }
 
-    /// Puts a block on its list, if there is room. To be called behind the gate.
+    /// Puts a block on its list, if there is room. Call behind the gate.
     ///
     /// # Safety
-    /// The block is in use, the caller's, and of this class. This is its mark, and says so.
+    /// The block is in use, the caller's, and of this class. `mark` is its mark, and says so.
     #[inline(always)]
     pub(super) unsafe fn push_within(
         &self,
@@ -221,7 +229,8 @@ impl Lists {
             return false;
         }
         self.left.store(left, Relaxed);
-        // SAFETY: the caller's promise; blocks are longer than this, and aligned to 16. By the invariant there is an entry.
+        // SAFETY: the caller owns the block, which is longer than two words and aligned to 16. By
+        // the invariant `count` is a valid index.
         unsafe {
             block.cast::<[usize; 2]>().write(fence(block.as_ptr()));
             list.entries.get_unchecked(count as usize).store(block.as_ptr(), Relaxed);
@@ -232,22 +241,24 @@ impl Lists {
         true
     }
 
-    /// As [`push_within`](Self::push_within), where room may have to be made; the gate need not be biased.
+    /// As [`push_within`](Self::push_within), but makes room first if needed; the gate need not be
+    /// biased. Call outside the gate.
     ///
     /// # Safety
-    /// As for that.
+    /// As for [`push_within`](Self::push_within).
     pub(super) unsafe fn push_slowly(
         &self,
         class: Class,
         block: NonNull<u8>,
         mark: &AtomicU32,
     ) -> bool {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the guarantees that `push_within` asks for.
         self.makes_room(class)
             && self.with(|| unsafe { self.push_within(class, block, mark) }) == Some(true)
     }
 
-    /// Makes room for a block of this class, if it is to be kept. By the thread whose lists they are.
+    /// Makes room for a block of this class; returns whether the list should keep it. Only for the
+    /// lists' own thread.
     fn makes_room(&self, class: Class) -> bool {
         let (list, size) = (self.list(class), class.size());
         if self.limit.load(Relaxed) == 0 {
@@ -264,7 +275,8 @@ impl Lists {
             self.put_back(class, ROOM.div_ceil(2));
         }
         if self.bytes() + size > limit {
-            // Some of one class after the other: what is on lists is to be what is freed at present.
+            // Classes take turns at giving way, so that the lists hold sizes that are being freed
+            // at present.
             let turn = Class::all().nth(self.turn.load(Relaxed) as usize).unwrap_or(class);
             self.turn.store((turn.number() + 1) as u32 % CLASSES as u32, Relaxed);
             self.put_back(turn, self.list(turn).len().div_ceil(2));
@@ -272,7 +284,8 @@ impl Lists {
         true
     }
 
-    /// Puts back the oldest blocks of a list. By the thread whose lists they are, unless a visitor is there.
+    /// Puts the `oldest` oldest blocks of a list back to their heaps; does nothing while a visitor
+    /// is there. Only for the lists' own thread.
     fn put_back(&self, class: Class, oldest: usize) {
         let list = self.list(class);
         if oldest > 0
@@ -287,21 +300,21 @@ impl Lists {
         }
     }
 
-    /// Puts back all there is, unless a visitor is there, who does. By the thread whose lists they are, or where that is no
-    /// more.
+    /// Puts all blocks back to their heaps. Does nothing while a visitor is there; later visits put
+    /// back what remains. Only for the lists' own thread, or when that no longer exists.
     pub(in super::super) fn put_back_all(&self) {
         if self.is_used() {
             Class::all().for_each(|class| self.put_back(class, ROOM));
         }
     }
 
-    /// Whether there may be something to put back.
+    /// Checks whether there may be blocks to put back.
     pub(super) fn is_used(&self) -> bool {
         self.limit.load(Relaxed) > 0 || self.bytes.load(Relaxed) > 0
     }
 
-    /// Puts back what lay on the lists the last time that this was called, and since; or whatever lies there (`all`). To be
-    /// called behind the gate; whether that was any.
+    /// Puts back the blocks that were on the lists at the last call already, or `all` blocks;
+    /// returns whether there were any. Call behind the gate.
     pub(super) fn put_back_idle(&self, all: bool) -> bool {
         let mut any = false;
         for (class, list) in Class::all().zip(&self.lists) {
@@ -320,17 +333,19 @@ impl Lists {
             }
             taken.put_back(false);
         }
-        // The next block that is freed asks again how much they may take, and tells of itself.
+        // The next free then takes the slow path, which determines the limit anew and tells the
+        // background thread.
         self.set_limit(0);
         any
     }
 
-    /// Bytes of the blocks.
+    /// Returns the bytes of all blocks on the lists.
     pub(super) fn bytes(&self) -> usize {
         Class::all().zip(&self.lists).map(|(class, list)| list.len() * class.size()).sum()
     }
 
-    /// Whether a block of a class is not to come onto its list, which has too little room.
+    /// Returns whether a freed block must be turned away because its list has too little room as
+    /// yet; counts it if so.
     fn turns_away(&self, class: Class) -> bool {
         let (list, turned_away) = (self.list(class), &self.turned_away[class.number()]);
         let room = list.room.load(Relaxed) as usize;
@@ -341,7 +356,8 @@ impl Lists {
         away
     }
 
-    /// A list was empty when a block was wanted: it has more room if one was turned away.
+    /// Notes that a block was wanted and its list was empty; gives the list more room if a block
+    /// was turned away before.
     pub(super) fn missed(&self, class: Class) {
         let (room, turned_away) = (&self.list(class).room, &self.turned_away[class.number()]);
         if let Some(left) = turned_away.load(Relaxed).checked_sub(1) {
@@ -350,13 +366,14 @@ impl Lists {
         }
     }
 
-    /// Nobody wanted a block of a class for a while.
+    /// Takes all room away from a list that was not used for a while.
     pub(super) fn close(&self, class: Class) {
         self.list(class).room.store(0, Relaxed);
         self.turned_away[class.number()].store(0, Relaxed);
     }
 
-    /// Has the lists take so many bytes; 0: as long as nobody says how many, they take none. To be called behind the gate.
+    /// Sets the limit of the lists to `limit` bytes; 0: unknown, and they take no blocks until it
+    /// is set. Call behind the gate.
     pub(super) fn set_limit(&self, limit: usize) {
         let bytes = self.bytes();
         let left = limit.cast_signed() - bytes.cast_signed();
@@ -366,7 +383,8 @@ impl Lists {
         self.limit.store(limit, Relaxed);
     }
 
-    /// In the child of a fork: whoever was about to change these lists stayed behind. `has_owner`: their thread did not.
+    /// In the child of a fork: frees the gate from threads that stayed behind. `has_owner`: the
+    /// lists' own thread did not.
     pub(in super::super) fn mend(&self, has_owner: bool) {
         if has_owner {
             self.gate.forget_visitor();
@@ -376,7 +394,8 @@ impl Lists {
         let _ = self.with(|| self.set_limit(self.limit.load(Relaxed)));
     }
 
-    /// The blocks on the lists, also another thread's, and their bytes as the heap counts them.
+    /// Returns the number of blocks on the lists, which may be another thread's, and their bytes as
+    /// the heap counts them.
     pub(in super::super) fn kept(&self) -> (usize, usize) {
         let kept = |(blocks, bytes), (class, list): (Class, &List)| {
             let count = list.len().min(ROOM);
@@ -386,30 +405,30 @@ impl Lists {
     }
 }
 
-/// The calling thread's part of the bytes on the lists of all threads.
+/// Returns the calling thread's part of the bytes that all threads' lists may hold.
 fn part_of_thread() -> usize {
     let threads: usize = heaps::all().map(|heap| heap.threads.load(Relaxed) as usize).sum();
     part_of(threads)
 }
 
-/// The part of each of so many threads.
+/// Returns the part of each of `threads` threads in bytes.
 fn part_of(threads: usize) -> usize {
     OF_THREAD.min(ALL / threads.max(1))
 }
 
-/// Its part of the share of what its heap has in use.
+/// Returns the calling thread's share of the bytes that its heap has in use.
 pub(super) fn share_of_heap() -> usize {
-    // SAFETY: the thread has lists, which are never given up.
+    // SAFETY: the calling thread has lists, which are never freed.
     let heap = unsafe { &*current::lists() }.heap();
     share_of(heap.used.load(Relaxed), heap.threads.load(Relaxed) as usize)
 }
 
-/// The share of each of so many threads in a heap that has so many bytes in use.
+/// Returns the share of each of `threads` threads of a heap that has `used` bytes in use.
 fn share_of(used: usize, threads: usize) -> usize {
     (used / SHARE / threads.max(1)).max(LEAST)
 }
 
-/// A block that was taken off a list is in use again.
+/// Marks a block that was taken off a list as in use.
 #[inline(always)]
 fn begin_again(block: NonNull<u8>) {
     let mark = SPACE.mark_of(block.as_ptr());
@@ -417,10 +436,11 @@ fn begin_again(block: NonNull<u8>) {
     look_at_fence(block);
 }
 
-/// Stops the process if somebody wrote to a block that was on a list.
+/// Stops the process if the program wrote to a block while it was on a list.
 #[inline(always)]
 fn look_at_fence(block: NonNull<u8>) {
-    // SAFETY: the block is nobody else's, and was written when it was put onto a list.
+    // SAFETY: the block is the caller's alone, and these words were written when it was put onto a
+    // list.
     let [first, second] = unsafe { block.cast::<[usize; 2]>().read() };
     let [known, also] = fence(block.as_ptr());
     if first != known || second != also {
@@ -428,7 +448,7 @@ fn look_at_fence(block: NonNull<u8>) {
     }
 }
 
-/// Blocks taken off a list, to be put back to their heaps.
+/// Blocks that were taken off a list and go back to their heaps.
 struct Taken {
     blocks: [MaybeUninit<NonNull<u8>>; ROOM],
     count: usize,
@@ -439,7 +459,7 @@ impl Taken {
         Self { blocks: [const { MaybeUninit::uninit() }; ROOM], count: 0 }
     }
 
-    /// Takes a block that was on the list of a class.
+    /// Adds a block that was on the list of `class`. Skips it if its mark says otherwise.
     fn add(&mut self, block: *mut u8, class: Class) {
         let kept = mark::in_use(block, class.0) | mark::KEPT;
         if let Some(known) = NonNull::new(block)
@@ -452,9 +472,10 @@ impl Taken {
         }
     }
 
-    /// `looks`: as in [`Heap::put_medium`].
+    /// Puts the blocks back to their heaps; `looks` as for [`Heap::put_medium`].
     fn put_back(self, looks: bool) {
-        // SAFETY: so many were written, each of them freed and taken by this alone.
+        // SAFETY: the first `count` blocks were written; each was freed, and nothing else has taken
+        // it.
         unsafe {
             let blocks = slice::from_raw_parts(self.blocks.as_ptr().cast(), self.count);
             Heap::put_medium(blocks, looks);
@@ -466,10 +487,11 @@ impl Taken {
 mod tests {
     use super::*;
 
-    /// What lists may take is counted in steps; without a limit they take nothing.
+    /// The room under a limit is counted in steps; while the limit is unknown, the lists take
+    /// nothing.
     #[test]
     fn a_limit_is_counted_in_steps() {
-        // SAFETY: all zeros is a value.
+        // SAFETY: all zeros is a valid value.
         let lists: Box<Lists> = unsafe { Box::new(core::mem::zeroed()) };
         for limit in [STEP - 1, STEP, 5 * STEP + 7, LEAST] {
             lists.set_limit(limit);
@@ -480,14 +502,14 @@ mod tests {
         assert!(lists.left.load(Relaxed) < -(1 << 24) && !lists.is_used());
     }
 
-    /// Up to four threads keep 16 MiB each, more of them 64 MiB together.
+    /// Up to four threads keep 16 MiB each; more threads keep 64 MiB together.
     #[test]
     fn threads_have_their_parts() {
         assert_eq!([0, 1, 4, 8, 64].map(|threads| part_of(threads) >> 20), [16, 16, 16, 8, 1]);
         assert_eq!(part_of(5), (64 << 20) / 5);
     }
 
-    /// The threads of a heap keep a quarter of what it has in use, and one MiB each at least.
+    /// The threads of a heap together keep a quarter of the bytes in use, but each may keep 1 MiB.
     #[test]
     fn threads_share_with_their_heap() {
         const MIB: usize = 1 << 20;

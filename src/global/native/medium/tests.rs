@@ -1,4 +1,4 @@
-//! Classes, marks, and lists that no thread has.
+//! Tests of classes and marks, and of lists that no thread has.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -14,9 +14,9 @@ use crate::global::native::{idle, registry, sizes};
 use crate::global::tuning::SMALL_MAX;
 use crate::os::alone;
 
-/// Lists that take so many bytes, and have room for all that they may.
+/// Makes lists with a limit of `limit` bytes, and full room in each.
 fn lists(limit: usize) -> Box<Lists> {
-    // SAFETY: all zeros is a value.
+    // SAFETY: all zeros is a valid value.
     let lists: Box<Lists> = unsafe { Box::new(MaybeUninit::zeroed().assume_init()) };
     lists.begin();
     lists.most.store(limit, Relaxed);
@@ -29,17 +29,18 @@ fn open(lists: &Lists) {
     lists.lists.iter().for_each(|list| list.room.store(ROOM as u32, Relaxed));
 }
 
-/// A heap that nobody else uses. The calling thread has lists, and so a heap of which it may keep [`LEAST`] or more.
+/// Returns a heap that no other thread uses. The calling thread gets lists, and with them a heap of
+/// which it may keep [`LEAST`] bytes or more.
 fn with_heap() -> &'static Heap {
     let heap = registry::heap_for_test();
     assert!(share_of_heap() >= LEAST);
     heap
 }
 
-/// A block in use of a class.
+/// Allocates a block of a class.
 fn block(heap: &Heap, class: Class) -> NonNull<u8> {
     let layout = Layout::from_size_align(class.size(), UNIT).expect("it is one");
-    // While another test forks, nobody waits for a lock.
+    // While another test forks, locks are not waited for, and `with` returns `None`.
     let mut blocks = core::iter::repeat_with(|| heap.with(|state| state.allocate(layout)));
     let block = blocks.find_map(|block| block).flatten().expect("there is memory");
     begin(block, class.size(), UNIT);
@@ -48,11 +49,11 @@ fn block(heap: &Heap, class: Class) -> NonNull<u8> {
 
 /// As [`Lists::push_within`], if the gate is biased.
 unsafe fn push(lists: &Lists, class: Class, block: NonNull<u8>, mark: &AtomicU32) -> bool {
-    // SAFETY: passed on.
+    // SAFETY: the caller gives the guarantees that `push_within` asks for.
     lists.with_biased(|lists| unsafe { lists.push_within(class, block, mark) }) == Some(true)
 }
 
-/// Frees a block onto these lists.
+/// Frees a block onto these lists, or else to its heap.
 fn keep(lists: &Lists, class: Class, block: NonNull<u8>) {
     let mark = SPACE.mark_of(block.as_ptr());
     assert_eq!(mark.load(Relaxed), mark::in_use(block.as_ptr(), class.0));
@@ -65,23 +66,24 @@ fn keep(lists: &Lists, class: Class, block: NonNull<u8>) {
     }
 }
 
-/// Takes the block freed last of a class.
+/// Takes the block of a class that was freed last.
 fn pop(lists: &Lists, class: Class) -> Option<NonNull<u8>> {
     lists.pop(class, || true).or_else(|| lists.pop_slowly(class))
 }
 
-/// Puts a block that was taken back to its heap.
+/// Puts a block that was taken from a list back to its heap.
 fn discard(block: NonNull<u8>) {
     end(block);
     // SAFETY: it is in use, and freed once.
     unsafe { Heap::put_medium(&[block], true) };
 }
 
-/// As a visitor, puts back what is idle, or all.
+/// Visits the lists: puts idle blocks back, or all.
 fn visit(lists: &Lists, all: bool) -> bool {
     let any = lists.is_used() && lists.gate.shut() && {
         let passed = sync::heavy_barrier();
-        // While other tests do without barriers, the owner does, too, from its next turn on.
+        // While other tests have barriers refused, the owner goes without them as well, from its
+        // next turn on.
         assert!(lists.gate.is_left(passed) || !passed);
         lists.put_back_idle(all)
     };
@@ -103,7 +105,8 @@ fn count(lists: &Lists, class: Class) -> usize {
     lists.list(class).len()
 }
 
-/// An aligned block is the last of its list that is so; the others stay, in their order.
+/// An aligned request takes the last block of the list that is aligned so; the others stay in
+/// order.
 #[test]
 fn an_aligned_block_is_the_last_that_is() {
     let heap = with_heap();
@@ -129,7 +132,7 @@ fn an_aligned_block_is_the_last_that_is() {
     assert_eq!(pop(&lists, class), None);
 }
 
-/// Aligned blocks are freed onto lists, and found there: each is aligned, and nobody else's.
+/// Aligned blocks are freed onto lists and reused; each is aligned, and given out once.
 #[test]
 fn aligned_blocks_come_from_lists() {
     use crate::global::Pagewise;
@@ -166,7 +169,8 @@ fn aligned_blocks_come_from_lists() {
     assert!(served > 1_000, "{served} blocks were met again");
 }
 
-/// A size is rounded up to the next class: 16 KiB, and eight for each doubling above it, up to 128 KiB.
+/// A size is rounded up to the next class: 16 KiB, and eight for each doubling above it, up to 128
+/// KiB.
 #[test]
 fn a_size_has_the_next_class() {
     let sizes: Vec<usize> = Class::all().map(Class::size).collect();
@@ -179,11 +183,11 @@ fn a_size_has_the_next_class() {
         let class = Class::of(size);
         assert_eq!(class.map(Class::number), expected, "{size}");
         assert_eq!(class.map(Class::size), expected.map(|class| sizes[class]));
-        // Who has opened the allocator before, another test, say, has quick lists for some of these sizes.
+        // If another test has opened the allocator already, quick lists serve some of these sizes.
         let is_small = size <= SMALL_MAX && sizes::offset(size) > 0;
         let served = class.filter(|_| !is_small);
         assert_eq!(Class::served(size), served);
-        // At once, once the allocator is open.
+        // The fast path finds them only once the allocator is open.
         let at_once = Class::served_at_once(size);
         assert!(at_once == served || (at_once.is_none() && sizes::most_small() > MOST), "{size}");
         let rounded = expected.map_or(size, |class| sizes[class]);
@@ -192,7 +196,7 @@ fn a_size_has_the_next_class() {
     }
 }
 
-/// A mark tells its block's class, kept or not, and nothing of any other address in its granule.
+/// A mark tells its block's class, kept or not, and matches no other address in its granule.
 #[test]
 fn a_mark_is_of_one_block() {
     let granule = SPACE.slot(0).wrapping_add(1 << 20);
@@ -211,7 +215,7 @@ fn a_mark_is_of_one_block() {
     assert!((0..1024).all(|unit| mark::class_of(mark::NONE, at(unit)).is_none()));
 }
 
-/// The block freed last comes first. A full list gives its older half back.
+/// The block freed last is taken first. A full list puts its older half back.
 #[test]
 fn a_full_list_gives_its_older_half_back() {
     let (heap, lists) = (with_heap(), lists(LEAST));
@@ -239,8 +243,8 @@ fn a_full_list_gives_its_older_half_back() {
     assert_eq!((lists.kept(), lists.bytes()), ((0, 0), 0));
 }
 
-/// Where all lists together have as many bytes as they may, half of one after the other goes back, and what is freed
-/// now is kept.
+/// When all lists together are at their limit, classes put half of their blocks back in turn, and
+/// the block that is being freed is kept.
 #[test]
 fn lists_take_no_more_bytes_than_they_may() {
     let heap = with_heap();
@@ -262,7 +266,7 @@ fn lists_take_no_more_bytes_than_they_may() {
     assert_eq!(kept, lists.kept().0);
     lists.put_back_all();
     assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
-    // A block larger than all that may be kept is not.
+    // A block larger than the limit is not kept.
     let lists = self::lists(class_of_most().size() - 1);
     let block = block(heap, class_of_most());
     keep(&lists, class_of_most(), block);
@@ -270,7 +274,8 @@ fn lists_take_no_more_bytes_than_they_may() {
     assert_eq!(lists.kept(), (0, 0));
 }
 
-/// A block that is larger than all that may be kept makes no other go; one that is as large is kept, and they go.
+/// A block that is larger than the limit displaces no others; one that is as large as the limit is
+/// kept, and displaces them.
 #[test]
 fn others_go_for_a_block_that_may_stay() {
     let heap = with_heap();
@@ -289,7 +294,8 @@ fn class_of_most() -> Class {
     Class::of(MOST).expect("it has one")
 }
 
-/// What lay on a list at one visit, and still does at the next, goes back; at once if all is to.
+/// A block that was on a list at one visit and is still there at the next goes back; with `all`, at
+/// the first.
 #[test]
 fn idle_blocks_go_back_at_the_second_visit() {
     let (heap, lists) = (with_heap(), lists(LEAST));
@@ -309,7 +315,7 @@ fn idle_blocks_go_back_at_the_second_visit() {
     assert_eq!(lists.list(class).room.load(Relaxed), 0, "nobody wanted it");
     open(&lists);
     assert_eq!(lists.kept(), (1, usable(class.size())));
-    // Who skips what was taken finds the rest.
+    // The flag of the last visit is no part of the block's address.
     assert_eq!(pop(&lists, class), Some(second));
     assert_eq!(pop(&lists, class), None);
     lists.with(|| lists.set_limit(LEAST)).expect("nobody else is there");
@@ -319,8 +325,8 @@ fn idle_blocks_go_back_at_the_second_visit() {
     assert!(!visit(&lists, true), "there is nothing any more");
 }
 
-/// A list has no room until a block was turned away that would have served: then for one, and for twice as many each
-/// further time, up to all.
+/// A list has no room until one of its blocks was turned away and then wanted: then for one block,
+/// and for twice as many each further time, up to `ROOM`.
 #[test]
 fn a_list_has_room_once_a_block_of_it_was_wanted() {
     let (heap, lists) = (with_heap(), lists(LEAST));
@@ -342,7 +348,7 @@ fn a_list_has_room_once_a_block_of_it_was_wanted() {
             unsafe { Heap::of(block.as_ptr()).deallocate(block) };
         });
         lists.missed(class);
-        // Nothing else was turned away.
+        // No other block was turned away, so the room stays.
         lists.missed(class);
     }
     assert_eq!(list.room.load(Relaxed), ROOM as u32);
@@ -371,8 +377,8 @@ fn the_next_larger_class_serves_if_it_has_several() {
     assert_eq!(lists.pop_slowly(class_of_most()), None);
 }
 
-/// While a visitor is there, the owner gets no block, and can put none there; and no visitor gets in while the owner, or
-/// another visitor, is inside.
+/// While a visitor is there, the owner neither takes nor puts any block; and a visitor stays out
+/// while the owner, or another visitor, is inside.
 #[test]
 fn one_is_behind_the_gate_at_a_time() {
     let (heap, lists) = (with_heap(), lists(LEAST));
@@ -392,7 +398,7 @@ fn one_is_behind_the_gate_at_a_time() {
     lists.put_back_all();
     assert_eq!(count(&lists, class), 1, "its visitor does that");
     lists.gate.open();
-    // A handler of a signal that interrupted the owner finds nothing, either.
+    // A signal handler that interrupted the owner finds no block either.
     lists.with(|| {
         assert_eq!(pop(&lists, class), None);
         assert!(lists.gate.shut() && !lists.gate.is_left(sync::heavy_barrier()));
@@ -401,7 +407,7 @@ fn one_is_behind_the_gate_at_a_time() {
     keep(&lists, class, blocks[1]);
     assert_eq!([(); 2].map(|()| pop(&lists, class)), [Some(blocks[1]), Some(blocks[0])]);
     blocks.into_iter().for_each(|block| keep(&lists, class, block));
-    // In the child of a fork, whoever was at the lists stayed behind.
+    // In the child of a fork, the threads that were at the lists stayed behind.
     assert!(lists.gate.shut());
     lists.mend(true);
     assert_eq!(pop(&lists, class), Some(blocks[1]));
@@ -412,11 +418,11 @@ fn one_is_behind_the_gate_at_a_time() {
     assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
 }
 
-/// Where lists have all the bytes that they may, each gives blocks back in its turn: blocks of sizes that nobody frees any
-/// more make room.
+/// When the lists are at their limit, classes put blocks back in turn, so blocks of sizes that are
+/// not freed any more give way.
 #[test]
 fn lists_give_way_by_turns() {
-    // Full to the byte, or nearly so.
+    // With the limit a sum of block sizes, and with one that is not.
     [LEAST, LEAST - 1_000].into_iter().for_each(give_way);
 }
 
@@ -433,7 +439,8 @@ fn give_way(most: usize) {
     lists.put_back_all();
 }
 
-/// A thread that has no block of a class takes one of the next larger, if there are several, but for one that is aligned.
+/// A thread that has no block of a class takes one of the next larger, if there are several; not
+/// for aligned requests.
 #[test]
 fn a_thread_takes_a_larger_block() {
     alone::passes("global::native::medium::tests::larger");
@@ -455,7 +462,7 @@ fn larger() {
         // SAFETY: the block is in use, and freed once.
         assert_eq!(own.with(|| unsafe { own.push_within(larger, block, mark) }), Some(true));
     }
-    // The clock may be due.
+    // The first call may fail because a look at the clock is due.
     let allocate = |align| (0..2).find_map(|_| allocate_slowly(class.size(), align));
     assert_eq!(allocate(2 * UNIT), None);
     assert_eq!(allocate(UNIT), Some(blocks[1]));
@@ -463,7 +470,7 @@ fn larger() {
     discard(blocks[1]);
 }
 
-/// What is written at the start of a block on a list is no other block's: every bit of the address tells.
+/// No two blocks have the same fence: it depends on every bit of the address.
 #[test]
 fn every_block_has_a_fence_of_its_own() {
     let blocks = (0..usize::BITS).map(|bit| 1 << bit).chain([0]).map(ptr::without_provenance_mut);
@@ -471,13 +478,13 @@ fn every_block_has_a_fence_of_its_own() {
     assert_eq!(fences.len(), usize::BITS as usize + 1);
 }
 
-/// Lists may be full to the byte: nothing goes back for the block that fills them.
+/// Lists may be full to the byte: no block goes back for the one that fills them.
 #[test]
 fn lists_are_full_to_the_byte() {
     let (heap, lists) = (with_heap(), lists(LEAST));
     let class = Class::of(16 << 10).expect("it has one");
     (0..ROOM).for_each(|_| keep(&lists, class, block(heap, class)));
-    // The older half goes back for want of room, after which one more is all that the bytes allow.
+    // The full list puts its older half back, after which the limit allows exactly one more.
     let left = ROOM / 2 + 1;
     lists.most.store(left * class.size(), Relaxed);
     keep(&lists, class, block(heap, class));
@@ -485,11 +492,11 @@ fn lists_are_full_to_the_byte() {
     lists.put_back_all();
 }
 
-/// Before free memory of a heap goes back, the blocks on the lists of its threads do, as long as the visit lasts.
+/// The blocks on the lists of a heap's threads are put back, but only while the visit lasts.
 #[test]
 fn blocks_of_a_heaps_threads_go_back() {
     let heap = with_heap();
-    // SAFETY: lists are never given up.
+    // SAFETY: lists are never freed.
     let thread = unsafe { &*current::lists() };
     let (lists, before) = (of(current::lists()), thread.heap());
     let class = Class::of(50_000).expect("it has one");
@@ -507,7 +514,7 @@ fn blocks_of_a_heaps_threads_go_back() {
     assert!(!is_in_use(heap, block));
 }
 
-/// Lists that a thread might have, and which none has.
+/// Makes lists as a thread has them, which no thread has.
 fn of_no_thread() -> *mut quick::Lists {
     let thread = quick::make().expect("there is memory").as_ptr();
     let lists = of(thread);
@@ -518,8 +525,8 @@ fn of_no_thread() -> *mut quick::Lists {
     thread
 }
 
-/// The lists of several threads are visited at once: as many as the visit lasts for, what lay there before or all there is,
-/// and none whose thread, or another visitor, is at it.
+/// A visit covers the lists of several threads: as many as it has time for, the blocks that were
+/// there before or all, and none of lists whose thread, or another visitor, is inside.
 #[test]
 fn lists_of_several_threads_are_visited() {
     let (heap, class) = (with_heap(), Class::of(50_000).expect("it has one"));
@@ -530,10 +537,10 @@ fn lists_of_several_threads_are_visited() {
         block
     });
     let kept = || blocks.map(is_kept);
-    // Nobody has time for any.
+    // There is no time for any.
     assert_eq!(super::visit(&threads, true, || false), (0, false));
     assert_eq!(kept(), [true; 3]);
-    // The owner of the first is at it; so is another visitor of the second.
+    // The owner of the first is inside; another visitor has shut the second.
     of(threads[0]).with(|| {
         assert_eq!(super::visit(&threads[..1], true, || true), (1, false));
     });
@@ -542,7 +549,8 @@ fn lists_of_several_threads_are_visited() {
     assert!(!of(threads[1]).gate.shut(), "the other is there still");
     of(threads[1]).gate.open();
     assert_eq!(kept(), [true; 3]);
-    // Time for two of three. Where the system has no barrier, an owner is asked to do without first.
+    // There is time for two of three. Without barriers, the visit first asks an owner to drop the
+    // bias.
     let mut time = [true, true].into_iter();
     let visited = super::visit(&threads, false, || time.next().unwrap_or(false));
     assert_eq!(visited, (2, false), "nothing lay there before");
@@ -555,14 +563,14 @@ fn lists_of_several_threads_are_visited() {
         assert_eq!(kept(), [false; 3]);
         assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
     }
-    // Nothing is left, and nobody is there.
+    // The lists are empty now, and no visitor is inside.
     threads.iter().for_each(|&thread| of(thread).put_back_all());
     assert_eq!(super::visit(&threads, true, || true).0, 3);
     assert!(threads.iter().all(|&thread| of(thread).gate.shut()));
     threads.iter().for_each(|&thread| of(thread).gate.open());
 }
 
-/// A visit that is over puts nothing back, not even what its own thread keeps.
+/// A visit that is over puts nothing back, not even from its own thread's lists.
 #[test]
 fn a_visit_that_is_over_leaves_all_lists_alone() {
     alone::passes("global::native::medium::tests::over");
@@ -579,7 +587,7 @@ fn over() {
     own.with(|| own.set_limit(limit)).expect("nobody else is there");
     own.list(class).room.store(ROOM as u32, Relaxed);
     let block = block(heap, class);
-    // Where there are no barriers, the gate is not biased.
+    // Without barriers the gate is not biased.
     let keeps = || {
         let mark = SPACE.mark_of(block.as_ptr());
         // SAFETY: the block is in use, and freed once.
@@ -588,7 +596,7 @@ fn over() {
     assert!(keeps());
     assert_eq!(super::visit(&[lists], true, || false), (0, false));
     assert!(is_kept(block));
-    // It serves a request that comes by the slow path; now and then a look is due instead.
+    // The block serves a request on the slow path; now and then a look is due instead.
     let size = class.size();
     let served = (0..9).find_map(|_| allocate_slowly(size, UNIT));
     assert_eq!(served, Some(block));
@@ -598,7 +606,7 @@ fn over() {
     assert!(!is_kept(block) && !is_in_use(heap, block));
 }
 
-/// Either of the two words at the start of a block on a list tells of a write to it.
+/// A write to either of the two words at the start of a block on a list is noticed.
 #[test]
 fn a_write_to_either_word_of_a_kept_block_stops_the_process() {
     for test in ["first", "second"] {
@@ -613,7 +621,8 @@ fn written(word: usize) {
     let block = block(heap, class_of_most());
     keep(&lists, class_of_most(), block);
     assert!(is_kept(block));
-    // SAFETY: the misuse to be noticed: nothing in the memory is the program's.
+    // SAFETY: this is the misuse to be noticed; the block is on a list, and the program keeps
+    // nothing in it.
     unsafe { block.cast::<usize>().add(word).write(7) };
     pop(&lists, class_of_most());
 }
