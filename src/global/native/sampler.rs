@@ -1,6 +1,6 @@
 //! Chooses the allocations that are sampled, by the points of a Poisson process on the line of all
-//! allocated bytes. Whatever a program allocates, a block of s bytes is hit with probability 1 −
-//! e^(−s/N), where N is the mean distance between points.
+//! allocated bytes. Whatever a program allocates, a block of s bytes is hit with probability
+//! 1 − e^(−s/N), where N is the mean distance between points.
 //!
 //! ```text
 //!  bytes       |──16──|────40────|─8─|──────100──────|   a point falls into the third block
@@ -9,16 +9,16 @@
 //!  span bytes          ×     ×                           counts as a whole span: the first hits the
 //!                                                        block of 40, the second hits no block
 //! ```
-//! A block of more than 1 KiB takes the slow path while there is a profile. It subtracts its bytes
-//! from a distance drawn beforehand, and is hit where the distance ends. Smaller blocks stay on the
-//! fast path, which counts pops, not bytes. So each of them is a *trial* of 1 KiB: a point that
-//! falls behind the block's own bytes hits nothing. This is exact, because the process has no
-//! memory: any piece of the line may be left out, and the first bytes of all trials form a Poisson
-//! process again.
+//! A block of more than 1 KiB takes the slow path while there is a profile, as every block does in
+//! hardened mode. It subtracts its bytes from a distance drawn beforehand, and is hit where the
+//! distance ends. Smaller blocks stay on the fast path, which counts pops, not bytes. So each of
+//! them is a *trial* of 1 KiB: a point that falls behind the block's own bytes hits nothing. This
+//! is exact, because the process is memoryless: any piece of the line may be left out, and the
+//! first bytes of all trials form a Poisson process again.
 //!
 //! Short trials rarely contain a point: one in 512, at 512 KiB per sample. A trial as long as the
 //! largest small block, 16 KiB, would contain one in 32. So larger small blocks, which are few, are
-//! no trials.
+//! not trials.
 //!
 //! Each sample of s bytes stands for 1/(1 − e^(−s/N)) blocks, so sums over samples are unbiased
 //! estimates of the counts and bytes, of every size and place.
@@ -64,7 +64,7 @@ pub(super) struct Sampler {
     profile: Cell<u32>,
     /// Offset of the next point in its trial.
     place: Cell<u32>,
-    /// Bytes to the next point, for blocks that are no trials.
+    /// Bytes to the next point, for blocks that are not trials.
     bytes: Cell<u64>,
     random: Cell<u64>,
     /// Whether the thread is taking a sample: allocations made for that are not sampled.
@@ -103,7 +103,7 @@ impl Sampler {
         true
     }
 
-    /// Counts a block of `size` bytes that is no trial; returns whether it is hit.
+    /// Counts a block of `size` bytes that is not a trial; returns whether it is hit.
     #[inline]
     pub(super) fn passes(&self, size: usize) -> bool {
         let size = size.max(1) as u64;

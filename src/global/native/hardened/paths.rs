@@ -294,7 +294,7 @@ pub(super) unsafe fn medium_size(block: NonNull<u8>) -> (usize, usize) {
 /// Frees a block; `size` is its requested size, if the caller knows it.
 ///
 /// # Safety
-/// The block is in use, and not used afterwards. That it is in use is checked.
+/// The block is null, or in use and not used afterwards. That it is in use is checked.
 #[inline(always)]
 pub(in super::super) unsafe fn free(
     parts: Parts,
