@@ -125,9 +125,9 @@ impl Pagewise {
         unsafe { paths::free(&self.tuning, block) };
     }
 
-    /// As [`free`](Self::free), for a caller that knows the size it last requested. In [hardened
-    /// mode](crate::global::Hardening) another size stops the process; otherwise the size makes no
-    /// difference.
+    /// As [`free`](Self::free), for a caller that knows the size it last requested. In
+    /// [hardened mode](crate::global::Hardening) another size stops the process; otherwise the size
+    /// makes no difference.
     ///
     /// # Safety
     /// As for [`free`](Self::free).

@@ -56,9 +56,9 @@ fn mapped_beside(
     Some(block)
 }
 
-/// As [`large`], where the block may hold anything: prefers memory that is [kept](super::kept), and
-/// uses it also for sizes from a quarter of [`mapping_from`] on. A new mapping is advised to be of
-/// huge pages if earlier ones were written densely.
+/// As [`large`], where the block may hold anything: prefers memory that is [kept], and uses it also
+/// for sizes from a quarter of [`mapping_from`] on. A new mapping is advised to be of huge pages if
+/// earlier ones were written densely.
 pub(super) fn large_kept(
     caller: thread::Caller,
     tuning: &Tuning,
@@ -99,8 +99,8 @@ pub(super) fn mapped(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
     mapping::allocate(size, align, huge).map_or(ptr::null_mut(), NonNull::as_ptr)
 }
 
-/// Returns the least size, in bytes, of a mapping for a large block that grew, and that a mapping
-/// is resized to.
+/// Returns the least size, in bytes, of the mapping of a large block that grew. No mapping is
+/// resized to less.
 fn grown_mapping_from(tuning: &Tuning) -> usize {
     mapping_from(tuning) / 4
 }
@@ -386,8 +386,8 @@ mod tests {
 
     const PAGEWISE: Pagewise = Pagewise::new();
 
-    /// Checks whether a thread whose heap is in use by another goes to a third one for its blocks,
-    /// and stays there.
+    /// Checks whether a thread goes to another heap for its blocks, and stays there, while a test
+    /// holds its heap's lock.
     fn hops() -> bool {
         let heap = registry::heap_for_test();
         let (answer, answered) = mpsc::channel();

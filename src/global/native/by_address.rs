@@ -67,8 +67,8 @@ fn stays(size: usize, new_size: usize) -> bool {
 /// Returns the size to resize a block of `size` bytes to for a request of `new_size`. A large block
 /// that grows gets an eighth more, if it `gets_room`, so that growing by a little does not copy it
 /// each time. Smaller blocks have room already, since they are rounded up to their class. Larger
-/// ones get none: they are checked for being written densely, and room is not written. Nor do
-/// mappings, which are moved without copying.
+/// ones get none, since unwritten room would make them look sparse when they are
+/// [checked](super::huge::is_dense). Nor do mappings, which are moved without copying.
 fn with_room(size: usize, new_size: usize, gets_room: bool) -> usize {
     /// The least size that gets room, in bytes.
     const LEAST: usize = 128 << 10;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | small: up to FFCROSSOVER | the thread's quick list of the class; when it is empty, a batch from the heap's pages |
 //! | medium | the thread's list of the class, to 128 KiB; else the heap, under its lock |
-//! | from [`mapping_from`](super::Tuning::mapping_from); from a quarter of that where a large block grows | a mapping of its own |
+//! | from [`mapping_from`](super::tuning::Tuning::mapping_from); from a quarter of that where a large block grows | a mapping of its own |
 //!
 //! Zeroed blocks are written, except that blocks which are not small skip memory
 //! [known](super::zero) to be zeros.

@@ -80,8 +80,8 @@ pub(super) unsafe fn write(block: NonNull<u8>, size: usize, slack: usize, far: b
 /// `known`, or else read from the last word.
 ///
 /// # Safety
-/// The block has at least 16 bytes, `size` in all, and [`write`] was called for it. If the slack is
-/// `known`, it is the one written.
+/// The block has at least 16 bytes, `size` in all, and [`write()`] was called for it. If the slack
+/// is `known`, it is the one written.
 #[inline(always)]
 pub(super) unsafe fn slack(block: NonNull<u8>, size: usize, known: Option<usize>) -> Option<usize> {
     let canary = canary(block);

@@ -6,7 +6,7 @@
 //! | up to [`mapping_from`](crate::global::Tuning::mapping_from) | state, size, the words before and behind | state; the links of free memory |
 //! | mapping | its header, and the fences | |
 //!
-//! The paths of small blocks are inlined; only rare cases are calls.
+//! The paths of small blocks call functions only in rare cases.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};

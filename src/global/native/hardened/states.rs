@@ -12,8 +12,8 @@
 //! frees of one block that race may both pass. Then the block is on two lists, and the second
 //! thread to take it finds it in use.
 //!
-//! A write through a block cannot reach the states: they lie behind the heaps' slots, behind a gap
-//! of inaccessible addresses.
+//! An overflow of a block cannot reach the states: they are behind the heaps' slots and a gap of
+//! inaccessible addresses.
 
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU8;
