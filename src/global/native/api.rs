@@ -1,4 +1,4 @@
-//! What a program sees of the allocator: [`GlobalAlloc`], statistics, and an interface like C's.
+//! The public interface: [`GlobalAlloc`], statistics, and an interface like C's.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::time::Duration;
@@ -7,15 +7,16 @@ use super::tuning::{SMALL_MAX, UNIT};
 use super::{ClassStats, Pagewise, Stats, by_address, paths, statistics};
 
 impl Pagewise {
-    /// Statistics of all threads: bytes in use and held. O(OS pages held): the system is asked which of them
-    /// take memory, some milliseconds for each GiB, for which no lock is held. Allocates nothing.
+    /// Returns statistics of all threads: bytes in use and held. O(OS pages held): asks the system
+    /// which of them take memory, which takes some milliseconds per GiB, without a lock. Allocates
+    /// nothing.
     #[must_use]
     pub fn stats(&self) -> Stats {
         statistics::stats()
     }
 
-    /// Calls `visit` with what there is of each size class that is in use, from the smallest on.
-    /// O(pages), each heap under its lock in turn. Allocates nothing, but `visit` may.
+    /// Calls `visit` with the figures of each size class in use, in ascending order. O(pages), with
+    /// one heap at a time under its lock. Allocates nothing itself; `visit` may allocate.
     ///
     /// ```
     /// # use pagewise::Pagewise;
@@ -28,21 +29,22 @@ impl Pagewise {
         statistics::for_each_class(&mut visit);
     }
 
-    /// Gives all free memory back to the system that is not on other threads' quick lists, down to
-    /// single OS pages; returns its bytes. O(what is held), in steps, between which others can use
-    /// the heap.
+    /// Gives free memory back to the system, down to single OS pages, except for blocks on other
+    /// threads' quick lists; returns the bytes given back. O(bytes held), in steps, between which
+    /// other threads can use the heap.
     ///
-    /// Without this call memory goes back by itself once much less of it is in use than before:
-    /// after the purge delay, when threads next take or free batches of blocks, or go on for a
+    /// Memory also goes back without this call, once much less of it is in use than before: after
+    /// the purge delay, when threads next take or free batches of blocks, or keep allocating for a
     /// while. For a program that stands still there are [`maintain`](Self::maintain) and
     /// [`Tuning::background`](crate::global::Tuning::background).
     pub fn purge(&self) -> u64 {
         paths::purge()
     }
 
-    /// For a program's own event loop: gives back what is due, for a millisecond of each heap at most, and returns how
-    /// long until it is worth calling this again (at once: [`Duration::ZERO`]); `None` if nothing is to
-    /// go back unless the program frees more. O(bytes given back + heaps).
+    /// Gives back the memory that is due, for at most a millisecond per heap; meant for a program's
+    /// own event loop. Returns how long to wait before the next call is worthwhile
+    /// ([`Duration::ZERO`]: call again at once), or `None` if nothing will be due unless the
+    /// program frees more. O(bytes given back + heaps).
     ///
     /// ```no_run
     /// # use pagewise::Pagewise;
@@ -55,9 +57,10 @@ impl Pagewise {
         paths::maintain()
     }
 
-    /// To be called by a thread that will not allocate for a while: a worker before it waits for work, for one. Puts
-    /// back the free blocks that the thread keeps at hand, which other threads can use then, and which else stay with it,
-    /// up to some hundred KiB. The thread may go on to allocate whenever it wants. O(blocks kept).
+    /// Puts back the free blocks that the calling thread keeps at hand, up to some hundred KiB, so
+    /// that other threads can use them. Call it before the thread stops allocating for a while, as
+    /// a worker does before it waits for work. The thread may allocate again at any time. O(blocks
+    /// kept).
     ///
     /// ```
     /// # use pagewise::Pagewise;
@@ -79,13 +82,13 @@ impl Pagewise {
         paths::thread_idle();
     }
 
-    /// Writes the statistics to standard error, those of each class, too, without allocating.
+    /// Writes the statistics, in total and by class, to standard error. Allocates nothing.
     pub fn show_stats(&self) {
         statistics::show();
     }
 
-    /// A block of `size` bytes aligned to 16, for an interface like C's; null if there is no
-    /// memory. Blocks of any size, and 0, may be asked for.
+    /// Allocates a block of `size` bytes, aligned to 16, as for C's `malloc`; null if there is no
+    /// memory. `size` may be anything, including 0.
     #[inline]
     #[must_use]
     pub fn allocate(&self, size: usize) -> *mut u8 {
@@ -95,7 +98,7 @@ impl Pagewise {
     /// As [`allocate`](Self::allocate), at a multiple of `align` bytes.
     ///
     /// # Panics
-    /// Never; an alignment that is no power of two gives null.
+    /// Never; returns null if `align` is not a power of two.
     #[inline]
     #[must_use]
     pub fn allocate_aligned(&self, size: usize, align: usize) -> *mut u8 {
@@ -105,61 +108,62 @@ impl Pagewise {
         paths::allocate(&self.tuning, size, align)
     }
 
-    /// As [`allocate`](Self::allocate), zeros.
+    /// As [`allocate`](Self::allocate), with zeros in the block.
     #[inline]
     #[must_use]
     pub fn allocate_zeroed(&self, size: usize) -> *mut u8 {
         paths::allocate_zeroed(&self.tuning, size, UNIT)
     }
 
-    /// Frees a block whose size the caller does not remember. Null is no block.
+    /// Frees a block whose size the caller does not know. Does nothing for null.
     ///
     /// # Safety
-    /// The block was allocated by this allocator and not freed since.
+    /// The block is null, or was allocated by this allocator and not freed since.
     #[inline]
     pub unsafe fn free(&self, block: *mut u8) {
-        // SAFETY: passed on.
+        // SAFETY: the callee has the same contract.
         unsafe { paths::free(&self.tuning, block) };
     }
 
-    /// As [`free`](Self::free), for a caller who remembers the size that he asked for, at last: in
-    /// [hardened mode](crate::global::Hardening) another size stops the process; else it makes no difference.
+    /// As [`free`](Self::free), for a caller that knows the size it last requested. In
+    /// [hardened mode](crate::global::Hardening) another size stops the process; otherwise the size
+    /// makes no difference.
     ///
     /// # Safety
     /// As for [`free`](Self::free).
     #[inline]
     pub unsafe fn free_sized(&self, block: *mut u8, size: usize) {
-        // SAFETY: passed on.
+        // SAFETY: the callee has the same contract.
         unsafe { paths::free_checked(&self.tuning, block, size) };
     }
 
-    /// Changes the size of a block whose size the caller does not remember; null, and nothing
-    /// changed, if there is no memory. Making a block smaller does not fail.
+    /// Resizes a block whose size the caller does not know; null, and nothing changed, if there is
+    /// no memory. Shrinking does not fail.
     ///
     /// # Safety
-    /// As for [`free`](Self::free), and the block is not null; if another is returned, only that
-    /// is used from then on.
+    /// As for [`free`](Self::free), and the block is not null; if another is returned, only that is
+    /// used from then on.
     #[inline]
     #[must_use]
     pub unsafe fn reallocate(&self, block: *mut u8, new_size: usize) -> *mut u8 {
-        // SAFETY: passed on.
+        // SAFETY: the callee has the same contract.
         unsafe { by_address::reallocate(&self.tuning, block, new_size) }
     }
 
-    /// Bytes of a block in use; all may be used. 0 for null.
+    /// Returns the bytes of a block in use, all of which may be used; 0 for null.
     ///
     /// # Safety
     /// The block is null, or in use.
     #[inline]
     #[must_use]
     pub unsafe fn usable_size(&self, block: *mut u8) -> usize {
-        // SAFETY: passed on.
+        // SAFETY: the callee has the same contract.
         unsafe { by_address::usable_size(block) }
     }
 }
 
-// SAFETY: blocks come from heaps that never hand out memory twice, or from fresh mappings; they are
-// as large and as aligned as asked, and stay until they are freed.
+// SAFETY: blocks come from heaps that never hand out memory twice, or from fresh mappings; they
+// have at least the requested size and alignment, and stay valid until they are freed.
 unsafe impl GlobalAlloc for Pagewise {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -173,7 +177,8 @@ unsafe impl GlobalAlloc for Pagewise {
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the block is in use, and was allocated with this
+        // layout.
         unsafe {
             if layout.size() > SMALL_MAX || layout.align() > UNIT {
                 return paths::free_any_sized(&self.tuning, block, layout.size());
@@ -185,7 +190,8 @@ unsafe impl GlobalAlloc for Pagewise {
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         let (size, align) = (layout.size(), layout.align());
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the block is in use, and was allocated with this
+        // layout.
         unsafe { paths::reallocate_sized(&self.tuning, block, size, align, new_size) }
     }
 }

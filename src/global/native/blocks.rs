@@ -1,5 +1,5 @@
-//! Blocks from heaps and mappings, where no list has one, and back: the slow half of every path, in the usual
-//! mode and in [hardened mode](super::hardened).
+//! Blocks from heaps and mappings, and back: the slow half of every path, where no list serves, in
+//! the usual mode and in [hardened mode](super::hardened).
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::os::KeepErrno;
 
-/// The quick list for a request; 0 if it is not small.
+/// Returns the quick list for a request; 0 if it is not small.
 pub(super) fn list_for(tuning: &Tuning, size: usize, align: usize) -> u32 {
     match size {
         0..=SMALL_MAX => sizes::offset_aligned(size, align, tuning.pages.page_size),
@@ -25,15 +25,15 @@ pub(super) fn list_for(tuning: &Tuning, size: usize, align: usize) -> u32 {
     }
 }
 
-/// The least size that is a mapping of its own, bytes.
+/// Returns the least size that gets a mapping of its own, in bytes.
 pub(super) fn mapping_from(tuning: &Tuning) -> usize {
-    /// Where mappings lie between guard pages: less would have programs that copy such blocks often spend
-    /// their time on mappings.
+    /// The least size if mappings are between guard pages. With a smaller one, programs that copy
+    /// such blocks often would spend their time on mappings.
     const GUARDED: usize = 1 << 20;
     if mode::has_guards() { tuning.mapping_from.min(GUARDED) } else { tuning.mapping_from }
 }
 
-/// A block that is a mapping for its size.
+/// Allocates a mapping for a block, if its size calls for one.
 pub(super) fn large(
     caller: thread::Caller,
     tuning: &Tuning,
@@ -44,7 +44,7 @@ pub(super) fn large(
     (size >= mapping_from(tuning)).then(|| mapped_beside(caller, size, align, huge)).flatten()
 }
 
-/// A mapping, beside the heaps.
+/// Allocates a mapping, beside the heaps.
 fn mapped_beside(
     caller: thread::Caller,
     size: usize,
@@ -56,8 +56,9 @@ fn mapped_beside(
     Some(block)
 }
 
-/// As [`large`], which may hold anything: in memory that is [kept](super::kept), if there is some, or of huge pages, if what
-/// is kept would be written all over.
+/// As [`large`], where the block may hold anything: prefers memory that is [kept], and uses it also
+/// for sizes from a quarter of [`mapping_from`] on. A new mapping is advised to be of huge pages if
+/// earlier ones were written densely.
 pub(super) fn large_kept(
     caller: thread::Caller,
     tuning: &Tuning,
@@ -75,14 +76,15 @@ pub(super) fn large_kept(
     kept.or_else(|| {
         let block = mapped_beside(caller, size, align, tuning.huge_pages.advice())?;
         if follows && kept::follows_dense(block.as_ptr(), size) {
-            // SAFETY: it is a mapping that is in use.
+            // SAFETY: it is a mapping in use.
             unsafe { mapping::advise_huge_pages(block.as_ptr()) };
         }
         Some(block)
     })
 }
 
-/// So many bytes were mapped beside the heaps: some of their free memory goes back, unless that was in vain the last time.
+/// Notes that `size` bytes were mapped beside the heaps: gives some of their free memory back,
+/// unless that was in vain the last time.
 fn was_mapped(caller: thread::Caller, size: usize) {
     let is_in_vain = caller.heap.with(|state| state.purge_large(size)) == Some(false);
     if !is_in_vain && relief::grown(caller.heap, size) {
@@ -90,22 +92,25 @@ fn was_mapped(caller: thread::Caller, size: usize) {
     }
 }
 
-/// A block that is a mapping though it need not be: there is no heap for it. Null if there is no memory.
+/// Allocates a mapping for a block that could be in a heap, where there is none for it; null if
+/// there is no memory.
 pub(super) fn mapped(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
     let huge = tuning.huge_pages.advice();
     mapping::allocate(size, align, huge).map_or(ptr::null_mut(), NonNull::as_ptr)
 }
 
-/// The least size that is a mapping of its own for a block that was large and grew, and that a mapping is resized to.
+/// Returns the least size, in bytes, of the mapping of a large block that grew. No mapping is
+/// resized to less.
 fn grown_mapping_from(tuning: &Tuning) -> usize {
     mapping_from(tuning) / 4
 }
 
-/// Moves a large block that grows from a heap to a mapping, where it can go on without being copied; `None`, and nothing
-/// changed, if it is better off elsewhere: where it was not written all over.
+/// Moves a large block that grows from a heap to a mapping, which can grow further without copying.
+/// Returns `None`, and changes nothing, where a mapping is not better: above all if the block was
+/// not written densely.
 ///
 /// # Safety
-/// As for [`reallocate`](super::paths::reallocate); the block could not be resized where it is.
+/// As for [`reallocate`](super::paths::reallocate); the block could not be resized in place.
 #[inline]
 pub(super) unsafe fn outgrow(
     asked: &Tuning,
@@ -117,7 +122,7 @@ pub(super) unsafe fn outgrow(
     if size < HUGE || new_size <= size {
         return None;
     }
-    // SAFETY: passed on.
+    // SAFETY: the callee has the same contract.
     unsafe { outgrow_heap(asked, block, size, align, new_size) }
 }
 
@@ -147,7 +152,8 @@ unsafe fn outgrow_heap(
     if kept.is_none() {
         was_mapped(caller, new_size);
     }
-    // SAFETY: both blocks are in use, hence disjoint, and at least this long; the old one is large, and not used after.
+    // SAFETY: both blocks are in use, hence disjoint, and at least this long; the old one is large,
+    // and not used afterwards.
     unsafe {
         mapping::advise_huge_pages(moved.as_ptr());
         moved.as_ptr().copy_from_nonoverlapping(block, size);
@@ -156,21 +162,21 @@ unsafe fn outgrow_heap(
     Some(moved)
 }
 
-/// A block that grows is moved to another before its contents are: a mapping is of huge pages if the block was written all
-/// over.
+/// Advises huge pages for a mapping that a growing block is about to be copied to, if the old block
+/// was written densely.
 ///
 /// # Safety
-/// Both are in use, the old one with so many bytes.
+/// Both blocks are in use, the old one with `len` bytes; `moved` is longer than [`HUGE`].
 #[cold]
 pub(super) unsafe fn follow(asked: &Tuning, old: *mut u8, len: usize, moved: *mut u8) {
     let follows = registry::tuning(asked).huge_pages.follows();
     if follows && !SPACE.contains(moved) && huge::is_dense(old, len) {
-        // SAFETY: what lies in no slot, and is so long, is a mapping.
+        // SAFETY: so long a block outside of all slots is a mapping.
         unsafe { mapping::advise_huge_pages(moved) };
     }
 }
 
-/// A small block, for which the thread's list is filled where it is empty.
+/// Allocates a small block; refills the thread's list if it is empty.
 pub(super) fn small(caller: thread::Caller, list: u32) -> Option<NonNull<u8>> {
     let Some(lists) = caller.lists else {
         let mut block = [MaybeUninit::uninit()];
@@ -182,7 +188,7 @@ pub(super) fn small(caller: thread::Caller, list: u32) -> Option<NonNull<u8>> {
         return Some(unsafe { block[0].assume_init() });
     };
     let lists = lists.as_ptr();
-    // SAFETY: the lists are this thread's, the offset is from the tables.
+    // SAFETY: `lists` are this thread's; the offset is from the tables.
     unsafe {
         if let Some(block) = quick::pop(lists, list) {
             return Some(block);
@@ -192,21 +198,22 @@ pub(super) fn small(caller: thread::Caller, list: u32) -> Option<NonNull<u8>> {
     }
 }
 
-/// Fills a list of the caller's, which has few blocks. `None` if there is no memory.
+/// Fills a list of the caller's that has few blocks. `None` if there is no memory.
 ///
 /// # Safety
 /// As for [`quick::pop`].
 pub(super) unsafe fn fill(caller: thread::Caller, lists: *mut Lists, list: u32) -> Option<()> {
-    // SAFETY: as below. It may have another heap meanwhile, to follow the thread.
+    // SAFETY: `lists` are this thread's, and have a heap. That may differ from `caller.heap` by
+    // now: the thread may have moved to another NUMA node.
     let caller = thread::Caller { heap: unsafe { (*lists).heap() }, ..caller };
     let fill = |heap: &'static Heap, wait| {
-        // SAFETY: passed on; the lists are never given up.
+        // SAFETY: the caller guarantees the contract of `refill`; lists are never freed.
         unsafe { quick::refill(lists, list, heap, wait).then(|| registry::move_to(&*lists, heap)) }
     };
     fill(caller.heap, Wait::Never).or_else(|| fill_elsewhere(caller, fill))
 }
 
-/// Fills a list whose heap is busy, or has nothing.
+/// Fills a list whose heap is busy or has no memory.
 #[cold]
 fn fill_elsewhere(
     caller: thread::Caller,
@@ -218,13 +225,13 @@ fn fill_elsewhere(
         .or_else(|| from_any(caller, |heap| fill(heap, Wait::Always)))
 }
 
-/// A block that is neither small nor a mapping.
+/// Allocates a block that is neither small nor a mapping.
 pub(super) fn medium(caller: thread::Caller, layout: Layout) -> Option<NonNull<u8>> {
     from_any(caller, |heap| heap.grow(|state| state.allocate(layout)).flatten())
 }
 
-/// What `take` gets from the caller's heap; where that is exhausted, or cannot be waited for, from
-/// another, or from a new one.
+/// Returns what `take` gets from the caller's heap; if that is exhausted, or its lock cannot be
+/// waited for, from another heap or a new one.
 #[inline]
 pub(super) fn from_any<R>(
     caller: thread::Caller,
@@ -242,7 +249,7 @@ fn from_others<R>(
     if let Some(taken) = others.find_map(&mut take) {
         return Some(taken);
     }
-    // Medium blocks on lists are better used than a limit reached.
+    // Memory kept on medium lists is reused before another heap is opened.
     if idle::put_back_all()
         && let Some(taken) = heaps::all().find_map(&mut take)
     {
@@ -255,8 +262,8 @@ fn from_others<R>(
     if fork::wait_for_end() { take(refused) } else { None }
 }
 
-/// A guarded block, if the caller's next one is to be one, which is to be popped from a list, or not. Does what else is due
-/// from time to time.
+/// Returns a guarded block, if the caller's next one is to be guarded, and does the other periodic
+/// work that is due. `list` is the list that the block would be popped from, or 0.
 pub(super) fn guarded(
     caller: thread::Caller,
     size: usize,
@@ -264,34 +271,35 @@ pub(super) fn guarded(
     list: u32,
 ) -> Option<NonNull<u8>> {
     let is_popped = list > 0;
-    // SAFETY: the lists are the caller's, and never given up.
+    // SAFETY: `lists` are the caller's, and never freed.
     let lists = unsafe { caller.lists?.as_ref() };
     if !lists.look(is_popped, registry::follow_node) {
         return None;
     }
     let block = guarded::allocate(size, align)?;
     if is_popped && mode::is_profiled() {
-        // For sampling, each block counts.
+        // Sampling counts the block, though it is not popped.
         lists.skips_pop();
     }
     Some(block)
 }
 
-/// Bytes of a block that lies in no heap.
+/// Returns the bytes of a block that is in no heap.
 ///
 /// # Safety
 /// It is a mapping in use, or a guarded block.
 pub(super) unsafe fn len_outside(block: *mut u8) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the block is guarded, or else a mapping in use.
     unsafe { if guarded::has(block) { guarded::len_of(block) } else { mapping::len_of(block) } }
 }
 
-/// Whether so many bytes were asked for, as far as is known, for a block that lies in no heap.
+/// Checks whether `size` is the requested size of a block that is in no heap; `true` if that is
+/// unknown.
 ///
 /// # Safety
 /// As for [`len_outside`].
 pub(super) unsafe fn has_len(block: *mut u8, size: usize) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: the block is guarded, or else a mapping in use.
     unsafe {
         if guarded::has(block) {
             guarded::known_len(block).is_none_or(|len| len == size)
@@ -301,12 +309,13 @@ pub(super) unsafe fn has_len(block: *mut u8, size: usize) -> bool {
     }
 }
 
-/// Frees a block that lies in no heap.
+/// Frees a block that is in no heap.
 ///
 /// # Safety
-/// As for [`free`](super::paths::free); the block lies in no slot.
+/// As for [`free`](super::paths::free); the block is in no slot.
 pub(super) unsafe fn free_outside(asked: &Tuning, block: *mut u8) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the block is guarded, or else a mapping; the caller guarantees that it is in use, and
+    // does not use it afterwards.
     unsafe {
         if guarded::has(block) {
             return guarded::free(block);
@@ -324,9 +333,9 @@ pub(super) unsafe fn free_outside(asked: &Tuning, block: *mut u8) {
 /// Frees a block that is neither small nor a mapping.
 ///
 /// # Safety
-/// As for [`free`](super::paths::free); the block lies in a slot, and is not small.
+/// As for [`free`](super::paths::free); the block is in a slot, and is not small.
 pub(super) unsafe fn free_medium(block: NonNull<u8>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the block is in use, and does not use it afterwards.
     unsafe {
         let heap = Heap::of(block.as_ptr());
         if heap.deallocate(block) >= LARGE {
@@ -336,10 +345,10 @@ pub(super) unsafe fn free_medium(block: NonNull<u8>) {
     background::start();
 }
 
-/// Resizes a block that lies in no heap, without copying, if it is a mapping.
+/// Resizes a block that is in no heap, if it is a mapping, without copying.
 ///
 /// # Safety
-/// As for [`reallocate`](super::paths::reallocate); the block lies in no slot.
+/// As for [`reallocate`](super::paths::reallocate); the block is in no slot.
 pub(super) unsafe fn resize_outside(
     asked: &Tuning,
     block: *mut u8,
@@ -350,7 +359,7 @@ pub(super) unsafe fn resize_outside(
     if guarded::has(block) || new_size < grown_mapping_from(tuning) {
         return None;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the block is not guarded, so it is a mapping, which the caller guarantees is in use.
     let (len, resized) = unsafe {
         let len = mapping::len_of(block);
         (len, mapping::resize(block, align, new_size, tuning.huge_pages.follows())?)
@@ -377,32 +386,33 @@ mod tests {
 
     const PAGEWISE: Pagewise = Pagewise::new();
 
-    /// Whether a thread whose heap, that of many, is in use goes to another for its blocks, and stays there.
+    /// Checks whether a thread goes to another heap for its blocks, and stays there, while a test
+    /// holds its heap's lock.
     fn hops() -> bool {
         let heap = registry::heap_for_test();
         let (answer, answered) = mpsc::channel();
         let hopped = heap.with(|_| {
             let thread = std::thread::spawn(move || {
                 registry::heap_for_test();
-                // SAFETY: now the thread has lists, which are its own.
+                // SAFETY: the thread has lists by now, which are its own.
                 let lists = unsafe { &*current::lists() };
                 registry::move_to(lists, heap);
                 let block = PAGEWISE.allocate(3_000);
                 let moved = !ptr::eq(lists.heap(), heap) && !ptr::eq(Heap::of(block), heap);
                 let _ = answer.send(moved);
-                // SAFETY: as above.
+                // SAFETY: the block is in use, and freed once.
                 unsafe { PAGEWISE.free(block) };
             });
             (answered.recv_timeout(Duration::from_secs(2)).unwrap_or(false), thread)
         });
-        // It is not to be had while another test forks.
+        // The lock cannot be taken while another test forks.
         hopped.is_some_and(|(hopped, thread)| {
             thread.join().expect("it ends");
             hopped
         })
     }
 
-    /// A block is a mapping from the size on that is set, to the byte.
+    /// A block is a mapping from the configured size on, to the byte.
     #[test]
     fn blocks_are_mappings_from_a_size_on() {
         alone::passes("global::native::blocks::tests::from_size");
@@ -422,7 +432,8 @@ mod tests {
         }
     }
 
-    /// A block that is about to be popped is no trial of its own for sampling; any other block is none at all.
+    /// Trials begin behind the current block: one that is about to be popped counts as a pop but as
+    /// no trial, and any other counts as neither.
     #[test]
     #[cfg(all(feature = "profiler", target_os = "linux"))]
     fn trials_begin_behind_the_block_at_hand() {
@@ -441,7 +452,7 @@ mod tests {
         assert!(mode::set_profiled(true));
         for (list, pops) in [(0, 0), (1, 1), (sizes::offset(64), 1), (0, 0)] {
             let caller = thread::enter(&Tuning::new()).expect("there are heaps");
-            // SAFETY: they are the thread's, and never given up.
+            // SAFETY: `lists` are the thread's, and never freed.
             let lists = unsafe { caller.lists.expect("it has lists").as_ref() };
             let due = [(Due::Clock, NEVER), (Due::Guarded, NEVER), (Due::Sample, 0)];
             due.into_iter().for_each(|(due, pops)| lists.countdown.set(due, pops));
@@ -451,7 +462,7 @@ mod tests {
         }
     }
 
-    /// Other tests may use the other heaps at that moment, but not always.
+    /// Other tests may use the other heaps at some moment, but not always.
     #[test]
     fn a_thread_leaves_a_heap_that_is_in_use() {
         assert!((0..20).any(|_| hops()));

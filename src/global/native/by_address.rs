@@ -1,8 +1,8 @@
-//! Blocks whose size the caller does not remember, measured and resized, as C asks for.
+//! Measures and resizes blocks whose size the caller does not know, as in C.
 //!
-//! The size of a small block is one load once its list is known: it stands at the head of the calling thread's
-//! list. Where that says nothing (the block is not small, the thread has no lists, hardened mode) the slow path
-//! finds it out.
+//! The size of a small block is one load once its list is known: it is in the head of the calling
+//! thread's list. Where that records no size (the block is not small, the thread has no lists,
+//! hardened mode) the slow path finds it.
 
 use core::ptr::NonNull;
 
@@ -13,7 +13,8 @@ use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
 use super::{blocks, current, hardened, medium, mode, paths, quick, sizes};
 
-/// The list of a small block, and the size of its blocks; `None` where the thread's lists do not tell.
+/// Returns a small block's list and the size of its blocks; `None` if the thread's lists do not
+/// record it.
 #[inline(always)]
 fn listed(block: *mut u8) -> Option<(u32, usize)> {
     let list = SPACE.list_of(block)?;
@@ -21,7 +22,7 @@ fn listed(block: *mut u8) -> Option<(u32, usize)> {
     (size > 0).then_some((list, size))
 }
 
-/// Bytes of a block; 0 for null.
+/// Returns the bytes of a block; 0 for null.
 ///
 /// # Safety
 /// The block is null, or in use.
@@ -29,7 +30,7 @@ fn listed(block: *mut u8) -> Option<(u32, usize)> {
 pub(super) unsafe fn usable_size(block: *mut u8) -> usize {
     match listed(block) {
         Some((_, size)) => size,
-        // SAFETY: passed on.
+        // SAFETY: the callee has the same contract.
         None => unsafe { usable_size_slowly(block) },
     }
 }
@@ -41,45 +42,49 @@ pub(super) unsafe fn usable_size(block: *mut u8) -> usize {
 unsafe fn usable_size_slowly(block: *mut u8) -> usize {
     let Some(address) = NonNull::new(block) else { return 0 };
     if mode::is_hardened() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the callee has the same contract.
         return unsafe { hardened::resize::usable_size(block) };
     }
     match SPACE.list_of(block) {
-        // SAFETY: the caller's promise.
+        // SAFETY: a block in use outside of all slots is a mapping or a guarded block.
         None => unsafe { blocks::len_outside(block) },
         Some(0) => match medium::size_of_block(address, Fault::NotInUse) {
             Some(size) => medium::usable(size),
-            // SAFETY: the caller's promise.
+            // SAFETY: the block is in use, in this heap, and not small.
             None => unsafe { Heap::of(block).len_of(address) },
         },
         Some(list) => sizes::class_size(list),
     }
 }
 
-/// Whether a block of `size` bytes stays where it is for a request of `new_size`: little of it is left over.
+/// Checks whether a block of `size` bytes stays in place for a request of `new_size`: at most a
+/// quarter of it is unused.
 #[inline(always)]
 fn stays(size: usize, new_size: usize) -> bool {
     new_size <= size && new_size >= size - size / 4
 }
 
-/// What a block of `size` bytes, which may get room or not, is resized to for a request of `new_size`: one that grows gets it, so that
-/// it is not copied each time where it grows by a little. Smaller ones have that, being rounded up to their class; of larger
-/// ones it is asked whether they were written all over, which room is not; a mapping is moved without a copy.
+/// Returns the size to resize a block of `size` bytes to for a request of `new_size`. A large block
+/// that grows gets an eighth more, if it `gets_room`, so that growing by a little does not copy it
+/// each time. Smaller blocks have room already, since they are rounded up to their class. Larger
+/// ones get none, since unwritten room would make them look sparse when they are
+/// [checked](super::huge::is_dense). Nor do mappings, which are moved without copying.
 fn with_room(size: usize, new_size: usize, gets_room: bool) -> usize {
-    /// The least size that gets room, bytes.
+    /// The least size that gets room, in bytes.
     const LEAST: usize = 128 << 10;
     let grows = gets_room && (LEAST..HUGE).contains(&size) && new_size > size;
     if grows { new_size.saturating_add(size / 8) } else { new_size }
 }
 
-/// Changes the size of a block, at a multiple of [`UNIT`]; null, and nothing changed, if there is no memory.
-/// Making a block smaller does not fail.
+/// Resizes a block aligned to [`UNIT`]; null, and nothing changed, if there is no memory. Shrinking
+/// does not fail.
 ///
 /// # Safety
 /// The block is in use; if another is returned, only that is used from then on.
 #[inline(always)]
 pub(super) unsafe fn reallocate(asked: &Tuning, block: *mut u8, new_size: usize) -> *mut u8 {
-    // SAFETY: passed on; the block is of the list's class.
+    // SAFETY: the callees have the same contract; the block is of this list, and its class has
+    // `size` bytes.
     unsafe {
         match listed(block) {
             Some((_, size)) if stays(size, new_size) => block,
@@ -91,8 +96,8 @@ pub(super) unsafe fn reallocate(asked: &Tuning, block: *mut u8, new_size: usize)
     }
 }
 
-/// As [`reallocate`], where another class may be due. (A function of its own, so that a block that stays costs no
-/// saved registers.)
+/// As [`reallocate`], where the class may change. A separate function, so that a block that stays
+/// in place costs no saved registers.
 ///
 /// # Safety
 /// As for [`reallocate`]; the block is of this list, whose blocks have `size` bytes.
@@ -107,7 +112,8 @@ unsafe fn reallocate_small(
     if sizes::offset(new_size) == list {
         return block;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the block is in use, of this list, and has `size` bytes; the caller uses only the one
+    // returned.
     unsafe {
         let free = || paths::free_listed(asked, block, list);
         let moved = paths::relocate(asked, block, size, UNIT, new_size, free);
@@ -120,7 +126,8 @@ unsafe fn reallocate_small(
 #[cold]
 #[inline(never)]
 unsafe fn reallocate_slowly(asked: &Tuning, block: *mut u8, new_size: usize) -> *mut u8 {
-    // SAFETY: passed on; in hardened mode the block tells its size.
+    // SAFETY: the callees have the same contract; hardened mode takes the size from the block, not
+    // from the argument.
     unsafe {
         match mode::is_hardened() {
             true => paths::reallocate_unusually(mode::parts(), asked, block, 0, UNIT, new_size),
@@ -129,19 +136,19 @@ unsafe fn reallocate_slowly(asked: &Tuning, block: *mut u8, new_size: usize) -> 
     }
 }
 
-/// As [`reallocate_slowly`], but for hardened mode.
+/// As [`reallocate_slowly`], in the usual mode.
 ///
 /// # Safety
 /// As for [`reallocate`].
 #[inline(never)]
 unsafe fn reallocate_more(asked: &Tuning, block: *mut u8, new_size: usize) -> *mut u8 {
-    // SAFETY: the caller's promise; all of the block matters.
+    // SAFETY: the caller guarantees that the block is in use; all of it counts as contents.
     unsafe {
         let size = usable_size(block);
         if stays(size, new_size) {
             return block;
         }
-        // A profile tells what was asked for.
+        // A profile records the size that was requested.
         let gets_room = SPACE.contains(block) && !mode::is_profiled();
         let roomy = with_room(size, new_size, gets_room);
         let mut moved = paths::reallocate(asked, block, size, UNIT, roomy);
@@ -152,7 +159,8 @@ unsafe fn reallocate_more(asked: &Tuning, block: *mut u8, new_size: usize) -> *m
     }
 }
 
-/// A block that was moved; where there is no memory, one that shrinks stays: it is freed by its address.
+/// Returns the block that was moved; if there was no memory to move it, `block` itself if it
+/// shrinks: it stays valid, since it is freed by its address.
 #[inline(always)]
 fn or_stays(block: *mut u8, size: usize, moved: *mut u8, new_size: usize) -> *mut u8 {
     if moved.is_null() && new_size <= size { block } else { moved }
@@ -165,7 +173,7 @@ mod tests {
 
     const PAGEWISE: Pagewise = Pagewise::new();
 
-    /// Blocks that grow by a little, side by side, are moved a few times, and not each time: what they held was copied then.
+    /// Blocks that grow by a little, side by side, are moved and copied only a few times.
     #[cfg(not(miri))]
     #[test]
     fn a_block_that_grows_by_a_little_has_room() {
@@ -173,7 +181,7 @@ mod tests {
         let mut blocks = [(); 8].map(|()| PAGEWISE.allocate(130 << 10));
         for step in 1..=1000 {
             for block in &mut blocks {
-                // SAFETY: the block is in use, and replaced by what is returned.
+                // SAFETY: the block is in use, and replaced by the one returned.
                 unsafe {
                     let grown = PAGEWISE.reallocate(*block, (130 << 10) + step * 1000);
                     assert!(!grown.is_null() && PAGEWISE.usable_size(grown) >= step * 1000);
@@ -182,7 +190,7 @@ mod tests {
                 }
             }
         }
-        // SAFETY: they are freed once.
+        // SAFETY: each block is freed once.
         blocks.into_iter().for_each(|block| unsafe { PAGEWISE.free(block) });
         // A block that grows by an eighth at a time grows ninefold in 19 steps.
         assert!(moves <= 8 * 20, "{moves} moves");
@@ -204,7 +212,7 @@ mod tests {
         }
     }
 
-    /// A block that cannot be moved stays if it is to be no longer; one that was moved is where it is now.
+    /// A block that cannot be moved stays if it shrinks; one that was moved is at its new place.
     #[test]
     fn a_block_that_cannot_be_moved_stays_if_it_shrinks() {
         let [block, moved] = [16, 32].map(core::ptr::without_provenance_mut::<u8>);
@@ -215,7 +223,7 @@ mod tests {
         }
     }
 
-    /// A block stays where it is as long as three quarters of it, rounded up, are of use, and no more than it has.
+    /// A block stays in place for sizes from three quarters of it, rounded up, to all of it.
     #[test]
     fn a_block_stays_if_little_of_it_is_left_over() {
         for size in (1..200).map(|units| 16 * units) {
@@ -224,8 +232,8 @@ mod tests {
         }
     }
 
-    /// Blocks of every class, and of larger sizes: what the calling thread's lists say of a block is what is found
-    /// without them, and what was asked for when it is resized is there.
+    /// For blocks of every class, and some larger ones, the calling thread's lists and the slow
+    /// path agree on the size, and a resized block is as long as requested.
     #[test]
     fn a_block_is_as_long_by_the_lists_as_by_the_table() {
         for size in (0..=SMALL_MAX + 4 * UNIT).step_by(7) {
@@ -243,7 +251,7 @@ mod tests {
         }
     }
 
-    /// A thread that has no lists yet measures and resizes blocks of another.
+    /// A thread that has no lists yet measures and resizes blocks of another thread.
     #[test]
     fn a_thread_without_lists_measures_and_resizes() {
         for size in [1, 100, 5_000, SMALL_MAX + 1] {

@@ -1,9 +1,9 @@
-//! A misuse that is noticed: one line on standard error, and the end of the process.
+//! Reports a misuse that was noticed, in one line on standard error, and ends the process.
 //!
 //! ```text
 //! pagewise: a block was freed twice, or is none: 0x20e7a94362e0 (112-byte class), thread 4711; <advice>
 //! ```
-//! Whoever is called then (the handler of SIGABRT) may allocate, so no lock may be held here.
+//! The handler of SIGABRT runs then, and may allocate, so no lock may be held here.
 
 use core::fmt::Write;
 
@@ -16,30 +16,30 @@ use crate::os;
 /// A kind of misuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Freed while free, or where no block starts within the heap's memory.
+    /// Freed while free, or at an address of a heap where no block starts.
     FreedTwice,
     /// Resized or measured while free.
     NotInUse,
-    /// No address of a heap, nor of a mapping.
+    /// No address of a heap's memory, nor of a mapping.
     NoBlock,
     /// Hardened mode: freed, but no block in use starts there.
     FreedAgain,
     /// Hardened mode: freed with another size than it was allocated with.
     WrongSize,
-    /// Hardened mode: something was written behind the block's end.
+    /// Hardened mode: memory behind the block's end was written.
     Overflow,
-    /// Hardened mode: something was written before its start.
+    /// Hardened mode: memory before the block's start was written.
     Underflow,
-    /// Hardened mode: something was written to it after it was freed.
+    /// Hardened mode: the block was written after it was freed.
     UsedAfterFree,
-    /// Hardened mode: free by the lists, but in use.
+    /// Hardened mode: free according to its list or heap, but in use according to its state.
     HandedOutTwice,
-    /// The heap's own words beside a block were overwritten, or those in a free block.
+    /// The heap's own words beside a block, or those in a free block, were overwritten.
     Damaged,
 }
 
 impl Fault {
-    /// What the line says.
+    /// Returns the message of the report.
     const fn text(self) -> &'static str {
         match self {
             Self::FreedTwice => "a block was freed twice, or is none",
@@ -58,7 +58,7 @@ impl Fault {
     }
 }
 
-/// Reports a misuse of this block, and ends the process. No lock is held.
+/// Reports a misuse of `block`, and ends the process. The caller holds no lock.
 #[cold]
 #[inline(never)]
 pub(super) fn stop(fault: Fault, block: *mut u8) -> ! {

@@ -1,17 +1,17 @@
-//! What the allocator does with a request: the few instructions of the common case, and the slow
-//! path behind them.
+//! The paths of a request: the few instructions of the common case, and the slow path behind them.
 //!
 //! | size | from |
 //! |---|---|
 //! | small: up to FFCROSSOVER | the thread's quick list of the class; when it is empty, a batch from the heap's pages |
 //! | medium | the thread's list of the class, to 128 KiB; else the heap, under its lock |
-//! | from [`mapping_from`](super::Tuning::mapping_from); from a quarter of that where a large block grows | a mapping of its own |
+//! | from [`mapping_from`](super::tuning::Tuning::mapping_from); from a quarter of that where a large block grows | a mapping of its own |
 //!
-//! Zeroed blocks are written, but for what is [known](super::zero) to be zeros of those that are not small.
+//! Zeroed blocks are written, except that blocks which are not small skip memory
+//! [known](super::zero) to be zeros.
 //!
-//! What a block is follows from its address when it is freed or resized, so that a fallback (a heap
-//! for a mapping that could not be made) needs no note. Callers that remember no size measure and resize
-//! blocks by way of `by_address`.
+//! `free` and `realloc` classify a block by its address alone, so a fallback (a heap for a mapping
+//! that could not be made) needs no marking. Callers that do not know a block's size measure and
+//! resize it by way of `by_address`.
 
 use core::ptr::NonNull;
 use core::time::Duration;
@@ -29,21 +29,21 @@ use super::{
 };
 use crate::os::KeepErrno;
 
-/// A block of `size` bytes at a multiple of `align`; null if there is no memory.
+/// Allocates a block of `size` bytes at a multiple of `align`; null if there is no memory.
 #[inline(always)]
 pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     let lists = current::lists();
     if size <= SMALL_MAX && align <= UNIT {
-        // SAFETY: the lists are this thread's, the offset is from the tables.
+        // SAFETY: `lists` are this thread's; the offset is from the tables.
         if let Some(block) = unsafe { quick::pop(lists, sizes::offset_of_popped(size)) } {
             return block.as_ptr();
         }
     }
-    // SAFETY: the lists are this thread's.
+    // SAFETY: `lists` are this thread's.
     unsafe { allocate_slowly(asked, size, align, lists) }
 }
 
-/// As [`allocate`], zeros.
+/// As [`allocate`], with zeros in the block.
 #[inline]
 pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     if size > SMALL_MAX {
@@ -51,7 +51,8 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
     }
     let lists = current::lists();
     if align <= UNIT {
-        // SAFETY: the lists are this thread's, the offset is from the tables; the block has this many bytes.
+        // SAFETY: `lists` are this thread's; the offset is from the tables; the block has `size`
+        // bytes.
         unsafe {
             if let Some(block) = quick::pop(lists, sizes::offset_of_popped(size)) {
                 block.write_bytes(0, size);
@@ -59,14 +60,14 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
             }
         }
     }
-    // SAFETY: the lists are this thread's.
+    // SAFETY: `lists` are this thread's.
     unsafe { allocate_zeroed_small(asked, size, align, lists) }
 }
 
-/// As [`allocate_zeroed`], of a size that is small, where the thread's list has none.
+/// As [`allocate_zeroed`], for a small size, where the thread's list has no block.
 ///
 /// # Safety
-/// The lists are the calling thread's.
+/// `lists` are the calling thread's.
 #[cold]
 #[inline(never)]
 unsafe fn allocate_zeroed_small(
@@ -77,19 +78,19 @@ unsafe fn allocate_zeroed_small(
 ) -> *mut u8 {
     let parts = mode::parts();
     if parts.are_only_hardened() {
-        // Which blocks are zeros already, it knows.
+        // Hardened mode knows which blocks are zeros already.
         return hardened::paths::allocate_zeroed(parts, asked, size, align);
     }
-    // SAFETY: passed on.
+    // SAFETY: the caller guarantees that `lists` are this thread's.
     let block = unsafe { allocate_slowly(asked, size, align, lists) };
     if !block.is_null() && SPACE.contains(block) {
-        // SAFETY: the block has this many bytes.
+        // SAFETY: the block has `size` bytes.
         unsafe { block.write_bytes(0, size) };
     }
     block
 }
 
-/// As [`allocate_zeroed`], of a block that is not small.
+/// As [`allocate_zeroed`], for a block that is not small.
 #[cold]
 #[inline(never)]
 fn allocate_zeroed_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
@@ -103,22 +104,23 @@ fn allocate_zeroed_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 
     usual::allocate_zeroed(asked, size, align)
 }
 
-/// As [`allocate`], with the calling thread's lists: to find them again would be to keep registers.
+/// As [`allocate`]. The calling thread's lists are passed on, since finding them again would cost
+/// saved registers.
 ///
 /// # Safety
-/// The lists are the calling thread's.
+/// `lists` are the calling thread's.
 #[cold]
 #[inline(never)]
 unsafe fn allocate_slowly(asked: &Tuning, size: usize, align: usize, lists: *mut Lists) -> *mut u8 {
-    // SAFETY: passed on.
+    // SAFETY: the caller guarantees that `lists` are this thread's.
     match unsafe { medium::allocate(lists, size, align) } {
         Some(block) => block.as_ptr(),
         None => allocate_more(asked, size, align),
     }
 }
 
-/// As [`allocate`], where the thread's list has none. (A function of its own, so that the question before it keeps no
-/// registers.)
+/// As [`allocate`], where the thread's lists have no block. A separate function, so that the
+/// attempt before it saves no registers.
 #[cold]
 #[inline(never)]
 fn allocate_more(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
@@ -129,7 +131,7 @@ fn allocate_more(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     }
 }
 
-/// As [`allocate`], in hardened mode, or while blocks are sampled.
+/// As [`allocate`], in hardened mode or while blocks are sampled.
 #[inline(always)]
 fn allocate_unusually(parts: Parts, asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     match parts.are_only_hardened() {
@@ -147,8 +149,8 @@ fn allocate_sampling(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
             return hardened::paths::allocate(mode::parts(), asked, size, align);
         }
         if size <= SMALL_MAX && align <= UNIT {
-            // Mostly the list has some, and it was a trial that failed.
-            // SAFETY: the lists are this thread's, the offset is from the tables.
+            // Usually the list has a block, and the fast path only stopped for a trial.
+            // SAFETY: the lists are this thread's; the offset is from the tables.
             if let Some(block) = unsafe { quick::pop(current::lists(), sizes::offset(size)) } {
                 return block.as_ptr();
             }
@@ -157,7 +159,7 @@ fn allocate_sampling(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     })
 }
 
-/// A block that `allocate` gets, sampled if it is to be.
+/// Returns the block that `allocate` allocates, after sampling it if it is chosen.
 #[inline(always)]
 fn sampling(
     asked: &Tuning,
@@ -170,19 +172,20 @@ fn sampling(
     }
     let _errno = KeepErrno::new();
     if current::lists() == quick::empty() {
-        // The first block of a thread counts, too.
+        // Gives a new thread its lists, so that its first block counts.
         let _ = thread::enter(registry::tuning(asked));
     }
     let is_wanted = profile::wants(asked, size, align);
     let block = allocate();
     if is_wanted {
-        // Calls from here on are the allocator's own.
+        // Calls from here on belong to the allocator.
         let here = 0_u8;
         profile::sampled(block, size, (&raw const here).addr());
         if SPACE.list_of(block) == Some(0)
             && let Some(block) = NonNull::new(block)
         {
-            // So no list takes it before it is forgotten.
+            // Keeps it off the medium lists, so that its free takes the slow path, which forgets
+            // it.
             medium::end(block);
         }
         profile::dump_if_wanted();
@@ -190,14 +193,15 @@ fn sampling(
     block
 }
 
-/// Frees a block of a size up to [`SMALL_MAX`] and an alignment up to the unit, of which the caller
-/// remembers the size.
+/// Frees a block of up to [`SMALL_MAX`] bytes, aligned to the unit at most, whose size the caller
+/// knows.
 ///
 /// # Safety
-/// The block is in use, was allocated with this size, and is not used any more.
+/// The block is in use, was allocated with this size, and is not used afterwards.
 #[inline(always)]
 pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize) {
-    // SAFETY: the caller's promise; the lists are this thread's.
+    // SAFETY: the caller guarantees that the block is in use and has this size; `lists` are this
+    // thread's.
     unsafe {
         let (address, lists) = (NonNull::new_unchecked(block), current::lists());
         if guarded::may_be_outside(block)
@@ -208,14 +212,14 @@ pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize) {
     }
 }
 
-/// As [`free_checked`], where the thread's list has no room, or the block none.
+/// As [`free_checked`], where no quick list takes the block.
 ///
 /// # Safety
-/// As for [`free`].
+/// As for [`free`]; `lists` are the calling thread's.
 #[cold]
 #[inline(never)]
 unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize, lists: *mut Lists) {
-    // SAFETY: passed on.
+    // SAFETY: the callees have the same contract; an address in a slot is not null.
     unsafe {
         match SPACE.list_of(block) {
             Some(0) if medium::free(lists, NonNull::new_unchecked(block)) => {}
@@ -224,15 +228,15 @@ unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize, lists: 
     }
 }
 
-/// As [`free`], of a block that no list takes at once; with the size that the caller remembers, if he does. (A function of
-/// its own, so that what is tried before it keeps no registers.)
+/// As [`free`], where no list takes the block at once; `size` is its size, if the caller knows it.
+/// A separate function, so that the attempts before it save no registers.
 ///
 /// # Safety
 /// As for [`free`].
 #[cold]
 #[inline(never)]
 unsafe fn free_more(asked: &Tuning, block: *mut u8, size: Option<usize>) {
-    // SAFETY: passed on.
+    // SAFETY: the callees have the same contract.
     unsafe {
         let parts = mode::parts();
         match parts.are_unusual() {
@@ -242,13 +246,13 @@ unsafe fn free_more(asked: &Tuning, block: *mut u8, size: Option<usize>) {
     }
 }
 
-/// Frees a block; null is none.
+/// Frees a block; does nothing for null.
 ///
 /// # Safety
-/// The block is in use, and is not used any more.
+/// The block is null, or in use and not used afterwards.
 #[inline(always)]
 pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
-    // SAFETY: the caller's promise; the lists are this thread's.
+    // SAFETY: the callees have the same contract; `list` is the block's.
     unsafe {
         match SPACE.list_of(block) {
             Some(list) => free_listed(asked, block, list),
@@ -257,13 +261,14 @@ pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
     }
 }
 
-/// As [`free`], of a block that lies in a slot, and whose list is known; 0: it is not small.
+/// As [`free`], for a block in a slot whose list is known; 0: it is not small.
 ///
 /// # Safety
 /// As for [`free`].
 #[inline(always)]
 pub(super) unsafe fn free_listed(asked: &Tuning, block: *mut u8, list: u32) {
-    // SAFETY: the caller's promise; the lists are this thread's.
+    // SAFETY: a block in a slot is not null, and the caller guarantees that it is in use, and of
+    // the list; `lists` are this thread's.
     unsafe {
         let (address, lists) = (NonNull::new_unchecked(block), current::lists());
         if !quick::push(lists, list, address) {
@@ -275,14 +280,15 @@ pub(super) unsafe fn free_listed(asked: &Tuning, block: *mut u8, list: u32) {
     }
 }
 
-/// As [`free`], with the size that the block was allocated, or last resized, with: in hardened mode another
-/// one is noticed.
+/// As [`free`], with the size that the block was allocated, or last resized, with. Hardened mode
+/// checks it.
 ///
 /// # Safety
 /// As for [`free`].
 #[inline(always)]
 pub(super) unsafe fn free_checked(asked: &Tuning, block: *mut u8, size: usize) {
-    // SAFETY: passed on; the lists are this thread's.
+    // SAFETY: the callees have the same contract; an address in a slot is not null; `lists` are
+    // this thread's.
     unsafe {
         let lists = current::lists();
         match SPACE.list_of(block) {
@@ -292,14 +298,16 @@ pub(super) unsafe fn free_checked(asked: &Tuning, block: *mut u8, size: usize) {
     }
 }
 
-/// As [`free_checked`]: what Rust programs call for blocks of large sizes and alignments, which are rare.
+/// As [`free_checked`]: called by Rust programs for blocks of large sizes and alignments, which are
+/// rare.
 ///
 /// # Safety
-/// As for [`free`].
+/// As for [`free`]; the block is not null.
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn free_any_sized(asked: &Tuning, block: *mut u8, size: usize) {
-    // SAFETY: passed on; the lists are this thread's.
+    // SAFETY: the caller guarantees that the block is in use and not null; `lists` are this
+    // thread's.
     unsafe {
         let (address, lists) = (NonNull::new_unchecked(block), current::lists());
         match SPACE.list_of(block) {
@@ -311,11 +319,11 @@ pub(super) unsafe fn free_any_sized(asked: &Tuning, block: *mut u8, size: usize)
 }
 
 /// # Safety
-/// As for [`free`]; the lists are the calling thread's, and the block lies in a slot.
+/// As for [`free`]; `lists` are the calling thread's, and the block is in a slot.
 #[cold]
 #[inline(never)]
 unsafe fn free_slowly(asked: &Tuning, block: NonNull<u8>, lists: *mut Lists) {
-    // SAFETY: passed on.
+    // SAFETY: the callees have the same contract.
     unsafe {
         if !medium::free(lists, block) {
             free_more(asked, block.as_ptr(), None);
@@ -323,13 +331,14 @@ unsafe fn free_slowly(asked: &Tuning, block: NonNull<u8>, lists: *mut Lists) {
     }
 }
 
-/// As [`free`], in hardened mode, or while blocks are sampled; with the size that the caller remembers, if he does.
+/// As [`free`], in hardened mode or while blocks are sampled; `size` is the block's size, if the
+/// caller knows it.
 ///
 /// # Safety
 /// As for [`free`].
 #[inline(always)]
 unsafe fn free_unusually(parts: Parts, asked: &Tuning, block: *mut u8, size: Option<usize>) {
-    // SAFETY: passed on.
+    // SAFETY: the callees have the same contract.
     unsafe {
         match parts.are_only_hardened() {
             true => hardened::paths::free(parts, asked, block, size),
@@ -348,7 +357,8 @@ unsafe fn free_sampling(asked: &Tuning, block: *mut u8, size: Option<usize>) {
     if mode::is_profiled() {
         profile::forget(block);
     }
-    // SAFETY: passed on; the lists are this thread's, and the block is of the list, whose shadow it may be said to be of.
+    // SAFETY: the caller guarantees that the block is in use. It is of the unshadowed list, even
+    // where its granule names the shadow; the lists are this thread's.
     unsafe {
         if mode::is_hardened() {
             return hardened::paths::free(mode::parts(), asked, block, size);
@@ -361,8 +371,8 @@ unsafe fn free_sampling(asked: &Tuning, block: *mut u8, size: Option<usize>) {
     }
 }
 
-/// As [`reallocate`], of a block whose size the caller remembers: the sizes name the lists, where
-/// both are small.
+/// As [`reallocate`], for a block whose size the caller knows: where both sizes are small, they
+/// name the lists.
 ///
 /// # Safety
 /// As for [`reallocate`]; the block was allocated, or last resized, with this size and alignment.
@@ -381,22 +391,23 @@ pub(super) unsafe fn reallocate_sized(
     };
     let in_heap = !guarded::may_be_outside(block);
     if list == 0 || new_list == 0 || mode::is_hardened() || !in_heap {
-        // SAFETY: passed on.
+        // SAFETY: the callee has the same contract.
         return unsafe { reallocate(asked, block, size, align, new_size) };
     }
     if list == new_list {
         return block;
     }
-    // SAFETY: passed on; the list of its size is the block's.
+    // SAFETY: the callee has the same contract; the block was last allocated with `size`, so its
+    // list is the size's.
     unsafe { relocate(asked, block, size, align, new_size, || free_sized(asked, block, size)) }
 }
 
-/// Changes a block's size, moving it where it must; null, and nothing changed, if there is no
-/// memory. A small block stays exactly while its class does.
+/// Resizes a block, and moves it if necessary; null, and nothing changed, if there is no memory. A
+/// small block stays in place exactly while its class does.
 ///
 /// # Safety
-/// The block is in use, at a multiple of `align`, and `size` bytes of it matter; afterwards only
-/// the block returned is used, if there is one.
+/// The block is in use, at a multiple of `align`, and its first `size` bytes are the contents;
+/// afterwards only the block returned is used, if there is one.
 pub(super) unsafe fn reallocate(
     asked: &Tuning,
     block: *mut u8,
@@ -404,7 +415,7 @@ pub(super) unsafe fn reallocate(
     align: usize,
     new_size: usize,
 ) -> *mut u8 {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: the callees have the same contract.
     unsafe {
         let parts = mode::parts();
         if parts.are_unusual() {
@@ -420,7 +431,7 @@ pub(super) unsafe fn reallocate(
     }
 }
 
-/// As [`reallocate`], in hardened mode, or while blocks are sampled.
+/// As [`reallocate`], in hardened mode or while blocks are sampled.
 ///
 /// # Safety
 /// As for [`reallocate`].
@@ -433,7 +444,7 @@ pub(super) unsafe fn reallocate_unusually(
     align: usize,
     new_size: usize,
 ) -> *mut u8 {
-    // SAFETY: passed on.
+    // SAFETY: the callees have the same contract.
     unsafe {
         match parts.are_only_hardened() {
             true => hardened::resize::reallocate(parts, asked, block, align, new_size),
@@ -442,8 +453,8 @@ pub(super) unsafe fn reallocate_unusually(
     }
 }
 
-/// As [`reallocate`], while blocks are sampled: a small block that stays is as it was; all others are freed, and allocated
-/// with the new size.
+/// As [`reallocate`], while blocks are sampled. For the profile, a small block that stays in place
+/// is unchanged; every other block is freed, and allocated with the new size.
 ///
 /// # Safety
 /// As for [`reallocate`].
@@ -457,7 +468,7 @@ unsafe fn reallocate_sampling(
     new_size: usize,
 ) -> *mut u8 {
     let taken = if mode::is_profiled() { profile::take(block) } else { None };
-    // SAFETY: passed on.
+    // SAFETY: the callees have the same contract.
     let (resized, is_new) = unsafe {
         if mode::is_hardened() {
             (hardened::resize::reallocate(mode::parts(), asked, block, align, new_size), false)
@@ -475,15 +486,14 @@ unsafe fn reallocate_sampling(
         if resized.is_null() || stays {
             profile::restore(block, taken);
         } else if !is_new {
-            // What was moved by way of another block was sampled as that.
+            // `relocate` allocated a new block, which was sampled there.
             sampling(asked, new_size, align, || resized);
         }
     }
     resized
 }
 
-/// Moves a block's contents to another, and frees it; null, and nothing changed, if there is no
-/// memory.
+/// Copies a block to a new one, and frees it; null, and nothing changed, if there is no memory.
 ///
 /// # Safety
 /// As for [`reallocate`]; `free` frees the block and nothing else.
@@ -499,7 +509,7 @@ pub(super) unsafe fn relocate(
     let moved = allocate(asked, new_size, align);
     if !moved.is_null() {
         if size >= HUGE && new_size > size {
-            // SAFETY: both blocks are in use, and at least this long.
+            // SAFETY: both blocks are in use, the old one with `size` bytes.
             unsafe { blocks::follow(asked, block, size, moved) };
         }
         // SAFETY: both blocks are in use, hence disjoint, and at least this long.
@@ -509,8 +519,8 @@ pub(super) unsafe fn relocate(
     moved
 }
 
-/// Gives all free memory back to the system, but what is on other threads' quick lists; returns its
-/// bytes.
+/// Gives all free memory back to the system, except for blocks on other threads' quick lists;
+/// returns the bytes given back.
 pub(super) fn purge() -> u64 {
     let _errno = KeepErrno::new();
     registry::adopt_orphans();
@@ -520,14 +530,16 @@ pub(super) fn purge() -> u64 {
     kept + heaps::all().map(Heap::purge).sum::<u64>()
 }
 
-/// Puts back what the calling thread keeps, and does a part of what is due in its heap.
+/// Puts back the blocks that the calling thread keeps, and does a part of the purging due in its
+/// heap.
 pub(super) fn thread_idle() {
     let _errno = KeepErrno::new();
     registry::adopt_orphans();
     thread::put_down();
 }
 
-/// Does a part of what is due; how long until more is, `None` if nothing is to come as things are.
+/// Does a part of the purging due; returns the time until more is due, `None` if nothing is
+/// pending.
 pub(super) fn maintain() -> Option<Duration> {
     let _errno = KeepErrno::new();
     registry::adopt_orphans();
@@ -543,7 +555,8 @@ mod tests {
 
     const PAGEWISE: Pagewise = Pagewise::new();
 
-    /// A block is as aligned as was asked for, zeroed or not, small or not, and whatever was freed before; zeroed ones are zeros.
+    /// A block has the requested alignment, zeroed or not, small or not, whatever was freed before;
+    /// a zeroed block is all zeros.
     #[test]
     fn blocks_are_aligned_and_zeros() {
         let layouts = [1, 16, 64, 512, 4096].into_iter().flat_map(|align| {
@@ -552,7 +565,7 @@ mod tests {
         });
         for layout in layouts {
             for _ in 0..2 {
-                // SAFETY: blocks are as long as was asked for, in use, and freed once.
+                // SAFETY: blocks are at least as long as requested, in use, and freed once.
                 unsafe {
                     let blocks = [(); 20].map(|()| {
                         let zeroed = PAGEWISE.alloc_zeroed(layout);

@@ -1,23 +1,27 @@
-//! Which allocations are sampled: the points of a Poisson process on the line of all allocated bytes. Whatever a program
-//! allocates, a block of s bytes is hit with the probability 1 − e^(−s/N), N being the mean distance of two points.
+//! Chooses the allocations that are sampled, by the points of a Poisson process on the line of all
+//! allocated bytes. Whatever a program allocates, a block of s bytes is hit with probability
+//! 1 − e^(−s/N), where N is the mean distance between points.
 //!
 //! ```text
-//!  bytes       |──16──|────40────|─8─|──────100──────|          a point falls into the third block
+//!  bytes       |──16──|────40────|─8─|──────100──────|   a point falls into the third block
 //!                                 ×
-//!  trials of   |16 ···|40 ·|8 ···|100|                          the same points, where each small block counts
-//!  span bytes          ×     ×                                  as a whole span: the first hits the 40 bytes' own,
-//!                                                               the second nobody's
+//!  trials of   |16 ···|40 ·|8 ···|100|                   the same points, where each small block
+//!  span bytes          ×     ×                           counts as a whole span: the first hits the
+//!                                                        block of 40, the second hits no block
 //! ```
-//! Blocks that come by one at a time subtract their bytes from a distance drawn beforehand, and are hit where it ends. Those
-//! of up to a KiB do not come by: the fast path counts pops, not bytes. So each of them is a *trial*, as long as the largest
-//! of them: a point that falls behind the block's own bytes hits nobody. What is exact about it: of a process without
-//! memory any piece may be left out, and the first bytes of each trial are a Poisson process like all.
+//! A block of more than 1 KiB takes the slow path while there is a profile, as every block does in
+//! hardened mode. It subtracts its bytes from a distance drawn beforehand, and is hit where the
+//! distance ends. Smaller blocks stay on the fast path, which counts pops, not bytes. So each of
+//! them is a *trial* of 1 KiB: a point that falls behind the block's own bytes hits nothing. This
+//! is exact, because the process is memoryless: any piece of the line may be left out, and the
+//! first bytes of all trials form a Poisson process again.
 //!
-//! The shorter a trial, the fewer of them have a point: one in 512, at 512 KiB per sample, where one as long as the largest
-//! small block, 16 KiB, has one in 32. Larger small blocks, which are few, take the slow path while there is a profile.
+//! Short trials rarely contain a point: one in 512, at 512 KiB per sample. A trial as long as the
+//! largest small block, 16 KiB, would contain one in 32. So larger small blocks, which are few, are
+//! not trials.
 //!
-//! Each sample of s bytes stands for 1/(1 − e^(−s/N)) blocks, so sums of these are expected to be the true counts and
-//! bytes, of every size and place.
+//! Each sample of s bytes stands for 1/(1 − e^(−s/N)) blocks, so sums over samples are unbiased
+//! estimates of the counts and bytes, of every size and place.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
@@ -26,7 +30,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 use super::apart::Apart;
 use crate::os;
 
-/// Mean distances that may be asked for, bytes.
+/// Valid mean distances, in bytes.
 pub(super) const MEANS: core::ops::RangeInclusive<usize> = 1..=1 << 30;
 
 /// Binary logarithm of a trial's span.
@@ -35,45 +39,46 @@ const SPAN: u32 = 10;
 /// Bytes of the largest block that is a trial. (A distance in spans is an `i32`.)
 pub(super) const TRIAL: usize = 1 << SPAN;
 
-/// What all threads sample by.
+/// The profile that all threads sample for.
 #[derive(Debug)]
 struct Rate {
     mean: AtomicUsize,
-    /// Which profile this is; 0: there was none.
+    /// Number of the profile; 0: there was none.
     profile: AtomicU32,
 }
 
 static RATE: Apart<Rate> =
     Apart::new(Rate { mean: AtomicUsize::new(1), profile: AtomicU32::new(0) });
 
-/// Has all threads draw anew, with this mean. To be called by one thread at a time.
+/// Makes all threads draw anew, with this mean. Called by one thread at a time.
 pub(super) fn begin(mean: usize) {
     RATE.mean.store(mean, Relaxed);
     RATE.profile.store(RATE.profile.load(Relaxed).wrapping_add(1).max(1), Relaxed);
 }
 
-/// A thread's points to come. All zeros is a value.
+/// A thread's next points. All zeros is a valid value.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Sampler {
     /// The profile that the fields below belong to; see `Rate::profile`.
     profile: Cell<u32>,
-    /// Where in its trial the next point falls.
+    /// Offset of the next point in its trial.
     place: Cell<u32>,
-    /// Bytes until the next point, of blocks that come by one at a time.
+    /// Bytes to the next point, for blocks that are not trials.
     bytes: Cell<u64>,
     random: Cell<u64>,
-    /// Whether the thread is about to take a sample: what it allocates for that is not sampled.
+    /// Whether the thread is taking a sample: allocations made for that are not sampled.
     busy: Cell<bool>,
 }
 
 impl Sampler {
-    /// For a thread that begins: what another left here, perhaps in the middle of a sample, is nothing to it.
+    /// Resets the state for a new thread, whose predecessor may have ended in the middle of a
+    /// sample.
     pub(super) fn begin(&self) {
         self.busy.set(false);
     }
 
-    /// Runs `action` unless the thread is at it already.
+    /// Runs `action`, unless the thread is taking a sample already.
     pub(super) fn alone(&self, action: impl FnOnce()) {
         if !self.busy.replace(true) {
             action();
@@ -81,12 +86,13 @@ impl Sampler {
         }
     }
 
-    /// Whether the thread is about to take a sample.
+    /// Checks whether the thread is taking a sample.
     pub(super) fn is_busy(&self) -> bool {
         self.busy.get()
     }
 
-    /// Whether what was drawn is of an earlier profile. If so all is drawn anew; trials begin with the one at hand.
+    /// Checks whether the points drawn belong to an earlier profile. If so, draws `bytes` anew; the
+    /// caller then draws a trial, starting with the current block.
     pub(super) fn renews(&self) -> bool {
         let profile = RATE.profile.load(Relaxed);
         if self.profile.get() == profile {
@@ -97,7 +103,7 @@ impl Sampler {
         true
     }
 
-    /// A block of so many bytes comes by; whether it is hit.
+    /// Counts a block of `size` bytes that is not a trial; returns whether it is hit.
     #[inline]
     pub(super) fn passes(&self, size: usize) -> bool {
         let size = size.max(1) as u64;
@@ -113,7 +119,7 @@ impl Sampler {
         }
     }
 
-    /// Trials before the one with the next point, which is drawn now.
+    /// Draws the next point; returns the number of trials before the one that contains it.
     #[inline]
     pub(super) fn draw(&self) -> i32 {
         let distance = self.distance();
@@ -121,13 +127,13 @@ impl Sampler {
         i32::try_from(distance >> SPAN).unwrap_or(i32::MAX - 1)
     }
 
-    /// Whether the point of the trial at hand hits a block of so many bytes.
+    /// Checks whether the point in the current trial hits a block of `size` bytes.
     #[inline]
     pub(super) fn hits(&self, size: usize) -> bool {
         size.max(1) > self.place.get() as usize
     }
 
-    /// Whole bytes from any place to the next point.
+    /// Draws the whole bytes from any place to the next point.
     fn distance(&self) -> u64 {
         let mut state = self.random.get();
         if state == 0 {
@@ -141,7 +147,7 @@ impl Sampler {
     }
 }
 
-/// A random number, and the state after: SplitMix64 (Steele, Lea and Flood 2014).
+/// Returns a random number and the next state: SplitMix64 (Steele, Lea and Flood 2014).
 fn random(state: u64) -> (u64, u64) {
     let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -149,8 +155,8 @@ fn random(state: u64) -> (u64, u64) {
     (state, mixed ^ mixed >> 31)
 }
 
-/// The natural logarithm of a normal positive number, to 12 digits. (The C library's lies in a library of its own, which a
-/// preloaded one had better not need.)
+/// Returns the natural logarithm of a normal positive number, to 12 digits. The C library's is in a
+/// separate library, which a preloaded one should not need.
 fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
     let mut exponent = (bits >> 52) as i64 - 1023;
@@ -168,14 +174,14 @@ fn ln(x: f64) -> f64 {
     exponent as f64 * core::f64::consts::LN_2 + 2.0 * s * series
 }
 
-/// The probability that a block of so many bytes is hit: 1 − e^(−s/N).
+/// Returns the probability that a block of `size` bytes is hit: 1 − e^(−s/N).
 #[cfg(any(test, all(feature = "profiler", target_os = "linux")))]
 pub(super) fn chance(size: usize, mean: usize) -> f64 {
     fn chance(x: f64) -> f64 {
         if x > 40.0 {
             1.0
         } else if x > 0.25 {
-            // Of two halves, one or the other.
+            // A block is hit if either of its halves is.
             let half = chance(x / 2.0);
             half * (2.0 - half)
         } else {
@@ -219,8 +225,8 @@ mod tests {
         assert_eq!(chance(0, 100), chance(1, 100));
     }
 
-    /// Sizes that follow each other in a pattern, by trials and one at a time, with fixed seeds: the count of samples of
-    /// each is within 4.5 standard deviations of what is expected, in all and of each size.
+    /// Sizes in a repeating pattern, as trials and one at a time, with fixed seeds: the number of
+    /// samples of each size is within 4.5 standard deviations of the expected number.
     #[test]
     fn every_size_is_sampled_with_its_chance() {
         const SIZES: [usize; 7] = [1, 16, 100, 700, 1024, 5000, 16384];
@@ -235,7 +241,7 @@ mod tests {
                 for round in 0..ROUNDS as usize {
                     let sizes = if small { TRIALS } else { SIZES.len() };
                     for index in 0..sizes {
-                        // Large ones follow each other, and small ones do.
+                        // The order of the sizes changes from round to round.
                         let index = (index + round % 3) % sizes;
                         let is_hit = if small {
                             left -= 1;

@@ -1,8 +1,8 @@
-//! What the environment sets: one table, [`SETTINGS`].
+//! The settings that the environment can change: one table, [`SETTINGS`].
 //!
-//! Nothing else reads the environment, so whatever it sets is in the table: its values are checked, a
-//! misspelt name is noticed ([`complain`]), and a test compares the table with that of `docs/global.md`.
-//! `pagewise tune --preload` prints settings of these names.
+//! Nothing else reads the environment, so the table is complete: its values are checked, a misspelt
+//! name is reported ([`complain`]), and a test compares it with the table of `docs/global.md`.
+//! `pagewise tune --preload` prints settings by these names.
 
 use core::ffi::CStr;
 
@@ -25,9 +25,9 @@ use values::{bytes, number, switch};
 /// A variable of the environment.
 struct Setting {
     name: &'static CStr,
-    /// What it takes, in words: range and unit.
+    /// The values that it takes, in words: range and unit.
     takes: &'static str,
-    /// Sets what a value says; `None`, and nothing is set, if the value is not one that it takes.
+    /// Applies a value; `None`, and nothing changes, if the value is invalid.
     set: fn(&mut Settings, &str) -> Option<()>,
     #[cfg_attr(not(test), expect(dead_code, reason = "a test compares it with the document"))]
     documented: Documented,
@@ -38,7 +38,7 @@ struct Setting {
 struct Documented {
     /// The field of [`Tuning`] that it overrides; empty if there is none.
     field: &'static str,
-    /// What stands for the value.
+    /// The placeholder for the value.
     value: &'static str,
     default: &'static str,
     about: &'static str,
@@ -303,7 +303,7 @@ const SETTINGS: &[Setting] = &[
     },
 ];
 
-/// The settings.
+/// The tuning in force, and the settings that are not part of it.
 #[derive(Clone, Copy)]
 pub(super) struct Settings {
     pub(super) tuning: Tuning,
@@ -311,16 +311,16 @@ pub(super) struct Settings {
     pub(super) show_stats: bool,
     /// Mean bytes between two samples of a profile, if one is wanted.
     pub(super) profile: Option<usize>,
-    /// The signal on which it is written.
+    /// The signal on which the profile is written.
     pub(super) profile_signal: Option<i32>,
-    /// Whether faults of the environment are named; `None`: if somebody sits there to read it.
+    /// Whether ignored variables are reported; `None`: if standard error is a terminal.
     verbose: Option<bool>,
-    /// Why the values of pages, each one that can be, do not go together and are ignored, if so.
+    /// Why the page settings, each of them valid, were ignored: they contradict each other.
     clash: Option<TuningError>,
 }
 
 impl Settings {
-    /// A tuning as the environment overrides it, and what else the environment sets.
+    /// Reads the environment: `tuning` with its overrides, and the other settings.
     pub(super) fn read(tuning: Tuning) -> Self {
         let mut settings = Self::of(tuning);
         for setting in SETTINGS {
@@ -329,13 +329,14 @@ impl Settings {
         settings.settle(&tuning)
     }
 
-    /// A tuning as it is.
+    /// Returns `tuning` without overrides.
     const fn of(tuning: Tuning) -> Self {
         let (profile, profile_signal) = (None, None);
         Self { tuning, show_stats: false, profile, profile_signal, verbose: None, clash: None }
     }
 
-    /// With the pages of `tuning`, which is in range, if those that are set make no sense together.
+    /// Falls back to the pages of `tuning`, which are valid, if the pages that are set contradict
+    /// each other.
     fn settle(mut self, tuning: &Tuning) -> Self {
         if let Err(error) = self.tuning.check() {
             self.clash = Some(error);
@@ -346,7 +347,7 @@ impl Settings {
 }
 
 impl Setting {
-    /// Sets what a value says; `None`, and nothing is set, if it is not one that the setting takes.
+    /// Applies a value; `None`, and nothing changes, if the value is invalid.
     fn take(&self, settings: &mut Settings, value: &[u8]) -> Option<()> {
         (self.set)(settings, core::str::from_utf8(value).ok()?.trim())
     }

@@ -1,9 +1,10 @@
-//! Which quick list serves which size: tables, written once, at the start, before any thread has lists. But two are for
-//! the fast path alone: while blocks are [sampled](super::profile) that of frees names no list, and that of allocations
-//! none for blocks larger than a trial, so that these take the slow path.
+//! Which quick list serves which size. The tables are written once, before any thread has lists.
+//! Two of them serve only the fast path, and change while blocks are [sampled](super::profile):
+//! then the table for frees names no list, and the one for allocations names none for blocks larger
+//! than a trial, so that these take the slow path.
 //!
-//! A list is named by its [offset](super::quick) in the memory of a thread's lists, the same in every thread;
-//! 0 names none.
+//! A list is named by its [offset](super::quick) in the memory of a thread's lists, the same in
+//! every thread; 0 names none.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize};
@@ -17,18 +18,19 @@ const ENTRIES: usize = SMALL_MAX / UNIT + 1;
 /// The largest offset that the tables can hold.
 pub(super) const MOST_OFFSET: usize = u16::MAX as usize;
 
-/// The list of each multiple of the unit, and the size of its blocks in bytes. Zeros at first: what else a program's file
-/// holds is copied at each start.
+/// The list of each multiple of the unit, and the size of its blocks in bytes. Zeros at first:
+/// other initial values would be copied from the program's file at each start.
 #[derive(Debug)]
 struct Tables {
     offsets: [AtomicU16; ENTRIES],
-    /// The same, for the fast path; or 0. Of 32 bits, since what is loaded of fewer costs an instruction to widen.
+    /// As `offsets`, for the fast path; or 0. Entries have 32 bits: a narrower load would need an
+    /// instruction to widen it.
     popped: [AtomicU32; ENTRIES],
-    /// The same, for blocks that are freed with their size; or all 0.
+    /// As `offsets`, for blocks that are freed with their size; or all 0.
     freed: [AtomicU32; ENTRIES],
     sizes: [AtomicU16; ENTRIES],
-    /// The largest size that has a list, with all bits turned, if [medium](super::medium) blocks of larger ones are looked for
-    /// at once; else 0.
+    /// The complement of the largest size that has a list, if larger blocks try the
+    /// [medium](super::medium) lists at once; else 0.
     not_most_small: AtomicUsize,
 }
 
@@ -42,13 +44,13 @@ static TABLES: Sealed<Tables> = Sealed::new(Tables {
     not_most_small: AtomicUsize::new(0),
 });
 
-/// Has the tables read-only, now that they are written.
+/// Makes the tables read-only.
 pub(super) fn seal() {
     TABLES.seal();
 }
 
-/// Has a list of blocks of `size` bytes serve all sizes from entry `from` on that it can, up to `most`; the
-/// entry behind.
+/// Enters a list of blocks of `size` bytes for all sizes from entry `from` that it serves, up to
+/// `most` bytes; returns the entry behind them.
 pub(super) fn serve(from: usize, size: usize, offset: u32, most: usize) -> usize {
     let mut entry = from;
     while entry < ENTRIES && entry * UNIT <= size.min(most) {
@@ -61,21 +63,23 @@ pub(super) fn serve(from: usize, size: usize, offset: u32, most: usize) -> usize
     entry
 }
 
-/// Has medium blocks looked for at once, or by the slow path, now that the tables are written.
+/// Sets whether medium blocks try the medium lists at once, or take the slow path. Called once the
+/// tables are written.
 pub(super) fn see_medium_at_once(at_once: bool) {
     let served = TABLES.offsets.partition_point(|entry| entry.load(Relaxed) > 0);
     let most = if at_once { served.saturating_sub(1) * UNIT } else { usize::MAX };
     TABLES.not_most_small.store(!most, Relaxed);
 }
 
-/// The largest size that has a list, if medium blocks are looked for at once; else the largest number.
+/// Returns the largest size that has a list, if larger blocks try the medium lists at once; else
+/// `usize::MAX`.
 #[inline(always)]
 pub(super) fn most_small() -> usize {
     !TABLES.not_most_small.load(Relaxed)
 }
 
-/// Has blocks that are freed with their size take the slow path, and those that are allocated with more than `most`
-/// bytes. To be called by one thread at a time, and not once the tables are [read-only](seal).
+/// Makes frees with a size, and allocations of more than `most` bytes, take the slow path. Called
+/// by one thread at a time, and only while the tables are not [read-only](seal).
 #[cfg(all(feature = "profiler", target_os = "linux"))]
 pub(super) fn see_blocks(most: usize) {
     see_medium_at_once(false);
@@ -87,7 +91,7 @@ pub(super) fn see_blocks(most: usize) {
     }
 }
 
-/// Has all blocks take the fast path again. As above.
+/// Makes all blocks take the fast path again. Called under the same conditions.
 #[cfg(all(feature = "profiler", target_os = "linux"))]
 pub(super) fn see_none() {
     see_medium_at_once(true);
@@ -98,7 +102,7 @@ pub(super) fn see_none() {
     }
 }
 
-/// The list for blocks of this size, at most [`SMALL_MAX`].
+/// Returns the list for blocks of `size` bytes, at most [`SMALL_MAX`].
 #[allow(
     clippy::manual_div_ceil,
     reason = "it would allow for an overflow, in two instructions more"
@@ -110,7 +114,8 @@ pub(super) fn offset(size: usize) -> u32 {
     unsafe { TABLES.offsets.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed).into()
 }
 
-/// The list from which a block of this size, at most [`SMALL_MAX`], is popped at once; 0: it takes the slow path.
+/// Returns the list for popping a block of `size` bytes, at most [`SMALL_MAX`], on the fast path; 0
+/// names the slow path.
 #[allow(clippy::manual_div_ceil, reason = "as above")]
 #[inline(always)]
 pub(super) fn offset_of_popped(size: usize) -> u32 {
@@ -119,8 +124,8 @@ pub(super) fn offset_of_popped(size: usize) -> u32 {
     unsafe { TABLES.popped.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed)
 }
 
-/// The list onto which a block of this size, at most [`SMALL_MAX`], is freed by who remembers its size; 0: by the slow
-/// path.
+/// Returns the list for a block that is freed with its size, `size` bytes, at most [`SMALL_MAX`]; 0
+/// names the slow path.
 #[allow(clippy::manual_div_ceil, reason = "as above")]
 #[inline(always)]
 pub(super) fn offset_of_freed(size: usize) -> u32 {
@@ -129,9 +134,9 @@ pub(super) fn offset_of_freed(size: usize) -> u32 {
     unsafe { TABLES.freed.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed)
 }
 
-/// The list for blocks of this size and alignment; 0 if they are not small. Blocks lie at multiples
-/// of their size in pages aligned to the page size, so they are aligned to `align` iff their size
-/// is a multiple of it.
+/// Returns the list for blocks of this size and alignment; 0 if they are not small. Blocks start at
+/// multiples of their size in pages aligned to the page size, so they are aligned to `align` iff
+/// their size is a multiple of it.
 pub(super) fn offset_aligned(size: usize, align: usize, page_size: usize) -> u32 {
     let mut wanted = size.max(1);
     while wanted <= SMALL_MAX && align <= page_size {
@@ -145,14 +150,14 @@ pub(super) fn offset_aligned(size: usize, align: usize, page_size: usize) -> u32
     0
 }
 
-/// The size of a list's blocks, bytes; for callers that may have no lists.
+/// Returns the size of a list's blocks in bytes, for callers that may have no lists.
 pub(super) fn class_size(offset: u32) -> usize {
     let index =
         TABLES.offsets.partition_point(|entry| (1..offset).contains(&entry.load(Relaxed).into()));
     TABLES.sizes[index].load(Relaxed) as usize
 }
 
-/// The class of a list's blocks, for such callers.
+/// Returns the class of a list's blocks, for such callers.
 pub(super) fn class(offset: u32) -> u32 {
     let mut class = 0;
     for_each(|other| class += u32::from(other < offset));
@@ -162,7 +167,7 @@ pub(super) fn class(offset: u32) -> u32 {
 /// Calls `visit` with the offset of every list.
 pub(super) fn for_each(mut visit: impl FnMut(u32)) {
     let mut last = 0;
-    // From the first size on that is not small all are 0.
+    // The entries of sizes that are not small are 0, and come last.
     for offset in TABLES
         .offsets
         .iter()
@@ -182,7 +187,7 @@ mod tests {
     use crate::global::native::registry;
     use crate::global::tuning::Tuning;
 
-    /// As long as no block is sampled, blocks are popped and freed by the list of their size.
+    /// While no block is sampled, blocks are popped and freed by the list of their size.
     #[cfg(not(miri))]
     #[test]
     fn every_size_is_freed_where_it_was_popped() {
@@ -205,7 +210,8 @@ mod tests {
         }
     }
 
-    /// While blocks are sampled, none is freed by its size at once, nor popped but small ones; then all are again.
+    /// While blocks are sampled, the fast path frees none by its size, and pops only those of up to
+    /// a trial; afterwards it serves all again.
     #[cfg(all(feature = "profiler", target_os = "linux", not(miri)))]
     #[test]
     fn blocks_are_seen_while_they_are_sampled() {
@@ -230,9 +236,9 @@ mod tests {
         assert!((0..=SMALL_MAX).all(|size| lists(size) == (offset(size), offset(size))));
     }
 
-    /// The sizes of all lists, the smallest first.
+    /// Returns the sizes of all lists in ascending order.
     fn served() -> Vec<usize> {
-        // The tables are written now.
+        // The first allocation writes the tables.
         registry::heap_for_test();
         let mut sizes = Vec::new();
         for_each(|offset| sizes.push(class_size(offset)));
@@ -269,7 +275,7 @@ mod tests {
                 let holds = |&&class: &&usize| class >= size && class.is_multiple_of(align);
                 let least = served.iter().find(holds).filter(|_| align <= page);
                 let found = (list != 0).then(|| class_size(list));
-                // A size between two lists' may be none's.
+                // A size above FFCROSSOVER has no list.
                 assert!(found.is_none() || found == least.copied(), "{size} at {align}");
                 if size <= served[served.len() - 1] && align <= UNIT {
                     assert_eq!(found, least.copied(), "{size} at {align}");

@@ -1,5 +1,5 @@
-//! Collects the statistics, and writes the summary that `PAGEWISE_SHOW_STATS=1` asks for. None of it
-//! allocates.
+//! Collects the statistics, and writes the summary that `PAGEWISE_SHOW_STATS=1` asks for. Allocates
+//! nothing.
 
 use core::fmt::Write;
 use std::sync::OnceLock;
@@ -14,7 +14,7 @@ use crate::os;
 pub(super) fn stats() -> Stats {
     let mut stats = Stats::default();
     for heap in heaps::all() {
-        // A heap that cannot be waited for is left out.
+        // A heap whose lock cannot be waited for is left out.
         let Some((usage, purged)) = heap.with(|state| (state.usage(), state.purged())) else {
             continue;
         };
@@ -49,10 +49,10 @@ pub(super) fn stats() -> Stats {
     stats
 }
 
-/// What standard error was at the start, if the statistics are to be written there at exit.
+/// Identity of standard error at the start, if the statistics are written there at exit.
 static STANDARD_ERROR: OnceLock<os::FileIdentity> = OnceLock::new();
 
-/// Has the statistics written when the process exits, if that is set.
+/// Registers the summary to be written at exit, if that is set.
 pub(super) fn opened(settings: &Settings) {
     if settings.show_stats
         && let Some(file) = os::standard_error()
@@ -62,15 +62,15 @@ pub(super) fn opened(settings: &Settings) {
     }
 }
 
-/// Writes nothing if number 2 is another file by now: a program may have closed standard error, and opened
-/// a file of its own, which got the number.
+/// Writes the summary, unless file descriptor 2 is another file by now: a program may have closed
+/// standard error and opened a file, which got the number.
 extern "C" fn show_at_exit() {
     if os::standard_error().as_ref() == STANDARD_ERROR.get() {
         show();
     }
 }
 
-/// Calls `visit` for each class that has pages, from the smallest on.
+/// Calls `visit` for each class that has pages, in ascending order.
 pub(super) fn for_each_class(visit: &mut dyn FnMut(ClassStats)) {
     /// Classes counted in one pass, on the stack.
     const AT_ONCE: usize = 64;
@@ -106,13 +106,13 @@ pub(super) fn for_each_class(visit: &mut dyn FnMut(ClassStats)) {
     }
 }
 
-/// What stands above the columns of [`ClassStats`].
+/// The header above the columns of [`ClassStats`].
 const HEADER: &str = "pagewise:   block size       in use     on lists        pages     held KiB";
 
 /// Writes the statistics to standard error.
 pub(super) fn show() {
     let mut text = Text::new();
-    // The text is longer than its buffer, but a line is not.
+    // The text is longer than its buffer, but no line is.
     let _ = writeln!(text, "{}\n{}", stats(), HEADER);
     for_each_class(&mut |class| {
         let _ = writeln!(text, "{class}");

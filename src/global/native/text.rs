@@ -1,10 +1,11 @@
-//! Text for standard error, made without allocating.
+//! Formats text for standard error without allocating.
 
 use core::fmt::{self, Write};
 
 use crate::os;
 
-/// Text on its way to standard error, on the stack. A piece that is longer than the buffer is an error.
+/// A buffer on the stack for text to standard error. Writing a piece that is longer than the buffer
+/// is an error.
 pub(super) struct Text {
     bytes: [u8; 1024],
     len: usize,
@@ -15,7 +16,7 @@ impl Text {
         Self { bytes: [0; 1024], len: 0 }
     }
 
-    /// Writes what there is.
+    /// Writes the buffered text, and empties the buffer.
     pub(super) fn write(&mut self) {
         os::write(&self.bytes[..self.len]);
         self.len = 0;
@@ -39,7 +40,8 @@ mod tests {
     use super::*;
     use crate::os::alone;
 
-    /// Pieces are kept until there is no room for the next, so a line is written at once; one that is too long is an error.
+    /// Pieces are buffered until the next does not fit, so a line is written at once; a piece
+    /// longer than the buffer is an error.
     #[test]
     fn pieces_are_written_together() {
         let run = alone::passes("global::native::text::tests::pieces");

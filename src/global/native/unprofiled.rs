@@ -1,9 +1,9 @@
-//! The place of `profile` where there is none: without the feature, or on another system.
+//! Stands in for `profile` where there is no profiler: without the feature, or on another system.
 
 use super::settings::Settings;
 use super::tuning::Tuning;
 
-/// What nothing is.
+/// A type without values: no block is ever in a profile.
 #[derive(Clone, Copy)]
 pub(super) enum Taken {}
 

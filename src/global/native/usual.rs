@@ -1,4 +1,4 @@
-//! What the usual mode does with a request that a thread's quick lists cannot serve.
+//! The slow path of the usual mode: requests that a thread's quick lists cannot serve.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -13,7 +13,8 @@ use super::tuning::{SMALL_MAX, Tuning, UNIT};
 use super::{background, hardened, medium, mode, quick, registry, thread};
 use crate::os::KeepErrno;
 
-/// A block that is not small, zeros; null if there is no memory. What is known to be zeros is not written.
+/// Allocates a block that is not small, with zeros in it; null if there is no memory. Memory known
+/// to be zeros is not written.
 pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     let _errno = KeepErrno::new();
     let align = align.max(UNIT);
@@ -22,7 +23,7 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
         return ptr::null_mut();
     };
     if let Some(block) = medium::allocate_slowly(size, align) {
-        // SAFETY: the block has this many bytes, and is nobody else's.
+        // SAFETY: the block has `size` bytes, and belongs to this thread.
         unsafe { block.write_bytes(0, size) };
         return block.as_ptr();
     }
@@ -40,7 +41,8 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
     let known = from_any(caller, |heap| heap.grow(|state| state.allocate_known(layout)).flatten());
     match known {
         Some((block, known)) => {
-            // SAFETY: the block has this many bytes, and is nobody else's.
+            // SAFETY: the block has `size` bytes, belongs to this thread, and is the memory that
+            // `known` is about.
             unsafe { known.clear(block.as_ptr(), size) };
             medium::begin(block, rounded, align);
             block.as_ptr()
@@ -49,21 +51,22 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
     }
 }
 
-/// A block of `size` bytes at a multiple of `align`, where the thread's list has none at once; null if there is no memory.
+/// Allocates a block of `size` bytes at a multiple of `align`, where the thread's list has none at
+/// once; null if there is no memory.
 pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     if let Some(block) = medium::allocate_slowly(size, align) {
         return block.as_ptr();
     }
     let _errno = KeepErrno::new();
-    // No block has more than `isize::MAX` bytes when rounded up to its alignment, a power of two. What is
-    // allocated below may be larger than asked for, but not than this.
+    // Rounded up to its alignment, a power of two, no block has more than `isize::MAX` bytes. The
+    // sizes below may be rounded up further, but stay below this bound.
     let align = align.max(UNIT);
     if size.max(SMALL_MAX + 1) > isize::MAX as usize + 1 - align {
         return ptr::null_mut();
     }
     let tuning = registry::tuning(asked);
     let Some(caller) = thread::enter(tuning) else {
-        // Without heaps there are still mappings.
+        // There are still mappings.
         return mapped(tuning, size, align);
     };
     if mode::is_hardened() {
@@ -80,9 +83,9 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     if let Some(block) = large_kept(caller, tuning, size, align) {
         return block.as_ptr();
     }
-    // A small size that comes here has too large an alignment for a page.
+    // A small size gets here if its alignment is too large for a page.
     let size = medium::round(size.max(tuning.pages.ffcrossover + 1), align);
-    // SAFETY: checked above; a size that is rounded is far smaller.
+    // SAFETY: checked above; a size that `round` changes is far smaller.
     let layout = unsafe { Layout::from_size_align_unchecked(size, align) };
     match blocks::medium(caller, layout) {
         Some(block) => {
@@ -93,14 +96,15 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     }
 }
 
-/// Frees a block where the thread's list has no room, or it is of none.
+/// Frees a block that no list of the thread takes at once.
 ///
 /// # Safety
 /// As for [`free`](super::paths::free).
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn free_more(asked: &Tuning, block: *mut u8) {
-    // SAFETY: the caller's promise; what the block is, its address tells.
+    // SAFETY: the callees have the same contract; the address tells which one is responsible for
+    // the block.
     unsafe {
         let Some(address) = NonNull::new(block) else { return };
         let _errno = KeepErrno::new();
@@ -114,10 +118,14 @@ pub(super) unsafe fn free_more(asked: &Tuning, block: *mut u8) {
     background::start();
 }
 
-/// Frees a small block, for which room is made on the thread's list where it is full.
+/// Frees a small block, and makes room for it on the thread's list if that is full.
+///
+/// # Safety
+/// As for [`free`](super::paths::free); the block is of this list's class.
 unsafe fn free_small(asked: &Tuning, list: u32, block: NonNull<u8>) {
     let lists = thread::enter(asked).and_then(|caller| caller.lists);
-    // SAFETY: the caller's promise; the lists are this thread's, and hold blocks of their class.
+    // SAFETY: the caller guarantees that the block is in use and of the list's class; `lists` are
+    // this thread's.
     unsafe {
         let Some(lists) = lists.map(NonNull::as_ptr) else {
             return Heap::put(&mut [block], true);
@@ -133,7 +141,8 @@ unsafe fn free_small(asked: &Tuning, list: u32, block: NonNull<u8>) {
     }
 }
 
-/// Resizes without copying. A mapping stays one down to a quarter of the least size that is mapped.
+/// Resizes a block without copying; `None`, and nothing changed, if that cannot be done. A mapping
+/// stays one down to a quarter of [`mapping_from`](Tuning::mapping_from).
 ///
 /// # Safety
 /// As for [`reallocate`](super::paths::reallocate).
@@ -147,14 +156,15 @@ pub(super) unsafe fn resize(
     let tuning = registry::tuning(asked);
     let new_list = list_for(tuning, new_size, align);
     match SPACE.list_of(block) {
-        // As in `beyond_small`: it is part of a layout below.
+        // The bound is that of `allocate`, since the size becomes part of a layout.
         Some(0) if new_list == 0 && new_size <= isize::MAX as usize + 1 - UNIT => {
             let rounded = medium::round(new_size, align);
             if medium::size_of_block(address, Fault::NotInUse) == Some(rounded) {
                 return Some(address);
             }
             let _errno = KeepErrno::new();
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that the block is in use, and uses only the one
+            // returned.
             let done = unsafe { Heap::of(block).resize_in_place(address, rounded) };
             if done {
                 medium::end(address);
@@ -165,7 +175,8 @@ pub(super) unsafe fn resize(
         Some(list) => (list > 0 && quick::unshadowed(list) == new_list).then_some(address),
         None => {
             let _errno = KeepErrno::new();
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that the block is in use, and uses only the one
+            // returned.
             unsafe { blocks::resize_outside(asked, block, align, new_size) }
         }
     }

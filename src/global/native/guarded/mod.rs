@@ -1,17 +1,18 @@
-//! Guarded blocks: one allocation in so many lies at the end of an OS page of its own, before a page that
-//! nobody may touch, and its page is closed when it is freed (as GWP-ASan does: Serebryany, Kennelly, Phillips et
-//! al. 2023, *Sampling-based detection of memory safety bugs in production*).
+//! Guarded blocks: one allocation in *n* is placed at the end of an OS page of its own, before a
+//! closed page, which is inaccessible. When the block is freed, its own page is closed as well.
+//! This is the method of GWP-ASan (Serebryany, Kennelly, Phillips et al. 2023, *Sampling-based
+//! detection of memory safety bugs in production*).
 //!
 //! ```text
 //!  | closed | … block | | closed | (freed) | closed | … block | | closed |
 //!            place 0             place 1             place 2
 //! ```
-//! Whoever writes beyond such a block, or uses it after it was freed, gets SIGSEGV at that very instruction;
-//! [`report`] then says which block it was, and where it was allocated and freed. Freed places are used again
-//! in turn, the one that was freed first.
+//! A thread that accesses memory beyond such a block, or after it was freed, gets SIGSEGV at that
+//! very instruction. [`report`] then writes which block it was, and where it was allocated and
+//! freed. Freed places are reused in the order in which they were freed.
 //!
-//! Nobody asks whether an allocation is to be guarded but who [looks](super::quick::Lists::look) at the clock
-//! anyway, so there is no cost where none is.
+//! Whether an allocation is guarded is decided only where a thread
+//! [looks](super::quick::Lists::look) at the clock anyway, so all other allocations pay nothing.
 
 mod paths;
 mod pool;

@@ -1,4 +1,4 @@
-//! Guarded blocks handed out, measured and freed.
+//! Allocates, measures and frees guarded blocks.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::Acquire;
@@ -8,10 +8,11 @@ use super::pool::{self, Book, PLACES, POOL, Place, State, Trace, book, index_of,
 use super::report::{self, Misuse};
 use crate::os;
 
-/// What the bytes between a block's end and its page's hold.
+/// The value of the bytes between a block's end and its page's end.
 const FILL: u8 = 0xa5;
 
-/// Makes the places, and sees to it that faults there are reported. The calling thread has its lists.
+/// Reserves the pool of places. The calling thread has its lists. Faults there are reported from
+/// the first block on.
 pub(in super::super) fn open() {
     let page = os::page_size();
     let len = (2 * PLACES + 1) * page;
@@ -19,31 +20,32 @@ pub(in super::super) fn open() {
     let Some(places) = os::allocate((PLACES * size_of::<Place>()).next_multiple_of(page)) else {
         return;
     };
-    // SAFETY: both are fresh, and large enough.
+    // SAFETY: both mappings are fresh, and large enough.
     unsafe { pool::open(memory, len, places.cast()) };
 }
 
-/// Addresses that [may be outside](may_be_outside) of all heaps: a block freed with its size would be taken for a heap's
-/// at others.
+/// Reserves `len` bytes of addresses that [may be outside](may_be_outside) of all heaps. At other
+/// addresses a block freed with its size would be taken for a heap's.
 fn reserve_outside(len: usize) -> Option<*mut u8> {
-    /// Places that are tried.
+    /// Random addresses that are tried.
     const TRIES: usize = 8;
     let memory = os::reserve(len)?;
     if may_be_outside(memory) {
         return Some(memory);
     }
-    // SAFETY: it was reserved just now.
+    // SAFETY: the addresses were reserved just now.
     unsafe { os::release(memory, len) };
-    // Windows gives low addresses, and Linux to a process whose stack has no limit.
+    // Windows gives low addresses, and so does Linux to a process without a stack limit.
     (0..TRIES).find_map(|_| {
         let memory = ptr::with_exposed_provenance_mut(place_outside(os::random())?);
         os::reserve_at(memory, len).then_some(memory)
     })
 }
 
-/// A place, by a random number, in the lower half of the least addresses that may be outside; `None` if there are none.
+/// Returns a random address in the lower half of the lowest addresses that may be outside; `None`
+/// if there are none.
 fn place_outside(random: u64) -> Option<usize> {
-    /// What places are multiples of.
+    /// Alignment of the addresses.
     const ALIGN: usize = 64 << 10;
     let first = 1_usize.checked_shl(BIT)?;
     let places = first / 2 / ALIGN;
@@ -53,15 +55,15 @@ fn place_outside(random: u64) -> Option<usize> {
 /// The bit of an address that tells whether a block [may be outside](may_be_outside).
 const BIT: u32 = if cfg!(any(target_arch = "x86_64", windows)) { 46 } else { 47 };
 
-/// Whether a block may be one that lies in no heap: one bit of the address tells, which none of the window has, and
-/// most addresses that the system gives of itself. Without the feature there are no guarded blocks, and no other block
-/// is freed with a small size but lies in a heap.
+/// Checks whether a block may be outside of all heaps. One bit of the address decides: it is clear
+/// in the whole window of heaps, and set in most addresses that the system chooses. Without the
+/// feature there are no guarded blocks, and any other block freed with a small size is in a heap.
 #[inline(always)]
 pub(in super::super) fn may_be_outside(block: *mut u8) -> bool {
     cfg!(feature = "guarded") && usize::BITS == 64 && block.addr() as u64 >> BIT & 1 == 1
 }
 
-/// A guarded block; `None` if it is too large, or there is no place. Zeros.
+/// Allocates a guarded block, zeroed; `None` if it is too large, or there is no free place.
 #[cold]
 pub(in super::super) fn allocate(size: usize, align: usize) -> Option<NonNull<u8>> {
     let page = os::page_size();
@@ -74,14 +76,15 @@ pub(in super::super) fn allocate(size: usize, align: usize) -> Option<NonNull<u8
     let allocated = Trace::here();
     let index = book(Book::take).flatten()?;
     let start = pool.wrapping_add((2 * index + 1) * page);
-    // SAFETY: the page is the place's, and nobody else's.
+    // SAFETY: the page belongs to the place, which this thread has taken.
     unsafe {
         if !os::commit(start, page) {
-            // The process may have no more mappings for now.
+            // The process may have reached its limit of mappings for now.
             book(|book| book.give_back(index));
             return None;
         }
-        // One of no bytes lies in its page, too: behind it is what belongs to the next place.
+        // `max(1)` keeps a block of 0 bytes in its page: the address behind the page belongs to the
+        // next place.
         let block = start.add((page - size.max(1)) & !(align - 1));
         let behind = start.add(page).addr() - block.add(size).addr();
         block.add(size).write_bytes(FILL, behind);
@@ -96,10 +99,10 @@ pub(in super::super) fn allocate(size: usize, align: usize) -> Option<NonNull<u8
     }
 }
 
-/// Bytes of a guarded block in use; `None` if the lock cannot be had.
+/// Returns the bytes of a guarded block in use; `None` if the lock cannot be taken.
 ///
 /// # Safety
-/// The block lies among the places: what is wrong is noticed.
+/// The block is in the pool. Whether it is in use is checked.
 pub(in super::super) unsafe fn known_len(block: *mut u8) -> Option<usize> {
     match with_place(block, |place| (place.state, place.block, place.size))? {
         (State::InUse, start, size) if start == block.addr() => Some(size),
@@ -110,25 +113,26 @@ pub(in super::super) unsafe fn known_len(block: *mut u8) -> Option<usize> {
     }
 }
 
-/// Bytes of a guarded block in use, or up to the page's end, which is the most it can be.
+/// Returns the bytes of a guarded block in use; if the lock cannot be taken, the bytes up to its
+/// page's end, an upper bound.
 ///
 /// # Safety
 /// As for [`known_len`].
 pub(in super::super) unsafe fn len_of(block: *mut u8) -> usize {
     let most = os::page_size() - (block.addr() & (os::page_size() - 1));
-    // SAFETY: passed on.
+    // SAFETY: the callee has the same contract.
     unsafe { known_len(block) }.unwrap_or(most)
 }
 
 /// Frees a guarded block.
 ///
 /// # Safety
-/// As for [`len_of`]; the block is not used any more.
+/// As for [`len_of`]; the block is not used afterwards.
 pub(in super::super) unsafe fn free(block: *mut u8) {
     let page = os::page_size();
     let freed = Trace::here();
     let start = block.with_addr(block.addr() & !(page - 1));
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the block is in the pool.
     let size = unsafe { len_of(block) };
     let end = block.addr() + size;
     let behind = start.addr() + page - end;
@@ -137,11 +141,11 @@ pub(in super::super) unsafe fn free(block: *mut u8) {
     if rest.iter().any(|&byte| byte != FILL) {
         report::misuse(block, &Misuse::Overflow);
     }
-    // SAFETY: the page is the block's, which nobody uses any more.
+    // SAFETY: the page holds only this block, which is not used any more.
     unsafe {
         if !os::close(start, page) {
-            // Where a limit of the address space is reached there are no new pages in the place of others. The next block
-            // here is zeros all the same.
+            // `close` maps new pages over the old ones, which fails at the limit of the address
+            // space. The next block here must be zeros even so.
             start.write_bytes(0, page);
             os::guard(start, page);
         }
@@ -163,13 +167,13 @@ mod tests {
     use crate::global::native::blocks;
     use crate::os::alone;
 
-    /// Makes the places, which the process does once.
+    /// Opens the pool, once in a process.
     fn opened() {
         static OPENED: Once = Once::new();
         OPENED.call_once(open);
     }
 
-    /// Where no block is to be guarded, there are no places, and faults are none of the allocator's business.
+    /// Where no block is guarded, there is no pool.
     #[test]
     fn there_are_no_places_where_nothing_is_guarded() {
         alone::passes("global::native::guarded::paths::tests::unguarded");
@@ -185,7 +189,7 @@ mod tests {
         unsafe { pagewise.free(block) };
     }
 
-    /// While the process could have no more mappings, a place was lost for good with each block.
+    /// A place whose page could not be opened, for want of mappings, is given back.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_place_that_cannot_be_opened_is_free_later() {
@@ -203,8 +207,8 @@ mod tests {
         assert_eq!(few + blocks(), PLACES);
     }
 
-    /// Where the system gives addresses of no use, places are tried at random: all of them may be outside, to their ends, and
-    /// there are many.
+    /// Where the system gives unsuitable addresses, random ones are tried: all of them may be
+    /// outside, up to the pool's end, and there are many.
     #[test]
     #[cfg(target_pointer_width = "64")]
     fn places_outside_are_told_by_their_addresses() {
@@ -223,7 +227,8 @@ mod tests {
         assert!(!may_be_outside(ptr::without_provenance_mut(2 * first)));
     }
 
-    /// A fault in a closed page is of the nearer block, before it or behind it; of the first page, the one behind it.
+    /// A fault in a closed page belongs to the nearer block, before or behind it; in the first
+    /// page, to the one behind it.
     #[test]
     fn a_fault_is_of_the_nearest_block() {
         alone::passes("global::native::guarded::paths::tests::faults");
@@ -266,7 +271,7 @@ mod tests {
             [0, page / 2 - 1].map(|from| at(pool.wrapping_add(from))),
             [Some((BEFORE, 0)); 2]
         );
-        // Behind the last one that was used there was none.
+        // Behind the last place that was used there was never a block.
         assert_eq!(at(start(3)), None);
         assert_eq!(at(start(3).wrapping_sub(1)), None);
         assert_eq!(at(start(PLACES - 1).wrapping_add(2 * page - 1)), None);
@@ -279,7 +284,7 @@ mod tests {
         assert_eq!(at(start(1).wrapping_sub(1)), used);
     }
 
-    /// C programs ask for blocks of no bytes; one lay behind its page, and was no block when it was freed.
+    /// C programs ask for blocks of 0 bytes, which must be inside their place's page as well.
     #[test]
     fn a_block_of_no_bytes_lies_in_its_page() {
         opened();
@@ -294,7 +299,7 @@ mod tests {
         }
     }
 
-    /// A thread that frees with the right size was stopped while another had the lock.
+    /// While another thread has the lock, a free with the right size passes.
     #[test]
     fn a_size_that_is_not_known_is_not_wrong() {
         opened();

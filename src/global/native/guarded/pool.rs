@@ -1,4 +1,4 @@
-//! The places for guarded blocks, and what is known of each.
+//! The places for guarded blocks, and the record of each.
 
 use core::iter::repeat_n;
 use core::ptr;
@@ -10,16 +10,17 @@ use super::super::lock::Locked;
 use super::stack::Stack;
 use crate::os;
 
-/// Places for guarded blocks, in use at one time or freed of late.
+/// Places for guarded blocks, whether in use or recently freed.
 pub(super) const PLACES: usize = 256;
 
-/// Where the first place's closed page lies; null as long as there are none.
+/// Start of the pool, which is the closed page before the first place; null while there are no
+/// places.
 pub(super) static POOL: Apart<AtomicPtr<u8>> = Apart::new(AtomicPtr::new(ptr::null_mut()));
 
 /// Bytes of the pool.
 static LEN: AtomicUsize = AtomicUsize::new(0);
 
-/// What is known of the places.
+/// The records of all places.
 static BOOK: Apart<Locked<Book>> = Apart::new(Locked::new(Book {
     places: ptr::null_mut(),
     ring: {
@@ -35,7 +36,7 @@ static BOOK: Apart<Locked<Book>> = Apart::new(Locked::new(Book {
     free: PLACES,
 }));
 
-/// One place's block, in use or freed.
+/// The block of one place, in use or freed.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) state: State,
@@ -45,7 +46,7 @@ pub(super) struct Place {
     pub(super) freed: Trace,
 }
 
-/// Who did something, and where.
+/// The thread that allocated or freed a block, and its call stack.
 #[derive(Clone, Copy)]
 pub(super) struct Trace {
     pub(super) thread: i32,
@@ -59,8 +60,8 @@ pub(super) enum State {
     Freed,
 }
 
-/// The places, in a mapping, and those that are free: `free` of them, in a ring that starts at `first`, the one
-/// that has been free for longest.
+/// The places' records, in a mapping, and the free places: `free` of them, in a ring that starts at
+/// `first`, the one that has been free for longest.
 pub(super) struct Book {
     places: *mut Place,
     ring: [u16; PLACES],
@@ -68,7 +69,7 @@ pub(super) struct Book {
     free: usize,
 }
 
-// SAFETY: the places are reached through the book alone.
+// SAFETY: the records are reached only through the book.
 unsafe impl Send for Book {}
 
 impl Trace {
@@ -84,20 +85,21 @@ impl Place {
     };
 }
 
-/// Whether an address lies among the places.
+/// Checks whether an address is in the pool.
 pub(in super::super) fn has(address: *mut u8) -> bool {
     let pool = POOL.load(Acquire);
     !pool.is_null() && address.addr().wrapping_sub(pool.addr()) < LEN.load(Relaxed)
 }
 
-/// Runs `action` on the book; `None` if it cannot be had: whoever has its lock may have stayed behind in a fork,
-/// so nobody waits for long. Who has it in this process may have lost its processor, and gets some time.
+/// Runs `action` on the book; `None` if the lock cannot be taken. The wait is short, since the
+/// lock's holder may have been left behind in a fork, but long enough for a holder that was
+/// preempted.
 pub(super) fn book<R>(mut action: impl FnMut(&mut Book) -> R) -> Option<R> {
     const SPINS: usize = 1000;
     const PAUSES: usize = 50;
     let spins = repeat_n(core::hint::spin_loop as fn(), SPINS);
     let waits = spins.chain(repeat_n(os::pause as fn(), PAUSES));
-    // One after the other: as soon as the lock is had, nobody waits any more.
+    // The iterator is lazy: it stops waiting as soon as the lock is taken.
     waits
         .map(|wait| {
             BOOK.try_with(&mut action).or_else(|| {
@@ -108,19 +110,20 @@ pub(super) fn book<R>(mut action: impl FnMut(&mut Book) -> R) -> Option<R> {
         .find_map(|result| result)
 }
 
-/// The place in whose page an address lies, or before whose page.
+/// Returns the place whose page, or the closed page before it, contains an address.
 pub(super) fn index_of(address: *mut u8) -> usize {
     let offset = address.addr() - POOL.load(Relaxed).addr();
     (offset / os::page_size() / 2).min(PLACES - 1)
 }
 
-/// What `ask` says of the place in whose page an address lies; `None` if the lock cannot be had.
+/// Returns what `ask` returns for the place whose page contains an address; `None` if the lock
+/// cannot be taken.
 pub(super) fn with_place<R>(address: *mut u8, mut ask: impl FnMut(Place) -> R) -> Option<R> {
     book(|book| ask(book.get(index_of(address))))
 }
 
 impl Book {
-    /// The place that has been free for longest.
+    /// Takes the place that has been free for longest.
     pub(super) fn take(&mut self) -> Option<usize> {
         self.free = self.free.checked_sub(1)?;
         let index = self.ring[self.first % PLACES];
@@ -134,23 +137,24 @@ impl Book {
     }
 
     pub(super) fn get(&self, index: usize) -> Place {
-        // SAFETY: there are as many places.
+        // SAFETY: the mapping has a record for each of the [`PLACES`].
         unsafe { self.places.add(index).read() }
     }
 
     pub(super) fn set(&mut self, index: usize, place: Place) {
-        // SAFETY: there are as many places.
+        // SAFETY: the mapping has a record for each of the [`PLACES`].
         unsafe { self.places.add(index).write(place) };
     }
 }
 
-/// There are places from here on.
+/// Opens the pool: its places can be taken from now on.
 ///
 /// # Safety
-/// `pool` has the places' `len` bytes of addresses, `places` room for [`PLACES`] entries; both are nobody else's.
+/// `pool` has `len` bytes of addresses, enough for all places, and `places` has room for [`PLACES`]
+/// records. The caller gives up both.
 pub(super) unsafe fn open(pool: *mut u8, len: usize, places: *mut Place) {
     for place in 0..PLACES {
-        // SAFETY: the caller's promise.
+        // SAFETY: `places` has room for this record.
         unsafe { places.add(place).write(Place::UNUSED) };
     }
     if book(|book| book.places = places).is_some() {
@@ -163,7 +167,7 @@ pub(super) unsafe fn open(pool: *mut u8, len: usize, places: *mut Place) {
 mod tests {
     use super::*;
 
-    /// The place that was free for longest comes first, and each is somebody's once.
+    /// The place that was free for longest comes first, and no place is handed out twice.
     #[test]
     fn places_come_in_the_order_in_which_they_were_freed() {
         let ring = core::array::from_fn(|place| place as u16);
@@ -171,7 +175,7 @@ mod tests {
         let mut free: std::collections::VecDeque<usize> = (0..PLACES).collect();
         let mut used = Vec::new();
         for round in 0..3000 {
-            // More are taken than given back for a while, and then fewer.
+            // For a while more places are taken than given back, and then fewer.
             if round % 5 < 2 + round / 300 % 3 {
                 let taken = book.take();
                 assert_eq!(taken, free.pop_front());

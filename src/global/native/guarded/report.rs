@@ -1,4 +1,5 @@
-//! What is said of a misuse of a guarded block: which block, and where it was allocated, freed and misused.
+//! Reports the misuse of a guarded block: which block it is, and where it was allocated, freed and
+//! misused.
 
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
@@ -8,20 +9,21 @@ use super::pool::{PLACES, POOL, Place, State, Trace, has, index_of, with_place};
 use super::stack::Stack;
 use crate::os;
 
-/// What is to be done about a free or a fault.
+/// A misuse noticed when a block is freed, resized or measured.
 pub(super) enum Misuse {
     FreedTwice,
     NoBlock,
     Overflow,
 }
 
-/// Has faults among the places reported. Called more than once: Rust's library looks for a handler before its
-/// first allocation, which comes here, and installs its own after.
+/// Installs the fault handler. Called for each guarded block: Rust's standard library checks for a
+/// handler before the program's first allocation, which may call this, and installs its own
+/// afterwards.
 pub(super) fn install() {
     os::on_fault(report_fault);
 }
 
-/// Reports a fault at an address, if that is among the places.
+/// Reports a fault at an address, if that is in the pool.
 fn report_fault(address: *mut u8) {
     if !has(address) {
         return;
@@ -32,12 +34,14 @@ fn report_fault(address: *mut u8) {
     }
 }
 
-/// What a fault at an address of the places is, and of what block; `None` if no block was ever near.
+/// Returns what happened at an address of the pool, and to which block; `None` if there was never a
+/// block nearby.
 pub(super) fn at_fault(address: *mut u8) -> Option<(&'static str, Place)> {
     let page = os::page_size();
     let offset = address.addr() - POOL.load(Relaxed).addr();
     let in_guard = (offset / page).is_multiple_of(2);
-    // Of a closed page: the place before it was overrun, or the one behind it underrun, whichever is nearer.
+    // A fault in a closed page between places is an overrun of the place before it or an underrun
+    // of the one behind it, whichever is nearer.
     let before = in_guard && offset % page < page / 2 && offset / page > 0;
     let shown = if before { address.wrapping_sub(page) } else { address };
     let place = with_place(shown, |place| place)?;
@@ -51,7 +55,7 @@ pub(super) fn at_fault(address: *mut u8) -> Option<(&'static str, Place)> {
     Some((what, place))
 }
 
-/// Reports a misuse that a free noticed, and ends the process. No lock is held.
+/// Reports a misuse that a free noticed, and ends the process. The caller holds no lock.
 pub(super) fn misuse(block: *mut u8, misuse: &Misuse) -> ! {
     let what = match misuse {
         Misuse::FreedTwice => "a block was freed twice",
@@ -63,9 +67,10 @@ pub(super) fn misuse(block: *mut u8, misuse: &Misuse) -> ! {
     os::abort()
 }
 
-/// Writes the report. After a fault it has the thread's alternate stack, of which Rust's own threads have 8 KiB. The
-/// kernel takes up to 3 of them, and an unwinder as much: while that is at work, no text is on the stack. If it is too
-/// much all the same, the first line has been written.
+/// Writes the report. After a fault this runs on the thread's alternate stack, which has 8 KiB in
+/// Rust's own threads. The kernel takes up to 3 KiB of it, and an unwinder as much, so no text is
+/// on the stack while the unwinder runs. If the stack overflows even so, the first line has been
+/// written.
 fn say(what: &str, address: *mut u8, place: &Place) {
     say_what(what, address, place);
     let here = Trace { thread: os::thread_id(), stack: Stack::here() };

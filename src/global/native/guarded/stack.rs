@@ -1,29 +1,29 @@
-//! Where a thread is: the addresses its calls return to.
+//! A thread's call stack: the addresses that its calls return to.
 
 use core::fmt::Write;
 
 use super::super::text::Text;
 use crate::os;
 
-/// Calls that are remembered.
+/// Calls that are recorded.
 const DEPTH: usize = 16;
 
-/// The innermost calls of a thread; 0 behind the last.
+/// The innermost calls of a thread, followed by zeros.
 #[derive(Clone, Copy)]
 pub(super) struct Stack([usize; DEPTH]);
 
 impl Stack {
     pub(super) const EMPTY: Self = Self([0; DEPTH]);
 
-    /// The calling thread's. May allocate, by way of the unwinder.
+    /// Returns the stack of the calling thread. May allocate, in the unwinder.
     pub(super) fn here() -> Self {
         let mut stack = Self::EMPTY;
         os::return_addresses(&mut stack.0);
         stack
     }
 
-    /// Writes a line for each call: the file and the place in it, as `addr2line` takes them, and the function's
-    /// name where the file has one.
+    /// Writes a line for each call: the file and the offset in it, as `addr2line` takes them, and
+    /// the function's name if the file has one.
     pub(super) fn show(&self, text: &mut Text) {
         for &address in self.0.iter().take_while(|&&address| address > 0) {
             let is_known = os::origin(address, |file, start, function| {
@@ -46,8 +46,8 @@ mod tests {
     use super::*;
     use crate::os::alone;
 
-    /// A call is told by its file and the place in it, which is the address's distance from where the file begins; one that is
-    /// in no file, by its address.
+    /// A call is shown as its file and the distance from the file's start; a call in no file, as
+    /// its address.
     #[test]
     fn calls_are_told_by_file_and_place() {
         let run = alone::passes("global::native::guarded::stack::tests::shown");

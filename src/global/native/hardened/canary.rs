@@ -1,33 +1,35 @@
-//! Canaries: bytes behind what was asked for, up to the block's end, and before a block above FFCROSSOVER.
+//! Canaries: bytes behind the requested ones, up to the block's end, and words before a block above
+//! FFCROSSOVER.
 //!
 //! ```text
-//!  small:    | requested …              |canary …        |                  at least one byte
-//!  medium:   … |len ^ secret|canary| requested …    |canary|                at a multiple of its alignment
+//!  small:    | requested …                 |canary …    |           at least one byte
+//!  medium:   … |len ^ canary|!canary| requested …   |canary|        at a multiple of its alignment
 //! ```
-//! Nobody can write what stands there without knowing the process's secret, and no byte of it is 0, which
-//! most one-byte overflows write. Of a long rest its first and its last word are written and compared: who
-//! runs beyond his block meets the first, who runs below the next one meets the last.
+//! A canary cannot be forged without the process's secret. None of its bytes is 0, the byte that
+//! most one-byte overflows write. Of a long canary only the first and the last word are written and
+//! compared: an overflow of this block hits the first, an underflow of the next block hits the
+//! last.
 
 use core::ptr::NonNull;
 
 use super::super::mode;
 
-/// Bytes of a canary, at most.
+/// Bytes of a canary word.
 const WORD: usize = size_of::<u64>();
 
-/// The canary of the block that starts there.
+/// Returns the canary of the block that starts there.
 #[inline(always)]
 fn canary(block: NonNull<u8>) -> u64 {
     canary_of(mode::secret(), block.addr().get() as u64)
 }
 
-/// As above, of an address in a process with this secret.
+/// As above, for an `address` in a process with this `secret`.
 #[inline(always)]
 const fn canary_of(secret: u64, address: u64) -> u64 {
     (secret ^ address).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 0x0101_0101_0101_0101
 }
 
-/// Which bits of a word are those of its last `count` bytes.
+/// Masks of the last `count` bytes of a word.
 const LAST: [u64; WORD + 1] = {
     let mut masks = [0; WORD + 1];
     let mut count = 0;
@@ -44,44 +46,46 @@ const LAST: [u64; WORD + 1] = {
     masks
 };
 
-/// The last word of a block of `size` bytes, and the bits of it that are the canary's: those behind the
-/// first word of the rest, if that has one.
+/// Returns the last word of a block of `size` bytes, and a mask of its bits that belong to the
+/// canary and not to the canary's first word.
 #[inline(always)]
 fn last(block: NonNull<u8>, size: usize, slack: usize) -> (*mut u64, u64) {
     let bytes = if slack < WORD { slack } else { (slack - WORD).min(WORD) };
     (block.as_ptr().wrapping_add(size - WORD).cast(), LAST[bytes])
 }
 
-/// Writes the canary between the requested bytes of a block and its end, `slack` bytes behind. Where that
-/// is `far`, the last word tells how many bytes were requested.
+/// Writes the canary into the last `slack` bytes of a block of `size` bytes. If `far`, the last
+/// word also encodes `slack`.
 ///
 /// # Safety
-/// The block has `size` bytes, 16 at least, of which `slack` are nobody's.
+/// The block has at least 16 bytes, `size` in all; the caller owns the last `slack` of them. If
+/// `far`, `slack` is at least 16.
 #[inline(always)]
 pub(super) unsafe fn write(block: NonNull<u8>, size: usize, slack: usize, far: bool) {
     let canary = canary(block);
     let (last, mask) = last(block, size, slack);
-    // SAFETY: all that is written lies in the block, behind what was requested, or stays as it was.
+    // SAFETY: all writes are within the block; requested bytes get the value that they had.
     unsafe {
         if slack < WORD {
             last.write_unaligned(last.read_unaligned() & !mask | canary & mask);
         } else {
-            // The first word comes second: where both meet, it is whole.
+            // Written second, so that the first word is whole where the two overlap.
             last.write_unaligned(if far { canary ^ slack as u64 } else { canary });
             block.add(size - slack).cast::<u64>().write_unaligned(canary);
         }
     }
 }
 
-/// How many bytes a block is longer than what was requested, if the canary stands as it was written; `None` if not. Where
-/// that is far, the last word tells it; else it is `known`.
+/// Returns the slack of a block, in bytes, if its canary is intact, else `None`. The slack is
+/// `known`, or else read from the last word.
 ///
 /// # Safety
-/// The block has `size` bytes, 16 at least, and [`write`] was called for it; what is known is right.
+/// The block has at least 16 bytes, `size` in all, and [`write()`] was called for it. If the slack
+/// is `known`, it is the one written.
 #[inline(always)]
 pub(super) unsafe fn slack(block: NonNull<u8>, size: usize, known: Option<usize>) -> Option<usize> {
     let canary = canary(block);
-    // SAFETY: the bytes lie in the block.
+    // SAFETY: the bytes are within the block.
     unsafe {
         let found = block.add(size - WORD).cast::<u64>().read_unaligned() ^ canary;
         let (slack, is_last_whole) = match known {
@@ -97,28 +101,29 @@ pub(super) unsafe fn slack(block: NonNull<u8>, size: usize, known: Option<usize>
     }
 }
 
-/// What stands before a block above FFCROSSOVER.
+/// The words before a block above FFCROSSOVER.
 #[repr(C)]
 struct Front {
-    /// The bytes requested, and above them the logarithm of the alignment.
+    /// The requested bytes, with the logarithm of the alignment above them; XORed with the canary.
     requested: u64,
     canary: u64,
 }
 
-/// Bytes before and behind such a block.
+/// Bytes written before and behind such a block.
 pub(super) const FRONT: usize = size_of::<Front>();
 pub(super) const BEHIND: usize = WORD;
 
 const SHIFT: u32 = 56;
 
-/// Writes what stands around a block above FFCROSSOVER.
+/// Writes the words around a block above FFCROSSOVER.
 ///
 /// # Safety
-/// The memory from [`FRONT`] bytes before the block to [`BEHIND`] bytes behind it is the caller's.
+/// The caller owns the memory from [`FRONT`] bytes before the block to [`BEHIND`] bytes behind its
+/// `size` bytes.
 pub(super) unsafe fn enclose(block: NonNull<u8>, size: usize, align: usize) {
     let canary = canary(block);
     let requested = size as u64 | u64::from(align.trailing_zeros()) << SHIFT;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller owns this memory.
     unsafe {
         block
             .sub(FRONT)
@@ -128,14 +133,14 @@ pub(super) unsafe fn enclose(block: NonNull<u8>, size: usize, align: usize) {
     }
 }
 
-/// The bytes requested of a block above FFCROSSOVER, and its alignment; `None` if what stands before it was
-/// overwritten.
+/// Returns the requested bytes of a block above FFCROSSOVER, and its alignment; `None` if the words
+/// before it were overwritten.
 ///
 /// # Safety
 /// The block is in use, and was [enclosed](enclose).
 pub(super) unsafe fn enclosed(block: NonNull<u8>) -> Option<(usize, usize)> {
     let canary = canary(block);
-    // SAFETY: the caller's promise.
+    // SAFETY: the words before an enclosed block can be read.
     let front = unsafe { block.sub(FRONT).cast::<Front>().read_unaligned() };
     let requested = front.requested ^ canary;
     let align = 1_usize.checked_shl((requested >> SHIFT) as u32)?;
@@ -143,12 +148,12 @@ pub(super) unsafe fn enclosed(block: NonNull<u8>) -> Option<(usize, usize)> {
     (front.canary == !canary && size <= isize::MAX as usize).then_some((size, align))
 }
 
-/// Whether what stands behind such a block does as it was written.
+/// Checks whether the word behind such a block is intact.
 ///
 /// # Safety
-/// As for [`enclosed`], which gave this size.
+/// As for [`enclosed`], which returned this `size`.
 pub(super) unsafe fn is_closed(block: NonNull<u8>, size: usize) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: the word behind an enclosed block can be read.
     unsafe { block.add(size).cast::<u64>().read_unaligned() == canary(block) }
 }
 
@@ -158,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    /// Blocks have canaries of their own, other ones with each secret, without a byte of 0.
+    /// Different blocks, and different secrets, give different canaries, none with a zero byte.
     #[test]
     fn canaries_are_told_apart() {
         let mut all = HashSet::new();

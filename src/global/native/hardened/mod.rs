@@ -1,27 +1,28 @@
-//! Hardened mode: every block is checked, at every call, and the parts of
-//! [`Hardening`](crate::global::Hardening) besides.
+//! Hardened mode: every call checks its block. The other parts of
+//! [`Hardening`](crate::global::Hardening) are optional.
 //!
 //! ```text
 //!  a thread's memory        | lists: blocks | face: zeros                | own: random state, quarantine |
 //!                             ▲ taken here    ▲ what the thread points at   ▲ behind the face
 //! ```
-//! Nothing of this costs the usual mode anything: there a thread points at its lists, and pops and pushes
-//! in a few instructions. In hardened mode it points at the *face*, lists that are empty and full for ever,
-//! so that every call takes the slow path, whose first question is whether the mode
+//! The usual mode pays nothing for this. There a thread points at its lists, and pops and pushes in
+//! a few instructions. In hardened mode it points at the *face* instead: dummy lists, always empty
+//! and full, so that every call takes the slow path, which first asks whether the mode
 //! [is on](super::mode::is_hardened).
 //!
 //! | file | |
 //! |---|---|
 //! | `states` | which blocks are in use: a byte for each 16 bytes |
-//! | `canary` | what is written around a block |
+//! | `canary` | the words written around a block |
 //! | `release` | freed blocks on their way back |
-//! | `own` | what a thread has besides lists: random numbers, the quarantine |
+//! | `own` | each thread's random numbers and quarantine |
 //! | `paths` | allocating and freeing |
-//! | `wiped` | short blocks that are zeros while they are free |
+//! | `wiped` | short blocks that are kept zeroed while free |
 //! | `resize` | resizing and measuring |
 
-/// Calls a function with the parts in force, the first argument here, as its parameter: it is compiled for the checks alone
-/// and for every part by themselves, in which nothing is asked, and once for all other sets.
+/// Calls `$function` with the parts in force, `$parts`, as its const parameter. The function is
+/// compiled three times: for the checks alone and for all parts, where no part is tested at run
+/// time, and once for all other sets, where they are.
 macro_rules! with_parts {
     ($parts:expr, $function:ident($($argument:expr),+)) => {
         match $parts.of_small() {

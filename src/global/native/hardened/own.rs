@@ -1,5 +1,6 @@
-//! What a thread has in hardened mode besides its lists: random numbers, and the quarantine, a ring of the
-//! blocks it freed last, each with what is to be known of it, so that nothing is looked up when it leaves.
+//! What a thread in hardened mode has besides lists: a random state, and the quarantine. That is a
+//! ring of the blocks it freed last, each with its list and size, so that nothing is looked up when
+//! a block leaves.
 //!
 //! ```text
 //!  entries  |   | oldest | … | newest |   |   |
@@ -16,53 +17,57 @@ use super::super::{current, mode};
 use super::release::{self, Freed};
 use crate::os;
 
-/// Blocks the quarantine has room for.
+/// Most blocks in a quarantine.
 const ENTRIES: usize = 1024;
 
-/// A thread's own, which only the thread changes; others read how much it keeps. All zeros is a value.
+/// A thread's random state and quarantine. Only the thread changes them; others read `count` and
+/// `bytes`. All zeros is a valid value.
 #[repr(C)]
 pub(super) struct Own {
     random: Cell<u64>,
     first: Cell<u32>,
     count: AtomicU32,
-    /// Bytes of the blocks in it.
+    /// Bytes of the blocks in the quarantine.
     bytes: AtomicUsize,
     entries: [Cell<Option<Freed>>; ENTRIES],
 }
 
 const _: () = assert!(size_of::<Own>() <= quick::OWN);
 
-/// The calling thread's lists and its own; `None` if it has none (yet, or any more).
+/// Returns the calling thread's lists and its [`Own`]; `None` if it has no lists: not yet, or no
+/// longer.
 #[inline(always)]
 pub(super) fn of_thread() -> Option<(*mut Lists, &'static Own)> {
     let (lists, own) = quick::behind_face(current::lists())?;
-    // SAFETY: in hardened mode every thread's lists have its own behind them, which is initialised, never
-    // given up, and used by this thread alone.
+    // SAFETY: in hardened mode every thread's lists have an `Own` behind them. It is initialised,
+    // never freed, and used by this thread alone.
     unsafe {
-        // Said for the compiler, which would test it in every call.
+        // Spares a null check in every call.
         core::hint::assert_unchecked(!own.is_null());
         Some((lists, &*own.cast::<Own>()))
     }
 }
 
-/// Whether these are too many bytes for a quarantine.
+/// Checks whether `bytes` are too many for a quarantine.
 #[inline(always)]
 fn is_over(bytes: usize) -> bool {
     bytes > mode::quarantine()
 }
 
 impl Own {
-    /// A random number below `bound`, as good as even for a small one.
+    /// Returns a random number below `bound`, nearly uniform for a small `bound`.
     #[inline(always)]
     pub(super) fn below(&self, bound: u32) -> u32 {
         let state = self.random.get();
-        // Multiplicative congruential, of period 2^62; the upper bits are used: Steele & Vigna 2022.
+        // Multiplicative congruential, of period 2^62; the upper bits are used: Steele & Vigna
+        // 2022.
         self.random.set(state.wrapping_mul(0xf135_7aea_2e62_a9c5));
         (((state >> 32) * u64::from(bound)) >> 32) as u32
     }
 
-    /// Puts a freed block into the quarantine, and those that were there for their time back: mostly one. `false` if it is
-    /// longer than all of that may be, or there is none.
+    /// Puts a freed block into the quarantine, and puts the oldest blocks back if it is over its
+    /// limits: mostly one. Returns `false`, and does nothing, if the block alone is over the limit,
+    /// as every block is where there is no quarantine.
     #[inline(always)]
     pub(super) fn keep(&self, lists: *mut Lists, freed: Freed) -> bool {
         let kept = !is_over(freed.bytes());
@@ -75,7 +80,8 @@ impl Own {
         kept
     }
 
-    /// As [`keep`](Self::keep), where there is no free place: that of the oldest is that of the newest then.
+    /// As [`keep`](Self::keep), where the ring is full: the newest block gets the place of the
+    /// oldest.
     #[inline(always)]
     fn exchange(&self, lists: *mut Lists, freed: Freed) {
         let first = self.first.get();
@@ -90,7 +96,7 @@ impl Own {
         }
     }
 
-    /// As [`keep`](Self::keep), where there is a free place.
+    /// As [`keep`](Self::keep), where the ring has a free place.
     #[inline(never)]
     fn add(&self, lists: *mut Lists, freed: Freed) {
         let (first, before) = (self.first.get(), self.count.load(Relaxed));
@@ -105,7 +111,7 @@ impl Own {
         }
     }
 
-    /// Puts a block back that was taken out, and more while there are too many bytes.
+    /// Puts back a block that was taken out, and more blocks while there are too many bytes.
     #[cold]
     #[inline(never)]
     fn put_back(&self, lists: *mut Lists, taken: Freed) {
@@ -117,13 +123,14 @@ impl Own {
         }
     }
 
-    /// Takes the oldest out; `None` if there is none.
+    /// Takes the oldest block out; `None` if there is none.
     fn take_oldest(&self) -> Option<Freed> {
         let left = self.count.load(Relaxed).checked_sub(1)?;
         self.take(self.first.get(), left, self.bytes.load(Relaxed))
     }
 
-    /// Takes the oldest out, after which so many are left, of so many bytes with it.
+    /// Takes the oldest block out, which leaves `left` blocks. `bytes` are those of all blocks,
+    /// this one included.
     #[inline(always)]
     fn take(&self, first: u32, left: u32, bytes: usize) -> Option<Freed> {
         let oldest = self.entries[first as usize % ENTRIES].get()?;
@@ -139,8 +146,9 @@ impl Own {
     }
 }
 
-/// Begins with random numbers of its own, and with an empty quarantine: lists that a fork left behind may have had one,
-/// perhaps changed by half, whose blocks stay in use.
+/// Draws a random state for the calling thread, and empties its quarantine without putting anything
+/// back. Lists that a fork left behind may have had a quarantine, perhaps half changed; its blocks
+/// stay in use.
 pub(in super::super) fn begin() {
     if mode::is_hardened()
         && let Some((_, own)) = of_thread()
@@ -151,13 +159,13 @@ pub(in super::super) fn begin() {
     }
 }
 
-/// What is in the quarantine of the thread with these lists: blocks and bytes.
+/// Returns the number and the bytes of the blocks in the quarantine of the thread with these lists.
 pub(in super::super) fn kept(lists: *mut Lists) -> (usize, usize) {
     let lists = NonNull::new(lists).filter(|_| mode::is_hardened());
     let Some((_, own)) = lists.and_then(|lists| quick::behind_face(quick::face(lists))) else {
         return (0, 0);
     };
-    // SAFETY: as in `of_thread`; what is read is atomic.
+    // SAFETY: as in `of_thread`; the fields read are atomic.
     let (count, bytes) = unsafe {
         let own = own.cast::<Own>();
         (&(*own).count, &(*own).bytes)
@@ -165,7 +173,8 @@ pub(in super::super) fn kept(lists: *mut Lists) -> (usize, usize) {
     (count.load(Relaxed) as usize, bytes.load(Relaxed))
 }
 
-/// Empties the quarantine of a thread that ends, or that puts back what it keeps.
+/// Puts back all blocks in the calling thread's quarantine: the thread ends, or gives up its free
+/// blocks.
 pub(in super::super) fn leave() {
     if !mode::is_hardened() {
         return;
@@ -187,12 +196,13 @@ mod tests {
     use crate::global::{Hardening, Pagewise, Tuning};
     use crate::os::alone;
 
-    /// A thread with a quarantine of so many bytes frees blocks up to so large; what is kept is what a plain queue has.
+    /// Frees blocks of up to `most` bytes with a quarantine of `quarantine` bytes, and compares it
+    /// with a plain queue.
     fn keeps(quarantine: u32, most: usize) {
         let hardening = Hardening::CHECKS.quarantine(quarantine);
         registry::tuning(&Tuning::new().hardening(hardening));
         let pagewise = Pagewise::new();
-        // SAFETY: the block is freed once.
+        // SAFETY: the block is in use, and freed once.
         unsafe { pagewise.free(pagewise.allocate(1)) };
         let lists = quick::of_face(current::lists());
         leave();
@@ -205,7 +215,7 @@ mod tests {
             let size = 1 + (random >> 33) as usize % most;
             let list = if size <= SMALL_MAX { sizes::offset(size) } else { 0 };
             let bytes = if list > 0 { sizes::class_size(list) } else { size };
-            // SAFETY: the block is freed once.
+            // SAFETY: the block is in use, and freed once.
             unsafe { pagewise.free(pagewise.allocate(size)) };
             if bytes <= quarantine as usize {
                 queue.push_back(bytes);
@@ -222,7 +232,7 @@ mod tests {
         assert_eq!(kept(lists), (0, 0));
     }
 
-    /// By entries and by bytes, a quarantine keeps the blocks freed last.
+    /// A quarantine, limited by entries or by bytes, keeps the blocks freed last.
     #[test]
     fn a_quarantine_is_a_queue() {
         alone::passes("global::native::hardened::own::tests::many");
@@ -241,10 +251,10 @@ mod tests {
         keeps(60_000, 70_000);
     }
 
-    /// A random number is below its bound, and each number there comes.
+    /// A random number is below its bound, and each number below it occurs.
     #[test]
     fn random_numbers_are_below_their_bound() {
-        // SAFETY: all zeros is a value.
+        // SAFETY: all zeros is a valid value.
         let own: Box<Own> = unsafe { Box::new(core::mem::zeroed()) };
         own.random.set(0x1234_5678_9abc_def1);
         for bound in [1, 2, 7, 8] {

@@ -1,12 +1,12 @@
-//! What hardened mode does with a request.
+//! Allocating and freeing in hardened mode.
 //!
-//! | block | looked at when it is freed | when it is handed out |
+//! | block | checked when it is freed | checked when it is handed out |
 //! |---|---|---|
 //! | small | state, size, canary | state; zeros |
-//! | up to [`mapping_from`](crate::global::Tuning::mapping_from) | state, size, what stands before and behind | state; the links of free memory |
+//! | up to [`mapping_from`](crate::global::Tuning::mapping_from) | state, size, the words before and behind | state; the links of free memory |
 //! | mapping | its header, and the fences | |
 //!
-//! The small ones' paths call nothing but what is rare.
+//! The paths of small blocks call functions only in rare cases.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -28,17 +28,19 @@ use super::states::{self, FAR, NONE, ZEROED};
 use super::wiped;
 use crate::os::KeepErrno;
 
-/// Blocks at the end of a list from which one is chosen. More would cost far more time: blocks that are asked
-/// for one after the other should lie near each other, as programs use them in that order, too.
+/// The random choice is among this many blocks at the end of a list. More cost far more time:
+/// programs use blocks in the order in which they allocated them, so consecutive blocks should be
+/// neighbours.
 const CHOICE: u32 = 8;
 
-/// What a small request asks of a class: a canary takes a byte at least.
+/// Returns the bytes that a small request of `size` bytes needs of its class: at least one more for
+/// a canary.
 #[inline(always)]
 pub(super) fn least(size: usize, parts: Parts) -> usize {
     size.saturating_add(usize::from(parts.has_canaries()))
 }
 
-/// A block of `size` bytes at a multiple of `align`; null if there is no memory.
+/// Allocates a block of `size` bytes at a multiple of `align`; null if there is no memory.
 #[inline(always)]
 pub(in super::super) fn allocate(
     parts: Parts,
@@ -61,9 +63,9 @@ pub(super) fn allocate_with<const PARTS: u32>(
         && align <= UNIT
         && let Some((lists, own)) = own::of_thread()
     {
-        // The list for what is not small has no blocks.
+        // A size that is not small gets the dummy list, which has no blocks.
         let list = sizes::offset(least(size, parts));
-        // SAFETY: the lists are this thread's, the offset is from the tables.
+        // SAFETY: `lists` are this thread's; the offset is from the tables.
         if let Some((block, class)) = unsafe { take(parts, lists, own, list, Low::Eighth) } {
             return hand_out(parts, block, size, class);
         }
@@ -71,8 +73,8 @@ pub(super) fn allocate_with<const PARTS: u32>(
     allocate_slowly(asked, size, align)
 }
 
-/// Takes a block from a list, and says how long it is: the last, or, if that is wanted, any one of the last
-/// [`CHOICE`].
+/// Takes a block from a list, and returns it with its size: the last one, or, with random choice,
+/// one of the last [`CHOICE`].
 ///
 /// # Safety
 /// As for [`quick::pop`].
@@ -84,7 +86,7 @@ unsafe fn take(
     list: u32,
     low: Low,
 ) -> Option<(NonNull<u8>, usize)> {
-    // SAFETY: passed on.
+    // SAFETY: the caller guarantees the contract of `pop`; the chosen place is below `count`.
     unsafe {
         if parts.are_random() {
             quick::pop_any(lists, list, low, |count| count - 1 - own.below(count.min(CHOICE)))
@@ -114,7 +116,7 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     if list > 0 {
         let class = sizes::class_size(list);
         let block = match own::of_thread() {
-            // SAFETY: the lists are this thread's, the offset is from the tables.
+            // SAFETY: `lists` are this thread's; the offset is from the tables.
             Some((lists, own)) => unsafe {
                 let taken = take(parts, lists, own, list, Low::Eighth).or_else(|| {
                     let _ = blocks::fill(caller, lists, list);
@@ -132,14 +134,14 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     if let Some(block) = blocks::large(caller, tuning, size, align) {
         return block.as_ptr();
     }
-    // Where canaries are not wanted, what stands around the block tells its size all the same.
+    // Needed without canaries, too: the words around the block record its size.
     let front = align.max(canary::FRONT);
     let whole = (front + size + canary::BEHIND).max(tuning.pages.ffcrossover + 1);
     let Ok(layout) = Layout::from_size_align(whole, align) else { return ptr::null_mut() };
     let Some(raw) = blocks::medium(caller, layout) else {
         return blocks::mapped(tuning, size, align);
     };
-    // SAFETY: the block has `whole` bytes.
+    // SAFETY: the block has `whole` bytes, room for the words on both sides.
     unsafe {
         let block = raw.add(front);
         SPACE.set_list(block.as_ptr(), 0);
@@ -152,7 +154,7 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     }
 }
 
-/// Hands out a small block of a class, for a request of `size` bytes.
+/// Hands out a small block of `class` bytes for a request of `size` bytes.
 #[inline(always)]
 fn hand_out(parts: Parts, block: NonNull<u8>, size: usize, class: usize) -> *mut u8 {
     let state = states::of(block);
@@ -163,7 +165,7 @@ fn hand_out(parts: Parts, block: NonNull<u8>, size: usize, class: usize) -> *mut
     if parts.zero() && class > wiped::SHORT {
         return hand_out_long(parts, block, size, class);
     }
-    // SAFETY: the block is of this class, and nobody's but the caller's.
+    // SAFETY: the block has `class` bytes, and was taken by this thread.
     unsafe {
         if parts.zero() {
             if before != ZEROED {
@@ -177,7 +179,7 @@ fn hand_out(parts: Parts, block: NonNull<u8>, size: usize, class: usize) -> *mut
     block.as_ptr()
 }
 
-/// As [`hand_out`], of a block that is long, and is to be zeros.
+/// As [`hand_out`], for a long block that must be zeros.
 #[inline(never)]
 fn hand_out_long(parts: Parts, block: NonNull<u8>, size: usize, class: usize) -> *mut u8 {
     let state = states::of(block);
@@ -193,10 +195,10 @@ fn hand_out_long(parts: Parts, block: NonNull<u8>, size: usize, class: usize) ->
     block.as_ptr()
 }
 
-/// Says by its state that a small block of a class is in use, with so many bytes, and writes what stands behind them.
+/// Marks a small block of `class` bytes as in use with `size` bytes, and writes its canary.
 ///
 /// # Safety
-/// The block is of this class, not smaller than `size`, and the bytes from there on are nobody's.
+/// The block has `class` bytes, at least `size`, and the caller owns those from `size` on.
 #[inline(always)]
 pub(super) unsafe fn mark_in_use(
     parts: Parts,
@@ -208,13 +210,13 @@ pub(super) unsafe fn mark_in_use(
     let slack = class - size;
     let code = states::in_use(slack);
     if parts.has_canaries() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller owns the `slack` bytes.
         unsafe { canary::write(block, class, slack, code == FAR) };
     }
     state.store(code, Relaxed);
 }
 
-/// As [`allocate`], zeros.
+/// As [`allocate`], with zeros in the block.
 pub(in super::super) fn allocate_zeroed(
     parts: Parts,
     asked: &Tuning,
@@ -223,7 +225,7 @@ pub(in super::super) fn allocate_zeroed(
 ) -> *mut u8 {
     let block = allocate(parts, asked, size, align);
     let list = SPACE.list_of(block);
-    // A mapping is fresh; a small block is zeros already where freed ones are zeroed.
+    // A mapping is fresh; a small block is zeros already if freed blocks are zeroed.
     if list == Some(0) || list.is_some() && !parts.zero() {
         // SAFETY: the block has this many bytes.
         unsafe { block.write_bytes(0, size) };
@@ -231,7 +233,8 @@ pub(in super::super) fn allocate_zeroed(
     block
 }
 
-/// Stops the process if an address lies in a slot whose heap does not reach so far: no state is kept there.
+/// Stops the process if `list` is 0 and the block is beyond the memory that its heap has reached,
+/// where no state is kept.
 #[inline(always)]
 pub(super) fn within_heap(block: NonNull<u8>, list: u32) {
     if list == 0 && !Heap::of(block.as_ptr()).reaches(block.as_ptr()) {
@@ -239,7 +242,8 @@ pub(super) fn within_heap(block: NonNull<u8>, list: u32) {
     }
 }
 
-/// Where the state of a block is kept, and the state; stops the process, naming `fault`, if it is not in use.
+/// Returns where a block's state is kept, and the state. Stops the process with `fault` if the
+/// block is not in use.
 #[inline(always)]
 pub(super) fn in_use(block: NonNull<u8>, fault: Fault) -> (&'static AtomicU8, u8) {
     let state = states::of(block);
@@ -250,31 +254,32 @@ pub(super) fn in_use(block: NonNull<u8>, fault: Fault) -> (&'static AtomicU8, u8
     (state, code)
 }
 
-/// Bytes requested of a small block in use, which has this state (its `code`) and class; stops the process if what
-/// stands behind them was overwritten. Without canaries, no less than that.
+/// Returns the requested bytes of a small block in use, from its state, `code`, and its class.
+/// Stops the process if the canary was overwritten. Without canaries the answer may be larger: the
+/// whole class, if the state is [`FAR`].
 ///
 /// # Safety
-/// The block is of this class.
+/// The block has `class` bytes, and is in use.
 #[inline(always)]
 pub(super) unsafe fn small_size(parts: Parts, block: NonNull<u8>, code: u8, class: usize) -> usize {
     let known = states::slack(code);
     if !parts.has_canaries() {
         return class - known.unwrap_or(0);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the block has `class` bytes, and `mark_in_use` wrote the canary.
     match unsafe { canary::slack(block, class, known) } {
         Some(slack) => class - slack,
         None => overflown(block),
     }
 }
 
-/// Bytes requested of a block in use above FFCROSSOVER, and those before it that are its own, too; stops
-/// the process if what stands around it was overwritten.
+/// Returns the requested bytes of a block above FFCROSSOVER, and the bytes before it that belong to
+/// it. Stops the process if the words around it were overwritten.
 ///
 /// # Safety
 /// The block is in use, and above FFCROSSOVER.
 pub(super) unsafe fn medium_size(block: NonNull<u8>) -> (usize, usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: a block in use above FFCROSSOVER was enclosed.
     unsafe {
         let Some((size, align)) = canary::enclosed(block) else {
             fault::stop(Fault::Underflow, block.as_ptr())
@@ -286,10 +291,10 @@ pub(super) unsafe fn medium_size(block: NonNull<u8>) -> (usize, usize) {
     }
 }
 
-/// Frees a block, which its owner says has `size` bytes, if he says so.
+/// Frees a block; `size` is its requested size, if the caller knows it.
 ///
 /// # Safety
-/// The block is in use, and is not used any more: what is not so is noticed.
+/// The block is null, or in use and not used afterwards. That it is in use is checked.
 #[inline(always)]
 pub(in super::super) unsafe fn free(
     parts: Parts,
@@ -297,7 +302,7 @@ pub(in super::super) unsafe fn free(
     block: *mut u8,
     size: Option<usize>,
 ) {
-    // SAFETY: passed on.
+    // SAFETY: the callee has the same contract.
     unsafe { with_parts!(parts, free_with(asked, block, size)) }
 }
 
@@ -307,9 +312,9 @@ pub(in super::super) unsafe fn free(
 /// As for [`free`].
 #[inline(never)]
 unsafe fn free_with<const PARTS: u32>(asked: &Tuning, block: *mut u8, size: Option<usize>) {
-    // No block lies at address 0, nor in a slot where the list is none's.
+    // Null is in no slot, so a block with a list above 0 is not null.
     let list = SPACE.list_of(block).unwrap_or(0);
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the block is in use; `list` is the list of its class.
     unsafe {
         let Some((lists, own)) = own::of_thread().filter(|_| list > 0) else {
             return free_slowly(asked, block, size);
@@ -319,7 +324,7 @@ unsafe fn free_with<const PARTS: u32>(asked: &Tuning, block: *mut u8, size: Opti
         let (state, code) = in_use(block, Fault::FreedAgain);
         let class = quick::block_size(lists, list);
         let known = small_size(parts, block, code, class);
-        // Without canaries a size far from its class's is not known.
+        // Without canaries the requested size is unknown if the state is `FAR`.
         if let Some(size) = size
             && size != known
             && (parts.has_canaries() || code != FAR)
@@ -330,10 +335,10 @@ unsafe fn free_with<const PARTS: u32>(asked: &Tuning, block: *mut u8, size: Opti
     }
 }
 
-/// Frees a small block that was looked at.
+/// Frees a small block that was checked.
 ///
 /// # Safety
-/// It is of this class, in use, and its owner does not use it any more.
+/// The block is of the class of `freed`, in use, and not used afterwards.
 #[inline(always)]
 pub(super) unsafe fn give_up_small(
     parts: Parts,
@@ -342,7 +347,7 @@ pub(super) unsafe fn give_up_small(
     state: &AtomicU8,
     freed: Freed,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the callees have the same contract.
     unsafe {
         if parts.zero() && freed.bytes() > wiped::SHORT {
             return give_up_long(lists, own, state, freed);
@@ -352,7 +357,7 @@ pub(super) unsafe fn give_up_small(
     put_back_or_keep(lists, own, freed);
 }
 
-/// Zeroes a freed small block, if that is wanted; its state from then on.
+/// Zeroes a freed small block, if the parts ask for that; returns its new state.
 ///
 /// # Safety
 /// As for [`give_up_small`].
@@ -361,7 +366,7 @@ unsafe fn wiped_if_wanted(parts: Parts, block: NonNull<u8>, class: usize) -> u8 
     if !parts.zero() {
         return NONE;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the block has `class` bytes, which its owner gave up.
     unsafe {
         match class <= wiped::SHORT {
             true => wiped::wipe_short(block, class),
@@ -371,23 +376,23 @@ unsafe fn wiped_if_wanted(parts: Parts, block: NonNull<u8>, class: usize) -> u8 
     ZEROED
 }
 
-/// As [`give_up_small`], of a block that is long, and is to be zeroed.
+/// As [`give_up_small`], for a long block that must be zeroed.
 ///
 /// # Safety
 /// As for [`give_up_small`].
 #[inline(never)]
 unsafe fn give_up_long(lists: *mut Lists, own: &Own, state: &AtomicU8, freed: Freed) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the block has so long a class, and its owner gave it up.
     unsafe { freed.block.write_bytes(0, freed.bytes()) };
     state.store(ZEROED, Relaxed);
     put_back_or_keep(lists, own, freed);
 }
 
-/// Has a freed small block wait in the quarantine, if it is to.
+/// Puts a freed small block into the quarantine, or, if that does not take it, back on its list.
 #[inline(always)]
 fn put_back_or_keep(lists: *mut Lists, own: &Own, freed: Freed) {
     if !own.keep(lists, freed) && !release::put_on_list(lists, freed) {
-        // SAFETY: the lists are this thread's; the block is free and of the list's class.
+        // SAFETY: `lists` are this thread's; the block is free and of the list's class.
         unsafe { release::make_room(lists, freed.list(), freed.block) };
     }
 }
@@ -400,7 +405,8 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8, size: Option<usize>) {
     let Some(block) = NonNull::new(block) else { return };
     let _errno = KeepErrno::new();
     let parts = mode::parts();
-    // SAFETY: the caller's promise; a block above FFCROSSOVER began so many bytes before.
+    // SAFETY: the caller guarantees that the block is in use; a block above FFCROSSOVER starts
+    // `front` bytes behind the heap's.
     unsafe {
         let Some(list) = SPACE.list_of(block.as_ptr()) else {
             if size.is_some_and(|size| !blocks::has_len(block.as_ptr(), size)) {
@@ -411,7 +417,7 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8, size: Option<usize>) {
         within_heap(block, list);
         let (state, code) = in_use(block, Fault::FreedAgain);
         if list > 0 {
-            // The thread is about to end.
+            // The calling thread has no lists: not yet, or no longer.
             let class = sizes::class_size(list);
             small_size(parts, block, code, class);
             state.store(wiped_if_wanted(parts, block, class), Relaxed);

@@ -1,4 +1,5 @@
-//! Freed blocks on their way back: wiped, perhaps kept in quarantine, put on a list or into their heap.
+//! Freed blocks on their way back: zeroed, perhaps kept in quarantine, put on a list or into their
+//! heap.
 
 use core::ptr::NonNull;
 
@@ -9,7 +10,8 @@ use super::super::{mode, zero};
 use super::canary;
 use crate::os::{self, KeepErrno};
 
-/// A freed block, its list (0 if it is above FFCROSSOVER) and its bytes, in two words: they go in registers.
+/// A freed block, its list (0 if it is above FFCROSSOVER) and its bytes. Two words, so that it is
+/// passed in registers.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Freed {
@@ -34,15 +36,16 @@ impl Freed {
     }
 }
 
-/// Writes zeros; memory that is mostly untouched must not be touched for it.
+/// Fills a block with zeros. Whole OS pages of a large block go back to the system instead, so that
+/// a block that is mostly untouched stays so.
 ///
 /// # Safety
-/// The block has this many bytes, which are nobody's.
+/// The block has `len` bytes, which the caller owns.
 #[inline(always)]
 pub(super) unsafe fn wipe(block: NonNull<u8>, len: usize) {
     /// Bytes from which on whole OS pages are given back, not written.
     const LARGE: usize = 1 << 20;
-    // SAFETY: the caller's promise.
+    // SAFETY: all writes are within the caller's `len` bytes, and the pages within them are whole.
     unsafe {
         if len < LARGE {
             return block.write_bytes(0, len);
@@ -59,10 +62,10 @@ pub(super) unsafe fn wipe(block: NonNull<u8>, len: usize) {
     }
 }
 
-/// Puts a freed block, back from the quarantine, on its list or into its heap, to be used again.
+/// Puts a freed block that leaves the quarantine on its list or into its heap, to be used again.
 #[inline(always)]
 pub(super) fn put_back(lists: *mut Lists, freed: Freed) {
-    // SAFETY: the lists are this thread's; the block is free and of the list's class.
+    // SAFETY: `lists` are this thread's; the block is free and of the list's class.
     unsafe {
         if freed.list() == 0 {
             put_medium(freed.block);
@@ -72,14 +75,14 @@ pub(super) fn put_back(lists: *mut Lists, freed: Freed) {
     }
 }
 
-/// As [`put_back`], if the block is small and its list has room; `false` if not.
+/// As [`put_back`], if the block is small and its list has room; returns `false` if not.
 #[inline(always)]
 pub(super) fn put_on_list(lists: *mut Lists, freed: Freed) -> bool {
-    // SAFETY: as above. The list for what is not small has no room.
+    // SAFETY: as above. The dummy list, for blocks that are not small, has no room.
     unsafe { quick::push(lists, freed.list(), freed.block) }
 }
 
-/// Puts a freed block on its list, which is full.
+/// Puts a freed block on its list, which is full, after making room there.
 ///
 /// # Safety
 /// As for [`quick::push`].
@@ -87,22 +90,24 @@ pub(super) fn put_on_list(lists: *mut Lists, freed: Freed) -> bool {
 #[inline(never)]
 pub(super) unsafe fn make_room(lists: *mut Lists, list: u32, block: NonNull<u8>) {
     let _errno = KeepErrno::new();
-    // SAFETY: passed on.
+    // SAFETY: the callees have the same contract.
     unsafe {
         quick::make_room(lists, list);
         quick::push(lists, list, block);
     }
 }
 
-/// Puts a freed block above FFCROSSOVER back to its heap, if nobody has written to it.
+/// Puts a freed block above FFCROSSOVER back into its heap. Stops the process if it was written to
+/// since it was freed.
 ///
 /// # Safety
-/// It is free, and nobody's.
+/// The block is free, and the caller owns it.
 #[cold]
 #[inline(never)]
 unsafe fn put_medium(block: NonNull<u8>) {
     let _errno = KeepErrno::new();
-    // SAFETY: the caller's promise; what was allocated began so many bytes before.
+    // SAFETY: the block was enclosed, and the caller owns it; the heap's block starts that many
+    // bytes before it.
     unsafe {
         let Some((size, align)) = canary::enclosed(block) else {
             fault::stop(Fault::Underflow, block.as_ptr())

@@ -1,5 +1,4 @@
-//! What hardened mode does with a request to resize, and what it says of a block's size: the block is looked
-//! at as when it is freed.
+//! Resizing and measuring in hardened mode. Both check the block in the same way as a free.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU8;
@@ -21,19 +20,19 @@ use super::release::{Freed, wipe};
 use super::states;
 use crate::os::KeepErrno;
 
-/// Bytes of a block in use that its owner may use.
+/// Returns the bytes of a block in use that its owner may use; 0 for null.
 ///
 /// # Safety
-/// The block is null, or in use: what is not so is noticed.
+/// The block is null, or in use. That it is in use is checked.
 pub(in super::super) unsafe fn usable_size(block: *mut u8) -> usize {
     let Some(address) = NonNull::new(block) else { return 0 };
     let Some(list) = SPACE.list_of(block) else {
-        // SAFETY: the caller's promise.
+        // SAFETY: a block in use outside of all slots is a mapping or a guarded block.
         return unsafe { blocks::len_outside(block) };
     };
     within_heap(address, list);
     let (_, code) = in_use(address, Fault::NotInUse);
-    // SAFETY: the block is in use.
+    // SAFETY: the block is in use, and of this list.
     unsafe {
         match list {
             0 => medium_size(address).0,
@@ -42,8 +41,8 @@ pub(in super::super) unsafe fn usable_size(block: *mut u8) -> usize {
     }
 }
 
-/// Changes a block's size; null, and nothing changed, if there is no memory. A small block stays while its
-/// class does; another while it can.
+/// Resizes a block; null, and nothing changed, if there is no memory. A small block stays in place
+/// exactly while its class does, another one while it can.
 ///
 /// # Safety
 /// As for [`paths::reallocate`](super::super::paths::reallocate).
@@ -55,7 +54,7 @@ pub(in super::super) unsafe fn reallocate(
     align: usize,
     new_size: usize,
 ) -> *mut u8 {
-    // SAFETY: passed on.
+    // SAFETY: the callee has the same contract.
     unsafe { with_parts!(parts, reallocate_with(asked, block, align, new_size)) }
 }
 
@@ -71,7 +70,7 @@ unsafe fn reallocate_with<const PARTS: u32>(
     new_size: usize,
 ) -> *mut u8 {
     let list = SPACE.list_of(block).unwrap_or(0);
-    // SAFETY: the caller's promise; no list is kept for address 0.
+    // SAFETY: the callees have the same contract; a block with a list above 0 is not null.
     unsafe {
         if list > 0
             && new_size < SMALL_MAX
@@ -85,8 +84,8 @@ unsafe fn reallocate_with<const PARTS: u32>(
     }
 }
 
-/// As [`reallocate`], of a small block, with its list, to a size that may be small; of a thread that has
-/// lists.
+/// As [`reallocate`], for a small block and its list, a thread that has lists, and a new size that
+/// may be small.
 ///
 /// # Safety
 /// As for [`reallocate`].
@@ -100,7 +99,7 @@ unsafe fn reallocate_small<const PARTS: u32>(
     let parts = Parts::known::<PARTS>();
     let (state, code) = in_use(block, Fault::NotInUse);
     let class = quick::block_size(lists, list);
-    // SAFETY: the block is in use, of this class.
+    // SAFETY: the block is in use, and has `class` bytes.
     unsafe {
         let size = small_size(parts, block, code, class);
         if sizes::offset(least(new_size, parts)) == list {
@@ -111,7 +110,7 @@ unsafe fn reallocate_small<const PARTS: u32>(
     }
 }
 
-/// Moves a small block of a class and size, which was looked at.
+/// Moves a small block of `size` requested bytes that was checked.
 ///
 /// # Safety
 /// As for [`reallocate`].
@@ -123,7 +122,8 @@ unsafe fn move_small<const PARTS: u32>(
     (class, size): (usize, usize),
     new_size: usize,
 ) -> *mut u8 {
-    // SAFETY: the caller's promise; that which it moves to is disjoint, and long enough.
+    // SAFETY: both blocks are in use, hence disjoint, and at least this long; the caller does not
+    // use the old one afterwards.
     unsafe {
         let moved = allocate_with::<PARTS>(asked, new_size, UNIT);
         if moved.is_null() {
@@ -136,8 +136,8 @@ unsafe fn move_small<const PARTS: u32>(
     }
 }
 
-/// What is said where there is no memory to move a block of `size` bytes to. Making one smaller does not
-/// fail: it stays as large as it was.
+/// Returns the result where there is no memory to move a block of `size` bytes to. Shrinking does
+/// not fail: the block stays as large as it was.
 fn stay(block: NonNull<u8>, size: usize, new_size: usize) -> *mut u8 {
     if new_size <= size { block.as_ptr() } else { ptr::null_mut() }
 }
@@ -156,7 +156,8 @@ unsafe fn reallocate_slowly(
     let Some(address) = NonNull::new(block) else {
         return allocate(parts, asked, new_size, align);
     };
-    // SAFETY: the caller's promise; both blocks are in use, hence disjoint, and at least this long.
+    // SAFETY: both blocks are in use, hence disjoint, and at least this long; the caller does not
+    // use the old one afterwards.
     unsafe {
         let size = usable_size(block);
         if resize(asked, address, align, new_size) {
@@ -178,22 +179,23 @@ unsafe fn reallocate_slowly(
     }
 }
 
-/// Resizes a block where it is, unless it is a mapping; whether it could be done.
+/// Resizes a block in place, unless it is a mapping; returns whether that could be done.
 ///
 /// # Safety
-/// The block is in use, and was looked at.
+/// The block is in use, and was checked.
 unsafe fn resize(asked: &Tuning, block: NonNull<u8>, align: usize, new_size: usize) -> bool {
     let parts = mode::parts();
     let tuning = registry::tuning(asked);
     let new_list = blocks::list_for(tuning, least(new_size, parts), align.max(UNIT));
-    // SAFETY: the caller's promise.
+    // SAFETY: the block is in use, so its words are there, and it may be resized within its heap or
+    // its class.
     unsafe {
         match SPACE.list_of(block.as_ptr()) {
             Some(0) if new_list == 0 && new_size < blocks::mapping_from(tuning) => {
                 let _errno = KeepErrno::new();
                 let Some((size, align)) = canary::enclosed(block) else { return false };
                 if parts.zero() && new_size < size {
-                    // Cut off, it is the heap's at once.
+                    // The bytes cut off go to the heap at once, not through the quarantine.
                     wipe(block.add(new_size), size - new_size);
                 }
                 let front = align.max(canary::FRONT);

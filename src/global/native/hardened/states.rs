@@ -1,18 +1,19 @@
-//! Which blocks are in use: a byte for each unit of 16 bytes of the heaps' addresses, apart from the blocks.
+//! Which blocks are in use: one byte of state for each unit of 16 bytes of the heaps' addresses,
+//! kept apart from the blocks.
 //!
 //! | state of a unit | |
 //! |---|---|
 //! | 0 | no block in use starts there |
-//! | 1 to 191 | a block in use does, with that much less 1 between what was asked for and its class |
-//! | 192 | a block in use does, with more than that, or is above FFCROSSOVER |
+//! | 1 to 191 | a block in use starts there; its class is longer than the request by the state − 1 bytes |
+//! | 192 | a block in use starts there, whose class is longer by more, or which is above FFCROSSOVER |
 //! | 255 | a freed block starts there, which was zeroed |
 //!
-//! A byte belongs to whoever the block belongs to, so it is read and written without a lock, and a free that
-//! races with another of the same block may pass here; then the block is on two lists, and whoever takes it
-//! second finds it in use.
+//! The owner of a block owns its byte, which is therefore read and written without a lock. Two
+//! frees of one block that race may both pass. Then the block is on two lists, and the second
+//! thread to take it finds it in use.
 //!
-//! Nothing is ever written here by way of a block: the bytes lie behind the heaps' slots, with addresses
-//! between that nobody may touch.
+//! An overflow of a block cannot reach the states: they are behind the heaps' slots and a gap of
+//! inaccessible addresses.
 
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU8;
@@ -23,28 +24,28 @@ pub(super) use super::super::space::ZEROED;
 /// No block in use starts there.
 pub(super) const NONE: u8 = 0;
 
-/// A block in use whose distance to its class is told elsewhere, if at all.
+/// A block in use, whose distance from its class is recorded elsewhere, if at all.
 pub(super) const FAR: u8 = 192;
 
-/// The state of a block, which lies in a slot.
+/// Returns the state of a block in a slot.
 #[inline(always)]
 pub(super) fn of(block: NonNull<u8>) -> &'static AtomicU8 {
     SPACE.state_of(block.as_ptr())
 }
 
-/// The state for a block in use that is so much longer than what was asked for.
+/// Returns the state of a block in use that is `slack` bytes longer than its request.
 #[inline(always)]
 pub(super) fn in_use(slack: usize) -> u8 {
     slack.saturating_add(1).min(FAR.into()) as u8
 }
 
-/// How much longer a block in use is than what was asked for, if its state tells.
+/// Returns how many bytes a block in use is longer than its request, if `state` records it.
 #[inline(always)]
 pub(super) fn slack(state: u8) -> Option<usize> {
     (state < FAR).then(|| state as usize - 1)
 }
 
-/// Whether a block in use starts where the state is this.
+/// Checks whether `state` is that of a block in use.
 #[inline(always)]
 pub(super) fn is_in_use(state: u8) -> bool {
     state.wrapping_sub(1) < FAR

@@ -1,5 +1,6 @@
-//! Short blocks that are zeros while they are free: both ends are written, and looked at, in as many bytes as lie between
-//! the power of two below and the block's length, so that no loop is needed; in the middle they overlap.
+//! Short blocks that are zeros while they are free. A block is written, and checked, as two ends of
+//! equal length: a power of two, below the block's length or equal to 16, so that the ends cover
+//! the block without a loop. In the middle they may overlap.
 //!
 //! ```text
 //!  48 bytes  |—— first 32 ——|
@@ -8,16 +9,17 @@
 
 use core::ptr::NonNull;
 
-/// Bytes of the longest.
+/// Bytes of the longest short block.
 pub(in super::super) const SHORT: usize = 128;
 
 /// Writes zeros to a short block.
 ///
 /// # Safety
-/// It has this many bytes, 16 at least and a multiple of that, begins at such a multiple, and is nobody's.
+/// The block has `size` bytes, a multiple of 16 and at least 16, is aligned to 16, and belongs to
+/// the caller.
 #[inline(always)]
 pub(super) unsafe fn wipe_short(block: NonNull<u8>, size: usize) {
-    // SAFETY: the caller's promise: either end has as many bytes.
+    // SAFETY: the caller owns the block, which is at least as long as one end.
     unsafe {
         match size {
             0..=32 => wipe_ends::<1>(block, size),
@@ -27,7 +29,7 @@ pub(super) unsafe fn wipe_short(block: NonNull<u8>, size: usize) {
     }
 }
 
-/// Whether a short block holds nothing but zeros.
+/// Checks whether a short block is all zeros.
 ///
 /// # Safety
 /// As for [`wipe_short`].
@@ -43,27 +45,27 @@ pub(super) unsafe fn is_short_zero(block: NonNull<u8>, size: usize) -> bool {
     }
 }
 
-/// Whether both ends of a short block, of so many units of 16 bytes, hold nothing but zeros.
+/// Checks whether both ends of a short block, each of `UNITS` units of 16 bytes, are all zeros.
 ///
 /// # Safety
-/// As for [`wipe_short`]; the block has as many bytes as an end.
+/// As for [`wipe_short`]; the block is at least as long as one end.
 #[inline(always)]
 pub(in super::super) unsafe fn are_ends_zero<const UNITS: usize>(
     block: NonNull<u8>,
     size: usize,
 ) -> bool {
-    // SAFETY: passed on.
+    // SAFETY: the callee has the same contract.
     unsafe { any_of_ends::<UNITS>(block, size) == 0 }
 }
 
-/// Either end of a block, in units of 16 bytes.
+/// Returns both ends of a block, each of `UNITS` units of 16 bytes.
 ///
 /// # Safety
-/// The block has `size` bytes, and no fewer than the ends do.
+/// The block has `size` bytes, and is at least as long as one end.
 #[inline(always)]
 unsafe fn ends<const UNITS: usize>(block: NonNull<u8>, size: usize) -> [NonNull<[u128; UNITS]>; 2] {
     const { assert!(16 * UNITS <= SHORT / 2) };
-    // SAFETY: the caller's promise.
+    // SAFETY: an end is no longer than the block.
     unsafe { [block.cast(), block.add(size - size_of::<[u128; UNITS]>()).cast()] }
 }
 
@@ -71,7 +73,7 @@ unsafe fn ends<const UNITS: usize>(block: NonNull<u8>, size: usize) -> [NonNull<
 /// As for [`wipe_short`] and [`ends`].
 #[inline(always)]
 unsafe fn wipe_ends<const UNITS: usize>(block: NonNull<u8>, size: usize) {
-    // SAFETY: passed on.
+    // SAFETY: the caller owns the block; both ends are within it.
     unsafe {
         for end in ends::<UNITS>(block, size) {
             end.write([0; UNITS]);
@@ -79,13 +81,13 @@ unsafe fn wipe_ends<const UNITS: usize>(block: NonNull<u8>, size: usize) {
     }
 }
 
-/// Bits that are set in any unit of either end.
+/// Returns the bits that are set in any unit of either end.
 ///
 /// # Safety
 /// As for [`wipe_short`] and [`ends`].
 #[inline(always)]
 unsafe fn any_of_ends<const UNITS: usize>(block: NonNull<u8>, size: usize) -> u128 {
-    // SAFETY: passed on.
+    // SAFETY: the caller owns the block; both ends are within it.
     let units = unsafe { ends::<UNITS>(block, size).map(|end| end.read()) };
     units.as_flattened().iter().fold(0, |any, unit| any | unit)
 }
@@ -94,7 +96,7 @@ unsafe fn any_of_ends<const UNITS: usize>(block: NonNull<u8>, size: usize) -> u1
 mod tests {
     use super::*;
 
-    /// Of every short size no byte is left out, and none beyond is written.
+    /// For every short size, no byte is left out, and none beyond the block is written.
     #[test]
     fn every_byte_of_a_short_block() {
         #[repr(align(16))]
@@ -103,7 +105,7 @@ mod tests {
         for size in (16..=SHORT).step_by(16) {
             let mut memory = Memory([1; SHORT + 16]);
             let block = NonNull::from(&mut memory.0).cast::<u8>();
-            // SAFETY: the memory is longer than the block, which begins with it.
+            // SAFETY: the block starts with the memory, which is longer.
             unsafe {
                 wipe_short(block, size);
                 assert!((0..SHORT + 16).all(|at| block.add(at).read() == u8::from(at >= size)));

@@ -1,5 +1,5 @@
-//! Says on standard error which `PAGEWISE_` variables are ignored: those with an unknown name, and those
-//! without a valid value. Allocates nothing.
+//! Reports on standard error which `PAGEWISE_` variables are ignored: those with an unknown name,
+//! and those without a valid value. Allocates nothing.
 
 use core::ffi::CStr;
 use core::fmt::{self, Write};
@@ -8,16 +8,16 @@ use super::super::text::Text;
 use super::{SETTINGS, Settings, environment};
 use crate::os;
 
-/// What the names begin with.
+/// Prefix of all settings' names.
 const PREFIX: &[u8] = b"PAGEWISE_";
 
-/// What the names begin with that others read: the recorder, the workbench, tests.
+/// Prefixes of names that others read: the recorder, the workbench, tests.
 const OTHERS: [&[u8]; 3] = [b"PAGEWISE_RECORD", b"PAGEWISE_BROWSER", b"PAGEWISE_TEST_"];
 
-/// The most bytes of a setting's name.
+/// Most bytes of a setting's name.
 const LONGEST: usize = 31;
 
-/// Writes a line for each variable that is ignored, where that is wanted.
+/// Writes a line for each variable that is ignored, if that is wanted.
 pub(in super::super) fn complain(settings: &Settings) {
     let _errno = os::KeepErrno::new();
     if !settings.verbose.unwrap_or_else(os::has_terminal) {
@@ -53,21 +53,21 @@ pub(in super::super) fn complain(settings: &Settings) {
 
 fn say(message: fmt::Arguments<'_>) {
     let mut text = Text::new();
-    // Names and values are cut, so a line has room.
+    // Names and values are truncated, so a line fits.
     let _ = writeln!(text, "pagewise: {message}");
     text.write();
 }
 
-/// Whether it looks like a setting, but nobody knows it.
+/// Checks whether a name looks like a setting but is none.
 fn is_unknown(name: &[u8]) -> bool {
     name.starts_with(PREFIX)
         && !OTHERS.iter().any(|other| name.starts_with(other))
         && !SETTINGS.iter().any(|setting| setting.name.to_bytes() == name)
 }
 
-/// The setting that a misspelt name is for, if one is near.
+/// Returns the setting that a misspelt name probably means, if one is close enough.
 pub(super) fn nearest(name: &[u8]) -> Option<&'static CStr> {
-    /// The most letters that are taken for a slip.
+    /// Most edits that count as a misspelling.
     const SLIP: usize = 3;
     if name.len() > LONGEST {
         return None;
@@ -78,10 +78,11 @@ pub(super) fn nearest(name: &[u8]) -> Option<&'static CStr> {
     (distance <= SLIP).then_some(known)
 }
 
-/// The least number of bytes to insert, delete or change that makes one name of the other (Wagner and
-/// Fischer 1974, row by row). O(product of their lengths). `known` has at most [`LONGEST`] bytes.
+/// Returns the least number of bytes to insert, delete or change that turns one name into the other
+/// (Wagner and Fischer 1974, row by row). O(product of their lengths). `known` has at most
+/// [`LONGEST`] bytes.
 pub(super) fn distance(name: &[u8], known: &[u8]) -> usize {
-    // Entry n: the distance of what was read of `name` to the first n bytes of `known`.
+    // Entry n: the distance from the bytes of `name` read so far to the first n bytes of `known`.
     let mut row: [usize; LONGEST + 1] = core::array::from_fn(|at| at);
     for (read, byte) in name.iter().enumerate() {
         let mut diagonal = row[0];
@@ -103,12 +104,12 @@ const _: () = {
     }
 };
 
-/// Bytes from outside, fit for a terminal: cut, and all but printable ASCII escaped.
+/// Bytes from outside, made safe for a terminal: truncated, and escaped except for printable ASCII.
 struct Shown<'a>(&'a [u8]);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// The most bytes that are shown.
+        /// Most bytes that are shown.
         const MOST: usize = 64;
         let shown = self.0.get(..MOST).unwrap_or(self.0);
         write!(f, "{}", shown.escape_ascii())?;
@@ -120,7 +121,7 @@ impl fmt::Display for Shown<'_> {
 mod tests {
     use super::*;
 
-    /// What is longer than a line is cut, and says so; what no terminal is to see is escaped.
+    /// A long text is truncated, with an ellipsis; bytes that a terminal must not get are escaped.
     #[test]
     fn what_is_shown_is_cut_and_escaped() {
         let shown = |bytes: &[u8]| Shown(bytes).to_string();

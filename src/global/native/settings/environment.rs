@@ -1,14 +1,15 @@
-//! The environment, as far as it is to be trusted: a program with more rights than its user has none here, as for
-//! the loader.
+//! Access to the environment. In a privileged program, one with more rights than its user, the
+//! environment is not trusted, and appears empty; the loader does the same.
 //!
-//! It is read at the allocator's first use only, mostly before a program has threads. A thread that
-//! changes the environment at that very moment races with us, as it does with every `getenv`.
+//! The environment is read only at the allocator's first use, usually before a program has threads.
+//! A thread that changes it at that moment races with the allocator, as it does with every
+//! `getenv`.
 
 use core::ffi::CStr;
 
 use crate::os;
 
-/// Calls `read` with a variable's value, if it has one that is not empty.
+/// Calls `read` with a variable's value, if it is set and not empty.
 pub(super) fn variable<R>(name: &CStr, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
     if os::is_privileged() {
         return None;

@@ -1,10 +1,10 @@
-//! The parts of hardened mode by name, as `PAGEWISE_HARDENED` has them.
+//! The parts of hardened mode by name, as in `PAGEWISE_HARDENED`.
 
 use crate::global::Hardening;
 
 type Part = (&'static str, fn(Hardening) -> Hardening);
 
-/// The parts, each with what it adds to the checks.
+/// Each part's name, and the function that adds it to the checks.
 const PARTS: [Part; 7] = [
     ("checks", |parts| parts),
     ("canaries", |parts| parts.canaries(true)),
@@ -15,7 +15,7 @@ const PARTS: [Part; 7] = [
     ("guards", |parts| parts.guards(true)),
 ];
 
-/// What a value stands for: 0, 1, or names with commas between. `None` if one of them is unknown.
+/// Parses a value: 0, 1, or names separated by commas. `None` if a name is unknown.
 pub(super) fn parse(text: &str) -> Option<Hardening> {
     match text {
         "0" => Some(Hardening::OFF),

@@ -1,10 +1,11 @@
-//! What the environment says of a profile: `PAGEWISE_PROFILE=file[:bytes per sample]`, `PAGEWISE_PROFILE_SIGNAL=USR1`.
+//! The profile's settings: `PAGEWISE_PROFILE=file[:bytes per sample]`,
+//! `PAGEWISE_PROFILE_SIGNAL=USR1`.
 
 use super::super::sampler;
 #[cfg(all(feature = "profiler", target_os = "linux"))]
 use super::environment;
 
-/// Whether there are profiles.
+/// Whether the profiler is part of this build.
 const KNOWN: bool = cfg!(all(feature = "profiler", target_os = "linux"));
 
 pub(super) const TAKES_FILE: &str = if KNOWN {
@@ -19,10 +20,10 @@ pub(super) const TAKES_SIGNAL: &str = if KNOWN {
     "nothing, in a program built without the feature `profiler`,"
 };
 
-/// Bytes per sample where none are named.
+/// Bytes per sample if a value names none.
 const MEAN: usize = 512 << 10;
 
-/// The file that a value names, and what stands behind its last colon if that is a number.
+/// Splits a value into the file and the text behind its last colon, if that is a number.
 fn parts(text: &str) -> (&str, Option<&str>) {
     match text.rsplit_once(':') {
         Some((file, mean))
@@ -34,7 +35,7 @@ fn parts(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The mean bytes between two samples that a value asks for.
+/// Returns the mean bytes between two samples that a value asks for.
 pub(super) fn mean_of(text: &str) -> Option<usize> {
     let (file, mean) = parts(text);
     let mean = mean.map_or(Some(MEAN), |mean| mean.parse().ok())?;
@@ -42,7 +43,7 @@ pub(super) fn mean_of(text: &str) -> Option<usize> {
     (KNOWN && valid && !file.is_empty()).then_some(mean)
 }
 
-/// The number of a signal that a program can do without.
+/// Returns the number of a signal that a program can spare.
 pub(super) fn signal_of(text: &str) -> Option<i32> {
     #[cfg(target_os = "linux")]
     {
@@ -67,7 +68,8 @@ pub(super) fn signal_of(text: &str) -> Option<i32> {
     }
 }
 
-/// Writes the file that is wanted, and says how long its path is; `None` if there is not enough room for it.
+/// Writes the profile's path to the start of `to`, and returns its length; `None` if it does not
+/// fit, or no profile is set.
 #[cfg(all(feature = "profiler", target_os = "linux"))]
 pub(in super::super) fn path(to: &mut [u8]) -> Option<usize> {
     let copy = |value: &[u8]| {

@@ -1,4 +1,4 @@
-//! A SIZEMAP as the environment has it.
+//! Parses a SIZEMAP from the environment.
 
 use std::sync::OnceLock;
 
@@ -6,21 +6,22 @@ use super::super::apart::Apart;
 use super::super::tuning::UNIT;
 use crate::sizemap::SizeMap;
 
-/// The most classes that are taken.
+/// Most classes that are accepted.
 const MOST: usize = 256;
 
-/// Classes, bytes.
+/// Sizes of classes, in bytes.
 #[derive(Clone, Copy, PartialEq)]
 struct Classes {
     sizes: [u32; MOST],
     count: usize,
 }
 
-/// Where they are kept: a SIZEMAP refers to them, and nothing can be allocated yet. The environment is read once,
-/// so there is one list.
+/// The classes that a SIZEMAP refers to; nothing can be allocated for them yet. The environment is
+/// read once, so there is one list.
 static CLASSES: Apart<OnceLock<Classes>> = Apart::new(OnceLock::new());
 
-/// `linear`, `page-fitting`, `geometric=RATIO`, or classes with commas between: ascending multiples of the unit.
+/// Parses `linear`, `page-fitting`, `geometric=RATIO`, or classes separated by commas: ascending
+/// multiples of the unit.
 pub(super) fn parse(text: &str) -> Option<SizeMap> {
     match text.split_once('=') {
         None if text == "linear" => Some(SizeMap::Linear),
@@ -49,7 +50,7 @@ fn read(text: &str) -> Option<Classes> {
     Some(classes)
 }
 
-/// A SIZEMAP of these classes; `None` if others are kept already.
+/// Returns a SIZEMAP of these classes; `None` if others are kept already.
 fn kept(classes: Classes) -> Option<SizeMap> {
     let kept = CLASSES.get_or_init(|| classes);
     (*kept == classes).then(|| SizeMap::Classes(&kept.sizes[..kept.count]))
@@ -85,7 +86,7 @@ mod tests {
         let many =
             |count: u32| (1..=count).map(|n| (16 * n).to_string()).collect::<Vec<_>>().join(",");
         assert!(read(&many(MOST as u32)).is_some() && read(&many(MOST as u32 + 1)).is_none());
-        // One list is kept for the process.
+        // The process keeps one list.
         assert_eq!(parse("16, 48,1024"), Some(SizeMap::Classes(&[16, 48, 1024])));
         assert_eq!(parse("16,48,1024"), Some(SizeMap::Classes(&[16, 48, 1024])));
         assert_eq!(parse("16,48"), None);

@@ -3,7 +3,7 @@ use super::*;
 use crate::global::Hardening;
 
 impl Setting {
-    /// The row of the document's table.
+    /// Returns the setting's row of the document's table.
     fn row(&self) -> String {
         let Documented { field, value, default, about } = self.documented;
         let field = if field.is_empty() { String::new() } else { format!(" `{field}`") };
@@ -23,7 +23,7 @@ fn the_document_has_the_table() {
     assert_eq!(rows, SETTINGS.iter().map(Setting::row).collect::<Vec<_>>());
 }
 
-/// What a setting of this name makes of a value; none if it does not take it.
+/// Applies a value to the setting of this name; `None` if the setting rejects it.
 fn set(name: &CStr, value: &str) -> Option<Settings> {
     let setting = SETTINGS.iter().find(|setting| setting.name == name);
     let mut settings = Settings::of(Tuning::new());
@@ -31,7 +31,7 @@ fn set(name: &CStr, value: &str) -> Option<Settings> {
     Some(settings)
 }
 
-/// The tuning that comes of it.
+/// As [`set`], but returns the tuning.
 fn tuned(name: &CStr, value: &str) -> Option<Tuning> {
     set(name, value).map(|settings| settings.tuning)
 }
@@ -47,7 +47,7 @@ fn the_documented_defaults_are_those_of_the_tuning() {
             "no" => assert!(unchanged("0"), "{field}"),
             "0: none" => assert!(unchanged("0"), "{field}"),
             "beyond 8 MiB (`libpagewise.so`: 16)" => assert!(unchanged("8"), "{field}"),
-            // Told in words.
+            // The document describes these in words.
             _ if field == "pages.sizemap" || field.is_empty() => {}
             default => assert!(unchanged(default), "{field}"),
         }
@@ -66,7 +66,7 @@ fn values_are_checked() {
         let takes = ["0", "1", "2"].map(|value| set(switch, value).is_some());
         assert_eq!(takes, [true, true, false]);
     }
-    // The least and the most, and what is just beyond.
+    // The least and the greatest valid value, and invalid ones.
     let ranges = [
         (c"PAGEWISE_PAGE_SIZE", ["16K", "1M"], ["8192", "2M", "24K", "0", "K", "é"]),
         (c"PAGEWISE_FFCROSSOVER", ["16", "32K"], ["0", "33K", "100", "32784", "", "-16"]),
@@ -79,7 +79,7 @@ fn values_are_checked() {
     for (name, valid, invalid) in ranges {
         for value in valid {
             let settings = set(name, value).unwrap_or_else(|| panic!("{name:?}={value}"));
-            // Some values of pages make no sense with the other defaults.
+            // Some page settings contradict the defaults of the others.
             assert_eq!(settings.settle(&Tuning::new()).tuning.check(), Ok(()), "{name:?}={value}");
         }
         for value in invalid {
@@ -156,7 +156,7 @@ fn a_misspelt_name_has_a_nearest() {
     assert_eq!(nearest(&[b'P'; 100_000]), None);
 }
 
-/// The distance by its definition, which takes exponential time.
+/// Returns the edit distance by its definition, in exponential time.
 fn by_definition(name: &[u8], known: &[u8]) -> usize {
     match (name, known) {
         ([], rest) | (rest, []) => rest.len(),

@@ -2,12 +2,12 @@
 
 use core::ops::RangeInclusive;
 
-/// A number in a range.
+/// Parses a number in a range.
 pub(super) fn number(text: &str, range: RangeInclusive<u64>) -> Option<u64> {
     text.parse().ok().filter(|number| range.contains(number))
 }
 
-/// A number of bytes in a range: `65536`, `64K`, `1M`, `1G`.
+/// Parses a number of bytes in a range: `65536`, `64K`, `1M`, `1G`.
 pub(super) fn bytes(text: &str, range: RangeInclusive<usize>) -> Option<usize> {
     let (digits, shift) = match text.as_bytes().last()?.to_ascii_uppercase() {
         b'K' => (text.get(..text.len() - 1)?, 10),
@@ -19,7 +19,7 @@ pub(super) fn bytes(text: &str, range: RangeInclusive<usize>) -> Option<usize> {
     range.contains(&bytes).then_some(bytes)
 }
 
-/// 0 or 1.
+/// Parses 0 or 1.
 pub(super) fn switch(text: &str) -> Option<bool> {
     Some(number(text, 0..=1)? == 1)
 }

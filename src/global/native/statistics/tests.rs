@@ -1,4 +1,4 @@
-//! The figures of a process that does nothing else, to the block and the byte.
+//! The figures of a process that does nothing else, exact to the block and the byte.
 
 use super::*;
 use crate::global::Pagewise;
@@ -20,7 +20,8 @@ fn free(blocks: &mut Vec<*mut u8>, count: usize) {
     }
 }
 
-/// Blocks, bytes, lists and mappings are counted, those that are freed are not, and heaps and threads are summed.
+/// Blocks, bytes, lists and mappings in use are counted, freed ones are not, and heaps and threads
+/// are summed.
 #[test]
 fn figures_are_exact() {
     alone::passes("global::native::statistics::tests::exact");
@@ -37,10 +38,10 @@ fn exact() {
     free(&mut small, 490);
     free(&mut medium, 3);
     free(&mut large, 1);
-    // A mapping that is freed stays if the last one was wanted again.
+    // A freed mapping is kept if the last one was wanted again.
     large.extend(allocate(1, LARGE));
     free(&mut large, 1);
-    // A list has room for a block of this class once one was turned away, and wanted.
+    // A medium list gets room once a block of its class was turned away and then wanted.
     free(&mut medium, 1);
     medium.extend(allocate(1, MEDIUM));
     free(&mut medium, 1);
@@ -68,7 +69,7 @@ fn exact() {
         let resident: usize = heaps::all().map(|heap| heap.resident()).sum();
         assert!(resident > 0 && stats.resident.abs_diff(resident) <= 1 << 16);
 
-        // The classes have the same blocks, by pages.
+        // The classes have the same blocks, counted by pages.
         let mut blocks = 0;
         let mut largest = 0;
         for_each_class(&mut |class| {
@@ -85,7 +86,7 @@ fn exact() {
     };
     expect(510, medium.len(), 1);
 
-    // Another thread, and its heap, stay with their blocks; what it freed lies on its lists.
+    // Another thread and its heap stay with their blocks; the blocks it freed are on its lists.
     let (done, is_done) = std::sync::mpsc::channel();
     let (end, ends) = std::sync::mpsc::channel::<()>();
     let thread = std::thread::spawn(move || {
