@@ -1,6 +1,7 @@
 //! Holds the order of the modules, and that files do not import in circles.
 //!
-//! **Order.** `src/lib.rs` lists its modules in a table; a module uses only those above it.
+//! **Order.** `src/lib.rs` lists its modules in a table; a module uses only those above it. So do the files of the global
+//! allocator, by the table in `src/global/native/mod.rs`.
 //!
 //! **Circles.** A file *imports* another if it names, in a `use` or in a path, something that the other
 //! defines. Of all files of a crate, none may reach itself by imports. In particular:
@@ -70,9 +71,44 @@ fn a_module_uses_only_those_above_it() {
     assert!(upwards.is_empty(), "imports against the order of src/lib.rs: {upwards:#?}");
 }
 
+/// As above, within the global allocator. What is off by default comes last in its table, and is free to use requests, of
+/// which some use it.
+#[test]
+fn files_of_the_global_allocator_use_only_those_above() {
+    const NATIVE: [&str; 2] = ["global", "native"];
+    let library = Crate::read(&repository().join("src/lib.rs"));
+    let text = std::fs::read_to_string(repository().join("src/global/native/mod.rs"))
+        .expect("the global allocator has a root");
+    let (ordered, extras) = text.split_once("| **Extras**").expect("extras come last");
+    let (order, extras) = (listed(ordered, "//! | files | |"), listed(extras, ""));
+
+    let within = |path: &[String]| (path.len() > 2 && path[..2] == NATIVE).then(|| path[2].clone());
+    let rank = |module: &str| order.iter().position(|listed| listed == module);
+    let mut unlisted = BTreeSet::new();
+    let mut upwards = BTreeSet::new();
+    for import in library.imports() {
+        let (Some(from), Some(to)) = (within(import.from), within(import.to)) else { continue };
+        for module in [&from, &to] {
+            if rank(module).is_none() && !extras.contains(module) {
+                unlisted.insert(module.clone());
+            }
+        }
+        if rank(&from).is_some() && rank(&to).is_some() && rank(&from) < rank(&to) {
+            upwards.insert(format!("{from} imports {}", import.name.join("::")));
+        }
+    }
+    assert!(unlisted.is_empty(), "not in the table: {unlisted:#?}");
+    assert!(upwards.is_empty(), "imports against the order of the table: {upwards:#?}");
+}
+
 /// The modules in the first column of their table in the root's documentation, from top to bottom.
 fn listed_modules(root: &str) -> Vec<String> {
-    let (_, table) = root.split_once("//! # The modules").expect("they have a chapter");
+    listed(root, "//! # The modules")
+}
+
+/// The modules in the first column of the table behind `heading`, from top to bottom.
+fn listed(text: &str, heading: &str) -> Vec<String> {
+    let (_, table) = text.split_once(heading).expect("the table has a heading");
     let rows = table.lines().filter_map(|line| line.strip_prefix("//! | "));
     let first_cells = rows.filter_map(|row| row.split(" | ").next());
     let names = first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));

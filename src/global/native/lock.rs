@@ -12,8 +12,7 @@
 //!   waiting for memory;
 //! - the lock is lost: this is the child of a fork, and the lock's owner stayed behind;
 //! - the calling thread is forking, and handlers of the program run before or after ours: in the
-//!   child it is not known yet
-//! which locks are lost.
+//!   child it is not known yet which locks are lost.
 //!
 //! The caller then goes elsewhere: to another heap, or to a list that the lock's next holder
 //! empties.

@@ -15,6 +15,8 @@
 //! | `text` | text for standard error |
 //! | `mode` | whether the process runs hardened |
 //! | `sizes` | which list serves which size |
+//! | `visit` | bounds the time that a thread spends on maintenance |
+//! | `sampler` | which blocks are sampled |
 //! | `settings` | settings from the environment, and complaints about ignored ones |
 //! | **Addresses and memory** | |
 //! | `huge` | which memory may be huge pages |
@@ -22,7 +24,6 @@
 //! | `fault` | the line that reports a misuse |
 //! | `refused` | memory whose addresses the system did not take back |
 //! | `zero` | which free memory is known to be zeros |
-//! | `visit` | bounds the time that a thread spends on maintenance |
 //! | `runs` | runs of free OS pages that go back by one call |
 //! | `purge` | which memory goes back to the system, and when |
 //! | **Heaps and mappings** | |
@@ -33,7 +34,7 @@
 //! | `relief` | gives free memory back before the process grows |
 //! | `background` | a thread that gives memory back while the program is idle |
 //! | **Threads' lists** | |
-//! | `countdown`, `sampler` | pops until something is due; which blocks are sampled |
+//! | `countdown` | pops until something is due |
 //! | `quick`, `current` | each thread's lists of small blocks; the pointer to them |
 //! | `medium` | each thread's lists of medium blocks |
 //! | `ended` | the lists of threads that have ended |
@@ -50,13 +51,12 @@
 //! | `paths` | the paths of a request through all of these |
 //! | `by_address` | measures and resizes blocks whose size the caller does not remember |
 //! | `api` | the interfaces for programs |
-//! | **Extras**, off by default | requests use some of their files; others use requests |
+//! | **Extras**, off by default | used by requests, and in part built on them |
 //! | `guarded` | sampled blocks at the end of an OS page of their own |
-//! | `profile` | which call stacks allocated the bytes in use, by samples |
+//! | `profile`, `unprofiled` | which call stacks allocated the bytes in use, by samples; its stand-in without it |
 //! | `hardened` | checks every block: `own` comes before `thread`, `paths` after `blocks` |
 //!
-//! `statics` and `on_a_heap` are for tests; `unprofiled` stands in for `profile` where that is not
-//! available.
+//! A file uses only those above it, and extras; a test checks that. `statics` and `on_a_heap` are for tests.
 
 mod apart;
 mod api;
