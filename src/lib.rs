@@ -121,8 +121,8 @@
 //! | `tally` | counts the memory that a heap has in use |
 //! | `engine` | [`Heap`]: the one implementation of [`Strategy`], around the engines below |
 //! | [`sizemap`] | size classes, four ways, one of them optimal |
-//! | [`small`] | the heap for small machines: a bit map instead of headers |
-//! | `words` | plain words in dedicated memory: tables, pools, bit maps |
+//! | [`small`] | the heap for small machines: a bitmap instead of headers |
+//! | `words` | plain words in dedicated memory: tables, pools, bitmaps |
 //! | `tags` | boundary tags: cells, headers with their legal flags, and the audit of them |
 //! | [`segments`] | FIRST-FIT in O(log n), and the heap below Brent's pages |
 //! | [`fit`] | first, next, best, worst and lazy fits over a heap with boundary tags |

@@ -4,7 +4,7 @@
 /// `PAGEWISE_HARDENED=1` turns on all of [`Hardening::ON`], and a list of names turns on these
 /// parts, as in `PAGEWISE_HARDENED=canaries,random`.
 ///
-/// Every part includes the *checks*. For each 16 bytes of a heap there is a byte, stored apart from
+/// All parts build on the *checks*. For each 16 bytes of a heap there is a byte, stored apart from
 /// the blocks, that says whether a block in use starts there. The allocator reads it when a block
 /// is freed, resized, measured or handed out. A double free, a pointer that is not the start of a
 /// block, or a free with a wrong size stops the process at once with a one-line message.
@@ -31,9 +31,9 @@ pub struct Hardening {
     /// Hands out a random one of the last eight blocks on the thread's list of the class, instead
     /// of the one freed last. Which blocks are moved from the heap to the list is random as well.
     pub random: bool,
-    /// Bytes of freed blocks, and at most 1,024 of them, that each thread holds back before they
-    /// are used again, oldest first; 0 disables the quarantine. Blocks larger than this are not
-    /// held back.
+    /// Bytes of freed blocks that each thread holds back in a quarantine, at most 1,024 blocks; the
+    /// oldest are used again first. Blocks larger than this number are not held back; 0 disables
+    /// the quarantine.
     pub quarantine: u32,
     /// Zeroes freed blocks, and checks that they are still zero: small ones when they are next
     /// handed out, those above FFCROSSOVER when they leave the quarantine. A write in between stops

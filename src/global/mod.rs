@@ -43,8 +43,8 @@
 //! # Platforms
 //! Linux, Windows, macOS and FreeBSD; the last two have never been run. On wasm32 the allocator is
 //! a single heap in the module's linear memory, which ignores the tuning. Everywhere else
-//! `Pagewise` compiles and forwards each call to the system's allocator; `--cfg
-//! pagewise_forwarding` does the same on any target, to test this path.
+//! `Pagewise` compiles and forwards each call to the system's allocator. To test that path on any
+//! target, build with `--cfg pagewise_forwarding`.
 
 // `native` is the allocator proper, `wasm` the one over `growing` memory, and `forwarding` forwards
 // to the system. All of them share `tuning`, `hardening` and `stats`.

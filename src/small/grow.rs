@@ -8,8 +8,8 @@ use crate::source::Source;
 
 impl BitHeap {
     /// Returns a free run that contains `len` granules at a multiple of `align` bytes, and where in
-    /// it they start. Grows the heap; if that fails, accepts a run of which a single, unusable
-    /// granule is left over.
+    /// it they start. Grows the heap; if that fails, accepts a run that leaves a single, unusable
+    /// granule over.
     #[cold]
     #[inline(never)]
     pub(super) fn find_or_grow<S: Source, M: Meter>(

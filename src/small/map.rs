@@ -1,4 +1,4 @@
-//! The bit map: one bit for each granule, which tells where blocks start and end and which are
+//! The bitmap: one bit for each granule, which tells where blocks start and end and which are
 //! free.
 
 use core::ptr::NonNull;

@@ -1,6 +1,6 @@
 //! A heap for small machines: for regions of some kilobytes and blocks of some bytes.
 //!
-//! Blocks have no header. Memory is counted in *granules* of one word. A bit map apart from the
+//! Blocks have no header. Memory is counted in *granules* of one word. A bitmap apart from the
 //! blocks has one bit for each granule and tells where blocks start and which are free; its
 //! overhead is 1/64 with 64-bit words and 1/32 with 32-bit words. A free block contains its length
 //! at both ends, and the links of a list:

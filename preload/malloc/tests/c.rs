@@ -233,7 +233,7 @@ fn the_static_library_defines_only_what_it_exports() {
     }
 }
 
-/// The installed library can be preloaded, too.
+/// The installed library can also be preloaded.
 #[test]
 fn the_installed_library_can_be_preloaded() {
     let Some(prefix) = installed() else { return };
