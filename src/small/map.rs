@@ -87,8 +87,8 @@ impl Map {
 
     #[inline(always)]
     fn word(&mut self, index: u32) -> &mut Word {
-        // SAFETY: the words below `words` are valid, initialised and used only by the map; `&mut
-        // self` is exclusive.
+        // SAFETY: the words below `words` are valid, initialised and used only by the map, which is
+        // borrowed exclusively.
         unsafe { &mut *self.place(index) }
     }
 
