@@ -24,7 +24,7 @@ const FREE: u32 = 0;
 /// The child's first attempt to take the lock then stops the process with a message (Unix).
 #[derive(Debug)]
 pub struct Yielding {
-    /// The [`generation`] of the process in which it was taken, or [`FREE`].
+    /// The [`generation`](fork::generation) of the process in which it was taken, or [`FREE`].
     taken: AtomicU32,
 }
 
