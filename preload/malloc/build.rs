@@ -1,8 +1,8 @@
-//! Gives `libpagewise.so` its SONAME: the name that programs linked with it ask the loader for. Until 1.0 a minor
-//! version may break programs, so it is part of the name.
+//! Sets the SONAME of `libpagewise.so`: the name by which programs linked with it ask the loader
+//! for it. Until 1.0 a minor version may be incompatible, so it is part of the name.
 //!
-//! And has it carry its unwinder inside, where the linker has that as an archive. Else a program in C would load
-//! `libgcc_s.so` for it, which takes as long as all that the library itself does at the start.
+//! Links the unwinder statically if the linker has it as an archive. Otherwise the library would
+//! load `libgcc_s.so` into C programs, which takes as long as the rest of its startup.
 
 use std::env;
 use std::fs;
@@ -24,7 +24,7 @@ fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{stem}.so.{version}");
     if of("CARGO_CFG_TARGET_ENV") == "gnu" && has_archive() {
         let folder = PathBuf::from(of("OUT_DIR")).join("unwinder");
-        // The standard library asks the linker for `-lgcc_s`: it finds this script first.
+        // The standard library asks the linker for `-lgcc_s`; the linker finds this script first.
         let script = "/* The unwinder, from archives. */\nGROUP ( -lgcc_eh -lgcc )\n";
         let written = fs::create_dir_all(&folder)
             .and_then(|()| fs::write(folder.join("libgcc_s.so"), script));
@@ -35,12 +35,12 @@ fn main() {
     }
 }
 
-/// Whether the linker, a C compiler, knows the unwinder as an archive.
+/// Returns whether the linker, a C compiler, knows the unwinder as an archive.
 fn has_archive() -> bool {
     println!("cargo::rerun-if-env-changed=RUSTC_LINKER");
     let linker = env::var("RUSTC_LINKER").unwrap_or_else(|_| "cc".to_owned());
     let asked = Command::new(linker).arg("-print-file-name=libgcc_eh.a").output();
-    // It repeats the name of a file that it does not know.
+    // For an unknown file it prints just the name.
     asked.is_ok_and(|answer| {
         let path = String::from_utf8_lossy(&answer.stdout).into_owned();
         answer.status.success() && Path::new(path.trim_end()).is_absolute()

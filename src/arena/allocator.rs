@@ -1,7 +1,7 @@
-//! Collections in an arena: `Allocator` of the crate `allocator-api2`, which works on stable Rust and
-//! which `hashbrown`, `allocator-api2`'s own `Vec` and `Box`, and others take. With the feature
-//! `allocator_api` that crate's trait *is* `core::alloc::Allocator`, which the standard library's
-//! collections take.
+//! Collections in an arena: implements `Allocator` of the crate `allocator-api2` for `&Arena`. It
+//! works on stable Rust with `hashbrown`, `allocator-api2`'s own `Vec` and `Box`, and others. With
+//! the feature `allocator_api`, that trait *is* `core::alloc::Allocator`, which the standard
+//! library's collections use.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -13,11 +13,11 @@ use super::lock::Lock;
 use crate::strategy::Strategy;
 
 impl<S: Strategy, L: Lock> Arena<S, L> {
-    /// Resizes a block, and perhaps changes its alignment. Where there is no memory to move it, a
-    /// block stays that is long enough and aligned.
+    /// Changes a block's size and alignment. If there is no memory to move it, a block that is long
+    /// enough and aligned stays where it is.
     ///
     /// # Safety
-    /// As `Allocator::grow` and `shrink`.
+    /// As for `Allocator::grow` and `Allocator::shrink`.
     unsafe fn change(
         &self,
         block: NonNull<u8>,
@@ -25,15 +25,16 @@ impl<S: Strategy, L: Lock> Arena<S, L> {
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
         if old.align() == new.align() {
-            // SAFETY: the caller promises that the block is one of this layout.
+            // SAFETY: the caller guarantees that the block is in use with layout `old`.
             return unsafe { self.reallocate(block, old, new.size()) }.map_err(|_| AllocError);
         }
         self.with(|strategy| {
             let Ok(moved) = strategy.allocate(new) else {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller guarantees that the block is in use with layout `old`.
                 return unsafe { strategy.keep(block, old, new) }.ok_or(AllocError);
             };
-            // SAFETY: both are in use and this long; the old one is freed once and not used after.
+            // SAFETY: both blocks are in use, with at least `len` bytes; the old one is freed once
+            // and not used afterwards.
             unsafe {
                 let len = old.size().min(new.size());
                 moved.cast::<u8>().copy_from_nonoverlapping(block, len);
@@ -44,8 +45,8 @@ impl<S: Strategy, L: Lock> Arena<S, L> {
     }
 }
 
-// SAFETY: blocks stay valid until freed, also when the reference is copied: an arena is borrowed
-// as long as one of them is.
+// SAFETY: blocks stay valid until they are freed, even if the reference is copied, because the
+// arena stays borrowed as long as a copy exists.
 unsafe impl<S: Strategy, L: Lock> Allocator for &Arena<S, L> {
     #[inline]
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -54,7 +55,7 @@ unsafe impl<S: Strategy, L: Lock> Allocator for &Arena<S, L> {
 
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { Arena::deallocate(self, block, layout) };
     }
 
@@ -65,7 +66,7 @@ unsafe impl<S: Strategy, L: Lock> Allocator for &Arena<S, L> {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { self.change(block, old, new) }
     }
 
@@ -76,7 +77,8 @@ unsafe impl<S: Strategy, L: Lock> Allocator for &Arena<S, L> {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: passed on; the new block is this long.
+        // SAFETY: the caller gives the same guarantees; the new block has at least `new.size()`
+        // bytes.
         unsafe {
             let grown = self.change(block, old, new)?;
             let rest = new.size() - old.size();
@@ -92,7 +94,7 @@ unsafe impl<S: Strategy, L: Lock> Allocator for &Arena<S, L> {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { self.change(block, old, new) }
     }
 }

@@ -1,15 +1,15 @@
-//! Several strategies, each over memory of its own, as one strategy.
+//! Combines several strategies, each over its own memory, into one strategy.
 //!
-//! A [`Source`](crate::source::Source) is one range of addresses, and bookkeeping lies at its upper
-//! end, so a region cannot be prolonged. Instead each further region gets a strategy of its own,
-//! of the same type, and a request is served by the first that can:
+//! A [`Source`](crate::source::Source) is one range of addresses with bookkeeping at its upper end,
+//! so a region cannot be extended. Instead each further region gets its own strategy of the same
+//! type, and the first strategy that can serve a request does:
 //!
 //! ```text
 //!  claims   0: | region ……… |      1: | region … |      2: none yet
 //!              tried first            tried next
 //! ```
-//! This takes any strategy, bridges any gap, and costs a question to each claim when a block is freed:
-//! [`Strategy::owns`]. A block never spans two regions.
+//! This works with any strategy and any gaps between regions. When a block is freed, the claims are
+//! asked in turn which of them [owns](Strategy::owns) it. A block never spans two regions.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -19,11 +19,11 @@ use crate::error::{AllocError, Fault, Freed};
 use crate::strategy::{Span, Strategy, Usage, empty_block, move_to_another};
 use crate::walk;
 
-/// Up to `N` strategies of one type as one strategy.
+/// Up to `N` strategies of one type, used as one strategy.
 ///
-/// Allocating takes the time of the strategies that are tried, freeing that of one and O(N). A block
-/// that was allocated by none of them is a broken promise of the caller: freeing or resizing one
-/// panics, and [checked](Strategy::try_free) frees refuse it.
+/// Allocating takes as long as the strategies that are tried; freeing takes as long as in one of
+/// them, plus O(N). Freeing or resizing a block that none of them allocated violates the contract
+/// and panics; a [checked](Strategy::try_free) free refuses such a block.
 ///
 /// ```
 /// use pagewise::Strategy;
@@ -51,7 +51,7 @@ pub struct Claims<S, const N: usize> {
     peak_held: usize,
 }
 
-/// There is no room for a further claim: the strategy that was refused.
+/// There is no room for a further claim. Contains the strategy that was refused.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ClaimError<S>(pub S);
 
@@ -70,7 +70,7 @@ impl<S> fmt::Display for ClaimError<S> {
 impl<S> core::error::Error for ClaimError<S> {}
 
 impl<S, const N: usize> Claims<S, N> {
-    /// No strategy yet.
+    /// Returns an empty set of strategies.
     #[must_use]
     pub const fn new() -> Self {
         Self { claims: [const { None }; N], peak_requested: 0, peak_held: 0 }
@@ -84,10 +84,10 @@ impl<S, const N: usize> Default for Claims<S, N> {
 }
 
 impl<S: Strategy, const N: usize> Claims<S, N> {
-    /// Adds a strategy. It may have blocks in use already.
+    /// Adds a strategy, which may have blocks in use already.
     ///
     /// # Errors
-    /// The strategy, if there are `N` already.
+    /// Returns the strategy if there are `N` already.
     pub fn claim(&mut self, strategy: S) -> Result<(), ClaimError<S>> {
         match self.claims.iter_mut().find(|claim| claim.is_none()) {
             Some(room) => *room = Some(strategy),
@@ -101,10 +101,10 @@ impl<S: Strategy, const N: usize> Claims<S, N> {
         self.claims.iter().flatten()
     }
 
-    /// The strategy that allocated this block in use.
+    /// Returns the strategy that allocated `block`, a block in use.
     ///
     /// # Panics
-    /// If none did, so that the block is not lost in silence.
+    /// If no strategy owns the block, since it would be lost silently otherwise.
     fn owner(&mut self, block: NonNull<u8>) -> &mut S {
         let owner = self.claims.iter_mut().flatten().find(|claim| claim.owns(block));
         owner.unwrap_or_else(|| panic!("the block at {block:?} is in none of the claims"))
@@ -117,8 +117,8 @@ impl<S: Strategy, const N: usize> Claims<S, N> {
     }
 }
 
-// SAFETY: blocks are those of strategies, whose memory is disjoint; a block goes back to the one that
-// owns it. Exactly one does, by the promise of each.
+// SAFETY: the strategies' memory is disjoint. By the contract of `Strategy`, exactly one strategy
+// owns a block, and the block goes back to that one.
 unsafe impl<S: Strategy, const N: usize> Strategy for Claims<S, N> {
     fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() == 0 {
@@ -137,7 +137,8 @@ unsafe impl<S: Strategy, const N: usize> Strategy for Claims<S, N> {
 
     unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
         if layout.size() > 0 {
-            // SAFETY: the caller's promise; the block is this strategy's.
+            // SAFETY: the caller guarantees that the block is in use with this layout, so its owner
+            // allocated it.
             unsafe { self.owner(block).deallocate(block, layout) };
         }
     }
@@ -151,13 +152,14 @@ unsafe impl<S: Strategy, const N: usize> Strategy for Claims<S, N> {
         if layout.size() == 0 || new_size == 0 {
             return None;
         }
-        // SAFETY: as `deallocate`.
+        // SAFETY: as in `deallocate`.
         let resized = unsafe { self.owner(block).resize_in_place(block, layout, new_size) };
         self.note_peaks();
         resized
     }
 
-    /// The owner knows best how to move a block; where it has no memory, the others may.
+    /// Lets the owner move the block; if the owner has no memory, moves the block to another
+    /// strategy.
     unsafe fn relocate(
         &mut self,
         block: NonNull<u8>,
@@ -165,14 +167,14 @@ unsafe impl<S: Strategy, const N: usize> Strategy for Claims<S, N> {
         new_size: usize,
     ) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() > 0 {
-            // SAFETY: as `deallocate`.
+            // SAFETY: as in `deallocate`.
             let moved = unsafe { self.owner(block).relocate(block, layout, new_size) };
             self.note_peaks();
             if moved.is_ok() {
                 return moved;
             }
         }
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { move_to_another(self, block, layout, new_size) }
     }
 
@@ -185,7 +187,7 @@ unsafe impl<S: Strategy, const N: usize> Strategy for Claims<S, N> {
         if layout.size() == 0 {
             return None;
         }
-        // SAFETY: as `deallocate`.
+        // SAFETY: as in `deallocate`.
         let kept = unsafe { self.owner(block).keep(block, layout, new_layout) };
         self.note_peaks();
         kept
@@ -201,7 +203,7 @@ unsafe impl<S: Strategy, const N: usize> Strategy for Claims<S, N> {
 
     unsafe fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
         for claim in self.claims.iter_mut().flatten() {
-            // SAFETY: passed on.
+            // SAFETY: the caller gives the same guarantees.
             match unsafe { claim.try_free(block, layout) } {
                 Freed::Unallocated => {}
                 answer => return answer,
@@ -217,12 +219,14 @@ unsafe impl<S: Strategy, const N: usize> Strategy for Claims<S, N> {
         sum
     }
 
-    /// The strategies' spans in address order, without memory to sort them in: all of them are walked
-    /// for each stretch of addresses that one of them has to itself. O(spans · stretches).
+    /// Visits the strategies' spans in address order. There is no memory to sort them in, so all
+    /// strategies are walked for each range of addresses that belongs to a single one. O(spans ·
+    /// ranges).
     fn walk(&self, visit: &mut dyn FnMut(Span)) {
         let mut from = 0;
         loop {
-            // The strategy with the lowest span from there on, and where another's begins.
+            // The strategy with the lowest span from `from` on, and the start of the next
+            // strategy's spans.
             let (mut lowest, mut limit) = (None, usize::MAX);
             for claim in self.strategies() {
                 let mut start = usize::MAX;

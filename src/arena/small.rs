@@ -1,5 +1,5 @@
-//! Arenas for small machines: [`SmallArena`] over a region, a borrowed buffer, or memory that is known
-//! later, and [`StaticArena`] with memory of its own.
+//! Arenas for small machines: [`SmallArena`] over a region, a borrowed buffer, or memory that is
+//! supplied later, and [`StaticArena`] with its own memory.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
@@ -16,7 +16,7 @@ use crate::strategy::{Span, Strategy, Usage};
 
 /// A [`SmallHeap`] behind a lock, over a region.
 ///
-/// Where the memory is known only when the program runs, as with `embedded-alloc`'s `Heap`:
+/// If the memory is known only at run time, as with `embedded-alloc`'s `Heap`:
 /// ```
 /// use core::alloc::Layout;
 /// use core::mem::MaybeUninit;
@@ -36,7 +36,7 @@ use crate::strategy::{Span, Strategy, Usage};
 /// ```
 pub type SmallArena<L = DefaultLock> = Arena<SmallHeap<Region>, L>;
 
-/// Why there is no arena over this memory.
+/// The reasons why an arena cannot use a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RegionError {
@@ -57,25 +57,25 @@ impl fmt::Display for RegionError {
 
 impl core::error::Error for RegionError {}
 
-/// The least region.
+/// The smallest region, in bytes.
 const LEAST: usize = SmallHeap::<Region>::LEAST_REGION;
 
-/// A region of no bytes.
+/// Returns an empty region.
 const fn nothing() -> Region {
-    // SAFETY: a region of no bytes hands out nothing.
+    // SAFETY: a region of 0 bytes hands out no memory.
     unsafe { Region::new(null_mut(), 0) }
 }
 
 impl<L: NewLock> Arena<SmallHeap<Region>, L> {
-    /// An arena for a small machine, over a fixed region.
+    /// Returns an arena for a small machine over a fixed region.
     ///
     /// # Errors
-    /// [`RegionError::TooSmall`] below [`SmallHeap::LEAST_REGION`].
+    /// [`RegionError::TooSmall`] if `region` is smaller than [`SmallHeap::LEAST_REGION`].
     pub const fn small(region: Region) -> Result<Self, RegionError> {
         Self::small_with_lock(region, L::NEW)
     }
 
-    /// An arena that has no memory until [`init`](Self::init) gives it some.
+    /// Returns an arena that has no memory until [`init`](Self::init) supplies it.
     #[must_use]
     pub const fn empty() -> Self {
         Self::empty_with_lock(L::NEW)
@@ -83,20 +83,20 @@ impl<L: NewLock> Arena<SmallHeap<Region>, L> {
 }
 
 impl<L> Arena<SmallHeap<Region>, L> {
-    /// As [`small`](Self::small), behind this lock.
+    /// Returns an arena over a fixed region, as [`small`](Self::small) does, behind `lock`.
     ///
     /// # Errors
-    /// [`RegionError::TooSmall`] below [`SmallHeap::LEAST_REGION`].
+    /// [`RegionError::TooSmall`] if `region` is smaller than [`SmallHeap::LEAST_REGION`].
     pub const fn small_with_lock(region: Region, lock: L) -> Result<Self, RegionError> {
         if region.len() < LEAST {
-            // A `const fn` must not drop what it knows nothing of.
+            // A `const fn` cannot drop a value of generic type.
             forget(lock);
             return Err(RegionError::TooSmall);
         }
         Ok(Self::with_lock(SmallHeap::new(region, ()), lock))
     }
 
-    /// As [`empty`](Self::empty), behind this lock.
+    /// Returns an arena without memory, as [`empty`](Self::empty) does, behind `lock`.
     #[must_use]
     pub const fn empty_with_lock(lock: L) -> Self {
         Self::with_lock(SmallHeap::new(nothing(), ()), lock)
@@ -104,12 +104,12 @@ impl<L> Arena<SmallHeap<Region>, L> {
 }
 
 impl<L: Lock> Arena<SmallHeap<Region>, L> {
-    /// Gives an [empty](Self::empty) arena its memory. Until then requests are answered with
+    /// Supplies the memory of an [empty](Self::empty) arena. Until then requests fail with
     /// [`AllocError::NoRegion`].
     ///
     /// # Errors
-    /// [`RegionError::AlreadySet`] if it has memory; [`RegionError::TooSmall`] below
-    /// [`SmallHeap::LEAST_REGION`].
+    /// [`RegionError::AlreadySet`] if the arena has memory; [`RegionError::TooSmall`] if `region`
+    /// is smaller than [`SmallHeap::LEAST_REGION`].
     pub fn init(&self, region: Region) -> Result<(), RegionError> {
         self.with(|heap| {
             if heap.source().len() > 0 {
@@ -123,14 +123,14 @@ impl<L: Lock> Arena<SmallHeap<Region>, L> {
         })
     }
 
-    /// Bytes of the region that are in no block and no bookkeeping.
+    /// Returns the bytes of the region that are neither in a block nor bookkeeping.
     pub fn free(&self) -> usize {
         self.with(|heap| heap.free())
     }
 }
 
 impl<'m, L: NewLock> Arena<SmallHeap<Borrowed<'m>>, L> {
-    /// An arena in a buffer that is borrowed as long as the arena is used.
+    /// Returns an arena in a buffer that stays borrowed as long as the arena is used.
     ///
     /// ```
     /// use core::alloc::Layout;
@@ -145,7 +145,7 @@ impl<'m, L: NewLock> Arena<SmallHeap<Borrowed<'m>>, L> {
     /// # Ok::<(), RegionError>(())
     /// ```
     /// # Errors
-    /// [`RegionError::TooSmall`] below [`SmallHeap::LEAST_REGION`].
+    /// [`RegionError::TooSmall`] if `memory` is shorter than [`SmallHeap::LEAST_REGION`].
     pub const fn over(memory: &'m mut [MaybeUninit<u8>]) -> Result<Self, RegionError> {
         let source = Borrowed::new(memory);
         if source.len() < LEAST {
@@ -155,7 +155,7 @@ impl<'m, L: NewLock> Arena<SmallHeap<Borrowed<'m>>, L> {
     }
 }
 
-/// An arena with `N` bytes of its own, for a `static`: nothing needs to be set up, and nothing is `unsafe`.
+/// An arena with its own `N` bytes, for a `static`. It needs neither initialisation nor `unsafe`.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -169,11 +169,11 @@ impl<'m, L: NewLock> Arena<SmallHeap<Borrowed<'m>>, L> {
 /// assert_eq!(ARENA.audit(), Ok(()));
 /// # Ok::<(), AllocError>(())
 /// ```
-/// It can be the `#[global_allocator]`. A block lives as long as the arena stays where it is: an arena that is
-/// moved takes its memory along. What is `static` is not moved, and is an [`arena`](Self::arena) like any other, also for
-/// collections.
+/// It can be the `#[global_allocator]`. Moving the arena moves its memory, so blocks are valid only
+/// as long as it is not moved. A `static` is never moved; it can be used as an
+/// [`arena`](Self::arena) like any other, also for collections.
 ///
-/// Fewer bytes than [`SmallHeap::LEAST_REGION`] do not compile:
+/// An `N` below [`SmallHeap::LEAST_REGION`] does not compile:
 /// ```compile_fail
 /// static ARENA: pagewise::StaticArena<16> = pagewise::StaticArena::new();
 /// ```
@@ -183,16 +183,16 @@ pub struct StaticArena<const N: usize, L = DefaultLock> {
     memory: Memory<N>,
 }
 
-/// Aligned as the cells of other heaps.
+/// The memory, aligned like the cells of other heaps.
 #[repr(align(16))]
 #[derive(Debug)]
 struct Memory<const N: usize>(UnsafeCell<MaybeUninit<[u8; N]>>);
 
-// SAFETY: the memory is reached through the arena alone.
+// SAFETY: the memory is accessed only through the arena, under its lock.
 unsafe impl<const N: usize> Sync for Memory<N> {}
 
 impl<const N: usize, L: NewLock> StaticArena<N, L> {
-    /// The arena, with all of its memory free.
+    /// Returns an arena with all of its memory free.
     #[must_use]
     pub const fn new() -> Self {
         Self::with_lock(L::NEW)
@@ -206,61 +206,64 @@ impl<const N: usize, L: NewLock> Default for StaticArena<N, L> {
 }
 
 impl<const N: usize, L> StaticArena<N, L> {
-    /// The arena, behind this lock.
+    /// Returns an arena with all of its memory free, behind `lock`.
     #[must_use]
     pub const fn with_lock(lock: L) -> Self {
         const { assert!(N >= LEAST, "the memory is smaller than `SmallHeap::LEAST_REGION`") };
-        // All of it is zeros, so that it takes no room in a program's file or flash: the region gets its length
-        // with its address, when it is used.
+        // The whole value is zeros, so it takes no room in the program's file or flash. The region
+        // gets its length together with its address, at the first use.
         let memory = Memory(UnsafeCell::new(MaybeUninit::uninit()));
         Self { arena: Arena::empty_with_lock(lock), memory }
     }
 }
 
 impl<const N: usize, L: Lock> StaticArena<N, L> {
-    /// Runs `action` on the heap under the lock, told where its memory is.
+    /// Runs `action` on the heap under the lock, after telling the heap the current address of its
+    /// memory.
     #[inline(always)]
     fn with<R>(&self, action: impl FnOnce(&mut SmallHeap<Region>) -> R) -> R {
         self.arena.with(|heap| {
-            // SAFETY: the memory is the heap's alone, and moves with it.
+            // SAFETY: only the heap uses the memory, and both move together.
             unsafe { heap.move_to(self.memory.0.get().cast(), N) };
             action(heap)
         })
     }
 
-    /// The arena as one that can be lent: for collections, and all that an arena can do.
+    /// Returns the arena as a [`SmallArena`], which can be lent to collections and has all of an
+    /// arena's methods.
     pub fn arena(&'static self) -> &'static SmallArena<L> {
-        // It is borrowed for good, so its memory stays where it is told to be now.
+        // The arena is borrowed for ever, so its memory stays at the address that the heap gets
+        // here.
         self.with(|_| ());
         &self.arena
     }
 
-    /// As [`Arena::allocate`].
+    /// Allocates a block; see [`Arena::allocate`].
     ///
     /// # Errors
-    /// [`AllocError::Exhausted`] when there is no more memory that would do.
+    /// [`AllocError::Exhausted`] if there is not enough memory.
     #[inline]
     pub fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.with(|heap| heap.allocate(layout))
     }
 
-    /// As [`Arena::deallocate`].
+    /// Frees a block; see [`Arena::deallocate`].
     ///
     /// # Safety
-    /// As [`Strategy::deallocate`].
+    /// As for [`Strategy::deallocate`].
     #[inline]
     pub unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         self.with(|heap| unsafe { heap.deallocate(block, layout) });
     }
 
-    /// As [`Arena::reallocate`].
+    /// Changes a block's size to `new_size` bytes; see [`Arena::reallocate`].
     ///
     /// # Errors
-    /// As [`allocate`](Self::allocate); the block is untouched.
+    /// As for [`allocate`](Self::allocate); the block is then unchanged.
     ///
     /// # Safety
-    /// As [`Strategy::reallocate`].
+    /// As for [`Strategy::reallocate`].
     #[inline]
     pub unsafe fn reallocate(
         &self,
@@ -268,49 +271,49 @@ impl<const N: usize, L: Lock> StaticArena<N, L> {
         layout: Layout,
         new_size: usize,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         self.with(|heap| unsafe { heap.reallocate(block, layout, new_size) })
     }
 
-    /// As [`Arena::try_free`].
+    /// Frees a block if it is in use; see [`Arena::try_free`].
     ///
     /// # Safety
-    /// As [`Strategy::try_free`].
+    /// As for [`Strategy::try_free`].
     pub unsafe fn try_free(&self, block: NonNull<u8>, layout: Layout) -> Freed {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         self.with(|heap| unsafe { heap.try_free(block, layout) })
     }
 
-    /// Bytes of the blocks in use.
+    /// Returns the bytes of the blocks in use.
     pub fn used(&self) -> usize {
         self.arena.used()
     }
 
-    /// Bytes that are in no block and no bookkeeping.
+    /// Returns the bytes that are neither in a block nor bookkeeping.
     pub fn free(&self) -> usize {
         self.with(|heap| heap.free())
     }
 
-    /// What is in use and what is held.
+    /// Returns the memory in use and held.
     pub fn usage(&self) -> Usage {
         self.arena.usage()
     }
 
-    /// As [`Arena::walk`].
+    /// Calls `visit` for every span; see [`Arena::walk`].
     pub fn walk(&self, visit: &mut dyn FnMut(Span)) {
         self.with(|heap| heap.walk(visit));
     }
 
-    /// As [`Arena::audit`].
+    /// Checks every invariant; see [`Arena::audit`].
     ///
     /// # Errors
-    /// The first invariant found violated, and where.
+    /// The first violated invariant, and its address.
     pub fn audit(&self) -> Result<(), Fault> {
         self.with(|heap| heap.audit())
     }
 }
 
-// SAFETY: the heap's promises; nothing unwinds.
+// SAFETY: the heap gives the guarantees that `GlobalAlloc` requires, and nothing unwinds.
 unsafe impl<const N: usize, L: Lock> GlobalAlloc for StaticArena<N, L> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -320,13 +323,14 @@ unsafe impl<const N: usize, L: Lock> GlobalAlloc for StaticArena<N, L> {
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller allocated the block here with this layout; it is not null.
+        // SAFETY: the caller guarantees that the block was allocated here with this layout, so it
+        // is not null.
         without_unwinding(|| unsafe { self.deallocate(NonNull::new_unchecked(block), layout) });
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: as `dealloc`; the caller promises that the new size does not overflow.
+        // SAFETY: as in `dealloc`; the caller guarantees that the new size does not overflow.
         let moved = without_unwinding(|| unsafe {
             self.reallocate(NonNull::new_unchecked(block), layout, new_size)
         });

@@ -1,12 +1,13 @@
-//! A heap over memory that grows, never shrinks, and may be taken in part by others: a row of regions, each with a
-//! strategy of its own, PAGEWISE.
+//! A heap over memory that can grow but not shrink, and that other code may take parts of: a list
+//! of regions, each managed by a PAGEWISE strategy of its own.
 //!
 //! ```text
 //!  memory  | program | region 0 | another's | region 1      | region 2                 | not there yet
 //! ```
-//! A region has its bookkeeping at its upper end, so it cannot be prolonged. Each further one is half as long as all
-//! before it together, or as long as the block for which it is needed. Regions come in the order of their addresses, so
-//! whose a block is takes a search among them from the last one on.
+//! A region cannot be extended, because its bookkeeping is at its upper end. Each new region is
+//! half as long as all earlier ones together, or longer if the block that needs it is. Regions are
+//! stored in address order; to find a block's region, the heap searches them from the last one
+//! down.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -18,31 +19,33 @@ use crate::source::Region;
 use crate::strategy::{Span, Strategy, Usage, empty_block, move_to_another};
 use crate::walk;
 
-/// Where regions come from.
+/// The source of a growing heap's regions.
 ///
 /// # Safety
-/// What is answered is memory that nobody else uses, ever, and lies above all that was answered before.
+/// Implementers guarantee that the memory returned by [`grow`](Self::grow) is never used by anyone
+/// else, and is above all memory returned before.
 pub(super) unsafe trait Grow {
-    /// At least `len` bytes, at a multiple of 4,096: where they start, and how many there are. `None` if there are no
-    /// more.
+    /// Returns the start and the length of at least `len` bytes of new memory, aligned to 4,096;
+    /// `None` if there is no more.
     fn grow(&mut self, len: usize) -> Option<(*mut u8, usize)>;
 }
 
-/// Bytes of the first regions.
+/// Length of the first regions in bytes.
 const LEAST: usize = 1 << 20;
 
-/// The most bytes of a region: a pointer's distances are signed.
+/// The most bytes of a region: pointer offsets are signed.
 const MOST: usize = 1 << 30;
 
-/// The most regions; with fewer there are 4 GiB.
+/// The most regions. Fewer than that already cover 4 GiB.
 const REGIONS: usize = 40;
 
-/// Bytes of bookkeeping that a fresh region needs, beside a sixty-fourth.
+/// Bytes of bookkeeping that a new region needs, in addition to 1/64 of its length.
 const BOOKKEEPING: usize = 64 << 10;
 
-/// The heap. Invariants: the first `count` of the regions are there, in the order of their addresses; each starts with
-/// its strategy, which has the rest and is reached through here alone. `last`, the one that served last, is one of them
-/// if there are any.
+/// The heap. Invariants: the first `count` entries of `regions` are `Some`, in address order. Each
+/// points to a strategy at the start of its region that manages the rest of it and is accessed only
+/// through this heap. `last` is the region that served the last request; it is below `count` unless
+/// there are no regions.
 #[derive(Debug)]
 pub(super) struct Growing<G> {
     more: G,
@@ -51,32 +54,33 @@ pub(super) struct Growing<G> {
     last: usize,
 }
 
-// SAFETY: the regions are the heap's own.
+// SAFETY: only this heap accesses its regions, so they can move to another thread with it.
 unsafe impl<G: Send> Send for Growing<G> {}
 
 impl<G: Grow> Growing<G> {
-    /// A heap without memory.
+    /// Returns a heap without memory.
     pub(super) const fn new(more: G) -> Self {
         Self { more, regions: [None; REGIONS], count: 0, last: 0 }
     }
 
-    /// Number of regions.
+    /// Returns the number of regions.
     pub(super) fn regions(&self) -> usize {
         self.count
     }
 
     fn heaps(&self) -> impl Iterator<Item = &PageHeap<Region>> {
-        // SAFETY: by the invariant a strategy lies there, which nobody changes while this is borrowed.
+        // SAFETY: by the invariant, a strategy is there; nothing modifies it while `self` is
+        // borrowed.
         self.regions[..self.count].iter().flatten().map(|heap| unsafe { heap.as_ref() })
     }
 
     #[inline(always)]
     fn heap(&mut self, region: usize) -> Option<&mut PageHeap<Region>> {
-        // SAFETY: by the invariant a strategy lies there, which is reached through this alone.
+        // SAFETY: by the invariant, a strategy is there, and it is accessed only through `self`.
         self.regions[region].map(|mut heap| unsafe { heap.as_mut() })
     }
 
-    /// The region that would have a block at this address, if any has.
+    /// Returns the region that a block at this address would belong to, if there is one.
     #[inline(always)]
     fn region_of(&self, block: NonNull<u8>) -> Option<usize> {
         let starts_below = |heap: &Option<NonNull<_>>| {
@@ -85,16 +89,16 @@ impl<G: Grow> Growing<G> {
         self.regions[..self.count].iter().rposition(starts_below)
     }
 
-    /// The region that allocated this block in use.
+    /// Returns the strategy of the region that `block`, a block in use, is in.
     ///
     /// # Panics
-    /// If none did, as far as its address tells.
+    /// If no region starts at or below the address.
     fn owner(&mut self, block: NonNull<u8>) -> &mut PageHeap<Region> {
         let owner = self.region_of(block).and_then(|region| self.heap(region));
         owner.unwrap_or_else(|| panic!("the block at {block:?} is in no region"))
     }
 
-    /// Has the regions that are there serve a request.
+    /// Serves a request from the existing regions, trying each in turn.
     #[cold]
     fn serve(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         for region in 0..self.count {
@@ -106,7 +110,7 @@ impl<G: Grow> Growing<G> {
         Err(AllocError::Exhausted)
     }
 
-    /// Takes a further region, which has room for this layout.
+    /// Adds a region that has room for `layout`.
     #[cold]
     fn grow(&mut self, layout: Layout) -> Result<(), AllocError> {
         let own = size_of::<PageHeap<Region>>();
@@ -120,8 +124,8 @@ impl<G: Grow> Growing<G> {
         let memory = self.more.grow(wanted).or_else(|| self.more.grow(needed));
         let (start, len) = memory.ok_or(AllocError::Exhausted)?;
         let place = NonNull::new(start.cast::<PageHeap<Region>>()).ok_or(AllocError::Exhausted)?;
-        // SAFETY: the memory is nobody else's, aligned to more than a strategy needs, and longer, by the promise of
-        // `Grow`.
+        // SAFETY: by the contract of `Grow`, nothing else uses the memory. It is longer than a
+        // strategy, and aligned to more than a strategy needs.
         unsafe {
             let region = Region::new(start.add(own), len - own);
             place.write(PageHeap::new(Config::arena(), region, ()));
@@ -133,7 +137,8 @@ impl<G: Grow> Growing<G> {
     }
 }
 
-// SAFETY: blocks are those of heaps whose regions are disjoint; a block goes back to the one in whose region it lies.
+// SAFETY: the regions are disjoint, each strategy's blocks are in its own region, and a block goes
+// back to the strategy whose region contains it.
 unsafe impl<G: Grow> Strategy for Growing<G> {
     #[inline]
     fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -152,7 +157,8 @@ unsafe impl<G: Grow> Strategy for Growing<G> {
     #[inline]
     unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) {
         if layout.size() > 0 {
-            // SAFETY: the caller's promise; the block is this heap's.
+            // SAFETY: the caller guarantees that the block is in use with this layout; its owner
+            // allocated it.
             unsafe { self.owner(block).deallocate(block, layout) };
         }
     }
@@ -166,11 +172,12 @@ unsafe impl<G: Grow> Strategy for Growing<G> {
         if layout.size() == 0 || new_size == 0 {
             return None;
         }
-        // SAFETY: as `deallocate`.
+        // SAFETY: as in `deallocate`.
         unsafe { self.owner(block).resize_in_place(block, layout, new_size) }
     }
 
-    /// The owner knows best how to move a block; where it has no memory, the others may.
+    /// Lets the owner move the block; if the owner has no memory, moves the block to another
+    /// region.
     unsafe fn relocate(
         &mut self,
         block: NonNull<u8>,
@@ -178,13 +185,13 @@ unsafe impl<G: Grow> Strategy for Growing<G> {
         new_size: usize,
     ) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() > 0 {
-            // SAFETY: as `deallocate`.
+            // SAFETY: as in `deallocate`.
             let moved = unsafe { self.owner(block).relocate(block, layout, new_size) };
             if moved.is_ok() {
                 return moved;
             }
         }
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { move_to_another(self, block, layout, new_size) }
     }
 
@@ -197,7 +204,7 @@ unsafe impl<G: Grow> Strategy for Growing<G> {
         if layout.size() == 0 {
             return None;
         }
-        // SAFETY: as `deallocate`.
+        // SAFETY: as in `deallocate`.
         unsafe { self.owner(block).keep(block, layout, new_layout) }
     }
 
@@ -211,11 +218,12 @@ unsafe impl<G: Grow> Strategy for Growing<G> {
 
     unsafe fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
         let owner = self.region_of(block).and_then(|region| self.heap(region));
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         owner.map_or(Freed::Unallocated, |heap| unsafe { heap.try_free(block, layout) })
     }
 
-    /// The most that was held and requested are sums of the regions' own, which they had at different times.
+    /// Adds up the regions' figures. The maxima are sums of maxima that the regions may have
+    /// reached at different times.
     fn usage(&self) -> Usage {
         self.heaps().map(Heap::usage).sum()
     }

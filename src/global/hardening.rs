@@ -1,13 +1,13 @@
-//! What hardened mode does: [`Hardening`].
+//! The parts of hardened mode: [`Hardening`].
 
-/// The parts of hardened mode, each of which can be left out. In an environment variable:
-/// `PAGEWISE_HARDENED=1` for all of [`Hardening::ON`], or the names of parts, as
-/// `PAGEWISE_HARDENED=canaries,random`.
+/// Selects the parts of hardened mode. At run time an environment variable selects them:
+/// `PAGEWISE_HARDENED=1` turns on all of [`Hardening::ON`], and a list of names turns on these
+/// parts, as in `PAGEWISE_HARDENED=canaries,random`.
 ///
-/// Any part comes with the *checks*: a byte for each 16 bytes of a heap, apart from the blocks, says
-/// whether a block in use starts there. It is looked at when a block is freed, resized or measured, and
-/// again when it is handed out, so that a block freed twice, a pointer into a block or to none, and a block
-/// freed with a wrong size stop the process at once, with one line.
+/// All parts build on the *checks*. For each 16 bytes of a heap there is a byte, stored apart from
+/// the blocks, that says whether a block in use starts there. The allocator reads it when a block
+/// is freed, resized, measured or handed out. A double free, a pointer that is not the start of a
+/// block, or a free with a wrong size stops the process at once with a one-line message.
 ///
 /// ```
 /// use pagewise::Pagewise;
@@ -21,33 +21,37 @@
 #[non_exhaustive]
 #[must_use]
 pub struct Hardening {
-    /// Whether blocks are checked at all. The other parts do nothing without.
+    /// Whether blocks are checked at all. The other parts have no effect without this one.
     pub checks: bool,
-    /// Bytes behind each block, one at least, are written when it is handed out, and compared when it is
-    /// freed: a write beyond its bounds stops the process then. So are bytes before blocks above FFCROSSOVER.
-    /// Costs a byte a block, so that a size which is just a class's takes the next.
+    /// Writes at least one byte behind each block when it is handed out, and compares it when the
+    /// block is freed: a write beyond the block's end stops the process at that point. Blocks above
+    /// FFCROSSOVER also have canaries in front. Costs a byte for each block, so a request for
+    /// exactly the size of a class takes the next class.
     pub canaries: bool,
-    /// A block is any one of eight on the thread's list of its class, not the last freed; which blocks come to
-    /// the list first is random, too.
+    /// Hands out a random one of the last eight blocks on the thread's list of the class, instead
+    /// of the one freed last. Which blocks are moved from the heap to the list is random as well.
     pub random: bool,
-    /// Bytes of freed blocks that each thread keeps before they are used again, the oldest first, in 1,024
-    /// blocks at most; 0: none. Larger blocks are not kept.
+    /// Bytes of freed blocks that each thread holds back in a quarantine, at most 1,024 blocks; the
+    /// oldest are used again first. Blocks larger than this number are not held back; 0 disables
+    /// the quarantine.
     pub quarantine: u32,
-    /// Freed blocks are zeroed, and found to be zeros still when they are next handed out, those above
-    /// FFCROSSOVER when they leave the quarantine: a write meanwhile stops the process, and nothing is to
-    /// be read there.
+    /// Zeroes freed blocks, and checks that they are still zero: small ones when they are next
+    /// handed out, those above FFCROSSOVER when they leave the quarantine. A write in between stops
+    /// the process, and a read of a freed block finds no data.
     pub zero: bool,
-    /// Pages of blocks of one size are never used for another: a pointer to a freed block can only meet
-    /// another of its size. Costs the memory of classes that are not used any more.
+    /// Never reuses a page for another size class, so a dangling pointer can only refer to another
+    /// block of its own size. Costs the memory of classes that the program has stopped using.
     pub pinned: bool,
-    /// Guard pages: around what the allocator keeps to itself, and on both sides of blocks that are mappings
-    /// of their own, as those of 1 MiB and more are then. What was decided at the start is read-only: the
-    /// mode, the tables of sizes, where the heaps lie (not where OS pages are larger than usual).
+    /// Puts guard pages around the allocator's own data and on both sides of each block that is a
+    /// mapping of its own; with this part those are all blocks from 1 MiB on. Data fixed at startup
+    /// becomes read-only: the mode, the size tables, and the heaps' addresses (unless OS pages are
+    /// larger than usual).
     pub guards: bool,
 }
 
 impl Hardening {
-    /// None of it: the default. What is noticed then costs next to nothing.
+    /// All parts off: the default. The misuse that is detected in this mode costs next to nothing
+    /// to detect.
     pub const OFF: Self = Self {
         checks: false,
         canaries: false,
@@ -58,7 +62,8 @@ impl Hardening {
         guards: false,
     };
 
-    /// Checks, canaries, random choice, a quarantine of 256 KiB, zeroed blocks, and guard pages; not pinned.
+    /// Checks, canaries, random choice, a quarantine of 256 KiB, zeroing, and guard pages; pages
+    /// are not pinned.
     pub const ON: Self = Self {
         checks: true,
         canaries: true,
@@ -69,7 +74,7 @@ impl Hardening {
         guards: true,
     };
 
-    /// The checks alone.
+    /// Only the checks.
     pub const CHECKS: Self = Self { checks: true, ..Self::OFF };
 
     /// Sets whether there are [canaries](field@Self::canaries).

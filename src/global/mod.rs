@@ -1,4 +1,5 @@
-//! `Pagewise`, the global allocator: every thread has quick lists in front of heaps of pages.
+//! The global allocator [`Pagewise`]: each thread has quick lists in front of shared heaps of
+//! pages.
 //!
 //! ```
 //! use pagewise::Pagewise;
@@ -12,37 +13,41 @@
 //!  thread      thread      thread        quick lists: bounded arrays of free blocks,
 //!  | | | |     | | | |     | | | |       one for each size class (Hasan & Chang §3.10)
 //!     │ batches of blocks │    │
-//!  ┌──▼────────┐       ┌──▼────▼───┐     heaps, each behind a lock: LEAST-FREE pages with
-//!  │ heap      │       │ heap      │     headers out of them (Brent §2.10, §4), larger blocks
-//!  └───────────┘       └───────────┘     beside them
+//!  ┌──▼────────┐       ┌──▼────▼───┐     heaps, each behind a lock: small blocks in LEAST-FREE pages
+//!  │ heap      │       │ heap      │     whose headers are stored elsewhere (Brent §2.10, §4),
+//!  └───────────┘       └───────────┘     larger blocks beside them, with boundary tags
 //!    slot 0              slot 1          one window of addresses
 //! ```
-//! A block's heap and class follow from its address. Blocks are freed into the freeing thread's
-//! quick lists, whoever allocated them, and go back to their heaps by the batch. No thread owns a
-//! heap, so a thread's end, or a block freed by another thread, is nothing special.
+//! A block's address determines its heap and its size class. `free` pushes a block onto a quick
+//! list of the freeing thread, even if another thread allocated it; the lists return blocks to
+//! their heaps in batches. No thread owns a heap, so the end of a thread and a free by another
+//! thread need no special treatment.
 //!
 //! # Hardened mode
-//! [`Tuning::hardening`], or `PAGEWISE_HARDENED=1` in the environment of any program that uses this allocator, has
-//! every block checked at every call: [`Hardening`] lists the parts, and `docs/global.md` what each costs and stops.
+//! [`Tuning::hardening`], or `PAGEWISE_HARDENED=1` in the environment of any program that uses this
+//! allocator, turns on checks of every block at every call. [`Hardening`] lists the parts;
+//! `docs/global.md` says what each part costs and stops.
 //!
 //! # Guarded blocks
-//! With the feature `guarded` and [`Tuning::guarded`], or `PAGEWISE_GUARDED=5000`, one allocation in so many lies
-//! at the end of an OS page of its own, before one that nobody may touch; its page is closed when it is freed. Whoever
-//! writes beyond it, or uses it after it was freed, is stopped at that instruction, and standard error tells what it
-//! was, with the stacks of allocation, free and fault. That is cheap enough for production, and finds in many runs
-//! what is wrong in one of many.
+//! With the feature `guarded`, [`Tuning::guarded`] or `PAGEWISE_GUARDED=5000` makes one in *n*
+//! allocations a guarded block. It ends at the end of an OS page of its own, and the page behind is
+//! inaccessible. When the block is freed, its own page becomes inaccessible as well. A write beyond
+//! the block or a use after its free therefore faults at that very instruction, and the allocator
+//! reports it on standard error with the stacks of allocation, free and fault. This is cheap enough
+//! for production, and over many runs it finds errors that occur in only a few of them.
 //!
 //! # Heap profiles
-//! With the feature `profiler`, on Linux, [`Pagewise::profiler`], or `PAGEWISE_PROFILE=heap.pb.gz` in the environment, tells
-//! which call stacks the memory in use was allocated by: [`Profiler`].
+//! With the feature `profiler`, on Linux, [`Pagewise::profiler`] or `PAGEWISE_PROFILE=heap.pb.gz`
+//! in the environment records which call stacks allocated the memory in use: see [`Profiler`].
 //!
-//! # Where
-//! On Linux, Windows, macOS and FreeBSD; the last two were never run. On wasm32 it is one heap of pages over the machine's
-//! memory, without a tuning, as far as it grows. Elsewhere `Pagewise` compiles, and passes everything on to the system's
-//! allocator; so it does anywhere with `--cfg pagewise_forwarding`, for a test of just that.
+//! # Platforms
+//! Linux, Windows, macOS and FreeBSD; the last two have never been run. On wasm32 the allocator is
+//! a single heap in the module's linear memory, which ignores the tuning. Everywhere else
+//! `Pagewise` compiles and forwards each call to the system's allocator. To test that path on any
+//! target, build with `--cfg pagewise_forwarding`.
 
-// `native` has the allocator proper, `wasm` that over `growing` memory, `forwarding` passes on; `tuning` and `stats` are
-// for all.
+// `native` is the allocator proper, `wasm` the one over `growing` memory, and `forwarding` forwards
+// to the system. All of them share `tuning`, `hardening` and `stats`.
 #[cfg(not(any(
     all(
         any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
@@ -72,7 +77,7 @@ pub use self::profiler::{ProfileError, Profiler, Site, Snapshot};
 pub use self::stats::{ClassStats, Stats};
 pub use self::tuning::{HugePages, Tuning, TuningError};
 
-/// The allocator. All values of this type in a process share one heap; see [`Tuning`].
+/// The global allocator. All values of this type in a process share the same heaps; see [`Tuning`].
 #[derive(Debug)]
 pub struct Pagewise {
     #[allow(dead_code, reason = "only the allocator proper can be tuned")]
@@ -80,16 +85,16 @@ pub struct Pagewise {
 }
 
 impl Pagewise {
-    /// The allocator as it is tuned by default.
+    /// Returns the allocator with the default tuning.
     #[must_use]
     pub const fn new() -> Self {
         Self { tuning: Tuning::new() }
     }
 
-    /// The allocator, tuned.
+    /// Returns the allocator with this tuning.
     ///
     /// # Panics
-    /// If the tuning is [out of range](Tuning::check); in a `static`, at compile time.
+    /// If the tuning is [out of range](Tuning::check). In a `static` this is a compile-time error.
     #[must_use]
     pub const fn with(tuning: Tuning) -> Self {
         assert!(tuning.check().is_ok(), "the tuning is out of range: see Tuning::check");

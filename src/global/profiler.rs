@@ -1,4 +1,5 @@
-//! [`Profiler`]: which call stacks the memory in use was allocated by, by samples, while the program runs.
+//! The sampling heap profiler: [`Profiler`] estimates, while the program runs, which call stacks
+//! allocated the memory in use.
 
 use core::fmt;
 use std::io;
@@ -6,11 +7,13 @@ use std::path::Path;
 
 use super::{Pagewise, Tuning};
 
-/// The heap profiler of the process, which is off until it is [started](Self::start).
+/// The heap profiler of the process. It is off until it is [started](Self::start).
 ///
-/// While it is on, one block in so many bytes is *sampled*: the stack that allocates it is noted, and when it is freed. What
-/// was sampled is scaled up to what it stands for, so sums are right on average, of every stack and size. `docs/profiler.md`
-/// in the repository says how to read a profile, and what it costs.
+/// While it is on, one block in every *n* bytes, on average, is *sampled*: the profiler records the
+/// stack that allocates the block, and later that the block is freed. Each sample is scaled up to
+/// the blocks and bytes that it represents, so the sums for every stack and every size are
+/// unbiased. `docs/profiler.md` in the repository explains how to read a profile and what profiling
+/// costs.
 ///
 /// ```no_run
 /// use pagewise::Pagewise;
@@ -34,28 +37,28 @@ pub struct Profiler<'a> {
 }
 
 impl Pagewise {
-    /// The heap profiler (feature `profiler`).
+    /// Returns the heap profiler. Needs the feature `profiler`.
     #[must_use]
     pub const fn profiler(&self) -> Profiler<'_> {
         Profiler { tuning: &self.tuning }
     }
 }
 
-/// Why the profiler does not do what was asked for.
+/// The reasons why the profiler refuses a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ProfileError {
-    /// It is on already.
+    /// The profiler is on already.
     On,
-    /// It was never on.
+    /// The profiler has never been on.
     NeverOn,
-    /// The bytes per sample are not from 1 to 1 GiB.
+    /// The number of bytes per sample is not from 1 to 1 GiB.
     Rate,
-    /// There is no memory for it.
+    /// There is not enough memory for the profile.
     Memory,
-    /// The process forks just now, or a signal's handler interrupted the profiler.
+    /// The process is forking, or a signal handler interrupted the profiler.
     Busy,
-    /// There is no profiler on this system.
+    /// This system has no profiler.
     Unsupported,
 }
 
@@ -87,75 +90,81 @@ impl From<ProfileError> for io::Error {
 }
 
 impl Profiler<'_> {
-    /// Begins a new profile, with one sample in so many bytes on average, from 1 to 1 GiB; 512 KiB is a good rate for
-    /// production. What an earlier one had is forgotten. Other threads take part once they come by, after 2,048 small blocks
-    /// at the latest. Memory that is in use already is not in the profile.
+    /// Starts a new profile with one sample in every `bytes_per_sample` bytes on average, from 1 to
+    /// 1 GiB; 512 KiB is a good rate for production. Discards the previous profile. Another thread
+    /// takes part from its next slow path on, at the latest after 2,048 small blocks. Memory that
+    /// is in use already does not appear in the profile.
     ///
     /// # Errors
-    /// It is on already; the rate is out of range; there is no memory, or no profiler on this system.
+    /// If the profiler is on already, the rate is out of range, there is not enough memory, or this
+    /// system has no profiler.
     pub fn start(&self, bytes_per_sample: usize) -> Result<(), ProfileError> {
         native::start(self.tuning, bytes_per_sample)
     }
 
-    /// Ends the profile, which stays as it is then, and can be written. Nothing happens if it is off.
+    /// Stops the profiler. The profile stays as it is and can still be written. Does nothing if the
+    /// profiler is off.
     ///
     /// # Errors
-    /// [`ProfileError::Busy`], for a moment.
+    /// [`ProfileError::Busy`]; a later call can succeed.
     pub fn stop(&self) -> Result<(), ProfileError> {
         native::stop()
     }
 
-    /// The profile as it is now, or as it was when it ended. Takes memory for it, but none of the allocator's.
+    /// Returns a copy of the current profile, or of the last one if the profiler is off. The copy
+    /// takes memory from the system, not from the allocator.
     ///
     /// # Errors
-    /// It was never on, is busy, or there is no memory.
+    /// If the profiler was never on or is busy, or there is not enough memory.
     pub fn snapshot(&self) -> Result<Snapshot, ProfileError> {
         native::snapshot().map(Snapshot)
     }
 
-    /// Writes the profile [as it is now](Self::snapshot) in pprof's format, a gzip file.
+    /// Writes the [current profile](Self::snapshot) as a gzip file in pprof's format.
     ///
     /// # Errors
-    /// There is none, or writing fails.
+    /// If no snapshot can be taken, or writing fails.
     pub fn write(&self, to: impl io::Write) -> io::Result<()> {
         self.snapshot()?.write(to)
     }
 
-    /// As [`write`](Self::write), to a file. As long as that is not whole, it has another name.
+    /// Writes the profile as [`write`](Self::write) does, to the file `path`. The file has a
+    /// temporary name until it is complete.
     ///
     /// # Errors
-    /// As there.
+    /// If no snapshot can be taken, or the file cannot be written.
     pub fn dump(&self, path: impl AsRef<Path>) -> io::Result<()> {
         native::write_file(&native::snapshot()?, path.as_ref())
     }
 }
 
-/// A profile as it was at a moment. All counts and bytes are estimates.
+/// A profile at one moment. All counts and bytes are estimates.
 #[derive(Debug)]
 pub struct Snapshot(native::Snapshot);
 
 impl Snapshot {
-    /// The stacks that allocated something, in no order.
+    /// Returns the stacks that allocated something, in no particular order.
     pub fn sites(&self) -> impl Iterator<Item = Site<'_>> {
         self.0.sites().map(Site)
     }
 
-    /// The mean bytes from one sample to the next.
+    /// Returns the mean number of bytes from one sample to the next.
     #[must_use]
     pub fn bytes_per_sample(&self) -> usize {
         self.0.bytes_per_sample()
     }
 
-    /// Samples that are missing, since there was no memory for them, or the profile could not be waited for.
+    /// Returns the number of samples that were dropped, because there was no memory for them or the
+    /// profile's lock could not be waited for.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.0.dropped()
     }
 
-    /// Writes it in pprof's format, a gzip file.
+    /// Writes the profile as a gzip file in pprof's format.
     ///
     /// # Errors
-    /// There is no memory, or writing fails.
+    /// If there is not enough memory, or writing fails.
     pub fn write(&self, mut to: impl io::Write) -> io::Result<()> {
         let mut error = None;
         let sink = &mut |bytes: &[u8]| to.write_all(bytes).map_err(|why| error = Some(why)).is_ok();
@@ -166,42 +175,44 @@ impl Snapshot {
     }
 }
 
-/// What was allocated by one stack of calls, estimated.
+/// Estimates of the memory that one call stack allocated.
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'a>(native::Site<'a>);
 
 impl<'a> Site<'a> {
-    /// The addresses that its calls return to, the innermost first, 64 at most; the first are the allocator's own.
+    /// Returns the return addresses of the stack, innermost first, at most 64. The first ones are
+    /// in the allocator itself.
     #[must_use]
     pub fn calls(&self) -> &'a [usize] {
         self.0.calls
     }
 
-    /// Samples that the figures are of: their error is about one over the square root of this.
+    /// Returns the number of samples *k* behind these figures. Their relative error is about
+    /// 1/√*k*.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.0.samples
     }
 
-    /// Blocks in use.
+    /// Returns the number of blocks in use.
     #[must_use]
     pub fn live_blocks(&self) -> u64 {
         self.0.live_blocks
     }
 
-    /// Bytes in use, as they were asked for.
+    /// Returns the bytes in use, as requested by the program.
     #[must_use]
     pub fn live_bytes(&self) -> u64 {
         self.0.live_bytes
     }
 
-    /// Blocks allocated since the profile began.
+    /// Returns the number of blocks allocated since the profile began.
     #[must_use]
     pub fn allocated_blocks(&self) -> u64 {
         self.0.allocated_blocks
     }
 
-    /// Bytes allocated since the profile began, as they were asked for.
+    /// Returns the bytes allocated since the profile began, as requested by the program.
     #[must_use]
     pub fn allocated_bytes(&self) -> u64 {
         self.0.allocated_bytes
@@ -231,9 +242,9 @@ mod native {
     }
 
     pub(super) fn start(tuning: &Tuning, bytes_per_sample: usize) -> Result<(), ProfileError> {
-        // The first block opens the allocator.
+        // The first allocation initialises the allocator.
         let (opens, byte) = (Pagewise { tuning: *tuning }, Layout::new::<u8>());
-        // SAFETY: the block has a size, and is freed once.
+        // SAFETY: the layout's size is not 0, and the block is freed once.
         unsafe { opens.dealloc(opens.alloc(byte), byte) };
         profile::start(tuning, bytes_per_sample).map_err(told)
     }

@@ -1,56 +1,59 @@
-//! What the allocator has in use and holds.
+//! Statistics of the global allocator: [`Stats`] for the process, [`ClassStats`] for each size
+//! class.
 
 use core::fmt;
 
-/// What the process has allocated. Bytes, unless said otherwise. Threads go on while it is
-/// collected, so the figures agree with each other only where none does.
+/// Statistics of the process. All figures are in bytes unless they say otherwise. Other threads
+/// keep running while the figures are collected, so they are consistent with each other only if no
+/// other thread allocates or frees meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Blocks in use (number).
+    /// Number of blocks in use.
     pub blocks: usize,
-    /// Bytes of the blocks in use, as the program got them.
+    /// Bytes of the blocks in use; a block may be longer than the program asked for.
     pub live: usize,
-    /// Bytes of free blocks that quick lists keep at hand, and in hardened mode those in quarantine.
+    /// Bytes of the free blocks on quick lists and, in hardened mode, in quarantine.
     pub quick: usize,
-    /// Address space in use by heaps and mappings: blocks, free memory and bookkeeping.
+    /// Bytes of address space that heaps and mappings use: blocks, free memory and bookkeeping.
     pub held: usize,
-    /// The sum of the most that each heap held and the most that mappings held, not all at one time.
+    /// The sum of all heaps' high-water marks of bytes held, and that of the mappings; they need
+    /// not have been reached at the same time.
     pub peak_held: usize,
-    /// Bytes of the heaps' OS pages that are resident, that is, take memory. Mappings of their own are not
-    /// looked at.
+    /// Bytes of the heaps' OS pages that are resident, that is, backed by physical memory. Mappings
+    /// of single blocks are not included.
     pub resident: usize,
-    /// Free memory given back to the system since the beginning. Where the system does not tell what is
-    /// resident, all that was free is counted.
+    /// Bytes of free memory given back to the system since the start. On systems that do not tell
+    /// which pages are resident, all memory that was free counts as given back.
     pub purged: u64,
-    /// Bytes of mappings of their own, in use.
+    /// Bytes of blocks in use that are mappings of their own.
     pub mapped: usize,
-    /// Mappings of their own, in use (number).
+    /// Number of blocks in use that are mappings of their own.
     pub mappings: usize,
-    /// Heaps opened (number).
+    /// Number of heaps opened.
     pub heaps: usize,
-    /// Sets of quick lists (number): one for each thread that runs, and those that ended threads left for
-    /// the next thread.
+    /// Number of sets of quick lists: one for each running thread, and those of ended threads that
+    /// wait for a new thread.
     pub threads: usize,
 }
 
-/// What there is of one size class, in all heaps.
+/// Statistics of one size class, over all heaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ClassStats {
-    /// Size of its blocks, bytes.
+    /// Size of the class's blocks in bytes.
     pub size: usize,
-    /// Blocks in use (number).
+    /// Number of blocks in use.
     pub blocks: usize,
-    /// Free blocks that quick lists keep at hand (number).
+    /// Number of free blocks on quick lists.
     pub quick: usize,
-    /// Pages that serve it (number).
+    /// Number of pages that serve the class.
     pub pages: usize,
     /// Bytes of those pages.
     pub held: usize,
 }
 
-/// One figure a line.
+/// Writes a summary, one figure or pair of figures to a line.
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kib = |bytes: usize| bytes >> 10;
@@ -70,7 +73,8 @@ impl fmt::Display for Stats {
     }
 }
 
-/// A row of a table: block size, blocks in use and on lists, pages, KiB of those.
+/// Writes one row of a table: block size, blocks in use, blocks on quick lists, pages, KiB of those
+/// pages.
 impl fmt::Display for ClassStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { size, blocks, quick, pages, held } = self;
@@ -82,7 +86,7 @@ impl fmt::Display for ClassStats {
 mod tests {
     use super::*;
 
-    /// Every figure stands in its line, bytes as KiB.
+    /// Every figure appears in its line, bytes as whole KiB.
     #[test]
     fn figures_are_shown_as_they_are() {
         let kib = |kib: usize| kib << 10 | 1023;

@@ -1,4 +1,5 @@
-//! What can be tuned: [`Tuning`], at compile time. On Linux the environment overrides some of it.
+//! The parameters of the global allocator: [`Tuning`]. They are set at compile time; environment
+//! variables override them when the program starts.
 
 use core::fmt;
 
@@ -6,11 +7,13 @@ use super::hardening::Hardening;
 use crate::pages::{Config, ConfigError};
 use crate::sizemap::SizeMap;
 
-/// Bytes of what the allocator keeps one table entry for; pages are multiples of it.
+/// The allocator's table has one entry for each granule of this many bytes. Page sizes are
+/// multiples of it.
 pub(super) const GRANULE: usize = 16 << 10;
 
-/// The most bytes of a heap's slot of addresses: what a heap with boundary tags can use. On Windows less, since a slot is
-/// reserved in whole: other systems that run its programs keep a byte for each page of it.
+/// The largest slot of addresses for one heap, in bytes: a heap with boundary tags cannot use more.
+/// It is smaller on Windows, because a slot is reserved as a whole there, and Wine keeps a byte of
+/// bookkeeping for each reserved OS page.
 #[cfg(all(
     any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
     not(pagewise_forwarding)
@@ -22,21 +25,22 @@ pub(super) const LARGEST_SLOT: usize = 1
         _ => 28,
     };
 
-/// What small sizes are multiples of, and every block is aligned to.
+/// Small sizes are multiples of this number of bytes, and every block is aligned to it.
 pub(super) const UNIT: usize = 16;
 
-/// The largest FFCROSSOVER, bytes.
+/// The largest FFCROSSOVER, in bytes.
 pub(super) const SMALL_MAX: usize = 32 << 10;
 
-/// Parameters of [`Pagewise`](super::Pagewise). All sizes in bytes.
+/// Parameters of [`Pagewise`](super::Pagewise). All sizes are in bytes.
 ///
-/// There is one heap in a process, whatever the number of `Pagewise` values in it: the first that
-/// is used decides.
+/// All `Pagewise` values of a process share one set of heaps. The value that is used first
+/// determines the tuning.
 ///
 /// ```
 /// use pagewise::global::{HugePages, Pagewise, Tuning};
 ///
-/// // For a small program: small pages, short lists, freed memory back to the system within 100 ms.
+/// // For a small program: small pages, short lists, free memory goes back to the system after 100
+/// ms.
 /// #[global_allocator]
 /// static ALLOCATOR: Pagewise = Pagewise::with(
 ///     Tuning::new()
@@ -52,57 +56,62 @@ pub(super) const SMALL_MAX: usize = 32 << 10;
 #[non_exhaustive]
 #[must_use]
 pub struct Tuning {
-    /// The pages that serve small blocks: p (from 16 KiB), SIZEMAP, FREETOL, FFCROSSOVER (a
-    /// multiple of 16, to 32 KiB). The unit is 16. By default p is 64 KiB, FFCROSSOVER 16 KiB, FREETOL 1,
-    /// and there are four classes for each doubling.
+    /// The pages that serve small blocks: page size p (at least 16 KiB), SIZEMAP, FREETOL, and
+    /// FFCROSSOVER (a multiple of 16, at most 32 KiB). The unit must be 16. By default p is 64 KiB,
+    /// FFCROSSOVER 16,368 bytes, FREETOL 1, and there are four size classes for each doubling.
     pub pages: Config,
-    /// The most blocks that one quick list keeps, from 2 to 1024; 256 by default. A list begins with 64
-    /// at most, and takes more once it is much used.
+    /// The most blocks that one quick list keeps, from 2 to 1024; 256 by default. A list starts
+    /// with a limit of at most 64 blocks, which rises to this value when the list is used heavily.
     pub quick_blocks: u32,
-    /// The most bytes that one quick list keeps, 32 KiB by default; twice as many if that is up to 4 blocks, and 2 blocks
-    /// at least.
+    /// The most bytes that one quick list keeps; 32 KiB by default. A list of large blocks may keep
+    /// up to 4 blocks if they take no more than twice this, and every list keeps at least 2 blocks.
     pub quick_bytes: u32,
-    /// Heaps for each CPU, from 1 to 16; 2 by default. Threads beyond that share heaps.
+    /// The most heaps for each CPU, from 1 to 16; 2 by default. If there are more threads than
+    /// heaps, threads share them.
     pub heaps_per_cpu: u32,
-    /// The least size that is a mapping of its own, from 64 KiB to 1 GiB; 32 MiB by default.
+    /// The smallest block that gets a mapping of its own, from 64 KiB to 1 GiB; 32 MiB by default.
     pub mapping_from: usize,
-    /// Milliseconds that free memory stays before it goes back to the system, 1,000 by default; see
-    /// [`Pagewise::purge`](super::Pagewise::purge) for when that is looked at. `u32::MAX`: it
-    /// stays.
+    /// Purge delay in milliseconds: how long memory stays free before it goes back to the system;
+    /// 1,000 by default. [`Pagewise::purge`](super::Pagewise::purge) says when the allocator checks
+    /// this. `u32::MAX` disables purging.
     pub purge_delay: u32,
     /// Where memory may be huge pages; by default beyond the first 8 MiB of each heap.
     pub huge_pages: HugePages,
-    /// Whether a thread of the allocator's own gives memory back while the program stands still. It is
-    /// started when there is first something to give back, with every signal blocked; in the child of a
-    /// fork, when there is something again. Off by default.
+    /// Whether a background thread gives memory back while the program is idle; off by default. The
+    /// allocator starts the thread, with every signal blocked, when there is first something to
+    /// give back. In the child of a fork it starts the thread again in the same way.
     pub background: bool,
-    /// How much misuse is noticed, and what is done to withstand it: [`Hardening::OFF`] by default.
+    /// Which kinds of misuse are detected, and how the program is protected against them:
+    /// [`Hardening::OFF`] by default.
     pub hardening: Hardening,
-    /// One allocation in so many, of up to an OS page, is a [guarded block](crate::global#guarded-blocks);
-    /// 0, the default: none is. Needs the feature `guarded`.
+    /// One in `guarded` allocations of up to an OS page becomes a [guarded
+    /// block](crate::global#guarded-blocks); 0, the default, disables them. Needs the feature
+    /// `guarded`.
     pub guarded: u32,
 }
 
-/// Whether the heap's memory may be huge pages.
+/// Where the heaps' memory may be huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HugePages {
-    /// As the system is set: the kernel is told nothing.
+    /// Follows the system's setting; the allocator gives the kernel no advice.
     System,
-    /// Never: least memory.
+    /// Never: uses least memory.
     Never,
-    /// Where the kernel can: fewest page faults, most memory.
+    /// Wherever the kernel can: fewest page faults, most memory.
     Always,
-    /// Where the kernel can, beyond this many bytes of each heap, and only in memory that is known to be
-    /// written densely: new pages of small blocks, while a heap's huge pages take less than its pages of
-    /// small blocks; and the new part of a large block that grows, if the old part was touched. So a small
-    /// program takes no more memory than it uses, a large one at most one huge page more for each heap, and
-    /// a table that is mostly untouched takes no more than its touched part.
+    /// Wherever the kernel can, but only beyond this number of bytes of each heap, and only in
+    /// memory that is known to be written densely. That is: new pages of small blocks, as long as a
+    /// heap's huge pages take less memory than its pages of small blocks; and the new part of a
+    /// growing large block whose old part was touched. So a small program takes no more memory than
+    /// it uses, a large one at most one extra huge page for each heap, and a table that stays
+    /// mostly untouched takes only the memory that was touched.
     Beyond(usize),
 }
 
-/// Four classes for each doubling, 16 bytes apart at least; one more for a page of 4 KiB with a header, which
-/// databases and their like allocate by the thousand; and the largest size that fits eight times into a page beside
-/// its tag, as 8 KiB do not. The last fits four times. 16 KiB would fit three times, so the heap has them.
+/// The default size classes: four for each doubling, at least 16 bytes apart. In addition, 4608
+/// serves a page of 4 KiB with a header, which databases allocate by the thousand. 8176 and 16368
+/// are the largest sizes that fit eight and four times into a 64 KiB page beside its tag. 16 KiB
+/// would fit only three times, so the boundary-tag part of the heap serves that size.
 const CLASSES: &[u32] = &[
     16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024,
     1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 4608, 5120, 6144, 7168, 8176, 8192, 10240,
@@ -110,8 +119,9 @@ const CLASSES: &[u32] = &[
 ];
 
 impl Tuning {
-    /// The defaults, best on our benchmarks (`docs/peers.md` has the figures). For a small program, smaller
-    /// pages and shorter lists hold less: see the example above.
+    /// Returns the defaults, which are the best on our benchmarks (`docs/peers.md` has the
+    /// figures). Smaller pages and shorter lists hold less memory in a small program: see the
+    /// example above.
     pub const fn new() -> Self {
         Self {
             pages: Config {
@@ -194,10 +204,11 @@ impl Tuning {
         self
     }
 
-    /// Checks that the parameters are in their ranges and make sense together.
+    /// Checks that each parameter is in its range and that the parameters are consistent with each
+    /// other.
     ///
     /// # Errors
-    /// The first parameter that is not.
+    /// Names the first parameter that is out of range.
     pub const fn check(&self) -> Result<(), TuningError> {
         if let Err(error) = self.pages.check() {
             return Err(TuningError::Pages(error));
@@ -230,23 +241,23 @@ impl Default for Tuning {
     }
 }
 
-/// A parameter that is out of its range.
+/// A parameter of [`Tuning`] that is out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TuningError {
-    /// The pages' own parameters.
+    /// A parameter of the pages is invalid.
     Pages(ConfigError),
     /// The unit is not 16.
     Unit,
     /// The page size is below 16 KiB.
     PageSize,
-    /// FFCROSSOVER is above 32 KiB or no multiple of the unit.
+    /// FFCROSSOVER is above 32 KiB or not a multiple of the unit.
     Crossover,
-    /// The blocks of a quick list are not from 2 to 1024.
+    /// The number of blocks of a quick list is not from 2 to 1024.
     QuickBlocks,
-    /// The heaps for each CPU are not from 1 to 16.
+    /// The number of heaps for each CPU is not from 1 to 16.
     HeapsPerCpu,
-    /// The least mapping is not from 64 KiB to 1 GiB.
+    /// The smallest mapping is not from 64 KiB to 1 GiB.
     MappingFrom,
 }
 

@@ -1,5 +1,6 @@
-//! WebAssembly: one heap over a memory that grows, behind no lock where there is one thread. What [`Tuning`] sets does
-//! not concern it, and no memory goes back, as the machine takes none.
+//! The global allocator on WebAssembly: one heap over the growing linear memory, with a lock only
+//! if the target has threads. It ignores [`Tuning`], and it gives no memory back, because linear
+//! memory cannot shrink.
 //!
 //! [`Tuning`]: super::Tuning
 
@@ -15,11 +16,12 @@ use crate::arena::lock::Unshared;
 use crate::arena::lock::{NewLock, Yielding};
 use crate::os;
 
-/// The machine's memory.
+/// The module's linear memory.
 #[derive(Debug)]
 struct Memory;
 
-// SAFETY: what the machine adds to its memory is whoever's asked for it, for good, and comes behind all there was.
+// SAFETY: `memory.grow` hands out each page once, to its caller, and the new pages follow all
+// earlier ones.
 unsafe impl Grow for Memory {
     fn grow(&mut self, len: usize) -> Option<(*mut u8, usize)> {
         os::grow(len)
@@ -39,7 +41,7 @@ const LOCK: Lock = unsafe { Unshared::new() };
 static HEAP: Arena<Growing<Memory>, Lock> = Arena::with_lock(Growing::new(Memory), LOCK);
 
 impl Pagewise {
-    /// Statistics. Memory of the machine is resident as soon as it is there.
+    /// Returns the statistics. All memory held counts as resident.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let usage = HEAP.usage();
@@ -54,7 +56,7 @@ impl Pagewise {
         }
     }
 
-    /// On this target, nothing is known of any class.
+    /// Does nothing: on this target there are no statistics for each class.
     pub fn for_each_class(&self, _visit: impl FnMut(ClassStats)) {}
 
     /// Writes the statistics to standard error, if there is one.
@@ -62,37 +64,37 @@ impl Pagewise {
         std::eprintln!("{}", self.stats());
     }
 
-    /// On this target, nothing is to be done.
+    /// Returns `None`: on this target there is nothing to maintain.
     pub fn maintain(&self) -> Option<Duration> {
         None
     }
 
-    /// On this target, nothing is to be done.
+    /// Does nothing: on this target threads have no quick lists.
     pub fn thread_idle(&self) {}
 
-    /// On this target, nothing can go back: 0 bytes.
+    /// Returns 0: on this target no memory can be given back.
     pub fn purge(&self) -> u64 {
         0
     }
 }
 
-// SAFETY: the arena's promises.
+// SAFETY: `Arena` implements `GlobalAlloc`, and every call is forwarded to one.
 unsafe impl GlobalAlloc for Pagewise {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees what `Arena` requires.
         unsafe { HEAP.alloc(layout) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees what `Arena` requires.
         unsafe { HEAP.dealloc(block, layout) };
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees what `Arena` requires.
         unsafe { HEAP.realloc(block, layout, new_size) }
     }
 }
@@ -103,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// All unit tests of the library run over it.
+    /// All unit tests of the library use this allocator.
     #[global_allocator]
     static ALLOCATOR: Pagewise = Pagewise::new();
 
@@ -125,7 +127,7 @@ mod tests {
     #[test]
     fn a_block_of_half_of_all_addresses_is_refused() {
         let layout = Layout::from_size_align(isize::MAX as usize - 15, 16).expect("a valid layout");
-        // SAFETY: the layout has a size.
+        // SAFETY: the layout's size is not 0.
         assert!(unsafe { ALLOCATOR.alloc(layout) }.is_null());
         assert_eq!(vec![1; 5_000].len(), 5_000);
     }

@@ -1,4 +1,4 @@
-//! The heap's invariants, checked.
+//! Checks the heap's invariants.
 
 use super::heap::{Kind, SegmentHeap};
 use crate::error::Fault;

@@ -1,4 +1,4 @@
-//! Blocks as the bits have them: where one starts and ends, and which is before it.
+//! Finds blocks by the bits: where a block starts and ends, and which block is before it.
 
 use super::heap::{Extent, Kind, SegmentHeap};
 use crate::words::bits;
@@ -8,12 +8,12 @@ impl SegmentHeap {
         (granule >> self.segment_shift) as usize
     }
 
-    /// First granule of a segment, and of the next.
+    /// Returns the first granule of a segment, and of the next.
     pub(super) fn range(&self, segment: usize) -> (u32, u32) {
         ((segment << self.segment_shift) as u32, ((segment + 1) << self.segment_shift) as u32)
     }
 
-    /// Position of a granule in its segment.
+    /// Returns the position of a granule in its segment.
     fn within(&self, granule: u32) -> usize {
         granule as usize & ((1 << self.segment_shift) - 1)
     }
@@ -49,7 +49,7 @@ impl SegmentHeap {
         bits::clear(self.bits_mut(self.segment_of(granule), kind), index);
     }
 
-    /// The block that starts at `start`.
+    /// Returns the block that starts at `start`.
     pub(super) fn block(&self, start: u32) -> Extent {
         let segment = self.segment_of(start);
         let starts = self.bits(segment, Kind::Starts);
@@ -60,7 +60,7 @@ impl SegmentHeap {
         Extent { start, end }
     }
 
-    /// The block that ends at `end`, if there is one.
+    /// Returns the block that ends at `end`, if there is one.
     pub(super) fn block_before(&self, end: u32) -> Option<Extent> {
         let last = end.checked_sub(1)?;
         let segment = self.segment_of(last);
@@ -71,14 +71,14 @@ impl SegmentHeap {
         Some(Extent { start, end })
     }
 
-    /// The free blocks that start in a segment, in address order.
+    /// Returns the free blocks that start in a segment, in address order.
     pub(super) fn free_blocks(&self, segment: usize) -> impl Iterator<Item = Extent> {
         let free = self.bits(segment, Kind::Free);
         let origin = self.range(segment).0;
         bits::iter(free).map(move |start| self.block(origin + start as u32))
     }
 
-    /// Notes where a block starts and ends.
+    /// Records where a block starts and ends.
     pub(super) fn set(&mut self, block: Extent) {
         self.mark(Kind::Starts, block.start);
         let first = self.segment_of(block.start);
@@ -91,7 +91,7 @@ impl SegmentHeap {
         }
     }
 
-    /// Notes a free block, unless it is empty.
+    /// Records a free block, unless it is empty.
     pub(super) fn put(&mut self, block: Extent) {
         if block.len() > 0 {
             self.set(block);

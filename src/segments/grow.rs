@@ -1,4 +1,4 @@
-//! More memory: the heap grows at its upper end, and its tables with it.
+//! Takes more memory: the heap grows at its upper end, and its tables with it.
 
 use super::heap::{Extent, Kind, SegmentHeap};
 use crate::error::AllocError;
@@ -6,7 +6,8 @@ use crate::meter::Meter;
 use crate::source::Source;
 
 impl SegmentHeap {
-    /// Takes memory from the source so that the last block is free and holds the request.
+    /// Takes memory from the source until the last block is free and can hold the request. Returns
+    /// that block, and where in it the request starts.
     pub(super) fn extend<S: Source, M: Meter>(
         &mut self,
         len: u32,
@@ -15,7 +16,7 @@ impl SegmentHeap {
         meter: &M,
     ) -> Result<(Extent, u32), AllocError> {
         if self.granules == 0 {
-            // Where the origin will lie is known only once there is a first segment.
+            // The origin's address is known only when there is a first segment.
             self.append(1 << self.growth_shift, source, meter)?;
         }
         let last = self.block_before(self.granules).filter(|b| self.is(Kind::Free, b.start));
@@ -29,11 +30,12 @@ impl SegmentHeap {
         if end > self.granules {
             self.append(end - self.granules, source, meter)?;
         }
-        // The last block may hold the request as it is: the search gives up after some attempts.
+        // The last block may already be large enough, because the search gives up after some
+        // attempts.
         Ok((Extent { start: from, end: self.granules }, start))
     }
 
-    /// Appends granules, a multiple of what the heap grows by, as free memory.
+    /// Appends granules as free memory. Their number is a multiple of what the heap grows by.
     fn append<S: Source, M: Meter>(
         &mut self,
         granules: u32,
@@ -47,7 +49,7 @@ impl SegmentHeap {
         let tables = (self.segments.ensure(segments, source))
             .and_then(|()| self.tree.ensure(segments, source));
         if let Err(error) = tables {
-            // SAFETY: these bytes were taken just now and nothing uses them.
+            // SAFETY: these bytes were taken just now, and nothing uses them.
             unsafe { source.retract(self.bytes(granules)) };
             return Err(error);
         }

@@ -1,14 +1,13 @@
-//! The heap below FIRST-FIT: blocks of any size, lowest address first, in O(log n).
+//! The heap of FIRST-FIT: blocks of any size, lowest address first, in O(log n).
 //!
-//! After Brent's own implementation (reference 5 in Brent 1984): the heap is cut into *segments*, each
-//! segment knows the largest free block that starts in it, and a tree over the segments finds the
-//! lowest one with a block large enough. Within the segment the free blocks are looked at one by
-//! one.
+//! It follows Brent's own implementation (reference 5 in Brent 1984). The heap is divided into
+//! *segments*; each segment knows the largest free block that starts in it, and a tree over the
+//! segments finds the lowest one with a block that is large enough. Within that segment the free
+//! blocks are looked at one by one.
 //!
-//! We deviate in one point. Brent keeps a control word in front of each block; ours stand apart
-//! from the heap, as bits, so that a page of p bytes aligned to p leaves no gap between itself and
-//! the next, and no bookkeeping lies in a page. Memory is counted in *granules*; two bits belong
-//! to each granule:
+//! One point differs. Brent has a control word in front of each block; here the control words are
+//! bits stored apart from the heap. So pages of p bytes aligned to p are adjacent without gaps, and
+//! no page contains bookkeeping. Memory is counted in *granules*, and each granule has two bits:
 //!
 //! ```text
 //! granule   0   1   2   3   4   5   6   7 | 8   9  10  11  12  13  14  15 |16 …
@@ -17,12 +16,12 @@
 //! free      0   0   0   1   0   0   0   0 | 0   0   0   0   0   0   0   0
 //! segment 0: end = 14 (of its last block)  | segment 1: lead = 7 (its first granule's block)
 //! ```
-//! A block's size is the distance to the next start; a block that is the last to start in its
-//! segment ends at the segment's `end`. The block before a start is found the same way, or, across
-//! segments, by `lead`. So size and neighbours take O(granules in a segment / 64), whatever the
-//! blocks' sizes. In a segment of 64 granules, the default, that is one word.
+//! A block ends at the next start. If it is the last one to start in its segment, it ends at the
+//! segment's `end`. The block before a start is found in the same way, or, across segments, by
+//! `lead`. So finding a block's size and neighbours takes O(granules in a segment / 64), whatever
+//! the blocks' sizes. In a segment of 64 granules, the default, that is one word.
 //!
-//! What the bits say is in `blocks.rs`, the invariants are checked in `audit.rs`.
+//! `blocks.rs` interprets the bits, and `audit.rs` checks the invariants.
 
 use core::ptr::NonNull;
 
@@ -35,14 +34,14 @@ use crate::words::{Plain, Table};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
-    /// The block that covers the segment's first granules, if it starts in an earlier segment and
-    /// ends in this one.
+    /// Start of the block that covers the segment's first granules, if it starts in an earlier
+    /// segment and ends in this one.
     pub(super) lead: u32,
     /// End of the last block that starts in this segment, if it reaches the segment's end.
     pub(super) end: u32,
 }
 
-// SAFETY: every bit pattern is a value of its integers.
+// SAFETY: every bit pattern is a valid value of the integers.
 unsafe impl Plain for Segment {}
 
 /// A block of the heap, in granules from the origin.
@@ -59,41 +58,41 @@ impl Extent {
 }
 
 /// The engine of [`FirstFit`](super::FirstFit). Invariants:
-/// - blocks tile the heap: granule 0 is a start, the last block ends at `granules`;
-/// - no two neighbouring blocks are both free;
-/// - `free` bits are set only at starts;
-/// - `segments` says of the blocks that cross a segment's end what the picture above says;
-/// - the tree's leaves are the largest free blocks starting in their segments.
+/// - Blocks tile the heap: granule 0 is a start, and the last block ends at `granules`.
+/// - No two neighbouring blocks are both free.
+/// - `free` bits are set only at starts.
+/// - `segments` describes the blocks that cross a segment's end as in the picture above.
+/// - The tree's leaves are the largest free blocks that start in their segments.
 #[derive(Debug)]
 pub struct SegmentHeap {
     pub(super) origin: *mut u8,
     pub(super) granules: u32,
     granule_shift: u32,
-    /// log₂ of the granules in a segment.
+    /// log₂ of the number of granules in a segment.
     pub(super) segment_shift: u32,
-    /// log₂ of the granules the heap grows by; the origin is aligned to as many.
+    /// log₂ of the number of granules by which the heap grows; the origin is aligned to that.
     pub(super) growth_shift: u32,
-    /// Behind each segment's record, its `starts` bits, then its `free` bits.
+    /// Each segment's record, followed by its `starts` bits and its `free` bits.
     pub(super) segments: Table<Segment>,
     pub(super) tree: Tree,
-    /// Whether the meter hears of blocks in use, too, that a search of a segment passes.
+    /// Whether the meter also counts the blocks in use that a search of a segment passes.
     pub(super) counts_in_use: bool,
 }
 
-/// Which of a segment's bits.
+/// The kinds of a segment's bits.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Starts,
     Free,
 }
 
-// SAFETY: the heap's memory belongs to the source kept beside it; nothing is tied to a thread.
+// SAFETY: the heap's memory belongs to the source kept beside it, and neither is tied to a thread.
 unsafe impl Send for SegmentHeap {}
 
 impl SegmentHeap {
-    /// An empty heap of granules and segments of these sizes in bytes, which grows by multiples of
-    /// `growth` bytes and whose origin will be aligned to that. All powers of two, ascending; a
-    /// segment has at least 64 granules.
+    /// Returns an empty heap with granules and segments of these sizes in bytes, which grows by
+    /// multiples of `growth` bytes and aligns its origin to that. All are powers of two, in
+    /// ascending order; a segment has at least 64 granules.
     pub(crate) const fn new(granule: usize, segment: usize, growth: usize) -> Self {
         assert!(granule.is_power_of_two() && segment.is_power_of_two());
         assert!(growth.is_power_of_two() && segment <= growth && granule <= segment / 64);
@@ -112,31 +111,31 @@ impl SegmentHeap {
         }
     }
 
-    /// Granules that hold this many bytes, or `None` if no heap is that large.
+    /// Returns the number of granules for `bytes` bytes; `None` if no heap is that large.
     pub(crate) fn granules_for(&self, bytes: usize) -> Option<u32> {
         let granules = bytes.div_ceil(1 << self.granule_shift);
         u32::try_from(granules).ok().filter(|&granules| granules < u32::MAX / 2)
     }
 
-    /// Bytes of this many granules.
+    /// Returns the number of bytes of `granules` granules.
     pub(crate) fn bytes(&self, granules: u32) -> usize {
         (granules as usize) << self.granule_shift
     }
 
-    /// Where a granule starts.
+    /// Returns the address of a granule.
     pub(crate) fn address(&self, granule: u32) -> NonNull<u8> {
         debug_assert!(granule <= self.granules);
-        // SAFETY: the granule lies in the heap, whose memory starts at `origin`.
+        // SAFETY: the granule is in the heap, whose memory starts at `origin`.
         unsafe { NonNull::new_unchecked(self.origin.add(self.bytes(granule))) }
     }
 
-    /// Where the heap starts; null while it is empty.
+    /// Returns the start of the heap; null while it is empty.
     #[inline(always)]
     pub(crate) fn origin(&self) -> *mut u8 {
         self.origin
     }
 
-    /// The granule that starts at this address of the heap, if one does.
+    /// Returns the heap's granule that starts at this address, if one does.
     pub(crate) fn granule_at(&self, address: usize) -> Option<u32> {
         let offset = address.checked_sub(self.origin.addr())?;
         let granule = offset >> self.granule_shift;
@@ -144,21 +143,23 @@ impl SegmentHeap {
             .then_some(granule as u32)
     }
 
-    /// The granule at which a block starts; one does.
+    /// Returns the granule at which `block` starts; a block must start there.
     #[inline(always)]
     pub(crate) fn granule_of(&self, block: NonNull<u8>) -> u32 {
         (block.addr().get().wrapping_sub(self.origin.addr()) >> self.granule_shift) as u32
     }
 
-    /// The block in use that starts at this granule, if one does. O(granules in a segment / 64).
+    /// Returns the block in use that starts at this granule, if one does. O(granules in a segment /
+    /// 64).
     pub(crate) fn block_in_use(&self, start: u32) -> Option<Extent> {
         let in_use = self.is(Kind::Starts, start) && !self.is(Kind::Free, start);
         in_use.then(|| self.block(start))
     }
 
-    /// Allocates the lowest free block that holds `len` granules at a multiple of `align` bytes.
-    /// O(log n) and the free blocks of one segment; with an alignment above the granule's, the
-    /// lowest block that would hold them at any address, if the lowest few do not do.
+    /// Allocates the lowest free block that contains `len` granules at a multiple of `align` bytes.
+    /// O(log n), plus the free blocks of one segment. With an alignment above the granule's, the
+    /// search tries only the lowest few segments; then it takes the lowest block that is large
+    /// enough at any address.
     pub(crate) fn allocate<S: Source, M: Meter>(
         &mut self,
         len: u32,
@@ -172,7 +173,7 @@ impl SegmentHeap {
         }
     }
 
-    /// As [`allocate`](Self::allocate), of the memory the heap has.
+    /// Does the same as [`allocate`](Self::allocate), without growing the heap.
     pub(crate) fn allocate_known<M: Meter>(
         &mut self,
         len: u32,
@@ -183,7 +184,7 @@ impl SegmentHeap {
         Some(self.carve(block, start, len, meter))
     }
 
-    /// As [`allocate`](Self::allocate), where no free block will do.
+    /// Does the same as [`allocate`](Self::allocate) when no free block fits: grows the heap.
     pub(crate) fn allocate_more<S: Source, M: Meter>(
         &mut self,
         len: u32,
@@ -195,7 +196,7 @@ impl SegmentHeap {
         Ok(self.carve(block, start, len, meter))
     }
 
-    /// Frees the block in use that starts at `start`, joining it with free neighbours. O(log n).
+    /// Frees the block in use that starts at `start`, and joins it with free neighbours. O(log n).
     pub(crate) fn release<M: Meter>(&mut self, start: u32, meter: &M) {
         debug_assert!(self.block_in_use(start).is_some());
         let mut block = self.block(start);
@@ -217,12 +218,13 @@ impl SegmentHeap {
         }
         self.set(block);
         self.mark(Kind::Free, block.start);
-        // What was joined was smaller.
+        // The block is larger than each of its parts was.
         self.grown(block, meter);
     }
 
-    /// Makes the block in use that starts at `start` `len` granules long without moving it, if it
-    /// is that long or free memory follows it. O(log n).
+    /// Changes the length of the block in use that starts at `start` to `len` granules in place.
+    /// Returns whether that was possible: the block was long enough, or enough free memory followed
+    /// it. O(log n).
     pub(crate) fn resize_block<M: Meter>(&mut self, start: u32, len: u32, meter: &M) -> bool {
         let block = self.block(start);
         if len == block.len() {
@@ -248,9 +250,11 @@ impl SegmentHeap {
         true
     }
 
-    /// A free block for `len` granules at a multiple of `align` bytes, and where in it they start.
+    /// Returns a free block for `len` granules at a multiple of `align` bytes, and where in it they
+    /// start.
     fn find<M: Meter>(&self, len: u32, align: usize, meter: &M) -> Option<(Extent, u32)> {
-        /// Segments tried before asking for a block that holds the request at any address.
+        /// The number of segments tried before searching for a block that fits the request at any
+        /// address.
         const ALIGNED_ATTEMPTS: usize = 8;
         let mut from = 0;
         for _ in 0..ALIGNED_ATTEMPTS {
@@ -281,14 +285,14 @@ impl SegmentHeap {
         found
     }
 
-    /// The first granule from `granule` on at a multiple of `align` bytes.
+    /// Returns the first granule from `granule` on whose address is a multiple of `align`.
     pub(super) fn aligned(&self, granule: u32, align: usize) -> Option<u32> {
         let address = self.origin.addr() + self.bytes(granule);
         let gap = address.checked_next_multiple_of(align)? - address;
         granule.checked_add(u32::try_from(gap >> self.granule_shift).ok()?)
     }
 
-    /// Puts `len` granules at `start`, which lie in this free block, to use.
+    /// Takes `len` granules at `start` out of a free block that contains them.
     fn carve<M: Meter>(&mut self, block: Extent, start: u32, len: u32, meter: &M) -> Extent {
         let used = Extent { start, end: start + len };
         let before = Extent { start: block.start, end: start };
@@ -302,7 +306,8 @@ impl SegmentHeap {
         used
     }
 
-    /// Tells the tree of a free block whose bits are set, unless it is empty.
+    /// Updates the tree after the bits of a free block were set. Does nothing if the block is
+    /// empty.
     pub(super) fn grown<M: Meter>(&mut self, block: Extent, meter: &M) {
         let segment = self.segment_of(block.start);
         if block.len() > 0 && block.len() > self.tree.largest(segment) {
@@ -310,8 +315,8 @@ impl SegmentHeap {
         }
     }
 
-    /// Tells the tree that in a segment a free block of `old` granules is gone, and one of `new`,
-    /// which is smaller, is there; the bits say so already.
+    /// Updates the tree after a free block of `old` granules in a segment was replaced by a smaller
+    /// one of `new` granules. The bits have been updated already.
     fn shrunk<M: Meter>(&mut self, segment: usize, old: u32, new: u32, meter: &M) {
         let largest = self.tree.largest(segment);
         if old >= largest && new < largest {
@@ -326,7 +331,7 @@ impl SegmentHeap {
         }
     }
 
-    /// Tells the tree that a free block gave way to another, which may be empty.
+    /// Updates the tree after a free block was replaced by another, which may be empty.
     fn replaced<M: Meter>(&mut self, old: Extent, new: Extent, meter: &M) {
         let segment = self.segment_of(old.start);
         let stays = self.segment_of(new.start) == segment;
@@ -339,7 +344,8 @@ impl SegmentHeap {
         meter.visit(self.segments.record(segment));
     }
 
-    /// Tells the meter, if it is to hear of them, of the blocks in use of a segment that start below `end`.
+    /// Tells the meter about the blocks in use of a segment that start below `end`, if it counts
+    /// these.
     #[inline(always)]
     fn pass<M: Meter>(&self, segment: usize, end: u32, meter: &M) {
         if self.counts_in_use {
@@ -351,7 +357,7 @@ impl SegmentHeap {
         }
     }
 
-    /// Every block in address order, and whether it is free.
+    /// Returns every block in address order, and whether it is free.
     pub(super) fn blocks(&self) -> impl Iterator<Item = (Extent, bool)> {
         let mut start = 0;
         core::iter::from_fn(move || {

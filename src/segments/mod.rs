@@ -1,10 +1,11 @@
-//! FIRST-FIT: each block at the lowest possible address (Brent §2.6), in O(log n) (his reference 5).
+//! FIRST-FIT: places each block at the lowest possible address (Brent §2.6), in O(log n) (his
+//! reference 5).
 //!
-//! The strategy for blocks of any size; below the paged strategies it serves what exceeds
-//! FFCROSSOVER and the pages themselves.
+//! It serves blocks of any size. Below the paged strategies it serves the pages themselves and the
+//! blocks above FFCROSSOVER.
 
-// `heap`: the structure, with a picture of it; `tree`, over its segments; `blocks`, as its bits tell
-// them; `grow`, more memory; `audit`, spans and invariants.
+// `heap`: the structure, with a picture of it. `tree`: the tree over its segments. `blocks`: finds
+// blocks by the bits. `grow`: takes more memory. `audit`: spans and invariants.
 
 mod audit;
 mod blocks;
@@ -23,7 +24,7 @@ use crate::meter::{Meter, Part};
 use crate::source::Source;
 use crate::strategy::Span;
 
-/// FIRST-FIT over a source: the lowest block that fits, in O(log n).
+/// FIRST-FIT over a source: takes the lowest free block that fits, in O(log n).
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -37,32 +38,33 @@ use crate::strategy::Span;
 /// # Ok::<(), pagewise::AllocError>(())
 /// ```
 ///
-/// Blocks are multiples of a *granule* and have no header: equal-sized blocks lie side by side,
-/// across OS page boundaries if need be (§2.6). Two bits for each granule and 16 bytes for each
-/// segment, by default 64 granules, lie apart from them.
+/// Blocks are multiples of a *granule* and have no header: blocks of the same size are adjacent,
+/// even across OS page boundaries (§2.6). The bookkeeping is stored apart from them: two bits for
+/// each granule, and 16 bytes for each segment of, by default, 64 granules.
 ///
-/// Time: O(log n) plus the free blocks of one segment, n the number of segments.
+/// Time: O(log n), with n the number of segments, plus the free blocks of one segment.
 pub type FirstFit<S, M = ()> = Heap<SegmentHeap, S, M>;
 
 impl<S: Source, M: Meter> Heap<SegmentHeap, S, M> {
-    /// FIRST-FIT over `source`, with granules of this size in bytes, and growing by multiples of
-    /// `growth` bytes. The granule is the least block, and the alignment blocks have for free.
+    /// Returns FIRST-FIT over `source`, with granules of `granule` bytes; the heap grows by
+    /// multiples of `growth` bytes. The granule is the smallest block, and every block is aligned
+    /// to it.
     ///
     /// # Panics
-    /// Unless both are powers of two and `growth` is at least 64 granules, and fewer than 2³¹; in a
-    /// `const`, at compile time.
+    /// Unless both are powers of two and `growth` is at least 64 and less than 2³¹ granules. In a
+    /// `const` this is a compile-time error.
     #[must_use]
     pub const fn new(granule: usize, growth: usize, source: S, meter: M) -> Self {
         Self::with_segments(granule, 64 * granule, growth, source, meter)
     }
 
-    /// As [`new`](Self::new), with segments of this size in bytes; Brent §7.2 takes the page size.
-    /// A segment's free blocks are searched one by one, so larger segments cost time and save
-    /// bookkeeping.
+    /// Returns FIRST-FIT as [`new`](Self::new) does, with segments of `segment` bytes; Brent §7.2
+    /// uses the page size. The free blocks of a segment are searched one by one, so larger segments
+    /// take more time and less bookkeeping.
     ///
     /// # Panics
-    /// Unless all are powers of two, `segment` at least 64 granules and `growth` at least a
-    /// segment and fewer than 2³¹ granules.
+    /// Unless all are powers of two, `segment` is at least 64 granules, and `growth` is at least a
+    /// segment and less than 2³¹ granules.
     #[must_use]
     pub const fn with_segments(
         granule: usize,
@@ -74,9 +76,9 @@ impl<S: Source, M: Meter> Heap<SegmentHeap, S, M> {
         Self::over(SegmentHeap::new(granule, segment, growth), source, meter)
     }
 
-    /// The same, whose meter hears of every block of a segment that is searched, in use or free: what
-    /// Brent's implementation looks at, whose control words lie before all blocks. Ours looks at the free
-    /// ones alone.
+    /// Makes the meter count every block of a segment that a search passes, in use or free. Brent's
+    /// implementation looks at all of them, since each has a control word in front; this one looks
+    /// only at free blocks.
     #[must_use]
     pub const fn counting_in_use(mut self) -> Self {
         self.engine.counts_in_use = true;
@@ -85,7 +87,7 @@ impl<S: Source, M: Meter> Heap<SegmentHeap, S, M> {
 }
 
 impl SegmentHeap {
-    /// A block for a layout, and its length in bytes, of the memory the heap has.
+    /// Takes a block from the heap's existing memory; returns it and its length in bytes.
     pub(crate) fn take_known<M: Meter>(
         &mut self,
         layout: Layout,
@@ -96,7 +98,8 @@ impl SegmentHeap {
         Some(self.taken(block))
     }
 
-    /// As [`take_known`](Self::take_known), where that finds none: with more memory.
+    /// Takes a block as [`take_known`](Self::take_known) does after that failed, by growing the
+    /// heap.
     pub(crate) fn take_more<S: Source, M: Meter>(
         &mut self,
         layout: Layout,
@@ -112,7 +115,7 @@ impl SegmentHeap {
         (self.address(block.start), self.bytes(block.len()))
     }
 
-    /// Frees a block in use that was requested with this size; its length in bytes.
+    /// Frees a block in use that was requested with `requested` bytes; returns its length in bytes.
     pub(crate) fn free<M: Meter>(
         &mut self,
         block: NonNull<u8>,
@@ -128,8 +131,8 @@ impl SegmentHeap {
         requested.next_multiple_of(self.bytes(1))
     }
 
-    /// Resizes a block in place that was requested with the first size, to hold the second; its
-    /// lengths before and after, in bytes.
+    /// Resizes a block in place from `size` to `new_size` requested bytes; returns its lengths
+    /// before and after, in bytes.
     pub(crate) fn resize<M: Meter>(
         &mut self,
         block: NonNull<u8>,
@@ -141,14 +144,14 @@ impl SegmentHeap {
         done.then(|| (size.next_multiple_of(self.bytes(1)), self.bytes(len)))
     }
 
-    /// Whether a block in use starts at any address that could be known by a layout.
+    /// Returns whether a block in use that fits `layout` starts at `block`. Any address is allowed.
     pub(crate) fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
         let found = self.granule_at(block.addr().get()).and_then(|start| self.block_in_use(start));
         found.is_some_and(|found| self.granules_for(layout.size()) == Some(found.len()))
     }
 }
 
-// SAFETY: blocks are disjoint parts of the source's extent; the bookkeeping lies in the dedicated
+// SAFETY: blocks are disjoint parts of the source's extent, and the bookkeeping is in dedicated
 // memory. Both stay in place when the engine moves.
 unsafe impl<S: Source, M: Meter> Engine<S, M> for SegmentHeap {
     fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError> {

@@ -1,8 +1,8 @@
-//! The tournament over segments: for every power-of-two run of segments, the largest free block
+//! A tournament tree over segments: for every power-of-two run of segments, the largest free block
 //! that starts in it.
 //!
-//! The tree is stored in order, so that it grows at its end and nothing ever moves. Leaves stand
-//! at even places; the node above 2^l leaves stands between its halves:
+//! The tree is stored in order, so it grows at its end and no node ever moves. Leaves have even
+//! places; the node above 2^l leaves is between its halves:
 //!
 //! ```text
 //! level 2             3
@@ -10,20 +10,22 @@
 //! level 0    0     2     4     6
 //! segment    0     1     2     3
 //! ```
-//! A place x has level l = number of trailing ones of x. With a number of segments that is no
-//! power of two, nodes on the right edge may be missing; their left child then stands in for them.
+//! The level of the node at place x is the number of trailing ones of x. If the number of segments
+//! is not a power of two, nodes on the right edge may be missing; their left child then takes their
+//! place.
 
 use crate::error::AllocError;
 use crate::meter::Meter;
 use crate::source::Source;
 use crate::words::Table;
 
-/// Invariant: every node present holds the maximum of the leaves below it, sizes in granules.
+/// The tree. Invariant: every existing node contains the maximum of the leaves below it; sizes are
+/// in granules.
 #[derive(Debug)]
 pub(super) struct Tree {
     nodes: Table<u32>,
     segments: usize,
-    /// Level of the root: log₂ of the segments, rounded up.
+    /// Level of the root: log₂ of the number of segments, rounded up.
     root_level: u32,
 }
 
@@ -32,12 +34,12 @@ impl Tree {
         Self { nodes: Table::new(), segments: 0, root_level: 0 }
     }
 
-    /// Places in use: one for each leaf, one between any two.
+    /// Returns the number of places: one for each leaf, and one between any two neighbours.
     fn places(&self) -> usize {
         (2 * self.segments).saturating_sub(1)
     }
 
-    /// Takes memory for the nodes of this many segments.
+    /// Takes memory for the nodes of `segments` segments.
     pub(super) fn ensure<S: Source>(
         &mut self,
         segments: usize,
@@ -46,12 +48,14 @@ impl Tree {
         self.nodes.ensure((2 * segments).saturating_sub(1), source)
     }
 
-    /// Appends a segment without a free block. Memory for it was [ensured](Self::ensure).
+    /// Appends a segment without a free block. [`ensure`](Self::ensure) must have taken memory for
+    /// it.
     pub(super) fn push(&mut self) {
         let segment = self.segments;
         self.segments += 1;
         self.root_level = self.segments.next_power_of_two().trailing_zeros();
-        // New nodes on the way up are 0 and must take in what was there before.
+        // New nodes on the way up are 0, and must take the maximum of the existing nodes below
+        // them.
         for level in 1..=self.root_level {
             if let Some(place) = self.ancestor(segment, level) {
                 *self.nodes.get_mut(place) = self.children_maximum(place, level);
@@ -59,12 +63,12 @@ impl Tree {
         }
     }
 
-    /// The largest free block starting in a segment.
+    /// Returns the length of the largest free block that starts in a segment.
     pub(super) fn largest(&self, segment: usize) -> u32 {
         *self.nodes.get(2 * segment)
     }
 
-    /// Notes the largest free block starting in a segment. O(log segments).
+    /// Sets the length of the largest free block that starts in a segment. O(log segments).
     pub(super) fn set<M: Meter>(&mut self, segment: usize, largest: u32, meter: &M) {
         let leaf = self.nodes.get_mut(2 * segment);
         if *leaf != largest {
@@ -73,7 +77,7 @@ impl Tree {
         }
     }
 
-    /// Makes the invariant hold on the way from a leaf towards the root, as far as it is touched.
+    /// Restores the invariant from a leaf towards the root, as far as nodes change.
     fn climb<M: Meter>(&mut self, segment: usize, meter: &M) {
         for level in 1..=self.root_level {
             let Some(place) = self.ancestor(segment, level) else { continue };
@@ -87,7 +91,7 @@ impl Tree {
         }
     }
 
-    /// The node of a level above a leaf, if it is present.
+    /// Returns the place of the node at `level` above a leaf, if it exists.
     fn ancestor(&self, segment: usize, level: u32) -> Option<usize> {
         let place = (2 * segment) >> (level + 1) << (level + 1) | ((1 << level) - 1);
         (place < self.places()).then_some(place)
@@ -100,7 +104,7 @@ impl Tree {
         left.max(right)
     }
 
-    /// The node that stands for the node at `place`: itself, or the first present one on the way
+    /// Returns the place of the node that stands for `place`: itself, or the first existing node
     /// down its left edge.
     fn present(&self, mut place: usize, mut level: u32) -> Option<usize> {
         while place >= self.places() {
@@ -110,8 +114,8 @@ impl Tree {
         Some(place)
     }
 
-    /// The lowest segment from `from` on in which a free block of at least `size` granules starts.
-    /// O(log segments).
+    /// Returns the lowest segment from `from` on in which a free block of at least `size` granules
+    /// starts. O(log segments).
     pub(super) fn find<M: Meter>(&self, size: u32, from: usize, meter: &M) -> Option<usize> {
         if self.segments == 0 {
             return None;
@@ -143,21 +147,22 @@ impl Tree {
             .or_else(|| self.descend(place + (1 << below), below, size, from, meter))
     }
 
-    /// The lowest segment below a node, which is at least `size`, that is.
+    /// Returns the lowest segment below a node that has a block of `size` granules. The node itself
+    /// is at least `size`.
     fn leftmost<M: Meter>(&self, mut place: usize, size: u32, meter: &M) -> usize {
         while let Some(below) = place.trailing_ones().checked_sub(1) {
             let left = place - (1 << below);
             let node = self.nodes.get(left);
             meter.visit(node);
-            // If the maximum is not on the left, there is a right child.
+            // If the left child is too small, there is a right child.
             let right = || self.present(place + (1 << below), below).unwrap_or(left);
             place = if *node >= size { left } else { right() };
         }
         place / 2
     }
 
-    /// Whether every node is the maximum of its children, and the address of the first that is
-    /// not.
+    /// Checks that every node is the maximum of its children. Returns the address of the first node
+    /// that is not.
     pub(super) fn audit(&self) -> Result<(), usize> {
         for place in (0..self.places()).filter(|place| place % 2 == 1) {
             let node = self.nodes.get(place);

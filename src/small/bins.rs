@@ -1,44 +1,44 @@
 //! Lists of free blocks by size.
 
-/// Number of a granule, as it stands in free memory: half a word, so that the least block, of two words, has
-/// room for four.
+/// The number of a granule as it is stored in free memory: half a word, so that four fit into the
+/// smallest block of two words.
 #[cfg(target_pointer_width = "64")]
 pub(super) type Half = u32;
-/// Number of a granule, as it stands in free memory: half a word, so that the least block, of two words, has
-/// room for four.
+/// The number of a granule as it is stored in free memory: half a word, so that four fit into the
+/// smallest block of two words.
 #[cfg(not(target_pointer_width = "64"))]
 pub(super) type Half = u16;
 
-/// The number of a granule that stands in free memory.
+/// Widens a granule number read from free memory.
 #[inline(always)]
 #[allow(clippy::unnecessary_cast)] // With words of 32 bits it is one.
 pub(super) fn wide(half: Half) -> u32 {
     half as u32
 }
 
-/// No block.
+/// Stands for no block.
 pub(super) const NONE: u32 = 0;
 
-/// Lists there are.
+/// The number of lists.
 pub(super) const BINS: u32 = 64;
 
-/// Lengths below this have a list each; above, each doubling has eight.
+/// Each length below this has its own list; above, there are eight lists for each doubling.
 pub(super) const EXACT: u32 = 16;
 
-/// The first block of each list, and which lists have one.
+/// The first block of each list, and a bit for each list that is not empty.
 #[derive(Debug)]
 pub(super) struct Bins {
     heads: [Half; BINS as usize],
     filled: [usize; (BINS / usize::BITS) as usize],
 }
 
-/// The list of the blocks of so many granules.
+/// Returns the list for blocks of `len` granules.
 #[inline]
 pub(super) fn bin_of(len: u32) -> u32 {
     if len < EXACT {
         return len;
     }
-    // As `ilog2`, without the question whether the length is 0.
+    // Like `ilog2`, without its check for 0.
     let doubling = 31 - len.leading_zeros();
     let bin = (doubling - 2) * 8 + (len >> (doubling - 3) & 7);
     bin.min(BINS - 1)
@@ -53,7 +53,7 @@ impl Bins {
         wide(self.heads[(bin % BINS) as usize])
     }
 
-    /// Makes a block the first of a list.
+    /// Makes `block` the first of a list.
     #[inline(always)]
     pub(super) fn put(&mut self, bin: u32, block: u32) {
         let bin = bin % BINS;
@@ -61,7 +61,7 @@ impl Bins {
         self.filled[(bin / usize::BITS) as usize] |= 1 << (bin % usize::BITS);
     }
 
-    /// Makes what follows the first block of a list, a block or none, the first.
+    /// Removes the first block of a list; `next` is the block after it, or [`NONE`].
     #[inline(always)]
     pub(super) fn drop_first(&mut self, bin: u32, next: u32) {
         let bin = bin % BINS;
@@ -71,7 +71,7 @@ impl Bins {
         }
     }
 
-    /// The first list from `bin` on that has a block.
+    /// Returns the first non-empty list from `bin` on.
     #[inline(always)]
     pub(super) fn filled_from(&self, bin: u32) -> Option<u32> {
         let mut mask = usize::MAX << (bin % usize::BITS);

@@ -1,4 +1,4 @@
-//! More memory: the heap grows at its upper end, and its map with it.
+//! Takes more memory: the heap grows at its upper end, and its map with it.
 
 use super::heap::{BitHeap, FIRST, GRANULE, Run};
 use super::map::Map;
@@ -7,8 +7,9 @@ use crate::meter::Meter;
 use crate::source::Source;
 
 impl BitHeap {
-    /// A free run that holds `len` granules at a multiple of `align` bytes, and where in it they start: with more
-    /// memory, or where a granule is left behind that nobody can use.
+    /// Returns a free run that contains `len` granules at a multiple of `align` bytes, and where in
+    /// it they start. Grows the heap; if that fails, accepts a run that leaves a single, unusable
+    /// granule over.
     #[cold]
     #[inline(never)]
     pub(super) fn find_or_grow<S: Source, M: Meter>(
@@ -22,8 +23,8 @@ impl BitHeap {
         grown.or_else(|error| self.find(len, align, false, meter).ok_or(error))
     }
 
-    /// A free run at the end that holds `len` granules at a multiple of `align` bytes, and where they start: with
-    /// more memory.
+    /// Grows the heap, and returns a free run at its end that contains `len` granules at a multiple
+    /// of `align` bytes, and where they start.
     fn grow<S: Source, M: Meter>(
         &mut self,
         len: u32,
@@ -34,7 +35,7 @@ impl BitHeap {
         if self.end == 0 {
             let origin = source.extend(0, GRANULE)?.as_ptr();
             self.base = origin.wrapping_sub(FIRST as usize * GRANULE);
-            // No words are there yet, so nothing is free below.
+            // The map has no words yet, so there is no free memory below.
             return self.grow_from(Run { start: FIRST, len: 0 }, len, align, source, meter);
         }
         let tail = self.free_below(self.end);
@@ -52,7 +53,8 @@ impl BitHeap {
         let start = self.aligned(tail.start, align);
         let needed = start.checked_add(len).filter(|&end| end as usize <= Self::MOST);
         let needed = needed.ok_or(AllocError::Exhausted)?;
-        // All that the words of the map are for, or as little as will do.
+        // Grow to the end of what the map's words cover; if there is no memory for that, by just
+        // what is needed.
         let whole = Map::end_with(Map::words_for(needed)).min(Self::MOST as u32);
         if self.append(tail.end(), whole, source).is_err() {
             self.append(tail.end(), needed, source)?;
@@ -63,7 +65,7 @@ impl BitHeap {
         Ok((self.free_below(self.end), start))
     }
 
-    /// Takes memory up to `end` from the source: granules, and words of the map for them.
+    /// Takes memory from the source up to granule `end`: granules, and words of the map for them.
     fn append<S: Source>(&mut self, old: u32, end: u32, source: &mut S) -> Result<(), AllocError> {
         if end <= old {
             return Ok(());
@@ -71,7 +73,7 @@ impl BitHeap {
         let bytes = (end - old) as usize * GRANULE;
         source.extend(bytes, GRANULE)?;
         if let Err(error) = self.append_words(Map::words_for(end), source) {
-            // SAFETY: these bytes were taken just now and nothing uses them.
+            // SAFETY: these bytes were taken just now, and nothing uses them.
             unsafe { source.retract(bytes) };
             return Err(error);
         }
@@ -89,7 +91,8 @@ impl BitHeap {
         if !self.map.is_below(lowest, more) {
             return Err(AllocError::Exhausted);
         }
-        // SAFETY: the source dedicated this memory just now, zeroed, right below the other words.
+        // SAFETY: the source dedicated this memory just now; it is zeroed, and just below the other
+        // words.
         unsafe { self.map.extend(lowest, more) };
         Ok(())
     }

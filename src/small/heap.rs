@@ -1,4 +1,4 @@
-//! The heap: free runs of granules, taken and given back.
+//! The heap's engine: takes and frees runs of granules.
 
 use core::ptr::NonNull;
 
@@ -9,19 +9,19 @@ use crate::meter::Meter;
 /// Bytes of a granule.
 pub(super) const GRANULE: usize = size_of::<usize>();
 
-/// Number of the first granule.
+/// The number of the first granule.
 pub(super) const FIRST: u32 = 2;
 
-/// The least block, in granules.
+/// The smallest block, in granules.
 const LEAST: u32 = 2;
 
-/// Blocks of a list that are looked at: the smallest of them that fits is taken.
+/// The number of blocks of a list that a search looks at. It takes the smallest of them that fits.
 const LOOKS: u32 = 4;
 
-/// Bytes of a number in a free block.
+/// Bytes of a number stored in a free block.
 const HALF: usize = size_of::<Half>();
 
-/// Which number of a free block.
+/// The position of a number in a free block.
 #[derive(Clone, Copy)]
 enum Field {
     Next,
@@ -47,31 +47,32 @@ impl Run {
 }
 
 /// The engine of [`SmallHeap`](super::SmallHeap). Invariants:
-/// - granules from `FIRST` to below `end` lie at `origin` and above, and are the heap's alone but for the contents
-///   of blocks in use;
-/// - the map says which of them are free;
-/// - each free run of two granules or more is on the list of its length, once, and its length stands in it
-///   twice: in front, behind the links, and at its end.
+/// - The granules from `FIRST` up to `end` are valid memory that only the heap uses, except for the
+///   contents of blocks in use.
+/// - The map says which of them are free.
+/// - Each free run of at least two granules is on the list for its length, exactly once. It
+///   contains its length twice: behind the links at its start, and at its end.
 #[derive(Debug)]
 pub struct BitHeap {
-    /// Where granule 0 would lie.
+    /// The address that granule 0 would have.
     pub(super) base: *mut u8,
     pub(super) end: u32,
     pub(super) map: Map,
     pub(super) bins: Bins,
 }
 
-// SAFETY: the heap's memory belongs to the source kept beside it; nothing is tied to a thread.
+// SAFETY: the heap's memory belongs to the source kept beside it, and neither is tied to a thread.
 unsafe impl Send for BitHeap {}
 
 impl BitHeap {
-    /// The most granules a heap has.
+    /// The most granules of a heap.
     pub(super) const MOST: usize = (Half::MAX >> (HALF == 4) as u32) as usize;
 
     pub(super) const EMPTY: Self =
         Self { base: core::ptr::null_mut(), end: 0, map: Map::EMPTY, bins: Bins::EMPTY };
 
-    /// Granules of the block that holds this many bytes.
+    /// Returns the number of granules of a block with room for `bytes`; `None` if there is no such
+    /// block.
     #[inline(always)]
     pub(super) fn granules(bytes: usize) -> Option<u32> {
         (bytes <= Self::MOST * GRANULE).then(|| (bytes.div_ceil(GRANULE) as u32).max(LEAST))
@@ -82,27 +83,27 @@ impl BitHeap {
         self.base.wrapping_add(granule as usize * GRANULE)
     }
 
-    /// Where a block lies.
+    /// Returns the address of a block.
     #[inline(always)]
     pub(super) fn contents(&self, granule: u32) -> NonNull<u8> {
-        // SAFETY: a block lies in the heap, which is valid memory, hence not at address 0.
+        // SAFETY: a block is in the heap's valid memory, so its address is not 0.
         unsafe { NonNull::new_unchecked(self.address(granule)) }
     }
 
-    /// The granule at which a block in use starts.
+    /// Returns the granule at which a block in use starts.
     #[inline(always)]
     pub(super) fn granule_of(&self, block: NonNull<u8>) -> u32 {
         (block.addr().get().wrapping_sub(self.base.addr()) / GRANULE) as u32
     }
 
-    /// The granule that starts at this address, if one does.
+    /// Returns the heap's granule that starts at this address, if one does.
     pub(super) fn granule_at(&self, address: usize) -> Option<u32> {
         let offset = address.checked_sub(self.base.addr())?;
         let granule = u32::try_from(offset / GRANULE).ok()?;
         (offset.is_multiple_of(GRANULE) && (FIRST..self.end).contains(&granule)).then_some(granule)
     }
 
-    /// All of the source's memory, which began at `from`, lies at `to` now.
+    /// Updates the addresses after all of the source's memory moved from `from` to `to`.
     pub(super) fn rebase(&mut self, from: usize, to: *mut u8) {
         self.map.rebase(from, to);
         if self.end > 0 {
@@ -122,14 +123,14 @@ impl BitHeap {
 
     #[inline(always)]
     fn read(&self, at: *mut Half) -> u32 {
-        // SAFETY: only numbers of free runs of two granules or more are read, which were written when the run was
-        // linked, are the heap's alone and aligned.
+        // SAFETY: only the numbers in free runs of at least two granules are read. They are
+        // aligned, only the heap uses them, and they were written when the run was linked.
         wide(unsafe { at.read() })
     }
 
     #[inline(always)]
     fn write(&mut self, at: *mut Half, number: u32) {
-        // SAFETY: as `read`; `&mut self` is exclusive.
+        // SAFETY: as in `read`, and `&mut self` is exclusive.
         unsafe { at.write(number as Half) };
     }
 
@@ -150,7 +151,7 @@ impl BitHeap {
         self.read(self.footer(end))
     }
 
-    /// The free run that ends below this granule; empty if a block in use does. O(1).
+    /// Returns the free run that ends at granule `end`; empty if a block in use ends there. O(1).
     #[inline]
     pub(super) fn free_below(&self, end: u32) -> Run {
         let len = match self.map.free_below(end) {
@@ -160,7 +161,8 @@ impl BitHeap {
         Run { start: end - len, len }
     }
 
-    /// The free run that starts at this granule, behind a block's end; empty if there is none. O(1).
+    /// Returns the free run that starts at granule `start`, the end of a block; empty if there is
+    /// none. O(1).
     #[inline]
     fn free_from(&self, start: u32) -> Run {
         let len = match self.map.from(start) & 0b11 {
@@ -170,7 +172,7 @@ impl BitHeap {
         Run { start, len }
     }
 
-    /// Puts a free run on its list, if it is long enough to be a block.
+    /// Puts a free run on its list, if it is long enough for a block.
     fn link<M: Meter>(&mut self, run: Run, meter: &M) {
         if run.len < LEAST {
             return;
@@ -206,14 +208,15 @@ impl BitHeap {
         }
     }
 
-    /// The first granule from `start` on at a multiple of `align` bytes.
+    /// Returns the first granule from `start` on whose address is a multiple of `align`.
     #[inline(always)]
     pub(super) fn aligned(&self, start: u32, align: usize) -> u32 {
         let gap = self.address(start).addr().wrapping_neg() & (align - 1);
         start.saturating_add(u32::try_from(gap / GRANULE).unwrap_or(u32::MAX))
     }
 
-    /// A free run that holds `len` granules, and leaves none or more than one. O(1).
+    /// Returns a free run that contains `len` granules and leaves either none over or more than
+    /// one. O(1).
     #[inline(always)]
     pub(super) fn find_plain<M: Meter>(&self, len: u32, meter: &M) -> Option<Run> {
         let mut bin = bin_of(len);
@@ -222,7 +225,7 @@ impl BitHeap {
             if start != NONE {
                 return Some(Run { start, len });
             }
-            // One more granule would be left over.
+            // A run of `len + 1` would leave a single granule over.
             bin = bin_of(len + 2);
         }
         let filled = self.bins.filled_from(bin)?;
@@ -232,11 +235,13 @@ impl BitHeap {
         self.search::<true, M>(len, 1, filled, true, meter).map(|found| found.0)
     }
 
-    /// A free run that holds `len` granules at a multiple of `align` bytes, and where in it they start: the
-    /// smallest among the first `LOOKS` of the first list that has one among these. O(1): at most `LOOKS`
-    /// blocks of each list, and of two lists if no alignment is asked for that is more than a granule.
+    /// Returns a free run that contains `len` granules at a multiple of `align` bytes, and where in
+    /// it they start. It is the smallest fitting run among the first `LOOKS` of the first list that
+    /// has one among these. O(1): at most `LOOKS` blocks of each list, and of only two lists if
+    /// `align` is at most a granule.
     ///
-    /// A sparing search leaves no single granule behind, which nobody could use.
+    /// With `sparing`, the search skips runs that would leave over a single granule, which is
+    /// unusable.
     #[inline(never)]
     pub(super) fn find<M: Meter>(
         &self,
@@ -248,7 +253,8 @@ impl BitHeap {
         self.search::<false, M>(len, align, bin_of(len), sparing, meter)
     }
 
-    /// As [`find`](Self::find), from list `bin` on; a plain search takes each block to be aligned.
+    /// Does the same as [`find`](Self::find), from list `bin` on. With `PLAIN`, takes every block
+    /// to be aligned.
     #[inline(always)]
     fn search<const PLAIN: bool, M: Meter>(
         &self,
@@ -286,7 +292,7 @@ impl BitHeap {
         }
     }
 
-    /// Puts `len` granules from `start` on in a free run to use.
+    /// Takes `len` granules from `start` on out of a free run.
     pub(super) fn take<M: Meter>(&mut self, run: Run, start: u32, len: u32, meter: &M) {
         self.unlink(run, meter);
         let end = start + len;
@@ -295,7 +301,7 @@ impl BitHeap {
         self.link(Run::between(end, run.end()), meter);
     }
 
-    /// Makes granules free that are not, joined with what is free beside them.
+    /// Frees granules that are in use, and joins them with free neighbours.
     pub(super) fn release<M: Meter>(&mut self, run: Run, meter: &M) {
         let below = self.free_below(run.start);
         self.unlink(below, meter);
@@ -305,7 +311,8 @@ impl BitHeap {
         self.link(Run::between(below.start, above.end()), meter);
     }
 
-    /// Gives a block in use another length where it starts.
+    /// Changes the length of a block in use from `old` to `new` granules in place. Returns whether
+    /// that was possible.
     pub(super) fn resize<M: Meter>(&mut self, start: u32, old: u32, new: u32, meter: &M) -> bool {
         let (old_end, new_end) = (start + old, start + new);
         if new > old {

@@ -1,4 +1,4 @@
-//! The heap as spans, and its invariants.
+//! Walks and audits the heap.
 
 use super::bins::{BINS, NONE, bin_of};
 use super::heap::{BitHeap, FIRST, GRANULE, Run};
@@ -6,12 +6,13 @@ use crate::error::Fault;
 use crate::strategy::{Span, SpanKind};
 
 impl BitHeap {
-    /// The block in use that starts at this granule of the heap, if one does. O(words of its bits).
+    /// Returns the block in use that starts at this granule, if one does. O(words of its bits).
     pub(super) fn block_in_use(&self, start: u32) -> Option<Run> {
         self.map.starts_in_use(start).then(|| self.run(start).0)
     }
 
-    /// The block or free run that starts at this granule, and whether it is free. As the map alone tells.
+    /// Returns the block or free run that starts at this granule, and whether it is free; uses only
+    /// the map.
     fn run(&self, start: u32) -> (Run, bool) {
         let free = self.map.get(start);
         let found = self.map.find(start, self.end, !free);
@@ -19,7 +20,7 @@ impl BitHeap {
         (Run { start, len: end - start }, free)
     }
 
-    /// Every block and free run in address order, and whether it is free.
+    /// Returns every block and free run in address order, and whether it is free.
     fn runs(&self) -> impl Iterator<Item = (Run, bool)> {
         let mut start = FIRST;
         core::iter::from_fn(move || {

@@ -1,4 +1,5 @@
-//! The bitmap: one bit for each granule, from which blocks can be told apart.
+//! The bitmap: one bit for each granule, which tells where blocks start and end and which are
+//! free.
 
 use core::ptr::NonNull;
 
@@ -10,37 +11,37 @@ const BITS: u32 = Word::BITS;
 /// Bytes of a word.
 const WORD: usize = size_of::<Word>();
 
-/// The bits of a heap. They lie in words that follow one another downwards from `top`, as dedicated memory
-/// is taken.
+/// The bits of a heap, in words that are stored downwards from `top`, in the order in which
+/// dedicated memory is taken.
 ///
 /// ```text
 /// bit       0 1   2 3 4 5   6 7 8   9 10 11  12 …
 ///           0 1   0 0 0 1   1 1 1   0  1      0
 ///          bottom  in use    free  in use    the end
 /// ```
-/// The last granule of a block in use has a 1, all others of it 0, and a free granule has a 1. A block in use has
-/// two granules or more, so a 1 that follows a 1 is a free granule, and a 0 that follows a 1 starts a block in use.
-/// Bits 0 and 1 stand for a block in use below the first granule, which therefore has number 2; the bit at
-/// the end is 0, as that of a block in use.
+/// Of a block in use, the last granule has a 1 and all others a 0; a free granule has a 1. A block
+/// in use has at least two granules, so a 1 after a 1 is a free granule, and a 0 after a 1 starts a
+/// block in use. Bits 0 and 1 stand for a block in use below the first granule, which therefore has
+/// number 2. The bit at the end is 0, like the first bit of a block in use.
 #[derive(Debug)]
 pub(super) struct Map {
-    /// Just above word 0. Null without memory.
+    /// The address just above word 0; null without memory.
     top: *mut Word,
     words: u32,
 }
 
-/// What the lowest word starts with: the block below the first granule.
+/// The lowest bits of word 0: the block in use below the first granule.
 const BOTTOM: Word = 0b10;
 
 impl Map {
     pub(super) const EMPTY: Self = Self { top: core::ptr::null_mut(), words: 0 };
 
-    /// Words that are needed for a heap that ends at `end`.
+    /// Returns the number of words for a heap that ends at granule `end`.
     pub(super) fn words_for(end: u32) -> u32 {
         end / BITS + 1
     }
 
-    /// Where a heap may end with so many words.
+    /// Returns the highest end of a heap with `words` words.
     pub(super) fn end_with(words: u32) -> u32 {
         words * BITS - 1
     }
@@ -49,11 +50,11 @@ impl Map {
         self.words
     }
 
-    /// Takes over `words` more words.
+    /// Adds `words` words to the map.
     ///
     /// # Safety
-    /// The memory at `lowest` is valid for so many words, zeroed, the map's alone, and stays so. It lies right
-    /// below the words that the map has, if any.
+    /// The memory at `lowest` is valid for `words` words, zeroed, and from now on used only by the
+    /// map. It is just below the words that the map has, if any.
     pub(super) unsafe fn extend(&mut self, lowest: NonNull<u8>, words: u32) {
         if self.words == 0 {
             self.top = lowest.as_ptr().cast::<Word>().wrapping_add(words as usize);
@@ -65,13 +66,13 @@ impl Map {
         }
     }
 
-    /// Whether `words` words at this address lie right below those the map has.
+    /// Returns whether `words` words at `lowest` are just below those that the map has.
     pub(super) fn is_below(&self, lowest: NonNull<u8>, words: u32) -> bool {
         let bottom = self.top.addr() - self.words as usize * WORD;
         self.words == 0 || lowest.addr().get() + words as usize * WORD == bottom
     }
 
-    /// All of the source's memory, which began at `from`, lies at `to` now.
+    /// Updates the address after all of the source's memory moved from `from` to `to`.
     pub(super) fn rebase(&mut self, from: usize, to: *mut u8) {
         if self.words > 0 {
             self.top = to.wrapping_add(self.top.addr().wrapping_sub(from)).cast();
@@ -86,29 +87,30 @@ impl Map {
 
     #[inline(always)]
     fn word(&mut self, index: u32) -> &mut Word {
-        // SAFETY: the words below `words` are valid, initialised and the map's alone; `&mut self` is exclusive.
+        // SAFETY: the words below `words` are valid, initialised and used only by the map, which is
+        // borrowed exclusively.
         unsafe { &mut *self.place(index) }
     }
 
     #[inline(always)]
     pub(super) fn get(&self, bit: u32) -> bool {
-        // SAFETY: as `word`; `&self` excludes writers.
+        // SAFETY: as in `word`; `&self` excludes writes.
         let word = unsafe { *self.place(bit / BITS) };
         word >> (bit % BITS) & 1 != 0
     }
 
-    /// Whether this granule is free; it is not the lowest of the bottom.
+    /// Returns whether this granule is free. It must not be granule 0.
     #[inline(always)]
     pub(super) fn is_free(&self, granule: u32) -> bool {
         self.get(granule) && self.get(granule - 1)
     }
 
-    /// The bits from `bit` on, the first one lowest: at least two of them, or one that is 0.
+    /// Returns the bits from `bit` on, the first one lowest: at least two bits, or a single 0.
     #[inline(always)]
     pub(super) fn from(&self, bit: u32) -> Word {
-        // SAFETY: as `get`.
+        // SAFETY: as in `get`.
         let word = unsafe { *self.place(bit / BITS) } >> (bit % BITS);
-        // The end has a 0: above a 1 the map goes on.
+        // The map ends with a 0, so it has another bit after a 1.
         if bit % BITS == BITS - 1 && word != 0 {
             1 | Word::from(self.get(bit + 1)) << 1
         } else {
@@ -116,13 +118,13 @@ impl Map {
         }
     }
 
-    /// Granules that are free below this one: 0, 1, or more than 1, all of which 2 stands for.
+    /// Returns how many granules just below this one are free: 0, 1, or 2 for more than one.
     #[inline(always)]
     pub(super) fn free_below(&self, granule: u32) -> u32 {
         if granule % BITS >= 3 {
-            // SAFETY: as `get`.
+            // SAFETY: as in `get`.
             let word = unsafe { *self.place(granule / BITS) };
-            // The bit right below comes to lie highest.
+            // Shift the bit just below the granule to the top.
             let word = word << (BITS - granule % BITS);
             return (!word).leading_zeros().saturating_sub(1).min(2);
         }
@@ -133,12 +135,13 @@ impl Map {
         }
     }
 
-    /// Whether a block in use starts at this granule.
+    /// Returns whether a block in use starts at this granule.
     pub(super) fn starts_in_use(&self, granule: u32) -> bool {
         !self.get(granule) && self.get(granule - 1)
     }
 
-    /// Sets or clears the bits from `from` to below `end`, which is above. O(words).
+    /// Sets or clears the bits from `from` up to, but not including, `end`; `from` < `end`.
+    /// O(words).
     #[inline(always)]
     pub(super) fn fill<const SET: bool>(&mut self, from: u32, end: u32) {
         debug_assert!(from < end);
@@ -157,11 +160,12 @@ impl Map {
         *word = if SET { *word | mask } else { *word & !mask };
     }
 
-    /// The first granule from `from` on whose bit is `set`, below `end`; else `end`. O(words).
+    /// Returns the first granule from `from` up to `end` whose bit equals `set`, or else `end`.
+    /// O(words).
     pub(super) fn find(&self, from: u32, end: u32, set: bool) -> u32 {
         let mut from = from;
         while from < end {
-            // SAFETY: as `get`.
+            // SAFETY: as in `get`.
             let word = unsafe { *self.place(from / BITS) };
             let rest = (if set { word } else { !word }) >> (from % BITS);
             if rest != 0 {

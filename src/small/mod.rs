@@ -1,39 +1,43 @@
-//! A heap for small machines: regions of some kilobytes, blocks of some bytes.
+//! A heap for small machines: for regions of some kilobytes and blocks of some bytes.
 //!
-//! A block costs no header. Memory is counted in *granules* of one word, and one bit for each, in a map apart
-//! from the blocks, tells blocks from one another and from what is free: an overhead of 1 in 64 bytes with words of 64 bits,
-//! and of 1 in 32 with words of 32 bits. What is free holds its own length, at both ends, and the links of a list:
+//! Blocks have no header. Memory is counted in *granules* of one word. A bitmap apart from the
+//! blocks has one bit for each granule and tells where blocks start and which are free; its
+//! overhead is 1/64 with 64-bit words and 1/32 with 32-bit words. A free block contains its length
+//! at both ends, and the links of a list:
 //!
 //! ```text
 //! low address                                                          high address
 //!  | in use |in use| free     | in use    | free | in use … ▶ grow |      ◀ | map |
 //!                   ▲ next, previous, length … length
 //! ```
-//! - **Allocating** takes the smallest of the first four blocks on the list of its length, or the first list
-//!   above with a block: good fit. Up to 16 granules each length has a list, above each doubling has eight.
-//! - **Freeing** joins the block with free neighbours: its own bits' neighbours tell whether there are such.
-//! - The heap grows upwards where nothing free will do, so what was never used is spent last.
+//! - **Allocating** takes the smallest fitting one of the first four blocks on the list for the
+//!   length, or on the next list with a block: good fit. Up to 16 granules each length has a list;
+//!   above, there are eight for each doubling.
+//! - **Freeing** joins the block with its free neighbours. The bits next to its own tell whether
+//!   there are any.
+//! - The heap grows upwards only if no free block fits, so memory that was never used is used last.
 //!
-//! A block's length follows from the size requested, so the map is not needed to free it, but tells a checked
-//! free all of it in as many steps as a free: no other strategy here is that cheap to check.
+//! The requested size determines a block's length, so freeing does not need the map for it. With
+//! the map, a checked free verifies the block completely in as many steps as a free takes; no other
+//! strategy here is checked as cheaply.
 //!
 //! # Bounds
-//! n is a block's length in words of the map: 64 granules, 512 bytes, with words of 64 bits, 32 granules, 128
-//! bytes, with words of 32 bits.
+//! n is a block's length in words of the map. A word covers 64 granules (512 bytes) with 64-bit
+//! words, and 32 granules (128 bytes) with 32-bit words.
 //!
 //! | | steps |
 //! |---|---|
-//! | allocate | 4 blocks looked at on each of two lists, n + 1 words written; with an alignment above a granule's, or memory exhausted: 4 blocks of each of at most 64 lists |
-//! | free, checked free | n + 1 words of the map, two blocks taken off their lists and one put on |
-//! | resize in place | as one and the other |
-//! | move to another size | as both, and copying |
+//! | allocate | look at 4 blocks on each of two lists, write n + 1 words; with an alignment above a granule's, or if memory is exhausted: look at 4 blocks of each of at most 64 lists |
+//! | free, checked free | look at n + 1 words of the map, take two blocks off their lists and put one on |
+//! | resize in place | as allocate and free together |
+//! | move to another size | as allocate and free together, and copying |
 //!
-//! A request that grows the heap also clears the words of the map that it takes, and joins what was free at its end.
-//! On worn heaps of 64 KiB a request that was served visited 12 list items at most, and a free 5 (`tests/small.rs` holds
-//! the bounds).
+//! A request that grows the heap also clears the words of the map that it takes, and joins the new
+//! memory with a free run at the heap's end. In worn heaps of 64 KiB, a request that succeeded
+//! visited at most 12 list items, and a free at most 5 (`tests/small.rs` checks the bounds).
 
-// `map`: the bits. `bins`: the lists' heads. `heap`: runs of granules taken and given back. `grow`: more memory.
-// `inspect`: spans and invariants.
+// `map`: the bits. `bins`: the heads of the lists. `heap`: takes and frees runs of granules.
+// `grow`: takes more memory. `inspect`: spans and invariants.
 
 mod bins;
 mod grow;
@@ -65,12 +69,12 @@ use crate::strategy::Span;
 /// assert_eq!(block.len(), 5 * size_of::<usize>(), "no header");
 /// # Ok::<(), pagewise::AllocError>(())
 /// ```
-/// A heap has at most 16 GiB with pointers of 64 bits, and 256 KiB with pointers of 32: of a longer region
-/// the rest is never used. The module says what each operation takes.
+/// A heap has at most 16 GiB with 64-bit pointers and 256 KiB with 32-bit pointers; the rest of a
+/// longer region is never used. The [module](self) gives the bounds of each operation.
 pub type SmallHeap<S, M = ()> = Heap<BitHeap, S, M>;
 
 impl<S: Source, M: Meter> Heap<BitHeap, S, M> {
-    /// The heap over `source`. Takes no memory before the first allocation.
+    /// Returns a heap over `source`. Takes no memory before the first allocation.
     #[must_use]
     pub const fn new(source: S, meter: M) -> Self {
         Self::over(BitHeap::EMPTY, source, meter)
@@ -78,34 +82,34 @@ impl<S: Source, M: Meter> Heap<BitHeap, S, M> {
 }
 
 impl<S, M> Heap<BitHeap, S, M> {
-    /// The least region that is certain to have room for a block, of two words, wherever it begins: five words. A
-    /// region of kilobytes is what this heap is made for.
+    /// The smallest region, in bytes, that has room for a block of two words at any address: five
+    /// words. The heap is meant for regions of kilobytes.
     pub const LEAST_REGION: usize = 5 * GRANULE;
 }
 
 impl Heap<BitHeap, Region, ()> {
-    /// Bytes of the region that are in no block and no bookkeeping.
+    /// Returns the bytes of the region that are neither in a block nor bookkeeping.
     #[must_use]
     pub fn free(&self) -> usize {
         let region = self.source();
         region.len() - self.backing.source.dedicated().len() - self.backing.tally.block_bytes()
     }
 
-    /// The region of `len` bytes lies at `base` now, with all that it holds.
+    /// Tells the heap that its region of `len` bytes is now at `base`.
     ///
     /// # Safety
-    /// As for [`Region::new`]; the region's bytes were moved there, or it has none yet.
+    /// As for [`Region::new`]. The region's bytes were moved to `base`, or it has none yet.
     pub(crate) unsafe fn move_to(&mut self, base: *mut u8, len: usize) {
         let region = self.backing.source.get_mut();
         let from = region.addresses().start;
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { region.rebase(base, len) };
         self.engine.rebase(from, base);
     }
 }
 
-// SAFETY: blocks are disjoint parts of the source's extent; the map lies in dedicated memory, links only in what
-// is free. Both stay in place when the engine moves.
+// SAFETY: blocks are disjoint parts of the source's extent. The map is in dedicated memory, and
+// links are only in free memory. Both stay in place when the engine moves.
 unsafe impl<S: Source, M: Meter> Engine<S, M> for BitHeap {
     fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError> {
         let Backing { source, meter, .. } = backing;
@@ -160,7 +164,7 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for BitHeap {
     }
 }
 
-/// Granules of a block in use that is known by this layout.
+/// Returns the number of granules of a block in use with this layout.
 #[inline(always)]
 fn length(layout: Layout) -> u32 {
     BitHeap::granules(layout.size()).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! A region that is borrowed.
+//! A region in borrowed memory: [`Borrowed`].
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -9,7 +9,8 @@ use core::ptr::NonNull;
 use super::{Region, Source};
 use crate::error::AllocError;
 
-/// A region in memory that is borrowed for `'m`: a strategy over it needs no `unsafe`, and ends with the loan.
+/// A region in memory that is borrowed for `'m`. A strategy over it needs no `unsafe`, and cannot
+/// outlive the borrow.
 #[derive(Debug)]
 pub struct Borrowed<'m> {
     region: Region,
@@ -17,7 +18,7 @@ pub struct Borrowed<'m> {
 }
 
 impl<'m> Borrowed<'m> {
-    /// The region that is this memory.
+    /// Returns a region that consists of `memory`.
     #[must_use]
     pub const fn new(memory: &'m mut [MaybeUninit<u8>]) -> Self {
         let len = memory.len();
@@ -26,20 +27,20 @@ impl<'m> Borrowed<'m> {
         Self { region, memory: PhantomData }
     }
 
-    /// Bytes of all of it.
+    /// Returns the region's length in bytes.
     pub(crate) const fn len(&self) -> usize {
         self.region.len()
     }
 }
 
-// SAFETY: a region over memory that stays in place while it is borrowed.
+// SAFETY: `Region` is a `Source`, and the memory stays in place while it is borrowed.
 unsafe impl Source for Borrowed<'_> {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
         self.region.extend(bytes, align)
     }
 
     unsafe fn retract(&mut self, bytes: usize) {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { self.region.retract(bytes) };
     }
 

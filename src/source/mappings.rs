@@ -1,5 +1,5 @@
-//! Memory mapped for single blocks, apart from everything else: the list of it, in the mappings
-//! themselves.
+//! Memory mapped for single blocks, apart from a source's other memory. The list of mappings is
+//! stored in the mappings themselves.
 //!
 //! ```text
 //!  mapping                       block
@@ -16,7 +16,7 @@ use super::OWNERS;
 use crate::error::AllocError;
 use crate::os;
 
-/// What is kept of a mapping, right below the strategy's bytes.
+/// The description of a mapping, stored just below the strategy's bytes.
 #[derive(Debug)]
 struct Head {
     base: NonNull<u8>,
@@ -25,17 +25,18 @@ struct Head {
     prev: *mut Head,
 }
 
-/// From a mapping's head to its block.
+/// The distance from a mapping's head to its block, in bytes.
 const OFFSET: usize = size_of::<Head>() + OWNERS;
 
-/// The mappings. Invariant: the list has every mapping, in address order; `held` is their length.
+/// The mappings. Invariant: the list contains every mapping, in address order, and `held` is the
+/// sum of their lengths.
 #[derive(Debug)]
 pub(super) struct Mappings {
     first: *mut Head,
     held: usize,
 }
 
-// SAFETY: mappings are tied to no thread.
+// SAFETY: mappings are not tied to a thread.
 unsafe impl Send for Mappings {}
 
 impl Mappings {
@@ -43,16 +44,17 @@ impl Mappings {
         Self { first: ptr::null_mut(), held: 0 }
     }
 
-    /// Bytes mapped.
+    /// Returns the number of bytes mapped.
     pub(super) fn held(&self) -> usize {
         self.held
     }
 
-    /// As [`Source::map`](super::Source::map).
+    /// Maps memory for a block; see [`Source::map`](super::Source::map).
     pub(super) fn map(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let page = os::page_size();
         let align = layout.align().max(OWNERS);
-        // The system aligns to pages; further gaps lie below the head.
+        // The system aligns mappings to pages; for a larger alignment there is a gap below the
+        // head.
         let head = if align <= page { OFFSET.next_multiple_of(align) } else { OFFSET + align };
         let len =
             layout.size().checked_add(head).and_then(|len| len.checked_next_multiple_of(page));
@@ -61,22 +63,24 @@ impl Mappings {
         let mut backed = os::Backed::NONE;
         // SAFETY: the mapping was made just now.
         if unsafe { !backed.reach(base.as_ptr(), len, len, len) } {
-            // SAFETY: as above; nothing uses it.
+            // SAFETY: the mapping was made just now, and nothing uses it.
             unsafe { os::unmap(base, len) };
             return Err(AllocError::Exhausted);
         }
         let first = base.addr().get() + OFFSET;
         let offset = first.next_multiple_of(align) - base.addr().get();
-        // SAFETY: `OFFSET` ≤ `offset` ≤ `head` ≤ `len`: head and block lie in the fresh mapping.
+        // SAFETY: `OFFSET` ≤ `offset` ≤ `head` ≤ `len`, so head and block are within the new
+        // mapping.
         let (head, block) = unsafe { (base.add(offset - OFFSET).cast(), base.add(offset)) };
         self.link(head.as_ptr(), base, len);
         Ok(NonNull::slice_from_raw_parts(block, len - offset))
     }
 
-    /// Writes the head and puts it on the list.
+    /// Writes the head and inserts it into the list.
     fn link(&mut self, head: *mut Head, base: NonNull<u8>, len: usize) {
         let (mut prev, mut next) = (ptr::null_mut::<Head>(), self.first);
-        // SAFETY: the list has heads of live mappings only; `head` is a place for one in a new one.
+        // SAFETY: the list contains only heads of existing mappings; `head` is space for one in a
+        // new mapping.
         unsafe {
             while !next.is_null() && next < head {
                 prev = next;
@@ -95,13 +99,13 @@ impl Mappings {
         self.held += len;
     }
 
-    /// As [`Source::unmap`](super::Source::unmap).
+    /// Unmaps a block; see [`Source::unmap`](super::Source::unmap).
     ///
     /// # Safety
-    /// As there.
+    /// As for `Source::unmap`.
     pub(super) unsafe fn unmap(&mut self, block: NonNull<u8>) {
-        // SAFETY: the caller's block has its head there, on the list; nothing of the mapping is
-        // used after.
+        // SAFETY: the caller guarantees that this is a mapped block, so its head is in front of it
+        // and on the list; nothing uses the mapping afterwards.
         unsafe {
             let Head { base, len, next, prev } = block.sub(OFFSET).cast::<Head>().read();
             if prev.is_null() {
@@ -117,11 +121,11 @@ impl Mappings {
         }
     }
 
-    /// As [`Source::mapped`](super::Source::mapped).
+    /// Visits every mapping; see [`Source::mapped`](super::Source::mapped).
     pub(super) fn each(&self, visit: &mut dyn FnMut(Range<usize>, usize)) {
         let mut head = self.first;
         while !head.is_null() {
-            // SAFETY: the list has heads of live mappings only.
+            // SAFETY: the list contains only heads of existing mappings.
             let Head { base, len, next, .. } = unsafe { &*head };
             let start = base.addr().get();
             visit(start..start + len, head.addr() + OFFSET);
@@ -133,8 +137,8 @@ impl Mappings {
 impl Drop for Mappings {
     fn drop(&mut self) {
         while !self.first.is_null() {
-            // SAFETY: the first mapping is live, and its block lies behind its head; whoever still
-            // uses it broke the contract of the strategy that owned the source.
+            // SAFETY: the first mapping exists, and its block is behind its head. A block that is
+            // still used violates the contract of the strategy that owned the source.
             unsafe { self.unmap(NonNull::new_unchecked(self.first.cast::<u8>().add(OFFSET))) };
         }
     }

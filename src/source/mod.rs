@@ -1,14 +1,14 @@
-//! Where a strategy gets its memory from: [`Source`], with [`Region`] (fixed, usable in a `static`)
-//! and [`Reserved`] (a reservation of the operating system that grows in place).
+//! The sources of a strategy's memory: the trait [`Source`], with [`Region`] (fixed memory, usable
+//! in a `static`) and [`Reserved`] (a reservation of address space that grows in place).
 //!
 //! ```text
 //!  low address                                                        high address
 //!  |-- extent: pages, blocks --> extend |   not held   | dedicate <-- dedicated --|
 //! ```
-//! The *extent* holds what is handed out. The *dedicated* memory holds page headers, left headers
-//! and tables, away from the pages they describe, so that bookkeeping touches few OS pages
-//! (Brent §4). A source over an operating system may also *map* memory for a single block, apart
-//! from all this, and give it back on its own (Hasan & Chang §3.2).
+//! Blocks and pages are in the *extent*. Page headers, left headers and tables are in the
+//! *dedicated* memory, away from the pages that they describe, so that bookkeeping touches few OS
+//! pages (Brent §4). A source over an operating system can also *map* memory for a single block,
+//! apart from all this, and unmap it separately (Hasan & Chang §3.2).
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -27,53 +27,54 @@ mod owned;
 pub use self::borrowed::Borrowed;
 pub(crate) use self::owned::Owned;
 
-/// Bytes below a mapped block that are its strategy's.
+/// The number of bytes below a mapped block that belong to the strategy.
 pub(crate) const OWNERS: usize = 16;
 
-/// One range of addresses, used from both ends.
+/// A range of addresses that is used from both ends.
 ///
 /// # Safety
 /// The memory of [`extend`](Self::extend) and [`dedicate`](Self::dedicate) is valid for reads and
-/// writes, disjoint from everything else, and stays valid and in place until the source is
-/// dropped, also when the source is moved. An implementer never hands out a byte twice, except
-/// after [`retract`](Self::retract). The extent, the dedicated memory and the mappings are what its
-/// methods tell, and change by calls of its methods alone: nobody else takes memory from it meanwhile.
+/// writes, is disjoint from everything else, and stays valid and in place until the source is
+/// dropped, even if the source is moved. No byte is handed out twice, except after
+/// [`retract`](Self::retract). The methods report extent, dedicated memory and mappings correctly,
+/// and these change only by calls of the methods: nothing else takes memory from the source.
 pub unsafe trait Source {
-    /// Extends the extent upwards by `bytes` bytes and returns where the new part starts: where
-    /// the extent ended before. The first call fixes the extent's start at a multiple of `align`
+    /// Extends the extent upwards by `bytes` bytes, and returns the start of the new part, which is
+    /// the extent's old end. The first call places the extent's start at a multiple of `align`
     /// bytes (a power of two); later calls ignore `align`. The memory is not initialised. O(1).
     ///
     /// # Errors
-    /// [`AllocError::Exhausted`] if the two ends would meet, or the system has no memory;
-    /// [`AllocError::NoRegion`] if there is nothing to take it from.
+    /// [`AllocError::Exhausted`] if extent and dedicated memory would overlap, or the system has no
+    /// memory; [`AllocError::NoRegion`] if the source has no memory at all.
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError>;
 
-    /// Takes the uppermost `bytes` bytes of the extent back. O(1).
+    /// Removes the uppermost `bytes` bytes from the extent. O(1).
     ///
     /// # Safety
-    /// The extent is at least that long, and nothing in those bytes is used any more.
+    /// The extent has at least `bytes` bytes, and its uppermost `bytes` bytes are not used any
+    /// more.
     unsafe fn retract(&mut self, bytes: usize);
 
-    /// Takes memory for bookkeeping of this layout from the upper end, filled with zeros. It is
-    /// never given back. O(bytes).
+    /// Takes zeroed memory of this layout for bookkeeping from the upper end. It is never given
+    /// back. O(bytes).
     ///
     /// # Errors
-    /// As [`extend`](Self::extend).
+    /// As for [`extend`](Self::extend).
     fn dedicate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError>;
 
-    /// Addresses of the extent.
+    /// Returns the addresses of the extent.
     fn extent(&self) -> Range<usize>;
 
-    /// Addresses of the dedicated memory. It lies above the extent.
+    /// Returns the addresses of the dedicated memory, which is above the extent.
     fn dedicated(&self) -> Range<usize>;
 
-    /// Maps memory for a single block of this layout, apart from extent and dedicated memory, and
-    /// zeroed; returns the block with all of its length. The 16 bytes below it are the strategy's,
-    /// too. A source that has no such memory, as a fixed region, answers as if it had no more:
-    /// that is what happens unless an implementer does better.
+    /// Maps zeroed memory for a single block of this layout, apart from extent and dedicated
+    /// memory, and returns the block with its whole length. The 16 bytes below the block also
+    /// belong to the strategy. By default, as for a fixed region, there is no such memory and the
+    /// call fails.
     ///
     /// # Errors
-    /// [`AllocError::Exhausted`] if the system has no memory, or there is no system.
+    /// [`AllocError::Exhausted`] if the system has no memory, or the source cannot map.
     fn map(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let _ = layout;
         Err(AllocError::Exhausted)
@@ -82,17 +83,18 @@ pub unsafe trait Source {
     /// Gives a mapped block back to the system.
     ///
     /// # Safety
-    /// The block was mapped by this source, and nothing of it is used any more.
+    /// This source mapped the block, and nothing in it is used any more.
     unsafe fn unmap(&mut self, block: NonNull<u8>) {
         let _ = block;
     }
 
-    /// Calls `visit` for every mapping, in address order, with its addresses and its block's.
+    /// Calls `visit` for every mapping in address order, with the mapping's addresses and its
+    /// block's address.
     fn mapped(&self, visit: &mut dyn FnMut(Range<usize>, usize)) {
         let _ = visit;
     }
 
-    /// Bytes held: extent, dedicated memory and mappings.
+    /// Returns the bytes held: extent, dedicated memory and mappings.
     fn held(&self) -> usize {
         self.extent().len() + self.dedicated().len()
     }
@@ -104,64 +106,67 @@ pub unsafe trait Source {
 #[derive(Debug)]
 pub struct Region {
     base: *mut u8,
-    /// Where the extent starts; meaningful once `end` is not 0 or something was extended.
+    /// Start of the extent; meaningful only if `opened`.
     start: usize,
-    /// Where the extent ends.
+    /// End of the extent.
     end: usize,
-    /// Where the dedicated memory starts.
+    /// Start of the dedicated memory.
     low: usize,
-    /// Where the dedicated memory, and the region, ends.
+    /// End of the dedicated memory, and of the region.
     high: usize,
     opened: bool,
     zeroed: bool,
 }
 
-// SAFETY: a region owns its memory exclusively; no part of it is tied to a thread.
+// SAFETY: a region owns its memory exclusively, and the memory is not tied to a thread.
 unsafe impl Send for Region {}
 
 impl Region {
-    /// The region of `len` bytes at `base`.
+    /// Returns the region of `len` bytes at `base`.
     ///
     /// # Safety
-    /// The memory is valid for reads and writes as long as the region, and whatever was allocated
-    /// from it, is used, and nobody else uses it.
+    /// The memory is valid for reads and writes as long as the region or anything allocated from it
+    /// is used, and nothing else uses it.
     #[must_use]
     pub const unsafe fn new(base: *mut u8, len: usize) -> Self {
         Self { base, start: 0, end: 0, low: len, high: len, opened: false, zeroed: false }
     }
 
-    /// The region that is this memory.
+    /// Returns a region that consists of `memory`.
     #[must_use]
     pub const fn from_static(memory: &'static mut [MaybeUninit<u8>]) -> Self {
         let len = memory.len();
-        // SAFETY: the exclusive borrow for `'static` is the promise `new` asks for.
+        // SAFETY: the exclusive borrow for `'static` guarantees what `new` requires.
         unsafe { Self::new(memory.as_mut_ptr().cast(), len) }
     }
 
-    /// The region of `len` bytes at `base`, which holds zeros wherever memory is dedicated.
+    /// Returns the region of `len` bytes at `base`, whose memory is known to be zeros where it is
+    /// dedicated.
     ///
     /// # Safety
-    /// As for [`new`](Self::new), but that the memory need only be valid once it is handed out.
+    /// As for [`new`](Self::new), except that the memory must be valid only from when it is handed
+    /// out.
     #[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
     pub(crate) const unsafe fn zeroed(base: *mut u8, len: usize) -> Self {
         Self { base, start: 0, end: 0, low: len, high: len, opened: false, zeroed: true }
     }
 
-    /// The addresses of all of it.
+    /// Returns the addresses of the whole region.
     #[must_use]
     pub fn addresses(&self) -> Range<usize> {
         self.base.addr()..self.base.addr() + self.high
     }
 
-    /// Bytes of all of it.
+    /// Returns the length of the whole region in bytes.
     pub(crate) const fn len(&self) -> usize {
         self.high
     }
 
-    /// All of the region, with what it holds, was moved to `base`. One of no bytes becomes `len` bytes long.
+    /// Tells the region that it was moved to `base` with its contents. A region of 0 bytes also
+    /// gets the length `len`.
     ///
     /// # Safety
-    /// As for [`new`](Self::new); the region has this length or none.
+    /// As for [`new`](Self::new); the region's length is `len` or 0.
     #[inline(always)]
     pub(crate) unsafe fn rebase(&mut self, base: *mut u8, len: usize) {
         self.base = base;
@@ -172,14 +177,14 @@ impl Region {
 
     fn at(&self, offset: usize) -> NonNull<u8> {
         debug_assert!(offset <= self.high);
-        // SAFETY: the offset lies within the region, which does not wrap around; a region handed
-        // to `new` is valid memory, hence not at address 0.
+        // SAFETY: the offset is within the region, which does not wrap around. A region's memory is
+        // valid, so its address is not 0.
         unsafe { NonNull::new_unchecked(self.base.add(offset)) }
     }
 }
 
-// SAFETY: by the invariant the extent and the dedicated memory are disjoint parts of the region,
-// which `new`'s caller gave exclusively; both only grow, but for `retract`.
+// SAFETY: by the invariant, the extent and the dedicated memory are disjoint parts of the region,
+// which `new`'s caller gave up exclusively. Both only grow, except by `retract`.
 unsafe impl Source for Region {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
         if self.base.is_null() {
@@ -218,8 +223,8 @@ unsafe impl Source for Region {
                 self.low = low;
                 let memory = self.at(low);
                 if !self.zeroed {
-                    // SAFETY: `low + size` is at most the old `low`: the bytes lie within the
-                    // region and were in neither part of it.
+                    // SAFETY: `low + size` is at most the old `low`, so the bytes are within the
+                    // region, and were in neither part of it.
                     unsafe { memory.write_bytes(0, layout.size()) };
                 }
                 Ok(memory)
@@ -237,7 +242,7 @@ unsafe impl Source for Region {
     }
 }
 
-// SAFETY: all is passed on to a source that keeps the promises, which stays where it is in its box.
+// SAFETY: every call is forwarded to a `Source`, which stays in place in its box.
 #[cfg(feature = "std")]
 unsafe impl<S: Source + ?Sized> Source for Box<S> {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
@@ -245,7 +250,7 @@ unsafe impl<S: Source + ?Sized> Source for Box<S> {
     }
 
     unsafe fn retract(&mut self, bytes: usize) {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { (**self).retract(bytes) };
     }
 
@@ -266,7 +271,7 @@ unsafe impl<S: Source + ?Sized> Source for Box<S> {
     }
 
     unsafe fn unmap(&mut self, block: NonNull<u8>) {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { (**self).unmap(block) };
     }
 
@@ -279,8 +284,9 @@ unsafe impl<S: Source + ?Sized> Source for Box<S> {
     }
 }
 
-/// Address space reserved from the operating system. Only what is touched takes memory.
-/// It is reserved at the first use and given back when the source is dropped, and so are mappings.
+/// Address space reserved from the operating system. Only memory that is touched is used. The
+/// reservation is made at the first use. It and the mappings are given back when the source is
+/// dropped.
 #[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 #[derive(Debug)]
 pub struct Reserved {
@@ -292,32 +298,32 @@ pub struct Reserved {
 
 #[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 impl Reserved {
-    /// A reservation of at most `capacity` bytes, extent and bookkeeping together.
+    /// Returns a reservation of at most `capacity` bytes for extent and bookkeeping together.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
-        // SAFETY: a region of no bytes hands out nothing.
+        // SAFETY: a region of 0 bytes hands out no memory.
         let region = unsafe { Region::new(core::ptr::null_mut(), 0) };
         Self { capacity, region, backed: os::Backed::NONE, mappings: mappings::Mappings::new() }
     }
 
-    /// Makes the reservation if it was not made yet, and sees to it that there is memory for so many bytes more at
-    /// the lower end of what is free, or at the upper one.
+    /// Makes the reservation if there is none yet. Ensures that `lower` more bytes at the lower end
+    /// of the unused part, and `upper` more bytes at its upper end, have memory.
     fn reserve(&mut self, lower: usize, upper: usize) -> Result<&mut Region, AllocError> {
         if self.region.base.is_null() {
             let base = os::map_lazily(self.capacity).ok_or(AllocError::Exhausted)?;
-            // SAFETY: the mapping is ours alone until `drop` unmaps it.
+            // SAFETY: only this source uses the mapping, until `drop` unmaps it.
             self.region = unsafe { Region::zeroed(base.as_ptr(), self.capacity) };
         }
         let Region { base, end, low, high, .. } = self.region;
         let lower = end.saturating_add(lower).min(low);
         let upper = low.saturating_sub(upper).max(lower);
-        // SAFETY: these are the ends of what was mapped above.
+        // SAFETY: these are the bounds of the mapping made above.
         let is_backed = unsafe { self.backed.reach(base, lower, upper, high) };
         if is_backed { Ok(&mut self.region) } else { Err(AllocError::Exhausted) }
     }
 }
 
-// SAFETY: a region over a mapping that stays in place until the source is dropped.
+// SAFETY: `Region` is a `Source`, over a mapping that stays in place until the source is dropped.
 #[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 unsafe impl Source for Reserved {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
@@ -325,7 +331,7 @@ unsafe impl Source for Reserved {
     }
 
     unsafe fn retract(&mut self, bytes: usize) {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { self.region.retract(bytes) };
     }
 
@@ -346,7 +352,7 @@ unsafe impl Source for Reserved {
     }
 
     unsafe fn unmap(&mut self, block: NonNull<u8>) {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { self.mappings.unmap(block) };
     }
 
@@ -363,7 +369,7 @@ unsafe impl Source for Reserved {
 impl Drop for Reserved {
     fn drop(&mut self) {
         if let Some(base) = NonNull::new(self.region.base) {
-            // SAFETY: `reserve` mapped exactly this; whoever still uses a block broke the
+            // SAFETY: `reserve` mapped exactly this memory. A block that is still used violates the
             // contract of the strategy that owns the source.
             unsafe { os::unmap(base, self.capacity) };
         }

@@ -1,9 +1,9 @@
-//! A strategy's own source: nobody used it before.
+//! A strategy's own source, verified to be unused before.
 //!
-//! A strategy computes with the alignment of the first byte of its extent, reads what it wrote there,
-//! and frees the mappings of its source. A source that handed out memory before would break all
-//! three: the extent could begin at an odd address, or below what the strategy writes. A constructor
-//! cannot ask, since it is `const`; so the first call that takes memory does.
+//! A strategy relies on the alignment of its extent's first byte, reads the data that it wrote into
+//! the source, and frees the source's mappings. A source that handed out memory before would break
+//! all three: its extent could begin at an unaligned address, or below the strategy's data. The
+//! constructor cannot check this, because it is `const`, so the first call that takes memory does.
 
 use core::alloc::Layout;
 use core::ops::Range;
@@ -12,17 +12,17 @@ use core::ptr::NonNull;
 use super::Source;
 use crate::error::AllocError;
 
-/// A source that answers [`AllocError::UsedSource`] if it was used before, and then tells of nothing
-/// that was handed out. Invariant: `taken` only if all that the source ever handed out went through
-/// here.
+/// A source that returns [`AllocError::UsedSource`] if it was used before, and then reports an
+/// empty extent. Invariant: `taken` is set only if all memory that the source ever handed out was
+/// taken through this value.
 #[derive(Debug)]
 pub(crate) struct Owned<S> {
     source: S,
     taken: bool,
-    /// Bytes held, as the source told after the last change.
+    /// Bytes held by the source after the last change.
     held: usize,
-    /// The most bytes that were held when a mapping was given back: nothing else ever is, but what
-    /// was taken in vain.
+    /// The most bytes held when a mapping was unmapped. Nothing else is ever given back, except
+    /// memory of a request that failed.
     peak: usize,
 }
 
@@ -31,25 +31,25 @@ impl<S> Owned<S> {
         Self { source, taken: false, held: 0, peak: 0 }
     }
 
-    /// The source itself.
+    /// Returns the source itself.
     pub(crate) const fn get(&self) -> &S {
         &self.source
     }
 
-    /// The source itself, to tell it something that changes nothing of what it handed out.
+    /// Returns the source itself, for changes that do not affect the memory it handed out.
     pub(crate) const fn get_mut(&mut self) -> &mut S {
         &mut self.source
     }
 }
 
 impl<S: Source> Owned<S> {
-    /// The most bytes that were ever held.
+    /// Returns the high-water mark of bytes held.
     #[inline]
     pub(crate) fn peak_held(&self) -> usize {
         self.peak.max(self.held)
     }
 
-    /// Does something with the source, if it was not used before, and notes what is held then.
+    /// Runs `change` on the source if it was not used before, and updates the bytes held.
     fn change<R>(
         &mut self,
         change: impl FnOnce(&mut S) -> Result<R, AllocError>,
@@ -59,7 +59,7 @@ impl<S: Source> Owned<S> {
         changed
     }
 
-    /// The source, if it was not used before.
+    /// Returns the source if it was not used before.
     fn take(&mut self) -> Result<&mut S, AllocError> {
         if !self.taken && self.source.held() > 0 {
             return Err(AllocError::UsedSource);
@@ -69,15 +69,16 @@ impl<S: Source> Owned<S> {
     }
 }
 
-// SAFETY: the source's own promises.
+// SAFETY: every call is forwarded to a `Source`.
 unsafe impl<S: Source> Source for Owned<S> {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
         self.change(|source| {
             let first = source.extent().is_empty();
             let memory = source.extend(bytes, align)?;
-            // An extension by nothing has fixed the start of an extent that is still empty.
+            // Extending an unused source by 0 bytes fixes the start of an extent that is still
+            // empty.
             if first && !memory.addr().get().is_multiple_of(align) {
-                // SAFETY: these bytes were taken just now and nothing uses them.
+                // SAFETY: these bytes were taken just now, and nothing uses them.
                 unsafe { source.retract(bytes) };
                 return Err(AllocError::UsedSource);
             }
@@ -86,7 +87,7 @@ unsafe impl<S: Source> Source for Owned<S> {
     }
 
     unsafe fn retract(&mut self, bytes: usize) {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { self.source.retract(bytes) };
         self.held = self.source.held();
     }
@@ -111,7 +112,7 @@ unsafe impl<S: Source> Source for Owned<S> {
 
     unsafe fn unmap(&mut self, block: NonNull<u8>) {
         self.peak = self.peak_held();
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { self.source.unmap(block) };
         self.held = self.source.held();
     }

@@ -1,15 +1,16 @@
-//! `dlopen` that leaves `RTLD_DEEPBIND` out, for a library that takes the place of the C library's allocator.
+//! A `dlopen` that ignores `RTLD_DEEPBIND`, for a library that replaces the C library's allocator.
 //!
-//! A library opened with that flag looks for its symbols in itself and its dependencies first. So it calls the C
-//! library's `malloc` and `free`, whatever was preloaded, and the first block that it frees for the program, or the
-//! program for it, belongs to another allocator: PHP, which opens its extensions so, stops at its start. Without
-//! the flag, all of the process has one allocator. The price: where the program and the library each have a symbol of
-//! one name, the library gets the program's, as with any library opened without the flag.
+//! A library opened with that flag looks up its symbols first in itself and its dependencies. So it
+//! calls the C library's `malloc` and `free` even if another allocator is preloaded. The first
+//! block that the program allocates and the library frees, or the reverse, then goes to the wrong
+//! allocator: PHP, which opens its extensions with the flag, crashes at startup. Without the flag,
+//! the whole process uses one allocator. The price: if the program and the library both define a
+//! symbol, the library gets the program's, as with any library opened without the flag.
 //!
-//! The loader looks for a file in the run path of whoever calls `dlopen`, and knows the caller by the return
-//! address. So this function does not call the next `dlopen` but jumps to it, with the stack as it found it; only
-//! machine code can say that. On processors for which it is not written, and under C libraries without the flag,
-//! nothing is exported.
+//! The loader searches the run path of the object that called `dlopen`, which it finds by the
+//! return address. This function therefore does not call the next `dlopen` but jumps to it, with
+//! the stack unchanged; only assembly code can do that. On processors without such code here, and
+//! with C libraries that lack the flag, the crate exports nothing.
 
 #![no_std]
 #![cfg(all(
@@ -24,13 +25,13 @@ use core::ptr;
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// The `dlopen` that comes after this one; null: not looked for yet.
+/// The next `dlopen` in search order; null until it has been looked up.
 static NEXT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// The loader's `dlopen`, with every flag but `RTLD_DEEPBIND`.
+/// The loader's `dlopen`, without the flag `RTLD_DEEPBIND`.
 ///
 /// # Safety
-/// As for the loader's.
+/// As for the loader's function.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
@@ -40,7 +41,7 @@ pub unsafe extern "C" fn dlopen(file: *const c_char, flags: c_int) -> *mut c_voi
         "mov rax, qword ptr [rip + {next}]",
         "test rax, rax",
         "jnz 2f",
-        // The arguments are kept; the stack is aligned to 16 bytes again.
+        // Saves the arguments, and aligns the stack to 16 bytes.
         "push rdi",
         "push rsi",
         "sub rsp, 8",
@@ -56,10 +57,10 @@ pub unsafe extern "C" fn dlopen(file: *const c_char, flags: c_int) -> *mut c_voi
     )
 }
 
-/// The loader's `dlopen`, with every flag but `RTLD_DEEPBIND`.
+/// The loader's `dlopen`, without the flag `RTLD_DEEPBIND`.
 ///
 /// # Safety
-/// As for the loader's.
+/// As for the loader's function.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
@@ -69,7 +70,7 @@ pub unsafe extern "C" fn dlopen(file: *const c_char, flags: c_int) -> *mut c_voi
         "adrp x16, {next}",
         "ldr x16, [x16, :lo12:{next}]",
         "cbnz x16, 2f",
-        // The arguments and the return address are kept.
+        // Saves the arguments and the return address.
         "stp x0, x1, [sp, #-32]!",
         "str x30, [sp, #16]",
         "bl {find}",
@@ -84,7 +85,7 @@ pub unsafe extern "C" fn dlopen(file: *const c_char, flags: c_int) -> *mut c_voi
     )
 }
 
-/// Finds the next `dlopen`. Any number of threads may do this at the same time: they find the same.
+/// Finds the next `dlopen`. Threads may do this at the same time; all find the same function.
 extern "C" fn find() -> *mut c_void {
     // SAFETY: the name is a C string.
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, c"dlopen".as_ptr()) };
@@ -93,7 +94,8 @@ extern "C" fn find() -> *mut c_void {
     next
 }
 
-/// Stands for a `dlopen` that the process does not have, say an old C library's before its `libdl` is loaded.
+/// Serves as the next `dlopen` if there is none, for example with an old C library before its
+/// `libdl` is loaded.
 extern "C" fn refuses(_: *const c_char, _: c_int) -> *mut c_void {
     ptr::null_mut()
 }

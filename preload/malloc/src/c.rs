@@ -1,13 +1,13 @@
-//! C's `malloc` family: its rules for `errno` and for odd sizes, those of POSIX, C23 and GNU's library.
-//! `prefixed` and `names` export it. Nothing here is but arithmetic and calls of [`PAGEWISE`], so that a fuzz target has
-//! these rules, too, without the names.
+//! C's `malloc` family, with the rules of C23, POSIX and GNU's library for `errno` and for unusual
+//! sizes. `prefixed` and `names` export it. The functions only compute sizes and call [`PAGEWISE`],
+//! so a fuzz target can test these rules without exporting the names.
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
 use super::PAGEWISE;
 
-/// Passes a block on; if there is none, says so in `errno`.
+/// Returns the block; if it is null, sets `errno`.
 #[inline(always)]
 fn or_no_memory(block: *mut u8) -> *mut c_void {
     if block.is_null() { no_memory() } else { block.cast() }
@@ -20,11 +20,11 @@ fn no_memory() -> *mut c_void {
 }
 
 fn set_errno(error: c_int) {
-    // SAFETY: the location is the calling thread's own and always valid.
+    // SAFETY: the location belongs to the calling thread and is always valid.
     unsafe { *libc::__errno_location() = error };
 }
 
-/// C's `malloc`. A block of size 0 is a block like others.
+/// C's `malloc`. Size 0 gives a block that must be freed like any other.
 #[inline(always)]
 pub(super) fn malloc(size: usize) -> *mut c_void {
     or_no_memory(PAGEWISE.allocate(size))
@@ -39,37 +39,37 @@ pub(super) fn calloc(count: usize, size: usize) -> *mut c_void {
     }
 }
 
-/// C's `free`. Keeps `errno`.
+/// C's `free`. Preserves `errno`.
 ///
 /// # Safety
-/// `block` is null or a live block of this allocator.
+/// `block` is null or a block in use of this allocator.
 #[inline(always)]
 pub(super) unsafe fn free(block: *mut c_void) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the block is null or in use.
     unsafe { PAGEWISE.free(block.cast()) };
 }
 
-/// C23's `free_sized`. In hardened mode another size than the one asked for stops the process.
+/// C23's `free_sized`. In hardened mode a wrong size stops the process.
 ///
 /// # Safety
 /// As for [`free`].
 #[inline(always)]
 pub(super) unsafe fn free_sized(block: *mut c_void, size: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the block is null or in use.
     unsafe { PAGEWISE.free_sized(block.cast(), size) };
 }
 
-/// C23's `free_aligned_sized`. As [`free_sized`]; the alignment makes no difference.
+/// C23's `free_aligned_sized`. Does the same as [`free_sized`]; the alignment is ignored.
 ///
 /// # Safety
 /// As for [`free`].
 #[inline(always)]
 pub(super) unsafe fn free_aligned_sized(block: *mut c_void, _align: usize, size: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the block is null or in use.
     unsafe { free_sized(block, size) };
 }
 
-/// C's `realloc`. As in GNU's library, size 0 frees the block and gives null.
+/// C's `realloc`. As in GNU's library, size 0 frees the block and returns null.
 ///
 /// # Safety
 /// As for [`free`].
@@ -79,11 +79,11 @@ pub(super) unsafe fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
         return malloc(size);
     }
     if size == 0 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the block is in use.
         unsafe { free(block) };
         return ptr::null_mut();
     }
-    // SAFETY: the caller's promise; the block is not null.
+    // SAFETY: the caller guarantees that the block is in use; it is not null.
     or_no_memory(unsafe { PAGEWISE.reallocate(block.cast(), size) })
 }
 
@@ -94,13 +94,13 @@ pub(super) unsafe fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
 #[inline(always)]
 pub(super) unsafe fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void {
     match count.checked_mul(size) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the block is null or in use.
         Some(size) => unsafe { realloc(block, size) },
         None => no_memory(),
     }
 }
 
-/// POSIX's `posix_memalign`. Leaves `errno` and, on an error, `*out` as they are.
+/// POSIX's `posix_memalign`. Preserves `errno` and, on an error, `*out`.
 ///
 /// # Safety
 /// `out` is valid for writes.
@@ -113,7 +113,7 @@ pub(super) unsafe fn posix_memalign(out: *mut *mut c_void, align: usize, size: u
     if block.is_null() {
         return libc::ENOMEM;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `out` is valid for writes.
     unsafe { out.write(block.cast()) };
     0
 }
@@ -128,8 +128,7 @@ pub(super) fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
     or_no_memory(PAGEWISE.allocate_aligned(size, align))
 }
 
-/// The traditional `memalign`: an alignment that is no power of two is rounded up to one, as in
-/// GNU's library.
+/// The traditional `memalign`. Rounds `align` up to a power of two, as GNU's library does.
 #[inline(always)]
 pub(super) fn memalign(align: usize, size: usize) -> *mut c_void {
     match align.checked_next_power_of_two() {
@@ -141,13 +140,13 @@ pub(super) fn memalign(align: usize, size: usize) -> *mut c_void {
     }
 }
 
-/// The traditional `valloc`: a block aligned to an OS page.
+/// The traditional `valloc`: returns a block aligned to an OS page.
 #[inline(always)]
 pub(super) fn valloc(size: usize) -> *mut c_void {
     or_no_memory(PAGEWISE.allocate_aligned(size, os_page()))
 }
 
-/// The traditional `pvalloc`: whole OS pages.
+/// The traditional `pvalloc`: returns a block of whole OS pages.
 #[inline(always)]
 pub(super) fn pvalloc(size: usize) -> *mut c_void {
     match size.max(1).checked_next_multiple_of(os_page()) {
@@ -156,17 +155,17 @@ pub(super) fn pvalloc(size: usize) -> *mut c_void {
     }
 }
 
-/// GNU's `malloc_usable_size`: all of it may be used.
+/// GNU's `malloc_usable_size`. The program may use all of the bytes returned.
 ///
 /// # Safety
 /// As for [`free`].
 #[inline(always)]
 pub(super) unsafe fn malloc_usable_size(block: *mut c_void) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the block is null or in use.
     unsafe { PAGEWISE.usable_size(block.cast()) }
 }
 
 fn os_page() -> usize {
-    // SAFETY: the call touches no memory of the program.
+    // SAFETY: the call does not access the program's memory.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }

@@ -1,11 +1,12 @@
-//! What GNU's library has beyond C's: trimming, options, and the figures of `mallinfo` and `malloc_info`.
+//! The extensions of GNU's C library: trimming, options, and the figures of `mallinfo` and
+//! `malloc_info`.
 
 use core::ffi::c_int;
 use core::fmt::{self, Write};
 
 use crate::PAGEWISE;
 
-/// The fields of GNU's `struct mallinfo`, in numbers of one type.
+/// The fields of GNU's `struct mallinfo`, all of one integer type.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(crate) struct Info<T> {
@@ -21,8 +22,8 @@ pub(crate) struct Info<T> {
     keepcost: T,
 }
 
-/// Bytes held by heaps, number and bytes of mappings, bytes on quick lists, in use and free. Free blocks
-/// are not counted.
+/// Fills in the bytes held by heaps, number and bytes of mappings, and the bytes on quick lists, in
+/// use, and free. Numbers of free blocks stay 0.
 fn info<T: Default>(number: impl Fn(usize) -> T) -> Info<T> {
     let stats = PAGEWISE.stats();
     Info {
@@ -42,24 +43,25 @@ pub(crate) extern "C" fn mallinfo2() -> Info<usize> {
     info(|number| number)
 }
 
-/// GNU's `mallinfo`: what an `int` cannot hold is the largest one.
+/// GNU's `mallinfo`. Figures that do not fit into an `int` are given as its largest value.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn mallinfo() -> Info<c_int> {
     info(|number| c_int::try_from(number).unwrap_or(c_int::MAX))
 }
 
-/// A stream of C's library.
+/// A stream of the C library.
 struct Stream(*mut libc::FILE);
 
 impl Write for Stream {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // SAFETY: the text is valid for reads of its length, the stream by the caller's promise.
+        // SAFETY: the text is valid for reads of its length; the caller of `malloc_info` guarantees
+        // that the stream is open.
         let written = unsafe { libc::fwrite(text.as_ptr().cast(), 1, text.len(), self.0) };
         if written == text.len() { Ok(()) } else { Err(fmt::Error) }
     }
 }
 
-/// GNU's `malloc_info`: the statistics, in as much of its XML as they are.
+/// GNU's `malloc_info`: writes the statistics as far as its XML format has elements for them.
 ///
 /// # Safety
 /// `stream` is an open stream.
@@ -88,13 +90,14 @@ pub(crate) unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::F
     if written.is_ok() { 0 } else { -1 }
 }
 
-/// GNU's `malloc_trim`: gives free memory back to the system. 1 if any was given back.
+/// GNU's `malloc_trim`: gives free memory back to the system. Returns 1 if any was given back.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn malloc_trim(_keep: usize) -> c_int {
     c_int::from(PAGEWISE.purge() > 0)
 }
 
-/// GNU's `mallopt`: nothing can be changed once the allocator is open, which 0 says.
+/// GNU's `mallopt`. Returns 0, which means failure: nothing can be changed once the allocator is
+/// initialised.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn mallopt(_parameter: c_int, _value: c_int) -> c_int {
     0

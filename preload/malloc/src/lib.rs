@@ -1,17 +1,17 @@
-//! `libpagewise.so`: [`Pagewise`] in the place of the C library's allocator, for any dynamically
-//! linked program:
+//! `libpagewise.so`: replaces the C library's allocator by [`Pagewise`] in any dynamically linked
+//! program:
 //!
 //! ```sh
 //! LD_PRELOAD=/path/to/libpagewise.so python3
 //! ```
 //!
-//! Linked instead, with or without taking the place of the C library's allocator, it is `pagewise.h`'s library:
-//! docs/c.md.
+//! A program can also link this library, with or without replacing the C library's allocator;
+//! `pagewise.h` declares its interface (docs/c.md).
 //!
-//! This package is glue: `c` has the rules of C's `malloc` family, `prefixed` exports them under names of our
-//! own, with the rest of `pagewise.h`. With the feature `override`, `names` exports them under C's, `gnu` what GNU's
-//! library has beyond those, `new` C++'s `operator new` and `delete`. Nothing here allocates but through
-//! [`PAGEWISE`].
+//! This package is glue. `c` implements the rules of C's `malloc` family, and `prefixed` exports
+//! them as `pagewise_malloc` and so on, together with the rest of `pagewise.h`. With the feature
+//! `override`, `names` exports them under C's names, `gnu` adds glibc's extensions, and `new` adds
+//! C++'s `operator new` and `delete`. All memory comes from [`PAGEWISE`].
 
 #![cfg(target_os = "linux")]
 
@@ -28,40 +28,42 @@ mod names;
 mod new;
 pub mod prefixed;
 
-// Exports `dlopen`: else libraries that are opened with RTLD_DEEPBIND would go on with the C library's allocator.
+// Exports `dlopen`. Otherwise libraries opened with RTLD_DEEPBIND would use the C library's
+// allocator.
 #[cfg(feature = "override")]
 extern crate pagewise_deepbind;
 
 use pagewise::global::{HugePages, Pagewise, Tuning};
 
-/// The default, but for huge pages, which begin later: it is any program that this is loaded with,
-/// most hold some tens of mebibytes at most, and one huge page that is partly used is a fifth of
-/// what a heap of 10 MiB takes.
+/// The default tuning, except that huge pages begin at 16 MiB of a heap. Any program may load this
+/// library, and most hold a few tens of MiB at most; one partly used huge page is a fifth of a heap
+/// of 10 MiB.
 const TUNING: Tuning = Tuning::new().huge_pages(HugePages::Beyond(16 << 20));
 
 /// The allocator.
 static PAGEWISE: Pagewise = Pagewise::with(TUNING);
 
-/// The Rust part of this library, too, must not use the allocator it stands in for.
+/// The library's own Rust code must not use the allocator that the library replaces.
 #[global_allocator]
 static OURS: Pagewise = Pagewise::with(TUNING);
 
-/// Opens the allocator when the library is loaded, before the program's own code: it may use up the keys by
-/// which the allocator learns that a thread ends.
+/// Initialises the allocator when the library is loaded, before the program's own code runs: the
+/// program might use up the thread-specific keys with which the allocator detects that a thread
+/// ends.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static OPEN: extern "C" fn() = open;
 
 extern "C" fn open() {
-    // SAFETY: the block was just allocated.
+    // SAFETY: the block was allocated just now and is freed once.
     unsafe { PAGEWISE.free(PAGEWISE.allocate(1)) };
 }
 
-/// Ends the process with one line on standard error.
+/// Aborts the process with a line on standard error.
 #[cfg(feature = "override")]
 #[cold]
 fn stop(message: &str) -> ! {
-    // SAFETY: the message is valid for reads of its length; `abort` does not return.
+    // SAFETY: the pointer is valid for reads of `message.len()` bytes; `abort` does not return.
     unsafe {
         libc::write(2, message.as_ptr().cast(), message.len());
         libc::abort()

@@ -1,19 +1,19 @@
-//! The names of C's `malloc` family, and those that GNU's library has for it itself, which programs call
-//! its allocator by when they stand in for `malloc` themselves.
+//! Exports C's `malloc` family under its own names, and under glibc's internal names for it, by
+//! which programs that replace `malloc` themselves call glibc's allocator.
 
 use core::ffi::{c_int, c_void};
 
-/// Functions of [`c`](crate::c), exported.
+/// Exports functions of [`c`](crate::c) under the given names.
 macro_rules! names {
     ($($name:ident = $function:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
-        /// As the function in `c`.
+        /// Does the same as the function in `c`.
         ///
         /// # Safety
-        /// As for that.
+        /// As for the function in `c`.
         #[unsafe(no_mangle)]
         pub(crate) unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
             #[allow(unused_unsafe, reason = "some of them are safe")]
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller gives the same guarantees.
             unsafe {
                 crate::c::$function($($argument),*)
             }

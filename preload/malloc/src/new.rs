@@ -1,11 +1,11 @@
-//! C++'s `operator new` and `operator delete`, in all their forms, under their mangled names
+//! C++'s `operator new` and `operator delete` in all their forms, under their mangled names
 //! (Itanium C++ ABI; `m` is `size_t` where that is `unsigned long`).
 //!
-//! Where there is no memory, `new` calls the program's `new_handler` again and again, and throws
-//! `std::bad_alloc` if there is none, as the standard has it; both through C++'s run-time library,
-//! which a program that knows `new` has. The forms with `std::nothrow` give null; what a handler throws
-//! there only C++ can catch, so where there is no memory they leave all of it to that library's own, which
-//! calls the forms that throw.
+//! When there is no memory, `new` calls the program's `new_handler` repeatedly, and throws
+//! `std::bad_alloc` if there is none, as the standard requires. It does both through the C++
+//! run-time library, which every program that uses `new` has. The forms with `std::nothrow` must
+//! return null even if a handler throws, and only C++ code can catch that. When there is no memory,
+//! they therefore call the run-time library's own form, which calls the throwing form and catches.
 
 use core::ffi::{CStr, c_void};
 use core::mem;
@@ -15,21 +15,22 @@ use crate::{PAGEWISE, stop};
 
 type Handler = unsafe extern "C-unwind" fn();
 
-/// A function of the program's C++ library, sought in all objects or in those after this library.
+/// Finds a function of the program's C++ library: with `RTLD_DEFAULT` in all objects, with
+/// `RTLD_NEXT` in those after this library.
 ///
 /// # Safety
-/// `F` is the type of a pointer to that function.
+/// `F` is the pointer type of the function called `name`.
 unsafe fn find<F>(within: *mut c_void, name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
     // SAFETY: the name is a C string.
     let symbol = unsafe { libc::dlsym(within, name.as_ptr()) };
-    // SAFETY: the symbol is the function, of type `F`, by the caller's promise.
+    // SAFETY: the caller guarantees that the symbol is a function of type `F`.
     (!symbol.is_null()).then(|| unsafe { mem::transmute_copy(&symbol) })
 }
 
 /// `std::get_new_handler()`.
 fn handler() -> Option<Handler> {
-    // SAFETY: a function of this name has this type, and may be called at any time.
+    // SAFETY: the function of this name has this type, and may be called at any time.
     unsafe {
         let name = c"_ZSt15get_new_handlerv";
         find::<unsafe extern "C" fn() -> Option<Handler>>(libc::RTLD_DEFAULT, name)?()
@@ -39,8 +40,8 @@ fn handler() -> Option<Handler> {
 /// `std::__throw_bad_alloc()`.
 #[cold]
 fn throw() -> ! {
-    // SAFETY: a function of this name has this type; what it throws passes through frames that own
-    // nothing, under ABIs that let it.
+    // SAFETY: the function of this name has this type. Its exception unwinds through frames that
+    // own nothing and whose ABIs allow unwinding.
     unsafe {
         let name = c"_ZSt17__throw_bad_allocv";
         if let Some(throw) = find::<unsafe extern "C-unwind" fn() -> !>(libc::RTLD_DEFAULT, name) {
@@ -50,12 +51,12 @@ fn throw() -> ! {
     stop("pagewise: operator new found no memory\n")
 }
 
-/// Tries again as long as there is a handler that may find memory.
+/// Calls the handler and tries again, as long as there is a handler.
 #[cold]
 fn again(size: usize, align: usize) -> *mut u8 {
-    // No handler finds memory at an alignment that is none.
+    // An alignment that is not a power of two can never be served.
     while let Some(handler) = align.is_power_of_two().then(handler).flatten() {
-        // SAFETY: the handler is the program's. It may throw through this frame, too.
+        // SAFETY: the handler is the program's own function. It may unwind through this frame.
         unsafe { handler() };
         let block = PAGEWISE.allocate_aligned(size, align);
         if !block.is_null() {
@@ -88,12 +89,12 @@ fn new_nothrow(size: usize, align: usize, tag: *const c_void) -> *mut c_void {
     if block.is_null() { catching(size, align, tag) } else { block.cast() }
 }
 
-/// What the C++ library's own `new(std::nothrow)` gives, which catches what a handler throws.
+/// Calls the C++ library's own `new(std::nothrow)`, which catches exceptions of the handler.
 #[cold]
 fn catching(size: usize, align: usize, tag: *const c_void) -> *mut c_void {
     type Plain = unsafe extern "C" fn(usize, *const c_void) -> *mut c_void;
     type Aligned = unsafe extern "C" fn(usize, usize, *const c_void) -> *mut c_void;
-    // SAFETY: functions of these names have these types.
+    // SAFETY: the functions of these names have these types.
     let block = unsafe {
         if align == 16 {
             find::<Plain>(libc::RTLD_NEXT, c"_ZnwmRKSt9nothrow_t").map(|new| new(size, tag))
@@ -105,13 +106,13 @@ fn catching(size: usize, align: usize, tag: *const c_void) -> *mut c_void {
     block.unwrap_or(core::ptr::null_mut())
 }
 
-/// Functions of one shape under several names.
+/// Exports functions under their mangled names.
 macro_rules! operators {
     ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? $body:block)*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
-        /// What C++ asks of a caller: what is freed is null or a live block of `operator new`.
+        /// As C++ requires: a pointer to be freed is null or a block in use from `operator new`.
         #[unsafe(no_mangle)]
         pub(crate) unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? $body
     )*};
@@ -140,12 +141,12 @@ operators! {
     }
 }
 
-/// `delete` where no size is given: alignment and tag make no difference.
+/// Exports `delete` without a size; alignment and tag are ignored.
 macro_rules! deletes {
     ($($name:ident($($argument:ident),*))*) => {operators! {$(
         /// `delete`
         $name(block: *mut c_void $(, $argument: usize)*) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that the block is null or in use.
             unsafe { free(block) };
         }
     )*}};
@@ -162,12 +163,12 @@ deletes! {
     _ZdaPvSt11align_val_tRKSt9nothrow_t(_align, _tag)
 }
 
-/// `delete` where one is: it makes a difference in hardened mode.
+/// Exports `delete` with a size, which hardened mode checks.
 macro_rules! sized_deletes {
     ($($name:ident($($argument:ident),*))*) => {operators! {$(
         /// `delete`
         $name(block: *mut c_void, size: usize $(, $argument: usize)*) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that the block is null or in use.
             unsafe { free_sized(block, size) };
         }
     )*}};

@@ -1,7 +1,9 @@
-//! The interface of `pagewise.h`: C's `malloc` family under names of its own, memory that goes back, statistics.
+//! The interface of `pagewise.h`: C's `malloc` family under the prefix `pagewise_`, returning
+//! memory, statistics, and heap profiles.
 //!
-//! The header documents these functions for C programmers. A test compares each signature here with its
-//! declaration there (`tests/header.rs`), and has a C compiler check the structures, where there is one.
+//! The header documents these functions for C programmers. `tests/header.rs` compares each
+//! signature here with its declaration there; `tests/c.rs` checks the layout of the structures with
+//! a C compiler, if there is one.
 
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 use core::mem::offset_of;
@@ -13,29 +15,29 @@ use pagewise::global::{ClassStats, Stats};
 
 use crate::{PAGEWISE, c};
 
-/// As C's `malloc`.
+/// Does the same as C's `malloc`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagewise_malloc(size: usize) -> *mut c_void {
     c::malloc(size)
 }
 
-/// As C's `calloc`.
+/// Does the same as C's `calloc`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagewise_calloc(count: usize, size: usize) -> *mut c_void {
     c::calloc(count, size)
 }
 
-/// As GNU's `realloc`.
+/// Does the same as GNU's `realloc`.
 ///
 /// # Safety
-/// `block` is null or a live block of this allocator.
+/// `block` is null or a block in use of this allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pagewise_realloc(block: *mut c_void, size: usize) -> *mut c_void {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller gives the same guarantees.
     unsafe { c::realloc(block, size) }
 }
 
-/// As GNU's `reallocarray`.
+/// Does the same as GNU's `reallocarray`.
 ///
 /// # Safety
 /// As for [`pagewise_realloc`].
@@ -45,17 +47,17 @@ pub unsafe extern "C" fn pagewise_reallocarray(
     count: usize,
     size: usize,
 ) -> *mut c_void {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller gives the same guarantees.
     unsafe { c::reallocarray(block, count, size) }
 }
 
-/// As C's `aligned_alloc`.
+/// Does the same as C's `aligned_alloc`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagewise_aligned_alloc(alignment: usize, size: usize) -> *mut c_void {
     c::aligned_alloc(alignment, size)
 }
 
-/// As POSIX's `posix_memalign`.
+/// Does the same as POSIX's `posix_memalign`.
 ///
 /// # Safety
 /// `out` is valid for writes.
@@ -65,31 +67,31 @@ pub unsafe extern "C" fn pagewise_posix_memalign(
     alignment: usize,
     size: usize,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller gives the same guarantees.
     unsafe { c::posix_memalign(out, alignment, size) }
 }
 
-/// As C's `free`.
+/// Does the same as C's `free`.
 ///
 /// # Safety
 /// As for [`pagewise_realloc`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pagewise_free(block: *mut c_void) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller gives the same guarantees.
     unsafe { c::free(block) };
 }
 
-/// As C23's `free_sized`.
+/// Does the same as C23's `free_sized`.
 ///
 /// # Safety
 /// As for [`pagewise_realloc`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pagewise_free_sized(block: *mut c_void, size: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller gives the same guarantees.
     unsafe { c::free_sized(block, size) };
 }
 
-/// As C23's `free_aligned_sized`.
+/// Does the same as C23's `free_aligned_sized`.
 ///
 /// # Safety
 /// As for [`pagewise_realloc`].
@@ -99,28 +101,29 @@ pub unsafe extern "C" fn pagewise_free_aligned_sized(
     alignment: usize,
     size: usize,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller gives the same guarantees.
     unsafe { c::free_aligned_sized(block, alignment, size) };
 }
 
-/// As GNU's `malloc_usable_size`.
+/// Does the same as GNU's `malloc_usable_size`.
 ///
 /// # Safety
 /// As for [`pagewise_realloc`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pagewise_malloc_usable_size(block: *const c_void) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller gives the same guarantees.
     unsafe { c::malloc_usable_size(block.cast_mut()) }
 }
 
-/// Gives all free memory back to the system; returns its bytes.
+/// Gives all free memory back to the system, and returns the number of bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagewise_purge() -> u64 {
     PAGEWISE.purge()
 }
 
-/// For a program's own event loop: gives back what is due. Milliseconds until it is worth calling this
-/// again; -1 if nothing is to go back unless the program frees more.
+/// Gives back the memory that is due; for a program's own event loop. Returns the milliseconds
+/// until the next call is worthwhile, or -1 if nothing will become due unless the program frees
+/// more.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagewise_maintain() -> c_long {
     PAGEWISE
@@ -128,13 +131,15 @@ pub extern "C" fn pagewise_maintain() -> c_long {
         .map_or(-1, |pause| c_long::try_from(pause.as_millis()).unwrap_or(c_long::MAX))
 }
 
-/// To be called by a thread that will not allocate for a while: puts back the free blocks that it keeps at hand.
+/// Puts back the free blocks on the calling thread's lists; for a thread that will not allocate for
+/// a while.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagewise_thread_idle() {
     PAGEWISE.thread_idle();
 }
 
-/// `struct pagewise_stats`: [`Stats`], whose fields say what they are. New ones are added at the end.
+/// `struct pagewise_stats`: the fields of [`Stats`], which documents them. New fields are added at
+/// the end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types, reason = "its name in C")]
@@ -170,15 +175,16 @@ impl From<Stats> for pagewise_stats {
     }
 }
 
-/// Fills the first `size` bytes of a `struct pagewise_stats`, as many as the program was compiled with; what
-/// is beyond the fields known here becomes 0.
+/// Fills the first `size` bytes of a `struct pagewise_stats`; `size` is the structure's size when
+/// the program was compiled. Bytes beyond the fields known here become 0.
 ///
 /// # Safety
 /// `stats` is valid for writes of `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pagewise_get_stats(stats: *mut pagewise_stats, size: usize) {
     let known = pagewise_stats::from(PAGEWISE.stats());
-    // SAFETY: the caller's promise; both structures have no padding, and no more is read than is there.
+    // SAFETY: the caller guarantees that `stats` is valid for writes of `size` bytes; `known` has
+    // no padding.
     unsafe { copy_known(&raw const known, stats, size) };
 }
 
@@ -194,10 +200,10 @@ pub struct pagewise_class {
     held: usize,
 }
 
-/// Calls `visit` with what there is of each size class in use, the smallest first, and with `context`.
+/// Calls `visit` with the statistics of each size class in use, smallest first, and with `context`.
 ///
 /// # Safety
-/// `visit` may be called with `context`.
+/// `visit` may be called with `context` and any class.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pagewise_for_each_class(
     visit: Option<unsafe extern "C" fn(*const pagewise_class, *mut c_void)>,
@@ -206,30 +212,31 @@ pub unsafe extern "C" fn pagewise_for_each_class(
     let Some(visit) = visit else { return };
     PAGEWISE.for_each_class(|ClassStats { size, blocks, quick, pages, held, .. }| {
         let class = pagewise_class { size, blocks, quick, pages, held };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `visit` may be called with `context`.
         unsafe { visit(&raw const class, context) };
     });
 }
 
-/// Writes the statistics to standard error, those of each class, too.
+/// Writes the statistics, including those of each class, to standard error.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagewise_show_stats() {
     PAGEWISE.show_stats();
 }
 
-/// Begins a heap profile, with a sample in so many bytes; 0, or a number as in `errno`.
+/// Starts a heap profile with one sample in every `bytes_per_sample` bytes on average. Returns 0 or
+/// an error number as in `errno`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagewise_profile_start(bytes_per_sample: usize) -> c_int {
     told(PAGEWISE.profiler().start(bytes_per_sample).map_err(io::Error::from))
 }
 
-/// Ends the heap profile, which can be written then; 0, or a number as in `errno`.
+/// Stops the heap profile, which can still be written. Returns 0 or an error number as in `errno`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagewise_profile_stop() -> c_int {
     told(PAGEWISE.profiler().stop().map_err(io::Error::from))
 }
 
-/// Writes the heap profile to a file, for pprof; 0, or a number as in `errno`.
+/// Writes the heap profile to a file for pprof. Returns 0 or an error number as in `errno`.
 ///
 /// # Safety
 /// `path` is null or a C string.
@@ -238,12 +245,12 @@ pub unsafe extern "C" fn pagewise_profile_dump(path: *const c_char) -> c_int {
     if path.is_null() {
         return libc::EINVAL;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `path` is a C string; it is not null.
     let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
     told(PAGEWISE.profiler().dump(path))
 }
 
-/// The number of an error; 0 if there is none.
+/// Returns the error's number, or 0 for success.
 fn told(result: io::Result<()>) -> c_int {
     let Err(error) = result else { return 0 };
     error.raw_os_error().unwrap_or(match error.kind() {
@@ -254,27 +261,28 @@ fn told(result: io::Result<()>) -> c_int {
     })
 }
 
-/// The version of the library, as `0.1.0`.
+/// Returns the library's version as a C string, such as `0.1.0`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagewise_version() -> *const c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
     VERSION.as_ptr().cast()
 }
 
-/// Writes `size` bytes: those of `known`, as far as they go, then zeros.
+/// Writes `size` bytes to `out`: first the bytes of `known`, then zeros.
 ///
 /// # Safety
 /// `out` is valid for writes of `size` bytes, and no byte of `known` is padding.
 unsafe fn copy_known<T>(known: *const T, out: *mut T, size: usize) {
     let copied = size.min(size_of::<T>());
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `out` is valid for writes of `size` bytes and that `known`
+    // has no padding.
     unsafe {
         known.cast::<u8>().copy_to_nonoverlapping(out.cast::<u8>(), copied);
         out.cast::<u8>().add(copied).write_bytes(0, size - copied);
     }
 }
 
-// No padding, which must not be read as bytes.
+// `copy_known` reads the structure as bytes, so it must have no padding.
 const _: () = {
     assert!(
         offset_of!(pagewise_stats, threads) + size_of::<usize>() == size_of::<pagewise_stats>()

@@ -1,6 +1,7 @@
-//! The library as C programmers take it: `install.sh` into a folder, programs in C and C++ compiled with what
-//! pkg-config says, linked in each way, and run. The programs are those of docs/c.md, which say themselves what
-//! must hold. Where there is no C compiler the tests say so and do nothing.
+//! Tests the library as C programmers use it: installs it with `install.sh`, compiles C and C++
+//! programs with pkg-config's flags, links them statically and dynamically, and runs them. The
+//! programs are those of docs/c.md and check their own results. Without a C compiler the tests
+//! report that and do nothing.
 
 #![cfg(target_os = "linux")]
 
@@ -20,7 +21,7 @@ fn is_installed(program: &str) -> bool {
     Command::new("sh").args(["-c", &find]).stdout(Stdio::null()).status().is_ok_and(|s| s.success())
 }
 
-/// A folder in which everything is installed; none without the tools for that.
+/// A directory with an installed library; `None` if a tool for that is missing.
 fn installed() -> Option<&'static Path> {
     static PREFIX: OnceLock<Option<tempfile::TempDir>> = OnceLock::new();
     let prefix = PREFIX.get_or_init(|| {
@@ -45,7 +46,7 @@ fn installed() -> Option<&'static Path> {
     prefix.as_ref().map(tempfile::TempDir::path)
 }
 
-/// The output of a command that must succeed.
+/// Runs a command that must succeed, and returns its output.
 fn succeed(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().expect("it can be run");
     let (out, err) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
@@ -53,7 +54,7 @@ fn succeed(command: &mut Command) -> String {
     out.into_owned()
 }
 
-/// What pkg-config says of a package; or, where there is none, what its file says.
+/// Returns pkg-config's flags for a package; without pkg-config, the flags that its file contains.
 fn flags(prefix: &Path, package: &str, option: &str) -> Vec<String> {
     if is_installed("pkg-config") {
         let mut command = Command::new("pkg-config");
@@ -67,7 +68,7 @@ fn flags(prefix: &Path, package: &str, option: &str) -> Vec<String> {
     }
 }
 
-/// Compiles a program, and gives its path.
+/// Compiles a program, and returns its path.
 fn compile(compiler: &str, source: &str, name: &str, options: &[impl AsRef<OsStr>]) -> PathBuf {
     let extension = if compiler == "cc" { "c" } else { "cpp" };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -75,12 +76,12 @@ fn compile(compiler: &str, source: &str, name: &str, options: &[impl AsRef<OsStr
     fs::write(&file, source).expect("written");
     let mut command = Command::new(compiler);
     command.args(["-Wall", "-Wextra", "-Werror", "-O1"]).arg(&file).arg("-o").arg(&program);
-    // Libraries come after what uses them.
+    // Libraries must follow the files that use them.
     succeed(command.args(options));
     program
 }
 
-/// Compiles a program with a package in two ways, shared and static, and gives what each prints.
+/// Compiles a program against a package, shared and static, and returns the output of each.
 fn outputs(compiler: &str, source: &str, name: &str, package: &str) -> Vec<String> {
     let prefix = installed().expect("it is installed");
     let includes = flags(prefix, package, "--cflags");
@@ -97,7 +98,7 @@ fn outputs(compiler: &str, source: &str, name: &str, package: &str) -> Vec<Strin
     ways.into_iter().map(run).collect()
 }
 
-/// The snippets of docs/c.md in a language, each with the heading that it stands below.
+/// The snippets of docs/c.md in a language, each with the heading above it.
 fn snippets(language: &str) -> Vec<(String, String)> {
     let text = fs::read_to_string(root().join("docs/c.md")).expect("the document is there");
     let (mut heading, mut found, mut open) = (String::new(), Vec::new(), None::<String>);
@@ -118,7 +119,7 @@ fn snippets(language: &str) -> Vec<(String, String)> {
     found
 }
 
-/// What a section's program prints, shared and static.
+/// Returns the output of a section's program, shared and static.
 fn section(heading: &str, compiler: &str, language: &str, package: &str) -> Option<Vec<String>> {
     installed()?;
     if !is_installed(compiler) {
@@ -195,8 +196,8 @@ fn exports(library: &Path) -> BTreeSet<String> {
     symbols.lines().filter_map(name).filter(|name| !name.starts_with("PAGEWISE_")).collect()
 }
 
-/// Names of our own bear a version, those of others none: a program that asks for GLIBC's `malloc` would not be
-/// given another version's.
+/// Our own names have a version, all other names have none: a program that needs GLIBC's version of
+/// `malloc` would not be bound to a `malloc` with another version.
 #[test]
 fn our_names_have_a_version_and_others_have_none() {
     let Some(prefix) = installed() else { return };
@@ -215,7 +216,7 @@ fn our_names_have_a_version_and_others_have_none() {
     assert!(soname.contains("SONAME               libpagewise.so.0."), "{soname}");
 }
 
-/// The static library shows nothing of Rust's: two libraries made of Rust can be linked together.
+/// The static library hides all Rust symbols, so two such libraries can be linked together.
 #[test]
 fn the_static_library_defines_only_what_it_exports() {
     let Some(prefix) = installed() else { return };
@@ -232,7 +233,7 @@ fn the_static_library_defines_only_what_it_exports() {
     }
 }
 
-/// The installed library can be preloaded, too.
+/// The installed library can also be preloaded.
 #[test]
 fn the_installed_library_can_be_preloaded() {
     let Some(prefix) = installed() else { return };
@@ -244,7 +245,7 @@ fn the_installed_library_can_be_preloaded() {
     assert!(output.status.success() && said.contains("blocks in use"), "{said}");
 }
 
-/// What is installed goes away again.
+/// `uninstall` removes everything that `install` created.
 #[test]
 fn what_is_installed_can_be_uninstalled() {
     let Some(_) = installed() else { return };

@@ -1,5 +1,5 @@
-//! `pagewise.h` says what the library has: each function that `src/prefixed.rs` exports is declared, with the types
-//! that it has in Rust, nothing else is, and the structures have the same fields.
+//! Checks that `pagewise.h` matches the library: it declares exactly the functions that
+//! `src/prefixed.rs` exports, with the same types, and its structures have the same fields.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ fn items() -> Vec<Item> {
     syn::parse_file(&read("src/prefixed.rs")).expect("Rust").items
 }
 
-/// A declaration in C: of `name`, with a type.
+/// A C declaration of `name` with a type.
 fn declaration(name: &str, of: &Type) -> String {
     match of {
         Type::Path(path) => {
@@ -28,7 +28,7 @@ fn declaration(name: &str, of: &Type) -> String {
                 "c_int" => "int".to_owned(),
                 "c_long" => "long".to_owned(),
                 "c_char" => "char".to_owned(),
-                // A pointer to a function may be none.
+                // A function pointer that may be null.
                 "Option" => {
                     let syn::PathArguments::AngleBracketed(arguments) = &last.arguments else {
                         panic!("an option of something");
@@ -63,7 +63,7 @@ fn returned(output: &ReturnType) -> String {
     }
 }
 
-/// Each function that is exported, as C declares it.
+/// The exported functions, as C declarations.
 fn exported() -> BTreeMap<String, String> {
     let functions = items().into_iter().filter_map(|item| match item {
         Item::Fn(function) if function.sig.abi.is_some() => Some(function.sig),
@@ -88,7 +88,7 @@ fn exported() -> BTreeMap<String, String> {
     functions.map(prototype).collect()
 }
 
-/// The header without comments, on one line with single blanks.
+/// The header without comments, on one line with single spaces.
 fn header() -> String {
     let mut text = read("include/pagewise.h");
     while let Some(start) = text.find("/*") {
@@ -99,15 +99,15 @@ fn header() -> String {
     lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether it could be part of a name.
+/// Returns whether the character can be part of a name.
 fn in_name(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || letter == '_'
 }
 
-/// What the header declares, by name: without attributes.
+/// The header's declarations by name, without attributes.
 fn declared() -> BTreeMap<String, String> {
     let header = header();
-    // What follows is C++'s, which only calls.
+    // The part below is C++ and declares no functions of the library.
     let c = header.split("namespace pagewise").next().expect("the header");
     let mut found = BTreeMap::new();
     for statement in c.split([';', '{', '}']).map(str::trim) {

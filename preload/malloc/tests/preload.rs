@@ -1,8 +1,8 @@
-//! `libpagewise.so` under real programs, and under this one.
+//! Tests `libpagewise.so` preloaded into real programs and into this one.
 //!
-//! The tests that need the library preloaded run this program again with it. This program has
-//! Pagewise for its own allocator, so there are then two copies of it in one process: what Rust
-//! allocates is of the one, what C does of the other.
+//! A test that needs the library preloaded runs this program again with it. This program's own
+//! global allocator is Pagewise, so the process then has two copies: one serves Rust code, the
+//! other C code.
 
 #![cfg(target_os = "linux")]
 
@@ -19,7 +19,7 @@ use pagewise::global::Pagewise;
 #[global_allocator]
 static OURS: Pagewise = Pagewise::new();
 
-/// The library. Cargo does not build a shared library for its package's tests, so it is asked to.
+/// The library. Cargo does not build a cdylib for its package's tests, so this builds it.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
@@ -44,13 +44,13 @@ fn run(command: &mut Command, preloaded: bool) -> Output {
     command.output().expect("the program can be run")
 }
 
-/// Whether the shell finds a program.
+/// Returns whether the shell finds a program.
 fn is_installed(program: &str) -> bool {
     let find = format!("command -v {program}");
     Command::new("sh").args(["-c", &find]).stdout(Stdio::null()).status().is_ok_and(|s| s.success())
 }
 
-/// A Rust program whose threads pass strings to each other; scripts have it as `$THREADS`.
+/// A Rust program whose threads pass strings to each other; scripts get its path as `$THREADS`.
 const THREADS: &str = r#"
 use std::collections::BTreeMap;
 use std::sync::mpsc::sync_channel;
@@ -77,7 +77,7 @@ fn main() {
 }
 "#;
 
-/// Runs a script with and without the library: the output must be the same.
+/// Runs a script with and without the library, and checks that the output is the same.
 fn same_output(program: &str, script: &str) {
     if !is_installed(program) {
         println!("{program} is not installed");
@@ -120,7 +120,7 @@ with ThreadPoolExecutor(8) as pool: print(list(pool.map(work, range(1000, 1040))
     compiler: "g++", "printf '#include <map>\n#include <string>\nint main() { std::map<std::string, int> m; m[\"a\"] = 1; return m.size() - 1; }' > a.cpp && g++ -O1 -c a.cpp -o a.o && cksum a.o";
     rust_threads: "rustc", "printf '%s' \"$THREADS\" > threads.rs && rustc -O threads.rs -o threads && ./threads";
     cargo: "cargo", "mkdir src && printf '%s' \"$THREADS\" > src/main.rs && printf '[package]\nname = \"a\"\nversion = \"0.0.0\"\nedition = \"2021\"\n[workspace]\n' > Cargo.toml && CARGO_TARGET_DIR=built cargo build -q --offline && built/debug/a && cargo metadata --offline --format-version 1 --no-deps | grep -o '\"name\":\"a\"'";
-    // Opens its extensions with RTLD_DEEPBIND. Asks the C library for its own memory, too.
+    // PHP opens its extensions with RTLD_DEEPBIND, and also asks the C library for its own memory.
     php: "php", "USE_ZEND_ALLOC=0 php -r '$a = []; for ($i = 0; $i < 50000; $i++) $a[$i % 777] = ($a[$i % 777] ?? \"\") . $i; ksort($a); echo strlen(json_encode($a)), extension_loaded(\"ctype\");'";
     redis: "redis-benchmark", "redis-server --port 0 --unixsocket r.sock --save '' --dir . >log & server=$!
 until redis-cli -s r.sock ping >/dev/null 2>&1; do kill -0 $server || exit 1; sleep 0.05; done
@@ -179,7 +179,7 @@ g++ -std=c++17 -w -O0 a.cpp -o a && ./a"#;
     cplusplus: "g++", "printf '#include <iostream>\n#include <new>\n#include <string>\n#include <thread>\n#include <vector>\nstruct alignas(256) wide { char c; };\nint main() { std::vector<std::thread> threads; long sum[4]; for (int t = 0; t < 4; t++) threads.emplace_back([&sum, t] { std::vector<std::string> v; for (int i = 0; i < 50000; i++) v.push_back(std::string(i %% 90, 120)); sum[t] = v[77].size(); }); for (auto &t : threads) t.join(); wide *w = new wide[3]; std::cout << sum[3] << (size_t)w %% 256; delete[] w; try { volatile size_t n = (size_t)1 << 55; delete[] new char[n]; } catch (std::bad_alloc &) { std::cout << \"caught\"; } std::cout << (new (std::nothrow) char[(size_t)1 << 55] == nullptr); }' > a.cpp && g++ -std=c++17 -w -O0 a.cpp -o a -lpthread && ./a";
 }
 
-/// Runs one of the ignored tests of this program with the library.
+/// Runs one of this program's ignored tests with the library preloaded.
 fn run_preloaded(test: &str) {
     let program = env::current_exe().expect("this program has a path");
     let mut command = Command::new(program);
@@ -200,7 +200,7 @@ fn two_copies_live_in_one_process() {
     run_preloaded("two_copies");
 }
 
-/// Settings of the allocator, from one end of their ranges to the other; each of these lines at once.
+/// Settings of the allocator from one end of their ranges to the other. A line is set all at once.
 const SETTINGS: [&str; 6] = [
     "PAGE_SIZE=16K SIZEMAP=page-fitting FFCROSSOVER=4K QUICK_BLOCKS=2 QUICK_BYTES=0 HUGE_PAGES=0",
     "PAGE_SIZE=1M SIZEMAP=linear FFCROSSOVER=32K FREETOL=1M QUICK_BLOCKS=1024 QUICK_BYTES=1G",
@@ -210,7 +210,7 @@ const SETTINGS: [&str; 6] = [
     "PAGE_SIZE=32K SIZEMAP=page-fitting FFCROSSOVER=32K HARDENED=1",
 ];
 
-/// Whatever is set, the rules are kept and both copies live: they read the same environment.
+/// The rules hold and both copies work with each of these settings; both read the same environment.
 #[test]
 fn settings_are_read_and_serve() {
     for line in SETTINGS {
@@ -232,8 +232,7 @@ fn settings_are_read_and_serve() {
     }
 }
 
-/// Classes lie where they were set: blocks of 272 bytes take no more, and none is left over in a page of 16 KiB.
-/// A program loads nothing for the library that it would not load without.
+/// A preloaded library does not make a program load any other library.
 #[test]
 fn the_unwinder_is_inside() {
     let archive = Command::new("cc").arg("-print-file-name=libgcc_eh.a").output();
@@ -247,6 +246,7 @@ fn the_unwinder_is_inside() {
     assert!(maps.contains("libpagewise.so") && !maps.contains("libgcc_s"), "{maps}");
 }
 
+/// The classes of `PAGEWISE_SIZEMAP` are in force: a block of 265 bytes takes 272 or 288.
 #[test]
 fn a_sizemap_of_the_environment_is_in_force() {
     let of = |sizemap: &str| {
@@ -273,7 +273,7 @@ fn usable_size_of_265() {
     }
 }
 
-/// In hardened mode a size that is not the block's stops the process, by each name.
+/// In hardened mode, each function that takes a size stops the process if the size is wrong.
 #[test]
 fn a_wrong_size() {
     for name in ["free_sized", "free_aligned_sized", "_ZdlPvm", "_ZdaPvmSt11align_val_t"] {
@@ -295,7 +295,7 @@ fn wrong_size() {
     let name = env::var(NAME).expect("it is run by a test");
     let is_aligned = name.contains("align");
     let name = std::ffi::CString::new(name).expect("a name");
-    // SAFETY: the functions have these types; the last free is the misuse to be noticed.
+    // SAFETY: the functions have these types; the last free is the misuse that must be detected.
     unsafe {
         let function = libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
         assert!(!function.is_null());
@@ -324,7 +324,7 @@ fn errno() -> c_int {
 }
 
 fn set_errno(error: c_int) {
-    // SAFETY: the location is the calling thread's own and always valid.
+    // SAFETY: the location belongs to the calling thread and is always valid.
     unsafe { *libc::__errno_location() = error };
 }
 
@@ -333,14 +333,14 @@ unsafe extern "C" {
     fn pvalloc(size: usize) -> *mut c_void;
 }
 
-/// What C, POSIX and GNU's manual say of `errno`, of odd sizes and alignments.
+/// The rules of C, POSIX and GNU's manual for `errno`, and for unusual sizes and alignments.
 #[test]
 #[ignore = "with the library"]
 fn rules() {
     let huge = black_box(usize::MAX / 2);
-    // SAFETY: blocks are freed once, and written to within their size.
+    // SAFETY: blocks are freed once, and written within their size.
     unsafe {
-        // A compiler that knows `malloc` would take it for granted that there is memory.
+        // `black_box`, because a compiler that knows `malloc` may assume that it succeeds.
         let fails = |block: *mut c_void| {
             let failed = black_box(block).is_null() && errno() == libc::ENOMEM;
             set_errno(0);
@@ -367,7 +367,7 @@ fn rules() {
             assert!(out.addr().is_multiple_of(1 << log2));
             libc::free(out);
         }
-        // As aligned as an address can be, and sizes that wrap round when they are rounded up.
+        // The largest alignment of an address, and sizes that overflow when they are rounded up.
         let top = black_box(1 << (usize::BITS - 1));
         for size in [0, 8, huge, usize::MAX] {
             assert_eq!(libc::posix_memalign(&mut out, top, size), libc::ENOMEM);
@@ -408,7 +408,7 @@ fn rules() {
     }
 }
 
-/// Blocks of both copies, of threads that come and go.
+/// Threads that come and go use blocks of both copies.
 #[test]
 #[ignore = "with the library"]
 fn two_copies() {
@@ -417,7 +417,7 @@ fn two_copies() {
             .map(|mark| {
                 std::thread::spawn(move || {
                     let of_rust: Vec<_> = (0..500).map(|size| vec![mark as u8; size * 7]).collect();
-                    // SAFETY: as above.
+                    // SAFETY: blocks are freed once, and written within their size.
                     unsafe {
                         let of_c: Vec<_> = (1..500usize)
                             .map(|size| {
@@ -439,8 +439,8 @@ fn two_copies() {
     }
 }
 
-/// A heap profile of programs that know nothing of it: they write what they write without, and the file names their
-/// functions.
+/// Profiles programs through the environment alone: their output is unchanged, and the profile
+/// names their files.
 #[test]
 fn programs_are_profiled() {
     for (program, script) in [
@@ -476,7 +476,7 @@ fn programs_are_profiled() {
         let largest =
             files.flatten().filter_map(|file| std::fs::read(file.path()).ok()).max_by_key(Vec::len);
         let largest = largest.expect("it was written");
-        // Stored blocks of gzip: what it says can be read in it.
+        // gzip blocks are stored, so texts can be found in the file as they are.
         let has = |text: &str| largest.windows(text.len()).any(|bytes| bytes == text.as_bytes());
         assert!(
             largest.starts_with(&[0x1f, 0x8b]) && has("inuse_space") && has("libc.so"),
@@ -486,7 +486,7 @@ fn programs_are_profiled() {
     }
 }
 
-/// The functions of `pagewise.h`.
+/// Calls the profile functions of `pagewise.h`.
 #[test]
 fn a_profile_can_be_asked_for() {
     if !is_installed("cc") {

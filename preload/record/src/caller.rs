@@ -1,16 +1,17 @@
-//! Who called a function of this library: [`Caller`], and the functions that note it.
+//! The caller of an exported function: [`Caller`], and the macro that defines functions that record
+//! it.
 
-/// The state of the caller when it called.
+/// The caller's registers at the call.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Caller {
-    /// Where the return address lies.
+    /// The address of the return address.
     pub(crate) stack: u64,
     pub(crate) rbp: u64,
 }
 
-/// Found out by a walk. (C has no structures of nothing.)
+/// Empty: the walk finds the caller itself. (C has no empty structures.)
 #[cfg(not(target_arch = "x86_64"))]
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -23,8 +24,8 @@ impl Caller {
     pub(crate) const FOUND_LATER: Self = Self { _nothing: 0 };
 }
 
-/// Defines a function of C as another one that is told its caller behind the arguments: the names of the registers
-/// that it is told in follow.
+/// Defines a C function `$name` that forwards to `$told` with a [`Caller`] appended to the
+/// arguments. `$stack` and `$rbp` are the registers in which the ABI passes the caller's two words.
 #[cfg(target_arch = "x86_64")]
 macro_rules! noting_its_caller {
     ($(#[$about:meta])* fn $name:ident($($argument:ident: $of:ty),*) -> $result:ty = $told:path
@@ -33,8 +34,9 @@ macro_rules! noting_its_caller {
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name($($argument: $of),*) -> $result {
-            // Nothing has changed since the call: `rsp` tells where the return address lies, and `rbp` is
-            // the caller's. A pair of words is passed in two registers behind the other arguments.
+            // Nothing has changed since the call: `rsp` is the address of the return address, and
+            // `rbp` is the caller's. A structure of two words is passed in two registers after the
+            // other arguments.
             core::arch::naked_asm!(
                 concat!("mov ", $stack, ", rsp"),
                 concat!("mov ", $rbp, ", rbp"),
@@ -53,7 +55,7 @@ macro_rules! noting_its_caller {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $of),*) -> $result {
             #[allow(unused_unsafe, reason = "some of them ask for no promise")]
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller gives the same guarantees.
             unsafe {
                 $told($($argument,)* $crate::caller::Caller::FOUND_LATER)
             }

@@ -1,4 +1,4 @@
-//! In the place of `stack` on architectures whose call stacks are not recorded.
+//! Replaces `stack` on architectures where call stacks are not recorded.
 
 use pagewise_trace::raw::{self, Record};
 

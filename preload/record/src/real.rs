@@ -1,11 +1,12 @@
-//! The functions the recorder passes on to: the next of each name after this library's own.
+//! Finds the functions that the recorder forwards to: the next one of each name after this
+//! library's own.
 //!
-//! They are found by `dlsym`, at the first allocation of the process, long before `main`; and
-//! `dlsym` may allocate. Such *bootstrap* blocks come from a small fixed buffer. They belong to
-//! the loader, live as long as the process, and are not recorded.
+//! `dlsym` finds them at the first allocation of the process, long before `main`. `dlsym` itself
+//! may allocate; such *bootstrap* blocks come from a small fixed buffer. They belong to the loader,
+//! live as long as the process, and are not recorded.
 //!
-//! A recorder that was loaded into a running process is told the functions: threads may come here at the
-//! same time, and none can wait.
+//! A recorder that is loaded into a running process gets the functions with its request: several
+//! threads may get here at the same time, and none of them can wait.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_int, c_void};
@@ -25,8 +26,9 @@ type Memalign = unsafe extern "C" fn(usize, usize) -> *mut c_void;
 type DlClose = unsafe extern "C" fn(*mut c_void) -> c_int;
 type UsableSize = unsafe extern "C" fn(*mut c_void) -> usize;
 
-/// The real functions. A C library without the traditional ones lacks them here, too. In the order of
-/// [`FUNCTIONS`], as words of their addresses: a request has them so.
+/// The real functions. Functions that the C library lacks are `None`. The order is that of
+/// [`FUNCTIONS`], and each field is one word, because a request contains the addresses in that
+/// form.
 #[repr(C)]
 pub(crate) struct Real {
     pub(crate) malloc: Malloc,
@@ -42,31 +44,31 @@ pub(crate) struct Real {
     pub(crate) dlclose: Option<DlClose>,
 }
 
-/// A value written once, by whoever moves [`REAL`] from null to [`FINDING`].
+/// A value that is written once, by the thread that changes [`REAL`] from null to [`FINDING`].
 struct Once(UnsafeCell<MaybeUninit<Real>>);
 
-// SAFETY: the value is written by one thread, before it is published, and only read after.
+// SAFETY: one thread writes the value before it is published; after that it is only read.
 unsafe impl Sync for Once {}
 
 static FOUND: Once = Once(UnsafeCell::new(MaybeUninit::uninit()));
 
-/// Null: not looked for yet.
+/// The real functions; null if they have not been looked up yet.
 static REAL: AtomicPtr<Real> = AtomicPtr::new(ptr::null_mut());
 const FINDING: *mut Real = ptr::without_provenance_mut(1);
 
-/// The real functions; `None` while they are being found: by this thread, which has come here
-/// again through `dlsym`, or by another.
+/// Returns the real functions; `None` while a thread is finding them: this one, which gets here
+/// again through `dlsym`, or another.
 #[inline]
 pub(crate) fn real() -> Option<&'static Real> {
     let mut real = REAL.load(Acquire);
     if real.addr() <= FINDING.addr() {
         real = find_once();
     }
-    // SAFETY: what is published was written, and is not changed any more.
+    // SAFETY: a published value was written before, and does not change afterwards.
     (real != FINDING).then(|| unsafe { &*real })
 }
 
-/// Finds the functions, and gives them, or `FINDING`.
+/// Finds the functions and returns them, or `FINDING` if a thread is finding them already.
 #[cold]
 fn find_once() -> *mut Real {
     if let Some(real) = told() {
@@ -77,8 +79,8 @@ fn find_once() -> *mut Real {
         return found;
     }
     let real = FOUND.0.get().cast::<Real>();
-    // SAFETY: nobody else gets here, and nobody reads before it is published. The types are those of
-    // the functions of these names; of the last, only the address is taken on.
+    // SAFETY: only one thread gets here, and no thread reads the value before it is published.
+    // Functions of these names have these types; of `_dl_find_object` only the address is used.
     unsafe {
         real.write(find());
         crate::stack::look(next(c"_dl_find_object"));
@@ -87,32 +89,32 @@ fn find_once() -> *mut Real {
     real
 }
 
-/// The functions that the recorder was told, if it was loaded into a running process. Any number of
-/// threads may do this at the same time.
+/// Returns the functions of the request, if the recorder was loaded into a running process. Threads
+/// may call this at the same time.
 fn told() -> Option<*mut Real> {
     let functions = raw::arm(|at| pagewise_record_request[at].load(Relaxed))?;
     if functions[..4].contains(&0) {
         return None;
     }
     let find_object = ptr::with_exposed_provenance_mut(functions[FUNCTIONS.len() - 1] as usize);
-    // SAFETY: whoever made the request found the function of that name; only its address is taken on.
+    // SAFETY: the requester found the function of that name; only its address is used.
     crate::stack::look(unsafe { function(find_object) });
-    // The words of the addresses, none of the first four 0, are the functions. They were written before
-    // the first call came here.
+    // The words of the request have the layout of `Real`, and none of the first four is 0. They
+    // were written before the first call got here.
     Some((&raw const pagewise_record_request[1]).cast::<Real>().cast_mut())
 }
 
-/// What a recorder is told that was loaded into a running process: a [`Request`](raw::Request).
+/// The [`Request`](raw::Request) to a recorder that was loaded into a running process.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "a name of the C world")]
 pub(crate) static pagewise_record_request: [AtomicU64; raw::WORDS] =
     [const { AtomicU64::new(0) }; raw::WORDS];
 
 /// # Safety
-/// Sound on any system that gives functions of these names the types of POSIX and GNU.
+/// On this system, functions of these names must have the types that POSIX and GNU give them.
 unsafe fn find() -> Real {
-    // SAFETY: the caller's promise. The first four belong to every C library, and the loader finds
-    // them wherever it found this one's callers'.
+    // SAFETY: the caller guarantees the types. Every C library has the first four functions, and
+    // the loader finds them where it finds those of this library's callers.
     unsafe {
         Real {
             malloc: must(next(c"malloc")),
@@ -130,31 +132,31 @@ unsafe fn find() -> Real {
     }
 }
 
-/// The next function of that name.
+/// Returns the next function called `name`.
 ///
 /// # Safety
-/// `F` is the type of a pointer to that function.
+/// `F` is the pointer type of that function.
 unsafe fn next<F>(name: &CStr) -> Option<F> {
-    // SAFETY: the name is a C string; the caller's promise.
+    // SAFETY: the name is a C string, and the caller guarantees that `F` is its function's type.
     unsafe { function(libc::dlsym(libc::RTLD_NEXT, name.as_ptr())) }
 }
 
-/// The function at an address, if there is one.
+/// Returns the function at an address; `None` if it is null.
 ///
 /// # Safety
-/// `F` is the type of a pointer to that function.
+/// `F` is the pointer type of that function.
 unsafe fn function<F>(symbol: *mut c_void) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    // SAFETY: the symbol is the function, of type `F`, by the caller's promise.
+    // SAFETY: the caller guarantees that the symbol is a function of type `F`.
     (!symbol.is_null()).then(|| unsafe { mem::transmute_copy(&symbol) })
 }
 
-/// Ends the process with a clear line if there is no such function: there is nothing to pass on
-/// to.
+/// Returns the function. Aborts the process with a message if there is none, since then there is
+/// nothing to forward to.
 fn must<F>(function: Option<F>) -> F {
     function.unwrap_or_else(|| {
         let message = b"pagewise: the recorder found no malloc to pass on to\n";
-        // SAFETY: the message is valid for reads of its length; `abort` does not return.
+        // SAFETY: the pointer is valid for reads of `message.len()` bytes; `abort` does not return.
         unsafe {
             libc::write(2, message.as_ptr().cast(), message.len());
             libc::abort()
@@ -162,30 +164,32 @@ fn must<F>(function: Option<F>) -> F {
     })
 }
 
-/// Memory for bootstrap blocks; each has its length in the 16 bytes before it.
+/// The memory of bootstrap blocks. Each block's length is in the 16 bytes before it.
 #[repr(align(16))]
 struct Buffer(UnsafeCell<[u8; BUFFER]>);
 
 const BUFFER: usize = 16 << 10;
 const HEADER: usize = 16;
 
-// SAFETY: every byte belongs to at most one block: `bootstrap` claims it by an atomic addition.
+// SAFETY: `bootstrap` claims bytes with an atomic addition, so each byte belongs to at most one
+// block.
 unsafe impl Sync for Buffer {}
 
 static BUFFER_BYTES: Buffer = Buffer(UnsafeCell::new([0; BUFFER]));
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// A bootstrap block of `size` bytes, filled with zeros; null if the buffer is spent.
+/// Returns a bootstrap block of `size` zeros; null if the buffer is used up.
 pub(crate) fn bootstrap(size: usize) -> *mut c_void {
     let Some(len) = size.checked_next_multiple_of(HEADER).filter(|&len| len < BUFFER) else {
         return ptr::null_mut();
     };
     let start = USED.fetch_add(HEADER + len, Relaxed);
     if start > BUFFER - HEADER - len {
-        // The claim stays: the buffer is spent.
+        // The claim is not taken back: the buffer counts as used up.
         return ptr::null_mut();
     }
-    // SAFETY: the claimed bytes lie within the buffer, aligned to 16 bytes, and are ours alone.
+    // SAFETY: the claimed bytes are within the buffer, aligned to 16 bytes, and belong to this call
+    // alone.
     unsafe {
         let header = BUFFER_BYTES.0.get().cast::<u8>().add(start);
         header.cast::<usize>().write(size);
@@ -193,15 +197,15 @@ pub(crate) fn bootstrap(size: usize) -> *mut c_void {
     }
 }
 
-/// Whether the block is a bootstrap block.
+/// Returns whether the block is a bootstrap block.
 #[inline]
 pub(crate) fn is_bootstrap(block: *mut c_void) -> bool {
     block.addr().wrapping_sub(BUFFER_BYTES.0.get().addr()) < BUFFER
 }
 
-/// Length of a bootstrap block.
+/// Returns the length of a bootstrap block in bytes.
 pub(crate) fn bootstrap_len(block: *mut c_void) -> usize {
     debug_assert!(is_bootstrap(block));
-    // SAFETY: a bootstrap block has its length before it.
+    // SAFETY: the length of a bootstrap block is stored in front of it.
     unsafe { block.cast::<u8>().sub(HEADER).cast::<usize>().read() }
 }

@@ -1,14 +1,14 @@
-//! The number of the calling thread, kept in thread-local memory that costs no allocation.
+//! Keeps the number of the calling thread in thread-local memory, without allocating.
 //!
-//! A `thread_local!` of a shared library is reached through `__tls_get_addr`, which may allocate
-//! when a library was loaded meanwhile, and so would come back here. On x86-64 the variable is
-//! therefore defined and reached by hand, in the initial-exec model: at a fixed distance from the
-//! thread pointer, in the memory every thread is created with. That model needs the library to be
-//! loaded with the program, which a preloaded one is.
+//! A `thread_local!` of a shared library is accessed through `__tls_get_addr`. That function may
+//! allocate if a library has been loaded in the meantime, and would then get back here. On x86-64
+//! the variable is therefore defined and accessed in assembly, in the initial-exec model: at a
+//! fixed distance from the thread pointer, in memory that every thread is created with. The model
+//! requires that the library is loaded together with the program, as a preloaded library is.
 
 use pagewise_trace::raw::new_thread;
 
-/// The number of the calling thread.
+/// Returns the number of the calling thread.
 #[inline]
 pub(crate) fn number() -> u32 {
     match get() {
@@ -45,7 +45,7 @@ mod initial_exec {
     #[inline]
     pub(super) fn get() -> u32 {
         let number;
-        // SAFETY: reads the four bytes of this thread's own variable.
+        // SAFETY: reads the four bytes of the calling thread's variable.
         unsafe {
             asm!(
                 "mov {offset}, qword ptr [rip + pagewise_record_thread@GOTTPOFF]",
@@ -60,7 +60,7 @@ mod initial_exec {
 
     #[inline]
     pub(super) fn set(number: u32) {
-        // SAFETY: writes the four bytes of this thread's own variable.
+        // SAFETY: writes the four bytes of the calling thread's variable.
         unsafe {
             asm!(
                 "mov {offset}, qword ptr [rip + pagewise_record_thread@GOTTPOFF]",

@@ -1,4 +1,4 @@
-//! What is remembered of a thread's stack stays readable as long as the thread runs.
+//! The remembered part of a thread's stack stays readable as long as the thread runs.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 #[path = "../src/stack/known.rs"]
@@ -14,16 +14,17 @@ use known::{main_stack, of_thread};
 use readable::{Known, Readable};
 
 const PAGE: usize = 4096;
-/// Of the memory below: a stack that the program made itself, for coroutines say, and behind a gap that of a thread.
+/// The memory that the tests use: a stack that the program made itself, for example for coroutines;
+/// a gap; a thread's stack.
 const OWN: usize = 8 * PAGE;
 const GAP: usize = 2 * PAGE;
 const THREADS: usize = 32 * PAGE;
 
-/// Runs a function in a thread on a stack.
+/// Runs a function in a new thread on the given stack.
 fn on_stack(stack: *mut c_void, len: usize, run: extern "C" fn(*mut c_void) -> *mut c_void) {
     let mut attributes = MaybeUninit::uninit();
     let mut thread = MaybeUninit::uninit();
-    // SAFETY: the stack is the thread's alone, which has ended when this returns.
+    // SAFETY: only the thread uses the stack, and it has ended when this returns.
     unsafe {
         assert_eq!(libc::pthread_attr_init(attributes.as_mut_ptr()), 0);
         assert_eq!(libc::pthread_attr_setstack(attributes.as_mut_ptr(), stack, len), 0);
@@ -43,17 +44,17 @@ extern "C" fn looks(own: *mut c_void) -> *mut c_void {
     let here = 0_u64;
     let here = ptr::from_ref(&here).addr() as u64;
     assert_eq!(main_stack(here), None);
-    // Its own stack, up to the control block.
+    // Its own stack is remembered, up to the control block.
     let remembered = of_thread(Known::NONE, &mut Readable::at(here, Known::NONE));
     assert_eq!(remembered.start, here);
     assert!(remembered.end > here && remembered.end - here < THREADS as u64, "{remembered:?}");
     assert!(Readable::at(here, remembered).word(remembered.end - 8).is_some());
-    // Nothing new where it goes on.
+    // Further out, nothing new is remembered.
     assert_eq!(of_thread(remembered, &mut Readable::at(here + 64, remembered)), remembered);
-    // Deeper, it begins there.
+    // Further in, the remembered part begins there.
     let deeper = of_thread(remembered, &mut Readable::at(here - 6000, remembered));
     assert_eq!((deeper.start, deeper.end), (here - 6000, remembered.end));
-    // Nothing of the other stack, near as it is.
+    // Nothing of the other stack is remembered, although it is near.
     let own = own.addr() as u64 + 64;
     for before in [Known::NONE, remembered] {
         assert_eq!(of_thread(before, &mut Readable::at(own, before)), before);
@@ -61,10 +62,11 @@ extern "C" fn looks(own: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// (It was remembered whatever lay between it and the control block, and read once it was unmapped.)
+/// Regression test: such a stack was once remembered in spite of the gap, and read after it was
+/// unmapped.
 #[test]
 fn a_stack_of_the_program_is_not_remembered() {
-    // SAFETY: fresh memory, a part of which is given back.
+    // SAFETY: the memory is newly mapped, and only part of it is unmapped.
     let stack = unsafe {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -78,7 +80,7 @@ fn a_stack_of_the_program_is_not_remembered() {
 
 #[test]
 fn the_first_stack_is_known() {
-    // SAFETY: the call touches no memory of the program.
+    // SAFETY: the call does not access the program's memory.
     let random = unsafe { libc::getauxval(libc::AT_RANDOM) };
     let known = main_stack(random - 4096).unwrap();
     assert_eq!((known.start, known.end), (random - 4096, random & !7));

@@ -1,4 +1,4 @@
-//! A walk over a stack reads no page that is not there, wherever its rules lead it.
+//! A stack walk reads no unmapped page, wherever the rules lead it.
 
 #![cfg(target_os = "linux")]
 
@@ -11,9 +11,10 @@ use readable::{Known, Readable};
 
 const PAGE: usize = 4096;
 
-/// Where eight pages begin, the third and the sixth of which are missing. Each begins with its number.
+/// Maps eight pages, each starting with its number, and unmaps the third and the sixth; returns the
+/// start.
 fn pages_with_holes() -> u64 {
-    // SAFETY: fresh memory, two pages of which are given back.
+    // SAFETY: the memory is newly mapped, and two of its pages are unmapped.
     unsafe {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -28,8 +29,8 @@ fn pages_with_holes() -> u64 {
     }
 }
 
-/// Of eight pages, which a walk comes to in any order, two are missing. (Once one beyond them had been read, they were
-/// taken to be readable.)
+/// Two of eight pages, visited in any order, are unmapped. Regression test: they were once taken
+/// for readable after a page beyond them had been read.
 #[test]
 fn a_hole_is_not_read() {
     let start = pages_with_holes();
@@ -42,7 +43,7 @@ fn a_hole_is_not_read() {
     assert_eq!(readable.word(start.wrapping_sub(8)), None, "it lies below the stack");
 }
 
-/// What is known is not asked for: it is where the walk begins, or where it comes to.
+/// Known pages are not checked: they are at the start of the walk, or adjoin a checked page.
 #[test]
 fn what_is_known_is_joined() {
     let start = pages_with_holes();
@@ -58,7 +59,7 @@ fn what_is_known_is_joined() {
         assert_eq!(readable.near(), near);
         assert!(readable.reaches(near.end - 8));
     }
-    // A page that is looked at leads to what is known, and a hole nowhere.
+    // A checked page joins the known part; a hole joins nothing.
     let mut readable = Readable::at(page(3), Known { start: page(4) + 16, end: page(5) });
     assert!(readable.reaches(page(4)));
     assert_eq!(readable.near(), page(3)..page(5));

@@ -1,12 +1,12 @@
-//! What is kept of walks is used by one thread at a time.
+//! A memo is used by one thread at a time.
 
 #[path = "../src/stack/try_lock.rs"]
 mod try_lock;
 
 use try_lock::TryLock;
 
-/// Who goes without leaves the lock as it is. (It was let go of then: two threads wrote their walks over each
-/// other's, and stacks were told as others.)
+/// A failed attempt leaves the lock unchanged. Regression test: it once released the lock, so two
+/// threads overwrote each other's walks, and wrong stacks were recorded.
 #[test]
 fn one_at_a_time() {
     static LOCK: TryLock<u32> = TryLock::new(1);
@@ -19,7 +19,7 @@ fn one_at_a_time() {
     assert_eq!(LOCK.try_lock().map(|held| *held), Some(2));
 }
 
-/// Threads that meet lose nothing of each other.
+/// Threads that compete for the lock lose no changes.
 #[test]
 fn what_is_held_is_one_threads() {
     static LOCK: TryLock<[u64; 64]> = TryLock::new([0; 64]);

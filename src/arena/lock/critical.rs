@@ -1,4 +1,5 @@
-//! The lock of firmware: what the crate `critical-section` is on this machine.
+//! A lock for firmware: the critical section that the crate `critical-section` provides on this
+//! machine.
 
 use core::cell::Cell;
 
@@ -6,33 +7,34 @@ use critical_section::RestoreState;
 
 use super::{Lock, NewLock, Single};
 
-/// A critical section: on one processor, interrupts wait. What an arena does in it is bounded
-/// ([`small`](crate::small)). Using an arena that is in use, which only a visitor of its walk can, panics.
+/// A critical section: on one processor, it disables interrupts. An arena's work in it is bounded
+/// (with [`small`](crate::small)). Using the arena from a visitor of its own walk panics.
 #[derive(Debug)]
 pub struct CriticalSection {
     single: Single,
-    /// Of who is in the section.
+    /// The state to restore when the section is left.
     restore: Cell<RestoreState>,
 }
 
-// SAFETY: the cells are reached within a critical section alone, by one at a time.
+// SAFETY: the cells are accessed only within a critical section, so by one thread or handler at a
+// time.
 unsafe impl Sync for CriticalSection {}
 
-// SAFETY: the section keeps others out; who is in it already is stopped by `Single`.
+// SAFETY: the section excludes others; `Single` panics on a second `lock` within the section.
 unsafe impl Lock for CriticalSection {
     #[inline]
     fn lock(&self) {
-        /// Leaves the section if the lock cannot be taken.
+        /// Leaves the section if taking the lock panics.
         struct Leave(RestoreState);
         impl Drop for Leave {
             fn drop(&mut self) {
-                // SAFETY: of the `acquire` below.
+                // SAFETY: matches the `acquire` below.
                 unsafe { critical_section::release(self.0) };
             }
         }
 
-        // SAFETY: released by `unlock`, or if the lock cannot be taken: as often as it is acquired, last in
-        // first out.
+        // SAFETY: released by `unlock`, or by `Leave` if the lock cannot be taken: once for each
+        // `acquire`, in reverse order.
         let leave = Leave(unsafe { critical_section::acquire() });
         self.single.lock();
         self.restore.set(leave.0);
@@ -42,7 +44,7 @@ unsafe impl Lock for CriticalSection {
     #[inline]
     unsafe fn unlock(&self) {
         let restore = self.restore.get();
-        // SAFETY: the caller took the lock, and is in the section still.
+        // SAFETY: the caller took the lock, and so is still in the section.
         unsafe {
             self.single.unlock();
             critical_section::release(restore);

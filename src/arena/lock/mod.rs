@@ -1,13 +1,13 @@
-//! What keeps an arena's users apart.
+//! The locks of arenas.
 //!
 //! | lock | arena is | for |
 //! |---|---|---|
 //! | [`Single`] | not [`Sync`] | one thread, checked by the compiler |
-//! | [`Unshared`] | [`Sync`], on the maker's word | a `static` of a program with one thread |
-//! | [`Yielding`] (`std`) | [`Sync`] | threads: spins a little, then lets others run |
-//! | [`Exclusive`] | [`Sync`] | no waiting: whoever finds the arena in use panics |
-//! | `CriticalSection` (feature `critical-section`) | [`Sync`] | firmware: interrupts wait |
-//! | any `lock_api::RawMutex` (feature `lock_api`) | [`Sync`], if the mutex is | what a kernel or a firmware has |
+//! | [`Unshared`] | [`Sync`], guaranteed by its creator | a `static` of a program with one thread |
+//! | [`Yielding`] (`std`) | [`Sync`] | threads: spins for a short time, then yields |
+//! | [`Exclusive`] | [`Sync`] | no waiting: panics if the arena is in use |
+//! | `CriticalSection` (feature `critical-section`) | [`Sync`] | firmware: disables interrupts |
+//! | any `lock_api::RawMutex` (feature `lock_api`) | [`Sync`], if the mutex is | the lock of a kernel or firmware |
 
 use core::cell::Cell;
 #[cfg(target_has_atomic = "8")]
@@ -24,41 +24,41 @@ pub use self::critical::CriticalSection;
 #[cfg(feature = "std")]
 pub use self::yielding::Yielding;
 
-/// A lock without a value, as an [`Arena`](crate::arena::Arena) has one.
+/// A lock of an [`Arena`](crate::arena::Arena). It contains no value.
 ///
 /// # Safety
-/// Between a return of [`lock`](Self::lock) and the next [`unlock`](Self::unlock) no other call of
-/// `lock` on the same value returns, and what was written before an `unlock` is seen after the
-/// next `lock`. Neither allocates.
+/// After a call of [`lock`](Self::lock) returns, no other call of `lock` on the same value returns
+/// before the next [`unlock`](Self::unlock). Writes before an `unlock` are visible after the next
+/// `lock`. Neither method allocates.
 pub unsafe trait Lock {
-    /// Takes the lock, waiting for it where it can be waited for.
+    /// Takes the lock, and waits for it if the lock supports waiting.
     fn lock(&self);
 
-    /// Lets go of the lock.
+    /// Releases the lock.
     ///
     /// # Safety
-    /// The caller took the lock.
+    /// The caller holds the lock.
     unsafe fn unlock(&self);
 }
 
-/// A lock that can be made without a promise.
+/// A lock that can be created without `unsafe`.
 #[diagnostic::on_unimplemented(
     note = "make the arena with `Arena::with_lock` or `Arena::fixed_with_lock` and a lock of yours, such as `Unshared`",
     note = "with the feature `lock_api` any `lock_api::RawMutex` will do"
 )]
 pub trait NewLock: Lock {
-    /// The lock, not taken.
+    /// A new lock that is not taken.
     const NEW: Self;
 }
 
-/// No lock: the arena stays with one thread. Using it while it is in use, which only a visitor of
-/// its walk can, panics.
+/// No lock: the arena is not [`Sync`], so it stays on one thread. Using the arena from a visitor of
+/// its own walk panics.
 #[derive(Debug)]
 pub struct Single {
     taken: Cell<bool>,
 }
 
-// SAFETY: the type is not `Sync`, so there is one thread, which is stopped in a second `lock`.
+// SAFETY: the type is not `Sync`, so all calls are on one thread, where a second `lock` panics.
 unsafe impl Lock for Single {
     #[inline(always)]
     fn lock(&self) {
@@ -75,16 +75,16 @@ impl NewLock for Single {
     const NEW: Self = Self { taken: Cell::new(false) };
 }
 
-/// A lock that nobody waits for, as nobody could let go of it meanwhile: on a machine with one processor and no
-/// threads. Using an arena that is in use, as an interrupt's handler may, panics.
+/// A lock that never waits, for a machine with one processor and no threads, where waiting could
+/// never end. Using an arena that is in use, for example from an interrupt handler, panics.
 #[cfg(target_has_atomic = "8")]
 #[derive(Debug)]
 pub struct Exclusive {
     taken: AtomicBool,
 }
 
-// SAFETY: a second `lock` before the `unlock` finds the flag set and does not return; the flag carries what was
-// written before.
+// SAFETY: a second `lock` before the `unlock` finds the flag set and panics; the flag's release and
+// acquire order the writes.
 #[cfg(target_has_atomic = "8")]
 unsafe impl Lock for Exclusive {
     #[inline(always)]
@@ -103,28 +103,28 @@ impl NewLock for Exclusive {
     const NEW: Self = Self { taken: AtomicBool::new(false) };
 }
 
-/// No lock, for a `static`: whoever makes it promises that there is one thread.
+/// No lock, for a `static`: its creator guarantees that there is only one thread.
 #[derive(Debug)]
 pub struct Unshared {
     single: Single,
 }
 
 impl Unshared {
-    /// The lock that is none.
+    /// Returns the lock.
     ///
     /// # Safety
-    /// All of what it is to keep apart happens in one thread, or is kept apart otherwise. Interrupt
-    /// handlers are threads.
+    /// The arena is used by one thread only, or its uses are kept apart in another way. Interrupt
+    /// handlers count as threads.
     #[must_use]
     pub const unsafe fn new() -> Self {
         Self { single: Single::NEW }
     }
 }
 
-// SAFETY: by the promise given to `new` it is never used from two threads at once.
+// SAFETY: the caller of `new` guarantees that two threads never use it at the same time.
 unsafe impl Sync for Unshared {}
 
-// SAFETY: as `Single`, by the promise given to `new`.
+// SAFETY: as for `Single`, by the guarantee of `new`'s caller.
 unsafe impl Lock for Unshared {
     #[inline(always)]
     fn lock(&self) {
@@ -133,12 +133,13 @@ unsafe impl Lock for Unshared {
 
     #[inline(always)]
     unsafe fn unlock(&self) {
-        // SAFETY: passed on.
+        // SAFETY: the caller holds the lock.
         unsafe { self.single.unlock() };
     }
 }
 
-// SAFETY: `RawMutex` promises exclusion; a mutex that allocates cannot serve an allocator anyway.
+// SAFETY: `RawMutex` guarantees mutual exclusion. A mutex that allocates could not serve an
+// allocator anyway.
 #[cfg(feature = "lock_api")]
 unsafe impl<R: lock_api::RawMutex> Lock for R {
     #[inline]
@@ -148,7 +149,7 @@ unsafe impl<R: lock_api::RawMutex> Lock for R {
 
     #[inline]
     unsafe fn unlock(&self) {
-        // SAFETY: passed on.
+        // SAFETY: the caller holds the lock.
         unsafe { lock_api::RawMutex::unlock(self) };
     }
 }

@@ -1,38 +1,39 @@
 //! The lock of arenas in programs with threads.
 //!
 //! # Forks
-//! The child of a fork has one thread, the one that forked. If another held the lock at that moment,
-//! nobody lets go of it in the child, and what it guards was left in the middle of an update. Such a
-//! lock must neither be waited for, which would last for ever, nor be taken. So a lock that is held
-//! says in which process it was taken: a number that a handler of `pthread_atfork` counts up in every
-//! child. (An arena cannot have its lock taken before a fork, as the global allocator does: it may be
-//! moved, and nobody knows where it is.)
+//! The child of a fork has a single thread, the one that forked. If another thread held the lock at
+//! that moment, no thread of the child releases it, and the data it guards was left in the middle
+//! of an update. Such a lock must neither be waited for, which would never end, nor be taken. A
+//! held lock therefore records in which process it was taken: by a number that a `pthread_atfork`
+//! handler increments in every child. (Unlike the global allocator, an arena cannot take its locks
+//! before a fork: arenas may be moved, so there is no list of them.)
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::{Lock, NewLock};
 
-/// Nobody holds the lock.
+/// The value of a lock that is not held.
 const FREE: u32 = 0;
 
-/// A lock for threads: spins a little while it is taken, then has other threads run in turns. (The
-/// locks of `std` may allocate when first used, which within an allocator never ends.)
+/// A lock for threads: spins for a short time while it is taken, then yields to other threads
+/// repeatedly. (The locks of `std` may allocate at their first use, which within an allocator would
+/// never end.)
 ///
-/// If a thread of the parent held it during a fork, the state that it guards is lost to the child:
-/// the child's first attempt to take it stops the process with a message (Unix).
+/// If a thread of the parent process held it during a fork, the guarded state is lost to the child.
+/// The child's first attempt to take the lock then stops the process with a message (Unix).
 #[derive(Debug)]
 pub struct Yielding {
-    /// [`generation`] of the process in which it was taken, or [`FREE`].
+    /// The [`generation`](fork::generation) of the process in which it was taken, or [`FREE`].
     taken: AtomicU32,
 }
 
 impl Yielding {
-    /// Looks at a taken lock before other threads are let run. What an arena does takes less than
-    /// a microsecond, mostly.
+    /// The number of looks at a taken lock before the thread yields. An arena mostly holds the lock
+    /// for less than a microsecond.
     const LOOKS: u32 = 100;
 
-    /// Takes the lock, which was found taken in the process `found`.
+    /// Waits for the lock and takes it. It was found taken, in the process with number `found`.
     #[cold]
     fn lock_contended(&self, own: u32, mut found: u32) {
         loop {
@@ -54,7 +55,8 @@ impl Yielding {
     }
 }
 
-// SAFETY: one `swap` after an `unlock` finds `FREE`, and it acquires what the `unlock` released.
+// SAFETY: only one `swap` after an `unlock` finds `FREE`, and it acquires the writes that the
+// `unlock` released.
 unsafe impl Lock for Yielding {
     #[inline]
     fn lock(&self) {
@@ -75,7 +77,7 @@ impl NewLock for Yielding {
     const NEW: Self = Self { taken: AtomicU32::new(FREE) };
 }
 
-/// The lock is held by a thread that this process does not have.
+/// Stops the process, because the lock's holder is a thread that this process does not have.
 #[cold]
 fn stop() -> ! {
     #[cfg(unix)]
@@ -86,14 +88,14 @@ fn stop() -> ! {
     std::process::abort();
 }
 
-/// Which process this is, among those that forked from one another.
+/// Numbers the processes that forked from one another.
 #[cfg(all(unix, not(miri)))]
 mod fork {
     use super::{AtomicU32, Relaxed};
 
     static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-    /// A number, not 0, that is another in the child of a fork.
+    /// Returns a number other than 0 that differs between a process and the child of its fork.
     #[inline(always)]
     pub(super) fn generation() -> u32 {
         match GENERATION.load(Relaxed) {
@@ -102,12 +104,13 @@ mod fork {
         }
     }
 
-    /// Has forks counted, once. (The number comes first: the system may allocate here, from this very
-    /// arena.)
+    /// Registers the fork handler, once. (The number is set first, because the system may allocate
+    /// during registration, from this very arena.)
     #[cold]
     fn first() -> u32 {
         if GENERATION.compare_exchange(0, 1, Relaxed, Relaxed).is_ok() {
-            // SAFETY: the handler only adds to a number. Without memory for it forks are not noticed.
+            // SAFETY: the handler only increments a number. If there is no memory to register it,
+            // forks go undetected.
             unsafe { crate::os::at_fork(None, None, Some(forked)) };
         }
         generation()
@@ -118,7 +121,7 @@ mod fork {
     }
 }
 
-/// There are no forks.
+/// This system has no forks.
 #[cfg(not(all(unix, not(miri))))]
 mod fork {
     #[inline(always)]
@@ -127,7 +130,7 @@ mod fork {
     }
 }
 
-// Where there are threads.
+// Needs threads.
 #[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use std::sync::atomic::AtomicBool;
@@ -135,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// Whoever finds the lock taken waits until it is let go of, and has it then.
+    /// A thread that finds the lock taken waits until it is released, and then has it.
     #[test]
     fn a_taken_lock_is_waited_for() {
         let (lock, waits, has) = (Yielding::NEW, AtomicBool::new(false), AtomicBool::new(false));
@@ -145,22 +148,22 @@ mod tests {
                 waits.store(true, SeqCst);
                 lock.lock();
                 has.store(true, SeqCst);
-                // SAFETY: taken above.
+                // SAFETY: the lock was taken above.
                 unsafe { lock.unlock() };
             });
             while !waits.load(SeqCst) {
                 std::thread::yield_now();
             }
-            // Time enough to find it taken, most often.
+            // Usually long enough for the thread to find the lock taken.
             std::thread::sleep(std::time::Duration::from_millis(if cfg!(miri) { 1 } else { 50 }));
             assert!(!has.load(SeqCst), "one at a time");
-            // SAFETY: taken above.
+            // SAFETY: the lock was taken above.
             unsafe { lock.unlock() };
         });
         assert!(has.load(SeqCst));
         lock.lock();
         assert_ne!(lock.taken.load(Relaxed), FREE);
-        // SAFETY: taken above.
+        // SAFETY: the lock was taken above.
         unsafe { lock.unlock() };
         assert_eq!(lock.taken.load(Relaxed), FREE);
     }

@@ -2,7 +2,7 @@ use std::alloc::{GlobalAlloc, System};
 
 use super::*;
 
-/// Memory up to a bound. Somebody else takes a page after each part.
+/// A block of memory that `grow` hands out in parts. Another user takes a page after each part.
 struct Below {
     memory: *mut u8,
     used: usize,
@@ -14,7 +14,7 @@ const PAGE: usize = 64 << 10;
 impl Below {
     fn new(len: usize) -> Self {
         let layout = Layout::from_size_align(len, PAGE).expect("a valid layout");
-        // SAFETY: the layout has a size. The memory stays: heaps never give theirs back.
+        // SAFETY: the layout's size is not 0. The memory outlives the heap over it.
         let memory = unsafe { System.alloc(layout) };
         assert!(!memory.is_null(), "the test has memory");
         Self { memory, used: 0, len }
@@ -24,12 +24,13 @@ impl Below {
 impl Drop for Below {
     fn drop(&mut self) {
         let layout = Layout::from_size_align(self.len, PAGE).expect("it was one");
-        // SAFETY: it was allocated so, and the heap over it is dropped with this.
+        // SAFETY: the memory was allocated with this layout, and the heap over it is dropped as
+        // well.
         unsafe { System.dealloc(self.memory, layout) };
     }
 }
 
-// SAFETY: the memory is this value's, and each part lies behind the last.
+// SAFETY: only this value uses the memory, and each part is behind the one before.
 unsafe impl Grow for Below {
     fn grow(&mut self, len: usize) -> Option<(*mut u8, usize)> {
         let len = len.next_multiple_of(PAGE);
@@ -46,7 +47,7 @@ fn layout(size: usize, align: usize) -> Layout {
     Layout::from_size_align(size, align).expect("a valid layout")
 }
 
-/// A block of any size and alignment that a fresh region is made for fits into it.
+/// A new region has room for the block that it was made for, whatever its size and alignment.
 #[test]
 fn a_region_has_room_for_what_it_is_made_for() {
     for size in [1, 1000, LEAST - 1, LEAST, LEAST + 1, 3 << 20, 17 << 20, (30 << 20) + 1] {
@@ -60,7 +61,7 @@ fn a_region_has_room_for_what_it_is_made_for() {
     }
 }
 
-/// A region's strategy lies at its start, and has the rest, up to the last byte.
+/// A region's strategy is at its start and uses the rest up to the last byte.
 #[test]
 fn a_region_is_used_to_its_end() {
     let mut heap = Growing::new(Below::new(8 << 20));
@@ -72,7 +73,8 @@ fn a_region_is_used_to_its_end() {
     assert_eq!(addresses, [rest]);
 }
 
-/// Blocks of all sizes over as many regions as it takes, to the end of memory; then half of them go, and all.
+/// Fills as many regions as there is memory for with blocks of all sizes; then frees half of the
+/// blocks, then all.
 #[test]
 fn blocks_go_back_to_the_region_they_are_of() {
     let mut heap = Growing::new(Below::new(24 << 20));
@@ -86,7 +88,7 @@ fn blocks_go_back_to_the_region_they_are_of() {
         };
         let layout = layout(size + 1, 1 << ((random >> 35) % 7));
         let Ok(block) = heap.allocate(layout) else { break };
-        // SAFETY: the block is this long.
+        // SAFETY: the block has at least this many bytes.
         unsafe { block.cast::<u8>().write_bytes(blocks.len() as u8, layout.size()) };
         blocks.push((block.cast::<u8>(), layout, blocks.len() as u8));
     }
@@ -96,7 +98,7 @@ fn blocks_go_back_to_the_region_they_are_of() {
     let mut index = 0;
     blocks.retain(|&(block, layout, mark)| {
         index += 1;
-        // SAFETY: the block is in use, this long, and freed once.
+        // SAFETY: the block is in use, has this many bytes, and is freed once.
         unsafe {
             let bytes = core::slice::from_raw_parts(block.as_ptr(), layout.size());
             assert!(bytes.iter().all(|&byte| byte == mark), "another block was written there");
@@ -112,7 +114,7 @@ fn blocks_go_back_to_the_region_they_are_of() {
     assert_eq!(heap.usage().blocks, blocks.len());
     let regions = heap.regions();
     for (block, layout, _) in blocks {
-        // SAFETY: the block is in use, and freed once.
+        // SAFETY: the block is in use, and is freed once.
         unsafe {
             assert_eq!(heap.try_free(block, layout), Freed::Freed);
             assert_eq!(heap.try_free(block, layout), Freed::Unallocated);
@@ -122,12 +124,13 @@ fn blocks_go_back_to_the_region_they_are_of() {
     assert!(heap.allocate(layout(4 << 20, 16)).is_ok(), "all is free in each region");
 }
 
-/// A block that outgrows its region moves to another, with its contents; one that finds no room stays.
+/// A block that outgrows its region moves to another with its contents; a block that finds no room
+/// stays.
 #[test]
 fn a_block_that_grows_takes_its_contents_along() {
     let mut heap = Growing::new(Below::new(16 << 20));
     let mut block = heap.allocate(layout(100, 8)).expect("there is memory").cast::<u8>();
-    // SAFETY: the block is in use, as long as it was asked to be.
+    // SAFETY: the block is in use, and has as many bytes as were requested.
     unsafe {
         block.write_bytes(7, 100);
         let mut size = 100;

@@ -1,4 +1,4 @@
-//! Where there is no profiler.
+//! The profiler on systems that have none: it cannot be started, so there are no snapshots.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The walk by frame pointers.
+//! Walks the stack by frame pointers.
 //!
 //! ```text
 //!  x29 ─► │ x29 of the caller │ return address │
@@ -12,11 +12,11 @@ use super::loaded;
 use super::readable::{Known, Readable};
 use crate::caller::Caller;
 
-/// Passes the return addresses of the calling thread to `each`, the innermost first, until it says
-/// no.
+/// Passes the return addresses of the calling thread to `each`, innermost first, until it returns
+/// `false`.
 #[inline(always)]
 pub(super) fn walk(_: u64, _: &Caller, mut each: impl FnMut(u64) -> bool) -> Outermost {
-    // The frames of the recorder itself come first.
+    // The recorder's own frames come first; they are skipped.
     let (ours, mut inside) = (loaded::ours(), true);
     let (frame, stack): (u64, u64);
     // SAFETY: reads two registers.

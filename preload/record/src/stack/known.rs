@@ -1,4 +1,5 @@
-//! What is known of a stack without asking the kernel for its pages.
+//! The parts of a stack that are readable for certain, so that the kernel need not be asked about
+//! their pages.
 
 use core::arch::asm;
 use core::sync::atomic::AtomicU64;
@@ -6,16 +7,17 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::readable::{Known, Readable};
 
-/// The first stack of a process is no longer, and nothing else lies so near to it.
+/// The process's first stack is at most this many bytes long, and nothing else is mapped within
+/// that distance below its end.
 const FIRST: u64 = 64 << 20;
-/// The part of another thread's stack that is remembered is no longer.
+/// The most bytes of another thread's stack that are remembered.
 const REMEMBERED: u64 = 256 << 10;
 
-/// Where the first stack of the process ends; 0: not looked for.
+/// End of the process's first stack; 0 if it has not been determined.
 static END: AtomicU64 = AtomicU64::new(0);
 
-/// The first stack of the process, if an address lies in it: the kernel keeps it readable up to what it put
-/// there when the program began.
+/// Returns the known part of the process's first stack, if `stack` is on it. The kernel keeps that
+/// stack readable up to the data that it put there when the program began.
 #[inline]
 pub(super) fn main_stack(stack: u64) -> Option<Known> {
     let end = match END.load(Relaxed) {
@@ -27,21 +29,24 @@ pub(super) fn main_stack(stack: u64) -> Option<Known> {
 
 #[cold]
 fn find_end() -> u64 {
-    // SAFETY: the call touches no memory of the program. It tells where the kernel put random bytes.
+    // SAFETY: the call does not access the program's memory. It returns the address where the
+    // kernel put random bytes.
     let random = unsafe { libc::getauxval(libc::AT_RANDOM) };
-    // Without them, an address that no stack has.
+    // If there are none, use an address that is on no stack.
     let end = if random == 0 { 1 } else { random & !7 };
     END.store(end, Relaxed);
     end
 }
 
-/// What may be remembered of the calling thread's stack after a walk: from where the walk began up to the thread's
-/// control block, which the C library puts at the stack's end. Nothing there is unmapped while the thread runs
-/// on it. A stack that the program made is somewhere else, or there is a gap between: it may be unmapped at any time.
+/// Returns the part of the calling thread's stack to remember after a walk: from the start of the
+/// walk up to the thread's control block, which the C library puts at the end of the stack. No page
+/// in that range is unmapped while the thread runs on this stack. A stack that the program created
+/// itself is elsewhere, or there is a gap in between, and may be unmapped at any time; nothing of
+/// it is remembered.
 #[inline]
 pub(super) fn of_thread(before: Known, readable: &mut Readable) -> Known {
     let block: u64;
-    // SAFETY: reads the word of the thread's control block that tells its own address.
+    // SAFETY: reads the word of the thread's control block that contains its own address.
     unsafe {
         asm!("mov {}, fs:[0]", out(reg) block, options(nostack, readonly, preserves_flags));
     }

@@ -1,7 +1,8 @@
-//! The file an address lies in, as the loader knows it.
+//! Finds the loaded file that an address is in, by asking the loader.
 //!
 //! glibc 2.35 and later answer without a lock (`_dl_find_object`). Elsewhere `dl_iterate_phdr` is
-//! asked, which takes the loader's lock; we hold none of our own, so nothing waits in a circle.
+//! used, which takes the loader's lock; the recorder holds no lock of its own, so there is no
+//! deadlock.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem;
@@ -14,7 +15,8 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use libc::{Elf64_Ehdr as Ehdr, Elf64_Phdr as Phdr};
 use pagewise_trace::raw::Loaded;
 
-/// The unwind tables of a file: where their index begins, and the segment that both lie in.
+/// The unwind tables of a file: the start of their index, and the segment that index and table are
+/// in.
 #[cfg(target_arch = "x86_64")]
 pub(super) struct Tables {
     pub(super) hdr: u64,
@@ -24,7 +26,7 @@ pub(super) struct Tables {
 
 /// A loaded file.
 struct Object {
-    /// Where it begins and ends, or a segment of it.
+    /// Start and end of the file, or of the segment that the address is in.
     start: u64,
     end: u64,
     bias: u64,
@@ -32,7 +34,7 @@ struct Object {
     segments: &'static [Phdr],
 }
 
-/// What `_dl_find_object` tells (glibc's `dlfcn.h`).
+/// The result of `_dl_find_object` (glibc's `dlfcn.h`).
 #[repr(C)]
 struct Found {
     flags: u64,
@@ -43,14 +45,14 @@ struct Found {
     reserved: [u64; 7],
 }
 
-/// The beginning of the loader's own description (`link.h`).
+/// The beginning of the loader's own description of a file (`link.h`).
 #[repr(C)]
 struct LinkMap {
     bias: usize,
     name: *const c_char,
 }
 
-/// The head of a note (`elf.h`).
+/// The header of a note (`elf.h`).
 #[repr(C)]
 struct Nhdr {
     n_namesz: u32,
@@ -60,19 +62,19 @@ struct Nhdr {
 
 type FindObject = unsafe extern "C" fn(*mut c_void, *mut Found) -> c_int;
 
-/// Null: not looked for. 1: there is none.
+/// The address of `_dl_find_object`; null if it has not been looked up, 1 if there is none.
 static FIND_OBJECT: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 /// Start and end of this library.
 #[cfg(target_arch = "aarch64")]
 static OURS: (AtomicU64, AtomicU64) = (AtomicU64::new(0), AtomicU64::new(0));
 
-/// Looks for `_dl_find_object`. To be called with the other functions of the C library.
+/// Stores the address of `_dl_find_object`. Must be called when the real functions are found.
 pub(crate) fn look(found: Option<unsafe extern "C" fn()>) {
     let none = core::ptr::without_provenance_mut(1);
     FIND_OBJECT.store(found.map_or(none, |function| function as *mut c_void), Release);
 }
 
-/// Where this library is loaded.
+/// Returns the addresses at which this library is loaded.
 #[cfg(target_arch = "aarch64")]
 #[inline]
 pub(super) fn ours() -> Range<u64> {
@@ -90,7 +92,7 @@ fn find_ours() -> Range<u64> {
     range
 }
 
-/// The file that an address lies in.
+/// Returns the file that an address is in.
 fn object(address: u64) -> Option<Object> {
     let function = FIND_OBJECT.load(Acquire);
     if function.addr() <= 1 {
@@ -98,14 +100,16 @@ fn object(address: u64) -> Option<Object> {
     }
     // SAFETY: the pointer is that of the C library's function of this name and type.
     let function: FindObject = unsafe { mem::transmute(function) };
-    // SAFETY: zeros are a value; the call writes it, and any address may be asked for. What it finds
-    // is valid while the file is loaded: a function of it is on this thread's stack.
+    // SAFETY: zeros are a valid `Found`, which the call overwrites; any address is allowed. The
+    // result is valid while the file is loaded, and it is: one of its functions is on this thread's
+    // stack.
     unsafe {
         let mut found: Found = mem::zeroed();
         if function(core::ptr::without_provenance_mut(address as usize), &mut found) != 0 {
             return None;
         }
-        // Where there are gaps between the file's segments, this is where the address's own one begins.
+        // If there are gaps between the file's segments, this is the start of the segment that the
+        // address is in.
         let head = &*found.start.cast::<Ehdr>();
         if head.e_ident[..4] != *b"\x7fELF" || head.e_phentsize as usize != size_of::<Phdr>() {
             return iterated(address);
@@ -121,14 +125,15 @@ fn object(address: u64) -> Option<Object> {
     }
 }
 
-/// The same without `_dl_find_object`, with the bounds of the segment.
+/// Does the same without `_dl_find_object`; the bounds are those of the segment.
 #[cold]
 fn iterated(address: u64) -> Option<Object> {
     struct Search(u64, Option<Object>);
     extern "C" fn each(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
-        // SAFETY: the loader calls this with its description and what `iterated` gave, which waits.
+        // SAFETY: the loader passes its description and the `Search` below, which outlives the
+        // call.
         let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
-        // SAFETY: the loader's own table, valid while the file is loaded.
+        // SAFETY: the table is the loader's own, and valid while the file is loaded.
         let segments =
             unsafe { core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
         #[allow(clippy::unnecessary_cast, reason = "with pointers of 32 bits it is one")]
@@ -145,28 +150,28 @@ fn iterated(address: u64) -> Option<Object> {
         1
     }
     let mut search = Search(address, None);
-    // SAFETY: the callback is called with the search, which lives until the call is over.
+    // SAFETY: the callback gets the search, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut search).cast()) };
     search.1
 }
 
-/// How many files were unloaded so far. Takes the loader's lock.
+/// Returns the number of files unloaded so far. Takes the loader's lock.
 pub(super) fn unloaded() -> u64 {
     extern "C" fn first(info: *mut libc::dl_phdr_info, len: usize, count: *mut c_void) -> c_int {
         if len >= size_of::<libc::dl_phdr_info>() {
-            // SAFETY: the loader's description is as long as it says; the count waits.
+            // SAFETY: the loader's description has `len` bytes; the count outlives the call.
             unsafe { *count.cast::<libc::c_ulonglong>() = (*info).dlpi_subs };
         }
         1
     }
     let mut count = 0_u64;
-    // SAFETY: the callback is called with the count, which lives until the call is over.
+    // SAFETY: the callback gets the count, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut count).cast()) };
     count
 }
 
 impl Object {
-    /// The segment in memory of this kind.
+    /// Returns the addresses of the segments of this kind.
     fn segments(&self, kind: u32) -> impl Iterator<Item = Range<u64>> + '_ {
         self.segments.iter().filter(move |segment| segment.p_type == kind).map(|segment| {
             let start = self.bias.wrapping_add(segment.p_vaddr);
@@ -174,14 +179,14 @@ impl Object {
         })
     }
 
-    /// The build id; empty if there is none.
+    /// Returns the build id; empty if there is none.
     fn build_id(&self) -> &'static [u8] {
         const BUILD_ID: u32 = 3;
         let loaded = |at: u64| self.segments(libc::PT_LOAD).any(|segment| segment.contains(&at));
         for notes in self.segments(libc::PT_NOTE).filter(|notes| loaded(notes.start)) {
             let mut at = notes.start;
             while at + size_of::<Nhdr>() as u64 <= notes.end && at % 4 == 0 {
-                // SAFETY: within a loaded segment; the loader aligns notes to 4 bytes.
+                // SAFETY: the note is within a loaded segment; the loader aligns notes to 4 bytes.
                 let note = unsafe { &*core::ptr::with_exposed_provenance::<Nhdr>(at as usize) };
                 let padded = |len: u32| u64::from(len).next_multiple_of(4);
                 let text = at + size_of::<Nhdr>() as u64 + padded(note.n_namesz);
@@ -191,7 +196,7 @@ impl Object {
                 }
                 if note.n_type == BUILD_ID && note.n_namesz == 4 && note.n_descsz <= 64 {
                     let start = core::ptr::with_exposed_provenance::<u8>(text as usize);
-                    // SAFETY: within the notes, which are loaded.
+                    // SAFETY: the id is within the notes, which are loaded.
                     return unsafe { core::slice::from_raw_parts(start, note.n_descsz as usize) };
                 }
                 at = end;
@@ -201,7 +206,7 @@ impl Object {
     }
 }
 
-/// Tells the unwind tables of the file that an address lies in, if it has any.
+/// Passes the unwind tables of the file that an address is in to `tell`, if there are any.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn tables(address: u64, tell: impl FnOnce(&Tables)) {
     let Some(object) = object(address) else { return };
@@ -211,13 +216,13 @@ pub(super) fn tables(address: u64, tell: impl FnOnce(&Tables)) {
     }
 }
 
-/// Tells the file that an address lies in, if there is one.
+/// Passes a description of the file that an address is in to `tell`, if there is one.
 pub(super) fn tell(address: u64, tell: &mut dyn FnMut(&Loaded<'_>)) {
     let Some(object) = object(address) else { return };
     let path = if object.name.is_null() {
         b""
     } else {
-        // SAFETY: the loader's name is a C string where there is one.
+        // SAFETY: the loader's name is null or a C string.
         unsafe { CStr::from_ptr(object.name) }.to_bytes()
     };
     let mut directory = [0_u8; 1024];
@@ -226,7 +231,7 @@ pub(super) fn tell(address: u64, tell: &mut dyn FnMut(&Loaded<'_>)) {
         // SAFETY: the buffer is valid for writes of its length.
         let count =
             unsafe { libc::syscall(libc::SYS_getcwd, directory.as_mut_ptr(), directory.len()) };
-        // The length counts the 0 byte behind the path.
+        // The count includes the 0 byte at the end of the path.
         len = usize::try_from(count).map_or(0, |count| count.saturating_sub(1));
     }
     let Object { start, end, bias, .. } = object;

@@ -1,18 +1,20 @@
-//! The stacks that were walked last: [`Memo`].
+//! Keeps the stacks of recent walks, to make walks shorter: [`Memo`].
 //!
-//! A program allocates at the same places again and again, and most of a stack is as it was the last time. So the
-//! frames of some walks are kept, by their innermost ones. A walk goes frame by frame until it comes to one of those
-//! kept; the others lie where they lay, since nothing but the frame before tells where the next one lies, and need
-//! to be compared with their words on the stack only. Where one differs the walk goes on by the rules, until it
-//! comes to a kept one again.
+//! A program allocates repeatedly at the same places, and most of its stack is the same as the last
+//! time. Some walks are therefore kept, indexed by their innermost frames. A new walk goes frame by
+//! frame until it meets a kept frame. The position of each further frame depends only on the one
+//! before, so the kept positions are still right as long as the words on the stack match, and only
+//! these need to be compared. From the first difference, the walk continues by the rules until it
+//! meets a kept frame again.
 //!
 //! ```text
-//!  kept, the outermost first    main  run  parse  list  item
+//!  kept, outermost first        main  run  parse  list  item
 //!  this walk                                       │     atom  malloc
 //!                               └──── compared ────┘└── new ──┘
 //! ```
-//! A memo is no thread's own: thread-local memory of this size cannot be had for a library that is loaded later. Each
-//! thread uses the one of its number, and goes without while another one uses it, or a signal handler comes between.
+//! A memo does not belong to a single thread: a library that is loaded late cannot get thread-local
+//! memory of this size. Each thread uses the memo that its number selects. If another thread is
+//! using it, or a signal handler interrupts its use, the walk does without.
 
 use pagewise_trace::raw::{DEEPEST, Outermost, Stack, StackFrame};
 
@@ -22,32 +24,32 @@ use super::x86_64::{End, Frame};
 use super::{known, loaded};
 use crate::caller::Caller;
 
-/// Memos, a power of two.
+/// Number of memos, a power of two.
 const MEMOS: usize = 32;
-/// Walks that one keeps, a power of two.
+/// Number of walks in a memo, a power of two.
 const WALKS: usize = 16;
 
 static ALL: [TryLock<Kept>; MEMOS] = [const { TryLock::new(Kept::NOTHING) }; MEMOS];
 
-/// All zeros at first, so that what is not used takes no memory.
+/// The content of a memo. Starts as all zeros, so that unused memos take no memory.
 struct Kept {
-    /// The thread that used it last; 0: none.
+    /// The thread that used it last; 0 if none did.
     thread: u32,
     generation: u64,
     known: Known,
     walks: [Walk; WALKS],
-    /// The frames that this walk found, the innermost first.
+    /// The frames found by the current walk, innermost first.
     new: [Frame; DEEPEST],
 }
 
-/// A walk. The first `len` frames are its, the outermost first.
+/// A kept walk: the first `len` entries of `frames`, outermost first.
 struct Walk {
     len: usize,
     end: End,
     frames: [Hashed; DEEPEST],
 }
 
-/// A frame, and the identity of the stack up to it.
+/// A frame, with a hash of the stack from the outermost frame up to it.
 #[derive(Clone, Copy)]
 struct Hashed {
     frame: Frame,
@@ -58,13 +60,13 @@ struct Hashed {
 pub(super) struct Memo(Held<'static, Kept>);
 
 impl Memo {
-    /// The memo of a thread, unless it is in use.
+    /// Returns the memo of a thread, unless it is in use.
     #[inline]
     pub(super) fn of(thread: u32) -> Option<Self> {
         ALL[thread as usize % MEMOS].try_lock().map(Self)
     }
 
-    /// Walks a stack, at most `depth` frames of it, and passes it on.
+    /// Walks the stack, at most `depth` frames of it, and passes it to `tell`.
     #[inline]
     pub(super) fn walk(
         &mut self,
@@ -105,7 +107,7 @@ impl Kept {
         self.walks.iter_mut().for_each(|walk| walk.len = 0);
     }
 
-    /// Walks from a caller on.
+    /// Walks from the caller on, and returns the walk.
     #[inline]
     fn walk(&mut self, thread: u32, depth: usize, caller: &Caller) -> &Walk {
         let main = known::main_stack(caller.stack);
@@ -132,7 +134,7 @@ impl Walk {
         frames: [Hashed { frame: Frame::ZERO, hash: 0 }; DEEPEST],
     };
 
-    /// Becomes the walk from a frame on.
+    /// Replaces this walk by the one that starts at `first`.
     #[inline]
     fn go(
         &mut self,
@@ -144,7 +146,7 @@ impl Walk {
     ) {
         let new = &mut new[..depth];
         let (mut frame, mut found) = (first, 0);
-        // Those kept that may be on this stack.
+        // The number of kept frames that may still be on this stack.
         let mut may_stay = self.len;
         let stay = loop {
             let on_it = |kept: &Hashed| kept.frame.at >= frame.at;
@@ -162,7 +164,8 @@ impl Walk {
                 if sure == 0 && fits {
                     break may_stay;
                 }
-                // From the one that differs on they are walked; those before it were.
+                // The frames from `sure` on match, so they are part of this walk, which continues
+                // from the outermost of them.
                 let (places, passed) = (&mut new[found..], self.frames[sure..may_stay].iter());
                 let room = places.len();
                 places.iter_mut().zip(passed.rev()).for_each(|(place, kept)| *place = kept.frame);
@@ -189,7 +192,7 @@ impl Walk {
                 }
             }
         };
-        // The new ones stand behind those that stay.
+        // The new frames follow those that stay.
         let mut hash = match stay.checked_sub(1) {
             Some(last) => self.frames[last].hash,
             None => Stack::seed(generation, self.end.outermost),
@@ -204,15 +207,15 @@ impl Walk {
 
 const CUT: End = End { outermost: Outermost::Cut, by_rule: false };
 
-/// Compares frames that were kept with the stack, of which the last is known to be `frame`; how many of them, the
-/// outermost, differ from it or may.
+/// Compares kept frames with the stack; the last of them is known to be `frame`. Returns how many
+/// of the outermost ones differ, or may differ, from the stack.
 #[inline]
 fn compare(kept: &mut [Hashed], frame: &Frame, readable: &mut Readable) -> usize {
     let [outer @ .., last] = kept else { return 0 };
     let mut rbp = last.frame.renew(frame);
     let mut left = outer.len();
     for Hashed { frame, .. } in outer.iter_mut().rev() {
-        // SAFETY: the stack can be read up to this frame, which lies beyond the one before.
+        // SAFETY: the stack is readable up to this frame, which is above the one before.
         if !readable.reaches(frame.at) || !unsafe { frame.still_holds(&mut rbp) } {
             break;
         }

@@ -1,14 +1,14 @@
-//! Where an allocation comes from: the return addresses of the calling thread.
+//! Records where an allocation comes from: the return addresses on the calling thread's stack.
 //!
 //! ```text
-//!  caller ─► walk: frame after frame, by a rule for each address     (rules: cache, else .eh_frame)
-//!            until they are those of the walk before                 (memo)
-//!         ─► record, with the loaded file of each new address        (loaded)
+//!  caller ─► walk: frame by frame, with a rule for each address        (rules: cache, else .eh_frame)
+//!            until the frames match an earlier walk                    (memo)
+//!         ─► record, with the loaded file of each new address          (loaded)
 //! ```
-//! On x86-64 the frames are found by the unwind tables that every program there has (`.eh_frame`):
-//! most are built without frame pointers. On AArch64 they are found by frame pointers, which
-//! compilers keep there. Nothing allocates, takes a lock or calls the loader, but for the first look
-//! at an address with a C library older than glibc 2.35.
+//! On x86-64 the walk uses the unwind tables (`.eh_frame`), which every program there has: most
+//! programs are built without frame pointers. On AArch64 it uses frame pointers, which compilers
+//! keep there. Nothing allocates, takes a lock or calls the loader, except the first lookup of an
+//! address with a C library older than glibc 2.35.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -36,12 +36,12 @@ use crate::caller::Caller;
 #[cfg(target_arch = "aarch64")]
 use aarch64::walk;
 
-/// Changes whenever a file was unloaded: rules and addresses of before hold no longer.
+/// Incremented when a file was unloaded, because rules and addresses from before are then invalid.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
-/// What the loader said of unloaded files last.
+/// The loader's count of unloaded files when it was last asked.
 static UNLOADED: AtomicU64 = AtomicU64::new(0);
 
-/// Records what a thread did, with its stack if that is asked for.
+/// Records an event of a thread, with its call stack if that is asked for.
 #[inline]
 pub(crate) fn record(thread: u32, record: Record, caller: Caller) {
     raw::record_at(thread, record, |depth, tell| {
@@ -54,7 +54,7 @@ pub(crate) fn record(thread: u32, record: Record, caller: Caller) {
     });
 }
 
-/// Walks the whole stack.
+/// Walks the whole stack, without a memo.
 #[cfg_attr(target_arch = "x86_64", cold)]
 #[inline(never)]
 fn walk_anew(depth: usize, generation: u64, caller: &Caller, tell: &mut dyn FnMut(&Stack<'_>)) {
@@ -69,10 +69,10 @@ fn walk_anew(depth: usize, generation: u64, caller: &Caller, tell: &mut dyn FnMu
     if len == 0 {
         outermost = Outermost::Lost;
     }
-    // SAFETY: the first `len` were written.
+    // SAFETY: the first `len` values were written.
     let addresses: &[u64] = unsafe { core::slice::from_raw_parts(addresses.as_ptr().cast(), len) };
     let seed = Stack::seed(generation, outermost);
-    // Kept nowhere: this may be a signal handler's small stack.
+    // The hashes are computed on demand: this may run on a signal handler's small stack.
     let frame = |at: usize| {
         let callers = addresses[len - at..].iter().rev();
         let hash = callers.fold(seed, |hash, &address| Stack::hash_of(hash, address));
@@ -82,7 +82,8 @@ fn walk_anew(depth: usize, generation: u64, caller: &Caller, tell: &mut dyn FnMu
     tell(&Stack { len, frame: &frame, outermost, generation, loaded: loaded::tell });
 }
 
-/// Passes the return addresses of a caller's stack to `each`, the innermost first, until it says no.
+/// Passes the return addresses of the caller's stack to `each`, innermost first, until it returns
+/// `false`.
 #[cfg(target_arch = "x86_64")]
 fn walk(generation: u64, caller: &Caller, mut each: impl FnMut(u64) -> bool) -> Outermost {
     use readable::{Known, Readable};
@@ -101,7 +102,7 @@ fn walk(generation: u64, caller: &Caller, mut each: impl FnMut(u64) -> bool) -> 
     Outermost::Lost
 }
 
-/// To be called after a file may have been unloaded.
+/// Checks whether files were unloaded. Must be called after a file may have been.
 pub(crate) fn unloaded() {
     if raw::stack_depth() == 0 {
         return;

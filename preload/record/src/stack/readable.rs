@@ -1,21 +1,21 @@
-//! Whether the stack can be read at an address: unwind tables may be wrong, and the program must not
-//! end for it.
+//! Checks that stack addresses are readable before reading them: unwind tables may be wrong, and
+//! that must not crash the program.
 
 use core::ops::Range;
 
 const PAGE: u64 = 4096;
-/// No stack is longer.
+/// No stack is longer than this many bytes.
 const FARTHEST: u64 = 64 << 20;
 
-/// The parts of the stack that are known to be readable, by pages: from the frame of the walk on, and others that were
-/// looked at since. What lies between them may be nothing.
+/// The pages of the stack known to be readable: `near` from the start of the walk on, and `far`
+/// pages found since. Pages between the two may be unmapped.
 pub(super) struct Readable {
     near: Range<u64>,
     far: Range<u64>,
     known: Known,
 }
 
-/// A part of a thread's stack that stays as it is as long as the thread runs on it.
+/// A part of a thread's stack that stays mapped as long as the thread runs on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) start: u64,
@@ -23,12 +23,12 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Nothing.
+    /// The empty part.
     pub(super) const NONE: Self = Self { start: 0, end: 0 };
 }
 
 impl Readable {
-    /// At the stack pointer: its page can be read, and what is known is not asked for again.
+    /// Starts at the stack pointer, whose page is readable; pages in `known` are not checked again.
     #[inline]
     pub(super) fn at(stack: u64, known: Known) -> Self {
         let mut readable = Self { near: stack..(stack | (PAGE - 1)) + 1, far: 0..0, known };
@@ -36,7 +36,7 @@ impl Readable {
         readable
     }
 
-    /// The word at an address of the stack, if it is aligned and can be read.
+    /// Returns the word at an address of the stack, if it is aligned and readable.
     #[inline]
     pub(super) fn word(&mut self, address: u64) -> Option<u64> {
         if !address.is_multiple_of(8) || address < self.near.start {
@@ -46,19 +46,20 @@ impl Readable {
         if !is_known && !self.extend(address) {
             return None;
         }
-        // SAFETY: the page of the address was found readable, and it lies in the frames that called
-        // us, which stay while we are here.
+        // SAFETY: the word's page was found readable. It belongs to frames of our callers, which
+        // stay mapped while we run.
         Some(unsafe { core::ptr::with_exposed_provenance::<u64>(address as usize).read_volatile() })
     }
 
-    /// What was found readable from the frame of the walk on, without a gap.
+    /// Returns the contiguous range found readable, from the start of the walk on.
     #[cfg(target_arch = "x86_64")]
     #[inline]
     pub(super) fn near(&self) -> Range<u64> {
         self.near.clone()
     }
 
-    /// Whether the stack can be read from the frame of the walk up to the word at an address.
+    /// Returns whether the stack is readable from the start of the walk up to the word at
+    /// `address`.
     #[cfg(target_arch = "x86_64")]
     #[inline]
     pub(super) fn reaches(&mut self, address: u64) -> bool {
@@ -68,7 +69,8 @@ impl Readable {
     #[cfg(target_arch = "x86_64")]
     #[cold]
     fn reach(&mut self, address: u64) -> bool {
-        /// Pages that are looked at on the way: one that lies farther is looked at alone, by a walk.
+        /// The most pages checked on the way. The walk checks the page of an address farther away
+        /// by itself.
         const MOST: u64 = 16;
         address - self.near.end < MOST * PAGE
             && core::iter::repeat_with(|| self.near.end > address || self.extend(self.near.end))
@@ -76,7 +78,8 @@ impl Readable {
                 .all(|found| found)
     }
 
-    /// Adds what is known, where it begins at the end of what was found.
+    /// Adds the known part, if it begins at or below the end of the range found so far and reaches
+    /// beyond it.
     #[inline]
     fn meet(&mut self) {
         if self.known.start <= self.near.end && self.near.end < self.known.end {
@@ -84,7 +87,7 @@ impl Readable {
         }
     }
 
-    /// Asks whether the page of an address can be read.
+    /// Checks whether the page of an address is readable.
     #[cold]
     fn extend(&mut self, address: u64) -> bool {
         let page = address & !(PAGE - 1);
@@ -103,11 +106,11 @@ impl Readable {
     }
 }
 
-/// Whether the kernel can read at an address. It is asked to change the signal mask in a way that
-/// does not exist: it reads the new mask first, and fails either way.
+/// Returns whether the kernel can read at an address. Asks it to change the signal mask with an
+/// invalid operation: the kernel reads the new mask first, and fails either way.
 fn probe(address: u64) -> bool {
     const NO_WAY: usize = usize::MAX;
-    // SAFETY: the call changes nothing. `errno` is the calling thread's own.
+    // SAFETY: the call changes nothing; `errno` belongs to the calling thread.
     unsafe {
         let errno = libc::__errno_location();
         let kept = *errno;

@@ -1,4 +1,4 @@
-//! Finds the rule of an address in the unwind table of its file, and packs it into a word.
+//! Finds the rule of an address in its file's unwind table, and packs it into a word.
 
 use core::mem::size_of;
 
@@ -14,17 +14,17 @@ type Slice = gimli::EndianSlice<'static, NativeEndian>;
 /// Where a frame ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cfa {
-    /// Nothing tells.
+    /// Unknown: no table says.
     Unknown,
     Rsp(i32),
     Rbp(i32),
-    /// In the word at that distance from `rbp`.
+    /// In the word at this distance from `rbp`.
     AtRbp(i32),
-    /// It is the outermost frame.
+    /// This is the outermost frame.
     End,
 }
 
-/// The caller's `rbp`.
+/// Where the caller's `rbp` is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rbp {
     Same,
@@ -41,10 +41,10 @@ pub(super) struct Rule {
 impl Rule {
     const UNKNOWN: Self = Self { cfa: Cfa::Unknown, rbp: Rbp::Same };
     const END: Self = Self { cfa: Cfa::End, rbp: Rbp::Same };
-    /// Distances have that many bits.
+    /// The number of bits of a packed distance.
     const OFFSET: u32 = 28;
 
-    /// As a word; never 0.
+    /// Packs the rule into a word that is never 0.
     pub(super) fn pack(self) -> u64 {
         let field = |offset: i32| {
             let shift = i32::BITS - Self::OFFSET;
@@ -89,7 +89,7 @@ impl Rule {
     }
 }
 
-/// Room for the evaluation of a table, on the stack.
+/// Space for evaluating a table on the stack.
 struct Room;
 
 impl UnwindContextStorage<usize> for Room {
@@ -97,7 +97,7 @@ impl UnwindContextStorage<usize> for Room {
     type Stack = [UnwindTableRow<usize, Self>; 4];
 }
 
-/// The rule of an address.
+/// Finds the rule of an address in the unwind tables.
 #[cold]
 pub(super) fn find(address: u64) -> Rule {
     let mut rule = Rule::UNKNOWN;
@@ -110,7 +110,7 @@ fn evaluate(address: u64, tables: &Tables) -> Option<Rule> {
     let hdr = EhFrameHdr::new(slice(tables.hdr, tables.end)?, NativeEndian);
     let hdr = hdr.parse(&bases, size_of::<usize>() as u8).ok()?;
     let start = hdr.eh_frame_ptr().direct().ok()?;
-    // The table of frames may stand before its index.
+    // The table of frames may be in front of its index.
     let bases = bases.set_eh_frame(start);
     let frames =
         EhFrame::new(slice(start, tables.end).filter(|_| start >= tables.start)?, NativeEndian);
@@ -150,8 +150,9 @@ fn evaluate(address: u64, tables: &Tables) -> Option<Rule> {
     Some(Rule { cfa, rbp })
 }
 
-/// The distance from `rbp` that an expression names, of the one kind that compilers write, where they
-/// align a stack frame: `DW_OP_breg6 (rbp) distance`, and `DW_OP_deref` if a word there is meant.
+/// Returns the distance from `rbp` in an expression of the one form that compilers generate, when
+/// they align a stack frame: `DW_OP_breg6 (rbp) distance`, followed by `DW_OP_deref` if `deref`,
+/// that is, if the value is the word there.
 fn at_rbp(mut expression: Slice, deref: bool) -> Option<i32> {
     const BREG6: u8 = 0x76;
     const DEREF: u8 = 0x06;
@@ -161,11 +162,11 @@ fn at_rbp(mut expression: Slice, deref: bool) -> Option<i32> {
     (found && dereferenced && expression.is_empty()).then(|| i32::try_from(offset).ok())?
 }
 
-/// Memory of a loaded file.
+/// Returns the memory of a loaded file from `start` to `end`.
 fn slice(start: u64, end: u64) -> Option<&'static [u8]> {
     let len = end.checked_sub(start).filter(|_| start != 0)?;
     let start = core::ptr::with_exposed_provenance::<u8>(start as usize);
-    // SAFETY: `Tables` are within one segment of a loaded file, mapped for reads. The file is loaded
-    // while a function of it is on the stack of this thread.
+    // SAFETY: `Tables` are within one readable segment of a loaded file. The file stays loaded
+    // while one of its functions is on this thread's stack.
     Some(unsafe { core::slice::from_raw_parts(start, len as usize) })
 }

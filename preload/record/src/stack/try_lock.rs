@@ -1,20 +1,21 @@
-//! A lock that nobody waits for: [`TryLock`].
+//! A lock that is never waited for: [`TryLock`].
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-/// A value that one thread uses at a time. Another one, or a signal handler that comes between, goes without.
+/// A value that one thread uses at a time. A second thread, or a signal handler that interrupts the
+/// first, does not get it.
 pub(super) struct TryLock<T> {
     is_held: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached through a `Held` alone, and there is one at a time.
+// SAFETY: the value is accessed only through a `Held`, and there is at most one at a time.
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
-/// The value of a lock, until it is dropped.
+/// Access to a lock's value; dropping it releases the lock.
 pub(super) struct Held<'a, T>(&'a TryLock<T>);
 
 impl<T> TryLock<T> {
@@ -22,10 +23,11 @@ impl<T> TryLock<T> {
         Self { is_held: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
-    /// The value, unless it is in use.
+    /// Returns access to the value, unless it is in use.
     #[inline]
     pub(super) fn try_lock(&self) -> Option<Held<'_, T>> {
-        // (Not `then_some`, which would make a `Held` in any case, whose end lets go of the lock.)
+        // `then_some` would create a `Held` even on failure, and dropping it would release the
+        // lock.
         (!self.is_held.swap(true, Acquire)).then(|| Held(self))
     }
 }
@@ -43,7 +45,7 @@ impl<T> Deref for Held<'_, T> {
 impl<T> DerefMut for Held<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: there is one `Held` at a time, and it is borrowed here.
+        // SAFETY: there is one `Held` at a time, and it is borrowed exclusively.
         unsafe { &mut *self.0.value.get() }
     }
 }

@@ -1,9 +1,10 @@
-//! A step of the walk, by the rules of the unwind tables.
+//! One step of the walk, by the rules of the unwind tables.
 //!
-//! A *rule* tells, for an address in a function, where its frame ends (the canonical frame address,
-//! CFA): at a distance from `rsp` or `rbp`; the return address lies below it, and the caller's `rbp`
-//! at another distance, if it was saved. Rules are found in a table by address. An entry is two
-//! words, one of them combined with the other, so that one torn by another thread matches nothing.
+//! For an address in a function, a *rule* says where the function's frame ends (the canonical frame
+//! address, CFA) as a distance from `rsp` or `rbp`. The return address is just below the CFA; the
+//! caller's `rbp`, if it was saved, is at another distance. A hash table caches the rules by
+//! address. An entry is two words, one of them XORed with the other, so a torn entry, half-written
+//! by another thread, matches no address.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -17,36 +18,37 @@ use crate::caller::Caller;
 /// A call on the stack.
 #[derive(Clone, Copy)]
 pub(super) struct Frame {
-    /// Where the return address lies; the frame of the function that was called ends behind it.
+    /// The address of the return address; the called function's frame ends behind it.
     pub(super) at: u64,
     /// The return address.
     pub(super) address: u64,
     /// The caller's `rbp`.
     rbp: u64,
-    /// How far below `at` it was saved; 0: it is as it was.
+    /// The distance below `at` at which it was saved; 0 if it is unchanged.
     saved: u32,
     by: By,
 }
 
-/// What of the frame before tells where this one lies, beside its address and where it ends.
+/// The inputs that determine where this frame is, besides the address and the end of the frame
+/// before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
-    /// More than is kept, or it is the first.
+    /// More than is kept, or this is the first frame.
     More = 0,
-    /// `rbp`.
+    /// Also `rbp`.
     Rbp,
     Nothing,
 }
 
-/// Why there is no further frame.
+/// The reason why there is no further frame.
 pub(super) struct End {
     pub(super) outermost: Outermost,
-    /// Whether it depends on the last frame's address alone, and on no word of the stack.
+    /// Whether that follows from the last frame's address alone, not from words on the stack.
     pub(super) by_rule: bool,
 }
 
 struct Entry {
-    /// Address and generation, combined with `rule`.
+    /// Address and generation, XORed with `rule`.
     key: AtomicU64,
     rule: AtomicU64,
 }
@@ -55,7 +57,7 @@ const ENTRIES: usize = 1 << 14;
 static CACHE: [Entry; ENTRIES] =
     [const { Entry { key: AtomicU64::new(0), rule: AtomicU64::new(0) } }; ENTRIES];
 
-/// The rule of an address.
+/// Returns the rule of an address, from the cache if it is there.
 #[inline]
 fn rule(address: u64, generation: u64) -> Rule {
     let entry = &CACHE[(address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize % ENTRIES];
@@ -76,20 +78,21 @@ impl Frame {
     /// A frame of zeros.
     pub(super) const ZERO: Self = Self { at: 0, address: 0, rbp: 0, saved: 0, by: By::More };
 
-    /// The call of the function that noted its caller.
+    /// Returns the call of the exported function whose caller was recorded.
     #[inline]
     pub(super) fn first(caller: &Caller, readable: &mut Readable) -> Option<Self> {
         let address = readable.word(caller.stack)?;
         Some(Self { at: caller.stack, address, rbp: caller.rbp, ..Self::ZERO })
     }
 
-    /// The next frame: the call of the function that this frame's address lies in.
+    /// Returns the next frame: the call of the function that this frame's address is in.
     #[inline]
     pub(super) fn next(&self, generation: u64, readable: &mut Readable) -> Result<Self, End> {
         const FIRST: End = End { outermost: Outermost::First, by_rule: true };
         const LOST: End = End { outermost: Outermost::Lost, by_rule: true };
         let (rsp, rbp) = (self.at + 8, self.rbp);
-        // The call lies before the address it returns to, which may be another function's.
+        // The call instruction is in front of its return address, which may belong to another
+        // function already.
         let rule = rule(self.address.wrapping_sub(1), generation);
         let lost = End { by_rule: false, ..LOST };
         let (cfa, mut by) = match rule.cfa {
@@ -102,7 +105,7 @@ impl Frame {
                 None => return Err(lost),
             },
         };
-        // Frames lie one behind the other.
+        // Each frame must be above the one before.
         if cfa <= rsp {
             return Err(lost);
         }
@@ -120,7 +123,7 @@ impl Frame {
         if let Some(saved) = saved {
             let Some(word) = readable.word(saved) else { return Err(lost) };
             callers = word;
-            // Between the two return addresses: elsewhere it is not kept.
+            // The distance is kept only if the word is between the two return addresses.
             match at.checked_sub(saved) {
                 Some(distance) if saved > self.at && distance > 0 => below = distance as u32,
                 _ => by = By::More,
@@ -132,13 +135,13 @@ impl Frame {
         Ok(Self { at, address, rbp: callers, saved: below, by })
     }
 
-    /// Whether it is the same call as another one, whatever `rbp` was.
+    /// Returns whether both frames are the same call, whatever `rbp` was.
     #[inline]
     pub(super) fn is(&self, other: &Self) -> bool {
         self.at == other.at && self.address == other.address
     }
 
-    /// Takes over what the same call has now; gives what `rbp` was and is.
+    /// Takes over the current values of the same call; returns the old and the new `rbp`.
     #[inline]
     pub(super) fn renew(&mut self, now: &Self) -> (u64, u64) {
         let was = self.rbp;
@@ -146,12 +149,13 @@ impl Frame {
         (was, now.rbp)
     }
 
-    /// Whether the frame, which was the next one of one that is as it was, but for `rbp`, still is: then it
-    /// lies where it lay, so its words need to be compared and nothing else. `rbp` is what that one's was and
-    /// is, and then this one's.
+    /// Checks whether a kept frame is still on the stack, if the frame before it is unchanged
+    /// except for its `rbp`. If so, this frame's position is unchanged, and only its words need to
+    /// be compared. On entry, `rbp` has the old and the new value for the frame before; on success
+    /// it is set to those for this frame.
     ///
     /// # Safety
-    /// The stack can be read from the frame before up to this one.
+    /// The stack is readable from the frame before up to this one.
     #[inline]
     pub(super) unsafe fn still_holds(&mut self, rbp: &mut (u64, u64)) -> bool {
         let lies_there = match self.by {
@@ -159,13 +163,15 @@ impl Frame {
             By::Rbp => rbp.0 == rbp.1,
             By::More => false,
         };
-        // SAFETY: the caller's promise; `at` is aligned, or nothing would have been read there.
+        // SAFETY: the caller guarantees that the word is readable; `at` is aligned, since only
+        // aligned words are read into frames.
         if !lies_there || unsafe { word(self.at) } != self.address {
             return false;
         }
         let now = match u64::from(self.saved) {
             0 => rbp.1,
-            // SAFETY: the caller's promise; it lies between the two, and is aligned as well.
+            // SAFETY: the caller guarantees that the stack is readable there: the word is between
+            // the two frames, and aligned.
             below => unsafe { word(self.at - below) },
         };
         *rbp = (core::mem::replace(&mut self.rbp, now), now);
@@ -174,9 +180,9 @@ impl Frame {
 }
 
 /// # Safety
-/// The address is that of a word that can be read.
+/// `address` is that of an aligned, readable word.
 #[inline]
 unsafe fn word(address: u64) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the word is readable.
     unsafe { core::ptr::with_exposed_provenance::<u64>(address as usize).read_volatile() }
 }

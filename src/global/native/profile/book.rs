@@ -1,33 +1,36 @@
-//! What a profile is: stacks of calls, with what was allocated by each, and which sampled blocks are live.
+//! The data of a profile: call stacks with the sums of what each allocated, and the sampled blocks
+//! that are live.
 //!
 //! ```text
 //!  frames  | f3 f2 f1 main | f9 main | …          stacks  | first, depth, sums | …     index: hash → stack
 //!  live    block's address → its bytes, its stack; granule's number → its live blocks
 //! ```
-//! A sample of s bytes adds 1/(1 − e^(−s/N)) blocks to its stack's sums, and s times as many bytes; its end subtracts the
-//! same from what is live. Sums are whole numbers, so what was added and subtracted leaves nothing.
+//! A sample of s bytes adds 1/(1 − e^(−s/N)) blocks to the sums of its stack, and s times as many
+//! bytes. When the block is freed, the same amounts are subtracted from the live sums. The sums are
+//! integers, so additions and subtractions cancel exactly.
 
 use super::super::sampler;
 use super::grown::{Grown, Plain};
 
-/// Return addresses of a stack that are kept, the innermost.
+/// The number of return addresses kept of a stack; the innermost ones are kept.
 pub(super) const DEPTH: usize = 64;
 
-/// Parts of a block that sums are counted in.
+/// The fraction of a block in which sums count blocks.
 const PARTS: u64 = 1 << 10;
 
-/// What was allocated.
+/// Estimated sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sums {
-    /// Samples, each of which stands for many blocks.
+    /// Number of samples; each stands for many blocks.
     samples: u64,
-    /// Blocks, in [`PARTS`].
+    /// Number of blocks, in units of 1/[`PARTS`].
     blocks: u64,
     bytes: u64,
 }
 
 impl Sums {
-    /// What a sample of so many bytes stands for.
+    /// Returns the amounts that a sample of `size` bytes stands for, if the mean distance is `mean`
+    /// bytes.
     fn of(size: usize, mean: usize) -> Self {
         let weight = 1.0 / sampler::chance(size, mean);
         let blocks = (weight * PARTS as f64).round() as u64;
@@ -51,7 +54,7 @@ impl Sums {
     }
 }
 
-/// A stack.
+/// A call stack: its frames are `depth` entries of [`Book::frames`] from `first` on.
 #[derive(Clone, Copy, Debug)]
 struct Stack {
     hash: u64,
@@ -61,19 +64,20 @@ struct Stack {
     allocated: Sums,
 }
 
-// SAFETY: numbers.
+// SAFETY: all fields are integers.
 unsafe impl Plain for Stack {}
 
-/// A live block, or how many a granule has. A key of 0 is none's.
+/// An entry of the hash table: a live block, or a granule with its number of live blocks. A key of
+/// 0 marks a free entry.
 #[derive(Clone, Copy, Debug)]
 struct Live {
     key: usize,
-    /// Bytes; of a granule, blocks.
+    /// Bytes of a block; number of live blocks of a granule.
     size: usize,
     stack: u32,
 }
 
-// SAFETY: numbers.
+// SAFETY: all fields are integers.
 unsafe impl Plain for Live {}
 
 /// A sampled block that was taken out of the book.
@@ -88,24 +92,27 @@ pub(in super::super) struct Taken {
 pub(super) struct Book {
     stacks: Grown<Stack>,
     frames: Grown<usize>,
-    /// Stacks by their hashes, from 1 on; 0 where there is none. At most half of it is used.
+    /// A hash table of the stacks: numbers from 1 on, 0 for a free entry. At most half of it is
+    /// used.
     index: Grown<u32>,
-    /// By hashes of the keys, each in the next free place; at most half of it is used.
+    /// A hash table with linear probing, by [`Live::key`]. At most half of it is used.
     live: Grown<Live>,
     keys: usize,
-    /// Mean bytes between two samples.
+    /// Mean number of bytes between two samples.
     mean: usize,
-    /// Samples for which there was no memory.
+    /// Number of samples dropped.
     dropped: u64,
 }
 
-/// Which granule's count is kept under a key: odd ones, since blocks lie at multiples of 16.
+/// Returns the key for a granule's count. It is odd, while the addresses of blocks are multiples of
+/// 16.
 fn granule_key(granule: usize) -> usize {
     2 * granule + 1
 }
 
-/// Where a key is looked for first, of `len` places, a power of two above 1. The upper bits tell, which depend on all of
-/// the key's: the lower ones of a mapping's are always the same.
+/// Returns the index at which the search for a key starts, in a table of `len` entries; `len` is a
+/// power of two above 1. Uses the upper bits of the product, since these depend on all bits of the
+/// key, and the lower bits of a mapping's address are always the same.
 fn place(key: usize, len: usize) -> usize {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize) >> (usize::BITS - len.trailing_zeros())
 }
@@ -129,20 +136,21 @@ impl Book {
         }
     }
 
-    /// An empty one for a new profile; `None`, and nothing changed, if there is no memory.
+    /// Starts an empty book for a new profile; `None`, and no change, if there is no memory.
     pub(super) fn begin(&mut self, mean: usize) -> Option<()> {
         let (index, live) = (Grown::zeros(1 << 10)?, Grown::zeros(1 << 10)?);
         *self = Self { index, live, mean, ..Self::new() };
         Some(())
     }
 
-    /// Notes a sample that could not be taken.
+    /// Counts `samples` as dropped.
     pub(super) fn drops(&mut self, samples: u64) {
         self.dropped += samples;
     }
 
-    /// Enters a live block, which is not in the book, with the innermost calls first, and the number of its granule, if
-    /// blocks are to be counted there. `None`, and nothing is entered, if there is no memory.
+    /// Enters a live block that is not in the book. `calls` has the innermost call first. `granule`
+    /// is the number of the block's granule, if blocks are counted there. `None`, and no change, if
+    /// there is no memory.
     pub(super) fn enter(
         &mut self,
         block: usize,
@@ -158,7 +166,8 @@ impl Book {
         Some(())
     }
 
-    /// Enters a block again that was taken out; as [`enter`](Self::enter), but that nothing was allocated.
+    /// Enters a block again that was taken out. Unlike [`enter`](Self::enter), counts no new
+    /// allocation.
     pub(super) fn restore(
         &mut self,
         block: usize,
@@ -170,12 +179,12 @@ impl Book {
         Some(())
     }
 
-    /// Whether there ever was a profile.
+    /// Returns whether there ever was a profile.
     pub(super) fn has_begun(&self) -> bool {
         !self.index.as_slice().is_empty()
     }
 
-    /// There is room.
+    /// Adds a live block; the caller has made room.
     fn put(&mut self, block: usize, granule: Option<usize>, taken: Taken) {
         let Taken { size, stack } = taken;
         if let Some(stack) = self.stacks.as_mut_slice().get_mut(stack as usize) {
@@ -190,7 +199,8 @@ impl Book {
         }
     }
 
-    /// Takes a block out, and says whether it was the last in its granule; `None` if it was not in the book.
+    /// Takes a block out, and says whether it was the last one in its granule; `None` if the block
+    /// is not in the book.
     pub(super) fn take(&mut self, block: usize, granule: Option<usize>) -> Option<(Taken, bool)> {
         let at = self.find(block)?;
         let Live { size, stack, .. } = self.live.as_slice()[at];
@@ -211,8 +221,8 @@ impl Book {
         Some((taken, last))
     }
 
-    /// Forgets which blocks are live, but not what was: calls `granule` for each that has some, and `block` for each of
-    /// them.
+    /// Removes all live blocks, but keeps the sums. Calls `granule` for each granule with live
+    /// blocks, and `block` for each live block.
     pub(super) fn close(&mut self, mut granule: impl FnMut(usize), mut block: impl FnMut(usize)) {
         for live in self.live.as_slice().iter().filter(|live| live.key > 0) {
             if live.key % 2 == 1 { granule(live.key / 2) } else { block(live.key) }
@@ -236,7 +246,7 @@ impl Book {
         Some(at)
     }
 
-    /// There is a free place.
+    /// Inserts an entry; the caller has made room.
     fn insert(&mut self, entry: Live) {
         let live = self.live.as_mut_slice();
         let mut at = place(entry.key, live.len());
@@ -247,7 +257,8 @@ impl Book {
         self.keys += 1;
     }
 
-    /// Removes an entry, and moves those back that it was in the way of (Knuth, vol. 3, §6.4, algorithm R).
+    /// Removes an entry, and moves back the entries that it displaced (Knuth, vol. 3, §6.4,
+    /// algorithm R).
     fn remove(&mut self, mut hole: usize) {
         let live = self.live.as_mut_slice();
         let within = live.len() - 1;
@@ -260,7 +271,8 @@ impl Book {
                     self.keys -= 1;
                     return;
                 }
-                // Whether its own place lies cyclically behind the hole, up to where it is.
+                // Checks whether the entry's own place is cyclically behind the hole, up to where
+                // the entry is.
                 let own = place(live[at].key, within + 1);
                 if at.wrapping_sub(own) & within >= at.wrapping_sub(hole) & within {
                     break;
@@ -285,7 +297,7 @@ impl Book {
         Some(())
     }
 
-    /// The number of a stack, which is entered if it is new.
+    /// Returns the number of a stack, and adds the stack if it is new.
     fn stack(&mut self, calls: &[usize]) -> Option<u32> {
         let hash = hash(calls);
         let stacks = self.stacks.as_slice();
@@ -322,7 +334,7 @@ impl Book {
         &self.frames.as_slice()[stack.first..stack.first + stack.depth]
     }
 
-    /// What there is; `None` if there is no memory for it.
+    /// Returns a copy of the stacks and sums; `None` if there is no memory for it.
     pub(super) fn snapshot(&self) -> Option<Snapshot> {
         Some(Snapshot {
             stacks: Grown::copy_of(self.stacks.as_slice())?,
@@ -333,7 +345,7 @@ impl Book {
     }
 }
 
-/// Enters a stack's number into an index that has room.
+/// Enters a stack's number into an index with room for it.
 fn enter(index: &mut [u32], hash: u64, number: usize) {
     let mut at = hash as usize & (index.len() - 1);
     while index[at] != 0 {
@@ -342,7 +354,7 @@ fn enter(index: &mut [u32], hash: u64, number: usize) {
     index[at] = number as u32 + 1;
 }
 
-/// A profile as it was at a moment.
+/// A profile at one moment.
 #[derive(Debug)]
 pub(in super::super::super) struct Snapshot {
     stacks: Grown<Stack>,
@@ -351,7 +363,7 @@ pub(in super::super::super) struct Snapshot {
     dropped: u64,
 }
 
-/// What was allocated by one stack.
+/// The estimates for one stack.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super::super) struct Site<'a> {
     pub(in super::super::super) calls: &'a [usize],
@@ -382,7 +394,8 @@ impl Snapshot {
         self.dropped
     }
 
-    /// The addresses of all stacks, in order, each once; `None` if there is no memory for them.
+    /// Returns the addresses of all stacks, sorted and without duplicates; `None` if there is no
+    /// memory for them.
     pub(super) fn addresses(&self) -> Option<Grown<usize>> {
         let mut addresses = Grown::copy_of(self.frames.as_slice())?;
         let all = addresses.as_mut_slice();
@@ -405,7 +418,8 @@ mod tests {
 
     use super::*;
 
-    /// Small blocks, mappings and granules that follow each other have places far and wide: to look one up takes few steps.
+    /// Small blocks, mappings and granules in a row get places far apart, so a lookup takes few
+    /// steps.
     #[test]
     fn keys_are_spread() {
         const LEN: usize = 1 << 10;
@@ -420,7 +434,7 @@ mod tests {
         }
     }
 
-    /// C's `free` may be called with null, which is as good as a key of none.
+    /// C's `free` may be called with null, which is the key of a free entry.
     #[test]
     fn null_is_not_in_the_book() {
         let mut book = Book::new();
@@ -433,7 +447,7 @@ mod tests {
         assert!(book.take(16, Some(0)).is_some_and(|(_, last)| last));
     }
 
-    /// Samples that are missing are counted, until the next profile.
+    /// Dropped samples are counted until the next profile.
     #[test]
     fn dropped_samples_are_counted() {
         let mut book = Book::new();
@@ -444,7 +458,7 @@ mod tests {
         assert_eq!(book.snapshot().map(|snapshot| snapshot.dropped()), Some(0));
     }
 
-    /// However many stacks there are, each is found again, and told with its calls.
+    /// Each of many stacks is found again, and reported with its calls.
     #[test]
     fn every_stack_is_kept_once() {
         let mut book = Book::new();
@@ -467,7 +481,7 @@ mod tests {
         assert_eq!(told, expected);
     }
 
-    /// A book beside a map, through blocks that come and go in some order, many with hashes side by side.
+    /// Compares a book with a map while blocks come and go; many of their hashes are adjacent.
     #[test]
     fn a_book_is_what_a_map_is() {
         let mut book = Book::new();
@@ -518,7 +532,7 @@ mod tests {
         assert!(addresses.as_slice().is_sorted_by(|a, b| a < b));
     }
 
-    /// A block that was taken out when the profile ended can be entered again.
+    /// A block that was taken out before the profile ended can be entered again.
     #[test]
     fn a_closed_book_takes_blocks() {
         let mut book = Book::new();
@@ -534,7 +548,7 @@ mod tests {
         assert!(book.take(16, Some(0)).is_some_and(|(taken, last)| taken.size == 40 && last));
     }
 
-    /// There is no memory for more: what is asked for then is refused, and nothing changes.
+    /// When there is no memory for more entries, a new one is refused and nothing changes.
     #[test]
     fn what_has_no_room_is_refused() {
         let mut book = Book::new();

@@ -1,5 +1,5 @@
-//! When a profile is written, and where: to a file that is whole or not there, at exit, on a signal, or when asked for.
-//! Nothing of it allocates, so a signal's handler may do it.
+//! Writes a profile to a file: at exit, on a signal, or on request. The file is complete or does
+//! not appear. Nothing here allocates, so a signal handler may call it.
 
 use core::ffi::{CStr, c_int};
 use core::fmt::Write;
@@ -16,25 +16,26 @@ use super::pprof;
 use super::sampling::{Refused, snapshot, start};
 use crate::os::{self, File, FileIdentity, KeepErrno};
 
-/// Bytes of a path at most.
+/// The most bytes of a path.
 const PATH: usize = 1024;
 
-/// Where the environment wants the profile.
+/// The file that the environment names for the profile.
 struct Target {
     path: [u8; PATH],
     len: usize,
-    /// The process that began.
+    /// The process that started the profile.
     process: u32,
-    /// Standard error as it was then.
+    /// Standard error at that time.
     standard_error: Option<FileIdentity>,
 }
 
 static TARGET: Apart<OnceLock<Target>> = Apart::new(OnceLock::new());
 
-/// Whether a signal came while the book could not be had.
+/// Set when a signal arrived while the book's lock was not available.
 static WANTED: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
 
-/// Writes a profile by giving pieces of it to `sink`, which says whether it could take them; whether all was written.
+/// Writes a profile in pieces to `sink`, which returns whether it took a piece. Returns whether all
+/// of it was written.
 pub(in super::super::super) fn write(
     snapshot: &Snapshot,
     sink: &mut dyn FnMut(&[u8]) -> bool,
@@ -42,7 +43,7 @@ pub(in super::super::super) fn write(
     pprof::write(snapshot, sink)
 }
 
-/// Begins the profile that the environment asks for. The calling thread has its lists.
+/// Starts the profile if the environment asks for one. The calling thread has its lists.
 pub(in super::super) fn opened(asked: &Tuning, settings: &Settings) {
     let Some(mean) = settings.profile else { return };
     let mut path = [0; PATH];
@@ -78,7 +79,8 @@ extern "C" fn dump_at_signal(_signal: c_int) {
     dump();
 }
 
-/// Writes the profile if a signal wanted it at a moment at which that could not be done. No lock is held.
+/// Writes the profile if a signal arrived when it could not be written. Call without holding a
+/// lock.
 #[inline]
 pub(in super::super) fn dump_if_wanted() {
     if WANTED.load(Relaxed) && WANTED.swap(false, Relaxed) {
@@ -86,7 +88,8 @@ pub(in super::super) fn dump_if_wanted() {
     }
 }
 
-/// Writes the profile where the environment wants it. The child of a fork does only if it has a file of its own.
+/// Writes the profile to the file that the environment names. The child of a fork writes only if
+/// its path differs from its parent's.
 #[cold]
 fn dump() {
     let _errno = KeepErrno::new();
@@ -109,7 +112,7 @@ fn dump() {
     }
 }
 
-/// As [`write_file`], to a path that is no C string.
+/// Does the same as [`write_file`] for a path given as bytes.
 pub(in super::super::super) fn write_to_path(
     snapshot: &Snapshot,
     path: &[u8],
@@ -125,10 +128,11 @@ pub(in super::super::super) fn write_to_path(
     write_file(snapshot, &name)
 }
 
-/// Writes a profile to a file of this path, which is the old one or the new one at any time.
+/// Writes a profile to a file. At any time, the path names the complete old file or the complete
+/// new one.
 ///
 /// # Errors
-/// The system's number of the error.
+/// The system's error number.
 fn write_file(snapshot: &Snapshot, path: &Path) -> Result<(), c_int> {
     static SERIAL: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
     let mut error = libc::ENOMEM;
@@ -154,7 +158,7 @@ fn write_file(snapshot: &Snapshot, path: &Path) -> Result<(), c_int> {
     result
 }
 
-/// A path, ended by a 0.
+/// A path, terminated by a 0 byte.
 #[derive(Clone)]
 struct Path {
     bytes: [u8; PATH + 64],
@@ -166,16 +170,17 @@ impl Path {
         Self { bytes: [0; PATH + 64], len: 0 }
     }
 
-    /// Adds bytes, as far as there is room for them.
+    /// Appends as many of `bytes` as there is room for.
     fn push(&mut self, bytes: &[u8]) {
-        // The last byte is 0 for ever.
+        // The last byte always stays 0.
         let room = self.bytes.len() - 1 - self.len;
         let len = bytes.len().min(room);
         self.bytes[self.len..self.len + len].copy_from_slice(&bytes[..len]);
         self.len += len;
     }
 
-    /// Adds the path of a target, in which `%p` is the number of the process; whether it has that.
+    /// Appends a target's path, with `%p` replaced by the process number. Returns whether there was
+    /// a `%p`.
     fn push_target(&mut self, mut target: &[u8]) -> bool {
         let mut own = false;
         while let Some(at) = target.windows(2).position(|two| two == b"%p") {
@@ -204,7 +209,7 @@ impl Write for Path {
 mod tests {
     use super::*;
 
-    /// A path has room for so many bytes; one that is longer, or has a 0, is refused.
+    /// A path of `PATH` bytes is accepted; a longer one, or one with a 0 byte, is refused.
     #[cfg(not(miri))]
     #[test]
     fn a_path_has_a_length() {
@@ -226,7 +231,7 @@ mod tests {
         assert!(file.metadata().is_ok_and(|file| file.len() > 0));
     }
 
-    /// What was wanted at a moment at which it could not be done is done once.
+    /// A dump that a signal had to postpone is made once.
     #[test]
     fn a_dump_that_is_wanted_is_made_once() {
         dump_if_wanted();

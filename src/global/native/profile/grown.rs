@@ -1,39 +1,40 @@
-//! Arrays in mappings of their own: what a profile keeps must not be allocated where it samples.
+//! Growable arrays in mappings of their own. A profile keeps its data in them, because it must not
+//! allocate from the allocator that it samples.
 
 use core::ptr;
 
 use super::super::refused;
 use crate::os;
 
-/// Bytes that an array may take.
+/// The most bytes of an array.
 const MOST: usize = 64 << 20;
 
-/// What may lie in an array.
+/// A type whose values may be stored in a [`Grown`].
 ///
 /// # Safety
-/// All bits zero is a value.
+/// All-zero bits are a valid value of the type.
 pub(super) unsafe trait Plain: Copy {}
 
-// SAFETY: numbers.
+// SAFETY: 0 is a valid value.
 unsafe impl Plain for usize {}
-// SAFETY: numbers.
+// SAFETY: 0 is a valid value.
 unsafe impl Plain for u32 {}
-// SAFETY: numbers.
+// SAFETY: 0 is a valid value.
 unsafe impl Plain for u8 {}
 
-/// An array that grows, up to [`MOST`].
+/// An array that grows up to [`MOST`] bytes.
 #[derive(Debug)]
 pub(super) struct Grown<T> {
-    /// The mapping; null as long as there is none.
+    /// The mapping; null if there is none yet.
     start: *mut T,
     len: usize,
-    /// Bytes of the mapping.
+    /// Length of the mapping in bytes.
     bytes: usize,
 }
 
-// SAFETY: it owns its mapping, which nobody else reaches.
+// SAFETY: it owns its mapping exclusively.
 unsafe impl<T: Send> Send for Grown<T> {}
-// SAFETY: through a shared reference it is only read.
+// SAFETY: a shared reference only allows reads.
 unsafe impl<T: Sync> Sync for Grown<T> {}
 
 impl<T: Plain> Grown<T> {
@@ -41,16 +42,16 @@ impl<T: Plain> Grown<T> {
         Self { start: ptr::null_mut(), len: 0, bytes: 0 }
     }
 
-    /// `len` zeros; `None` if there is no memory.
+    /// Returns an array of `len` zeros; `None` if there is no memory.
     pub(super) fn zeros(len: usize) -> Option<Self> {
         let mut grown = Self::new();
         grown.reserve(len)?;
-        // A fresh mapping is zeros.
+        // A new mapping is all zeros.
         grown.len = len;
         Some(grown)
     }
 
-    /// As another; `None` if there is no memory.
+    /// Returns a copy of `other`; `None` if there is no memory.
     pub(super) fn copy_of(other: &[T]) -> Option<Self> {
         let mut grown = Self::new();
         grown.extend(other)?;
@@ -61,7 +62,7 @@ impl<T: Plain> Grown<T> {
         if self.start.is_null() {
             return &[];
         }
-        // SAFETY: the first `len` values were written, or are zeros.
+        // SAFETY: the first `len` values were written, or are the mapping's zeros.
         unsafe { core::slice::from_raw_parts(self.start, self.len) }
     }
 
@@ -69,15 +70,15 @@ impl<T: Plain> Grown<T> {
         if self.start.is_null() {
             return &mut [];
         }
-        // SAFETY: as above; nobody else reaches them.
+        // SAFETY: as above, and `self` is borrowed exclusively.
         unsafe { core::slice::from_raw_parts_mut(self.start, self.len) }
     }
 
-    /// Adds all of these, or none if there is no memory.
+    /// Appends all of `values`, or none of them if there is no memory.
     pub(super) fn extend(&mut self, values: &[T]) -> Option<()> {
         self.reserve(values.len())?;
         if !values.is_empty() {
-            // SAFETY: there is room, in a mapping of our own.
+            // SAFETY: `reserve` made room, and the mapping belongs to this array alone.
             unsafe {
                 self.start.add(self.len).copy_from_nonoverlapping(values.as_ptr(), values.len());
             }
@@ -90,12 +91,12 @@ impl<T: Plain> Grown<T> {
         self.extend(&[value])
     }
 
-    /// Has only the first `len` values left.
+    /// Shortens the array to its first `len` values.
     pub(super) fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// Makes room for `more` values beyond those there are; `None` if there is no memory.
+    /// Makes room for `more` further values; `None` if there is no memory.
     pub(super) fn reserve(&mut self, more: usize) -> Option<()> {
         let needed = self.len.checked_add(more)?.checked_mul(size_of::<T>())?;
         if needed <= self.bytes {
@@ -108,7 +109,7 @@ impl<T: Plain> Grown<T> {
         let start = if self.start.is_null() {
             os::allocate(bytes)?
         } else {
-            // SAFETY: the mapping is ours alone.
+            // SAFETY: the mapping belongs to this array alone.
             let longer = unsafe { os::remap(self.start.cast(), self.bytes, bytes, true) };
             longer.or_else(|| self.copied(bytes))?
         };
@@ -117,11 +118,11 @@ impl<T: Plain> Grown<T> {
         Some(())
     }
 
-    /// Copies the values to a new mapping of `bytes` bytes, and releases the old one: not every system can make a
-    /// mapping longer.
+    /// Copies the values to a new mapping of `bytes` bytes and releases the old one. Needed where
+    /// the system cannot extend a mapping.
     fn copied(&self, bytes: usize) -> Option<*mut u8> {
         let start = os::allocate(bytes)?;
-        // SAFETY: both mappings have room for the values, and the old one is not used any more.
+        // SAFETY: both mappings have room for the values, and the old one is not used afterwards.
         unsafe {
             start.copy_from_nonoverlapping(self.start.cast(), self.len * size_of::<T>());
             refused::release(self.start.cast(), self.bytes);
@@ -133,7 +134,7 @@ impl<T: Plain> Grown<T> {
 impl<T> Drop for Grown<T> {
     fn drop(&mut self) {
         if !self.start.is_null() {
-            // SAFETY: the mapping is ours, and not used any more.
+            // SAFETY: the mapping belongs to this array, which does not use it afterwards.
             unsafe { refused::release(self.start.cast(), self.bytes) };
         }
     }
@@ -144,7 +145,8 @@ mod tests {
     use super::*;
     use crate::os::alone;
 
-    /// An array takes twice the room each time, or what it needs, up to a bound; what does not fit changes nothing.
+    /// The capacity doubles, or grows to what is needed, up to the limit; values that do not fit
+    /// change nothing.
     #[test]
     fn an_array_grows_up_to_a_bound() {
         let page = os::page_size();
@@ -177,7 +179,7 @@ mod tests {
         assert_eq!(copy.as_slice(), [1, 2]);
     }
 
-    /// Nobody has the pages of an array that is dropped, nor of one that was moved.
+    /// An array that is dropped or moved releases its old pages.
     #[test]
     fn an_array_gives_its_pages_back() {
         alone::passes("global::native::profile::grown::tests::given_back");

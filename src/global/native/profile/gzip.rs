@@ -1,12 +1,12 @@
-//! A gzip file (RFC 1952) of stored blocks (RFC 1951, §3.2.4): not compressed, since what reads profiles takes these as well,
-//! and a compressor is more than this library wants to have.
+//! Writes a gzip file (RFC 1952) of stored blocks (RFC 1951, §3.2.4). The data is not compressed:
+//! readers of profiles accept stored blocks, and this library should not contain a compressor.
 
-/// Bytes of a stored block, at most.
+/// The most bytes of a stored block.
 const BLOCK: usize = 8 << 10;
 
-/// A gzip file on its way to whoever takes its bytes.
+/// A gzip file that is being written to `sink`.
 pub(super) struct Gzip<'a> {
-    /// Takes bytes; whether it could.
+    /// Takes a piece of the file, and returns whether it could.
     sink: &'a mut dyn FnMut(&[u8]) -> bool,
     failed: bool,
     block: [u8; BLOCK],
@@ -17,7 +17,7 @@ pub(super) struct Gzip<'a> {
 
 impl<'a> Gzip<'a> {
     pub(super) fn new(sink: &'a mut dyn FnMut(&[u8]) -> bool) -> Self {
-        // No name, no time; the system is not told.
+        // No file name, no modification time, operating system unknown.
         const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
         let failed = !sink(&HEADER);
         Self { sink, failed, block: [0; BLOCK], used: 0, check: !0, len: 0 }
@@ -39,7 +39,7 @@ impl<'a> Gzip<'a> {
         }
     }
 
-    /// Writes the stored block that there is.
+    /// Writes the pending stored block.
     fn flush(&mut self, last: bool) {
         let [low, high] = (self.used as u16).to_le_bytes();
         let header = [u8::from(last), low, high, !low, !high];
@@ -48,7 +48,7 @@ impl<'a> Gzip<'a> {
         self.used = 0;
     }
 
-    /// Ends the file; whether all of it was taken.
+    /// Ends the file. Returns whether the sink took all of it.
     pub(super) fn finish(mut self) -> bool {
         self.flush(true);
         let (check, len) = ((!self.check).to_le_bytes(), self.len.to_le_bytes());
@@ -56,7 +56,7 @@ impl<'a> Gzip<'a> {
     }
 }
 
-/// The check value of each byte: CRC-32, reflected.
+/// The CRC-32 (reflected) of each byte value.
 static TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;

@@ -1,35 +1,42 @@
-//! The sampling heap profiler: which call stacks the bytes in use were allocated by, and all bytes ever.
+//! The sampling heap profiler: estimates which call stacks allocated the bytes in use, and all
+//! bytes ever allocated.
 //!
 //! ```text
 //!  allocate ──▶ slow path ──▶ sampler: hit? ──▶ stack of calls ──▶ book: stacks │ live blocks │ granules
 //!                                                                   ▲ block's address
 //!  free ──▶ granule's list is a shadow ──▶ slow path ──▶ presence ──┘
 //! ```
-//! **Which blocks.** A [sampler](super::sampler) of each thread says. It needs none of the fast path's instructions: a
-//! thread counts its pops anyway, for the clock.
+//! **Which blocks are sampled.** Each thread's [sampler](super::sampler) decides. It adds no
+//! instructions to the fast path, because a thread counts its pops anyway, to know when to read the
+//! clock.
 //!
-//! **Their frees.** A sampled block is a block like others, on a page like others. Invariants, while there is a profile and
-//! not in hardened mode, of every block in the book:
-//! - It is small, and the entry of its granule names the [shadow](super::quick::shadow) of its list, onto which no block can
-//!   be pushed. Pages with blocks in use keep their class, so nobody writes that entry meanwhile but under the book's lock.
-//! - Or it is not small; then frees of it take the slow path anyway.
-//! - Frees with a size, which look at no address, [take the slow path](super::sizes::see_blocks), all of them.
+//! **How their frees are seen.** A sampled block is an ordinary block on an ordinary page. While
+//! there is a profile, and outside hardened mode, these invariants hold for the blocks in the book:
+//! - If the block is small, the table entry of its granule names the [shadow](super::quick::shadow)
+//!   of its list. No block can be pushed onto a shadow, so frees by address in this granule take
+//!   the slow path. A page with blocks in use keeps its class, so only the book's lock holder
+//!   writes the entry.
+//! - If the block is not small, frees of it take the slow path anyway.
+//! - All frees with a size, which do not look at the address, [take the slow
+//!   path](super::sizes::see_blocks).
 //!
-//! In hardened mode every free is slow. The slow path asks the [presence](presence), one load mostly; what may be in
-//! the book is looked up there and taken out before the block is anybody else's. So who frees it never waits for more
-//! than the lock; where that cannot be had, the address waits for the next who has it.
+//! In hardened mode every free takes the slow path. The slow path asks [`presence`], mostly with
+//! one load, whether the block may be in the book. If it may be, the block is looked up there and
+//! taken out before anyone else can get it. The freeing thread waits for at most the book's lock;
+//! if it cannot wait for that, it leaves the address for the next thread that takes the lock.
 //!
-//! **What is kept** ([`book`]) lies in mappings of its own. Where there is no memory for it, or too much is asked for, samples
-//! are dropped and counted. No lock is held while a stack is walked or a file written.
+//! **Where the data is kept.** The [`book`] uses mappings of its own. If there is no memory, or a
+//! limit is reached, samples are dropped and counted. No lock is held while a stack is walked or a
+//! file is written.
 //!
 //! | file | |
 //! |---|---|
-//! | `grown` | arrays in mappings |
+//! | `grown` | growable arrays in mappings |
 //! | `presence` | whether a block may have been sampled |
-//! | `book` | stacks, and live blocks |
-//! | `sampling` | what is done with a request; on, off, forks |
-//! | `modules` | which files the code is of, and their build ids |
-//! | `gzip`, `pprof` | a profile as a file |
+//! | `book` | stacks and live blocks |
+//! | `sampling` | taking samples; start and stop; forks |
+//! | `modules` | the files that the process's code is from, and their build ids |
+//! | `gzip`, `pprof` | the file format |
 //! | `dump` | when files are written |
 
 mod book;

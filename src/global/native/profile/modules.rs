@@ -1,11 +1,12 @@
-//! Which files the code of this process is of: their executable mappings, as the kernel lists them, and their build ids.
+//! The files that the process's code is from: their executable mappings, as the kernel lists them,
+//! and their build ids.
 
 use core::ops::Range;
 
 use super::grown::{Grown, Plain};
 use crate::os::File;
 
-/// Bytes of a build id that are kept; most have 20.
+/// The most bytes kept of a build id; most have 20.
 const ID: usize = 32;
 
 /// An executable mapping of a file.
@@ -13,15 +14,15 @@ const ID: usize = 32;
 pub(super) struct Module {
     pub(super) start: usize,
     pub(super) end: usize,
-    /// Where in the file it starts.
+    /// Offset in the file at which the mapping starts.
     pub(super) offset: u64,
-    /// Where its name stands.
+    /// Position and length of its name in [`Modules::names`].
     name: (usize, usize),
     id: [u8; ID],
     id_len: usize,
 }
 
-// SAFETY: numbers.
+// SAFETY: all fields are integers.
 unsafe impl Plain for Module {}
 
 impl Module {
@@ -30,16 +31,16 @@ impl Module {
     }
 }
 
-/// All modules, in the order of their addresses.
+/// All modules, in address order.
 pub(super) struct Modules {
     list: Grown<Module>,
     names: Grown<u8>,
 }
 
 impl Modules {
-    /// The process's, as far as they can be found out.
+    /// Lists the modules of this process, as far as they can be determined.
     pub(super) fn of_process() -> Self {
-        /// Bytes of a line at most: the longest path, and what stands before.
+        /// The most bytes of a line: the fields in front, and the longest path.
         const LINE: usize = 4096 + 128;
         let mut modules = Self { list: Grown::new(), names: Grown::new() };
         let (Some(file), Some(mut line)) =
@@ -76,14 +77,14 @@ impl Modules {
         self.names.as_slice().get(first..first + len).unwrap_or_default()
     }
 
-    /// The number of the module an address lies in.
+    /// Returns the index of the module that contains `address`.
     pub(super) fn find(&self, address: usize) -> Option<usize> {
         let after = self.list().partition_point(|module| module.start <= address);
         let found = after.checked_sub(1)?;
         (address < self.list()[found].end).then_some(found)
     }
 
-    /// Adds what a line of `/proc/self/maps` tells of, if that is code of a file.
+    /// Adds the module that a line of `/proc/self/maps` describes, if it is code of a file.
     fn add(&mut self, line: &[u8]) -> Option<()> {
         let (Range { start, end }, offset, name) = parse(line)?;
         let first = self.names.as_slice().len();
@@ -99,7 +100,7 @@ impl Modules {
     }
 }
 
-/// The addresses of a line of `/proc/self/maps`, where in its file that lies, and the file's path; `None` if it is no
+/// Parses a line of `/proc/self/maps` into addresses, file offset and path; `None` if it is not
 /// code of a file.
 fn parse(line: &[u8]) -> Option<(Range<usize>, u64, &[u8])> {
     let mut fields = line.splitn(6, |&byte| byte == b' ');
@@ -113,7 +114,8 @@ fn parse(line: &[u8]) -> Option<(Range<usize>, u64, &[u8])> {
     (is_code && name.starts_with(b"/")).then_some((addresses, offset, name))
 }
 
-/// Reads a file's build id, where it has one, and says how long it is; `read` reads at an offset.
+/// Reads a file's build id into `id` and returns its length; `None` if it has none. `read` reads at
+/// an offset.
 fn build_id(read: &dyn Fn(&mut [u8], u64) -> usize, id: &mut [u8; ID]) -> Option<usize> {
     const NOTE: u64 = 4;
     const WIDE: bool = usize::BITS == 64;
@@ -146,7 +148,7 @@ fn build_id(read: &dyn Fn(&mut [u8], u64) -> usize, id: &mut [u8; ID]) -> Option
     None
 }
 
-/// A number of so many bytes, in the machine's order.
+/// Reads a number of `len` bytes in native byte order.
 fn number(bytes: &[u8], at: usize, len: usize) -> Option<u64> {
     let bytes = bytes.get(at..at + len)?;
     let append = |number, &byte| number << 8 | u64::from(byte);
@@ -157,7 +159,7 @@ fn number(bytes: &[u8], at: usize, len: usize) -> Option<u64> {
     })
 }
 
-/// The build id among notes: GNU's of type 3.
+/// Finds the build id among ELF notes: type 3 of owner `GNU`.
 fn id_of_notes(mut notes: &[u8]) -> Option<&[u8]> {
     const BUILD_ID: u64 = 3;
     loop {
@@ -194,7 +196,7 @@ mod tests {
         }
     }
 
-    /// Of any file cut anywhere, and with any byte changed, an answer.
+    /// A truncated file, or one with a changed byte, does not cause a panic.
     #[test]
     fn damaged_files_have_an_answer() {
         let program = std::fs::read(std::env::current_exe().expect("it is known")).expect("a file");
@@ -213,7 +215,7 @@ mod tests {
             changed[at] ^= 255;
             let _ = build_id(&|to, at| read_of(&changed, to, at), &mut id);
         }
-        // Linkers write one by default where gcc is set so.
+        // Linkers write a build id by default if gcc is configured that way.
         assert!(whole.is_none_or(|len| len >= 8));
     }
 
@@ -239,7 +241,7 @@ mod tests {
         assert_ne!(modules.find(module.end), modules.find(here));
     }
 
-    /// All code of files, as the kernel lists it, in its order, however long the list is.
+    /// All mappings of code are found in the kernel's order, however long the list.
     #[test]
     fn modules_are_those_the_kernel_lists() {
         let listed = || -> Vec<(Range<usize>, u64, Vec<u8>)> {
@@ -250,7 +252,7 @@ mod tests {
                 .collect()
         };
         let (before, modules, after) = (listed(), Modules::of_process(), listed());
-        // Code is loaded before tests begin.
+        // All code is loaded before the tests begin.
         assert_eq!(before, after);
         let found = modules
             .list()
@@ -260,7 +262,7 @@ mod tests {
         assert!(before.len() > 1 || cfg!(target_feature = "crt-static"));
     }
 
-    /// A number in the machine's order.
+    /// Writes a number in native byte order.
     fn put(file: &mut [u8], at: usize, len: usize, number: u64) {
         let bytes = number.to_le_bytes();
         for (place, &byte) in bytes[..len].iter().enumerate() {
@@ -281,11 +283,11 @@ mod tests {
         note
     }
 
-    /// An ELF file with these segments, of a kind and with contents each.
+    /// Returns an ELF file with these segments, each given by its type and content.
     fn file(segments: &[(u32, Vec<u8>)]) -> Vec<u8> {
         const WIDE: bool = usize::BITS == 64;
         let (header, entry) = if WIDE { (64, 56) } else { (52, 32) };
-        // The table lies behind a gap, and its entries have one between them.
+        // The table is behind a gap, and there are gaps between its entries.
         let (first, size) = (header + 24, entry + 8);
         let mut file = vec![0xee; first + segments.len() * size];
         file[..6].copy_from_slice(if WIDE { b"\x7fELF\x02\x01" } else { b"\x7fELF\x01\x01" });
@@ -304,7 +306,8 @@ mod tests {
         file
     }
 
-    /// The build id is found in whichever segment of notes, behind whatever other notes, and is cut where it is too long.
+    /// The build id is found in any note segment, behind any other notes, and truncated if too
+    /// long.
     #[test]
     fn a_build_id_is_found_wherever_it_stands() {
         let id: Vec<u8> = (1..=20).collect();
@@ -340,7 +343,7 @@ mod tests {
             let kept = long[..usize::from(len).min(ID)].to_vec();
             assert_eq!(found(&[(4, [others[0].clone(), gnu(&long)].concat())]), Some(kept));
         }
-        // What is cut off is no id, nor what stands further behind than is looked at.
+        // An id that is cut off, or behind the bytes that are searched, is not found.
         let whole = gnu(&id);
         assert_eq!(found(&[(4, whole[..whole.len() - 1].to_vec())]), None);
         assert_eq!(found(&[(4, [note(b"GNU\0", &[0; 600], 1), whole].concat())]), None);

@@ -1,8 +1,10 @@
-//! A profile in pprof's format: the message `Profile` of its `profile.proto`, in a gzip file.
+//! Writes a profile in pprof's format: the message `Profile` of its `profile.proto`, in a gzip
+//! file.
 //!
-//! Fields may come in any order, and so they are written as they are found: of no part but a single sample or mapping must
-//! the length be known before. Locations have their addresses for numbers. They are return addresses, so what was called
-//! stands a byte before. Names of functions are for the reader to find, by file and build id.
+//! Fields may come in any order, so they are written as they are found; only the length of a single
+//! sample or mapping must be known in advance. A location's number is its return address, and its
+//! address is one byte less, inside the call. The reader finds the names of functions by file and
+//! build id.
 
 use core::fmt::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,13 +13,13 @@ use super::book::{DEPTH, Snapshot};
 use super::gzip::Gzip;
 use super::modules::Modules;
 
-/// Functions whose calls, and all that they call, are left out by the reader: the allocator's own.
+/// The allocator's own functions. The reader omits their calls and everything that they call.
 const DROPPED: &str = ".*pagewise::global::.*|(re)?allocate(_zeroed|_aligned|_sized|_small)?(_slowly|_unusually)?|relocate|\
                        .*__rust_(no_alloc_shim.*|alloc|alloc_zeroed|realloc)|.*__rdl_.*|exchange_malloc|\
                        (__libc_)?(malloc|calloc|realloc|reallocarray|memalign|valloc|pvalloc)|posix_memalign|aligned_alloc|\
                        operator new.*|pagewise_(malloc|calloc|realloc|aligned_alloc)";
 
-/// Fields of `Profile`.
+/// Field numbers of `Profile`.
 mod profile {
     pub(super) const SAMPLE_TYPE: u32 = 1;
     pub(super) const SAMPLE: u32 = 2;
@@ -32,7 +34,7 @@ mod profile {
     pub(super) const DEFAULT_SAMPLE_TYPE: u32 = 14;
 }
 
-/// A message, made on the stack. There is room for a sample of [`DEPTH`] calls.
+/// A message on the stack, with room for a sample of [`DEPTH`] calls.
 struct Message {
     bytes: [u8; (DEPTH + 8) * 10],
     len: usize,
@@ -53,7 +55,7 @@ impl Message {
         }
     }
 
-    /// A field that is a number; 0 is what a missing one stands for.
+    /// Writes a field with one number. A 0 is omitted, since it is the default.
     fn number(&mut self, field: u32, number: u64) {
         if number != 0 {
             self.varint(u64::from(field) << 3);
@@ -61,7 +63,7 @@ impl Message {
         }
     }
 
-    /// A field that is several numbers.
+    /// Writes a field with several numbers.
     fn numbers(&mut self, field: u32, numbers: impl Iterator<Item = u64> + Clone) {
         let len = |number: u64| u64::from((64 - (number | 1).leading_zeros()).div_ceil(7));
         self.varint(u64::from(field) << 3 | 2);
@@ -70,7 +72,7 @@ impl Message {
     }
 }
 
-/// A profile on its way.
+/// A profile that is being written.
 struct Out<'a> {
     gzip: Gzip<'a>,
     strings: u64,
@@ -97,14 +99,14 @@ impl Out<'_> {
         self.gzip.write(&message.bytes[..message.len]);
     }
 
-    /// Adds a string to the table; its number.
+    /// Adds a string to the table and returns its number.
     fn string(&mut self, bytes: &[u8]) -> u64 {
         self.bytes(profile::STRING_TABLE, bytes);
         self.strings += 1;
         self.strings - 1
     }
 
-    /// A type of value: what is counted, in which unit.
+    /// Writes a value type: what is counted, in which unit.
     fn value_type(&mut self, field: u32, of: u64, unit: u64) {
         self.message(field, |message| {
             message.number(1, of);
@@ -113,8 +115,8 @@ impl Out<'_> {
     }
 }
 
-/// Writes a profile by giving pieces of it to `sink`, which says whether it could take them; whether all was written. Does
-/// not allocate.
+/// Writes a profile in pieces to `sink`, which returns whether it took a piece. Returns whether all
+/// of it was written. Does not allocate.
 pub(super) fn write(snapshot: &Snapshot, sink: &mut dyn FnMut(&[u8]) -> bool) -> bool {
     let Some(addresses) = snapshot.addresses() else { return false };
     let modules = Modules::of_process();
@@ -194,7 +196,8 @@ impl Write for Comment {
 mod tests {
     use super::*;
 
-    /// Fields are told by their numbers and kinds; a number has seven bits in each byte, the lowest first.
+    /// A field consists of number, kind and value; a varint has seven bits in each byte, lowest
+    /// first.
     #[test]
     fn a_message_is_made_of_fields() {
         let bytes = |make: &dyn Fn(&mut Message)| {
@@ -217,7 +220,7 @@ mod tests {
         );
     }
 
-    /// A text takes what it has room for, whole pieces only.
+    /// A text takes only whole pieces that fit.
     #[test]
     fn a_comment_has_room_for_80_bytes() {
         let mut text = Comment { bytes: [0; 80], len: 0 };

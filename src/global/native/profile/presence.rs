@@ -1,7 +1,9 @@
-//! Whether a block may have been sampled, mostly told by one load: a count of sampled blocks for each hash of an address.
+//! Tells, mostly with one load, whether a block may have been sampled: a table that counts the
+//! sampled blocks for each hash of an address.
 //!
-//! A block's count is above 0 before its owner has it, and until it was taken out of the book. Who frees a block has it, so
-//! what is 0 then is 0.
+//! A block's count rises before its owner gets the block, and falls only after the block was taken
+//! out of the book. A thread that frees a block owns it, so a count of 0 means that the block is
+//! not in the book.
 
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -14,7 +16,8 @@ const COUNTS: usize = 1 << 15;
 
 static PRESENT: Apart<AtomicPtr<AtomicU32>> = Apart::new(AtomicPtr::new(ptr::null_mut()));
 
-/// Makes the counts, once; whether there is memory for them. To be called by one thread at a time.
+/// Allocates the counts at the first call. Returns whether they exist. Must be called by one thread
+/// at a time.
 pub(super) fn open() -> bool {
     if PRESENT.load(Relaxed).is_null()
         && let Some(counts) = os::allocate(COUNTS * size_of::<AtomicU32>())
@@ -28,24 +31,24 @@ fn count_of(block: usize) -> Option<&'static AtomicU32> {
     let counts = PRESENT.load(Acquire);
     let hash = (block / 16).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize);
     let index = hash >> (usize::BITS - COUNTS.trailing_zeros());
-    // SAFETY: the mapping has this many counts, zeros at first, and is never released.
+    // SAFETY: the mapping has `COUNTS` counts, which start as zeros, and it is never released.
     (!counts.is_null()).then(|| unsafe { &*counts.add(index) })
 }
 
-/// Whether a block may be in the book.
+/// Returns whether a block may be in the book. If it returns `false`, the block is not there.
 #[inline]
 pub(super) fn may_have(block: usize) -> bool {
     count_of(block).is_some_and(|count| count.load(Relaxed) > 0)
 }
 
-/// A block comes into the book.
+/// Counts a block that enters the book.
 pub(super) fn add(block: usize) {
     if let Some(count) = count_of(block) {
         count.fetch_add(1, Relaxed);
     }
 }
 
-/// A block that was in the book is no more.
+/// Uncounts a block that has left the book.
 pub(super) fn remove(block: usize) {
     if let Some(count) = count_of(block) {
         count.fetch_sub(1, Relaxed);

@@ -1,4 +1,5 @@
-//! What is done with a request while there is a profile: is it sampled, what was it. On and off, and forks.
+//! Takes the samples: decides whether a request is sampled, and enters and removes blocks. Also
+//! starts and stops profiles, and handles forks.
 
 use core::ptr;
 use core::sync::atomic::AtomicUsize;
@@ -15,24 +16,26 @@ use crate::os;
 
 static BOOK: Apart<Locked<Book>> = Apart::new(Locked::new(Book::new()));
 
-/// Blocks that were freed while the book could not be had: whoever has it next takes them out. 0: none.
+/// Blocks that were freed while the book's lock was not available; the next thread that takes the
+/// lock takes them out. 0 marks a free entry.
 static WAITING: Apart<[AtomicUsize; 64]> = Apart::new([const { AtomicUsize::new(0) }; 64]);
 
-/// Samples that were dropped while the book could not be had.
+/// Samples dropped while the book's lock was not available.
 static DROPPED: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 
-/// Why there is no profile.
+/// The reasons why a profiler call is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super::super) enum Refused {
-    /// There is one already.
+    /// There is a profile already.
     On,
-    /// There is no memory for it.
+    /// There is not enough memory.
     Memory,
-    /// The book cannot be waited for: a fork is under way, or a signal's handler interrupted who has it.
+    /// The book's lock cannot be waited for: a fork is under way, or a signal handler interrupted
+    /// its holder.
     Busy,
-    /// The mean is none of [`sampler::MEANS`].
+    /// The mean is not in [`sampler::MEANS`].
     Rate,
-    /// There never was one.
+    /// There never was a profile.
     None,
 }
 
@@ -48,7 +51,8 @@ impl Refused {
     }
 }
 
-/// Runs `action` on the book, from which is out what was freed in the meantime; `None` if it cannot be waited for.
+/// Runs `action` on the book, after taking out the blocks freed in the meantime; `None` if the lock
+/// cannot be waited for.
 fn with<R>(action: impl FnOnce(&mut Book) -> R) -> Option<R> {
     BOOK.with(|book| {
         for waiting in WAITING.iter().filter(|waiting| waiting.load(Relaxed) > 0) {
@@ -59,7 +63,8 @@ fn with<R>(action: impl FnOnce(&mut Book) -> R) -> Option<R> {
     })
 }
 
-/// The granule that tells of a block by its entry: not in hardened mode, nor of blocks that are not small.
+/// Returns the granule whose table entry marks the block as sampled. `None` in hardened mode and
+/// for blocks that are not small.
 fn granule_of(block: usize) -> Option<usize> {
     let list = SPACE.list_of(ptr::without_provenance_mut(block));
     let small = !mode::is_hardened() && list.is_some_and(|list| list > 0);
@@ -77,8 +82,8 @@ fn take_out(book: &mut Book, block: usize) -> Option<Taken> {
     Some(taken)
 }
 
-/// Changes the entry of a small block's granule. Where the block [waited](WAITING), it is freed already: its page may become
-/// another class's at this moment, whose entry stays then.
+/// Changes the table entry of a small block's granule. A block that [waited](WAITING) is free
+/// already, so its page may change its class at this moment; then the new entry stays.
 fn show(block: usize, change: impl FnOnce(u32) -> u32) {
     let block = ptr::without_provenance_mut(block);
     if let Some(list) = SPACE.list_of(block).filter(|&list| list > 0) {
@@ -86,14 +91,15 @@ fn show(block: usize, change: impl FnOnce(u32) -> u32) {
     }
 }
 
-/// Whether the next block of the calling thread, which has its lists, is to be sampled. To be asked once for each
-/// request that takes the slow path while there is a profile, before it is served.
+/// Decides whether to sample the calling thread's next block. Must be called once for each request
+/// that takes the slow path while there is a profile, before the request is served. The thread has
+/// its lists.
 pub(in super::super) fn wants(asked: &Tuning, size: usize, align: usize) -> bool {
     let lists = quick::of_face(current::lists());
     if quick::is_none(lists) {
         return false;
     }
-    // SAFETY: a thread's lists are never given up.
+    // SAFETY: a thread's lists are never deallocated.
     let lists = unsafe { &*lists };
     if lists.sampler.is_busy() {
         return false;
@@ -112,8 +118,8 @@ pub(in super::super) fn wants(asked: &Tuning, size: usize, align: usize) -> bool
     }
 }
 
-/// Enters a block that was just allocated, and is to be sampled; the stack is that of calls further out than `frame`, an
-/// address on it.
+/// Enters a newly allocated block that is sampled. `frame` is an address on the stack; only calls
+/// further out than it are recorded.
 #[cold]
 pub(in super::super) fn sampled(block: *mut u8, size: usize, frame: usize) {
     let lists = quick::of_face(current::lists());
@@ -129,7 +135,7 @@ pub(in super::super) fn sampled(block: *mut u8, size: usize, frame: usize) {
             if !mode::is_profiled() {
                 return;
             }
-            // One whose free could not be told of.
+            // Removes an old entry for this address, whose free could not be recorded.
             take_out(book, block);
             match book.enter(block, granule_of(block), size, &calls[..depth]) {
                 Some(()) => entered(block),
@@ -140,11 +146,11 @@ pub(in super::super) fn sampled(block: *mut u8, size: usize, frame: usize) {
             DROPPED.fetch_add(1, Relaxed);
         }
     };
-    // SAFETY: a thread's lists are never given up.
+    // SAFETY: a thread's lists are never deallocated.
     unsafe { (*lists).sampler.alone(enter) };
 }
 
-/// A block came into the book: has frees of it, and of those beside it, take the slow path.
+/// Makes frees of a block in the book, and of others in its granule, take the slow path.
 fn entered(block: usize) {
     presence::add(block);
     if granule_of(block).is_some() {
@@ -152,13 +158,13 @@ fn entered(block: usize) {
     }
 }
 
-/// A block is about to be freed.
+/// Takes a block out of the book that is about to be freed.
 #[inline]
 pub(in super::super) fn forget(block: *mut u8) {
     take(block);
 }
 
-/// A block is about to be resized: what is known of it.
+/// Takes a block out of the book that is about to be resized, and returns its data.
 #[inline]
 pub(in super::super) fn take(block: *mut u8) -> Option<Taken> {
     if presence::may_have(block.addr()) { take_present(block.addr()) } else { None }
@@ -169,13 +175,14 @@ fn take_present(block: usize) -> Option<Taken> {
     with(|book| take_out(book, block)).unwrap_or_else(|| {
         let free =
             |waiting: &AtomicUsize| waiting.compare_exchange(0, block, Release, Relaxed).is_ok();
-        // Where there is no room, it stays in the book until its address is sampled, or freed, again.
+        // If all entries are used, the block stays in the book until its address is sampled or
+        // freed again.
         let _ = WAITING.iter().any(free);
         None
     })
 }
 
-/// A block stays as it was that was [taken](take).
+/// Enters a block again that was [taken](take) out, because it stayed as it was.
 pub(in super::super) fn restore(block: *mut u8, taken: Option<Taken>) {
     let (Some(taken), block) = (taken, block.addr()) else { return };
     let _ = with(|book| {
@@ -185,7 +192,7 @@ pub(in super::super) fn restore(block: *mut u8, taken: Option<Taken>) {
     });
 }
 
-/// Begins a profile, with a sample in so many bytes; the allocator is open.
+/// Starts a profile with one sample in every `mean` bytes. The allocator must be open.
 pub(in super::super::super) fn start(asked: &Tuning, mean: usize) -> Result<(), Refused> {
     if !sampler::MEANS.contains(&mean) {
         return Err(Refused::Rate);
@@ -208,13 +215,13 @@ pub(in super::super::super) fn start(asked: &Tuning, mean: usize) -> Result<(), 
     let lists = quick::of_face(current::lists());
     if !quick::is_none(lists) {
         // The calling thread takes part from its next block on.
-        // SAFETY: a thread's lists are never given up.
+        // SAFETY: a thread's lists are never deallocated.
         unsafe { (*lists).comes_by() };
     }
     Ok(())
 }
 
-/// Ends the profile, if there is one, which [stays](snapshot) as it is.
+/// Stops the profile, if there is one. It [remains available](snapshot).
 pub(in super::super::super) fn stop() -> Result<(), Refused> {
     let end = |book: &mut Book| {
         if mode::is_profiled() {
@@ -232,7 +239,7 @@ fn close(book: &mut Book) {
     book.close(|granule| show(granule * GRANULE, quick::unshadowed), presence::remove);
 }
 
-/// The profile as it is, or as it was when it ended.
+/// Returns a copy of the current profile, or of the last one.
 pub(in super::super::super) fn snapshot() -> Result<Snapshot, Refused> {
     let copy = |book: &mut Book| {
         if !book.has_begun() {
@@ -243,17 +250,18 @@ pub(in super::super::super) fn snapshot() -> Result<Snapshot, Refused> {
     with(copy).unwrap_or(Err(Refused::Busy))
 }
 
-/// Before a fork: the child is to find a book that is whole.
+/// Takes the book's lock before a fork, so that the child gets a consistent book.
 pub(in super::super) fn take_for_fork(pause: impl FnMut() -> bool) {
     BOOK.take_for_fork(pause);
 }
 
-/// After a fork, in the parent.
+/// Releases the book's lock after a fork, in the parent.
 pub(in super::super) fn after_fork() {
     BOOK.after_fork();
 }
 
-/// After a fork, in the child: it goes on with what there was. Where the book is lost, there is no profile any more.
+/// Releases the book's lock after a fork, in the child, which continues the profile. If the book is
+/// lost, the profile ends.
 pub(in super::super) fn after_fork_in_child() {
     if BOOK.after_fork_in_child() && mode::is_profiled() {
         mode::set_profiled(false);
@@ -269,12 +277,12 @@ mod tests {
     use crate::global::{Hardening, Pagewise};
     use crate::os::alone;
 
-    /// One block of each kind: small, in a heap, a mapping.
+    /// Allocates one block of each kind: small, in a heap, a mapping.
     fn blocks(pagewise: &Pagewise) -> [*mut u8; 3] {
         [100, 100 << 10, 100 << 20].map(|size| pagewise.allocate(size))
     }
 
-    /// Frees with a size look at the entry of a small block's granule; others need not, nor does hardened mode.
+    /// The granule of a small block is found; other blocks and hardened mode need none.
     #[test]
     fn small_blocks_are_told_by_their_granules() {
         alone::passes("global::native::profile::sampling::tests::usual");
@@ -297,7 +305,7 @@ mod tests {
         assert_eq!(blocks.map(granule_of), [None; 3]);
     }
 
-    /// Each reason is told.
+    /// Each reason has its own text.
     #[test]
     fn reasons_are_told_apart() {
         use Refused::{Busy, Memory, None, On, Rate};
@@ -306,8 +314,8 @@ mod tests {
         assert!(texts.len() == 5 && texts.iter().all(|text| text.contains(' ')), "{texts:?}");
     }
 
-    /// While a small block is in the book, its granule's entry names the shadow of its list. One that is taken out and put back
-    /// is in it again, unless the profile has ended.
+    /// While a small block is in the book, its granule's entry names the shadow of its list. A
+    /// block that is taken out and restored is in the book again, unless the profile has ended.
     #[test]
     fn a_sampled_block_is_told_by_its_list() {
         alone::passes("global::native::profile::sampling::tests::sampled_and_told");
@@ -319,7 +327,7 @@ mod tests {
         let pagewise = Pagewise::new();
         let list = SPACE.list_of(pagewise.allocate(100));
         assert!(list.is_some_and(|list| list > 0));
-        // So short a distance that every block is sampled.
+        // At this rate every block is sampled.
         start(&pagewise.tuning, 1).expect("there is memory");
         let block = pagewise.allocate(100);
         let told = || (SPACE.list_of(block), presence::may_have(block.addr()));
