@@ -220,7 +220,7 @@ fn an_arena_knows_its_blocks() {
         bytes += span.len;
     });
     assert_eq!((blocks, bytes), (1, arena.usage().held));
-    // SAFETY: nobody uses the block any more.
+    // SAFETY: the block is no longer used.
     unsafe { arena.deallocate(block, layout) };
     assert!(!arena.is_in_use(block, layout));
     assert_eq!(arena.used(), 0);
@@ -238,7 +238,7 @@ fn a_large_block_that_was_freed_serves_its_like() {
             (block, of(size))
         });
         for (block, layout) in [freed, larger] {
-            // SAFETY: nobody uses the block any more.
+            // SAFETY: the block is no longer used.
             unsafe { arena.deallocate(block, layout) };
         }
         let again = arena.allocate(freed.1).expect("room enough").cast::<u8>();
@@ -267,7 +267,7 @@ fn the_closest_of_large_blocks_of_a_list_is_taken() {
             block
         });
         for (block, size) in blocks.into_iter().zip(freed) {
-            // SAFETY: nobody uses the block any more.
+            // SAFETY: the block is no longer used.
             unsafe { arena.deallocate(block, of(size)) };
         }
         let again = take(asked);

@@ -164,7 +164,7 @@ fn every_strategy_of_the_catalogue_answers_misuse() {
 fn arenas_answer_misuse() {
     misuse("a growing arena", Arena::<PageHeap<Reserved>>::growing(CAPACITY));
     let mut memory = vec![0u64; CAPACITY / 8];
-    // SAFETY: the arena is dropped before the memory, which nobody else uses.
+    // SAFETY: the arena, the only user of the memory, is dropped before it.
     let region = unsafe { Region::new(memory.as_mut_ptr().cast(), CAPACITY) };
     misuse("a fixed arena", Arena::<PageHeap<Region>>::fixed(region));
 }

@@ -62,7 +62,7 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         self.check();
-        // SAFETY: the block is in use, and nobody has it any more.
+        // SAFETY: the block is allocated and no longer used.
         unsafe { PAGEWISE.free(self.start) };
     }
 }

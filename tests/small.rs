@@ -39,7 +39,7 @@ fn a_region_below_the_least_is_refused_and_the_least_has_room_wherever_it_begins
         let block = arena.allocate(layout(2 * size_of::<usize>(), 1)).expect("room for one");
         assert_eq!(arena.allocate(layout(LEAST, 1)), Err(AllocError::Exhausted));
         assert_eq!(arena.audit(), Ok(()));
-        // SAFETY: the block is in use, and nobody uses it.
+        // SAFETY: the block is allocated and no longer used.
         unsafe {
             block.cast::<u8>().write_bytes(0xff, block.len());
             let fits = layout(size_of::<usize>() + 1, 1);
@@ -282,7 +282,7 @@ fn an_arena_with_memory_of_its_own_tells_what_is_used() {
     let block = HEAP.allocate(layout(100, 4)).expect("room enough");
     assert_eq!((HEAP.used(), HEAP.usage().block), (block.len(), block.len()));
     assert!(block.len() >= 100 && HEAP.free() < 1024 - 100);
-    // SAFETY: nobody uses the block any more.
+    // SAFETY: the block is no longer used.
     unsafe { HEAP.deallocate(block.cast(), layout(100, 4)) };
     assert_eq!(HEAP.used(), 0);
 }

@@ -231,7 +231,7 @@ impl BinaryBuddies {
         Ok(block)
     }
 
-    /// Splits a block in use down to an order and frees what is split off.
+    /// Splits a block in use down to order `to` and frees the parts split off.
     fn split<M: Meter>(&mut self, block: u32, from: u32, to: u32, meter: &M) {
         for order in (to..from).rev() {
             self.link(block + (1 << order), order, meter);

@@ -35,8 +35,8 @@ use core::marker::PhantomData;
 
 use crate::tags::CELL;
 
-/// Whether a heap has a free-space area, and what is joined with it: [`NoArea`], [`Apart`], [`Joining`]
-/// or [`Releasing`], the last three perhaps [`Bounded`] or [`Sparing`].
+/// Whether a heap has a free-space area, and which freed blocks join it: [`NoArea`], [`Apart`],
+/// [`Joining`] or [`Releasing`]; the last three optionally within [`Bounded`] or [`Sparing`].
 pub trait Area: AreaPolicy {}
 
 /// What a heap asks of a policy of free-space areas.

@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(bin_of(MAX_CELLS - 1), BINS - 1);
     }
 
-    /// Of blocks that the uppermost bins hold, of which no word is touched but for their tags.
+    /// Uses blocks for the uppermost bins, of which only the tags are touched.
     #[test]
     fn the_largest_blocks_are_found() {
         const MIB: u32 = 1 << 16;

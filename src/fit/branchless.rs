@@ -210,7 +210,7 @@ mod tests {
     fn heap(memory: &mut [MaybeUninit<u8>]) -> (TagHeap<Good>, Region) {
         let skipped = memory.as_ptr().addr().wrapping_neg() % ALIGNED;
         let region = &mut memory[skipped..][..MEMORY];
-        // SAFETY: nobody else uses the memory, which outlives the region.
+        // SAFETY: only the region uses the memory, which outlives it.
         let region = unsafe { Region::new(region.as_mut_ptr().cast(), MEMORY) };
         (TagHeap::growing_by(1 << 14), region)
     }

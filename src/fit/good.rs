@@ -183,8 +183,9 @@ impl Good {
         Some((chosen, fit(chosen, len, align, cells)?))
     }
 
-    /// The first word of the smallest block among the first few of the list of `len` words that holds so many behind a
-    /// gap, which is given for the block that starts at a word.
+    /// Returns the first word of the smallest block that holds `len` words behind its gap, among
+    /// the first few blocks on the list for `len`. `gap` computes the gap from a block's first
+    /// word.
     #[inline(always)]
     pub(super) fn close<M: Meter>(
         &self,

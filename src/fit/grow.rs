@@ -11,8 +11,8 @@ use crate::source::Source;
 use crate::tags::Block;
 
 impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
-    /// The block for a request that nothing in the index serves: in this order the wilderness as
-    /// it is, what was freed and is no free memory yet, and the source.
+    /// Finds a block for a request that the index cannot serve: in the wilderness, then among freed
+    /// blocks that are not yet free memory, then from the source.
     pub(super) fn find_or_grow<S: Source, M: Meter>(
         &mut self,
         len: u32,

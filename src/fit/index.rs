@@ -19,8 +19,8 @@ pub trait IndexPolicy {
     /// The index of no blocks.
     const EMPTY: Self;
 
-    /// Whether the index knows of sizes alone: a block is replaced by taking it out and putting
-    /// the new one in, and best taken out as soon as it is found.
+    /// Whether the index depends on sizes alone. A block is then replaced by removing it and
+    /// inserting the new one, and is best removed as soon as it is found.
     const BY_SIZE: bool = false;
 
     /// Where the first block starts, cells: what lies below is the index's own.
@@ -42,7 +42,7 @@ pub trait IndexPolicy {
         self.insert(new, cells, meter);
     }
 
-    /// Knows `new` in the place of `old`, either of which may be none.
+    /// Replaces `old` by `new` in the index; either may be none.
     #[inline(always)]
     fn exchange<M: Meter>(
         &mut self,
@@ -59,8 +59,8 @@ pub trait IndexPolicy {
         }
     }
 
-    /// Takes out of the two blocks below and above one that is to be joined with them all but the
-    /// one to be [exchanged](Self::exchange) for what they become, if there is one.
+    /// Of the two neighbours that a block joins, removes all but the one to be
+    /// [exchanged](Self::exchange) for the joined block, if there is one.
     #[inline(always)]
     fn remove_but_one<M: Meter>(
         &mut self,

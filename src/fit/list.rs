@@ -176,7 +176,7 @@ mod tests {
     /// damage.
     fn told(damage: impl FnOnce(&mut TagHeap<Next>, [u32; 3])) -> &'static str {
         let mut memory = vec![MaybeUninit::<u64>::uninit(); 4096];
-        // SAFETY: nobody else uses the memory, which outlives the heap.
+        // SAFETY: only the region uses the memory, which outlives it.
         let mut region = unsafe { Region::new(memory.as_mut_ptr().cast(), size_of_val(&*memory)) };
         let mut heap = TagHeap::<Next>::growing_by(1 << 14);
         let mut take = || heap.allocate_block(6, CELL, &mut region, &()).expect("there is room");

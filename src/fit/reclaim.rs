@@ -3,7 +3,7 @@
 //! | policy | a freed block | when a search fails |
 //! |---|---|---|
 //! | [`Immediate`] | joins its free neighbours | |
-//! | [`Deferred`] | is free as it is, and can serve a request of its size at once | free neighbours are joined (Hasan & Chang 2006, §2.3) |
+//! | [`Deferred`] | is free but not joined, and can serve a request of its size at once | free neighbours are joined (Hasan & Chang 2006, §2.3) |
 //! | [`Collected`] | is *withheld*: it serves nothing | all withheld blocks are freed, in the order of their frees (Chung & Moon, §4.2) |
 //!
 //! [`Collected`] is how Chung & Moon simulate a program with a garbage collector, whose heap grows
@@ -13,11 +13,11 @@
 //! ```text
 //! first ─▶ withheld ─▶ withheld ─▶ … ─▶ withheld ◀─ last        the oldest first
 //! ```
-//! A search fails if neither the index nor the wilderness as it is has a block large enough; only
+//! A search fails if neither the index nor the present wilderness has a block large enough; only
 //! then is the source asked for more. Unlike Hasan & Chang's, a deferred heap does not join its
-//! blocks at every such failure: a pass visits every block of the heap, so it waits until a
-//! sixteenth of the heap was freed since the last one, or the source is exhausted. So a pass costs
-//! O(1) for each cell freed, where otherwise a growing heap would be walked at every step.
+//! blocks at every failure: a pass visits every block of the heap, so it waits until a sixteenth of
+//! the heap was freed after the last pass, or the source is exhausted. So passes cost O(1) for each
+//! freed cell, and a growing heap is not walked at every step.
 
 use crate::error::Fault;
 use crate::meter::Meter;
@@ -68,8 +68,8 @@ pub struct Deferred {
     loose: u32,
 }
 
-/// Freed blocks are withheld until a search fails. Invariant: `first` leads to every withheld block, of
-/// which `last` is the last; `NONE` iff there are none.
+/// Freed blocks are withheld until a search fails. Invariant: the list from `first` to `last` has
+/// every withheld block; both are `NONE` iff there are none.
 #[derive(Debug)]
 pub struct Collected {
     first: u32,

@@ -1,16 +1,17 @@
-//! Whether a free block's words are still as the heap wrote them, before they are followed.
+//! Checks whether a free block's words are still as the heap wrote them, before the heap follows
+//! them.
 //!
-//! A free block of [`Good`] lies among blocks in use, whose owners may write beyond them, and was in use
-//! itself, by somebody who may write to it still. Its words say in more than one place what they say:
+//! A free block of [`Good`] is among blocks in use, whose owners may write beyond them; and its
+//! former owner may still write to it. Its words are redundant:
 //!
 //! ```text
 //! [H] [next][back] …            … [F] [H']       H: size, free; F: the size again; H': below is free
 //!       │     └── what leads here ── leads here
 //!       └──────── its back leads here
 //! ```
-//! A heap that vets looks at all of it first, in some thirty instructions; a block that fails is left
-//! where it is, and the heap [remembers](TagHeap::damaged) it. Whoever asked finds that before going
-//! on: the heap's walks and audits read tags that others wrote from then on.
+//! A heap that vets compares all of them first, in some thirty instructions. A block that fails
+//! stays where it is, and the heap [remembers](TagHeap::damaged) it. The caller checks that before
+//! going on, since walks and audits from then on read tags that others may have overwritten.
 
 use super::good::Good;
 use super::heap::TagHeap;
@@ -114,7 +115,7 @@ mod tests {
     }
 
     fn region(memory: &mut [MaybeUninit<u8>]) -> Region {
-        // SAFETY: nobody else uses the memory, which outlives the region.
+        // SAFETY: only the region uses the memory, which outlives it.
         unsafe { Region::new(memory.as_mut_ptr().cast(), memory.len()) }
     }
 

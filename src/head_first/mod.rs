@@ -1,19 +1,18 @@
 //! Head-first best fit with space-fitting (Hakarsa 2024, *Head-First Memory Allocation on Best-Fit
 //! with Space-Fitting*).
 //!
-//! A best fit has to look for the block it takes. If the memory that was never allocated is kept at
-//! the head of the heap, it is there at once, and a request for which there is room in it need not
-//! look any further:
+//! A best fit has to search for the block that it takes. If the never-allocated memory is kept at
+//! the head of the heap, it is found at once, and a request that fits in it needs no search:
 //!
 //! ```text
 //! head-first        | 8 | unallocated            ◀ | 32 | 16 | 128 free | 8 |    Tables 2, 5
 //! non-head-first    | 8 | 8 | 32 | 80 free | 16 | unallocated ▶             |    Tables 3, 4
 //! ```
-//! `Create` takes a free block and fits it to the request: `ChunkUp` halves it, if the lower half is
-//! large enough; `SpaceFit` gives what is too much to a free neighbour, or makes it a block of its
-//! own. If nothing is large enough, `Stitch` joins free neighbours. `Free` joins a block with its free
-//! neighbours at once. The paper's answers whether the block was freed, was none, or is another's; here
-//! only [`try_free`](Strategy::try_free) does.
+//! `Create` takes a free block and fits it to the request: `ChunkUp` halves it, if the lower half
+//! is large enough; `SpaceFit` gives the excess to a free neighbour, or makes it a block of its
+//! own. If nothing is large enough, `Stitch` joins free neighbours. `Free` joins a block with its
+//! free neighbours at once. The paper's `Free` answers whether the block was freed, was not a
+//! block, or has another owner; here only [`try_free`](Strategy::try_free) does.
 //!
 //! | strategy | asks first | `ChunkUp` | in the paper |
 //! |---|---|---|---|
@@ -31,19 +30,19 @@
 //! Its listings are lost in the text we have; prose and tables leave one reading.
 //! - Memory is laid out as two halves (Table 1). In Table 2 the first block lies at 0 although all
 //!   later ones come from the high end: its extra bytes went to the free upper half on its right.
-//! - A block that is not halved and has no free neighbour gives its high end (Table 2), a halved one
-//!   its low end, the upper half growing by the extra bytes (Table 3). So the absence of `ChunkUp` is
-//!   what keeps the region at the head.
+//! - A block that is not halved and has no free neighbour gives its high end (Table 2), a halved
+//!   one its low end, the upper half growing by the extra bytes (Table 3). So the region stays at
+//!   the head because there is no `ChunkUp`.
 //! - In Table 5 a free block of 128 bytes would fit best and is left alone: the region comes first.
 //!
 //! # Deviations
 //! - The header has 8 bytes instead of 16: the link to the left is a footer, which only free blocks
 //!   have; in its place blocks in use have their owner. Blocks are aligned to 16 bytes, the double
-//!   word of a 64-bit machine. So each block can be cut anywhere, and the case in which a block
-//!   "remains as-is" is that of rounding only.
+//!   word of a 64-bit machine. So each block can be cut anywhere, and a block "remains as-is" only
+//!   because of rounding.
 //! - `Free` joins neighbours at once, so only the two halves ever lie unjoined. `Stitch` runs once,
 //!   and from the head on; what it leaves is the same.
-//! - When the source gives more memory, that becomes the unallocated region, wherever it lies; the
+//! - When the source gives more memory, that becomes the unallocated region, wherever it is; the
 //!   rest of the old one is a free block like any other.
 
 // `policy`: what the compositions differ in; `heap`: the engine; `traverse`: the paper's search.
@@ -78,9 +77,8 @@ use crate::tags::Sizes;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Owner(pub u32);
 
-/// Best fit with space-fitting over a source: which free block is asked first is the [`Order`]'s
-/// choice, whether it is halved the [`Halving`]'s, and which of the others is taken the
-/// [`Index`]'s.
+/// Best fit with space-fitting over a source: the [`Order`] chooses which free block is tried
+/// first, the [`Halving`] whether it is halved, and the [`Index`] which of the others is taken.
 ///
 /// A block of 8, 24, 40, … bytes takes 8 more, and is aligned to 16. Greater alignments split the
 /// gap off. Allocating from the unallocated region takes O(1), else the time of a search of the
@@ -104,7 +102,7 @@ pub struct Owner(pub u32);
 ///
 /// let layout = Layout::new::<[u64; 5]>();
 /// let block = heap.allocate_for(Owner(7), layout).expect("64 KiB hold 40 bytes").cast();
-/// // SAFETY: nobody uses the block.
+/// // SAFETY: the block is no longer used.
 /// unsafe {
 ///     assert_eq!(heap.try_free(block, layout), Freed::NotOwner);
 ///     heap.set_owner(Owner(7));
@@ -148,7 +146,7 @@ impl<O: Order, H: Halving, P: Index, S: Source, M: Meter> Heap<SpaceFit<O, H, P>
         self.engine.owner = owner;
     }
 
-    /// Allocates a block for an owner, whoever is set.
+    /// Allocates a block for `owner`, regardless of the owner that is set.
     ///
     /// # Errors
     /// As [`allocate`](Strategy::allocate).

@@ -1,6 +1,6 @@
 //! The tunable hybrid allocator, HC (Hasan & Chang 2006): quick lists for small blocks, segregated
-//! fits for medium ones, best fit for large ones. Free blocks are joined only when no free block is large
-//! enough. Its parameters, the [`Settings`], say which of that a program gets.
+//! fits for medium ones, best fit for large ones. Free blocks are joined only when no free block is
+//! large enough. Its parameters, the [`Settings`], turn each of these on or off.
 //!
 //! ```text
 //!         up to QL_HIGH             up to 2,032 bytes            above         100 KiB and above
@@ -13,14 +13,15 @@
 //! ```
 //!
 //! Where we deviate, and why:
-//! - Sizes of blocks are twice the paper's, as words are: QL_HIGH is 144, where the paper has 72. A link is a cell number of
-//!   4 bytes, so the least block takes 16 bytes, as in the paper.
+//! - Block sizes are twice the paper's, as words are twice as large: QL_HIGH is 144, where the
+//!   paper has 72. A link is a cell number of 4 bytes, so the smallest block takes 16 bytes, as in
+//!   the paper.
 //! - Large blocks are found in a tree, and the lowest of a size is taken.
-//! - A block on a quick list is marked as not in use, so that a double free is noticed.
-//! - The paper reads as if COALESCE, when off, excepted large blocks (§5.3 on espresso): they are
-//!   then joined only beyond the threshold. With COALESCE on they are joined whenever none is large enough;
-//!   the paper's words in §3.3, which ask for the threshold then, too, are
-//!   [`Settings::strict_threshold`].
+//! - A block on a quick list is marked as not in use, so that a double free is detected.
+//! - The paper reads as if large blocks were exempt when COALESCE is off (§5.3 on espresso): they
+//!   are then joined only beyond the threshold. With COALESCE on they are joined whenever none is
+//!   large enough. §3.3 of the paper asks for the threshold in that case as well;
+//!   [`Settings::strict_threshold`] does so.
 //! - Before a request fails, all free blocks are joined, whatever the parameters say.
 //! - The threshold is a percentage of the most bytes in use; that figure is updated when the threshold
 //!   is compared, not at each allocation.

@@ -3,10 +3,10 @@
 //! A heap reads its [`Settings`] at run time, where they can be changed at any moment, or has them
 //! built in as a constant ([`Parameters`]); then the compiler leaves out what is turned off.
 //!
-//! The paper's machine has words of 4 bytes. Here sizes of blocks are twice as large, as are the
-//! program's own objects: its multiples of 8 are ours of 16, its QL_HIGH of 72 is 144, its 127 lists
-//! for blocks up to 1 KiB end at 2,032 bytes. Amounts of memory taken from the system are as they
-//! were.
+//! The paper's machine has words of 4 bytes. Block sizes here are twice as large, as are the
+//! program's own objects: multiples of 8 become multiples of 16, QL_HIGH 72 becomes 144, and the
+//! 127 lists for blocks up to 1 KiB end at 2,032 bytes. Amounts of memory taken from the system are
+//! the paper's.
 
 use core::fmt;
 
@@ -93,10 +93,11 @@ impl Settings {
         Self { coalesce_in_free: true, monitor: false, ..Self::generic() }
     }
 
-    /// HCperf, for most speed: what most programs of Table 7 have (espresso, cfrac, electric and groff), no
-    /// joining but that of large blocks, SPLIT on, and a low QL_HIGH. §5.2 advises more for speed alone:
-    /// SPLIT off, too, and QL_HIGH "512 or higher", which holds more memory. Unlike the paper's it maps
-    /// nothing: requests of 100 KiB are not rare any more, and each costs system calls and page faults.
+    /// HCperf, for most speed. These are the settings of most programs of Table 7 (espresso, cfrac,
+    /// electric and groff): only large blocks are joined, SPLIT is on, and QL_HIGH is low. §5.2
+    /// advises more for speed alone: SPLIT off and QL_HIGH "512 or higher", which holds more
+    /// memory. Unlike the paper's it maps nothing: requests of 100 KiB are common today, and each
+    /// mapping costs system calls and page faults.
     #[must_use]
     pub const fn performance() -> Self {
         Self {

@@ -196,7 +196,7 @@ unsafe impl<T: HasSettings, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
             len => {
                 let old = Block { start: self.start_of(block), len };
                 let wanted = Size::cells_for(new_size)?;
-                // The block may stay as it is if it is what the request would get.
+                // The block may stay unchanged if the request would get one of its length.
                 if len - 1 > wanted || len < wanted {
                     let (heap, mut context) = self.parts(backing);
                     let new = heap.resize(old, wanted, &mut context)?;

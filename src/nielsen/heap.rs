@@ -78,7 +78,8 @@ pub trait Index {
         meter: &M,
     ) -> Option<Found>;
 
-    /// Puts what is left of a block found in its place: before and behind what was taken of it.
+    /// Puts the remains of a found block, before and behind the part taken, in its place in the
+    /// list.
     fn carved<M: Meter>(
         &mut self,
         found: Found,

@@ -16,7 +16,7 @@ use crate::meter::Meter;
 
 /// The order of a free list.
 pub trait Order: Sized {
-    /// Whether what is left of a block can stay in that block's place.
+    /// Whether the rest of a split block can stay in that block's place.
     const REST_STAYS: bool = true;
     /// Whether a block that grew can stay in its place: the order is that of memory.
     const GROWN_STAYS: bool = false;

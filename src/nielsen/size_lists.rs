@@ -1,5 +1,5 @@
-//! Category 4: a LIFO list for each block size, and a residual queue, first fit, for what is
-//! longer, which all memory is on at first.
+//! Category 4: a LIFO list for each block size, and a residual queue, searched first fit, for
+//! longer blocks. At first all memory is on the residual queue.
 //!
 //! ```text
 //!  size  2   3   4   5  …  128 │ residual queue
@@ -10,11 +10,11 @@
 //!       [2]         [5]
 //! ```
 //! A request takes a block off the list of its size, if that is not empty, and else a part of a
-//! block of the residual queue. The paper does not say what is done when neither serves, nor does
-//! compaction: then ours splits a block of a larger size, or takes one of its list that is not the
-//! first. (Without that IV-2, IV-4 and IV-5 fail the base load at 80 %, which the paper's serve.)
-//! "Subject to a maximum size limit", which the paper does not give either: ours is [`LISTED`]. Both are
-//! parameters of [`ManyLists`].
+//! block of the residual queue. The paper does not say what happens when both fail and compaction
+//! does not help; ours then splits a block of a larger size, or takes a block of its list that is
+//! not the first. (Without that IV-2, IV-4 and IV-5 fail the base load at 80 %, which the paper's
+//! serve.) "Subject to a maximum size limit", which the paper does not give either: ours is
+//! [`LISTED`]. Both are parameters of [`ManyLists`].
 //!
 //! A block on a singly linked list of its size cannot be taken out to be joined with a neighbour but
 //! by a walk. So IV-3, with S + FP + B, joins a freed block with blocks of the residual queue only:

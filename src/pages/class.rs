@@ -191,7 +191,7 @@ impl Classes {
     }
 
     fn over_aligned(&self, class: u32, align: usize) -> Option<u32> {
-        // SAFETY: `open` wrote `count` classes, which nobody changes.
+        // SAFETY: `open` wrote `count` classes, which never change afterwards.
         let classes = unsafe { core::slice::from_raw_parts(self.classes.as_ptr(), self.count) };
         let rest = classes.get(class as usize..)?;
         let further = rest.iter().position(|class| class.size as usize & (align - 1) == 0)?;

@@ -175,8 +175,8 @@ impl<P: Placement, B: Below, S: Source, M: Meter> Heap<PageEngine<P, B>, S, M> {
         self.engine.open(&mut self.backing.source)
     }
 
-    /// Gives every page without blocks in use back to the heap below, also those kept for the next
-    /// class that needs one, so that their memory joins what is free beside it. O(classes and pages).
+    /// Gives every page without blocks in use back to the heap below, also pages kept for the next
+    /// class that needs one. Their memory joins the free memory beside it. O(classes and pages).
     pub fn release_empty_pages(&mut self) {
         let PageEngine { placement, pages, .. } = &mut self.engine;
         placement.give_back(pages, &self.backing.meter);

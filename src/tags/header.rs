@@ -72,11 +72,11 @@ pub(crate) unsafe fn len_at(contents: NonNull<u8>) -> u32 {
     Tag(unsafe { contents.byte_offset(HEADER).cast::<u32>().read() }).len()
 }
 
-/// Whether a block is in use and has so many cells, as its own header tells, which others may change meanwhile but for
-/// that.
+/// Returns whether a block is in use and has a given number of cells, according to its own header.
+/// Other threads may change the header's other bits meanwhile.
 ///
 /// # Safety
-/// The contents of a block start there, and its length is not changed meanwhile.
+/// The contents of a block start there, and its length does not change meanwhile.
 #[cfg(all(
     feature = "std",
     any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),

@@ -65,7 +65,8 @@ impl Cells {
         self.set_prev(block.end(), true);
     }
 
-    /// Marks a withheld block as in use, or the other way round; the header above stays as it is.
+    /// Marks a withheld block as in use, or an in-use block as withheld; leaves the header above
+    /// unchanged.
     #[inline(always)]
     pub(crate) fn set_in_use(&mut self, start: u32, in_use: bool) {
         let tag = self.tag(start);

@@ -35,8 +35,8 @@ const CHUNK: usize = 1024;
 /// Chunks in the first directory.
 const FIRST_DIRECTORY: usize = 4;
 
-/// The table. Invariants: `directory` has room for `directory_len` chunks, the first `chunks` of
-/// which are allocated, each with 2^`shift` records; a record is a `T` followed by `tail` words,
+/// The table. Invariants: `directory` has room for `directory_len` chunks, and its first `chunks`
+/// entries are allocated, each with 2^`shift` records. A record is a `T` followed by `tail` words,
 /// all initialised; `stride` is its size in bytes.
 #[derive(Debug)]
 pub(crate) struct Table<T> {

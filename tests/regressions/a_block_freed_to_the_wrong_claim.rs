@@ -59,6 +59,6 @@ fn owners_are_kept_apart() {
     let block = heap.allocate_for(Owner(7), layout(40, 8)).expect("room enough").cast();
     let mut claims: Claims<HeadFirst<Region>, 1> = Claims::new();
     claims.claim(heap).expect("room for one");
-    // SAFETY: nobody uses the block.
+    // SAFETY: the block is no longer used.
     assert_eq!(unsafe { claims.try_free(block, layout(40, 8)) }, pagewise::Freed::NotOwner);
 }

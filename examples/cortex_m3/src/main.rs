@@ -61,7 +61,7 @@ fn exhaustion() -> usize {
     assert!(Vec::<u32>::new().try_reserve_exact(100).is_err(), "an error, and no end");
     assert_eq!(ARENA.audit(), Ok(()));
     for block in blocks {
-        // SAFETY: nobody uses the block.
+        // SAFETY: the block is no longer used.
         unsafe {
             assert_eq!(ARENA.try_free(block, layout), Freed::Freed);
             assert_eq!(ARENA.try_free(block, layout), Freed::Unallocated, "a second time");

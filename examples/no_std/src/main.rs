@@ -42,7 +42,7 @@ extern "C" fn main() -> i32 {
     if heap.audit().is_err() || heap.usage().requested != small.size() + large.size() {
         return 2;
     }
-    // SAFETY: nobody uses the blocks.
+    // SAFETY: the blocks are no longer used.
     let freed = unsafe {
         heap.try_free(first.cast(), small) == Freed::Freed
             && heap.try_free(first.cast(), small) == Freed::Unallocated
@@ -55,7 +55,7 @@ extern "C" fn main() -> i32 {
         return 4;
     }
     let (Ok(first), Ok(second)) = (ARENA.allocate(small), ARENA.allocate(large)) else { return 5 };
-    // SAFETY: nobody uses the blocks.
+    // SAFETY: the blocks are no longer used.
     let freed = unsafe {
         ARENA.try_free(first.cast(), small) == Freed::Freed
             && ARENA.try_free(first.cast(), small) == Freed::Unallocated

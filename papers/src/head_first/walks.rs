@@ -110,7 +110,7 @@ fn allocate<S: Strategy>(heap: &mut S, size: usize) -> anyhow::Result<NonNull<u8
 
 fn release<S: Strategy>(heap: &mut S, block: NonNull<u8>, size: usize) -> anyhow::Result<()> {
     let layout = Layout::from_size_align(size, 1)?;
-    // SAFETY: nobody uses the block.
+    // SAFETY: the block is no longer used.
     let answer = unsafe { heap.try_free(block, layout) };
     anyhow::ensure!(answer == Freed::Freed, "a block of {size} bytes was not freed: {answer:?}");
     Ok(())

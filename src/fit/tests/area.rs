@@ -1,4 +1,4 @@
-//! The free-space area, as Figure 1 of Chung & Moon shows it, and what is freed beside it.
+//! The free-space area, as in Figure 1 of Chung & Moon, and blocks freed beside it.
 
 use std::cell::Cell;
 

@@ -30,7 +30,7 @@ impl<P: Index> Holes<P> {
         unsafe { &mut *contents.wrapping_offset(word) }
     }
 
-    /// Overwrites a word, and has an audit say what is wrong.
+    /// Overwrites a word, and returns what the audit reports.
     fn told(mut self, block: usize, word: isize, value: u32) -> &'static str {
         assert_eq!(self.heap.engine.audit_blocks(), Ok(()));
         *self.word(block, word) = value;

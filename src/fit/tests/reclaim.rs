@@ -26,7 +26,7 @@ fn deferred_blocks_serve_as_they_are_and_are_joined_when_a_search_fails() {
 #[test]
 fn a_deferred_heap_joins_what_little_was_freed_before_it_gives_up() {
     let mut memory = [const { core::mem::MaybeUninit::<u128>::uninit() }; 4096];
-    // SAFETY: the heap goes before the memory, which nobody else uses.
+    // SAFETY: the heap, the only user of the memory, is dropped before it.
     let region = unsafe { Region::new(memory.as_mut_ptr().cast(), size_of_val(&memory)) };
     let mut heap = BoundaryTagHeap::<Best, Deferred, NoArea, _>::new(16, region, ());
     let mut blocks = Vec::new();

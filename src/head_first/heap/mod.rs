@@ -115,8 +115,8 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         Ok(used.start)
     }
 
-    /// A free block that holds the request: the unallocated region in O(1), if it is to be asked
-    /// first; else the index knows.
+    /// Finds a free block that holds the request: the unallocated region in O(1), if the order
+    /// tries it first, else by the index.
     #[inline]
     fn find<M: Meter>(&mut self, len: u32, align: usize, meter: &M) -> Option<Block> {
         if let Some(region) = self.region() {
@@ -136,12 +136,11 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         Some(block)
     }
 
-    /// `ChunkUp` and `SpaceFit`: puts `len` cells of a free block to use, and leaves the extra
-    /// cells free.
+    /// `ChunkUp` and `SpaceFit`: uses `len` cells of a free block, and leaves the extra cells free.
     ///
-    /// A block that was halved has its upper half above to take them. Otherwise the block above takes
-    /// them if it is free, then the one below; if neither is, the block divides itself, and its high
-    /// end is what is used (Table 2).
+    /// If the block was halved, its upper half takes the extra cells. Otherwise the block above
+    /// takes them if it is free, else the block below. If neither is free, the block is divided,
+    /// and its high end is used (Table 2).
     fn space_fit<M: Meter>(
         &mut self,
         block: Block,
@@ -310,7 +309,7 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         self.cells.free_above(block.end()).map_or(block.end(), Block::end)
     }
 
-    /// The unallocated region, if it is to be asked first and there is one.
+    /// Returns the unallocated region, if the order tries it first and there is one.
     #[inline(always)]
     fn region(&self) -> Option<Block> {
         if !O::REGION_FIRST || self.region == NONE {

@@ -17,7 +17,7 @@ use crate::pages::store::Pages;
 use crate::source::Source;
 use crate::strategy::SpanKind;
 
-/// A placement of the paper; see [`Placement`] for what is not told here.
+/// A placement of the paper; [`Placement`] documents the methods.
 pub trait PaperPlacement: Debug + Sized {
     /// How the free blocks within a page are kept.
     type InPage: InPage;

@@ -16,8 +16,8 @@ use crate::source::Source;
 /// Bytes of dedicated memory taken at a time.
 const CHUNK: usize = 2048;
 
-/// Where headers come from. Invariant: the `left` bytes from `chunk` on are zero, aligned to a
-/// header's alignment, and used by nobody; the spare headers are linked through `next`.
+/// Where headers come from. Invariant: the `left` bytes from `chunk` on are zero, unused, and
+/// aligned for a header; the spare headers are linked through `next`.
 #[derive(Debug)]
 pub(super) struct Chunks {
     spare: [Option<Page>; KINDS],
@@ -45,7 +45,7 @@ impl Chunks {
         let bytes = size_of::<Header>() + size_of::<u64>() * words_of(kind) as usize;
         if bytes > self.left {
             let align = align_of::<Header>();
-            // A chunk if there is one, else only what is needed now.
+            // A whole chunk if possible, else only the bytes needed now.
             let take = |bytes, source: &mut S| {
                 let layout = Layout::from_size_align(bytes, align);
                 source.dedicate(layout.map_err(|_| AllocError::Exhausted)?).map(|at| (at, bytes))
@@ -71,7 +71,7 @@ impl Chunks {
         page.next.set(top.replace(page));
     }
 
-    /// Takes memory that nobody uses any more, aligned as a header, for headers.
+    /// Takes over `bytes` bytes of unused memory, aligned for a header, to make headers of.
     pub(super) fn donate(&mut self, memory: *mut u8, bytes: usize) {
         if bytes > self.left {
             // SAFETY: the caller gives these bytes up.
@@ -97,7 +97,7 @@ mod tests {
     }
 
     fn region(memory: &mut [MaybeUninit<u64>]) -> Region {
-        // SAFETY: nobody else uses the memory, which outlives the region.
+        // SAFETY: only the region uses the memory, which outlives it.
         unsafe { Region::new(memory.as_mut_ptr().cast(), size_of_val(memory)) }
     }
 
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(made, 3);
     }
 
-    /// Memory that is given up serves if it is more than what is left.
+    /// Donated memory replaces the current chunk if it is larger than the chunk's rest.
     #[test]
     fn donated_memory_becomes_headers() {
         let mut memory = vec![MaybeUninit::uninit(); 1024];

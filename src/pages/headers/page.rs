@@ -64,11 +64,11 @@ impl Deref for Page {
 }
 
 impl Page {
-    /// A header of a kind in memory that is all zero.
+    /// Makes a header of this kind in memory that is all zero.
     ///
     /// # Safety
-    /// The memory is aligned as a header, and large enough for one of this kind; nobody else uses it
-    /// as long as the heap is in use.
+    /// The memory is aligned for a header and large enough for one of this kind. Only the heap uses
+    /// it as long as the heap is in use.
     pub(crate) unsafe fn new(header: NonNull<Header>, kind: usize) -> Self {
         let page = Self(header);
         page.kind.set(kind as u8);
@@ -94,7 +94,7 @@ impl Page {
         u32::from(self.free.get())
     }
 
-    /// The φ at which something is to be done about the page.
+    /// Returns the φ at which the placement has to act on the page.
     #[inline(always)]
     pub(crate) fn trigger(self) -> u32 {
         u32::from(self.trigger.get())
@@ -220,8 +220,8 @@ mod tests {
 
     use super::*;
 
-    /// Harvests a page with all of `capacity` blocks free, of which every `nth` goes back, whole words at once
-    /// or one by one, until nothing is free any more.
+    /// Harvests a page with all of `capacity` blocks free and frees every `nth` harvested block
+    /// again, by whole words or one by one, until no block is free.
     fn harvest_all(capacity: u32, width: u32, nth: u32) {
         let words = capacity.div_ceil(WORD);
         let len = size_of::<Header>() / size_of::<u64>() + words_of(kind_for(capacity)) as usize;

@@ -239,7 +239,7 @@ fn four_pages_wait_for_the_next_class() {
 #[test]
 fn pages_give_way_to_a_large_block() {
     let mut memory = Box::<[u8]>::new_uninit_slice(1 << 16).into_vec();
-    // SAFETY: nobody else uses the memory, which outlives the heap.
+    // SAFETY: only the heap uses the memory, which outlives it.
     let region = unsafe { crate::source::Region::new(memory.as_mut_ptr().cast(), memory.len()) };
     let mut heap = PageHeap::new(CONFIG, region, ());
     let mut blocks: Vec<NonNull<u8>> = Vec::new();

@@ -217,7 +217,7 @@ impl Supply {
         (self.window, self.word) = (bits, word);
     }
 
-    /// Gives the window's blocks back to the current page, which is no longer current.
+    /// Gives the window's blocks back to the current page, and makes no page current.
     pub(in crate::pages) fn close(&mut self) -> Option<Page> {
         let page = self.page.take()?;
         let blocks = core::mem::take(&mut self.window);

@@ -27,9 +27,9 @@ pub struct Windowed {
 }
 
 impl Windowed {
-    /// Takes a block of a class, aligned to `align`, with a new window if need be, and says how long it
-    /// is; `None` if no page is to be had, the class is too rare for one, or no block of the window is
-    /// aligned.
+    /// Takes a block of a class, aligned to `align`, from a new window if needed. Returns it with
+    /// its length; `None` if there is no page to be had, the class is too rare for one, or no block
+    /// of the window is aligned.
     fn take_aligned<B: Below, S: Source, M: Meter>(
         &mut self,
         class: u32,

@@ -34,13 +34,14 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         self.engine.pages.headers.at(address.addr().get()).map(|page| page.class())
     }
 
-    /// Takes blocks of a class, as many as `blocks` has room for, or fewer if memory is exhausted;
-    /// returns how many. They lie at the head of `blocks`, mostly the lowest last: whoever pops blocks
-    /// from the end gets the lowest first. They may be freed one by one with
-    /// layouts of the class's size, or at once with [`free_batch`](Self::free_batch).
+    /// Takes as many blocks of a class as `blocks` has room for, or fewer if memory is exhausted,
+    /// and returns their number. They fill the head of `blocks`, mostly the lowest last, so that
+    /// popping from the end yields the lowest first. They may be freed one by one with layouts of
+    /// the class's size, or at once with [`free_batch`](Self::free_batch).
     ///
-    /// `from_page` is told the base of each page before blocks are taken from it for the first time
-    /// since it belongs to the class, or more often; and whether all its blocks are free. O(blocks).
+    /// Before it takes blocks from a page for the first time since the page joined the class, and
+    /// perhaps more often, it calls `from_page` with the page's base and whether all its blocks are
+    /// free. O(blocks).
     ///
     /// # Panics
     /// If there is no such class.
@@ -153,9 +154,9 @@ impl Page {
         }
     }
 
-    /// Frees the first of these blocks, of which two lie in this page of `page_size` bytes, and those that follow it
-    /// as long as their bits are of the same word and that is seen at once. Returns how many; 0, and nothing is
-    /// changed, if one of them was free, or starts where no block does.
+    /// Frees a run of blocks of this page of `page_size` bytes: the first two of `blocks`, and the
+    /// following ones as long as their bits are evidently in the same word. Returns how many; 0,
+    /// with nothing changed, if one of them was free or does not start at a block.
     #[inline(always)]
     fn free_run(self, blocks: &[NonNull<u8>], page_size: usize) -> usize {
         let [first, second, ..] = *blocks else { return 0 };
@@ -178,8 +179,8 @@ impl Page {
         }
     }
 
-    /// As [`free_run`](Self::free_run), of `most` blocks at most, the first of them block `index`, each of which lies
-    /// `step` bytes above the one before.
+    /// Frees at most `most` blocks, as [`free_run`](Self::free_run) does. The first is block
+    /// `index`, and each is `step` bytes above the one before.
     #[inline(always)]
     fn free_straight(
         self,
@@ -401,7 +402,7 @@ mod tests {
     #[test]
     fn a_batch_is_cut_short_where_memory_ends() {
         let mut memory = Box::<[u8]>::new_uninit_slice(1 << 16).into_vec();
-        // SAFETY: nobody else uses the memory, which outlives the heap.
+        // SAFETY: only the heap uses the memory, which outlives it.
         let region = unsafe { Region::new(memory.as_mut_ptr().cast(), memory.len()) };
         let mut heap = PageHeap::new(Config::with_page_size(4096), region, ());
         heap.open().expect("there is memory");

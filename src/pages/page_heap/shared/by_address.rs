@@ -23,38 +23,40 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         }
     }
 
-    /// Bytes of a block in use that is larger than those of pages, read beside the block alone. O(1).
+    /// Returns the size in bytes of a block in use that is too large for pages, from the tag beside
+    /// it. O(1).
     ///
     /// # Safety
-    /// The block is in use, lies in no page, and nobody resizes it meanwhile.
+    /// The block is in use and not in a page, and no other thread resizes it meanwhile.
     pub(crate) unsafe fn tagged_size(block: NonNull<u8>) -> usize {
         // SAFETY: the caller's promise.
         Large::bytes(unsafe { crate::tags::header::len_at(block) })
     }
 
-    /// Whether a block larger than those of pages is in use and as long as one for which so many bytes are asked, as the
-    /// tag before it says; read beside the block alone. O(1).
+    /// Returns whether a block too large for pages is in use and as long as a request of
+    /// `requested` bytes makes it, according to the tag before it. O(1).
     ///
     /// # Safety
-    /// Such a block starts here, in use, and nobody resizes it meanwhile; what the program wrote before it may be
-    /// anything.
+    /// A block in use of that kind starts here, and no other thread resizes it meanwhile. The
+    /// program may have overwritten the tag with anything.
     #[inline(always)]
     pub(crate) unsafe fn is_tagged_of(block: NonNull<u8>, requested: usize) -> bool {
         // SAFETY: the caller's promise.
         unsafe { crate::tags::header::is_in_use_of(block, Large::cells_of(requested)) }
     }
 
-    /// Bytes of a block larger than those of pages for which so many were asked, if it is no longer than it must be.
+    /// Returns the size in bytes that a block too large for pages has at least for a request of
+    /// `requested` bytes.
     pub(crate) fn tagged_size_for(requested: usize) -> usize {
         Large::bytes(Large::cells_of(requested))
     }
 
-    /// Whether a block larger than those of pages is in use, as far as the tags beside it tell: one
-    /// that was freed is known until its memory is used for something else. O(1).
+    /// Returns whether a block too large for pages is in use, according to the tags beside it. A
+    /// freed block is recognised until its memory is reused. O(1).
     ///
     /// # Safety
-    /// The block was allocated here. If it was freed since, nobody writes meanwhile to the memory
-    /// around it.
+    /// The block was allocated here. If it has been freed, no other thread writes to the memory
+    /// around it meanwhile.
     pub(crate) unsafe fn is_tagged_in_use(&self, block: NonNull<u8>) -> bool {
         let pages = &self.engine.pages;
         pages.headers.at(block.addr().get()).is_none() && pages.below.known_at(block).is_some()

@@ -76,7 +76,7 @@ impl Live {
 
     pub(crate) fn free(&mut self, block: *mut u8) {
         self.forget(block);
-        // SAFETY: the block is live, and nobody uses it any more.
+        // SAFETY: the block is allocated and no longer used.
         unsafe { c::free(block) };
     }
 

@@ -111,7 +111,7 @@ impl Session {
     fn new(request: &Request<'_>) -> Option<NonNull<Self>> {
         let log = new_log()?;
         let Some(session) = system::map_zeros(size_of::<Self>()) else {
-            // SAFETY: mapped above, and used by nobody.
+            // SAFETY: mapped above, and not in use.
             unsafe { system::unmap(log.cast(), size_of::<Log>()) };
             return None;
         };
@@ -150,7 +150,7 @@ impl Session {
 fn new_log() -> Option<NonNull<Log>> {
     let log = system::map_zeros(size_of::<Log>())?;
     if !system::wipe_on_fork(log, size_of::<Log>()) {
-        // SAFETY: mapped above, and used by nobody.
+        // SAFETY: mapped above, and not in use.
         unsafe { system::unmap(log, size_of::<Log>()) };
         return None;
     }

@@ -20,7 +20,7 @@ type Live = Vec<(NonNull<u8>, Layout)>;
 /// A heap with blocks of many sizes, those in use, and the memory, which must outlive both.
 fn used(random: &mut impl FnMut(usize) -> usize) -> (Vec<MaybeUninit<u8>>, PageHeap<Region>, Live) {
     let mut memory = Box::<[u8]>::new_uninit_slice(4 << 20).into_vec();
-    // SAFETY: nobody else uses the memory, and the callers drop it last.
+    // SAFETY: only the region uses the memory, and the callers drop the memory last.
     let region = unsafe { Region::new(memory.as_mut_ptr().cast(), memory.len()) };
     let mut heap = PageHeap::new(PageHeap::<Region>::CONFIG, region, ());
     let mut live = Live::new();
@@ -39,7 +39,7 @@ fn change(heap: &mut PageHeap<Region>, live: &mut Live, random: &mut impl FnMut(
         let at = random(live.len());
         let (block, layout) = live[at];
         let new_size = 1 + random(9000);
-        // SAFETY: the block is in use, and known by what is returned from then on.
+        // SAFETY: the block is in use; from then on only the returned pointer is used.
         if let Ok(block) = unsafe { heap.reallocate(block, layout, new_size) } {
             let layout = Layout::from_size_align(new_size, 8).expect("a valid layout");
             live[at] = (block.cast(), layout);
@@ -111,7 +111,7 @@ fn steps_never_meet_blocks_in_use() {
             random(4) > 0
         });
         passes += usize::from(!more);
-        // A step from within a block reads what is no tag.
+        // A step that starts within a block would read bytes that are not a tag, and report damage.
         assert!(heap.engine.pages.below.heap.damaged().is_none());
         for _ in 0..random(6) {
             change(&mut heap, &mut live, &mut random);
@@ -128,7 +128,7 @@ fn heap_origin(live: &Live) -> *mut u8 {
 
 /// A heap of pages of 64 KiB over memory that must outlive it.
 fn large_pages(memory: &mut [MaybeUninit<u8>]) -> PageHeap<Region> {
-    // SAFETY: nobody else uses the memory.
+    // SAFETY: only the region uses the memory.
     let region = unsafe { Region::new(memory.as_mut_ptr().cast(), memory.len()) };
     PageHeap::new(Config::new().unit(8).ffcrossover(1024), region, ())
 }
@@ -168,7 +168,7 @@ fn stretches_are_met_from_the_least_on() {
     assert!(is_met(&mut heap, 1) && is_met(&mut heap, len) && !is_met(&mut heap, len + 1));
 }
 
-/// Runs in a page, the last of which reaches to the tag at its end; 64 blocks are just a word's.
+/// Runs in a page, the last of which ends at the page's tag; 64 blocks are exactly one word.
 #[test]
 fn runs_in_a_page_are_met_from_the_least_on() {
     const SIZE: usize = 1016;
