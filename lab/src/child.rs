@@ -134,8 +134,8 @@ pub(crate) fn ask<J: Job>(
     })
 }
 
-/// Whether a variable of the environment would change what is measured: another library, or a setting
-/// of the allocator.
+/// Returns whether an environment variable would change the measurements: it loads another library,
+/// or is a setting of the allocator.
 fn meddles(name: &OsStr) -> bool {
     name == "LD_PRELOAD" || name.as_encoded_bytes().starts_with(b"PAGEWISE_")
 }

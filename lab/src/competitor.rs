@@ -1,4 +1,4 @@
-//! Who is to be measured, and with which parameters: the options that `compare` and `replay` share.
+//! Competitors and their parameters: the options that `compare` and `replay` share.
 
 use std::iter;
 use std::path::Path;
@@ -257,7 +257,7 @@ impl ConfigArgs {
         ))
     }
 
-    /// Adds HC to who is to be measured, if it has settings and is not named.
+    /// Adds HC to the competitors, if it has settings and is not named.
     pub(crate) fn add_hc(&self, competitors: &mut Vec<Competitor>) {
         if self.hc.is_some() && competitors.iter().all(|one| one.name() != HC) {
             competitors.push(Competitor::Hybrid);

@@ -36,7 +36,7 @@ Examples:
   pagewise completions zsh > ~/.zfunc/_pagewise
   pagewise completions fish > ~/.config/fish/completions/pagewise.fish";
 
-/// The command line without what is hidden.
+/// Returns the command line without its hidden parts.
 fn shown(whole: &Command) -> Command {
     let hidden = |command: &&Command| !command.is_hide_set();
     let commands: Vec<_> = whole.get_subcommands().filter(hidden).cloned().collect();

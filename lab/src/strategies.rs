@@ -101,7 +101,7 @@ impl Row {
     }
 }
 
-/// Who these are, a line or two each; of many, where to read it.
+/// Explains the competitors, a line or two each; if there are many, tells where to read about them.
 pub(crate) fn explained(competitors: &[Competitor]) -> String {
     /// The most that are explained at once.
     const MOST: usize = 16;

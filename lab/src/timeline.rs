@@ -34,8 +34,8 @@ impl Timeline {
         self.held.iter().copied().max().unwrap_or(0)
     }
 
-    /// Enters what is requested and held after the next operation; more than were announced count
-    /// for the last part.
+    /// Enters the bytes requested and held after the next operation. Operations beyond the
+    /// announced number count for the last part.
     pub(crate) fn enter(&mut self, requested: u64, held: u64) {
         let parts = self.held.len();
         let part = u128::from(self.done) * parts as u128 / u128::from(self.operations.max(1));

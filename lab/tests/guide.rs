@@ -93,7 +93,7 @@ fn the_guide_leads_from_a_server_that_grows_to_one_that_does_not() {
     let open = |line: &&str| line.contains(" 0 sessions open");
     assert!(served.len() == 6 && !served[..3].iter().any(open), "{out}\n{err}");
     assert!(served[3..].iter().all(open), "{out}");
-    // Who leaks was told, with its line, before and not after.
+    // The leaking function was named, with its line, before the repair and not after.
     let (before, after) = out.split_once(" 0 sessions open").expect("mended");
     for place in ["open_session", "Sessions::visit", "main.rs:"] {
         assert!(before.contains(place), "{place}: {before}");

@@ -1,5 +1,5 @@
-//! Traces made to harm whoever reads them: small files of very many events or blocks, headers that
-//! lie, texts that a terminal would act on. The answer is one line, soon, and little memory.
+//! Traces made to harm their readers: small files with very many events or blocks, false headers,
+//! and texts that a terminal would act on. The answer is one line, soon, with little memory.
 
 mod common;
 
@@ -270,7 +270,7 @@ fn an_output_that_fails_is_one_line() {
         assert_eq!(text.lines().count(), 1, "{command:?}: {text}");
         assert!(text.contains("standard output cannot be written: No space left"), "{text}");
     }
-    // Nobody is left to tell if stderr fails as well: no panic, the same status.
+    // If writing to stderr fails as well: no panic, and the same status.
     let full = || fs::File::options().write(true).open("/dev/full").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_pagewise"));
     let status = command.args(["info", &trace]).stdout(full()).stderr(full()).status().unwrap();

@@ -1,5 +1,5 @@
-//! `pagewise record` on real programs: what they print stays as it is, and what they allocate is
-//! recorded whole and in order.
+//! `pagewise record` on real programs: their output is unchanged, and their allocations are
+//! recorded completely and in order.
 #![cfg(target_os = "linux")]
 
 #[path = "common/place.rs"]
@@ -118,7 +118,7 @@ fn programs_print_what_they_print_unrecorded() {
     }
 }
 
-/// PHP opens its extensions with RTLD_DEEPBIND: what they allocate and free is recorded, too.
+/// PHP opens its extensions with RTLD_DEEPBIND; their allocations and frees are recorded as well.
 #[test]
 fn a_library_bound_to_itself_is_recorded() {
     if !present("php") {
@@ -286,7 +286,7 @@ fn a_prefix_is_kept_and_said() {
     assert!(output.status.success());
     let (header, events) = read(&place.path("trace.pwt"));
     assert_eq!((events.len(), header.events), (1000, 1000));
-    // The log, too, ended before the program did.
+    // The log ended before the program did, as well.
     assert_eq!(header.recorded_events, Header::UNKNOWN);
     assert!(header.is_prefix());
     assert_eq!(header.origin.note, "hello; cut short: the log reached its limit");

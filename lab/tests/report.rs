@@ -1,5 +1,5 @@
-//! The page that `report` writes: what is in it, what cannot get into it, and that a real browser
-//! draws it.
+//! The page that `report` writes: its contents, that hostile text cannot get into it, and that a
+//! real browser draws it.
 
 mod browser;
 mod common;
@@ -131,7 +131,7 @@ fn who_allocates_is_drawn_and_stands_in_tables() {
     let numbers = |value: &Value| -> Vec<u64> {
         value.as_array().expect("an array").iter().filter_map(Value::as_u64).collect()
     };
-    // What the functions have live adds up to what is live.
+    // The functions' live bytes add up to all live bytes.
     let live: Vec<_> = (chart["sites"].as_array().expect("an array").iter())
         .map(|one| (one["name"].as_str().expect("a name"), numbers(&one["live"])))
         .collect();

@@ -1,7 +1,8 @@
-//! What a program that is not Rust's should use: the verdict's first sentence.
+//! The verdict's first sentence: which allocator a program that is not written in Rust should use.
 //!
-//! Time and memory count alike. Who does best is a process's own allocator: the C library's, `libpagewise.so`,
-//! another library; strategies and what only a program in Rust can have take no part.
+//! Time and memory count equally. Only allocators of a whole process compete: the C library's,
+//! `libpagewise.so`, and other libraries; not strategies, nor anything that only a Rust program can
+//! use.
 
 use pagewise::catalogue;
 

@@ -30,7 +30,7 @@ pub(super) fn write(path: &Path, all: &[&Compared]) -> anyhow::Result<()> {
     charts::write(path, charts::draw(&clouds(all), SIZE, |area, cloud| cloud.draw(area)))
 }
 
-/// What is to be drawn.
+/// Returns the clouds of points to draw.
 fn clouds(all: &[&Compared]) -> Vec<Cloud> {
     let measured =
         |(name, time, resident): (_, Option<f64>, Option<f64>)| Some((name, time?, resident?));
@@ -91,7 +91,7 @@ fn cloud(caption: String, across: Axis, up: Axis, measured: &[Measured]) -> Clou
     }
 }
 
-/// The border of what is reached: from point to point of the front, along the axes.
+/// Returns the border of the region reached: from point to point of the front, along the axes.
 fn stairs(measured: &[Measured]) -> Vec<(f64, f64)> {
     let costs: Vec<_> = measured.iter().map(|one| [one.1, one.2]).collect();
     let mut front: Vec<_> = pareto::front(&costs).into_iter().map(|index| costs[index]).collect();

@@ -10,13 +10,13 @@ use crate::competitor::Competitor;
 use crate::strategies;
 use pagewise_replay::text::paragraph;
 
-/// A comparison as it is printed.
+/// A comparison, ready for printing.
 pub(super) struct Screen<'s> {
     pub(super) all: &'s [&'s Compared],
     pub(super) competitors: &'s [Competitor],
     /// The parameters of the strategies, on a line.
     pub(super) parameters: &'s str,
-    /// Whether to show a table of each trace, too.
+    /// Whether to also show a table for each trace.
     pub(super) each: bool,
 }
 

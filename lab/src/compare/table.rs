@@ -91,8 +91,8 @@ fn figures(column: &Column, rows: &[Row]) -> Vec<Figure> {
     rows.iter().map(figure).collect()
 }
 
-/// The table of one trace, the fastest first; the best of each column bears a star. Below it stands
-/// who has no figures, and why.
+/// Formats the table of one trace, fastest first, with a star at the best of each column.
+/// Competitors without figures are listed below it, each with the reason.
 pub(super) fn of_trace(compared: &Compared) -> String {
     let Grid { heads, lines } = grid(compared);
     let mut lines: Vec<_> = compared.rows.iter().zip(lines).collect();

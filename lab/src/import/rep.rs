@@ -1,4 +1,4 @@
-//! The text format of the malloc lab, as it is found:
+//! Reads the text format of the malloc lab, as files in circulation have it:
 //! ```text
 //!  20000        suggested heap size    ┐
 //!  3            number of ids          │ four lines, or two, or none;

@@ -1,4 +1,4 @@
-//! A trace and what is in it: [`Info`].
+//! The contents of a trace: [`Info`].
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use pagewise_replay::statistics::{self, Statistics};
 use pagewise_replay::units::thousands;
 use serde::Serialize;
 
-/// A trace and what is in it.
+/// A trace and its contents.
 #[derive(Debug, Serialize)]
 pub(crate) struct Info {
     /// The file's name without its extension.

@@ -1,4 +1,4 @@
-//! The raw logs a session left: what is in them, and their conversion to traces.
+//! The raw logs that a session left: reads them and converts them to traces.
 
 use std::fs;
 use std::io::{Seek, Write};
@@ -17,7 +17,7 @@ use super::draft::{Draft, Timed};
 use super::symbols;
 use crate::system::signals::interrupted;
 
-/// The raw log of one process image, and what is in it.
+/// The raw log of one process image, and its contents.
 pub(crate) struct Log {
     path: PathBuf,
     origin: LogOrigin,
@@ -62,7 +62,8 @@ impl Limits {
         self.events.is_none() && self.bytes.is_none()
     }
 
-    /// Bytes of a log that surely holds as many events as are to be kept, if that is limited.
+    /// Returns a log size in bytes that is certain to hold the number of events to keep, if that is
+    /// limited.
     pub(super) fn log(self) -> Option<u64> {
         self.events.map(|events| events.saturating_mul(LONGEST_EVENT).saturating_add(HEAD))
     }
@@ -90,9 +91,9 @@ pub(super) fn failures(directory: &Path) -> Vec<String> {
     reasons
 }
 
-/// Reads every log in `directory` once; gives those with any events, in the order they began. One
-/// whose head is not there is of a process that was killed while it began its log. The longest is
-/// drafted, as it is likely to be chosen, if its trace is to be whole.
+/// Reads every log in `directory` once. Returns those with any events, in the order in which they
+/// began. A log without a head belongs to a process that was killed while it began the log. If its
+/// trace is to be whole, the longest log is drafted at once, as it is likely to be chosen.
 pub(super) fn survey(directory: &Path, note: &str, limits: Limits) -> anyhow::Result<Vec<Log>> {
     let mut paths = files(directory, raw::EXTENSION).context("the recording is gone")?;
     paths.retain(|path| raw::open(path).is_ok());
@@ -219,7 +220,7 @@ impl Log {
 
     /// Where the trace is from, with a note.
     fn noted(&self, note: &str) -> Origin {
-        // Whoever reads the trace should know that something is missing.
+        // The note tells readers of the trace that something is missing.
         let note = match self.origin.stopped {
             Some(why) if note.is_empty() => format!("cut short: {why}"),
             Some(why) => format!("{note}; cut short: {why}"),
@@ -274,8 +275,8 @@ impl Log {
         written
     }
 
-    /// Writes the first `keep` events, or fewer if they exceed the limit of bytes; gives the
-    /// length of the file, too.
+    /// Writes the first `keep` events, or fewer if they exceed the limit of bytes. Also returns the
+    /// length of the file.
     fn write_prefix<W: Write + Seek>(
         &self,
         out: &mut W,

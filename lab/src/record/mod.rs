@@ -6,8 +6,8 @@
 //!          ─► trace
 //! ```
 //! The command's input and output pass straight through, signals reach it, and its exit status is
-//! passed on, unless it is 0 and the log lost something. Everything pagewise says it says on stderr,
-//! after the command has ended; how the log grows, too, if that is a terminal (`watch`).
+//! passed on, unless it is 0 and the log lost something. pagewise writes its messages to stderr
+//! after the command has ended; if stderr is a terminal, it also shows how the log grows (`watch`).
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod attach;

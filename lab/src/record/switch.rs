@@ -16,7 +16,7 @@ use pagewise_replay::output;
 use super::logs;
 use crate::system::signals::{self, Wish};
 
-/// The switch of a recording, and who may turn it.
+/// The switch of a recording, and what turns it: its control file, and signals.
 pub(super) struct Switch {
     control: Control,
     directory: PathBuf,

@@ -5,7 +5,7 @@
 //!         ─► its debug file: /usr/lib/debug/.build-id/…, or the one its debug link names
 //!         ─► functions (inlined ones, too), files and lines by DWARF; else names by symbols
 //! ```
-//! An address that nothing is known of keeps its module and offset.
+//! An unknown address keeps its module and offset.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -50,7 +50,7 @@ pub(super) fn find(stacks: &mut Stacks, progress: &Progress) -> anyhow::Result<(
     Ok(())
 }
 
-/// The number of a name, each of which is kept once.
+/// Returns the number of a name; each name is kept once.
 fn number(names: &mut IndexSet<String>, name: &str) -> u32 {
     names.insert_full(name.to_owned()).0 as u32
 }

@@ -63,7 +63,7 @@ impl Watching<'_> {
         }
     }
 
-    /// Does what is wished for, sees to the limits, and shows how much was recorded.
+    /// Carries out requests, enforces the limits, and shows how much was recorded.
     pub(super) fn look(&mut self) {
         self.switch.obey();
         if self.switch.is_on() != self.on_since.is_some() {

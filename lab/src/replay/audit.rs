@@ -1,8 +1,9 @@
 //! The audit of a running strategy, as a replay's observer.
 //!
-//! Every block is filled with a pattern of its own and verified when it is resized or freed, so
-//! that blocks that overlap, bookkeeping written into blocks, and moves that lose bytes all show.
-//! Of a block above [`WHOLE`] only both ends are filled: it would cost memory nobody asked for.
+//! Every block is filled with a pattern of its own and verified when it is resized or freed. That
+//! reveals blocks that overlap, bookkeeping written into blocks, and moves that lose bytes. Only
+//! both ends of a block above [`WHOLE`] are filled: filling all of it would take memory that the
+//! program may never have touched.
 
 use std::alloc::Layout;
 use std::collections::HashMap;

@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Follows a strategy's usage through a trace, in at most so many parts.
+/// Follows a strategy's usage through a trace, in at most `parts` parts.
 fn watch(
     workload: &Workload,
     strategy: &mut (dyn Strategy + '_),

@@ -10,7 +10,7 @@ use crate::timeline::Timeline;
 /// Size of the chart, in pixels.
 const SIZE: (u32, u32) = (860, 460);
 
-/// Writes the file, of a trace of so many operations.
+/// Writes the plot of a trace to a file.
 ///
 /// # Errors
 /// If it cannot be written.

@@ -1,6 +1,6 @@
-//! What a report shows of one trace, collected in four passes: what was asked for (`info`), how the
-//! strategies compare (`compare`), what they would fault (`simulate`), and a watched replay each; of a
-//! trace with call stacks in two more: who asked for it (`who`), and a replay each up to the peak.
+//! Collects what a report shows of one trace, in four passes: the requests (`info`), the comparison
+//! of the strategies (`compare`), their page faults (`simulate`), and a watched replay each. A
+//! trace with call stacks takes two more: the callers (`who`), and a replay each up to the peak.
 
 use std::path::Path;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(super) struct Collected {
     pub(super) simulated: Simulated,
     /// In the order of the competitors; none of one that ran out of memory.
     pub(super) watched: Vec<Option<Watched>>,
-    /// Who allocated, if the trace has call stacks.
+    /// The allocating call sites, if the trace has call stacks.
     pub(super) sites: Option<Sites>,
     pub(super) course: Course,
 }

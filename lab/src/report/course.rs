@@ -19,7 +19,8 @@ pub(super) struct Course {
     pub(super) live: Vec<Vec<u64>>,
 }
 
-/// Follows a trace of so many operations. A site that is not in `series` belongs to the last one.
+/// Follows a trace of `operations` operations. A site that is not in `series` counts for the last
+/// series.
 ///
 /// # Errors
 /// If the trace cannot be read.

@@ -7,10 +7,10 @@
 //!     │      │ ░ ▒ ▓ ▓ ▒ ▒ │
 //!            └─────────────┘  ► operations
 //! ```
-//! Nobody knows beforehand where the blocks will lie, and the C library's lie far apart. So rows
-//! are kept by address, only those in which a block ever lay, and when there are more than [`ROWS`]
-//! of them the granule is doubled: neighbours are joined, in the columns drawn already, too. Sums
-//! are whole numbers, so that nothing is lost by adding and taking away.
+//! The blocks' addresses are not known in advance, and the C library's are far apart. So rows are
+//! kept by address, and only those that ever held a block. When there are more than [`ROWS`] of
+//! them, the granule is doubled, and neighbouring rows are joined in all columns, including
+//! finished ones. Sums are whole numbers, so that additions and subtractions are exact.
 
 use std::collections::BTreeMap;
 

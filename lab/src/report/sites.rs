@@ -1,5 +1,5 @@
-//! Who allocates, for the page: the functions that matter most, what their blocks take under each
-//! allocator, and the flame graph.
+//! The allocating call sites, for the page: the most important functions, what their blocks take
+//! under each allocator, and the flame graph.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::who::waste;
 /// Functions that have a curve of their own.
 const CURVES: usize = 6;
 
-/// Who allocates.
+/// The allocating call sites.
 #[derive(Debug)]
 pub(super) struct Sites {
     /// Functions, those first that have the most bytes live at the peak.

@@ -62,7 +62,8 @@ impl<T: ?Sized> Holds<T> for Asked {
     }
 }
 
-/// The observer of a replay. It looks away when the trace is over and what is left is freed.
+/// The observer of a replay. It stops observing at the end of the trace, when the remaining blocks
+/// are freed.
 #[derive(Debug)]
 pub(super) struct Watch<H> {
     holds: H,

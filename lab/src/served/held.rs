@@ -15,7 +15,7 @@ use crate::touched::{PageSet, os_page_size};
 /// Bytes of the C library's tag before a block.
 const TAG: usize = if cfg!(target_env = "gnu") { size_of::<usize>() } else { 0 };
 
-/// Asks what is held.
+/// A replay that measures the bytes held.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Held {
     pub(super) server: Server,

@@ -1,8 +1,9 @@
-//! Who can serve a replay in a process of its own, and what is measured of it there: a strategy, the
-//! global allocator, whose heap is the process's and whose tuning is fixed at its first use, Lea's
-//! allocator, or `malloc`, the C library's or a library's that is loaded in its place.
+//! Servers of a replay in a process of its own, and the measurements made there. A server is a
+//! strategy; the global allocator, whose heap is the process's and whose tuning is fixed at its
+//! first use; Lea's allocator; or `malloc`, the C library's or that of a library loaded in its
+//! place.
 //!
-//! As everywhere in the lab, what is metered is not timed.
+//! As everywhere in the lab, a metered run is not timed.
 
 mod held;
 mod json;

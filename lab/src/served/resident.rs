@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::touched::os_page_size;
 
-/// Parts of a run at the end of which the kernel is asked.
+/// Number of parts of a run; the kernel is asked for the resident size at the end of each.
 const PARTS: u64 = 256;
 /// How much more must be requested than when it was asked last: one of this many parts.
 const STEP: usize = 64;
@@ -95,8 +95,8 @@ impl<'t, T: Target + ?Sized> Watched<'t, T> {
     /// A block is there: writes to each of its OS pages, and asks if it is time.
     fn wrote(&mut self, block: NonNull<u8>, size: usize) {
         for offset in (0..size).step_by(self.os_page).chain([size - 1]) {
-            // SAFETY: the block is live and longer than `offset`; its old content, of which a
-            // program might want some again, is nobody's here.
+            // SAFETY: the block is live and longer than `offset`; a replay does not read blocks, so
+            // their old contents do not matter.
             unsafe { block.add(offset).write_volatile(1) };
         }
         self.requested += size;

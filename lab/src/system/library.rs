@@ -15,14 +15,15 @@ struct Known {
     name: &'static str,
     /// What its file is called: `lib`, this, `.so`.
     stem: &'static str,
-    /// Who has it.
+    /// The package that has it.
     from: &'static str,
 }
 
 /// pagewise's own, as programs that are not Rust's are given it.
 pub(crate) const OURS: &str = "libpagewise";
 
-/// The allocators known by name. Ours is found beside this program, too, or where that was installed.
+/// The allocators known by name. Ours is also searched beside this program, and where the program
+/// was installed.
 const KNOWN: [Known; 4] = [
     Known { name: "mimalloc", stem: "mimalloc", from: "Debian's package libmimalloc2.0 has it" },
     Known { name: "jemalloc", stem: "jemalloc", from: "Debian's package libjemalloc2 has it" },
@@ -37,7 +38,7 @@ const KNOWN: [Known; 4] = [
         from: "`cargo build --release -p pagewise-preload` in a checkout makes it, `./install.sh` installs it",
     },
 ];
-/// Where libraries lie; below each, in a folder for the machine's kind, too.
+/// Folders with libraries; in each, a subfolder for the machine's architecture is searched as well.
 const FOLDERS: [&str; 6] =
     ["/usr/local/lib", "/usr/local/lib64", "/usr/lib", "/usr/lib64", "/lib", "/lib64"];
 
@@ -159,7 +160,8 @@ impl Library {
     }
 }
 
-/// Where our own library lies if nobody moved it: beside this program, or in `lib` beside the `bin` it is in.
+/// Returns the folders in which our own library is installed: beside this program, or the `lib`
+/// beside the program's `bin`.
 fn own_folders() -> impl Iterator<Item = PathBuf> {
     let program = std::env::current_exe().unwrap_or_default();
     let folder = program.parent().map(Path::to_owned).unwrap_or_default();

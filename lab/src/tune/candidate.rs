@@ -97,7 +97,7 @@ impl Candidate {
         }
     }
 
-    /// The strategy of this name as it is without tuning.
+    /// Returns the strategy of this name without tuning.
     pub(super) fn paged(name: Name) -> Self {
         Self::Paged(Paged { name, pages: Pages::of(&shipped(name), Map::PageFitting) })
     }
@@ -184,7 +184,8 @@ impl Candidate {
         }
     }
 
-    /// Whoever serves with these parameters; `ours` is the `libpagewise.so` that settings are for.
+    /// Returns the server with these parameters; `ours` is the `libpagewise.so` that settings are
+    /// for.
     pub(super) fn who(&self, ours: Option<&Library>) -> Who {
         let library = match self {
             Self::Preload(global) => ours.map(|library| library.with_settings(global.settings())),
@@ -193,7 +194,7 @@ impl Candidate {
         Who { server: self.server(), library }
     }
 
-    /// Whoever serves, without the library that is loaded for that.
+    /// Returns the server without the library to load for it.
     fn server(&self) -> Server {
         let strategy = |name: &str, config| Server::Strategy { name: name.to_owned(), config };
         match self {

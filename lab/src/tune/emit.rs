@@ -48,8 +48,8 @@ fn type_of(name: &str) -> &'static str {
     }
 }
 
-/// All code in one file: of the global allocator as it is pasted into `main.rs`, and beside it that
-/// of an arena in a module of its own.
+/// Formats all code as one file: the global allocator's as it is pasted into `main.rs`, followed by
+/// an arena's in a module of its own.
 pub(super) fn file(codes: &[(Family, &str)]) -> String {
     match codes {
         [] => String::new(),

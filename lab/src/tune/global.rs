@@ -139,7 +139,7 @@ impl Global {
             .collect()
     }
 
-    /// Pages, and of the rest what is not as in the default.
+    /// Writes the pages, and the other parameters that differ from the default.
     pub(super) fn describe(&self, default: &Self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pages, quick_blocks, quick_bytes, mapping_from, huge_pages } = *self;
         write!(f, "{pages}")?;

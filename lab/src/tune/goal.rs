@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::candidate::Family;
 use super::measure::Relative;
 
-/// How much the measures that are not asked for count: enough to tell apart what is equal, and that
-/// twice the time must save 7 % of memory.
+/// The weight of the measures other than the goal: enough to break ties, and so that twice the time
+/// must save 7 % of memory.
 const ASIDE: f64 = 0.1;
 
-/// What is to be as little as possible.
+/// The measure to minimise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Goal {
@@ -58,7 +58,7 @@ impl Goal {
         }
     }
 
-    /// Whether it is the same in each run: what is timed is not.
+    /// Returns whether the measure is the same in each run; times are not.
     pub(super) fn is_exact(self) -> bool {
         matches!(self, Self::Memory | Self::Faults)
     }

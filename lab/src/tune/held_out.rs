@@ -37,7 +37,7 @@ pub(crate) struct HeldOut {
     pub(crate) gain: f64,
     /// Whether that is more than the noise.
     pub(crate) gained: bool,
-    /// Whether the cap is kept here, too.
+    /// Whether the cap holds here as well.
     pub(crate) keeps_cap: bool,
 }
 
@@ -59,7 +59,7 @@ impl Standing {
     }
 }
 
-/// Somebody who takes part.
+/// A participant.
 struct Lane {
     name: String,
     who: Who,
@@ -184,8 +184,9 @@ impl Contest<'_> {
         Candidate::default_of(self.family).who(self.ours)
     }
 
-    /// Those of the candidates that are to be compared with others. Where what is exact decides, that is the first
-    /// that gains and keeps the cap, or if none does the first; else all.
+    /// Returns the candidates to compare with the rivals. If an exact measure decides, that is the
+    /// first candidate that gains and keeps the cap, or the first one if none does; otherwise all
+    /// of them.
     fn screened<'c>(
         &self,
         candidates: &'c [Candidate],

@@ -10,7 +10,7 @@ use crate::served::{self, Server};
 use crate::simulate;
 use crate::system::library::Library;
 
-/// Whoever serves a replay, and the library that is loaded for that, if one is.
+/// A server of a replay, and the library to load for it, if any.
 #[derive(Clone, Debug)]
 pub(super) struct Who {
     pub(super) server: Server,

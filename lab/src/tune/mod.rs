@@ -209,7 +209,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Few candidates, for a report that is to be there soon.
+/// A small number of candidates, for a report that should be ready soon.
 const SHORT: usize = 16;
 
 /// A short search for both families, for all measures alike.

@@ -122,7 +122,7 @@ impl Pages {
         }
     }
 
-    /// As a strategy takes them; what is not searched is as in `rest`.
+    /// Returns the strategy's configuration; parameters that are not searched come from `rest`.
     pub(super) fn config(&self, rest: Config) -> Config {
         rest.page_size(self.page_size)
             .unit(self.unit)

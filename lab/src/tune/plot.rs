@@ -76,7 +76,7 @@ fn cloud(found: &Found, traces: &str) -> Cloud {
     }
 }
 
-/// The border of what is reached in time and memory, along the axes.
+/// Returns the border of the region reached in time and memory, along the axes.
 fn border(points: &[(String, (f64, f64), f64, bool)]) -> Vec<(f64, f64)> {
     let costs: Vec<_> = points.iter().map(|point| [point.1.0, point.1.1]).collect();
     let mut front: Vec<_> = pareto::front(&costs).into_iter().map(|index| costs[index]).collect();

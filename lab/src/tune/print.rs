@@ -60,7 +60,7 @@ fn family(found: &Found, tuned: &Tuned) -> String {
     };
     let held_out = &found.held_out;
     let all = ["time", memory, "faults", "peak resident"];
-    // The memory of a process's allocator is what is resident.
+    // For a process's allocator, memory means resident memory.
     let columns = if found.family == Family::Arena { 4 } else { 3 };
     let mut verdict = sheet("held out", &all[..columns]);
     let default_standing =

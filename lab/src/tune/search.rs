@@ -5,11 +5,10 @@
 //! 2. *Generations.* Each candidate is replayed twice: once for what memory it takes and how often
 //!    it faults, once for its time. Both on all cores. The next generation is made of the
 //!    best and of the front, each with a few parameters changed.
-//! 3. *Finals.* The best are timed alone on one CPU, taking turns; the slower half goes home after
-//!    each round of rounds, so that the closest rivals are timed most (successive halving).
+//! 3. *Finals.* The best are timed alone on one CPU, taking turns. The slower half is dropped after
+//!    each set of rounds, so that the closest rivals are timed most (successive halving).
 //!
-//! A seed makes the same candidates again as long as the same ones win: what is bred depends on
-//! times.
+//! A seed reproduces the same candidates only as long as the same ones win, which depends on times.
 
 use pagewise::sizemap::Demand;
 use pagewise_replay::output;
@@ -34,7 +33,7 @@ const GENERATIONS: usize = 4;
 const FINALISTS: usize = 12;
 /// Timed rounds between two halvings.
 const ROUNDS: usize = 4;
-/// The most candidates that are put forward to be verified: where times decide, and where what is exact does.
+/// The most candidates to verify: if times decide, and if an exact measure does.
 const PUT_FORWARD: (usize, usize) = (3, 12);
 
 /// A candidate and what was measured of it, course by course; nothing if it ran out of memory.

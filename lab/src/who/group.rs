@@ -1,4 +1,4 @@
-//! Puts sites together by who allocates.
+//! Groups call sites by the function, line or stack that allocates.
 
 use std::collections::{BTreeMap, HashMap};
 

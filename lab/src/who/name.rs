@@ -113,7 +113,8 @@ impl<'a> Names<'a> {
         frame.lines.iter().map(place).collect()
     }
 
-    /// Who allocates: the innermost function of a stack that does not allocate for others.
+    /// Returns the function that allocates: the innermost one of a stack that does not allocate for
+    /// others.
     pub(crate) fn caller<'p>(&self, stack: &'p [Place]) -> &'p Place {
         stack.iter().find(|place| !self.passed_over(place)).unwrap_or(&stack[0])
     }

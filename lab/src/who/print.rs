@@ -1,4 +1,4 @@
-//! Who allocates, for the terminal: at most 80 columns.
+//! Prints the allocating functions for the terminal, in at most 80 columns.
 
 use pagewise_replay::printable::printable;
 use pagewise_replay::units::{bytes, count, thousands};

@@ -1,4 +1,5 @@
-//! What the live blocks take under allocators: internal fragmentation, by who asked for them.
+//! Internal fragmentation: what the live blocks take under allocators, by the call site that
+//! requested them.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -10,8 +10,8 @@ use std::path::Path;
 use crate::grammar::{Command, Opt};
 use crate::random::Random;
 
-/// What is in the folder where a command runs, beside an empty folder: traces of two kinds, of which one is
-/// cut, a file of sizes, one of a malloc lab, one with nothing in it and one with nothing that makes sense.
+/// The files in the folder where a command runs, beside an empty folder: two kinds of traces (one
+/// of them cut), a file of sizes, a malloc lab's file, an empty file and a file of noise.
 pub(crate) const FILES: [&str; 6] =
     ["small.pwt", "cut.pwt", "sizes.csv", "lab.rep", "empty", "noise"];
 

@@ -1,8 +1,8 @@
-//! Any command line is answered: it does what it says, or one line on standard error tells what is wrong with
-//! it. Random ones, of the commands and options that `--help` shows, with values that make sense and such
-//! that do not.
+//! Runs random command lines, of the commands and options that `--help` shows, with sensible values
+//! and others. Each must do what it says, or write one line on standard error that tells what is
+//! wrong.
 //!
-//! A process may take a second of processor time: what was asked for may take for ever.
+//! A process may take a second of processor time, since some of the requests would take for ever.
 #![cfg(target_os = "linux")]
 
 mod generate;

@@ -41,7 +41,7 @@ impl Browser {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// A picture of the page, so many pixels wide and high, as PNG.
+    /// Takes a picture of the page as PNG; `size` is its width and height in pixels.
     pub(crate) fn screenshot(&self, page: &Path, size: (u32, u32), dark: bool, to: &Path) {
         let mut command = self.command(page);
         command.arg(format!("--window-size={},{}", size.0, size.1));
@@ -51,7 +51,7 @@ impl Browser {
         assert!(to.is_file(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// The page as it is printed, as PDF.
+    /// Prints the page as PDF.
     pub(crate) fn print(&self, page: &Path, to: &Path) {
         let mut command = self.command(page);
         command.arg("--no-pdf-header-footer").arg(format!("--print-to-pdf={}", to.display()));

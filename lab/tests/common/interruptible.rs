@@ -1,4 +1,4 @@
-//! Programs that can be interrupted, whoever runs the tests.
+//! Starts programs that can be interrupted, even if the tests themselves ignore the signal.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;

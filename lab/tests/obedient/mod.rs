@@ -16,7 +16,7 @@ const SCENARIO: &str = "PAGEWISE_TEST_OBEDIENT";
 pub(crate) const ODD: u64 = 7_531_357;
 /// A forked child asks for this one.
 pub(crate) const OF_CHILD: u64 = ODD + 1;
-/// Threads that allocate all the time, if it is to be busy.
+/// Number of threads that allocate all the time, in a busy process.
 pub(crate) const THREADS: u32 = 4;
 
 static BUSY: AtomicBool = AtomicBool::new(false);
@@ -103,7 +103,7 @@ const ZLIB: &CStr = c"libz.so.1";
 
 /// Whether zlib can be loaded.
 pub(crate) fn has_zlib() -> bool {
-    // SAFETY: the name is a C string; zlib's constructors, of which there are none, may run.
+    // SAFETY: the name is a C string; zlib has no constructors.
     unsafe { !libc::dlopen(ZLIB.as_ptr(), libc::RTLD_NOW).is_null() }
 }
 

@@ -78,7 +78,7 @@ impl Process {
                 )
             }
         }
-        // Those of a container are ours, too.
+        // A container's filters apply to us as well.
         let own = fs::read_to_string("/proc/self/status").unwrap_or_default();
         anyhow::ensure!(
             filters(status) <= filters(&own),

@@ -7,10 +7,10 @@
 //!  watch ─► files loaded since are hooked, too; until a signal, a limit, or the end
 //!  leave ─► slots of malloc … ─► the program's own functions
 //! ```
-//! A slot is a word through which the code of a file calls a function of another. All threads stand
-//! still while slots are written; in between the process runs, and is not traced. It loads the recorder
-//! where it calls its allocator next. What is loaded stays: the program may have kept the address of one
-//! of its functions. Those pass every call on, and record nothing once the recording is over.
+//! A slot is a word through which code in one file calls a function in another. All threads are
+//! stopped while slots are written; in between the process runs untraced. It loads the recorder at
+//! its next call of the allocator. The recorder stays loaded, since the program may have kept the
+//! address of one of its functions. Once the recording is over they only pass calls on.
 
 mod check;
 mod memory;
@@ -44,10 +44,10 @@ pub(super) use check::Process;
 
 /// Between two looks at whether the recorder was loaded.
 const TICK: Duration = Duration::from_millis(10);
-/// Looks until it is said what is waited for.
+/// Number of looks after which the user is told the reason for the wait.
 const SOON: u32 = 50;
 
-/// A process, and what is known of it.
+/// A process that is attached to.
 struct Attached<'p> {
     process: &'p Process,
     memory: Memory,
@@ -326,8 +326,8 @@ impl<'p> Attached<'p> {
         Ok(())
     }
 
-    /// Whether there is a slot that does not lead to the recorder. The process runs meanwhile, so that
-    /// what is read may be nonsense.
+    /// Returns whether any slot does not lead to the recorder. The process runs meanwhile, so the
+    /// words read may be nonsense.
     fn is_behind(&self) -> anyhow::Result<bool> {
         let Some(objects) = self.loader.objects(&self.memory)? else { return Ok(false) };
         let from = [&self.real];

@@ -15,7 +15,7 @@ use super::memory::{Memory, half, word};
 /// A loaded file.
 pub(super) struct Object {
     pub(super) path: String,
-    /// What is to be added to an address of the file.
+    /// The difference between an address in memory and the address in the file.
     bias: u64,
     /// Where its dynamic section is.
     pub(super) dynamic: u64,

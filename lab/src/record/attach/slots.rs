@@ -44,7 +44,7 @@ pub(super) struct Patch<'a> {
 }
 
 impl Patch<'_> {
-    /// The slots of a file that are to be changed, each with what is to be written.
+    /// Finds the slots of a file to change, each with its new value.
     pub(super) fn find(&self, object: &Object) -> anyhow::Result<Vec<(u64, u64)>> {
         let slots = object.slots(self.memory, self.names)?;
         let change = |slot: Slot| {

@@ -147,7 +147,7 @@ fn request(request: c_uint, thread: pid_t, data: c_int) -> io::Result<()> {
 }
 
 fn registers(thread: pid_t) -> io::Result<Registers> {
-    // SAFETY: zeros are registers, too, and they are valid for writes.
+    // SAFETY: all zeros is a valid value, and the registers are valid for writes.
     let (done, registers) = unsafe {
         let mut registers: Registers = std::mem::zeroed();
         let none = ptr::null_mut::<c_void>();

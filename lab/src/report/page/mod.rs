@@ -43,10 +43,10 @@ struct Data<'g> {
     tuned: Vec<Front<'g>>,
 }
 
-/// The page on these traces, measured with these parameters.
+/// Builds the page on these traces, measured with these parameters.
 ///
 /// # Errors
-/// If what is drawn cannot be written as JSON.
+/// If the data to draw cannot be written as JSON.
 pub(super) fn of(
     collected: Vec<Collected>,
     tuned: Option<&Tuned>,
@@ -216,7 +216,7 @@ fn facts(one: &Collected) -> Markup {
     }
 }
 
-/// Who faults least with memory for half of the peak.
+/// Names the strategy with the fewest faults when memory holds half of the peak.
 fn fewest_faults(simulated: &Simulated) -> Option<String> {
     let (index, pages) = simulated.working_sets.iter().enumerate().find_map(|(index, set)| {
         (set.0 == crate::simulate::WorkingSet::Percent(50.0)).then_some((index, set.1))

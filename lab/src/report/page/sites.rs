@@ -1,4 +1,4 @@
-//! The section on who allocates: words, drawings, tables. The tables need no script.
+//! The section on allocating call sites: words, drawings, tables. The tables need no script.
 
 use maud::{Markup, html};
 use pagewise_replay::units::{bytes, count, thousands};
@@ -31,7 +31,7 @@ fn percent(part: u64, all: u64) -> String {
     format!("{:.1} %", 100.0 * part as f64 / all.max(1) as f64)
 }
 
-/// Who matters most, in sentences.
+/// Describes the most important call sites in sentences.
 fn words(sites: &Sites) -> Vec<String> {
     let total = &sites.total;
     let most = |figure: fn(&Figures) -> u64| {
