@@ -41,7 +41,7 @@ pub struct Limits {
 const MOST_EVENTS: u64 = 1 << 30;
 /// Most memory that a trace may take by default, bytes.
 const MOST_MEMORY: u64 = 4 << 30;
-/// Mebibytes that a request counts for at most: nobody serves more, and then the replay ends.
+/// Mebibytes that a request counts for at most: no allocator serves more, and then the replay ends.
 const MOST_SERVED: u64 = 1 << 20;
 /// Bytes that each live block takes at most, in any command: the reader's books and the command's,
 /// while their tables are copied to larger ones.
@@ -290,7 +290,7 @@ impl Drop for Shown {
     }
 }
 
-/// A temporary file, under a path that the processes we start can open, too.
+/// A temporary file, under a path that child processes can open as well.
 struct Temporary {
     path: PathBuf,
     /// For people.

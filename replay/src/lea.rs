@@ -56,8 +56,8 @@ impl Lea {
     }
 }
 
-// SAFETY: memory is the source's, whose contract asks for more; nothing is handed out twice, since
-// what is retracted was given back.
+// SAFETY: the memory comes from the source, whose contract asks for more; retracted memory was
+// given back, so no memory is handed out twice.
 unsafe impl Allocator for Memory {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
         let Held { source, peak } = &mut *self.0.borrow_mut();

@@ -1,5 +1,5 @@
-//! Output: files, whole or not at all, and what is printed. Whatever fails is an error, never a
-//! panic.
+//! Output: files, written completely or not at all, and printing. Every failure is an error, never
+//! a panic.
 
 use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, ErrorKind, Seek, Write};
@@ -16,11 +16,11 @@ use crate::input::STANDARD;
 use crate::printable::{printable_json, printable_lines};
 use crate::usage::Usage;
 
-/// Standard output has been claimed by a file (`-`), so that what is printed goes to stderr.
+/// Whether a file (`-`) has claimed standard output, so that messages go to stderr.
 static CLAIMED: AtomicBool = AtomicBool::new(false);
 
-/// Sees whether one of these files is standard output (`-`); then what is printed goes to stderr
-/// instead. To be called before anything is printed. Whether one is.
+/// Returns whether one of these files is standard output (`-`); messages then go to stderr. Call it
+/// before anything is printed.
 ///
 /// # Errors
 /// If more than one is.
@@ -89,7 +89,7 @@ fn descriptor(path: &Path) -> Option<RawFd> {
     }
 }
 
-/// Whether a path is of what is written to as it is, and not replaced: standard output, a device, a
+/// Returns whether a path must be written in place and not replaced: standard output, a device, a
 /// pipe.
 pub fn is_stream(path: &Path) -> bool {
     descriptor(path).is_some() || path.metadata().is_ok_and(|there| !there.is_file())
@@ -159,7 +159,8 @@ pub fn create<T>(
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(directory)
         .map_err(|error| {
-            // What went wrong, without the name of a file that nobody asked for.
+            // Reports the cause without the name of the temporary file, which the user did not
+            // choose.
             let cause = error.get_ref().and_then(|cause| cause.source()).map(ToString::to_string);
             cause.map_or_else(|| error.into(), |cause| anyhow::anyhow!(cause))
         })
@@ -223,7 +224,7 @@ mod unfinished {
         fn drop(&mut self) {
             let name = NAME.swap(ptr::null_mut(), Ordering::SeqCst);
             if !name.is_null() {
-                // SAFETY: the name is of `into_raw`, and nobody else has it any more.
+                // SAFETY: the name comes from `into_raw`, and no other code has it any more.
                 drop(unsafe { CString::from_raw(name) });
             }
         }
@@ -289,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_device_is_written_to_and_stays_one() {
-        // A name of our own for the device: what is replaced by mistake is that name.
+        // A name of our own for the device: if the test fails, only that name is replaced.
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("full");
         std::os::unix::fs::symlink("/dev/full", &path).unwrap();

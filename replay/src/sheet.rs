@@ -28,7 +28,7 @@ impl Sheet {
         self.rows.push(row.into_iter().map(Into::into).collect());
     }
 
-    /// The same sheet with these rows, too.
+    /// Returns the sheet with these rows appended.
     #[must_use]
     pub fn with_rows(
         mut self,

@@ -73,8 +73,8 @@ pub struct Writes;
 impl<T: ?Sized> Observer<T> for Writes {
     #[inline(always)]
     fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the block is live and at least one byte long; the writes are volatile so that
-        // the compiler keeps them although nobody reads them.
+        // SAFETY: the block is live and at least one byte long. The writes are volatile so that the
+        // compiler keeps them although they are never read.
         unsafe {
             block.write_volatile(1);
             block.add(layout.size() - 1).write_volatile(1);

@@ -38,10 +38,10 @@ pub fn open(path: impl AsRef<Path>) -> Result<Reader<BufReader<File>>, ReadError
 
 /// Reads a trace, event by event. It is an iterator; after an error it ends.
 ///
-/// Every event is checked as it is read: blocks freed or reallocated are live, sizes and
-/// alignments make sense, and no figure exceeds what the header claims. After the last event the
-/// header's figures must be those of the events, and the file must end. So a trace that was read
-/// to its end without an error is exactly as it was written.
+/// Every event is checked when it is read: blocks freed or reallocated are live, sizes and
+/// alignments make sense, and no figure exceeds the header's. After the last event the header's
+/// figures must equal those of the events, and the file must end. So a trace that was read to its
+/// end without an error is exactly as it was written.
 ///
 /// Memory: 12 bytes for each of the most blocks live at one time, and the buffers of a frame
 /// (2 MiB); never more because a file claims more. The header's
@@ -62,7 +62,7 @@ pub struct Reader<R> {
     sites: Option<SiteDecoder>,
     /// The site of the event read last.
     site: u32,
-    /// The call stacks, once they have been read; whether they are to be kept.
+    /// The call stacks, once they have been read; and whether to keep them.
     stacks: Option<Stacks>,
     keep_stacks: bool,
     /// When the events happened, once that has been read.

@@ -82,7 +82,7 @@ impl Frame {
         Self { module: None, address: Self::CUT, lines: Vec::new() }
     }
 
-    /// Stands for the callers of a frame of which nothing tells who called it.
+    /// Returns the frame that stands for unknown callers.
     #[must_use]
     pub const fn lost() -> Self {
         Self { module: None, address: Self::LOST, lines: Vec::new() }

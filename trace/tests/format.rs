@@ -1,12 +1,12 @@
-//! The trace file format: what is written is read back, and a damaged file is refused whatever the
-//! damage.
+//! The trace file format: a written trace reads back the same, and a file with any damage is
+//! refused.
 
 use std::io::Cursor;
 
 use pagewise_trace::{Event, Ledger, Origin, ReadError, Reader, Reason, Slots, WriteError, Writer};
 use proptest::prelude::*;
 
-/// A step of a random program; turned into a valid event by what is live.
+/// A step of a random program; the live blocks turn it into a valid event.
 #[derive(Clone, Debug)]
 enum Step {
     Allocate { size: u64, align_log2: u32 },
@@ -273,7 +273,7 @@ fn a_header_that_claims_more_events_than_the_file_can_hold_is_refused() {
     }
 }
 
-/// What the writer says that it wrote is what is in the file, frame by frame.
+/// The writer reports the bytes that are in the file, frame by frame.
 #[test]
 fn bytes_written_are_in_the_file() {
     let file = tempfile::tempfile().unwrap();

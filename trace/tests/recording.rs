@@ -72,7 +72,7 @@ fn play(scenario: &str) -> Vec<Recorded> {
     play_within(scenario, u64::MAX)
 }
 
-/// As [`play`], with logs of at most so many bytes.
+/// Like [`play`], with logs of at most `most` bytes.
 fn play_within(scenario: &str, most: u64) -> Vec<Recorded> {
     play_prepared(scenario, most, |_| {})
 }
@@ -300,8 +300,8 @@ fn a_damaged_log_is_refused_or_read_but_never_panics() {
         Some(())
     };
     assert!(convert(&log).is_some());
-    // Cut anywhere among its records, or with a record that was claimed and never written, what is
-    // left can be read, and is the same.
+    // If the log is cut anywhere among its records, or has a claimed record that was never written,
+    // the rest can be read, and is the same.
     let read = |bytes: &[u8]| {
         let mut reader = raw::LogReader::new(bytes).unwrap();
         let records: Vec<_> = reader.by_ref().map(Result::unwrap).collect();

@@ -1,4 +1,4 @@
-//! Traces with call stacks: what is written is read back, and damage is an error.
+//! Traces with call stacks: a written trace reads back the same, and damage is an error.
 
 use std::io::Cursor;
 
@@ -58,7 +58,7 @@ fn sites_and_stacks_are_read_back() {
         assert!(found == stacks);
         let both = (0..count).map(site).chain((0..count).map(|slot| site(slot) / 2));
         assert!(sites == both.collect::<Vec<_>>());
-        // Whoever does not ask for them reads the events all the same.
+        // A reader that does not ask for the stacks reads the events all the same.
         assert!(Reader::new(&file[..]).unwrap().all(|event| event.is_ok()));
     }
 }

@@ -1,4 +1,5 @@
-//! Traces that tell when their events happened: what is written is read back, and damage is an error.
+//! Traces with the times of their events: a written trace reads back the same, and damage is an
+//! error.
 
 use std::io::Cursor;
 

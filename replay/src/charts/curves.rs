@@ -49,7 +49,7 @@ pub struct Curves {
 }
 
 impl Curves {
-    /// Pixels that a chart of so many lines must be high at least, for their names.
+    /// Returns the least height in pixels of a chart of `lines` lines, so that their names fit.
     #[must_use]
     pub fn height(lines: usize) -> u32 {
         110 + LETTER.1 as u32 * lines as u32

@@ -1,8 +1,8 @@
-//! Names beside points, none of which covers another or a point.
+//! Places names beside points, so that no name covers another or a point.
 
 use super::{LETTER, width};
 
-/// Pixels between a point and what is to be written beside it.
+/// Pixels between a point and its name.
 const GAP: i32 = 11;
 /// How far a name may be from its point, pixels: the nearest first.
 const RADII: [i32; 8] = [0, 14, 28, 46, 66, 90, 120, 160];

@@ -48,8 +48,8 @@ impl PageMap {
     }
 }
 
-/// Hashes a chunk's number by a multiplication; both halves of the product count. Nobody chooses chunks
-/// to collide.
+/// Hashes a chunk's number by a multiplication and combines both halves of the product. It need not
+/// resist chosen keys.
 #[derive(Debug, Default)]
 struct Multiply(u64);
 

@@ -1,4 +1,4 @@
-//! What the system charges to who runs: processor time and page faults.
+//! The processor time and page faults that the system charges to a process or thread.
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use pagewise::trace::{Event, Invalid};
 
 use super::op::{Batch, Kind, Op};
 
-/// What a trace amounts to, whoever serves it.
+/// The figures of a trace, which do not depend on the allocator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Events.

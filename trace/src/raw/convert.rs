@@ -76,8 +76,8 @@ impl Converter {
         self.convert_at(thread, record, 0, |event, _| emit(event))
     }
 
-    /// As [`convert`](Self::convert), for a record made at `site`; passes the site of each event, too: 0
-    /// for all but allocations and reallocations.
+    /// Like [`convert`](Self::convert), for a record made at `site`. Also passes the site of each
+    /// event, which is 0 except for allocations and reallocations.
     ///
     /// # Errors
     /// As for `convert`.

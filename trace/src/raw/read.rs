@@ -17,7 +17,7 @@ use crate::error::{ReadError, Reason};
 use crate::header::{Origin, fill};
 use crate::stacks::Stacks;
 
-/// Who wrote a raw log.
+/// The origin of a raw log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogOrigin {
     /// Program, arguments, date, pointer width.
@@ -174,7 +174,7 @@ impl<R: Read> LogReader<R> {
         })
     }
 
-    /// Who wrote the log.
+    /// Returns the origin of the log.
     #[must_use]
     pub fn origin(&self) -> &LogOrigin {
         &self.origin
@@ -207,7 +207,7 @@ impl<R: Read> LogReader<R> {
         self.tree.as_ref().map(Tree::stacks)
     }
 
-    /// A word that was read ahead, if there are so many.
+    /// Returns the word at `index` among those read ahead, if there are that many.
     #[inline]
     fn ahead(&self, index: usize) -> Option<u64> {
         let (words, _) = self.read[..self.filled * WORD].as_chunks();
@@ -318,7 +318,7 @@ impl<R: Read> LogReader<R> {
         self.tree.as_ref().map_or(0, |tree| tree.site(node))
     }
 
-    /// Reads what is left of a side record of `len` further words.
+    /// Reads the remaining `len` words of a side record.
     fn side(&mut self, first: u64, len: usize) -> Result<(), Reason> {
         self.further.clear();
         while self.further.len() < len {

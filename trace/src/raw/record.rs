@@ -19,7 +19,7 @@ pub enum Record {
     },
     /// A block is about to be reallocated.
     Reallocating {
-        /// Where it is; 0 if it is to be allocated.
+        /// Its address; 0 if there is no block yet.
         address: u64,
         /// Bytes requested; any number, since the request may fail.
         size: u64,

@@ -1,7 +1,8 @@
-//! What a recorder that was loaded into a running process is asked for: [`Request`].
+//! The request to a recorder that was loaded into a running process: [`Request`].
 //!
-//! Whoever loaded it writes the request into its memory, as words, before any call of the program comes
-//! to it. There is no environment to read, and no function to look for: the loader's lock may be held.
+//! The process that loads the recorder writes the request into the recorder's memory, as words,
+//! before any call of the program reaches it. The recorder has no environment to read, and cannot
+//! look up functions, as the loader's lock may be held.
 //! ```text
 //!  READY │ function × 13 │ most bytes of a log │ frames of a stack │ bytes of the directory │ its text
 //! ```

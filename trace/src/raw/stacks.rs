@@ -59,7 +59,7 @@ impl Tree {
         }
     }
 
-    /// Takes in a side record; what is wrong with it, if it makes no sense.
+    /// Takes in a side record, or tells why it makes no sense.
     pub(super) fn learn(&mut self, side: Side) -> Result<(), &'static str> {
         match side {
             Side::Stack { .. } | Side::Time { .. } => Ok(()),

@@ -3,7 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `system` | the few calls of the system |
-//! | `settings` | what is asked for |
+//! | `settings` | the settings of a recording |
 //! | `sites` | the call stacks that were recorded |
 //! | `log` | the log of the running process |
 //! | `session` | settings and log, found out once and inherited by `fork` |

@@ -56,7 +56,7 @@ pub(super) fn arm(request: &Request<'_>) {
     publish(Some(request));
 }
 
-/// Publishes a session for what was asked, or `off()`; gives what is published.
+/// Publishes a session for the request, or `off()`. Returns the session that is published.
 fn publish(asked: Option<&Request<'_>>) -> *mut Session {
     let session = asked.filter(|asked| settings::will_do(asked)).and_then(Session::new);
     let ours = session.map_or(off(), NonNull::as_ptr);
@@ -64,7 +64,7 @@ fn publish(asked: Option<&Request<'_>>) -> *mut Session {
         Ok(_) => ours,
         Err(theirs) => {
             if let Some(session) = session {
-                // SAFETY: nobody else has seen our session.
+                // SAFETY: our session was never published.
                 unsafe { Session::undo(session) };
             }
             theirs
@@ -92,13 +92,13 @@ impl Session {
         let _errno = Errno::keep();
         let before = self.log.load(Acquire);
         let ours = new_log()?;
-        // SAFETY: mapped by us, and seen by nobody else.
+        // SAFETY: mapped by us, and not yet published.
         unsafe { ours.as_ref() }.belongs_to(epoch);
         match self.log.compare_exchange(before, ours.as_ptr(), AcqRel, Acquire) {
             // SAFETY: published now, and never undone.
             Ok(_) => Some(unsafe { &*ours.as_ptr() }),
             Err(theirs) => {
-                // SAFETY: ours has this length, and nobody else has seen it. Theirs is published.
+                // SAFETY: ours has this length, and was never published. Theirs is published.
                 unsafe {
                     system::unmap(ours.cast(), size_of::<Log>());
                     Some(&*theirs)
@@ -131,7 +131,7 @@ impl Session {
     /// # Safety
     /// It was made by [`new`](Self::new) and never published.
     unsafe fn undo(session: NonNull<Self>) {
-        // SAFETY: both mappings have these lengths, and nobody else knows them.
+        // SAFETY: both mappings have these lengths, and were never published.
         unsafe {
             let log = session.as_ref().log.load(Acquire);
             system::unmap(NonNull::new_unchecked(log).cast(), size_of::<Log>());

@@ -1,5 +1,5 @@
-//! What is asked of a recorder: where logs go, and how long they may be. The environment says so, or
-//! whoever loaded the recorder.
+//! The settings of a recorder: where logs go, and how long they may be. They come from the
+//! environment, or from the program that loaded the recorder.
 
 use core::ffi::CStr;
 
@@ -47,8 +47,8 @@ impl Settings {
     pub(super) unsafe fn write(place: *mut Self, request: &Request<'_>) {
         let directory = request.directory;
         let words = |bytes: u64| bytes.saturating_sub(HEAD as u64) / WORD as u64;
-        // SAFETY: the caller's promise: zeros are a valid value of every field, and the directory is
-        // no longer than its field.
+        // SAFETY: the caller guarantees a valid place filled with zeros, which are a valid value of
+        // every field, and a directory that fits its field.
         unsafe {
             (&raw mut (*place).most_words).write(request.max_log.map_or(u64::MAX >> 8, words));
             (&raw mut (*place).stack_depth).write(request.stacks.min(DEEPEST as u64) as usize);

@@ -1,13 +1,14 @@
-//! The call stacks a log knows: a tree whose nodes are recorded once, found by a hash.
+//! The call stacks that a log knows: a tree whose nodes are recorded once, found by a hash.
 //!
-//! A node is a frame below its parent, the outer frame. It is found by a hash of all return
-//! addresses from the outermost to its own, 64 bits, which is taken for its identity. The table is
-//! a few levels of open addressing, each four times as long as the one before; a lookup begins with
-//! the longest, and what it finds in another one is entered there, too: the next lookup ends there.
-//! Nothing is ever moved and nobody waits: whoever finds a node claimed and not yet numbered records it
-//! again under another number.
+//! A node is a frame below its parent, the outer frame. Its key is a 64-bit hash of all return
+//! addresses from the outermost to its own; equal hashes count as equal stacks. The table has a few
+//! levels of open addressing, each four times as long as the one before. A lookup begins with the
+//! longest level. A node that it finds in another level is also entered there, so that the next
+//! lookup ends there. Nothing is ever moved, and no thread waits: a thread that finds a node
+//! claimed but not yet numbered records it again under another number.
 //!
-//! It lies with the log in memory that a forked child finds empty. The levels are not inherited.
+//! Like the log, the table is in memory that a forked child finds empty. The levels are not
+//! inherited.
 
 use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -23,7 +24,7 @@ pub enum Outermost {
     First,
     /// The stack is deeper than was asked for.
     Cut,
-    /// Nothing tells who called it.
+    /// The caller could not be determined.
     Lost,
 }
 
@@ -34,7 +35,7 @@ pub struct Loaded<'a> {
     pub start: u64,
     /// The end.
     pub end: u64,
-    /// What is to be taken from an address to get that in the file.
+    /// The difference between an address in memory and the address in the file.
     pub bias: u64,
     /// The file's build id; empty if it has none.
     pub build_id: &'a [u8],
@@ -94,7 +95,7 @@ impl core::fmt::Debug for Stack<'_> {
     }
 }
 
-/// Where what is new is recorded.
+/// A log to which new nodes and files are appended.
 pub(super) trait Append {
     /// Appends a record of `len` words.
     fn append(&self, len: usize, word: impl Fn(usize) -> u64);
@@ -234,7 +235,8 @@ impl Sites {
         }
         let node = self.nodes.fetch_add(1, Relaxed) + 1;
         to.append(3, |at| side::node(node, parent, address)[at]);
-        // Published after it was recorded: whoever names the node stands behind it in the log.
+        // Published only after it was recorded: so any record that names the node comes behind it
+        // in the log.
         if let Some(entry) = self.claim(hash) {
             entry.node.store(node, Release);
         }
@@ -278,7 +280,7 @@ impl Sites {
         match self.levels[level].compare_exchange(ptr::null_mut(), new, AcqRel, Acquire) {
             Ok(_) => Some(new),
             Err(theirs) => {
-                // SAFETY: mapped above, and nobody else has seen it.
+                // SAFETY: mapped above, and never published.
                 unsafe { system::unmap(ours, bytes) };
                 Some(theirs)
             }

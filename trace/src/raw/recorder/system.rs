@@ -172,8 +172,8 @@ pub(super) fn now() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Microseconds of a clock that nobody sets. No call into the system where the C library reads the
-/// clock by itself.
+/// Returns the microseconds of a monotonic clock. Makes no system call where the C library reads
+/// the clock by itself.
 pub(super) fn monotonic() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is valid for writes.
@@ -199,9 +199,9 @@ pub(super) unsafe fn executable(buffer: *mut u8, len: usize) -> usize {
     usize::try_from(count).unwrap_or(0)
 }
 
-/// The value of an environment variable, to be copied at once: the program may overwrite it. None,
-/// too, for a program that runs with more rights than its user, as the loader does. `Err` while
-/// the C library has not found the environment yet.
+/// Returns the value of an environment variable. Copy it at once: the program may overwrite it.
+/// Like the loader, returns `None` for a program that runs with more rights than its user. `Err`
+/// while the C library has not found the environment yet.
 pub(super) fn environment(name: &str) -> Result<Option<&'static CStr>, ()> {
     unsafe extern "C" {
         static environ: *const *const libc::c_char;
