@@ -1,4 +1,4 @@
-//! What a web server's clients did, from its access log: who is still there, which paths are slow.
+//! Reads a web server's access log: which clients are still there, and which paths are slow.
 //!
 //! ```text
 //! $ cargo run --release --example access_log            # a made-up log of 600,000 lines
@@ -60,7 +60,7 @@ impl Analysis {
         true
     }
 
-    /// Lets those go who have been idle for too long.
+    /// Ends the sessions that have been idle for too long.
     fn expire(&mut self, now: u32) {
         let ended = &mut self.ended;
         self.sessions.retain(|_, session| {

@@ -48,7 +48,7 @@ const REGION: usize = 512 << 20;
 const ROUNDS: usize = 11;
 const ACTIONS: usize = 200_000;
 
-/// A region's memory, of which every OS page was touched.
+/// A region's memory, with every OS page touched.
 struct Memory(Vec<u64>);
 
 impl Memory {
@@ -58,7 +58,7 @@ impl Memory {
 
     /// An allocator over all of it, made anew.
     fn peer(&mut self, name: &str) -> Peer<'_> {
-        // SAFETY: the borrow keeps the memory for this one allocator as long as it is used.
+        // SAFETY: while this allocator is in use, the borrow keeps others from the memory.
         unsafe { Peer::new(name, self.0.as_mut_ptr().cast(), self.0.len() * 8) }
     }
 }

@@ -124,7 +124,7 @@ impl Actions {
         failed
     }
 
-    /// Frees what is left.
+    /// Frees the remaining blocks.
     pub(crate) fn finish(&mut self, peer: &mut Peer<'_>) {
         for (block, layout) in self.blocks.drain(..) {
             peer.free(block, layout);

@@ -61,10 +61,11 @@ pub(crate) struct Peer<'m> {
 }
 
 impl Peer<'_> {
-    /// The allocator of this name over `len` bytes at `base`.
+    /// Makes the allocator of this name over `len` bytes at `base`.
     ///
     /// # Safety
-    /// The memory is valid, aligned to 8 bytes, and this allocator's alone as long as it is used.
+    /// The memory is valid, aligned to 8 bytes, and used only by this allocator while the allocator
+    /// is in use.
     pub(crate) unsafe fn new(name: &str, base: *mut u8, len: usize) -> Self {
         // SAFETY, of all: the caller's promise is what each asks for.
         let heap: Box<dyn Heap> = match name {

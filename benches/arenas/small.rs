@@ -29,7 +29,7 @@ fn number(arguments: &[String], option: &str) -> Option<u64> {
 
 /// A fresh allocator over the memory's first bytes.
 fn heap<'m>(name: &str, memory: &'m mut Memory, region: usize) -> Peer<'m> {
-    // SAFETY: the borrow keeps the memory for this one allocator as long as it is used.
+    // SAFETY: while this allocator is in use, the borrow keeps others from the memory.
     unsafe { Peer::new(name, memory.0.as_mut_ptr().cast(), region) }
 }
 

@@ -1,8 +1,10 @@
-//! Any sequence of calls of C's `malloc` family obeys POSIX, C23 and GNU's library: alignment, sizes of zero,
-//! products that overflow, sizes that no machine has, `errno`, what is left alone on an error; and every
-//! byte of every block, those beyond what was asked for, too, keeps what was written.
+//! Any sequence of calls of C's `malloc` family obeys POSIX, C23 and GNU's library: alignment,
+//! sizes of zero, products that overflow, sizes that no machine has, `errno`, and state that an
+//! error must leave unchanged. Every byte of every block, including those beyond the requested
+//! size, keeps its contents.
 //!
-//! The functions are `libpagewise.so`'s own file, without their names: the fuzzer has another allocator.
+//! The functions come from `libpagewise.so`'s own file, without their C names: the fuzzer has
+//! another allocator.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -97,7 +99,8 @@ struct Block {
 
 impl Block {
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the block is in use and this long, and nobody else looks at it meanwhile.
+        // SAFETY: the block is in use and this long, and no other reference to its bytes exists
+        // meanwhile.
         unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.usable) }
     }
 
@@ -130,8 +133,9 @@ struct Program {
 }
 
 impl Program {
-    /// What a function answered that was asked for `size` bytes (none: a product that overflows), aligned to
-    /// `align`; the first `kept` bytes are to be `mark`. Whether it gave a block.
+    /// Checks the answer of a function that was asked for `size` bytes (`None`: a product that
+    /// overflows), aligned to `align`, whose first `kept` bytes must be `mark`. Returns whether it
+    /// gave a block.
     fn answered(
         &mut self,
         start: *mut c_void,

@@ -20,9 +20,9 @@ pub(crate) fn read(file: &[u8]) {
     let mut reader = reader.with_stacks();
     let header = reader.header().clone();
     let mut events = Vec::new();
-    // No event may pass that exceeds what the header claims: whoever reads relies on it.
+    // No event that exceeds the header's figures may pass: readers rely on that.
     let mut ledger = Ledger::new();
-    // A frame of a thousand bytes can hold a million events; so many are the fuzzer's loss only.
+    // A frame of a thousand bytes can hold a million events, which would only slow the fuzzer down.
     let mut sites = Vec::new();
     while let Some(event) = reader.next() {
         let Ok(event) = event else { return };

@@ -1,5 +1,5 @@
-//! Any lines read as a malloc lab file give events that a trace can hold, or an error; and what is live in
-//! the end is what a plain model of the format says.
+//! Any lines read as a malloc lab file give events that a trace can hold, or an error; and the
+//! blocks live in the end are those of a plain model of the format.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;

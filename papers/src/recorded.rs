@@ -1,5 +1,5 @@
-//! The bundled traces as the papers' tables take them: which row of which paper a recording is, by its own
-//! note, and how wide the words of its program were.
+//! The bundled traces as the papers' tables use them: the paper and row of a recording, from its
+//! own note, and how wide the words of its program were.
 
 use std::path::{Path, PathBuf};
 

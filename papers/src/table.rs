@@ -69,7 +69,7 @@ impl Near {
         }
     }
 
-    /// The tolerance as it is printed.
+    /// Returns the tolerance as text.
     pub(super) fn name(self) -> Option<String> {
         match self {
             Self::Percent(percent) => Some(format!("{percent} %")),
@@ -92,7 +92,7 @@ pub(super) enum Ranked {
     Not,
 }
 
-/// A column: its name, how many decimals its figures have, and what is asked of them.
+/// A column: its name, how many decimals its figures have, and how they are judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Column {
     pub(super) name: &'static str,

@@ -20,11 +20,11 @@ struct Counts {
     near: usize,
     pairs: usize,
     ordered: usize,
-    /// Row by row: what is missed.
+    /// The missed figures, row by row.
     missed: Vec<String>,
 }
 
-/// The lines below a table: row by row what is missed, and the counts.
+/// Returns the lines below a table: the missed figures row by row, and the counts.
 pub(super) fn lines(table: &Table) -> Vec<String> {
     let counts = count(table);
     let mut lines = Vec::new();
@@ -36,9 +36,10 @@ pub(super) fn lines(table: &Table) -> Vec<String> {
     lines
 }
 
-/// The same as a JSON object: `table title verdict`; the verdict has `rows` with figures of both, those of them
-/// `within` the tolerance, `pairs` that the paper sets side by side, those of them `in_order`, what is `missed`
-/// row by row, and the `summary` that ends the printed table.
+/// Returns the same as a JSON object, `table title verdict`. The verdict has the `rows` with
+/// figures of both, the number of those `within` the tolerance, the `pairs` that the paper sets
+/// side by side, the number of those `in_order`, the `missed` figures row by row, and the `summary`
+/// that ends the printed table.
 pub(super) fn json(table: &Table) -> Value {
     let counts = count(table);
     json!({
@@ -131,7 +132,7 @@ impl Counts {
     }
 }
 
-/// Names in a row, cut where nobody would read on.
+/// Lists names in a row, shortened if there are many.
 fn listed(names: &[&str]) -> String {
     const MOST: usize = 12;
     match names.len() {

@@ -1,9 +1,9 @@
 //! Programs of machines with words half as wide, as those of the papers were.
 //!
-//! Our heaps have units of 16 bytes; the papers' have units of 8, and half as long a header. So a request
-//! of *n* bytes there and one of 2 *n* bytes here leave the same heap, twice as large, if the header is
-//! twice as long, too. Where ours is not, the request has the missing bytes. The smallest block holds two
-//! links and the lengths, 16 bytes there.
+//! Our heaps have units of 16 bytes; the papers' have units of 8, and headers half as long. So a
+//! request of *n* bytes there and one of 2 *n* bytes here leave the same heap, twice as large,
+//! provided that the header is twice as long as well. Where ours is shorter, the missing bytes are
+//! added to the request. The smallest block holds two links and the lengths, 16 bytes there.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;

@@ -1,6 +1,7 @@
-//! How long single calls take: percentiles of the calling thread's CPU time, which what else the machine does
-//! hardly changes. Reading that clock takes longer than most calls do, so what two readings in a row differ by, in
-//! the median, is subtracted; the most that two in a row differ by is told, too.
+//! Measures single calls: percentiles of the calling thread's CPU time, which other load on the
+//! machine hardly changes. Reading that clock takes longer than most calls. So the median
+//! difference of two consecutive readings is subtracted; the largest such difference is reported as
+//! well.
 
 use std::hint::black_box;
 use std::sync::atomic::AtomicBool;

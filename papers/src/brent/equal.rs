@@ -39,7 +39,7 @@ impl Choice {
         page: usize,
         seed: u64,
     ) -> anyhow::Result<Box<dyn Strategy + Send>> {
-        /// Address space; only what is touched takes memory.
+        /// Bytes of address space; only touched pages take memory.
         const CAPACITY: usize = 1 << 30;
         let config = Config::new()
             .page_size(page)

@@ -28,7 +28,7 @@ const SHORTEST: f64 = 0.01;
 
 /// Unit of all sizes, bytes (§7.1).
 pub(super) const UNIT: usize = 8;
-/// Address space; only what is touched takes memory.
+/// Bytes of address space; only touched pages take memory.
 pub(super) const CAPACITY: usize = 1 << 32;
 
 /// The distribution YKTVMV, or the one in which sizes have lifetimes of their own.
@@ -85,7 +85,7 @@ enum Server {
     Named(&'static str),
     /// LEAST-FREE whose free blocks are linked within the page (§4).
     InBand,
-    /// FIRST-FIT, whose searches of a segment count the blocks in use, too.
+    /// FIRST-FIT, whose searches of a segment also count the blocks in use.
     CountingAll,
     /// Binary buddies that know of a buddy by its list alone.
     Tagless,
@@ -94,7 +94,7 @@ enum Server {
 /// A row of Table 7.2.
 struct Row {
     name: &'static str,
-    /// Who serves, page size and FFCROSSOVER, if we have it.
+    /// The server, page size and FFCROSSOVER, if we have the strategy.
     ours: Option<(Server, usize, usize)>,
     /// Storage efficiency, then items visited, of CAMBRIDG and YKTVMV.
     published: Option<[f64; 4]>,

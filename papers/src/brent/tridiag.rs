@@ -62,7 +62,7 @@ const WORKING_SETS: [usize; 2] = [2000, 4000];
 /// Rounds in which the time without paging is taken; the least counts.
 const ROUNDS: usize = 3;
 
-/// Nobody simulates paging.
+/// Simulates no paging.
 struct Unpaged;
 
 impl Paging for Unpaged {

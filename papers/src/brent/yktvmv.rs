@@ -31,7 +31,7 @@ pub(super) const HIGHEST: usize = 508;
 /// Bytes of the mapping for real faults: room for QUICK at the full load.
 const MAPPING: usize = 1 << 27;
 
-/// Who serves: a strategy, its FFCROSSOVER, and its FREETOL.
+/// A server: a strategy, its FFCROSSOVER, and its FREETOL.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Server {
     pub(super) strategy: &'static str,
@@ -121,10 +121,10 @@ struct Real<'r> {
 
 impl Watch for Real<'_> {
     fn reference(&mut self, block: NonNull<u8>) {
-        /// References between two looks at the working set, which grows beyond itself by at most
-        /// so many pages of blocks.
+        /// References between two looks at the working set. In between, the working set can exceed
+        /// its size by the pages of that many blocks.
         const LOOK: u64 = 128;
-        // SAFETY: the block is in use, at least a byte long, and its content nobody's.
+        // SAFETY: the block is in use and at least a byte long; its contents do not matter.
         unsafe { block.write_volatile(1) };
         self.references += 1;
         if self.references.is_multiple_of(LOOK)
@@ -146,7 +146,7 @@ struct Timed;
 
 impl Watch for Timed {
     fn reference(&mut self, block: NonNull<u8>) {
-        // SAFETY: the block is in use, at least a byte long, and its content nobody's.
+        // SAFETY: the block is in use and at least a byte long; its contents do not matter.
         unsafe { block.write_volatile(1) };
     }
     fn second(&mut self, _: &Usage) {}

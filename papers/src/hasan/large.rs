@@ -19,7 +19,7 @@ use crate::widened::Words;
 const LARGEST_SMALL: usize = 1024 - 8;
 
 type Heap = Box<dyn Strategy>;
-/// A fit's name, and its heap that grows by so many bytes.
+/// A fit's name, and a function that makes its heap, which grows by a given number of bytes.
 type Fit = (&'static str, fn(usize) -> Heap);
 
 /// The fits: best fit, and the others.
@@ -144,7 +144,8 @@ mod tests {
         let blocks = |alone: &LargeAlone| alone.heap.usage().blocks;
         let small = alone.allocate(layout(1000)).unwrap();
         assert_eq!(blocks(&alone), 0);
-        // SAFETY: each block is used as it was allocated, and as long as it is.
+        // SAFETY: each block is used with the layout it was allocated with, and only while it is in
+        // use.
         unsafe {
             small.write_bytes(7, 1000);
             let grown = alone.reallocate(small, layout(1000), 3000).unwrap();

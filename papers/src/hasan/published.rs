@@ -1,5 +1,5 @@
-//! The programs, and the paper's figures of them: Tables 1, 3 and 4 in a file that `traces/README.md`
-//! is made from, too; those of the results here.
+//! The programs, and the paper's figures for them: Tables 1, 3 and 4 come from a file from which
+//! `traces/README.md` is also made; those of the results are here.
 
 /// As notes of traces name the paper.
 pub(super) const PAPER: &str = "Hasan & Chang";

@@ -269,7 +269,7 @@ fn allocators(decimals: usize) -> Vec<Column> {
     [Column::new("DL", decimals).unit()].into_iter().chain(others).collect()
 }
 
-/// The first figure as it is, the others relative to it.
+/// Returns the first figure unchanged, and the others relative to it.
 fn relative(published: Option<[f64; ALLOCATORS]>, ours: [f64; ALLOCATORS]) -> Vec<Pair> {
     let of = |figures: [f64; ALLOCATORS], which: usize| match which {
         LEA => figures[LEA],

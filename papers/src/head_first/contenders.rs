@@ -1,4 +1,4 @@
-//! Who takes part in the benchmark: the four compositions, with the paper's search and with ours.
+//! The contenders of the benchmark: the four compositions, with the paper's search and with ours.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};

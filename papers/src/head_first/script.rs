@@ -136,7 +136,7 @@ impl Performance<'_> {
                 let Some((block, layout)) = self.blocks[slot].take() else { return true };
                 match self.freeing {
                     Freeing::Checked => {
-                        // SAFETY: the block's slot was emptied, and nobody uses it.
+                        // SAFETY: the block's slot was emptied, and the block is no longer used.
                         let answer = unsafe { self.strategy.try_free(block, layout) };
                         self.freed += usize::from(answer == Freed::Freed);
                     }

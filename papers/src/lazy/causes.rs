@@ -175,7 +175,7 @@ struct Modelled {
 /// Bytes of a unit here: 8 there.
 const UNIT: usize = 16;
 
-// SAFETY: nobody reads or writes the blocks ([`Untouched`]).
+// SAFETY: the blocks are never read or written ([`Untouched`]).
 unsafe impl Target for Modelled {
     fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
         let start = self.heap.allocate((layout.size() + HEADER).div_ceil(UNIT));

@@ -39,7 +39,7 @@ pub(super) enum Area {
 /// What the text can be read to say in two ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reading {
-    /// The heap grows to multiples of so many units.
+    /// The heap grows to multiples of this many units.
     pub(super) growth: usize,
     /// The free block at the heap's end is taken when no other serves; else it is like any other.
     pub(super) end_is_last: bool,

@@ -46,7 +46,7 @@ struct Memory {
     fit: Fit,
     /// Where the last search ended; 0 for the lowest block.
     rover: usize,
-    /// When each free block came to be as it is, by its start.
+    /// When each free block got its present shape, by its start.
     since: HashMap<usize, (u64, usize)>,
     clock: u64,
     head_first: bool,
@@ -165,7 +165,7 @@ impl Memory {
         self.halves = false;
     }
 
-    /// ChunkUp and SpaceFit: where the block goes, and who has the excess.
+    /// ChunkUp and SpaceFit: chooses the block's place, and gives away the excess.
     fn space_fit(&mut self, index: usize, len: usize) -> usize {
         let block = self.blocks[index];
         let halved = self.chunk_up && block.len / 2 >= len;

@@ -132,8 +132,8 @@ impl Memory {
         from
     }
 
-    /// Incremental coalescing of waiting blocks that are large, or smaller than what is asked for, the
-    /// larger sizes first, until one is large enough (§3.3, §3.7).
+    /// Joins waiting blocks that are large, or smaller than the request, the larger sizes first,
+    /// until one is large enough (incremental coalescing, §3.3, §3.7).
     fn coalesce_until(&mut self, len: usize, large: bool) -> Option<usize> {
         loop {
             let chosen = |block: &Block| {

@@ -1,4 +1,4 @@
-//! Commands under preloaded libraries: what is measured of them.
+//! Runs commands under preloaded libraries and measures them.
 
 use std::process::{Command, Stdio};
 use std::{fmt, fs};

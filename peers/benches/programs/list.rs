@@ -1,7 +1,7 @@
 //! The programs, and what each does.
 
-/// A program: what it is called, what it needs, and shell scripts, run in a folder of their own:
-/// what is measured, and before it, once and without a library, what gets things ready.
+/// A program: its name, its requirements, and shell scripts that run in a folder of their own: the
+/// measured one, and one that prepares it, which runs once and without a library.
 pub(crate) struct Program {
     pub(crate) name: &'static str,
     pub(crate) needs: &'static str,

@@ -91,7 +91,7 @@ fn phase(random: &mut Random) -> Phase {
         Spread::SmallAndLarge => 1 << least,
         _ => 1_usize << least.midpoint(most),
     };
-    // So that each phase takes about as long: nanoseconds for each action, from what is written.
+    // Nanoseconds for each action, depending on the writes, so that each phase takes about as long.
     let cost = match writes {
         Writes::FirstByte => 100,
         Writes::EachPage => 100 + typical / 4096 * 60,
@@ -124,7 +124,7 @@ pub(crate) fn run(seed: u64) {
     }
 }
 
-/// A block of so many bytes; null: there is none.
+/// A block's start and size in bytes; a null start means no block.
 #[derive(Clone, Copy)]
 struct Block(*mut u8, usize);
 

@@ -13,7 +13,7 @@ pub(crate) const LIMIT: &str = "60";
 /// How `timeout` ends when it has ended a command.
 pub(crate) const TIMED_OUT: i32 = 124;
 
-/// The folder of wine's that `tests/targets.sh windows` has, too.
+/// The wine folder, shared with `tests/targets.sh windows`.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/wine");
 
 /// Sets up wine's folder and starts its server, unless another folder is given. The first program that runs would do

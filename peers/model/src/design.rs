@@ -142,7 +142,7 @@ impl<'a> Allocator<'a> {
         let (times, number, is_other) = (self.times, blocks as f64, heap != core);
         let heap = &mut self.heaps[heap];
         match self.design {
-            // Nobody else comes by.
+            // No other core visits the heap.
             Design::RemoteLists => at + times.visit + times.block * number,
             Design::HotLine => {
                 let seen = self.hot.read(times, core, at);

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::design::{Allocator, BATCH, Design};
 use super::times::Times;
 
-/// Who frees what.
+/// Which blocks each thread frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Load {
@@ -149,7 +149,8 @@ impl Machine<'_> {
         }
     }
 
-    /// A batch is allocated and sent, unless too many are on the way, for each of so many threads.
+    /// Allocates and sends a batch, unless `ON_THE_WAY` batches for each of `threads` threads are
+    /// under way.
     fn send(&mut self, core: usize, way: usize, threads: usize, at: f64) -> f64 {
         if self.on_the_way[way].len() >= ON_THE_WAY * threads {
             return at + self.pause();

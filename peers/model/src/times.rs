@@ -94,7 +94,7 @@ fn nanoseconds(count: usize, mut action: impl FnMut(usize)) -> f64 {
 
 const PAGEWISE: Pagewise = Pagewise::new();
 
-/// Allocates and frees blocks, so many at a time.
+/// Allocates and frees `count` blocks, `at_a_time` at a time.
 fn waves(count: usize, size: usize, at_a_time: usize) {
     let mut blocks = Vec::with_capacity(at_a_time);
     for _ in 0..count / at_a_time {

@@ -42,7 +42,7 @@ impl<'s> Game<'s> {
         Self { strategy, unit, budget, requested: 0, live: Vec::new(), header: 0 }
     }
 
-    /// The same, where each block's header of so many bytes is part of its units.
+    /// Returns the game with a header of `header` bytes counted as part of each block's units.
     pub(crate) fn with_headers(self, header: usize) -> Self {
         Self { header, ..self }
     }

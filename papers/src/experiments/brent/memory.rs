@@ -148,8 +148,8 @@ impl<'s, P: Paging> Memory<'s, P> {
     pub(crate) fn allocate(&mut self) -> anyhow::Result<Block> {
         let block = self.blocks.allocate()?.as_ptr();
         if self.base.is_null() {
-            // The first block lies in the first page, of which the paged strategies may hand out
-            // any block; heaps begin at a multiple of the page size.
+            // The first block is in the first page, but paged strategies may choose any block of
+            // the page; heaps begin at a multiple of the page size.
             let page_size = 1 << self.page_shift;
             let within = block.addr() & (page_size - 1);
             self.base = block.wrapping_sub(within + page_size);

@@ -22,10 +22,10 @@ use super::pager::Pager;
 
 /// Knows which pages of a heap memory holds.
 pub(crate) trait Knows {
-    /// Of each of the heap's first pages, whether memory holds it.
+    /// Returns for each of the heap's first `pages` pages whether it is resident.
     ///
     /// # Errors
-    /// If who knows does not tell.
+    /// If the residency cannot be determined.
     fn held(&self, pages: usize) -> anyhow::Result<Vec<bool>>;
 }
 
@@ -84,7 +84,8 @@ impl Paging for Told {
     }
 }
 
-/// Memory of the machine in which a pager keeps so many pages: it counts the faults itself.
+/// Memory of the machine in which a pager keeps a limited number of pages: it counts the faults
+/// itself.
 pub(crate) struct Touched {
     pub(crate) pager: Rc<Pager>,
     /// Faults and questions before the counting began.

@@ -1,11 +1,10 @@
-//! Real page faults: a heap in a file-backed mapping of which only so many pages stay resident
-//! (Brent §7.3).
+//! Real page faults: a heap in a file-backed mapping that keeps only a limited number of pages
+//! resident (Brent §7.3).
 //!
-//! The kernel does the faulting, we do the evicting: what is mapped beyond the working set is
-//! unmapped (`madvise`), the page that was mapped first going first. That is the working set of
-//! the paper's own system, VMS, which replaces pages first in, first out. The next access to such a
-//! page is a page fault of the kernel's, counted by it (`getrusage`); the file lies in memory, so that
-//! no disk is measured.
+//! The kernel faults pages in, and we evict them: pages mapped beyond the working set are unmapped
+//! (`madvise`), first mapped, first unmapped. That is the policy of the paper's own system, VMS.
+//! The next access to such a page is a real page fault, counted by the kernel (`getrusage`). The
+//! file is in memory, so no disk is measured.
 //!
 //! ```text
 //!  pagemap:  which pages are mapped ──▶ queue, first mapped first ──▶ unmap down to the working set
@@ -83,7 +82,7 @@ impl Resident {
         NonNull::slice_from_raw_parts(base, self.len)
     }
 
-    /// Unmaps what is mapped beyond the working set. O(pages of the mapping).
+    /// Unmaps the pages beyond the working set. O(pages of the mapping).
     ///
     /// # Errors
     /// If the system refuses.
@@ -119,7 +118,8 @@ impl Resident {
 
 impl Drop for Resident {
     fn drop(&mut self) {
-        // SAFETY: `new` mapped exactly this; whoever still uses `memory` broke its contract.
+        // SAFETY: `new` mapped exactly this; any remaining use of the memory breaks the contract of
+        // `memory`.
         unsafe { libc::munmap(self.base.cast(), self.len) };
     }
 }
@@ -135,7 +135,7 @@ mod tests {
         let page = resident.page;
         let touch = |resident: &Resident, index: usize| {
             let start = resident.memory().cast::<u8>();
-            // SAFETY: the byte lies in the mapping, which nobody else uses.
+            // SAFETY: the byte is in the mapping, which only this test uses.
             unsafe { start.add(index * page).write_volatile(1) };
         };
         for index in 0..30 {

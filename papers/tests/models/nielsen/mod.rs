@@ -22,7 +22,7 @@ enum Kind {
     All,
     /// II, III, VI: on a list.
     List(Order),
-    /// IV: on a list of their size; what is longer on a residual queue in this order.
+    /// IV: on a list of their size; longer ones on a residual queue in this order.
     Sizes(Order),
     /// V: on a list of their power of two.
     Buddies(Order),
@@ -58,7 +58,7 @@ struct Algorithm {
     rotates: bool,
     fields: (usize, usize),
     joins: Joins,
-    /// Lengths are multiples of so many words.
+    /// Lengths are multiples of this many words.
     multiple: usize,
     /// The largest size that has a list of its own, words, and whether a block of a larger size serves where
     /// all else fails.
