@@ -15,7 +15,7 @@ const LEN: usize = 1 << 16;
 static mut MEMORY: [u64; LEN / 8] = [0; LEN / 8];
 
 /// Made at compile time, with the promise that one test alone uses it.
-// SAFETY: nobody else names the memory, and one test uses the arena.
+// SAFETY: only the arena uses the memory, and only one test uses the arena.
 static FIXED: Arena<PageHeap<Region>, Unshared> = unsafe {
     let region = Region::new((&raw mut MEMORY).cast(), LEN);
     Arena::with_lock(PageHeap::new(Config::arena(), region, ()), Unshared::new())

@@ -32,7 +32,7 @@ fn stops(test: &str, so: fn(&Ended) -> bool, says: &[&str]) {
     for line in says {
         assert!(err.contains(line), "{test} does not say {line:?}: {err}");
     }
-    // The stacks lead to this program; but nobody knows of what file a statically linked one is.
+    // The stacks lead to this program; but the file of a statically linked program is not known.
     if cfg!(target_feature = "crt-static") {
         assert!(
             err.lines().filter(|line| line.starts_with("pagewise:     0x")).count() > 3,
@@ -240,7 +240,7 @@ fn blocks_are_guarded_where_the_system_gives_low_addresses() {
     assert!((700..=1300).contains(&count), "one in 100: {count}");
 }
 
-/// Which block is guarded nobody can know: not the first of every thread.
+/// The choice of guarded blocks is unpredictable: it is not the first of every thread.
 #[test]
 #[cfg(unix)]
 fn the_first_of_a_thread_is_guarded_no_more_than_others() {

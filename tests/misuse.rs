@@ -174,7 +174,7 @@ fn an_arena_of_several_regions_answers_misuse() {
     let mut memories = [vec![0u64; CAPACITY / 16], vec![0u64; CAPACITY / 32]];
     let arena: Arena<Claims<PageHeap<Region>, 2>> = Arena::new(Claims::new());
     for memory in &mut memories {
-        // SAFETY: the arena is dropped before the memories, which nobody else uses.
+        // SAFETY: the arena, the only user of the memories, is dropped before them.
         let region = unsafe { Region::new(memory.as_mut_ptr().cast(), memory.len() * 8) };
         let claimed = arena.claim(PageHeap::new(Config::arena(), region, ()));
         claimed.expect("room for two claims");

@@ -20,7 +20,7 @@ struct Block {
     len: usize,
 }
 
-// SAFETY: a block is used by whoever has this.
+// SAFETY: only the owner of the value uses the block.
 unsafe impl Send for Block {}
 
 impl Block {

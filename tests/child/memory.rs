@@ -20,7 +20,7 @@ pub(crate) fn os_page() -> usize {
     }
 }
 
-/// Whether nobody may read at an address.
+/// Returns whether an address cannot be read.
 #[cfg(unix)]
 pub(crate) fn is_closed(address: *const u8) -> bool {
     let mut pipe = [0; 2];
@@ -35,7 +35,7 @@ pub(crate) fn is_closed(address: *const u8) -> bool {
     }
 }
 
-/// Whether nobody may read at an address.
+/// Returns whether an address cannot be read.
 #[cfg(windows)]
 pub(crate) fn is_closed(address: *const u8) -> bool {
     use windows_sys::Win32::System::Memory::{
@@ -48,7 +48,8 @@ pub(crate) fn is_closed(address: *const u8) -> bool {
     found.State != MEM_COMMIT || found.Protect == PAGE_NOACCESS
 }
 
-/// Whether an emulator is part of this process (`tests/targets.sh` says so): what it keeps is resident, too.
+/// Returns whether an emulator is part of this process, as `tests/targets.sh` tells. Its own memory
+/// is resident as well.
 pub(crate) fn is_emulated() -> bool {
     std::env::var_os("EMULATED").is_some()
 }

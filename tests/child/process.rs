@@ -31,7 +31,7 @@ impl Ended {
         return self.code == Some(STATUS_STACK_BUFFER_OVERRUN);
     }
 
-    /// Whether it was stopped because it touched memory that nobody may touch.
+    /// Returns whether the process was stopped because it touched inaccessible memory.
     pub(crate) fn touched_a_guard(&self) -> bool {
         #[cfg(unix)]
         return self.signal == Some(libc::SIGSEGV);

@@ -130,7 +130,8 @@ impl<'s, S: Subject> Twin<'s, S> {
             let layout = Layout::from_size_align(size, old.align()).expect("a valid layout");
             return self.allocate(slot, layout);
         }
-        // SAFETY: both blocks are in use with this layout; only what is returned is used on.
+        // SAFETY: both blocks are in use with this layout; afterwards only the returned blocks are
+        // used.
         let (ours, theirs) = unsafe {
             (self.ours.reallocate(pair.ours, old, size), System.reallocate(pair.theirs, old, size))
         };
@@ -157,7 +158,7 @@ impl<'s, S: Subject> Twin<'s, S> {
         }
     }
 
-    /// Frees what is left: all is given back then.
+    /// Frees the remaining blocks; then nothing may be held.
     pub(crate) fn end(mut self) -> usize {
         self.live().into_iter().for_each(|slot| self.free(slot));
         if let Some(blocks) = self.ours.blocks() {

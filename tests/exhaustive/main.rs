@@ -1,9 +1,9 @@
 //! Every sequence of operations up to a length, on every strategy of the catalogue over eight small pages.
 //!
-//! In each state: blocks are disjoint and keep their contents, the walk covers the memory without a gap,
-//! the audit passes, the counts are right, and a checked free refuses what is no live block. Where the
-//! literature says which block serves a request, or when none does, [`naive`] works it out the plain way, and
-//! the strategy answers the same.
+//! In each state: blocks are disjoint and keep their contents, the walk covers the memory without a
+//! gap, the audit passes, the counts are right, and a checked free refuses every address that is
+//! not a live block. Where the literature defines which block serves a request, or when none does,
+//! [`naive`] computes that in the simplest way, and the strategy must answer the same.
 //!
 //! `family::STRATEGY::short_sequences` runs with the other tests. The long form takes half an hour of one
 //! core, and prints a table of what it found:

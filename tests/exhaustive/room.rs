@@ -40,7 +40,7 @@ impl Bounds {
         self.base.addr()
     }
 
-    /// Bytes that nobody took yet.
+    /// Returns the bytes that are not yet taken.
     pub(crate) fn left(&self) -> usize {
         self.low - self.end
     }
@@ -90,7 +90,7 @@ unsafe impl Source for Floor {
         }
         BOUNDS.set(bounds);
         let memory = bounds.at(bounds.low);
-        // SAFETY: the bytes lie in the room, and nobody has them.
+        // SAFETY: the bytes are in the room, and were not given to anyone.
         unsafe { memory.write_bytes(0, layout.size()) };
         Ok(memory)
     }
@@ -154,7 +154,7 @@ impl Room {
     }
 
     pub(crate) fn save(&self) -> Saved {
-        // SAFETY: both places are valid, and nobody writes there meanwhile.
+        // SAFETY: both places are valid, and nothing writes to them meanwhile.
         let [memory, strategy] = self.places().map(|place| unsafe { (*place).to_vec() });
         Saved { bounds: Bounds::current(), memory, strategy }
     }

@@ -75,7 +75,7 @@ fn what_small_blocks_wrote_is_not_taken_for_zeros() {
 fn small_blocks_wrote() {
     const LEN: usize = 16 << 20;
     for size in [100, 1_000, 5_000] {
-        // SAFETY: each block is in use as long as it is written to, has so many bytes, and is freed once.
+        // SAFETY: each block is in use and long enough while it is written to, and is freed once.
         unsafe {
             let block = ALLOCATOR.allocate(LEN);
             block.write_bytes(0xff, LEN);

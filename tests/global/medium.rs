@@ -37,7 +37,7 @@ impl Block {
     }
 
     fn resize(&mut self, size: usize) {
-        // SAFETY: the block is in use, and known by what is returned from then on.
+        // SAFETY: the block is in use; from then on only the returned pointer is used.
         unsafe {
             self.start = ALLOCATOR.reallocate(self.start, size);
             assert!(!self.start.is_null());
@@ -57,8 +57,8 @@ impl Drop for Block {
     }
 }
 
-/// Threads that allocate, resize and free such blocks, a part of them each other's: each is its owner's alone as long as
-/// it is in use. Another thread takes everything off the lists again and again.
+/// Threads allocate, resize and free such blocks, partly each other's. Each block belongs to its
+/// owner alone while it is in use. Another thread keeps emptying the lists.
 #[test]
 fn a_block_is_one_owners_alone() {
     const THREADS: usize = 4;

@@ -96,7 +96,7 @@ fn a_heap_that_nobody_uses_any_more_is_looked_after() {
     });
 }
 
-/// Another thread's heap: it has freed everything when it ends, and nobody uses that heap then.
+/// Another thread's heap: it has freed everything when it ends, and then no thread uses that heap.
 #[test]
 #[ignore = "in a process of its own"]
 fn left() {
@@ -177,8 +177,9 @@ fn a_table_fits_where_the_last_one_was() {
     passes("memory::tables");
 }
 
-/// A map of strings grows to 12 MiB of table and is dropped, its strings in no order; so is the next,
-/// and a heap holds no more for it than for the first: what is kept on quick lists is in nobody's way.
+/// A map of strings grows to 12 MiB of table and is dropped, its strings in arbitrary order. The
+/// next map fits in its place: blocks on quick lists do not make the heap hold more than for the
+/// first.
 #[test]
 #[ignore = "in a process of its own"]
 fn tables() {
@@ -247,7 +248,8 @@ fn turns() {
         })
         .collect();
     assert!(ALLOCATOR.stats().held > 2 * PEAK, "they share no heap: {}", ALLOCATOR.stats());
-    // Who grows gives back for a bounded time: by wine, where that is told by the clock and calls take long, next to nothing.
+    // A growing heap gives back for a bounded time. Under wine, where the clock decides that and
+    // calls are slow, that is next to nothing.
     let is_bounded = cfg!(windows) || resident() < before + 2 * PEAK;
     assert!(is_bounded, "{} MiB are resident", resident() >> 20);
     for (thread, end) in threads {
@@ -267,8 +269,9 @@ fn free_memory_stays_beside_enough_in_use() {
     });
 }
 
-/// While one heap grows, another keeps what is free there up to an eighth of all that is in use; of more, twice the growth
-/// goes back, each time to the end of a huge page; less where that takes long, but some.
+/// While one heap grows, another keeps its free memory up to an eighth of all memory in use. Beyond
+/// that, twice the growth goes back, each time up to the end of a huge page; less if that takes
+/// long, but always some.
 #[test]
 #[ignore = "in a process of its own"]
 fn beside() {

@@ -39,7 +39,7 @@ fn freed_twice_in_a_row() {
     }
 }
 
-/// The line tells which block, of which class, in which thread, and what to do next.
+/// The line names the block, its class and the thread, and advises on the next step.
 #[test]
 fn the_line_tells_what_to_do() {
     for part in ["(112-byte class)", ", thread ", "PAGEWISE_HARDENED=1"] {

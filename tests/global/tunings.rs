@@ -93,11 +93,12 @@ struct Block {
     at: *mut u8,
     layout: Layout,
     mark: u8,
-    /// Whether it is resized without its size: then it is freed without, too, since one that shrinks may stay.
+    /// Whether it is resized without its size. Then it is also freed without, since a block that
+    /// shrinks may stay in place.
     is_unsized: bool,
 }
 
-// SAFETY: whoever has the value has the block to himself.
+// SAFETY: only the owner of the value uses the block.
 unsafe impl Send for Block {}
 
 impl Block {

@@ -1,4 +1,4 @@
-//! What must hold of every strategy, driven by random sequences of requests.
+//! Checks the properties of every strategy by random sequences of requests.
 //!
 //! A strategy joins by one line in `properties/`. The harness keeps its own model of the blocks
 //! in use — an independent oracle — and checks, as it goes:
@@ -9,7 +9,7 @@
 //! - a block that shrinks never fails, and stays if it must;
 //! - a strategy owns its blocks, and no other memory;
 //! - after exhaustion, and at any time, `audit` finds no fault and `usage` agrees with the model;
-//! - bookkeeping (page headers, left headers, tables) lies apart from all pages and blocks, but
+//! - bookkeeping (page headers, left headers, tables) is apart from all pages and blocks, except
 //!   for strategies that keep tags among them.
 
 pub(crate) mod source;
@@ -159,7 +159,8 @@ impl Block {
     }
 
     fn verify(&self, len: usize) {
-        // SAFETY: the block is in use, at least this long, and was filled; nobody else looks at it.
+        // SAFETY: the block is in use, at least this long, and was filled; no other code accesses
+        // it meanwhile.
         let bytes = unsafe { std::slice::from_raw_parts(self.address.as_ptr(), len) };
         let pattern = self.pattern();
         for (index, found) in bytes.chunks(pattern.len()).enumerate() {
@@ -339,7 +340,7 @@ impl Bench<'_> {
 
     /// A checked free of what the model has forgotten, or never knew.
     fn try_free(&mut self, address: NonNull<u8>, layout: Layout) -> Freed {
-        // SAFETY: nobody uses the block, if it is one.
+        // SAFETY: if the address is a block, that block is no longer used.
         unsafe { self.strategy.try_free(address, layout) }
     }
 

@@ -15,8 +15,8 @@ use std::sync::OnceLock;
 
 use outcome::Outcome;
 
-/// The program that runs the misuses, and the library: as it is released, without the checks of a debug
-/// build.
+/// Builds the program that runs the misuses, and the library as it is released, without the checks
+/// of a debug build.
 fn built() -> &'static [PathBuf; 2] {
     static BUILT: OnceLock<[PathBuf; 2]> = OnceLock::new();
     BUILT.get_or_init(|| {

@@ -4,12 +4,12 @@
 //!
 //! **Circles.** A file *imports* another if it names, in a `use` or in a path, something that the other
 //! defines. Of all files of a crate, none may reach itself by imports. In particular:
-//! - Re-exports are followed to the file that defines the name, so a `mod.rs` that defines nothing is
-//!   in nobody's way.
-//! - `mod x;` is not an import. Neither is the re-export of what a module's own submodules define,
+//! - Re-exports are followed to the file that defines the name, so a `mod.rs` that defines nothing
+//!   causes no circle.
+//! - `mod x;` is not an import. Neither is the re-export of names from a module's own submodules,
 //!   unless the file uses the name itself.
-//! - A file that imports from its parent, whose parent imports from it, is a circle: what both need
-//!   belongs in a file of its own.
+//! - A file that imports from its parent, whose parent imports from it, is a circle: code that both
+//!   need belongs in a file of its own.
 //! - Methods need no import: a child may implement some of its parent's methods.
 //! - Tests and documentation do not count.
 

@@ -142,6 +142,6 @@ pub(crate) unsafe extern "C" fn syscall(
         }
         third /= 2;
     }
-    // SAFETY: passed on; what is no argument is not looked at.
+    // SAFETY: the caller passes valid arguments; the kernel ignores those beyond the call's own.
     unsafe { own_syscall()(call, first, second, third, fourth, fifth, sixth) }
 }

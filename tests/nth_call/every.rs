@@ -9,8 +9,8 @@ use crate::session::{Session, TUNINGS};
 /// Requests of a session, more or less.
 const STEPS: usize = 220;
 
-/// Of the calls that a purge makes by the hundred, one in this many is the first to be refused, unless
-/// it is to be all.
+/// A purge makes hundreds of calls; one in this many is tested as the first to be refused, unless
+/// all are tested.
 const STRIDE: usize = 16;
 
 /// The most bytes that may stay resident because a single call was refused.
@@ -65,7 +65,7 @@ fn alone(tuning: usize, refused: Range<usize>, stride: usize) -> Outcome {
             libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0);
         }
         let written = writer.write_all(session(tuning, refused, stride).as_bytes());
-        // SAFETY: nothing else of this process is to be done.
+        // SAFETY: nothing else remains for this process to do.
         unsafe { libc::_exit(i32::from(written.is_err())) };
     }
     drop(writer);

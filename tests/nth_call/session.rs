@@ -25,7 +25,7 @@ struct Block {
     mark: u8,
 }
 
-// SAFETY: a block is used by whoever has this.
+// SAFETY: only the owner of the value uses the block.
 unsafe impl Send for Block {}
 
 impl Block {

@@ -104,7 +104,7 @@ impl Driver<'_> {
     pub(crate) fn free(&mut self, number: usize) {
         if number < self.blocks.len() {
             let (block, layout) = self.blocks.swap_remove(number);
-            // SAFETY: it is in use, and nobody knows it any more.
+            // SAFETY: the block is in use, and no reference to it remains.
             unsafe { self.strategy.deallocate(block, layout) };
         }
     }
@@ -263,7 +263,7 @@ pub(crate) fn trace(subject: &Subject, config: Config, sequence: Sequence) -> Tr
     let start = memory.addr().get();
     let addresses = start..start + sequence.memory;
     let meter = Watched { counter: Counter::new(), addresses, strays: Cell::new(0) };
-    // SAFETY: the memory is freed after the strategy was dropped, and nobody else uses it.
+    // SAFETY: only the strategy uses the memory, which is freed after the strategy was dropped.
     let strategy = unsafe { subject.over(config, memory, sequence.memory, &meter) };
     let mut driver =
         Driver { strategy, meter: &meter, start, blocks: Vec::new(), results: EMPTY, walks: EMPTY };

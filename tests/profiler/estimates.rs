@@ -140,7 +140,8 @@ mod traces {
         (size / 8).checked_ilog2().map_or(0, |log| 1 + log as usize).min(SITES - 1)
     }
 
-    /// Replays a trace; what is live when most is, in all, and what was allocated until then.
+    /// Replays a trace. For each site, returns the bytes and blocks live at the peak of all, and
+    /// allocated until then.
     fn replay(path: &Path, mean: usize, events: u64) -> [Truth; SITES] {
         let mut truth = [Truth::default(); SITES];
         let mut blocks: Vec<Option<(*mut u8, Layout, usize)>> = Vec::new();

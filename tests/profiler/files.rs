@@ -1,4 +1,5 @@
-//! Profiles as files: what is in them, when they are written, and that pprof reads them.
+//! Profiles as files: their contents, the times at which they are written, and that pprof reads
+//! them.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::collections::HashMap;

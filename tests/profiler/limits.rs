@@ -37,7 +37,7 @@ fn out_of_memory() {
     let snapshot = profiler().snapshot().expect("there is memory again");
     assert!(snapshot.dropped() > 1000, "{}", snapshot.dropped());
     assert_eq!(figures(&snapshot)[0][0], 0.0, "what was sampled was seen to be freed");
-    // The file says what was dropped, too.
+    // The file also tells the number of dropped samples.
     profiler().stop().expect("it ends");
     let dropped = profiler().snapshot().expect("there is one").dropped();
     let mut file = Vec::new();

@@ -90,7 +90,7 @@ pub(crate) fn resized_in_c_by(site: usize, block: *mut u8, layout: Layout, size:
 /// What a profile says of a place: live blocks and bytes, all blocks and bytes.
 pub(crate) type Figures = [f64; 4];
 
-/// What a profile says of each place, and at the end of what is of none.
+/// Returns a profile's figures for each site, and at the end those of no site.
 pub(crate) fn figures(snapshot: &Snapshot) -> [Figures; SITES + 1] {
     let mut starts: Vec<(usize, usize)> = (0..SITES)
         .flat_map(|site| {
@@ -135,7 +135,8 @@ pub(crate) struct Truth {
 }
 
 impl Truth {
-    /// A block of so many bytes is allocated (1), or no longer live (−1), where one in `mean` bytes is sampled.
+    /// Counts a block of `size` bytes that is allocated (`sign` 1) or no longer live (−1), with one
+    /// sample in `mean` bytes.
     pub(crate) fn count(&mut self, size: usize, mean: usize, sign: f64) {
         let size = size as f64;
         let chance = -(-size / mean as f64).exp_m1();
@@ -150,8 +151,8 @@ impl Truth {
         }
     }
 
-    /// How unlikely the worst of four estimates is: its chance is e to the minus this, at most (Bernstein's inequality, which
-    /// holds of few samples, too).
+    /// Returns how unlikely the worst of four estimates is: its probability is at most e to the
+    /// minus this (Bernstein's inequality, which also holds for few samples).
     pub(crate) fn unlikelihood(&self, estimates: &Figures) -> f64 {
         let unlikelihood = |at: usize| {
             let rounding = 1.0 + 1e-6 * self.figures[at];

@@ -116,7 +116,7 @@ impl Subject {
 
     /// The strategy over a region in this memory.
     fn fixed<'a>(&self, config: Config, memory: &'a mut Memory) -> Box<dyn Strategy + 'a> {
-        // SAFETY: the strategy borrows the memory, and nobody else does.
+        // SAFETY: the strategy has the only borrow of the memory.
         self.make(config, unsafe { memory.region() })
     }
 }
@@ -231,7 +231,7 @@ fn survives_exhaustion(subject: &Subject) {
     }
 }
 
-/// Memory runs out at each call that asks for it, once and for good. Mappings are memory, too.
+/// Memory runs out at each call that asks for it, once and for good. Mappings count as memory.
 fn survives_exhaustion_at_every_step(subject: &Subject) {
     // What the hybrids map, where other strategies would only fill it.
     let largest = if subject.family == "hasan" { 103_000 } else { 30_000 };

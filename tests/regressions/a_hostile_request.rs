@@ -72,7 +72,8 @@ fn resized() {
         for new_size in numbers() {
             let block = ALLOCATOR.allocate(old_size);
             assert!(!block.is_null());
-            // SAFETY: the block is in use; afterwards only what is returned is, if it is something.
+            // SAFETY: the block is in use; afterwards only the returned block is used, if there is
+            // one.
             unsafe {
                 block.write_bytes(3, old_size.min(1));
                 let moved = ALLOCATOR.reallocate(block, new_size);

@@ -35,7 +35,7 @@ misused! {
     is_not_measured: measured, |block| ALLOCATOR.usable_size(block);
 }
 
-/// Where a mapping may not be read, freeing it ended so, too.
+/// A free in an unreadable mapping ended the same way.
 #[test]
 fn what_cannot_be_read_is_not_freed() {
     aborts("a_wild_pointer_beyond_the_heaps::closed", MESSAGE);

@@ -20,7 +20,7 @@ fn use_memory(mark: u8) {
 
 /// Forks; the child runs `action` and ends. Waits for the child, which must end by itself.
 fn fork(action: impl FnOnce()) {
-    // SAFETY: the child does what is tested, and ends by `_exit`.
+    // SAFETY: the child does what is under test, and ends by `_exit`.
     unsafe {
         let child = libc::fork();
         assert!(child >= 0);
@@ -274,7 +274,7 @@ fn purging() {
     let is_whole = || blocks.iter().flatten().all(|&byte| byte == 1);
     let purge = || {
         ALLOCATOR.purge();
-        // What went back before counts, too: where this takes a second, some has.
+        // Memory given back earlier counts as well: if this takes a second, some was.
         let purged = ALLOCATOR.stats().purged;
         assert!(purged > 1500 * LEN as u64 / 2 && is_whole(), "{purged} bytes went back");
     };

@@ -26,7 +26,7 @@ fn a_program_that_limits_itself_goes_on() {
     });
 }
 
-/// What is left under the limit is for threads and their stacks, too.
+/// Threads and their stacks share the memory below the limit.
 #[test]
 #[ignore = "in a process of its own, which it limits"]
 fn own() {

@@ -1,5 +1,6 @@
-//! A sandbox refuses a system call, with any error: the allocator goes on. What it cannot get is null,
-//! what it cannot give back stays; no refusal decides what is a block.
+//! A sandbox refuses a system call, with any error: the allocator goes on. It answers null for
+//! memory that it cannot get, and keeps memory that it cannot give back; no refusal changes which
+//! addresses are blocks.
 
 use std::ffi::c_long;
 use std::hint::black_box;

@@ -36,7 +36,7 @@ fn whole_pages(len: usize) -> usize {
 /// Unmaps memory by the kernel's own pages.
 ///
 /// # Safety
-/// Nobody uses it any more.
+/// The memory is no longer used.
 unsafe fn unmap(address: *mut c_void, len: usize) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { libc::syscall(libc::SYS_munmap, address, len) as c_int }
@@ -55,7 +55,8 @@ pub unsafe extern "C" fn mmap(
     file: c_int,
     offset: i64,
 ) -> *mut c_void {
-    // SAFETY: passed on; what is cut off belongs to the fresh mapping, and nobody knows it yet.
+    // SAFETY: the caller's arguments are passed on; the parts cut off belong to the fresh mapping,
+    // which is not yet known elsewhere.
     unsafe {
         let map = |address: *mut c_void, len: usize, flags: c_int, file: c_int, offset: i64| {
             let call = libc::SYS_mmap;

@@ -199,7 +199,8 @@ enum Outcome {
     Errors(Vec<Error>),
 }
 
-/// Whether an argument is for a test binary that is to be run, or for none; the library's is called after the package.
+/// Returns whether an argument concerns a test binary that should run, or none; the library's
+/// binary is named after the package.
 fn is_wanted(argument: &str) -> bool {
     match argument.strip_prefix("--test=").or((argument == "--lib").then_some("pagewise")) {
         Some(binary) => suite::wants(binary),

@@ -44,7 +44,7 @@ pub(crate) fn list(root: &Path, area: &Area) -> Result<Vec<Mutant>> {
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let listed: Vec<Value> = serde_json::from_slice(&output.stdout)?;
     let mutants = listed.iter().enumerate().filter_map(|(index, listed)| read(index + 1, listed));
-    // Unit tests that Miri does not run are listed, too.
+    // The list includes unit tests that Miri does not run.
     Ok(mutants.filter(|mutant| !mutant.is_in_a_test()).collect())
 }
 

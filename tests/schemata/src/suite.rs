@@ -17,7 +17,8 @@ use crate::mutants::Mutant;
 /// The most mutants of an area.
 const MOST: usize = 1 << 16;
 
-/// How long a test may take with nothing changed, if it is to be used, unless the environment says otherwise.
+/// The longest that a test may take without mutants to be used, in seconds, unless the environment
+/// says otherwise.
 const SLOWEST: u64 = 4;
 
 /// How much longer than five times as long it may take with a mutant: others may use the machine then.
@@ -55,7 +56,8 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Whether a test binary is to be run. Where time is short, those are whose names begin as the environment says.
+/// Returns whether to run a test binary. If the environment names prefixes, to save time, only
+/// binaries whose names begin with one of them.
 pub(crate) fn wants(binary: &str) -> bool {
     let wanted = std::env::var("TESTS").unwrap_or_default();
     wanted.is_empty() || wanted.split(',').any(|name| binary.starts_with(name))

@@ -20,7 +20,7 @@ impl Curve {
         Self(Vec::new())
     }
 
-    /// Notes what is resident now.
+    /// Records the present resident memory.
     pub(crate) fn sample(&mut self, time: Duration) {
         let statm = fs::read_to_string("/proc/self/statm").expect("there is a /proc");
         let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<f64>().ok());

@@ -64,7 +64,7 @@ pub(crate) fn generation(
             }
         });
     });
-    // SAFETY: the child only allocates, which is what is tested, and ends by `_exit`.
+    // SAFETY: the child only allocates, which is under test, and ends by `_exit`.
     unsafe {
         let child = libc::fork();
         if child == 0 {

@@ -13,7 +13,7 @@ static mut MEMORY: [u64; LEN / 8] = [0; LEN / 8];
 
 /// On this machine itself, the program's allocator is another, and the arena has nothing to do.
 #[cfg_attr(target_arch = "wasm32", global_allocator)]
-// SAFETY: nobody else names the memory, and there is one thread.
+// SAFETY: only the arena uses the memory, and there is one thread.
 static ARENA: Arena<PageHeap<Region>, Unshared> = unsafe {
     let region = Region::new((&raw mut MEMORY).cast(), LEN);
     Arena::with_lock(PageHeap::new(Config::arena(), region, ()), Unshared::new())

@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 
 use random::Random;
 
-/// Fills a map with strings and vectors and takes half of them out again; what is left, in a number.
+/// Fills a map with strings and vectors and removes half of them; returns a number computed from
+/// the rest.
 #[unsafe(no_mangle)]
 pub extern "C" fn run(seed: u32) -> u32 {
     let mut random = Random(u64::from(seed) + 1);

@@ -9,8 +9,8 @@ use crate::stage;
 /// Of a block beyond a mebibyte only this many bytes at either end are written.
 const END: usize = 4096;
 
-/// Memory in use, of which no two pieces overlap. If `malloc` hands out a block that does, the program
-/// ends there: that is the proof.
+/// The memory in use, as pieces that must not overlap. If `malloc` hands out a block that overlaps
+/// one, the program ends there: that is the proof.
 pub(crate) struct Live {
     /// Bytes from each address.
     pieces: BTreeMap<usize, usize>,
@@ -132,10 +132,10 @@ pub(crate) fn write_all(block: *mut u8, size: usize, value: u64) {
     }
 }
 
-/// Whether this word stands anywhere in the written part of a block.
+/// Returns whether the word is anywhere in the written part of a block.
 ///
 /// # Safety
-/// The block was one of this size once: what is there now is read, whatever it is.
+/// A block of this size once started here. Its present contents are read, whatever they are.
 pub(crate) unsafe fn contains(block: *mut u8, size: usize, value: u64) -> bool {
     // SAFETY: the caller's promise.
     words(size).any(|offset| unsafe { block.add(offset).cast::<u64>().read_volatile() == value })

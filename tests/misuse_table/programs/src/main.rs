@@ -37,7 +37,8 @@ use watch::Library;
 #[global_allocator]
 static OWN: own::Own = own::Own::new();
 
-/// A small block, a medium one, one with boundary tags, and a mapping of its own, in words, too.
+/// A small block, a medium one, one with boundary tags, and a mapping of its own; each size also in
+/// words.
 const SIZES: [(usize, &str); 4] =
     [(64, "64 B"), (3000, "3,000 B"), (100_000, "100 KB"), (48 << 20, "48 MiB")];
 

@@ -76,7 +76,7 @@ fn judge(ended: &Ended) -> Option<Outcome> {
             "unnoticed" => Some(Outcome::Unnoticed),
             _ => None,
         },
-        // It may leave by a status, too.
+        // It may also end with an exit status.
         _ if !ended.err.is_empty() => {
             Some(if reached(stage::MISUSED) { Outcome::Late } else { Outcome::Stops })
         }

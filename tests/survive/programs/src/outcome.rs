@@ -46,7 +46,8 @@ impl Outcome {
         }
     }
 
-    /// Whether it is what is expected, given glibc's outcome; `None` if that cannot be said.
+    /// Returns whether the outcome is as expected, given glibc's outcome; `None` if that cannot be
+    /// told.
     pub(crate) fn is_good(&self, expected: Expected, glibc: &Self) -> Option<bool> {
         match (self, expected, glibc) {
             (Self::Unavailable(_), ..) => None,
@@ -98,7 +99,7 @@ pub(crate) fn of(program: &Program, library: Option<&str>) -> Outcome {
     };
     let prepare = program.prepare;
     let tasks = cgroup.as_ref().map(Cgroup::tasks);
-    // SAFETY: what is done between `fork` and `exec` are system calls only.
+    // SAFETY: only system calls are made between `fork` and `exec`.
     unsafe {
         command.pre_exec(move || {
             if let Some(tasks) = &tasks {

@@ -36,8 +36,8 @@ pub(crate) fn peak_resident() -> usize {
     usage.ru_maxrss as usize * 1024
 }
 
-/// Calls `action` again and again for as long, and so many times at least: on a busy machine a program comes
-/// to little in that time.
+/// Calls `action` again and again for `duration`, and at least `least` times, as a program gets
+/// little done in that time on a busy machine.
 pub(crate) fn for_duration(duration: Duration, least: usize, mut action: impl FnMut()) {
     let end = Instant::now() + duration;
     let mut calls = 0;
