@@ -74,13 +74,13 @@
 // | file | what |
 // |---|---|
 // | `index`, `reclaim`, `area` | the three policy traits, and all policies of the last two |
-// | `heap` | blocks that are split and joined |
+// | `heap` | the engine: blocks that are split and joined |
 // | `lazy` | its free-space area |
 // | `collect`, `grow`, `resize` | freeing; more memory; growing in place |
 // | `audit` | spans and invariants |
 // | `boundary_tag_heap` | the heap as a strategy |
 // | `bins` | best and worst fit |
-// | `good`, `branchless` | good fit, and what its heap does most often |
+// | `good`, `branchless` | good fit, and its heap's most frequent operations |
 // | `links`, `list`, `unsorted`, `segregated`, `half_fit`, `decrement` | the fits over lists |
 // | `stacks` | stacks of blocks for `hybrid` and `kingsley` |
 

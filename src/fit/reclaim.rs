@@ -26,7 +26,7 @@ use crate::tags::{Block, Cells, Link, NONE};
 /// When a freed block becomes free memory: [`Immediate`], [`Deferred`] or [`Collected`].
 pub trait Reclaim: ReclaimPolicy {}
 
-/// What a heap asks of a policy of reclaiming.
+/// The methods of a policy of reclaiming, as a heap uses it.
 pub trait ReclaimPolicy: Sized {
     /// Nothing was freed.
     const EMPTY: Self;
@@ -37,11 +37,11 @@ pub trait ReclaimPolicy: Sized {
     /// Whether there are withheld blocks.
     const WITHHOLDS: bool;
 
-    /// Takes note of a block in use that is freed; says whether it is free memory at once.
+    /// Records that a block in use is freed. Returns whether it is free memory at once.
     fn free<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) -> bool;
 
-    /// Whether to join free neighbours now, after a search of a heap of `cells` cells has failed.
-    /// `exhausted`: there is no other memory.
+    /// Returns whether to join free neighbours now, after a failed search of a heap of `cells`
+    /// cells. `exhausted`: there is no other memory.
     fn join_now(&mut self, _cells: u32, _exhausted: bool) -> bool {
         false
     }
@@ -61,7 +61,7 @@ pub trait ReclaimPolicy: Sized {
 #[derive(Debug)]
 pub struct Immediate;
 
-/// Freed blocks are free as they are; neighbours are joined when a search fails.
+/// Freed blocks are free but not joined; neighbours are joined when a search fails.
 #[derive(Debug)]
 pub struct Deferred {
     /// Cells freed since neighbours were last joined.
@@ -79,7 +79,7 @@ pub struct Collected {
 /// The link of a withheld block to the next.
 const NEXT: Link = Link::First;
 
-/// A deferred heap joins free neighbours once this part of it was freed.
+/// A deferred heap joins free neighbours once 1 / `LOOSE_PART` of it was freed.
 const LOOSE_PART: u32 = 16;
 
 impl Reclaim for Immediate {}
@@ -149,7 +149,7 @@ impl ReclaimPolicy for Collected {
         let (mut count, mut last, mut next) = (0, NONE, self.first);
         while next != NONE {
             let at = cells.contents(next).addr();
-            // More blocks than there are cells are a circle.
+            // A list with more blocks than there are cells is a circle.
             let sound = next < cells.end() && count < cells.end();
             Fault::unless(
                 sound && cells.is_withheld(cells.block(next)),

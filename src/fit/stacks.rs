@@ -82,8 +82,8 @@ impl<const N: usize> Stacks<N> {
         Some(start)
     }
 
-    /// Checks that each stack has as many blocks as `counts` says, and that each block `belongs` on
-    /// its stack.
+    /// Checks that each stack has as many blocks as `counts` tells, and that each block `belongs`
+    /// on its stack.
     pub(crate) fn audit(
         &self,
         counts: &[u32; N],

@@ -18,7 +18,7 @@ use super::heap::TagHeap;
 use crate::tags::{Block, Cells};
 
 impl Good {
-    /// Whether a block of the index is as the heap left it; else it is remembered.
+    /// Returns whether a block of the index is as the heap left it. If not, remembers it.
     #[inline]
     pub(super) fn vet(&mut self, block: Block, cells: &Cells) -> bool {
         let sound = cells.is_whole_free(block) && self.is_linked(block, cells);
@@ -41,13 +41,13 @@ impl TagHeap<Good> {
         self.index.vets = true;
     }
 
-    /// Whether they are.
+    /// Returns whether free blocks are vetted.
     #[inline]
     pub(crate) fn vets(&self) -> bool {
         self.index.vets
     }
 
-    /// Remembers damage to the tags of the block at this address, which lies in the heap.
+    /// Remembers damage to the tags of the block at this address, which is in the heap.
     #[cold]
     pub(crate) fn damage_at(&mut self, address: usize) {
         if let Some(start) = self.cells.cell_at(address) {
@@ -55,13 +55,13 @@ impl TagHeap<Good> {
         }
     }
 
-    /// The first free block found overwritten, if one was.
+    /// Returns the first free block found overwritten, if one was.
     pub(crate) fn damaged(&self) -> Option<Block> {
         self.index.damaged
     }
 
-    /// Whether the free blocks beside a block in use, which it may soon be joined with, are as the heap
-    /// left them; if not, the heap [remembers](Self::damaged) that.
+    /// Returns whether the free blocks beside a block in use, with which it may soon be joined, are
+    /// as the heap left them. If not, the heap [remembers](Self::damaged) that.
     pub(crate) fn vet_neighbours(&mut self, block: Block) -> bool {
         let end = self.cells.end();
         if !self.cells.prev_is_in_use(block.start) {
@@ -77,7 +77,7 @@ impl TagHeap<Good> {
         }
     }
 
-    /// Whether a free block is sound: on its list, but for the wilderness, which is on none.
+    /// Returns whether a free block is sound and on its list; the wilderness is on no list.
     fn vet(&mut self, block: Block) -> bool {
         if self.indexed(block).is_some() {
             return self.index.vet(block, &self.cells);
@@ -98,7 +98,7 @@ mod tests {
     use crate::source::Region;
     use crate::tags::CELL;
 
-    /// A heap that vets, with five blocks of 6 cells, the second and the fourth free.
+    /// Makes a heap that vets, with five blocks of 6 cells, the second and the fourth free.
     fn heap(region: &mut Region) -> (TagHeap<Good>, [u32; 5]) {
         let mut heap = TagHeap::<Good>::growing_by(1 << 14);
         heap.vet_all();
@@ -141,9 +141,9 @@ mod tests {
                 let place = heap.contents(starts[free]).cast::<u32>().wrapping_offset(word);
                 // SAFETY: the word lies in the heap's memory.
                 let same = unsafe { place.replace(value) } == value;
-                // A header that says of both blocks what it must, whatever the size it tells.
+                // A header above marks both blocks as it must, whatever size it tells.
                 let agrees = word == ABOVE && value & 3 == 1;
-                // A header that says that its block is in use: nothing is followed.
+                // A header that marks its block as in use: none of its words is followed.
                 let unused = (free, word) == (3, HEADER) && value & 1 == 1;
                 let sound = same || agrees || unused;
                 assert_eq!(heap.vet_neighbours(between), sound, "{free} {word} {value:#x}");

@@ -67,13 +67,14 @@ use crate::source::Source;
 use crate::strategy::{Span, Strategy};
 use crate::tags::Sizes;
 
-/// Whose a block is: a process, a thread, a module; what it stands for is the program's business.
+/// The owner of a block: a process, a thread, a module, or anything else that the program chooses.
 ///
-/// A heap of [`SpaceFitting`], such as the catalogue's [`HeadFirst`](crate::catalogue::HeadFirst), keeps
-/// one with each block: the one that was [set](Heap::set_owner) when it was allocated, or that it was
-/// [allocated for](Heap::allocate_for). [`owner_of`](Heap::owner_of) tells it. These are methods of the
-/// heap, and need it exclusively: an [`Arena`](crate::Arena) that is shared allocates and frees for the
-/// owner that was set last, and that is set through [`Arena::get_mut`](crate::Arena::get_mut) only.
+/// Each block of a [`SpaceFitting`] heap, such as the catalogue's
+/// [`HeadFirst`](crate::catalogue::HeadFirst), has the owner that was [set](Heap::set_owner) when
+/// it was allocated, or that it was [allocated for](Heap::allocate_for).
+/// [`owner_of`](Heap::owner_of) returns it. These are methods of the heap and need it exclusively:
+/// a shared [`Arena`](crate::Arena) allocates and frees for the owner that was set last, which only
+/// [`Arena::get_mut`](crate::Arena::get_mut) can change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Owner(pub u32);
 
@@ -120,9 +121,9 @@ pub struct SpaceFit<O, H, P> {
 }
 
 impl<O: Order, H: Halving, P: Index, S: Source, M: Meter> Heap<SpaceFit<O, H, P>, S, M> {
-    /// The heap over `source`, which grows by multiples of `growth` bytes, or by as little as will
-    /// do where the source has no more. Takes no memory before the first allocation. Blocks are
-    /// `Owner(0)`'s until another is set.
+    /// Makes the heap over `source`, which grows by multiples of `growth` bytes, or by just the
+    /// bytes needed if the source has no more. Takes no memory before the first allocation. Blocks
+    /// belong to `Owner(0)` until another is set.
     ///
     /// # Panics
     /// Unless `growth` is a multiple of 16, not 0 and below 16 GiB; in a `const`, at compile time.
@@ -141,7 +142,8 @@ impl<O: Order, H: Halving, P: Index, S: Source, M: Meter> Heap<SpaceFit<O, H, P>
         self.engine.heap.prepare(&mut self.backing.source, &self.backing.meter)
     }
 
-    /// Whose blocks are allocated and freed from now on. Blocks in use keep their owner. O(1).
+    /// Sets the owner for which blocks are allocated and freed from now on. Blocks in use keep
+    /// their owner. O(1).
     pub fn set_owner(&mut self, owner: Owner) {
         self.engine.owner = owner;
     }
@@ -161,8 +163,8 @@ impl<O: Order, H: Halving, P: Index, S: Source, M: Meter> Heap<SpaceFit<O, H, P>
         allocated
     }
 
-    /// The owner of the block in use that starts at `block` and that `layout` could have asked
-    /// for, if one does. Any pointer may be passed. O(n).
+    /// Returns the owner of the block in use that starts at `block` and that `layout` could have
+    /// requested, if there is one. Any pointer may be passed. O(n).
     #[must_use]
     pub fn owner_of(&self, block: NonNull<u8>, layout: Layout) -> Option<Owner> {
         (self.is_in_use(block, layout)).then(|| self.engine.owner_at(block))
@@ -170,7 +172,7 @@ impl<O: Order, H: Halving, P: Index, S: Source, M: Meter> Heap<SpaceFit<O, H, P>
 }
 
 impl<O: Order, H: Halving, P: Index> SpaceFit<O, H, P> {
-    /// The owner of a block in use.
+    /// Returns the owner of a block in use.
     fn owner_at(&self, block: NonNull<u8>) -> Owner {
         Owner(self.heap.owner(self.heap.block_at(block.addr().get())))
     }

@@ -101,8 +101,8 @@ use crate::source::Source;
 pub type Hybrid<T, S, M = ()> = Heap<Tuned<T>, S, M>;
 
 impl<S: Source, M: Meter> Heap<Tuned<Settings>, S, M> {
-    /// The heap over `source` with parameters that may change. Takes no memory before the first
-    /// allocation.
+    /// Makes the heap over `source` with parameters that may change. Takes no memory before the
+    /// first allocation.
     ///
     /// # Panics
     /// If the parameters make no sense ([`Settings::check`]); in a `const`, at compile time.
@@ -112,8 +112,8 @@ impl<S: Source, M: Meter> Heap<Tuned<Settings>, S, M> {
         Self::over(Tuned { heap: HybridHeap::new(), parameters: settings }, source, meter)
     }
 
-    /// Changes the parameters. If QL_HIGH falls, all free blocks are joined, for the quick lists
-    /// above it would be forgotten.
+    /// Changes the parameters. If QL_HIGH falls, joins all free blocks, since the quick lists above
+    /// it are no longer searched.
     ///
     /// # Errors
     /// The first parameter that is out of its range; nothing is changed.
@@ -130,7 +130,7 @@ impl<S: Source, M: Meter> Heap<Tuned<Settings>, S, M> {
 }
 
 impl<P: Parameters, S: Source, M: Meter> Heap<Tuned<Constant<P>>, S, M> {
-    /// The heap over `source` with the parameters of `P`. Takes no memory before the first
+    /// Makes the heap over `source` with the parameters of `P`. Takes no memory before the first
     /// allocation.
     #[must_use]
     pub const fn constant(source: S, meter: M) -> Self {
@@ -141,12 +141,12 @@ impl<P: Parameters, S: Source, M: Meter> Heap<Tuned<Constant<P>>, S, M> {
 }
 
 impl<T: HasSettings, S: Source, M: Meter> Heap<Tuned<T>, S, M> {
-    /// The parameters.
+    /// Returns the parameters.
     pub fn settings(&self) -> &Settings {
         self.engine.parameters.settings()
     }
 
-    /// What MONITOR keeps; `None` if it is off.
+    /// Returns the figures of MONITOR; `None` if it is off.
     pub fn monitor(&self) -> Option<&Monitor> {
         self.settings().monitor.then_some(&self.engine.heap.monitor)
     }

@@ -35,11 +35,11 @@ pub struct Settings {
     /// COALESCE_QL: join all free blocks, those of the quick lists included, when that fails and
     /// more is held than [`threshold`](Self::threshold) allows (§3.8).
     pub coalesce_ql: bool,
-    /// What may be held, in percent of the most bytes that were in use, before COALESCE_QL, or
-    /// large blocks without COALESCE, are joined; at least 100 (§3.3, §3.8).
+    /// Bytes that may be held, in percent of the most bytes that were in use, before COALESCE_QL,
+    /// or large blocks without COALESCE, are joined; at least 100 (§3.3, §3.8).
     pub threshold: u32,
-    /// Join large blocks only when more is held than [`threshold`](Self::threshold) allows, also with
-    /// COALESCE on: so §3.3 words it. Otherwise COALESCE joins them whenever none is large enough.
+    /// Joins large blocks only when more is held than [`threshold`](Self::threshold) allows, also
+    /// with COALESCE on, as §3.3 says. Otherwise COALESCE joins them whenever none is large enough.
     pub strict_threshold: bool,
     /// COALESCE_IN_FREE: join all free blocks when a free leaves fewer than
     /// [`few_blocks`](Self::few_blocks) in use and more than [`much_held`](Self::much_held) bytes
@@ -57,9 +57,9 @@ pub struct Settings {
     /// Most blocks that are made from the rest of a block that was split for a small request, and
     /// put on its quick list (§3.10).
     pub preallocate: u32,
-    /// Requests of more than this many bytes get a mapping of their own where the source has such
-    /// ([`Source::map`](crate::source::Source::map)), not a block of the heap (§3.2); `usize::MAX`:
-    /// never.
+    /// Requests of more than this many bytes get a mapping of their own, not a block of the heap,
+    /// if the source has mappings ([`Source::map`](crate::source::Source::map), §3.2).
+    /// `usize::MAX`: never.
     pub mmap_threshold: usize,
     /// The heap grows by multiples of this many bytes, a multiple of 16 (§3.9).
     pub growth: usize,
@@ -135,7 +135,7 @@ impl Settings {
         (self.ql_high / CELL) as u32
     }
 
-    /// The growth unit in cells.
+    /// Returns the growth unit in cells.
     pub(super) const fn growth_cells(&self) -> u32 {
         (self.growth / CELL) as u32
     }
@@ -201,9 +201,9 @@ impl fmt::Display for SettingsError {
 
 impl core::error::Error for SettingsError {}
 
-/// Where a heap has its parameters from: [`Settings`] of its own, or a [`Constant`].
+/// The origin of a heap's parameters: [`Settings`] of its own, or a [`Constant`].
 pub trait HasSettings {
-    /// The parameters.
+    /// Returns the parameters.
     fn settings(&self) -> &Settings;
 }
 
@@ -229,7 +229,7 @@ impl HasSettings for Settings {
 /// # let _: Option<Heap> = None;
 /// ```
 pub trait Parameters {
-    /// The parameters; a heap with such that make no sense does not compile.
+    /// The parameters; a heap with invalid ones does not compile.
     const SETTINGS: Settings;
 }
 

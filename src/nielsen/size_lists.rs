@@ -55,11 +55,11 @@ impl Sizes for RoundUp {
     const UNIT: u32 = 5;
 }
 
-/// The free blocks on lists by size, up to `MOST` words, at most [`LISTED`]. With `LARGER` a block of a
-/// larger size serves where all else fails.
+/// The free blocks on lists by size, up to `MOST` words, at most [`LISTED`]. With `LARGER`, a block
+/// of a larger size serves if all else fails.
 ///
-/// Without it, a block between two sizes may not serve though it would do. So memory should be fixed, as
-/// the paper's is, or grow by more than `MOST` words at a time.
+/// Without `LARGER`, a block between two sizes may not serve although it is large enough. So memory
+/// should be fixed, as the paper's is, or grow by more than `MOST` words at a time.
 #[derive(Debug)]
 pub struct ManyLists<Z, R, F, const MOST: u32 = LISTED, const LARGER: bool = true> {
     lists: [List<Lifo, F>; LISTED as usize + 1],
@@ -68,12 +68,13 @@ pub struct ManyLists<Z, R, F, const MOST: u32 = LISTED, const LARGER: bool = tru
 }
 
 impl<Z, R: Order, F: Fields, const MOST: u32, const LARGER: bool> ManyLists<Z, R, F, MOST, LARGER> {
-    /// The list of the blocks of this length; `None` for the residual queue.
+    /// Returns the list of the blocks of this length; `None` for the residual queue.
     fn list_of(&mut self, len: u32) -> Option<&mut List<Lifo, F>> {
         if len > MOST { None } else { self.lists.get_mut(len as usize) }
     }
 
-    /// The first block on the list of its size that will do, looked for up to `most` blocks deep.
+    /// Returns the first block on the list of its size that is large enough, among the first `most`
+    /// blocks.
     fn find_listed<M: Meter>(
         &self,
         len: u32,
@@ -121,7 +122,7 @@ impl<Z: Sizes, R: Order, F: Fields, const MOST: u32, const LARGER: bool> Index
         NIL
     }
 
-    /// A seat on a list of one size shows nothing of the neighbours.
+    /// A seat on a list of one size tells nothing about the neighbours.
     fn below(&self, _: u32, _: Block, _: &Words) -> Option<Block> {
         None
     }
@@ -180,7 +181,7 @@ impl<Z: Sizes, R: Order, F: Fields, const MOST: u32, const LARGER: bool> Index
     ) {
         let is_long = |rest: &Option<Block>| rest.is_none_or(|rest| rest.len > MOST);
         if found.block.len > MOST && rests.iter().all(is_long) {
-            // What is left stays on the residual queue, in its place.
+            // The rest stays on the residual queue, in the block's place.
             self.residual.carved(found, rests, words, meter);
             return;
         }

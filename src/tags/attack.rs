@@ -1,4 +1,4 @@
-//! What the tests of every heap with tags ask of its checked frees.
+//! Attacks on the checked frees of heaps with tags, for their tests.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;

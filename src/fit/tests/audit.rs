@@ -23,7 +23,7 @@ fn holed<P: Index>(sizes: &[usize]) -> Holes<P> {
 }
 
 impl<P: Index> Holes<P> {
-    /// A word of a block, counted from its contents.
+    /// Returns a word of a block, counted from its contents.
     fn word(&mut self, block: usize, word: isize) -> &mut u32 {
         let contents: *mut u32 = self.heap.engine.cells.contents(self.starts[block]).cast();
         // SAFETY: the word lies in the heap's memory, which is borrowed with the heap.

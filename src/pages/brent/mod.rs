@@ -50,7 +50,7 @@ use crate::source::Source;
 pub type Paged<P, S, M = ()> = Heap<PageEngine<P, SegmentHeap>, S, M>;
 
 impl<P: Placement, S: Source, M: Meter> Heap<PageEngine<P, SegmentHeap>, S, M> {
-    /// The strategy over `source`. Takes no memory before the first allocation.
+    /// Makes the strategy over `source`. Takes no memory before the first allocation.
     ///
     /// # Panics
     /// If the configuration is [out of range](Config::check); in a `const`, at compile time.

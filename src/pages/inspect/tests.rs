@@ -29,7 +29,7 @@ struct Used {
     full: Page,
 }
 
-/// The pages that the last of these many blocks fill.
+/// Returns the pages that the last of these many blocks fill.
 fn used() -> Used {
     let mut heap = PageHeap::new(CONFIG, Reserved::new(1 << 24), ());
     let mut blocks: Vec<NonNull<u8>> = Vec::new();
@@ -58,7 +58,7 @@ fn used() -> Used {
     Used { heap, current, empty, eligible, full }
 }
 
-/// What an audit says after damage.
+/// Returns what an audit says after damage.
 fn told(damage: impl FnOnce(&mut Used)) -> &'static str {
     let mut used = used();
     damage(&mut used);

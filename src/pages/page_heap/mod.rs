@@ -65,8 +65,8 @@ use crate::source::Source;
 /// PAGEWISE over a source: pages for sizes up to FFCROSSOVER, a good fit for larger ones and for the
 /// pages, in one region.
 ///
-/// Small blocks cost their size rounded up to a class and a bit; larger ones 4 bytes and what
-/// rounding up to 16 takes. Blocks are aligned to [`Config::unit`] for free, to anything else on
+/// A small block costs its size rounded up to a class, and one bit. A larger one costs its size and
+/// 4 bytes, rounded up to 16. Blocks are aligned to [`Config::unit`] for free, to anything else on
 /// request. A heap has at most 16 GiB.
 ///
 /// ```
@@ -90,12 +90,12 @@ pub type PageHeap<S, M = ()> = Heap<PageEngine<Windowed, Tagged>, S, M>;
 const SPARE: u32 = 4;
 
 impl<S, M> Heap<PageEngine<Windowed, Tagged>, S, M> {
-    /// The parameters that proved best for arenas of 64 KiB and more: see [`Config::arena`].
+    /// The parameters that measured best for arenas of 64 KiB and more: see [`Config::arena`].
     pub const CONFIG: Config = Config::arena();
 }
 
 impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
-    /// The strategy over `source`. Takes no memory before the first allocation.
+    /// Makes the strategy over `source`. Takes no memory before the first allocation.
     ///
     /// # Panics
     /// If the configuration is [out of range](Config::check); in a `const`, at compile time.

@@ -10,7 +10,8 @@ type Heap = Paged<CurrentPage<brent::LeftHeaders<brent::Least>>, Reserved>;
 
 const CLASS: u32 = 3;
 
-/// A heap for the headers, and the headers, whose lists have the first page as their current page.
+/// Makes a heap for the headers, and the headers, whose lists have the first page as their current
+/// page.
 fn listed<O: Order>() -> (Heap, LeftHeaders<O>, [u32; 4]) {
     let mut heap = Heap::new(Config::with_page_size(4096), Reserved::new(1 << 24), ());
     heap.open().expect("there is memory");

@@ -1,4 +1,4 @@
-//! Blocks known by their address alone, as C's `free` knows them.
+//! Operations on blocks by their address alone, as C's `free` needs them.
 
 use core::ptr::NonNull;
 
@@ -11,7 +11,7 @@ use crate::pages::page_heap::windowed::Windowed;
 use crate::source::Source;
 
 impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
-    /// Bytes of a block in use. All may be used. O(1).
+    /// Returns the size of a block in use in bytes, all of which may be used. O(1).
     ///
     /// # Safety
     /// The block is in use.
@@ -62,28 +62,30 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         pages.headers.at(block.addr().get()).is_none() && pages.below.known_at(block).is_some()
     }
 
-    /// Has every free block larger than those of pages looked at before its links are followed: [damaged]
-    /// ones are left alone. (A block of pages that are free is one of them.)
+    /// Makes the heap check every free block too large for pages before it follows the block's
+    /// links; [damaged] blocks are left alone. (A block that consists of free pages is one of
+    /// them.)
     ///
     /// [damaged]: Self::damaged
     pub(crate) fn vet_all(&mut self) {
         self.engine.pages.below.heap.vet_all();
     }
 
-    /// Has every page stay with the class it first served, whether it has blocks in use or not.
+    /// Makes every page stay with the class that it first served, whether it has blocks in use or
+    /// not.
     pub(crate) fn pin_pages(&mut self) {
         self.engine.placement.pins = true;
     }
 
-    /// A free block in which somebody has overwritten what the heap keeps there, if one was met.
+    /// Returns a free block whose links or tags were found overwritten, if there is one.
     #[inline]
     pub(crate) fn damaged(&self) -> Option<*mut u8> {
         let heap = &self.engine.pages.below.heap;
         heap.damaged().map(|block| heap.contents(block.start))
     }
 
-    /// Whether a block larger than those of pages is in use, and no free block beside it is damaged; if not,
-    /// [that is known](Self::damaged). O(1).
+    /// Returns whether a block too large for pages is in use, and no free block beside it is
+    /// damaged. If one is, [`damaged`](Self::damaged) returns it. O(1).
     ///
     /// # Safety
     /// As for [`is_tagged_in_use`](Self::is_tagged_in_use).
@@ -91,14 +93,14 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         self.engine.pages.below.is_sound(block)
     }
 
-    /// Frees a block larger than those of pages, as if all of it had been requested. O(1).
+    /// Frees a block too large for pages, as if all of it had been requested. O(1).
     ///
     /// # Errors
     /// The block, if it [is not in use](Self::is_tagged_in_use), or one beside it is
     /// [damaged](Self::damaged); nothing is changed.
     ///
     /// # Safety
-    /// The block was allocated here and, as far as that is not noticed, not freed since.
+    /// The block was allocated here and, as far as that is not detected, has not been freed.
     pub(crate) unsafe fn free_tagged(&mut self, block: NonNull<u8>) -> Result<(), NonNull<u8>> {
         let pages = &mut self.engine.pages;
         if pages.headers.at(block.addr().get()).is_some() {

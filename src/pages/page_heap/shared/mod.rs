@@ -1,4 +1,4 @@
-//! What the global allocator alone asks of the heap.
+//! Methods of the heap that only the global allocator uses.
 
 // `batch`: many blocks at once. `by_address`: blocks whose layout is not known. `free_walk`: free
 // memory, a little at a time. `figures`: statistics for each class.

@@ -17,7 +17,7 @@ const CHANGES: usize = if cfg!(miri) { 200 } else { 4000 };
 
 type Live = Vec<(NonNull<u8>, Layout)>;
 
-/// A heap with blocks of many sizes, those in use, and the memory, which must outlive both.
+/// Makes a heap with blocks of many sizes, those in use, and the memory, which must outlive both.
 fn used(random: &mut impl FnMut(usize) -> usize) -> (Vec<MaybeUninit<u8>>, PageHeap<Region>, Live) {
     let mut memory = Box::<[u8]>::new_uninit_slice(4 << 20).into_vec();
     // SAFETY: only the region uses the memory, and the callers drop the memory last.
@@ -121,12 +121,12 @@ fn steps_never_meet_blocks_in_use() {
     assert!(passes > CHANGES / 300, "{passes} passes");
 }
 
-/// A pointer that may reach all of the heap's memory.
+/// Returns a pointer that may reach all of the heap's memory.
 fn heap_origin(live: &Live) -> *mut u8 {
     live[0].0.as_ptr()
 }
 
-/// A heap of pages of 64 KiB over memory that must outlive it.
+/// Makes a heap of pages of 64 KiB over memory that must outlive it.
 fn large_pages(memory: &mut [MaybeUninit<u8>]) -> PageHeap<Region> {
     // SAFETY: only the region uses the memory.
     let region = unsafe { Region::new(memory.as_mut_ptr().cast(), memory.len()) };
@@ -144,7 +144,7 @@ fn give(heap: &mut PageHeap<Region>, block: NonNull<u8>, size: usize) {
     unsafe { heap.deallocate(block, layout) };
 }
 
-/// What a whole pass meets.
+/// Returns what a whole pass meets.
 fn met(heap: &mut PageHeap<Region>, least: usize) -> Vec<(Range<usize>, FreeKind)> {
     let mut met = Vec::new();
     while heap.walk_free(least, 1, &mut |_, free, kind| {
