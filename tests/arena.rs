@@ -168,7 +168,7 @@ unsafe impl Strategy for Told {
     }
 }
 
-/// An arena of two claims like these.
+/// Returns an arena of two claims like these.
 fn told(claims: [Told; 2]) -> Arena<Claims<Told, 2>> {
     let arena = Arena::new(Claims::new());
     claims.into_iter().for_each(|claim| assert!(arena.claim(claim).is_ok(), "room for two"));

@@ -24,7 +24,8 @@ fn traces() -> Vec<PathBuf> {
     traces
 }
 
-/// The most that a strategy can hold: with pointers of 32 bits SMALL numbers words of four bytes by 16 bits.
+/// Returns the most that a strategy can hold: with pointers of 32 bits SMALL numbers words of four
+/// bytes by 16 bits.
 fn most(name: &str) -> usize {
     if name == "SMALL" && usize::BITS == 32 { 256 << 10 } else { CAPACITY }
 }
@@ -86,7 +87,8 @@ fn replay(
     now_and_then(strategy);
 }
 
-/// Those that are replayed: under an emulator (`tests/targets.sh` says so), the three shortest.
+/// Returns those that are replayed: under an emulator (`tests/targets.sh` says so), the three
+/// shortest.
 fn replayed() -> Vec<PathBuf> {
     let mut traces = traces();
     if std::env::var_os("EMULATED").is_some() {

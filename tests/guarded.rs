@@ -60,14 +60,14 @@ macro_rules! stops {
 
 const LAYOUT: Layout = Layout::new::<[u64; 6]>();
 
-/// A guarded block of this layout. (At most every second one is.)
+/// Returns a guarded block of this layout. (At most every second one is.)
 fn guarded(layout: Layout) -> *mut u8 {
     // SAFETY: the size is not 0.
     let mut blocks = (0..4).map(|_| unsafe { ALLOCATOR.alloc(layout) });
     blocks.find(|&block| is_guarded(block, layout.size())).expect("one of four is guarded")
 }
 
-/// Whether a block lies at the end of a page, and the next is closed.
+/// Returns whether a block lies at the end of a page, and the next is closed.
 fn is_guarded(block: *mut u8, size: usize) -> bool {
     let end = (block.addr() + size).next_multiple_of(16);
     end.is_multiple_of(os_page()) && is_closed(block.with_addr(end))

@@ -56,7 +56,7 @@ impl Memory {
         Self(vec![0; bytes / 8])
     }
 
-    /// An allocator over all of it, made anew.
+    /// Returns an allocator over all of it, made anew.
     fn peer(&mut self, name: &str) -> Peer<'_> {
         // SAFETY: while this allocator is in use, the borrow keeps others from the memory.
         unsafe { Peer::new(name, self.0.as_mut_ptr().cast(), self.0.len() * 8) }

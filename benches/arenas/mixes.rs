@@ -132,7 +132,7 @@ impl Actions {
     }
 }
 
-/// Whether the block could be resized.
+/// Returns whether the block could be resized.
 fn reallocate(peer: &mut Peer<'_>, block: &mut Block, size: usize) -> bool {
     let Some(moved) = peer.reallocate(block.0, block.1, size) else { return false };
     let layout = Layout::from_size_align(size, block.1.align()).expect("a valid layout");
@@ -230,7 +230,7 @@ impl Filling {
         ]
     }
 
-    /// Whether an allocator fills the region in bearable time.
+    /// Returns whether an allocator fills the region in bearable time.
     pub(crate) fn feasible(&self, name: &str) -> bool {
         name != "linked_list_allocator" || self.max > 200 && self.region <= 16 << 20
     }

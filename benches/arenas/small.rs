@@ -27,7 +27,7 @@ fn number(arguments: &[String], option: &str) -> Option<u64> {
     arguments.get(index + 1)?.parse().ok()
 }
 
-/// A fresh allocator over the memory's first bytes.
+/// Returns a fresh allocator over the memory's first bytes.
 fn heap<'m>(name: &str, memory: &'m mut Memory, region: usize) -> Peer<'m> {
     // SAFETY: while this allocator is in use, the borrow keeps others from the memory.
     unsafe { Peer::new(name, memory.0.as_mut_ptr().cast(), region) }

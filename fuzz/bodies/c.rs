@@ -168,7 +168,7 @@ impl Program {
         true
     }
 
-    /// Whether a call may be made: it fails, or there is room for what it asks.
+    /// Returns whether a call may be made: it fails, or there is room for what it asks.
     fn room(&self, size: Option<usize>, align: usize) -> bool {
         possible(size, align).is_none_or(|size| self.in_use + size + align <= MOST)
     }
@@ -317,7 +317,7 @@ impl Program {
     }
 }
 
-/// The size, if there is a block of this size and alignment on any machine.
+/// Returns the size, if there is a block of this size and alignment on any machine.
 fn possible(size: Option<usize>, align: usize) -> Option<usize> {
     size.filter(|&size| size <= MOST && align <= MOST)
 }
@@ -335,7 +335,7 @@ pub(crate) fn run(data: &[u8]) {
     assert_eq!((stats.blocks, stats.live, stats.mappings), (0, 0, 0), "{stats}");
 }
 
-/// Whether a call asks for a product that some machines have and others do not.
+/// Returns whether a call asks for a product that some machines have and others do not.
 fn is_between(call: Call) -> bool {
     match call {
         Call::Calloc(count, size) | Call::Reallocarray(_, count, size) => {

@@ -30,7 +30,7 @@ struct Block {
 unsafe impl Send for Block {}
 
 impl Block {
-    /// Bytes of the block that may be used.
+    /// Returns the bytes of the block that may be used.
     fn len(&self) -> usize {
         // SAFETY: the block is in use.
         unsafe { PAGEWISE.usable_size(self.start) }

@@ -73,7 +73,7 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// How many blocks live in the end; none if the lines make no sense.
+/// Returns how many blocks live in the end; none if the lines make no sense.
 fn model(lines: &[Line]) -> Option<usize> {
     let mut blocks: HashMap<u64, bool> = HashMap::new();
     let (mut headers, mut operations) = (0, 0);

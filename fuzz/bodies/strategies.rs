@@ -44,7 +44,7 @@ pub(crate) fn run(data: &[u8]) {
     harness::drive(&mut *strategy, bookkeeping, &requests);
 }
 
-/// Pages of 512 bytes to 64 KiB, with or without a tolerance.
+/// Returns the pages of 512 bytes to 64 KiB, with or without a tolerance.
 fn config(byte: u8) -> Config {
     let page_size = 512 << (byte & 7);
     let freetol = if byte & 8 == 0 { 1 } else { page_size / 5 };

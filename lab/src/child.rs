@@ -50,7 +50,7 @@ pub(crate) struct Args {
 /// A job's name, and how a child does it.
 pub(crate) type Served = (&'static str, fn(&Args) -> anyhow::Result<ExitCode>);
 
-/// A row of the table of jobs.
+/// Returns a row of the table of jobs.
 pub(crate) const fn served<J: Job>() -> Served {
     (J::NAME, serve::<J>)
 }

@@ -47,7 +47,7 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// The text with its line breaks, and the space around them, made into "; ".
+/// Returns the text with its line breaks, and the space around them, made into "; ".
 fn one_line(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| {
         // Clap closes with a pointer to --help, which `report_usage` gives itself.

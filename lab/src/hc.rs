@@ -108,7 +108,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, String> {
     Ok(settings)
 }
 
-/// All settings, as [`parse`] reads them.
+/// Returns all settings, as [`parse`] reads them.
 pub(crate) fn told(settings: &Settings) -> String {
     let told = PARAMETERS.iter().map(|one| format!("{}={}", one.name, (one.get)(settings)));
     told.collect::<Vec<_>>().join(",")

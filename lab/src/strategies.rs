@@ -121,7 +121,7 @@ pub(crate) fn explained(competitors: &[Competitor]) -> String {
     competitors.iter().map(line).collect()
 }
 
-/// The family a strategy is of.
+/// Returns the family a strategy is of.
 fn family_of(name: &str) -> Option<&'static Family> {
     let has = |family: &&Family| family.entries.iter().any(|entry| entry.name == name);
     catalogue::families().iter().find(has)

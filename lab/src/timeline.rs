@@ -29,7 +29,7 @@ impl Timeline {
         Self { requested: vec![0; parts], held: vec![0; parts], operations, done: 0 }
     }
 
-    /// The most bytes held at any time.
+    /// Returns the most bytes held at any time.
     pub(crate) fn most_held(&self) -> u64 {
         self.held.iter().copied().max().unwrap_or(0)
     }
@@ -54,7 +54,7 @@ impl<T: Strategy + ?Sized> Observer<T> for Timeline {
     }
 }
 
-/// The values as a line of bars, the highest possible for `most`.
+/// Returns the values as a line of bars, the highest possible for `most`.
 pub(crate) fn sparkline(values: &[u64], most: u64) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let height = |value: u64| (u128::from(value) * 8 / (u128::from(most) + 1)) as usize;

@@ -48,14 +48,14 @@ impl Followed {
     }
 }
 
-/// The commands of the first section, in one script.
+/// Returns the commands of the first section, in one script.
 fn script(guide: &str) -> String {
     let section = guide.split("\n## ").nth(1).expect("a section");
     let blocks = section.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     blocks.collect()
 }
 
-/// The same in less time: a debug build, a short log, few candidates, nothing to install.
+/// Returns the same in less time: a debug build, a short log, few candidates, nothing to install.
 fn shortened(script: &str) -> String {
     let mut short = String::from("set -e\n");
     for line in script.lines().filter(|line| !line.starts_with("cargo install ")) {

@@ -17,8 +17,8 @@ const FREE: u8 = 1;
 /// Texts of the header: program, note, one argument.
 const PLAIN: [&str; 3] = ["evil", "", "-x"];
 
-/// A trace of `frames` frames, each of a mebibyte of this content, whose header claims these events,
-/// live blocks and live bytes.
+/// Makes a trace of `frames` frames, each of a mebibyte of this content, whose header claims these
+/// events, live blocks and live bytes.
 fn forge(content: &[u8], frames: usize, figures: [u64; 3], texts: [&str; 3]) -> Vec<u8> {
     let [events, blocks, bytes] = figures;
     let mut file = b"\x89PWT\r\n\x1a\n\x01\x00\x40\x00\0\0\0\0".to_vec();
@@ -151,7 +151,7 @@ fn distinct_sizes_count_as_memory() {
     pagewise(&["info", &path, "--memory", "16M"]).succeeds();
 }
 
-/// Whether a text has anything that a terminal acts on, line ends apart.
+/// Returns whether a text has anything that a terminal acts on, line ends apart.
 fn acts(text: &str) -> bool {
     text.chars().any(|c| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c))
 }

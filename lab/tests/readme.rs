@@ -13,7 +13,7 @@ const ELSEWHERE: [&str; 5] = [
     "LD_PRELOAD=target/release/libpagewise.so python3 -c 'print(\"on pagewise\")'",
 ];
 
-/// The lines of the README's `sh` blocks.
+/// Returns the lines of the README's `sh` blocks.
 fn commands(readme: &str) -> impl Iterator<Item = &str> {
     let mut inside = false;
     readme.lines().filter(move |line| {

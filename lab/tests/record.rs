@@ -30,7 +30,8 @@ impl Place {
         (header, events, output)
     }
 
-    /// Names of the files here, without the cache; nothing may be left in the temporary directory.
+    /// Returns the names of the files here, without the cache; nothing may be left in the temporary
+    /// directory.
     fn files(&self) -> Vec<String> {
         let names = |path: &Path| {
             let entries = fs::read_dir(path).unwrap();
@@ -55,7 +56,7 @@ fn read(path: &Path) -> (Header, Vec<Event>) {
     (header, reader.map(|event| event.unwrap()).collect())
 }
 
-/// Whether a program is there to be recorded.
+/// Returns whether a program is there to be recorded.
 fn present(program: &str) -> bool {
     Command::new("sh")
         .args(["-c", &format!("command -v {program}")])

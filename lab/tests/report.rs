@@ -17,7 +17,7 @@ use serde_json::Value;
 const HOSTILE: &str =
     "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>";
 
-/// A trace of a hostile program.
+/// Makes a trace of a hostile program.
 fn hostile_trace(bench: &Workbench) -> String {
     let path = bench.path("<b onclick=x>&\"'.pwt");
     let origin = Origin {
@@ -39,8 +39,9 @@ fn hostile_trace(bench: &Workbench) -> String {
     path
 }
 
-/// A trace with call stacks and times: `main` calls `parse`, whose blocks are live at the peak, a function of
-/// the name `leaky`, whose are never freed, and `fleeting`, whose are gone at once.
+/// Makes a trace with call stacks and times: `main` calls `parse`, whose blocks are live at the
+/// peak, a function of the name `leaky`, whose are never freed, and `fleeting`, whose are gone at
+/// once.
 fn trace_with_stacks(bench: &Workbench, leaky: &str) -> String {
     let path = bench.path("stacks.pwt");
     let names = ["main", "parse", leaky, "fleeting"].map(str::to_owned).to_vec();

@@ -219,7 +219,7 @@ impl Place {
     }
 }
 
-/// The group of the function of this test program that ends with `name`.
+/// Returns the group of the function of this test program that ends with `name`.
 fn group<'v>(told: &'v Value, name: &str) -> Option<&'v Value> {
     told["groups"].as_array().unwrap().iter().find(|group| {
         let function = group["function"].as_str().unwrap();

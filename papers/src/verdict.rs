@@ -164,7 +164,7 @@ fn count_rows(table: &Table, rows: &[&Row], counts: &mut Counts) {
     }
 }
 
-/// Whether a column's figures are put in order.
+/// Returns whether a column's figures are put in order.
 fn ordered(column: &Column) -> bool {
     column.is_unit || column.near != Near::Uncounted
 }

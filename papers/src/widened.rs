@@ -30,7 +30,7 @@ impl Words {
         if bits == 32 { Self::Half } else { Self::Whole }
     }
 
-    /// Bytes here for a byte there.
+    /// Returns the bytes here for a byte there.
     pub(crate) fn factor(self) -> usize {
         match self {
             Self::Whole => 1,

@@ -283,7 +283,7 @@ fn build(feature: &str, windows: bool) -> Result<PathBuf, String> {
     Ok(kept)
 }
 
-/// The names of the workloads, as the program lists them.
+/// Returns the names of the workloads, as the program lists them.
 fn workloads(program: &Path) -> Result<Vec<String>, String> {
     let output = wine::command(program).output().map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stderr);
@@ -298,7 +298,8 @@ fn workloads(program: &Path) -> Result<Vec<String>, String> {
 /// Parts a workload is divided by under the instruction counter.
 const PARTS: &str = "20";
 
-/// One run of a program, which takes this CPU time under wine when it runs `alone`, without a workload.
+/// Returns one run of a program, which takes this CPU time under wine when it runs `alone`, without
+/// a workload.
 fn run(
     program: &Path,
     alone: f64,

@@ -51,7 +51,8 @@ mod direct {
     /// What `mi_malloc` aligns every block to.
     const ALIGNED: usize = 16;
 
-    /// Whether the plain functions give such a block. Below 16 bytes mimalloc aligns to the size.
+    /// Returns whether the plain functions give such a block. Below 16 bytes mimalloc aligns to the
+    /// size.
     fn plain(layout: Layout) -> bool {
         layout.align() <= ALIGNED && (layout.align() <= 8 || layout.size() >= layout.align())
     }

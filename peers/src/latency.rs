@@ -41,7 +41,7 @@ impl Times {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own += other);
     }
 
-    /// The time that this many of a million are not above.
+    /// Returns the time that this many of a million are not above.
     fn percentile(&self, of_million: u64) -> usize {
         let count: u64 = self.0.iter().copied().map(u64::from).sum();
         let wanted = (count * of_million).div_ceil(1_000_000);
@@ -102,7 +102,7 @@ impl Measured {
         self
     }
 
-    /// Nanoseconds that a reading of the clock takes.
+    /// Returns the nanoseconds that a reading of the clock takes.
     fn clock(&self) -> usize {
         self.clock.percentile(500_000)
     }

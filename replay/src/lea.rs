@@ -36,7 +36,7 @@ impl Lea {
         Self::growing_by(GROWTH, capacity)
     }
 
-    /// The same, growing by multiples of `growth` bytes, a power of two.
+    /// Returns the same, growing by multiples of `growth` bytes, a power of two.
     pub fn growing_by(growth: usize, capacity: usize) -> Self {
         let held = Held { source: Reserved::new(capacity), peak: 0 };
         let mut lea = Dlmalloc::new_with_allocator(Memory(RefCell::new(held)));
@@ -45,12 +45,12 @@ impl Lea {
         Self(lea)
     }
 
-    /// Bytes held.
+    /// Returns the bytes held.
     pub fn held(&self) -> usize {
         self.0.allocator().0.borrow().source.held()
     }
 
-    /// The most bytes held at one time.
+    /// Returns the most bytes held at one time.
     pub fn peak_held(&self) -> usize {
         self.0.allocator().0.borrow().peak
     }

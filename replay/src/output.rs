@@ -63,7 +63,7 @@ pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     print_line(&json(value)?)
 }
 
-/// A value as JSON, on several lines, with nothing in it that a terminal would act on.
+/// Returns a value as JSON, on several lines, with nothing in it that a terminal would act on.
 ///
 /// # Errors
 /// If the value cannot be JSON.
@@ -77,7 +77,7 @@ pub fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{}", printable_lines(text));
 }
 
-/// The number of the open file that a path names: `-` is standard output.
+/// Returns the number of the open file that a path names: `-` is standard output.
 fn descriptor(path: &Path) -> Option<RawFd> {
     match path.to_str()? {
         STANDARD | "/dev/stdout" => Some(1),
@@ -103,7 +103,7 @@ fn unwritable(path: &Path) -> String {
     }
 }
 
-/// The name of an output for people.
+/// Returns the name of an output for people.
 pub fn shown(path: &Path) -> String {
     if path == Path::new(STANDARD) { "standard output".into() } else { path.display().to_string() }
 }
@@ -185,7 +185,7 @@ fn fill<T>(
     Ok(result)
 }
 
-/// Whether there was no room for the file.
+/// Returns whether there was no room for the file.
 fn ran_out(error: &anyhow::Error) -> bool {
     const NO_ROOM: [ErrorKind; 3] =
         [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];

@@ -17,8 +17,8 @@ pub fn last_column(before: &str, text: &str) -> String {
     textwrap::fill(text, Options::new(WIDTH).initial_indent(before).subsequent_indent(&indent))
 }
 
-/// A text whose paragraphs are put in lines, each with the indentation that it has; tables stay as they
-/// are: lines with more than one blank between words.
+/// Returns a text whose paragraphs are put in lines, each with the indentation that it has; tables
+/// stay as they are: lines with more than one blank between words.
 pub fn paragraphs(text: &str) -> String {
     let line = |line: &str| {
         let words = line.trim_start();

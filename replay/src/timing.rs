@@ -13,19 +13,19 @@ use crate::workload::{Observer, Outcome, Stop};
 pub struct Times(Vec<f64>);
 
 impl Times {
-    /// The times of at least one round.
+    /// Returns the times of at least one round.
     pub fn new(rounds: &[Duration]) -> Self {
         let mut times: Vec<_> = rounds.iter().map(|time| time.as_nanos() as f64).collect();
         times.sort_by(f64::total_cmp);
         Self(times)
     }
 
-    /// The least.
+    /// Returns the least.
     pub fn least(&self) -> f64 {
         self.0[0]
     }
 
-    /// The median.
+    /// Returns the median.
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }

@@ -5,7 +5,7 @@
 pub(crate) const GOES_BACK_AT_ONCE: bool =
     cfg!(not(any(target_os = "macos", target_os = "freebsd", pagewise_portable_os)));
 
-/// Bytes of an OS page.
+/// Returns the bytes of an OS page.
 pub(crate) fn os_page() -> usize {
     #[cfg(unix)]
     // SAFETY: a plain query.
@@ -54,8 +54,8 @@ pub(crate) fn is_emulated() -> bool {
     std::env::var_os("EMULATED").is_some()
 }
 
-/// Bytes of this process that are resident now; not by OS pages, whose size a test may have invented. Of one that is
-/// emulated, those of the allocator's heaps, by the kernel's word.
+/// Returns the bytes of this process that are resident now; not by OS pages, whose size a test may
+/// have invented. Of one that is emulated, those of the allocator's heaps, by the kernel's word.
 #[cfg(target_os = "linux")]
 pub(crate) fn resident() -> usize {
     if is_emulated() {
@@ -75,7 +75,7 @@ pub(crate) fn resident() -> usize {
     kib << 10
 }
 
-/// Bytes of this process's working set.
+/// Returns the bytes of this process's working set.
 #[cfg(windows)]
 pub(crate) fn resident() -> usize {
     use windows_sys::Win32::System::ProcessStatus::{

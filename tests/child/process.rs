@@ -23,7 +23,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Whether it stopped itself, as the allocator does.
+    /// Returns whether it stopped itself, as the allocator does.
     pub(crate) fn was_aborted(&self) -> bool {
         #[cfg(unix)]
         return self.signal == Some(libc::SIGABRT);

@@ -71,7 +71,7 @@ impl<'s, S: Subject> Twin<'s, S> {
         Self { ours, blocks: Vec::new(), ink: Ink::new(), operations: 0, before }
     }
 
-    /// The slots in which there are blocks.
+    /// Returns the slots in which there are blocks.
     pub(crate) fn live(&self) -> Vec<usize> {
         (0..self.blocks.len()).filter(|&slot| self.blocks[slot].is_some()).collect()
     }

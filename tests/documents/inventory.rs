@@ -147,7 +147,7 @@ impl Source {
     }
 }
 
-/// Whether an attribute's brackets are `cfg(test)` or `cfg(all(test, …))`.
+/// Returns whether an attribute's brackets are `cfg(test)` or `cfg(all(test, …))`.
 fn is_for_tests(brackets: Option<&TokenTree>) -> bool {
     let Some(TokenTree::Group(brackets)) = brackets else { return false };
     let names = |group: &Group, name: &str| {
@@ -242,7 +242,7 @@ fn unlinked(text: &str) -> String {
     plain + rest
 }
 
-/// All source files below a folder but those for tests, by their paths.
+/// Returns all source files below a folder but those for tests, by their paths.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut all = BTreeSet::new();
     collect(folder, &mut all);
@@ -272,7 +272,7 @@ fn collect(folder: &Path, files: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// The page.
+/// Returns the page.
 fn page(root: &Path) -> String {
     let mut tables = String::new();
     let mut reasons_of_all = String::new();

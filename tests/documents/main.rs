@@ -18,7 +18,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// All documents of the repository, by their paths in it.
+/// Returns all documents of the repository, by their paths in it.
 fn documents() -> BTreeMap<PathBuf, Document> {
     let mut documents = BTreeMap::new();
     for folder in ["", "docs", "benches/records", "fuzz", "trace", "traces"] {

@@ -134,7 +134,7 @@ impl Explorer {
         }
     }
 
-    /// The operations that led to a state.
+    /// Returns the operations that led to a state.
     fn path(&self, mut state: u32) -> Vec<Operation> {
         let mut path = Vec::new();
         while state != ORIGIN {

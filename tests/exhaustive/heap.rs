@@ -78,7 +78,7 @@ impl Heap {
         Layout::from_size_align(size, align).expect("a valid layout")
     }
 
-    /// The live block with this number, and where it starts.
+    /// Returns the live block with this number, and where it starts.
     pub(crate) fn nth(&self, block: u8) -> (usize, Block) {
         let (&offset, &block) = self.model.live.iter().nth(block.into()).expect("a live block");
         (offset, block)

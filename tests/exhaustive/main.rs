@@ -62,7 +62,8 @@ fn make(entry: &Entry, source: Floor) -> Box<dyn Strategy> {
     }
 }
 
-/// Bytes of tables that the strategy has when it has served each size. They come on top of the pages.
+/// Returns the bytes of tables that the strategy has when it has served each size. They come on top
+/// of the pages.
 fn bookkeeping(entry: &Entry) -> usize {
     /// A header that is longer is no tag.
     const TAGS: usize = 64;

@@ -268,7 +268,7 @@ fn holds((start, end): (usize, usize), size: usize, align: usize) -> bool {
     start.next_multiple_of(align) + size <= end
 }
 
-/// Whether a run of free memory holds a request beside the pages in which small blocks lie.
+/// Returns whether a run of free memory holds a request beside the pages in which small blocks lie.
 fn above(heap: &Heap, size: usize, align: usize) -> bool {
     let base = Bounds::current().base();
     let live = heap.model.live.iter();
@@ -337,7 +337,7 @@ fn buddies(heap: &Heap, len: usize) -> Foretold {
     if served { Foretold::Served } else { Foretold::Refused }
 }
 
-/// The class of a size: the largest that as many blocks of fit a page.
+/// Returns the class of a size: the largest that as many blocks of fit a page.
 fn class(size: usize) -> usize {
     let least = size.next_multiple_of(UNIT);
     PAGE / (PAGE / least) / UNIT * UNIT

@@ -124,7 +124,7 @@ pub(crate) struct Saved {
 }
 
 impl Room {
-    /// A room of this many bytes, with what `make` makes of its source.
+    /// Returns a room of this many bytes, with what `make` makes of its source.
     pub(crate) fn new(bytes: usize, make: impl FnOnce(Floor) -> Box<dyn Strategy>) -> Self {
         let mut memory = vec![MaybeUninit::new(0); bytes + ALIGN];
         let offset = memory.as_ptr().align_offset(ALIGN);
@@ -144,7 +144,7 @@ impl Room {
         &mut *self.strategy
     }
 
-    /// The places that make up the state: the room and the strategy.
+    /// Returns the places that make up the state: the room and the strategy.
     fn places(&self) -> [*mut [MaybeUninit<u8>]; 2] {
         let strategy = (&raw const *self.strategy).cast::<MaybeUninit<u8>>().cast_mut();
         [
@@ -171,7 +171,7 @@ impl Room {
         }
     }
 
-    /// The bytes of room and strategy, padding among them: only the kernel can read that.
+    /// Returns the bytes of room and strategy, padding among them: only the kernel can read that.
     pub(crate) fn image(&mut self) -> &[u8] {
         let places = self.places();
         let (room, strategy) = self.image.split_at_mut(self.bytes);

@@ -53,7 +53,7 @@ impl Marked {
 }
 
 impl Random {
-    /// A size as programs ask for: mostly small, now and then large.
+    /// Returns a size as programs ask for: mostly small, now and then large.
     fn size(&mut self) -> usize {
         match self.below(1000) {
             0 => self.below(1 << 20),

@@ -145,7 +145,8 @@ fn freed_once() {
     assert!((43_000..60_000).contains(&kept), "{kept} bytes lie on lists");
 }
 
-/// A thread that has freed eight blocks of 60,000 bytes, twice, and stands still until the sender is dropped.
+/// Returns a thread that has freed eight blocks of 60,000 bytes, twice, and stands still until the
+/// sender is dropped.
 fn keeper() -> (JoinHandle<()>, SyncSender<()>) {
     let (freed, is_freed) = sync_channel(0);
     let (end, may_end) = sync_channel::<()>(0);

@@ -58,7 +58,7 @@ fn settings_at_random_serve() {
     }
 }
 
-/// Each setting in one of two cases.
+/// Returns each setting in one of two cases.
 fn settings(random: &mut Random) -> Vec<(&'static str, String)> {
     let kib = |from: usize, doublings: usize, random: &mut Random| {
         format!("{}K", from << random.below(doublings + 1))
@@ -171,7 +171,7 @@ impl Block {
     }
 }
 
-/// A size about which paths differ as often as not.
+/// Returns a size about which paths differ as often as not.
 fn size(random: &mut Random) -> usize {
     match random.below(100) {
         0 => 1 + random.below(2 << 20),

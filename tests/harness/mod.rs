@@ -101,7 +101,7 @@ pub(crate) fn config() -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: Some(Box::new(persistence)), ..default }
 }
 
-/// A sequence of requests, long enough to fill and empty many pages.
+/// Returns a sequence of requests, long enough to fill and empty many pages.
 pub(crate) fn requests() -> impl Strategy_<Value = Vec<Request>> {
     let request = prop_oneof![
         10 => (size(), align()).prop_map(|(size, align)| Request::Allocate { size, align }),

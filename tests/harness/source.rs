@@ -32,7 +32,7 @@ impl Memory {
         unsafe { self.part(0..self.0.len() * 8) }
     }
 
-    /// Bytes of the memory as a region.
+    /// Returns the bytes of the memory as a region.
     ///
     /// # Safety
     /// As for [`region`](Self::region); regions do not overlap.

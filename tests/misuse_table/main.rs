@@ -30,7 +30,8 @@ fn built() -> &'static [PathBuf; 2] {
     })
 }
 
-/// The outcomes in the column of this name, by misuse and size; empty if there is no such column.
+/// Returns the outcomes in the column of this name, by misuse and size; empty if there is no such
+/// column.
 fn documented(column: &str) -> BTreeMap<[String; 2], Outcome> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/misuse.md");
     let text = std::fs::read_to_string(path).expect("the document");

@@ -22,7 +22,7 @@ impl<'a> Graph<'a> {
         Self { imports }
     }
 
-    /// The files that reach each other, each such set and all of them sorted.
+    /// Returns the files that reach each other, each such set and all of them sorted.
     pub(crate) fn circles(&self) -> Vec<Vec<&'a Path>> {
         let reached: BTreeMap<_, _> =
             self.imports.keys().map(|&file| (file, self.reached(file))).collect();
@@ -52,7 +52,7 @@ impl<'a> Graph<'a> {
         text
     }
 
-    /// The files that a file reaches by one import or more.
+    /// Returns the files that a file reaches by one import or more.
     fn reached(&self, file: &Path) -> BTreeSet<&'a Path> {
         let mut reached = BTreeSet::new();
         let mut open = vec![file];

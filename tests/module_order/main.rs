@@ -70,7 +70,8 @@ fn a_module_uses_only_those_above_it() {
     assert!(upwards.is_empty(), "imports against the order of src/lib.rs: {upwards:#?}");
 }
 
-/// The modules in the first column of their table in the root's documentation, from top to bottom.
+/// Returns the modules in the first column of their table in the root's documentation, from top to
+/// bottom.
 fn listed_modules(root: &str) -> Vec<String> {
     let (_, table) = root.split_once("//! # The modules").expect("they have a chapter");
     let rows = table.lines().filter_map(|line| line.strip_prefix("//! | "));

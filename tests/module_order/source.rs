@@ -57,7 +57,7 @@ impl Crate {
         all
     }
 
-    /// The modules in the root, sorted.
+    /// Returns the modules in the root, sorted.
     pub(crate) fn top_modules(&self) -> Vec<String> {
         self.modules.keys().filter(|path| path.len() == 1).map(|path| path[0].clone()).collect()
     }
@@ -75,15 +75,15 @@ impl Crate {
         })
     }
 
-    /// Whether a `use` is more than a re-export of what the module's own submodules define.
+    /// Returns whether a `use` is more than a re-export of what the module's own submodules define.
     fn is_import(&self, from: &Names, module: &Module, used: &Use) -> bool {
         let target = self.resolve(from, &used.path, 0);
         let own = target.is_some_and(|to| to.len() > from.len() && to.starts_with(from));
         !used.public || !own || module.words.contains(&used.name)
     }
 
-    /// The module that defines what `name` says in the module `from`; none if another crate does, or
-    /// if it is a module, from which nothing is used by that alone.
+    /// Returns the module that defines what `name` says in the module `from`; none if another crate
+    /// does, or if it is a module, from which nothing is used by that alone.
     fn resolve(&self, from: &Names, name: &[String], depth: usize) -> Option<Names> {
         assert!(depth < 32, "{name:?} in {from:?} leads round in a circle");
         let mut at = from.clone();
@@ -117,7 +117,7 @@ impl Crate {
         None
     }
 
-    /// The module from which one of `at` takes all names, among them this one.
+    /// Returns the module from which one of `at` takes all names, among them this one.
     fn through_glob(&self, at: &Names, name: &str) -> Option<Names> {
         self.modules[at].uses.iter().filter(|used| used.name == "*").find_map(|used| {
             let first = &used.path[0];

@@ -35,7 +35,7 @@ pub(crate) fn refused() -> usize {
     REFUSED.load(Relaxed)
 }
 
-/// The numbers of the calls so far that are rare ones, and one in `stride` of the others.
+/// Returns the numbers of the calls so far that are rare ones, and one in `stride` of the others.
 pub(crate) fn chosen(stride: usize) -> impl Iterator<Item = usize> {
     let often = OFTEN.iter().take(MADE.load(Relaxed)).enumerate();
     often
@@ -52,7 +52,7 @@ pub(crate) fn inside<R>(act: impl FnOnce() -> R) -> (R, bool) {
     (done, REFUSED.load(Relaxed) > before)
 }
 
-/// Whether a call is refused, with this error.
+/// Returns whether a call is refused, with this error.
 fn is_refused(call: c_long, error: c_int) -> bool {
     if !INSIDE.get() {
         return false;

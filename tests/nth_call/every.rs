@@ -45,14 +45,14 @@ fn session(tuning: usize, refused: Range<usize>, stride: usize) -> String {
     all.map(|number| format!("{number} ")).collect()
 }
 
-/// Bytes of this process that are resident.
+/// Returns the bytes of this process that are resident.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/statm").expect("there is a /proc");
     let pages = status.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
     pages.expect("a number") * 4096
 }
 
-/// As [`session`], in a process of its own.
+/// Like [`session`], in a process of its own.
 fn alone(tuning: usize, refused: Range<usize>, stride: usize) -> Outcome {
     let (mut reader, mut writer) = std::io::pipe().expect("a pipe");
     // SAFETY: this process has one thread, so its child may do anything.

@@ -29,7 +29,8 @@ struct Block {
 unsafe impl Send for Block {}
 
 impl Block {
-    /// Every page of a front part, large enough to be missed if its memory stays; and some places behind.
+    /// Returns every page of a front part, large enough to be missed if its memory stays; and some
+    /// places behind.
     fn marked(&self) -> impl Iterator<Item = *mut u8> {
         const FRONT: usize = 512 << 10;
         let front = (0..self.len.min(FRONT)).step_by(4096);

@@ -48,7 +48,7 @@ const CONFIGS: [(&str, Config); 7] = [
     ("p65536", Config::new()),
 ];
 
-/// All lines of a strategy.
+/// Returns all lines of a strategy.
 fn lines(subject: &Subject) -> String {
     let configs = match subject.family {
         "brent" | "default" => CONFIGS.len(),

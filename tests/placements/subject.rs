@@ -40,7 +40,7 @@ impl Subject {
         Self { family, name, make: Make::Composed(make) }
     }
 
-    /// The strategy over `len` bytes at `start`. Those that are composed have no meter.
+    /// Makes the strategy over `len` bytes at `start`. Those that are composed have no meter.
     ///
     /// # Safety
     /// As for [`Region::new`].

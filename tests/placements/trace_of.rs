@@ -91,7 +91,7 @@ impl Driver<'_> {
         self.allocated(size, align);
     }
 
-    /// Whether there is memory.
+    /// Returns whether there is memory.
     pub(crate) fn allocated(&mut self, size: usize, align: usize) -> bool {
         let layout = Layout::from_size_align(size, align).expect("a valid layout");
         let block = self.strategy.allocate(layout).ok();

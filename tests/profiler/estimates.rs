@@ -135,7 +135,7 @@ mod traces {
         traces
     }
 
-    /// The place that allocates a size: the logarithm of that.
+    /// Returns the place that allocates a size: the logarithm of that.
     fn site_of(size: usize) -> usize {
         (size / 8).checked_ilog2().map_or(0, |log| 1 + log as usize).min(SITES - 1)
     }
@@ -185,7 +185,7 @@ mod traces {
         truth
     }
 
-    /// The event after which most bytes are live.
+    /// Returns the event after which most bytes are live.
     fn peak(path: &Path) -> u64 {
         let mut sizes: Vec<u64> = Vec::new();
         let (mut live, mut most, mut peak) = (0, 0, 0);

@@ -29,7 +29,7 @@ fn varint(bytes: &mut &[u8]) -> u64 {
     number
 }
 
-/// The fields of a message in protobuf's encoding.
+/// Returns the fields of a message in protobuf's encoding.
 fn fields(mut bytes: &[u8]) -> Vec<Field<'_>> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {

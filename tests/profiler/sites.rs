@@ -28,7 +28,7 @@ fn reallocate<const SITE: usize>(block: *mut u8, layout: Layout, size: usize) ->
     black_box(block)
 }
 
-/// As [`reallocate`], by the block's address alone.
+/// Like [`reallocate`], by the block's address alone.
 #[inline(never)]
 fn reallocate_by_address<const SITE: usize>(block: *mut u8, _: Layout, size: usize) -> *mut u8 {
     black_box(SITE);
@@ -66,21 +66,21 @@ const ALLOCATE: [Allocate; SITES] = each!(allocate);
 const REALLOCATE: [Reallocate; SITES] = each!(reallocate);
 const REALLOCATE_BY_ADDRESS: [Reallocate; SITES] = each!(reallocate_by_address);
 
-/// A block, from this place.
+/// Returns a block, from this place.
 pub(crate) fn block_of(site: usize, layout: Layout) -> *mut u8 {
     let block = ALLOCATE[site](layout);
     assert!(!block.is_null(), "there is memory");
     block
 }
 
-/// A block of another size, from this place.
+/// Returns a block of another size, from this place.
 pub(crate) fn resized_by(site: usize, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
     let block = REALLOCATE[site](block, layout, size);
     assert!(!block.is_null(), "there is memory");
     block
 }
 
-/// As [`resized_by`], as C asks for it.
+/// Like [`resized_by`], as C asks for it.
 pub(crate) fn resized_in_c_by(site: usize, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
     let block = REALLOCATE_BY_ADDRESS[site](block, layout, size);
     assert!(!block.is_null(), "there is memory");

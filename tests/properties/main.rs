@@ -40,7 +40,7 @@ const CONFIGS: [Config; 7] = [
     Config::new(),
 ];
 
-/// Those, or any that make sense together.
+/// Returns those, or any that make sense together.
 fn parameters() -> impl proptest::strategy::Strategy<Value = Config> {
     let sizemap = prop_oneof![
         Just(SizeMap::Linear),
@@ -114,7 +114,7 @@ impl Subject {
         }
     }
 
-    /// The strategy over a region in this memory.
+    /// Makes the strategy over a region in this memory.
     fn fixed<'a>(&self, config: Config, memory: &'a mut Memory) -> Box<dyn Strategy + 'a> {
         // SAFETY: the strategy has the only borrow of the memory.
         self.make(config, unsafe { memory.region() })

@@ -19,7 +19,7 @@ fn the_child_says_so_and_ends() {
     assert!(ended.err.contains(message), "{}", ended.err);
 }
 
-/// The status of the child of a fork that does this, for a minute at most.
+/// Returns the status of the child of a fork that does this, for a minute at most.
 fn in_child(action: impl FnOnce()) -> libc::c_int {
     // SAFETY: the child uses the arena, which is under test, and ends by `_exit` or the alarm.
     let child = unsafe { libc::fork() };

@@ -50,7 +50,7 @@ use pagewise::source::Region;
 #[global_allocator]
 static ALLOCATOR: Pagewise = Pagewise::new();
 
-/// Bytes of this process that are resident now.
+/// Returns the bytes of this process that are resident now.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/statm").expect("there is a /proc");
     let pages = status.split(' ').nth(1).expect("the second number");

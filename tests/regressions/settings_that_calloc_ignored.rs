@@ -25,7 +25,7 @@ fn flags(block: *mut u8) -> String {
     panic!("{block:?} is not mapped");
 }
 
-/// Whether the kernel knows of huge pages at all.
+/// Returns whether the kernel knows of huge pages at all.
 fn has_huge_pages() -> bool {
     std::path::Path::new("/sys/kernel/mm/transparent_hugepage/enabled").exists()
 }

@@ -54,7 +54,7 @@ fn small_blocks_use_what_a_limit_leaves() {
     }
 }
 
-/// Bytes of addresses that the limit leaves.
+/// Returns the bytes of addresses that the limit leaves.
 fn left() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit is valid for writes.

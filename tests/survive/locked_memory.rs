@@ -9,7 +9,7 @@ fn memory_goes_back_after_mlockall() {
     passes("locked_memory::locked");
 }
 
-/// Bytes of this process that are resident now.
+/// Returns the bytes of this process that are resident now.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("there is a /proc");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its line");

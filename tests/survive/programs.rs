@@ -33,7 +33,7 @@ fn survives(name: &str) {
     survives_when(name, |_| {});
 }
 
-/// As [`survives`], of programs that `prepare` has seen to.
+/// Like [`survives`], of programs that `prepare` has seen to.
 fn survives_when(name: &str, prepare: impl FnOnce(&mut Command)) {
     let built = built();
     let mut run = Command::new(&built.survive);

@@ -38,7 +38,7 @@ fn in_pieces() {
     assert!(more < 16 * MIB, "{} MiB of addresses more", more >> 20);
 }
 
-/// Bytes of addresses that this process has mapped.
+/// Returns the bytes of addresses that this process has mapped.
 fn addresses() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("there is a /proc");
     let pages = statm.split(' ').next().and_then(|pages| pages.parse::<usize>().ok());

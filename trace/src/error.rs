@@ -121,26 +121,26 @@ impl ReadError {
         Self(Box::new(At { file: None, event, offset, reason }))
     }
 
-    /// The same error, naming the file it is about.
+    /// Returns the same error, naming the file it is about.
     #[must_use]
     pub fn in_file(mut self, file: &Path) -> Self {
         self.0.file = Some(file.to_owned());
         self
     }
 
-    /// The fault.
+    /// Returns the fault.
     #[must_use]
     pub fn reason(&self) -> &Reason {
         &self.0.reason
     }
 
-    /// The file, if it is known.
+    /// Returns the file, if it is known.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         self.0.file.as_deref()
     }
 
-    /// How many events (or records, of a raw log) were read before.
+    /// Returns how many events (or records, of a raw log) were read before.
     #[must_use]
     pub fn event(&self) -> u64 {
         self.0.event

@@ -95,7 +95,7 @@ impl FrameReader {
         Ok(Some((lengths.len() + compressed + 4) as u64))
     }
 
-    /// The content of the frame read last.
+    /// Returns the content of the frame read last.
     pub(crate) fn content(&self) -> &[u8] {
         &self.content
     }

@@ -101,13 +101,13 @@ impl Header {
         }
     }
 
-    /// Whether the file holds only the first events of a longer recording.
+    /// Returns whether the file holds only the first events of a longer recording.
     #[must_use]
     pub fn is_prefix(&self) -> bool {
         self.recorded_events > self.events
     }
 
-    /// The header as it stands in a file.
+    /// Returns the header as it stands in a file.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, WriteError> {
         let origin = &self.origin;
         let mut out = Vec::with_capacity(256);

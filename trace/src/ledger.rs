@@ -76,7 +76,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// The slot the next allocation must take.
+    /// Returns the slot the next allocation must take.
     pub(crate) fn next_slot(&self) -> Result<u32, Invalid> {
         self.slots.next().ok_or(Invalid::TooManyLive)
     }
@@ -109,7 +109,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// The bytes live once a block of `old` bytes has `new` ones.
+    /// Returns the bytes live once a block of `old` bytes has `new` ones.
     fn grown(&self, old: u64, new: u64) -> Result<u64, Invalid> {
         if new > LARGEST {
             return Err(Invalid::Size { size: new });

@@ -124,47 +124,47 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// The same reader, whose errors name this file.
+    /// Returns the same reader, whose errors name this file.
     #[must_use]
     pub fn in_file(mut self, file: &Path) -> Self {
         self.file = Some(file.to_owned());
         self
     }
 
-    /// The same reader, which keeps the call stacks: see [`take_stacks`](Self::take_stacks). They may
-    /// take hundreds of megabytes.
+    /// Returns the same reader, which keeps the call stacks: see
+    /// [`take_stacks`](Self::take_stacks). They may take hundreds of megabytes.
     #[must_use]
     pub fn with_stacks(mut self) -> Self {
         self.keep_stacks = true;
         self
     }
 
-    /// The site of the event read last, if it is an allocation or a reallocation of a trace with
-    /// call stacks; 0 if there is none.
+    /// Returns the site of the event read last, if it is an allocation or a reallocation of a trace
+    /// with call stacks; 0 if there is none.
     #[must_use]
     pub fn site(&self) -> u32 {
         self.site
     }
 
-    /// The call stacks, if there are any and the last event has been read. Each site that was read
-    /// is a node of theirs.
+    /// Returns the call stacks, if there are any and the last event has been read. Each site that
+    /// was read is a node of theirs.
     pub fn take_stacks(&mut self) -> Option<Stacks> {
         self.stacks.take()
     }
 
-    /// When the events happened, if the trace tells and the last event has been read.
+    /// Returns when the events happened, if the trace tells and the last event has been read.
     pub fn take_times(&mut self) -> Option<Times> {
         self.times.take()
     }
 
-    /// Bytes of the input in the header and the frames read so far.
+    /// Returns the bytes of the input in the header and the frames read so far.
     #[must_use]
     pub fn bytes_read(&self) -> u64 {
         self.frame.1
     }
 
-    /// The header. Its figures are claims until the last event has been read, but no event is
-    /// returned that exceeds one.
+    /// Returns the header. Its figures are claims until the last event has been read, but no event
+    /// is returned that exceeds one.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header

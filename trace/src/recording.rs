@@ -62,7 +62,7 @@ fn allocated(block: *mut u8, layout: Layout) -> *mut u8 {
     block
 }
 
-/// The exponent of the alignment; beyond the largest a trace can tell, that one.
+/// Returns the exponent of the alignment; beyond the largest a trace can tell, that one.
 fn align_log2(layout: Layout) -> u8 {
     layout.align().trailing_zeros().min(31) as u8
 }

@@ -31,7 +31,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// The samples, in order.
+    /// Returns the samples, in order.
     #[must_use]
     pub fn samples(&self) -> &[Sample] {
         &self.samples

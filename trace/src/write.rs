@@ -156,8 +156,8 @@ impl<W: Write + Seek> Writer<W> {
         self.ledger.counts()
     }
 
-    /// Length in bytes of what was compressed and written, header included. An event counts when
-    /// its frame, of up to a mebibyte before compression, is full.
+    /// Returns the length in bytes of what was compressed and written, header included. An event
+    /// counts when its frame, of up to a mebibyte before compression, is full.
     #[must_use]
     pub fn bytes_written(&self) -> u64 {
         self.length

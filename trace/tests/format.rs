@@ -32,7 +32,7 @@ fn requests() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..400)
 }
 
-/// The events of the steps that make sense where they stand.
+/// Returns the events of the steps that make sense where they stand.
 fn events(steps: &[Step]) -> Vec<Event> {
     let (mut slots, mut live, mut threads) = (Slots::new(), Vec::new(), 1);
     let mut events = Vec::new();
@@ -125,14 +125,14 @@ fn a_trace_of_a_second_thread_alone_is_read_back() {
     assert_eq!(read(&write(&events)).unwrap(), events);
 }
 
-/// A file of one frame with that content, whose header claims `claimed` events, one thread, and as
-/// many live blocks of 0 bytes as the events could make.
+/// Makes a file of one frame with that content, whose header claims `claimed` events, one thread,
+/// and as many live blocks of 0 bytes as the events could make.
 fn forge(content: &[u8], claimed: u64) -> Vec<u8> {
     forge_claiming(content, [claimed, claimed, claimed.min(1 << 28), 0], 1)
 }
 
-/// A file of one frame with that content, whose header claims these events, recorded events, live
-/// blocks and live bytes, and threads.
+/// Makes a file of one frame with that content, whose header claims these events, recorded events,
+/// live blocks and live bytes, and threads.
 fn forge_claiming(content: &[u8], figures: [u64; 4], threads: u32) -> Vec<u8> {
     let mut file = write(&[]);
     for (place, figure) in (16..).step_by(8).zip(figures) {
@@ -157,7 +157,7 @@ fn forge_claiming(content: &[u8], figures: [u64; 4], threads: u32) -> Vec<u8> {
     file
 }
 
-/// A file of a few frames' worth of kinds of events.
+/// Makes a file of a few frames' worth of kinds of events.
 fn sample() -> Vec<u8> {
     let mut events = Vec::new();
     for round in 0..40_u64 {

@@ -77,7 +77,7 @@ fn play_within(scenario: &str, most: u64) -> Vec<Recorded> {
     play_prepared(scenario, most, |_| {})
 }
 
-/// As [`play_within`], in a process that `prepare` has seen to.
+/// Like [`play_within`], in a process that `prepare` has seen to.
 fn play_prepared(scenario: &str, most: u64, prepare: impl FnOnce(&mut Command)) -> Vec<Recorded> {
     let directory = tempfile::tempdir().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -273,7 +273,8 @@ fn a_log_that_reaches_its_limit_says_so() {
     assert!((1..=4096 / 8).contains(&cut.events.len()), "{} events", cut.events.len());
 }
 
-/// Whether a cut before byte `cut` of a log takes a further word from its record, or some of one.
+/// Returns whether a cut before byte `cut` of a log takes a further word from its record, or some
+/// of one.
 fn torn(log: &[u8], cut: usize) -> bool {
     let word = log[cut & !7..].first_chunk().map(|word| u64::from_ne_bytes(*word));
     word.is_some_and(|word| word & 7 == 7)

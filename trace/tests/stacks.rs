@@ -21,7 +21,7 @@ fn stacks(nodes: u32) -> Stacks {
     }
 }
 
-/// A trace of `count` blocks, each made at the site that `site` gives.
+/// Makes a trace of `count` blocks, each made at the site that `site` gives.
 fn trace(count: u32, stacks: &Stacks, site: impl Fn(u32) -> u32) -> Vec<u8> {
     let mut file = Cursor::new(Vec::new());
     let mut writer = Writer::with_stacks(&mut file, Origin::default()).unwrap();

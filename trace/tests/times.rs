@@ -5,7 +5,7 @@ use std::io::Cursor;
 
 use pagewise_trace::{Event, Origin, ReadError, Reader, Stacks, Times, Writer};
 
-/// A trace of `count` blocks, one each microsecond.
+/// Makes a trace of `count` blocks, one each microsecond.
 fn trace(count: u32, stacks: bool) -> Vec<u8> {
     let mut file = Cursor::new(Vec::new());
     let begin = if stacks { Writer::with_stacks } else { Writer::new };

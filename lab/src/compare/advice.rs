@@ -13,7 +13,8 @@ use crate::competitor::{GLOBAL, HC, LEA, LIBPAGEWISE, SYSTEM};
 /// Leads below this are none: memory varies a little with how a process is laid out.
 const LEAST: f64 = 0.005;
 
-/// The sentence; none unless both the C library's allocator and `libpagewise.so` take part, and got to the end.
+/// Returns the sentence; none unless both the C library's allocator and `libpagewise.so` take part,
+/// and got to the end.
 pub(super) fn of(all: &[&Compared], noise: f64) -> Option<String> {
     let is_whole =
         |name: &&str| ![GLOBAL, HC, LEA].contains(name) && catalogue::find(name).is_none();

@@ -50,7 +50,7 @@ pub(crate) fn reference(all: &[&Compared]) -> Option<&'static str> {
     complete.iter().find(|one| **one == SYSTEM).or(complete.first()).copied()
 }
 
-/// The strategies compared, in their order.
+/// Returns the strategies compared, in their order.
 pub(super) fn strategies(all: &[&Compared]) -> Vec<&'static str> {
     all.first().map_or_else(Vec::new, |one| one.rows.iter().map(|row| row.strategy).collect())
 }
@@ -79,7 +79,7 @@ fn rows<'c>(all: &[&'c Compared], strategy: &str) -> impl Iterator<Item = &'c Ro
     all.iter().filter_map(move |one| one.rows.iter().find(|row| row.strategy == strategy))
 }
 
-/// The median, over the traces, of what two identical competitors differed by.
+/// Returns the median, over the traces, of what two identical competitors differed by.
 pub(super) fn typical_noise(all: &[&Compared]) -> f64 {
     let mut noise: Vec<f64> = all.iter().map(|compared| compared.noise).collect();
     noise.sort_by(f64::total_cmp);

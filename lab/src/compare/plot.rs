@@ -65,7 +65,7 @@ fn clouds(all: &[&Compared]) -> Vec<Cloud> {
     means.into_iter().chain(all.iter().map(of_trace)).collect()
 }
 
-/// A number without digits that say nothing.
+/// Returns a number without digits that say nothing.
 fn number(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -21,7 +21,7 @@ pub(super) struct Screen<'s> {
 }
 
 impl Screen<'_> {
-    /// The text.
+    /// Returns the text.
     pub(super) fn text(&self) -> String {
         let mut text = format!("{}\n\n", paragraph(&self.title()));
         for sentence in verdict::of(self.all) {

@@ -142,7 +142,7 @@ pub(super) fn one(
     Ok(lane.times())
 }
 
-/// How much larger the larger of two numbers is, as a fraction of the smaller.
+/// Returns how much larger the larger of two numbers is, as a fraction of the smaller.
 fn difference(a: f64, b: f64) -> f64 {
     a.max(b) / a.min(b).max(1.0) - 1.0
 }

@@ -12,7 +12,7 @@ use super::compared::Compared;
 use super::measure::{MEASURES, Measure, finished, reference, relative, strategies, typical_noise};
 use crate::competitor::SYSTEM;
 
-/// The verdict, a sentence or two per measure, and what the noise was.
+/// Returns the verdict, a sentence or two per measure, and what the noise was.
 pub(crate) fn of(all: &[&Compared]) -> Vec<String> {
     let Some(reference) = reference(all) else { return Vec::new() };
     let noise = typical_noise(all);
@@ -38,7 +38,7 @@ pub(crate) fn of(all: &[&Compared]) -> Vec<String> {
 /// Winners that are named.
 const NAMED: usize = 3;
 
-/// The sentence about one measure.
+/// Returns the sentence about one measure.
 fn judge(all: &[&Compared], measure: &Measure, reference: &str, noise: f64) -> Option<String> {
     let (title, amount) = measure.best?;
     let mut ranked: Vec<(&str, f64)> = strategies(all)

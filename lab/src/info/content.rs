@@ -69,7 +69,7 @@ impl Info {
     }
 }
 
-/// Seconds since 1970 as a date, if it is known and makes sense.
+/// Returns the seconds since 1970 as a date, if it is known and makes sense.
 fn date(seconds: u64) -> Option<String> {
     // What lies behind the year 9999 has no such form.
     (1..253_402_300_800).contains(&seconds).then(|| {

@@ -57,7 +57,7 @@ const LONGEST_EVENT: u64 = 2 * 3 * 8 + 1;
 const HEAD: u64 = 1 << 16;
 
 impl Limits {
-    /// Whether all is kept.
+    /// Returns whether all is kept.
     fn are_none(self) -> bool {
         self.events.is_none() && self.bytes.is_none()
     }
@@ -69,7 +69,7 @@ impl Limits {
     }
 }
 
-/// The files in a directory, with this extension.
+/// Returns the files in a directory, with this extension.
 pub(super) fn files(directory: &Path, extension: &str) -> std::io::Result<Vec<PathBuf>> {
     let mut paths: Vec<PathBuf> =
         fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
@@ -198,17 +198,17 @@ impl Log {
         })
     }
 
-    /// Where the log is.
+    /// Returns where the log is.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the log lost what it should have held.
+    /// Returns whether the log lost what it should have held.
     pub(super) fn failed(&self) -> bool {
         matches!(self.origin.stopped, Some(Stopped::Failed(_)))
     }
 
-    /// The program that ran.
+    /// Returns the program that ran.
     pub(super) fn program(&self) -> &str {
         &self.origin.origin.program
     }
@@ -218,7 +218,7 @@ impl Log {
         self.counts.events
     }
 
-    /// Where the trace is from, with a note.
+    /// Returns where the trace is from, with a note.
     fn noted(&self, note: &str) -> Origin {
         // The note tells readers of the trace that something is missing.
         let note = match self.origin.stopped {
@@ -341,7 +341,7 @@ fn named(error: ReadError, path: &Path) -> ReadError {
     error.in_file(Path::new(&input::shown(path)))
 }
 
-/// The processes recorded, one row each, the largest first if they are too many to show.
+/// Returns the processes recorded, one row each, the largest first if they are too many to show.
 pub(super) fn table(logs: &[Log]) -> String {
     const MOST: usize = 20;
     let mut shown: Vec<&Log> = logs.iter().collect();

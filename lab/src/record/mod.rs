@@ -208,7 +208,8 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// Makes traces of the logs that a command left; whether all was recorded that should have been.
+/// Makes traces of the logs that a command left. Returns whether all was recorded that should have
+/// been.
 fn convert(
     args: &Args,
     directory: &Path,
@@ -260,7 +261,7 @@ fn convert(
     Ok(complete)
 }
 
-/// The logs to write, each with its file.
+/// Returns the logs to write, each with its file.
 fn chosen(logs: Vec<Log>, args: &Args) -> anyhow::Result<Vec<(Log, PathBuf)>> {
     let mut names: Vec<_> = logs.iter().map(|log| log.program().to_owned()).collect();
     let wanted = |log: &Log| args.program.as_ref().is_none_or(|name| log.program() == name);

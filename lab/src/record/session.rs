@@ -47,7 +47,7 @@ impl Session {
         Ok(Self { directory, is_kept: false })
     }
 
-    /// Where the logs are.
+    /// Returns where the logs are.
     pub(super) fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -123,7 +123,7 @@ impl End {
         self.0.success()
     }
 
-    /// The exit status to pass on; for a signal 128 and its number, as shells have it.
+    /// Returns the exit status to pass on; for a signal 128 and its number, as shells have it.
     pub(super) fn code(&self) -> ExitCode {
         let code = self.0.code().unwrap_or_else(|| 128 + self.0.signal().unwrap_or(0));
         ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))

@@ -28,7 +28,7 @@ pub(super) struct Switch {
 }
 
 impl Switch {
-    /// The switch of the logs in a directory.
+    /// Returns the switch of the logs in a directory.
     pub(super) fn new(directory: &Path, file: Option<&Path>, on: bool) -> anyhow::Result<Self> {
         let control = Control::create(directory, on)
             .with_context(|| format!("{} cannot be written", directory.display()))?;
@@ -39,12 +39,12 @@ impl Switch {
         Ok(switch)
     }
 
-    /// Whether recording is on.
+    /// Returns whether recording is on.
     pub(super) fn is_on(&self) -> bool {
         self.control.is_on()
     }
 
-    /// Whether it is off for good.
+    /// Returns whether it is off for good.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }

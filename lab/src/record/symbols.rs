@@ -90,7 +90,7 @@ impl Code {
         Some(Self { dwarf, symbols })
     }
 
-    /// The functions whose code an address is, the innermost first.
+    /// Returns the functions whose code an address is, the innermost first.
     fn lines(&self, address: u64, names: &mut IndexSet<String>) -> Vec<Line> {
         let mut lines = Vec::new();
         let symbol =
@@ -116,7 +116,7 @@ impl Code {
         lines
     }
 
-    /// The symbol an address lies in. One without a length is not taken to reach so far.
+    /// Returns the symbol an address lies in. One without a length is not taken to reach so far.
     fn symbol(&self, address: u64) -> Option<&str> {
         let after = self.symbols.partition_point(|(start, ..)| *start <= address);
         let (_, end, name) = self.symbols.get(after.checked_sub(1)?)?;
@@ -152,7 +152,7 @@ impl About {
     }
 }
 
-/// The separate debug file of a module, and the one that both may refer to.
+/// Returns the separate debug file of a module, and the one that both may refer to.
 fn separate(
     module: &Module,
     path: &Path,

@@ -91,7 +91,7 @@ impl Watching<'_> {
         }
     }
 
-    /// Whether a limit was reached.
+    /// Returns whether a limit was reached.
     pub(super) fn is_over(&self) -> bool {
         self.switch.is_over()
     }

@@ -76,7 +76,7 @@ impl Flame {
     }
 }
 
-/// The whole tree.
+/// Returns the whole tree.
 fn tree(counted: &Counted, names: &Names<'_>, texts: &mut IndexSet<String>) -> Vec<Node> {
     let mut nodes = vec![Node {
         parent: 0,
@@ -112,7 +112,7 @@ fn tree(counted: &Counted, names: &Names<'_>, texts: &mut IndexSet<String>) -> V
     nodes
 }
 
-/// Those that can be seen, at most [`MOST`].
+/// Returns those that can be seen, at most [`MOST`].
 fn pruned(nodes: Vec<Node>) -> Vec<Node> {
     let Some(root) = nodes.first().map(|root| root.figures) else { return nodes };
     let visible = |node: &Node, parts: u64| {

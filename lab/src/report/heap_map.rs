@@ -127,7 +127,7 @@ impl Painter {
         self.columns.iter_mut().for_each(|(_, rows)| join(rows));
     }
 
-    /// The picture.
+    /// Returns the picture.
     pub(super) fn finish(self) -> HeapMap {
         let granule = 1_u64 << self.shift;
         let rows: Vec<usize> = self.rows.keys().copied().collect();
@@ -162,7 +162,7 @@ impl Painter {
     }
 }
 
-/// The parts of a block in rows of 2^`shift` bytes.
+/// Returns the parts of a block in rows of 2^`shift` bytes.
 fn parts(block: Block, shift: u32) -> impl Iterator<Item = (usize, Cell)> {
     let last = block.address.saturating_add(block.size - 1);
     let steps = ((block.size as f64).log2() * SIZE_STEPS).round() as u128;

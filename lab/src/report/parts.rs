@@ -16,7 +16,7 @@ pub(super) fn verdict(sentences: impl IntoIterator<Item = String>) -> Markup {
     }
 }
 
-/// A figure that the script fills.
+/// Returns a figure that the script fills.
 pub(super) fn figure(kind: &str, trace: usize, title: &str, about: &str) -> Markup {
     html! {
         figure data-kind=(kind) data-trace=(trace) {

@@ -75,7 +75,7 @@ impl Sites {
         })
     }
 
-    /// The curves of a course that was followed by [`series`](Self::series).
+    /// Returns the curves of a course that was followed by [`series`](Self::series).
     pub(super) fn areas<'s>(&'s self, live: &'s [Vec<u64>]) -> Vec<Areas<'s>> {
         let names = self.groups.iter().take(live.len().saturating_sub(1));
         let names = names.map(|group| &*group.function).chain(["all others"]);

@@ -26,7 +26,7 @@ struct Point<'t> {
     faults: f64,
 }
 
-/// The fronts, by family, and where the default lies.
+/// Returns the fronts, by family, and where the default lies.
 pub(super) fn fronts(tuned: &Tuned) -> Vec<Front<'_>> {
     tuned.families.iter().map(Front::of).collect()
 }
@@ -55,7 +55,7 @@ impl<'t> Point<'t> {
     }
 }
 
-/// The section.
+/// Returns the section.
 pub(super) fn section(tuned: &Tuned) -> Markup {
     html! {
         section {
@@ -66,7 +66,7 @@ pub(super) fn section(tuned: &Tuned) -> Markup {
     }
 }
 
-/// One family: the verdict, the front, the choice beside others, the code.
+/// Returns one family: the verdict, the front, the choice beside others, the code.
 fn family(tuned: &Tuned, found: &Found, index: usize) -> Markup {
     let (title, memory) = (found.family.title(), found.family.memory());
     let about = format!(
@@ -89,7 +89,7 @@ fn family(tuned: &Tuned, found: &Found, index: usize) -> Markup {
     }
 }
 
-/// The choice beside others, on what was held out.
+/// Returns the choice beside others, on what was held out.
 fn table(tuned: &Tuned, found: &Found, memory: &'static str) -> Markup {
     let part = match tuned.second_halves {
         true => "the second half of each trace",

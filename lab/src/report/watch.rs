@@ -27,7 +27,8 @@ pub(crate) struct Watched {
 
 /// Tells what a target holds.
 pub(super) trait Holds<T: ?Sized> {
-    /// Bytes held after an operation on a block of `size` bytes; none if that cannot be known.
+    /// Returns the bytes held after an operation on a block of `size` bytes; none if that cannot be
+    /// known.
     fn held(&mut self, target: &T, size: usize) -> Option<u64>;
 }
 

@@ -147,7 +147,7 @@ unsafe impl<T: Target + ?Sized> Target for Watched<'_, T> {
     }
 }
 
-/// Bytes of anonymous memory of this process that are resident, exactly.
+/// Returns the bytes of anonymous memory of this process that are resident, exactly.
 fn anonymous() -> anyhow::Result<u64> {
     const FILE: &str = "/proc/self/smaps_rollup";
     let mut text = [0; 2048];

@@ -35,7 +35,7 @@ pub(crate) enum Server {
 }
 
 impl Server {
-    /// The strategy, ready to serve.
+    /// Returns the strategy, ready to serve.
     ///
     /// # Errors
     /// If the parameters make no sense, or it is no strategy.

@@ -223,7 +223,7 @@ pub(crate) fn faults_at_half<T: Target + ?Sized>(
     Ok(memory.faults(pages))
 }
 
-/// As [`faults_at_half`], of the system's allocator in a process of its own.
+/// Like [`faults_at_half`], of the system's allocator in a process of its own.
 ///
 /// # Errors
 /// If the process cannot be run or fails.
@@ -253,7 +253,7 @@ impl Subject {
         }
     }
 
-    /// The strategy of the catalogue that it is, if it is one.
+    /// Returns the strategy of the catalogue that it is, if it is one.
     fn strategy(&self) -> Option<&'static Entry> {
         match self {
             Self::Competitor(Competitor::Strategy(entry)) => Some(entry),

@@ -112,12 +112,12 @@ impl Row {
         found.or(end).map(|(_, faults)| *faults)
     }
 
-    /// The name; a library's without its file.
+    /// Returns the name; a library's without its file.
     pub(super) fn short_name(&self) -> &str {
         self.strategy.split(" (lib").next().unwrap_or(&self.strategy)
     }
 
-    /// Whether a strategy of the catalogue made it, rather than SYSTEM or a library.
+    /// Returns whether a strategy of the catalogue made it, rather than SYSTEM or a library.
     pub(super) fn is_strategy(&self) -> bool {
         self.strategy_page_size.is_some()
     }

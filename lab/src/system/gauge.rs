@@ -44,7 +44,7 @@ impl Gauge {
         Some(self.held)
     }
 
-    /// The most it held when asked.
+    /// Returns the most it held when asked.
     pub(crate) fn peak(&self) -> Option<u64> {
         Some(self.peak)
     }

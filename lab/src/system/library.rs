@@ -54,7 +54,7 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// The library of this path, or of this name in the loader's directories.
+    /// Returns the library of this path, or of this name in the loader's directories.
     ///
     /// # Errors
     /// If it is a path and there is no such file, or the system cannot preload.
@@ -79,7 +79,7 @@ impl Library {
         Ok(Self { name: format!("{short} ({file})"), path, settings: Vec::new() })
     }
 
-    /// The same library, told these settings.
+    /// Returns the same library, told these settings.
     pub(crate) fn with_settings(&self, settings: Vec<(&'static str, String)>) -> Self {
         Self { settings, ..self.clone() }
     }
@@ -89,8 +89,8 @@ impl Library {
         &self.path
     }
 
-    /// The library of an allocator, by the allocator's name, its file or a path; none, and why, if
-    /// it is the name of one that is known but not installed.
+    /// Returns the library of an allocator, by the allocator's name, its file or a path; none, and
+    /// why, if it is the name of one that is known but not installed.
     ///
     /// # Errors
     /// If it is none of these.
@@ -117,7 +117,7 @@ impl Library {
         })
     }
 
-    /// The allocators known by name that are installed.
+    /// Returns the allocators known by name that are installed.
     pub(crate) fn all_installed() -> &'static [Self] {
         static INSTALLED: OnceLock<Vec<Library>> = OnceLock::new();
         let known = KNOWN.iter().filter_map(|known| Self::installed(known.name).ok()?.ok());
@@ -169,8 +169,8 @@ fn own_folders() -> impl Iterator<Item = PathBuf> {
     [folder].into_iter().chain(lib)
 }
 
-/// Files of this prefix in a folder, and in those of its folders that are named after a machine
-/// (`x86_64-linux-gnu`).
+/// Returns the files of this prefix in a folder, and in those of its folders that are named after a
+/// machine (`x86_64-linux-gnu`).
 fn files(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let entries = |folder: &Path| {
         std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
@@ -186,13 +186,13 @@ fn files(folder: &Path, prefix: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Where a library that is not there could come from.
+/// Returns where a library that is not there could come from.
 fn hint(file: &str) -> String {
     let known = KNOWN.iter().find(|known| file.contains(&format!("lib{}.so", known.stem)));
     known.map_or_else(String::new, |known| format!("; {}", known.from))
 }
 
-/// The file that this process's `malloc` lies in.
+/// Returns the file that this process's `malloc` lies in.
 pub(crate) fn malloc_file() -> Option<PathBuf> {
     // SAFETY: the name is a C string; `dladdr` takes any address, writes `info`, and what it says
     // of a file it found stays valid as long as that file is loaded.

@@ -10,7 +10,7 @@ const OVER: i32 = 0;
 static EARLY: AtomicI32 = AtomicI32::new(0);
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Whether a signal asked to end after the command had ended.
+/// Returns whether a signal asked to end after the command had ended.
 pub(crate) fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }

@@ -102,7 +102,8 @@ impl Candidate {
         Self::Paged(Paged { name, pages: Pages::of(&shipped(name), Map::PageFitting) })
     }
 
-    /// The candidates that are measured in any case: the default, the first, and others as they are without tuning.
+    /// Returns the candidates that are measured in any case: the default, the first, and others as
+    /// they are without tuning.
     pub(super) fn usual(family: Family, demand: &[Demand]) -> Vec<Self> {
         match family {
             Family::Global => {
@@ -126,7 +127,7 @@ impl Candidate {
         paged.chain(growing).chain(fixed).chain(hybrids.map(Self::Hybrid)).collect()
     }
 
-    /// A candidate at random.
+    /// Returns a candidate at random.
     pub(super) fn random(family: Family, rng: &mut ChaCha8Rng, demand: &[Demand]) -> Self {
         let (first, changes) = match (family, rng.random_range(0..10)) {
             (Family::Global | Family::Preload, _) => (Self::default_of(family), 8),
@@ -140,7 +141,7 @@ impl Candidate {
         (0..changes).fold(first, |one, _| one.changed(rng, demand))
     }
 
-    /// The candidate with one parameter changed at random.
+    /// Returns the candidate with one parameter changed at random.
     pub(super) fn changed(&self, rng: &mut ChaCha8Rng, demand: &[Demand]) -> Self {
         match self {
             Self::Global(global) => Self::Global(global.changed(rng, demand)),
@@ -173,7 +174,8 @@ impl Candidate {
         }
     }
 
-    /// Bytes that the demand is expected to take; none if the model knows nothing of it.
+    /// Returns the bytes that the demand is expected to take; none if the model knows nothing of
+    /// it.
     pub(super) fn expected_bytes(&self, demand: &[Demand]) -> Option<f64> {
         match self {
             Self::Global(global) | Self::Preload(global) => {
@@ -208,7 +210,7 @@ impl Candidate {
     }
 }
 
-/// The configuration that a strategy ships with.
+/// Returns the configuration that a strategy ships with.
 fn shipped(name: &str) -> Config {
     catalogue::find(name).map_or_else(Config::new, |entry| entry.config)
 }

@@ -25,7 +25,7 @@ const PAGEWISE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 /// What stands above code that uses the strategies of the papers.
 const NEEDS_STRATEGIES: &str = "// Needs pagewise with its feature `strategies`.\n";
 
-/// The line that imports a type of strategy, and what it needs.
+/// Returns the line that imports a type of strategy, and what it needs.
 fn import(kind: &str) -> String {
     match kind {
         "PageHeap" => "use pagewise::PageHeap;\n".to_owned(),
@@ -33,7 +33,7 @@ fn import(kind: &str) -> String {
     }
 }
 
-/// The type of a strategy that a candidate can be.
+/// Returns the type of a strategy that a candidate can be.
 fn type_of(name: &str) -> &'static str {
     match name {
         "PAGEWISE" => "PageHeap",

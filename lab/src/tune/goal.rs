@@ -96,7 +96,7 @@ impl fmt::Display for Cap {
 }
 
 impl Cap {
-    /// Whether `memory` keeps it where `requested` bytes are asked for.
+    /// Returns whether `memory` keeps it where `requested` bytes are asked for.
     pub(super) fn allows(self, memory: u64, requested: u64) -> bool {
         match self {
             Self::None => true,

@@ -91,8 +91,8 @@ impl Lane {
         Ok(Some(Run { exact, resident: memory.resident, times: Vec::new() }))
     }
 
-    /// The most held, and page faults as the search counts them for an arena; none if they are not
-    /// known.
+    /// Returns the most held, and page faults as the search counts them for an arena; none if they
+    /// are not known.
     fn of_arena(&self, course: &Course) -> anyhow::Result<Option<(u64, u64)>> {
         match &self.who.server {
             Server::Lea => {

@@ -18,7 +18,7 @@ pub(super) struct Who {
 }
 
 impl Who {
-    /// Whether it is the allocator of a process of its own.
+    /// Returns whether it is the allocator of a process of its own.
     fn is_alone(&self) -> bool {
         matches!(self.server, Server::Global(_) | Server::Malloc)
     }
@@ -63,7 +63,7 @@ impl Course {
         Ok(finished(faults)?.map(|faults| (held, faults)))
     }
 
-    /// Nanoseconds of one replay; none if there was not enough memory.
+    /// Returns the nanoseconds of one replay; none if there was not enough memory.
     ///
     /// # Errors
     /// As [`exact`](Self::exact).
@@ -78,7 +78,7 @@ impl Course {
     }
 }
 
-/// The result of a replay that got to its end.
+/// Returns the result of a replay that got to its end.
 ///
 /// # Errors
 /// If the trace could not be read.
@@ -99,13 +99,13 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// The median time, in nanoseconds.
+    /// Returns the median time, in nanoseconds.
     pub(super) fn time(&self) -> f64 {
         median(&self.times)
     }
 }
 
-/// The median; not a number of nothing.
+/// Returns the median; not a number of nothing.
 pub(super) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -144,7 +144,7 @@ impl Relative {
     }
 }
 
-/// The geometric mean of ratios.
+/// Returns the geometric mean of ratios.
 pub(super) fn mean_ratio(pairs: impl Iterator<Item = (f64, f64)>) -> f64 {
     let logs: Vec<_> = pairs.map(|(a, b)| (a.max(1.0) / b.max(1.0)).ln()).collect();
     (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()

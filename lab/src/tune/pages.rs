@@ -68,7 +68,7 @@ impl Pages {
         Self::of(&Tuning::new().pages, Map::Doublings)
     }
 
-    /// Those of a configuration, whose SIZEMAP is made in this way.
+    /// Returns those of a configuration, whose SIZEMAP is made in this way.
     pub(super) fn of(config: &Config, map: Map) -> Self {
         let Config { page_size, unit, sizemap, freetol, ffcrossover, .. } = *config;
         Self { page_size, unit, map, freetol, ffcrossover, sizemap }
@@ -131,8 +131,8 @@ impl Pages {
             .ffcrossover(self.ffcrossover)
     }
 
-    /// Bytes of pages that the demand is expected to take (Brent §5.3): of each class its blocks'
-    /// share of pages, and half a page. Above FFCROSSOVER nothing is lost.
+    /// Returns the bytes of pages that the demand is expected to take (Brent §5.3): of each class
+    /// its blocks' share of pages, and half a page. Above FFCROSSOVER nothing is lost.
     pub(super) fn expected_bytes(&self, demand: &[Demand]) -> f64 {
         let config = self.config(Config::new());
         let mut classes = self.sizemap.classes(config.unit, self.ffcrossover, self.page_size);
@@ -156,7 +156,7 @@ impl Pages {
     }
 }
 
-/// A size in words: `64 KiB`.
+/// Returns a size in words: `64 KiB`.
 pub(super) fn size(count: usize) -> String {
     bytes(count as u64).replace(".0 ", " ")
 }

@@ -34,7 +34,7 @@ pub(super) fn write(path: &Path, tuned: &Tuned) -> anyhow::Result<()> {
     charts::write(path, drawn)
 }
 
-/// The default, and the front by time.
+/// Returns the default, and the front by time.
 fn points(found: &Found) -> Vec<(String, (f64, f64), f64, bool)> {
     let of = |(number, one): (usize, &OnFront)| {
         let name =

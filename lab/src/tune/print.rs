@@ -94,7 +94,7 @@ fn family(found: &Found, tuned: &Tuned) -> String {
     )
 }
 
-/// The front: figures first, since candidates are long.
+/// Returns the front: figures first, since candidates are long.
 fn front(found: &Found, memory: &str) -> String {
     let mut lines = format!(" {:>5}  {memory:>5}  faults  candidate\n", "time");
     for one in &found.front {

@@ -61,7 +61,7 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// A search over these traces.
+    /// Returns a search over these traces.
     ///
     /// # Errors
     /// If one cannot be read.
@@ -117,14 +117,14 @@ impl Search {
         Ok(())
     }
 
-    /// How many candidates were measured.
+    /// Returns how many candidates were measured.
     pub(super) fn measured(&self) -> usize {
         self.trials.len()
     }
 
-    /// Those that are put forward, the best first: all keep the cap and do better than the default; or the
-    /// default, if none does. None if nothing keeps the cap. For memory they are the leanest, whatever their
-    /// time: the first is the end of the front.
+    /// Returns those that are put forward, the best first: all keep the cap and do better than the
+    /// default; or the default, if none does. None if nothing keeps the cap. For memory they are
+    /// the leanest, whatever their time: the first is the end of the front.
     pub(super) fn put_forward(&self) -> Vec<Candidate> {
         let mut order = self.ranking();
         let memory = |&index: &usize| self.relative(index).map_or(f64::NAN, |one| one.memory);
@@ -145,13 +145,13 @@ impl Search {
         least.map_or_else(|| "unknown: all ran out of memory".to_owned(), units::bytes)
     }
 
-    /// The most requested in any of the traces, in words.
+    /// Returns the most requested in any of the traces, in words.
     pub(super) fn peak_requested(&self) -> String {
         let requested = self.courses.iter().map(|course| course.workload.facts.peak_requested);
         units::bytes(requested.max().unwrap_or(0))
     }
 
-    /// The Pareto front, by time.
+    /// Returns the Pareto front, by time.
     pub(super) fn front(&self, chosen: &Candidate) -> Vec<OnFront> {
         let mut front: Vec<_> = self
             .front_indices()
@@ -169,7 +169,7 @@ impl Search {
         front
     }
 
-    /// A candidate at random; of three, the one that the model expects least of.
+    /// Returns a candidate at random; of three, the one that the model expects least of.
     fn draw(&mut self) -> Candidate {
         let Self { family, rng, demand, goal, .. } = self;
         let drawn = Candidate::random(*family, rng, demand);
@@ -288,7 +288,7 @@ impl Search {
         Some(Relative::of(self.trials[index].measured.as_ref()?, default))
     }
 
-    /// Those that keep the cap, best first.
+    /// Returns those that keep the cap, best first.
     fn ranking(&self) -> Vec<usize> {
         let keeps = |measured: &[Measured]| {
             self.courses.iter().zip(measured).all(|(course, measured)| {
@@ -303,7 +303,7 @@ impl Search {
         scores.into_iter().map(|(index, _)| index).collect()
     }
 
-    /// Those that no other beats in time, memory and faults.
+    /// Returns those that no other beats in time, memory and faults.
     fn front_indices(&self) -> Vec<usize> {
         let cost = |index| self.relative(index).map_or([f64::NAN; 3], |one| one.cost());
         let costs: Vec<_> = (0..self.trials.len()).map(cost).collect();

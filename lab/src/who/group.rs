@@ -81,7 +81,7 @@ pub(crate) struct Groups {
 /// Leaked sizes that are told of each group.
 const SIZES: usize = 3;
 
-/// Every group.
+/// Returns every group.
 pub(crate) fn groups(counted: &Counted, names: &Names<'_>, by: By) -> Groups {
     let mut indices: HashMap<Vec<Place>, usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();

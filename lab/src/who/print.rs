@@ -31,7 +31,7 @@ pub(crate) const MOST_TAKEN: usize = 4;
 /// Columns of each.
 const TAKEN: usize = 12;
 
-/// The groups, view by view.
+/// Returns the groups, view by view.
 pub(crate) fn text(counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> String {
     let total = &counted.total;
     let mut lines = vec![
@@ -202,7 +202,7 @@ fn place(group: &Group, room: usize) -> Option<String> {
     })
 }
 
-/// The beginning of a text that is longer than `room` columns.
+/// Returns the beginning of a text that is longer than `room` columns.
 fn cut(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();

@@ -68,7 +68,7 @@ fn taken(grouped: &Groups, counted: &Counted, lengths: &[u64]) -> HashMap<usize,
 }
 
 impl Worst {
-    /// Bytes beyond those asked for, and what makes the choice among equals a rule.
+    /// Returns the bytes beyond those asked for, and what makes the choice among equals a rule.
     fn beyond(&self) -> (u64, u64, u64) {
         let beyond = self.block.saturating_sub(self.requested);
         (beyond * self.blocks, self.requested, self.block)

@@ -15,7 +15,7 @@ pub(crate) struct Command {
     pub(crate) arguments: Vec<String>,
 }
 
-/// All commands, that without a name first.
+/// Returns all commands, that without a name first.
 pub(crate) fn commands(help: &dyn Fn(&[String]) -> String) -> Vec<Command> {
     let mut all = Vec::new();
     // Those that help hides; children of the program's own.
@@ -33,7 +33,7 @@ pub(crate) fn commands(help: &dyn Fn(&[String]) -> String) -> Vec<Command> {
     all
 }
 
-/// A command, and the names of those below it.
+/// Returns a command, and the names of those below it.
 fn read(path: Vec<String>, help: &str) -> (Command, Vec<String>) {
     let (options, needed, arguments) = (Vec::new(), Vec::new(), Vec::new());
     let mut command = Command { path, options, needed, arguments };

@@ -14,8 +14,8 @@ const NAMES: [&str; 4] =
 pub(crate) struct Browser(PathBuf);
 
 impl Browser {
-    /// The browser of this machine; without one, says so on stderr: the caller skips its test. One
-    /// that was asked for must be there.
+    /// Returns the browser of this machine; without one, says so on stderr: the caller skips its
+    /// test. One that was asked for must be there.
     pub(crate) fn find() -> Option<Self> {
         let runs = |name: &Path| {
             let tried = Command::new(name).arg("--version").output();
@@ -34,7 +34,7 @@ impl Browser {
         found.map(|name| Self(name.to_owned()))
     }
 
-    /// The page's elements once its scripts have run, as HTML.
+    /// Returns the page's elements once its scripts have run, as HTML.
     pub(crate) fn dom(&self, page: &Path) -> String {
         let output = self.command(page).arg("--dump-dom").output().expect("the browser runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -104,7 +104,7 @@ impl Workbench {
         path
     }
 
-    /// Names of the files in the directory.
+    /// Returns the names of the files in the directory.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.directory.path()).expect("the directory can be read");
         let mut files: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into()).collect();

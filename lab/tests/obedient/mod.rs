@@ -101,7 +101,7 @@ fn load() {
 
 const ZLIB: &CStr = c"libz.so.1";
 
-/// Whether zlib can be loaded.
+/// Returns whether zlib can be loaded.
 pub(crate) fn has_zlib() -> bool {
     // SAFETY: the name is a C string; zlib has no constructors.
     unsafe { !libc::dlopen(ZLIB.as_ptr(), libc::RTLD_NOW).is_null() }
@@ -138,7 +138,8 @@ impl Obedient {
         program
     }
 
-    /// Whether the thread that obeys waits for a letter, and the one that started it for its end.
+    /// Returns whether the thread that obeys waits for a letter, and the one that started it for
+    /// its end.
     ///
     /// The test harness allocates before it waits, and may get to that after the first letter.
     fn is_asleep(&self) -> bool {
@@ -171,7 +172,7 @@ impl Obedient {
         }
     }
 
-    /// Ends it; whether it succeeded.
+    /// Ends it. Returns whether it succeeded.
     pub(crate) fn end(mut self) -> bool {
         writeln_letter(&mut self.input, 'x');
         let mut rest = String::new();

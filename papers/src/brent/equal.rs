@@ -29,7 +29,7 @@ impl Choice {
         }
     }
 
-    /// The strategy for blocks of `block` bytes, a multiple of 4, in pages of `page` bytes.
+    /// Returns the strategy for blocks of `block` bytes, a multiple of 4, in pages of `page` bytes.
     ///
     /// # Errors
     /// If the parameters make no sense.

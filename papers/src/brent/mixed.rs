@@ -31,7 +31,7 @@ pub(super) const UNIT: usize = 8;
 /// Bytes of address space; only touched pages take memory.
 pub(super) const CAPACITY: usize = 1 << 32;
 
-/// The distribution YKTVMV, or the one in which sizes have lifetimes of their own.
+/// Returns the distribution YKTVMV, or the one in which sizes have lifetimes of their own.
 pub(super) fn yktvmv(spread: bool) -> anyhow::Result<Distribution> {
     Distribution::load(if spread { YKTVMV_SPREAD } else { YKTVMV })
 }
@@ -145,7 +145,7 @@ const ROWS: [Row; 21] = {
 /// Runs of Table 7.2: two distributions over the rows that we have.
 pub(super) const RUNS: u64 = 2 * (ROWS.len() as u64 - 1);
 
-/// The parameters of Brent's §7: FREETOL 1, SIZEMAP by dynamic programming.
+/// Returns the parameters of Brent's §7: FREETOL 1, SIZEMAP by dynamic programming.
 pub(super) fn config(
     distribution: &Distribution,
     page_size: usize,
@@ -169,7 +169,7 @@ pub(super) fn config(
 }
 
 impl Server {
-    /// The strategy with this configuration.
+    /// Returns the strategy with this configuration.
     fn build<'m>(
         self,
         config: Config,
@@ -193,7 +193,7 @@ impl Server {
         })
     }
 
-    /// Whether it searches all free blocks one by one, which takes long.
+    /// Returns whether it searches all free blocks one by one, which takes long.
     fn is_linear(self) -> bool {
         matches!(self, Self::Named("FIRST-FIT (LIST)" | "NEXT-FIT") | Self::Tagless)
     }

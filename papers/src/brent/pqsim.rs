@@ -160,7 +160,7 @@ fn rows_measured(
     measure(&PUBLISHED.each_ref().map(|row| row.choice), plan, options, progress)
 }
 
-/// The rows at the usual load, which two tables need; measured once.
+/// Returns the rows at the usual load, which two tables need; measured once.
 fn usual<'r>(options: Options<'r>, progress: &Progress) -> anyhow::Result<&'r [Measured]> {
     if let Some(measured) = options.usual.get() {
         progress.step(ROWS, String::new);

@@ -134,7 +134,8 @@ pub(super) fn table_3_1(options: Options, progress: &Progress) -> anyhow::Result
     Ok(table.into())
 }
 
-/// Seconds of processor time each strategy takes for the program when no paging is simulated.
+/// Returns the seconds of processor time each strategy takes for the program when no paging is
+/// simulated.
 fn times(
     problem: &Problem,
     choices: &[Choice],

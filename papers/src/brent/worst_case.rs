@@ -77,12 +77,12 @@ impl Case {
         storage as f64 / (self.budget as f64 * (self.largest as f64).log2())
     }
 
-    /// Whether it is one of the strategies of Theorem 6.1.
+    /// Returns whether it is one of the strategies of Theorem 6.1.
     fn in_pages(&self) -> bool {
         self.constant == STRATEGIES[0].2
     }
 
-    /// The bound of S, as a share, for these n and M.
+    /// Returns the bound of S, as a share, for these n and M.
     fn bound(&self, classes: &[usize]) -> f64 {
         match self.constant {
             Some(_) if self.in_pages() => self.share(adversary::bound(classes, self.budget, PAGE)),
@@ -181,7 +181,7 @@ pub(super) fn table_6_1(options: Options, progress: &Progress) -> anyhow::Result
 /// What the adversaries and the bound come to, and the one made for BEST-FIT.
 type Reached = ([f64; 4], Option<f64>);
 
-/// The most that was reached, over log₂ n, for the largest M; the bounds pale.
+/// Returns the most that was reached, over log₂ n, for the largest M; the bounds pale.
 fn plot_6_1(cases: &[Case], reached: &[Reached]) -> anyhow::Result<String> {
     let most = cases.iter().map(|case| case.budget).max().unwrap_or_default();
     let lines = STRATEGIES.iter().flat_map(|&(strategy, ..)| {

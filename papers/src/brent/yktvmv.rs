@@ -46,12 +46,12 @@ impl Server {
     }
 }
 
-/// Seconds of warm-up, which do not count, and in all.
+/// Returns the seconds of warm-up, which do not count, and in all.
 pub(super) fn seconds(options: Options) -> (u64, f64) {
     if options.quick { (20, 40.0) } else { (100, 300.0) }
 }
 
-/// A strategy over a source; FFCROSSOVER 0 is FIRST-FIT with segments of a page.
+/// Returns a strategy over a source; FFCROSSOVER 0 is FIRST-FIT with segments of a page.
 fn over<'m, S: Source + 'm, M: Meter + 'm>(
     strategy: &str,
     config: Config,
@@ -166,7 +166,7 @@ impl Load {
         Self::of(yktvmv(spread)?, factor, seconds(options), options)
     }
 
-    /// The whole load, without spread, over this many seconds.
+    /// Returns the whole load, without spread, over this many seconds.
     pub(super) fn lasting(seconds: f64, options: Options) -> anyhow::Result<Self> {
         Self::of(yktvmv(false)?, 1.0, (self::seconds(options).0, seconds), options)
     }
@@ -240,7 +240,7 @@ impl Load {
     }
 }
 
-/// A configuration with all sizes `scale` times as large.
+/// Returns a configuration with all sizes `scale` times as large.
 fn scaled(config: Config, scale: usize) -> Config {
     let sizemap = match config.sizemap {
         SizeMap::Classes(classes) => {

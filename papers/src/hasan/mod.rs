@@ -68,7 +68,8 @@ impl Paper for Hasan {
     }
 }
 
-/// The programs asked for: the paper's, or those that stand for them, in its order; then the others.
+/// Returns the programs asked for: the paper's, or those that stand for them, in its order; then
+/// the others.
 fn programs(asked: &[String]) -> anyhow::Result<Vec<Program>> {
     let programs = recorded::bundled()?.into_iter().map(Program::new);
     let mut programs: Vec<_> = programs.filter(Program::has_rows).collect();

@@ -27,7 +27,7 @@ impl Program {
         Self { trace, published }
     }
 
-    /// Whether the tables are made over it: a recording for another paper is left out.
+    /// Returns whether the tables are made over it: a recording for another paper is left out.
     pub(super) fn has_rows(&self) -> bool {
         self.published.is_some() || self.trace.words == Words::Whole
     }

@@ -121,7 +121,7 @@ pub(super) fn of(program: Option<&str>, trace: &str) -> Option<&'static Publishe
     PROGRAMS.iter().find(is)
 }
 
-/// The figures of Table 1, 3 or 4 of a program, or none.
+/// Returns the figures of Table 1, 3 or 4 of a program, or none.
 pub(super) fn profile(table: &str, program: &str) -> Vec<f64> {
     let line = PROFILES.lines().find_map(|line| {
         let (_, rest) = line.strip_prefix(table)?.strip_prefix('|')?.split_once('|')?;

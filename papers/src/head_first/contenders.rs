@@ -56,7 +56,7 @@ macro_rules! contender {
     };
 }
 
-/// A heap that takes all of its memory at once, for this process's blocks.
+/// Makes a heap that takes all of its memory at once, for this process's blocks.
 fn heap<O, H, P, M>(region: Region, bytes: usize, meter: M) -> SpaceFitting<O, H, P, Region, M>
 where
     O: pagewise::head_first::Order,

@@ -48,7 +48,7 @@ const TABLE_9_PUBLISHED: Published = [
 /// The published improvement of Table 9, in %.
 const IMPROVEMENT: [f64; 8] = [26.46, 33.96, 39.19, 55.43, 52.96, 44.32, 18.77, 42.46];
 
-/// The published figures of a contender, if it is one of the paper's.
+/// Returns the published figures of a contender, if it is one of the paper's.
 fn published(contender: usize) -> Option<&'static Published> {
     match contender {
         TABLE_8 => Some(&TABLE_8_PUBLISHED),
@@ -61,8 +61,8 @@ fn published(contender: usize) -> Option<&'static Published> {
 const SETTINGS: usize = 2;
 const MANY: usize = 1;
 
-/// The share of this many requests in the whole: a traversal takes the longer the more blocks there
-/// are.
+/// Returns the share of this many requests in the whole: a traversal takes the longer the more
+/// blocks there are.
 fn weight(requests: usize) -> u64 {
     (requests / REQUESTS[0]).pow(2) as u64
 }
@@ -113,12 +113,12 @@ impl Runs {
         self.outcomes[requests][contender][setting].seconds
     }
 
-    /// A contender's time relative to the heap of Table 8.
+    /// Returns a contender's time relative to the heap of Table 8.
     fn relative(&self, requests: usize, contender: usize, setting: usize) -> f64 {
         self.seconds(requests, contender, setting) / self.seconds(requests, TABLE_8, setting)
     }
 
-    /// One of the paper's tables: many threads share the heap.
+    /// Returns one of the paper's tables: many threads share the heap.
     fn table(&self, number: &'static str, contender: usize, title: &str) -> Table {
         let mut columns = vec![
             Column::new("t, s", 3).near(Near::Uncounted),

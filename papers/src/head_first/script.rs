@@ -205,7 +205,7 @@ fn shared<'s>(heap: Performance<'s>, phase: &[Request], threads: usize) -> (f64,
     (seconds, heap.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Bytes of free blocks.
+/// Returns the bytes of free blocks.
 fn free_bytes(strategy: &dyn Strategy) -> usize {
     let mut bytes = 0;
     strategy.walk(&mut |span| {

@@ -116,7 +116,7 @@ fn release<S: Strategy>(heap: &mut S, block: NonNull<u8>, size: usize) -> anyhow
     Ok(())
 }
 
-/// A heap's blocks in address order.
+/// Makes a heap's blocks in address order.
 fn chain<S: Strategy>(heap: &S) -> Vec<Block> {
     let mut chain: Vec<Block> = Vec::new();
     let mut head = None;
@@ -129,7 +129,7 @@ fn chain<S: Strategy>(heap: &S) -> Vec<Block> {
     chain
 }
 
-/// The published blocks beside ours.
+/// Returns the published blocks beside ours.
 fn table(number: &'static str, title: &str, published: &[Block], ours: &[Block]) -> Table {
     let rows = published.iter().zip(ours).enumerate().map(|(index, (published, ours))| {
         let pair =

@@ -120,7 +120,7 @@ const PARTS: [Part; 13] = [
     collected("garbage-collected, growth of 4 KiB", BY_PAGES),
 ];
 
-/// The runs of a program for tables of these numbers: part and algorithm.
+/// Returns the runs of a program for tables of these numbers: part and algorithm.
 fn runs(numbers: &[&str]) -> Vec<(usize, usize)> {
     let wanted = |part: &Part| part.numbers.iter().any(|number| numbers.contains(number));
     let parts = PARTS.iter().enumerate().filter(|(_, part)| wanted(part));
@@ -202,7 +202,7 @@ unsafe impl Target for Modelled {
     }
 }
 
-/// A table of this number for each of its parts.
+/// Returns a table of this number for each of its parts.
 pub(super) fn tables(number: &'static str, programs: &[(String, String, Causes)]) -> Vec<Table> {
     let (theirs, _) = number.split_once('.').unwrap_or((number, ""));
     let of_fits = ["3", "6"].contains(&theirs);

@@ -107,7 +107,7 @@ impl Plain {
         }
     }
 
-    /// The same, garbage-collected: frees wait until an allocation fails (§4.2).
+    /// Returns the same, garbage-collected: frees wait until an allocation fails (§4.2).
     pub(super) fn collected(fit: Fit, area: Area, reading: Reading) -> Self {
         Self { deferred: Some(Vec::new()), ..Self::new(fit, area, reading) }
     }
@@ -117,7 +117,7 @@ impl Plain {
         (self.end, self.used)
     }
 
-    /// Where a block of this length goes.
+    /// Returns where a block of this length goes.
     pub(super) fn allocate(&mut self, length: usize) -> usize {
         self.used += length;
         if self.area == Area::None {
@@ -209,7 +209,8 @@ impl Plain {
         }
     }
 
-    /// A block at least this long, which is free no more: the whole of a free one, or new memory.
+    /// Returns a block at least this long, which is free no more: the whole of a free one, or new
+    /// memory.
     fn found(&mut self, length: usize) -> (usize, usize) {
         let found = self.search(length).or_else(|| {
             self.collect();
@@ -251,7 +252,7 @@ impl Plain {
         found.or(last.filter(|&start| self.lengths[start] >= length))
     }
 
-    /// The free block at the heap's end after it has grown.
+    /// Returns the free block at the heap's end after it has grown.
     fn grow(&mut self, length: usize) -> usize {
         let last = (self.end > FIRST).then(|| self.starts[self.end]);
         let last = last.filter(|start| self.reading.growth_joins && self.free.contains_key(start));

@@ -41,7 +41,8 @@ const TABLE_5: Rows = &[
 
 const TABLE_6: Rows = &[("LF", [3.82, 58.05, 61.30, 38.06]), ("LW", [1.31, 2.91, 14.36, 39.91])];
 
-/// The published figure of an algorithm for one of the paper's programs; none if the paper has none.
+/// Returns the published figure of an algorithm for one of the paper's programs; none if the paper
+/// has none.
 pub(super) fn figure(table: &str, algorithm: &str, program: &str) -> Option<f64> {
     let rows = match table {
         "2" => TABLE_2,

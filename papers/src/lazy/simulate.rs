@@ -43,7 +43,7 @@ impl Setting {
     pub(super) const ALL: [Self; 4] =
         [Self::Explicit, Self::Collected, Self::CollectedSmall, Self::Usual];
 
-    /// The tables that need it.
+    /// Returns the tables that need it.
     pub(super) fn tables(self) -> &'static [&'static str] {
         match self {
             Self::Explicit => &["2", "3"],
@@ -53,7 +53,7 @@ impl Setting {
         }
     }
 
-    /// Whether an algorithm is run so.
+    /// Returns whether an algorithm is run so.
     pub(super) fn has(self, algorithm: &Algorithm) -> bool {
         match self {
             Self::Explicit | Self::Usual => true,

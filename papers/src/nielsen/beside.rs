@@ -64,7 +64,7 @@ pub(super) fn table_iv_1(seeds: &[u64]) -> Table {
     }
 }
 
-/// The least time of some rounds.
+/// Returns the least time of some rounds.
 fn fastest(
     demand: &Demand,
     clock: u64,

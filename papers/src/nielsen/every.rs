@@ -108,7 +108,7 @@ fn part(figures: &[Vec<[Figures; 3]>], level: usize) -> Table {
 }
 
 fn table_vi(figures: &[Vec<[Figures; 3]>]) -> Table {
-    /// The median over the loads served in most samples, if those are more than half.
+    /// Returns the median over the loads served in most samples, if those are more than half.
     fn typical(
         figures: &[[Figures; 3]],
         level: usize,

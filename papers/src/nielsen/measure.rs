@@ -67,8 +67,8 @@ pub(super) fn all(
     shown
 }
 
-/// The lesser of what each request took in two rounds: a round of the same requests does the same,
-/// and what it takes longer is the machine's doing.
+/// Returns the lesser of what each request took in two rounds: a round of the same requests does
+/// the same, and what it takes longer is the machine's doing.
 pub(super) fn least(one: Option<Vec<u64>>, other: Option<Vec<u64>>) -> Option<Vec<u64>> {
     match (one, other) {
         (Some(one), Some(other)) => {
@@ -78,7 +78,7 @@ pub(super) fn least(one: Option<Vec<u64>>, other: Option<Vec<u64>>) -> Option<Ve
     }
 }
 
-/// The median; of an even number of figures, the mean of the two in the middle.
+/// Returns the median; of an even number of figures, the mean of the two in the middle.
 pub(super) fn median(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut figures: Vec<f64> = figures.into_iter().collect();
     figures.sort_by(f64::total_cmp);
@@ -86,7 +86,7 @@ pub(super) fn median(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
     Some(f64::midpoint(figures[(figures.len() - 1) / 2], upper))
 }
 
-/// The mean, if there is any figure.
+/// Returns the mean, if there is any figure.
 pub(super) fn mean(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (mut sum, mut count) = (0.0, 0.0);
     for figure in figures {

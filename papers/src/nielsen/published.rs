@@ -21,7 +21,7 @@ impl Outcome {
         if let Self::Succeeds(space, ..) = self { Some(space) } else { None }
     }
 
-    /// Microseconds to allocate and to deallocate.
+    /// Returns microseconds to allocate and to deallocate.
     pub(super) fn times(self) -> Option<(f64, f64)> {
         if let Self::Succeeds(_, allocate, free) = self { Some((allocate, free)) } else { None }
     }

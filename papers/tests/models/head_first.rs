@@ -84,7 +84,8 @@ impl Memory {
         new
     }
 
-    /// Whether a free block is looked for by the fit: the region is not, if it is asked first.
+    /// Returns whether a free block is looked for by the fit: the region is not, if it is asked
+    /// first.
     fn searched(&self, block: &Block) -> bool {
         block.free && !(self.head_first && block.start == self.region)
     }
@@ -108,7 +109,7 @@ impl Memory {
         }
     }
 
-    /// The region while it can serve, else what the fit takes.
+    /// Returns the region while it can serve, else what the fit takes.
     fn find(&mut self, len: usize, last: bool) -> Option<usize> {
         let serves = |block: &Block| block.free && block.len >= len;
         let region = |block: &Block| self.head_first && block.start == self.region && serves(block);

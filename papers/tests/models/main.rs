@@ -20,8 +20,8 @@ use rand_chacha::ChaCha8Rng;
 
 /// A naive heap: its addresses are numbers.
 trait Model {
-    /// Where a block for a request of this many bytes may go: more than one place where the paper leaves a
-    /// tie, none if the request is refused.
+    /// Returns where a block for a request of this many bytes may go: more than one place where the
+    /// paper leaves a tie, none if the request is refused.
     fn places(&mut self, bytes: usize) -> Vec<usize>;
 
     /// The request is served there.

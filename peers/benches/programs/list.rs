@@ -9,7 +9,7 @@ pub(crate) struct Program {
     pub(crate) script: &'static str,
 }
 
-/// A program that needs nothing but itself.
+/// Returns a program that needs nothing but itself.
 const fn program(name: &'static str, script: &'static str) -> Program {
     Program { name, needs: name, prepare: "", script }
 }

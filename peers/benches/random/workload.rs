@@ -60,7 +60,7 @@ fn one_of<T: Copy>(random: &mut Random, all: &[T]) -> T {
     all[random.below(all.len())]
 }
 
-/// The phases of a program.
+/// Returns the phases of a program.
 pub(crate) fn phases(seed: u64) -> Vec<Phase> {
     let mut random = Random::new(seed);
     (0..1 + random.below(3)).map(|_| phase(&mut random)).collect()
@@ -238,7 +238,7 @@ impl Phase {
         self.written(start.cast(), len.min(size), size)
     }
 
-    /// A block that is written as the phase has it, from a byte on.
+    /// Returns a block that is written as the phase has it, from a byte on.
     fn written(&self, start: *mut u8, from: usize, size: usize) -> Block {
         assert!(!start.is_null(), "there is memory");
         let step = match self.writes {

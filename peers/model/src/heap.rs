@@ -35,7 +35,7 @@ impl Heap {
         self.hold(times, core, has_lock, blocks)
     }
 
-    /// As [`visit`](Self::visit), unless somebody has the lock: then the blocks wait.
+    /// Like [`visit`](Self::visit), unless somebody has the lock: then the blocks wait.
     pub(crate) fn visit_or_wait(
         &mut self,
         times: &Times,

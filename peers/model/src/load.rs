@@ -204,7 +204,7 @@ impl Machine<'_> {
     }
 }
 
-/// A batch of blocks of any of the first `heaps` heaps: how many of each.
+/// Returns a batch of blocks of any of the first `heaps` heaps: how many of each.
 fn of_any(heaps: usize, core: usize, random: &mut ChaCha8Rng) -> Vec<(usize, usize)> {
     let mut blocks = vec![0; heaps];
     (0..BATCH).for_each(|_| blocks[random.random_range(0..heaps)] += 1);

@@ -81,7 +81,7 @@ pub(crate) fn measure() -> anyhow::Result<Times> {
     Ok(Times { operation, block, visit, atomic, near: far * NEAR, far, remote: far * REMOTE })
 }
 
-/// The median of five runs, for each of `count`.
+/// Returns the median of five runs, for each of `count`.
 fn nanoseconds(count: usize, mut action: impl FnMut(usize)) -> f64 {
     let mut runs = [(); 5].map(|()| {
         let start = Instant::now();

@@ -118,7 +118,7 @@ impl Look {
     }
 }
 
-/// The look of each line.
+/// Returns the look of each line.
 fn looks(lines: &[&Line]) -> Vec<Look> {
     let mut usual = 0;
     let mut last = (INK, None);

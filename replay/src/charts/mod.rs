@@ -47,7 +47,7 @@ pub type Area<'s> = DrawingArea<SVGBackend<'s>, Shift>;
 /// A chart whose axes are drawn.
 type Chart<'a, 's> = ChartContext<'a, SVGBackend<'s>, Cartesian2d<Axis, Axis>>;
 
-/// A chart of each of these, all of a size in pixels.
+/// Returns a chart of each of these, all of a size in pixels.
 ///
 /// # Errors
 /// What `chart` fails with.
@@ -108,7 +108,7 @@ fn frame<'a, 's>(
     Ok(chart)
 }
 
-/// Where a place of the picture lies in an area of it, pixels.
+/// Returns where a place of the picture starts in an area of it, pixels.
 fn within(area: &Area<'_>, (x, y): (i32, i32)) -> (i32, i32) {
     let (left, upper) = area.get_base_pixel();
     (x - left, y - upper)

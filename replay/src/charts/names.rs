@@ -37,7 +37,7 @@ impl Rectangle {
         (self.left..=self.right).contains(&x) && (self.upper..=self.lower).contains(&y)
     }
 
-    /// The point of it that is nearest to another.
+    /// Returns the point of it that is nearest to another.
     pub(super) fn nearest(&self, (x, y): (i32, i32)) -> (i32, i32) {
         (x.clamp(self.left, self.right), y.clamp(self.upper, self.lower))
     }
@@ -73,8 +73,8 @@ impl Names {
         });
     }
 
-    /// The place for a point's name: beside it, or further away where there is room, which is where the most of the
-    /// picture is free.
+    /// Returns the place for a point's name: beside it, or further away where there is room, which
+    /// is where the most of the picture is free.
     pub(super) fn find(&mut self, point: (i32, i32), name: &str) -> Rectangle {
         let candidates = RADII.iter().flat_map(|&radius| around(point, radius, name));
         let inside = candidates.filter(|place| place.is_within(&self.inside));
@@ -93,7 +93,7 @@ impl Names {
 }
 
 impl Names {
-    /// Whether a line from the point to the place crosses no name and no other point.
+    /// Returns whether a line from the point to the place crosses no name and no other point.
     fn is_led_to(&self, (x, y): (i32, i32), place: &Rectangle) -> bool {
         const STEPS: i32 = 12;
         let (to_x, to_y) = place.nearest((x, y));
@@ -115,7 +115,7 @@ fn around(point: (i32, i32), radius: i32, name: &str) -> impl Iterator<Item = Re
     beside_first.into_iter().chain(rest).map(move |to| beside(point, to, radius, name))
 }
 
-/// The place in a direction, in 64ths.
+/// Returns the place in a direction, in 64ths.
 fn beside((x, y): (i32, i32), (right, down): (i32, i32), radius: i32, name: &str) -> Rectangle {
     let (wide, high) = (width(name), LETTER.1);
     let (x, y) = (x + right * (GAP + radius) / 64, y + down * (GAP + radius) / 64);

@@ -69,7 +69,7 @@ impl PartialEq for Due {
 impl Eq for Due {}
 
 impl<'d> Process<'d> {
-    /// The process from 0 to `seconds`, beginning with nothing live.
+    /// Returns the process from 0 to `seconds`, beginning with nothing live.
     pub fn new(distribution: &'d Distribution, seconds: f64, seed: u64) -> Self {
         let mut process = Self {
             classes: &distribution.classes,

@@ -62,8 +62,8 @@ impl Lru {
         self.first = 0;
     }
 
-    /// How many references counted find their page not among the `working_set` pages referred to
-    /// last. O(working set).
+    /// Returns how many references counted find their page not among the `working_set` pages
+    /// referred to last. O(working set).
     pub fn faults(&self, working_set: usize) -> u64 {
         self.first + self.at.iter().skip(working_set).sum::<u64>()
     }

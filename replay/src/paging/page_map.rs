@@ -26,7 +26,7 @@ impl PageMap {
         Self { chunks: Vec::new(), index: HashMap::default(), last: None }
     }
 
-    /// The number of a page. Amortised O(1).
+    /// Returns the number of a page. Amortised O(1).
     #[inline]
     pub(super) fn of(&mut self, page: u64) -> &mut u32 {
         let chunk = page / CHUNK;

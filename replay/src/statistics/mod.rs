@@ -153,8 +153,8 @@ impl Collector {
         self.sizes.len() as u64
     }
 
-    /// Enters an event of a trace, as a reader gives them: it makes sense where it stands. Whether
-    /// its size is a new one.
+    /// Enters an event of a trace, as a reader gives them: it makes sense where it stands. Returns
+    /// whether its size is a new one.
     fn enter(&mut self, event: Event) -> bool {
         let before = self.sizes.len();
         match event {
@@ -186,7 +186,7 @@ impl Collector {
         self.sizes.len() > before
     }
 
-    /// The part of the trace that the event under way belongs to.
+    /// Returns the part of the trace that the event under way belongs to.
     fn part(&self) -> usize {
         let parts = self.statistics.live_bytes.len();
         let part = u128::from(self.events) * parts as u128 / u128::from(self.expected);
@@ -238,7 +238,7 @@ impl Collector {
         Some(block)
     }
 
-    /// The statistics of all events entered.
+    /// Returns the statistics of all events entered.
     fn finish(mut self) -> Statistics {
         let segregated: f64 =
             self.sizes.iter().map(|(&size, of_size)| size as f64 * of_size.most as f64).sum();
@@ -248,12 +248,12 @@ impl Collector {
     }
 }
 
-/// Bytes the paper's allocator uses for a request.
+/// Returns the bytes the paper's allocator uses for a request.
 fn allocated(size: u64) -> u64 {
     size.saturating_add(8).checked_next_multiple_of(8).unwrap_or(u64::MAX).max(16)
 }
 
-/// The header of a trace, what the program asked for, and when, if the trace tells.
+/// Returns the header of a trace, what the program asked for, and when, if the trace tells.
 ///
 /// # Errors
 /// If the trace cannot be read, or exceeds the limits.

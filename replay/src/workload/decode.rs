@@ -50,7 +50,7 @@ struct Live {
 }
 
 impl Live {
-    /// The size a target is asked for: every block has at least one byte to write to.
+    /// Returns the size a target is asked for: every block has at least one byte to write to.
     fn size(self) -> usize {
         self.requested.max(1) as usize
     }
@@ -81,7 +81,7 @@ where
         self.facts
     }
 
-    /// Whether every event was turned into its operation and every block freed.
+    /// Returns whether every event was turned into its operation and every block freed.
     pub(super) fn is_done(&self) -> bool {
         self.emptying == Some(self.live.len())
     }
@@ -117,7 +117,7 @@ where
         Ok(self.is_done())
     }
 
-    /// The operation of one event; `None` if it is not about a block.
+    /// Returns the operation of one event; `None` if it is not about a block.
     fn operation(&mut self, event: Event) -> Result<Option<Op>, Invalid> {
         let op = match event {
             Event::Allocate { slot, size, align } => {
@@ -180,7 +180,7 @@ where
     }
 }
 
-/// The size, if a request of it with this alignment (its logarithm) makes a layout.
+/// Returns the size, if a request of it with this alignment (its logarithm) makes a layout.
 fn check_size(size: u64, align: u8) -> Result<u64, Invalid> {
     let invalid = Invalid::Size { size };
     let bytes = usize::try_from(size.max(1)).map_err(|_| invalid)?;

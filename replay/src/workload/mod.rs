@@ -105,7 +105,7 @@ impl Workload {
         Self::load_holding(path, HELD_OPS)
     }
 
-    /// As [`load`](Self::load); keeps up to `most` operations.
+    /// Like [`load`](Self::load); keeps up to `most` operations.
     fn load_holding(path: &Path, most: usize) -> anyhow::Result<Self> {
         let events = input::open(path)?.with_progress();
         // A replay asks for all of it.
@@ -123,7 +123,7 @@ impl Workload {
         Ok(Self { name: input::trace_name(path), facts: decoder.facts(), ops })
     }
 
-    /// The workload of these events.
+    /// Returns the workload of these events.
     ///
     /// # Errors
     /// The first event that makes no sense, by its number.

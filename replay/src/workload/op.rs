@@ -43,17 +43,17 @@ impl Batch {
         self.slots = 0;
     }
 
-    /// One more than the greatest slot of these operations; 0 if there are none.
+    /// Returns one more than the greatest slot of these operations; 0 if there are none.
     pub(super) fn slots(&self) -> usize {
         self.slots
     }
 
-    /// The operations.
+    /// Returns the operations.
     pub(super) fn ops(&self) -> &[Op] {
         &self.ops
     }
 
-    /// How many operations these are.
+    /// Returns how many operations these are.
     pub(super) fn len(&self) -> usize {
         self.ops.len()
     }

@@ -463,7 +463,7 @@ impl Kept {
         }
     }
 
-    /// A block from the heap, if there is one.
+    /// Returns a block from the heap, if there is one.
     fn allocate(&self) -> bool {
         let has = with(&self.heap, |blocks| std::mem::take(blocks) == 1);
         if has {

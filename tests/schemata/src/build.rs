@@ -77,7 +77,7 @@ impl Unviable {
     }
 }
 
-/// The files of the repository, as they stand, but for those that are written with mutants.
+/// Returns the files of the repository, as they stand, but for those that are written with mutants.
 fn copy(root: &Path, tree: &Path, area: &Area, all: &[Mutant]) -> Result<()> {
     let mut written: HashSet<&str> = all.iter().map(|mutant| &*mutant.file).collect();
     written.extend(area.crates);
@@ -166,8 +166,8 @@ impl Error {
         Some(Self { primary, others })
     }
 
-    /// The mutants that it is about: where it says that it is, or else in what it names besides, of these the
-    /// smallest part with mutants.
+    /// Returns the mutants that it is about: where it says that it is, or else in what it names
+    /// besides, of these the smallest part with mutants.
     fn culprits(&self, places: &Places) -> Vec<usize> {
         let within = |(file, first, last): &(String, usize, usize)| -> Vec<usize> {
             let spots = places.get(file).into_iter().flatten();

@@ -137,14 +137,14 @@ fn main() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first `count` mutants in a random order, which the seed decides.
+/// Returns the first `count` mutants in a random order, which the seed decides.
 fn sample(viable: &[Mutant], count: usize, seed: &str) -> Vec<Mutant> {
     let mut order: Vec<&Mutant> = viable.iter().collect();
     order.sort_by_key(|mutant| mutants::hash(&format!("{seed}{}", mutant.name)));
     order.into_iter().take(count).cloned().collect()
 }
 
-/// Those that a file names, in its order.
+/// Returns those that a file names, in its order.
 fn named(viable: &[Mutant], file: &Path) -> Result<Vec<Mutant>> {
     let viable: HashMap<&str, &Mutant> =
         viable.iter().map(|mutant| (&*mutant.name, mutant)).collect();

@@ -48,7 +48,7 @@ pub(crate) fn list(root: &Path, area: &Area) -> Result<Vec<Mutant>> {
     Ok(mutants.filter(|mutant| !mutant.is_in_a_test()).collect())
 }
 
-/// One of the list; none if it cannot be switched.
+/// Returns one of the list; none if it cannot be switched.
 fn read(number: usize, listed: &Value) -> Option<Mutant> {
     let genre = match listed["genre"].as_str()? {
         "FnValue" => Genre::Function,
@@ -79,7 +79,7 @@ pub(crate) fn hash(name: &str) -> u64 {
 }
 
 impl Mutant {
-    /// Whether it stands in a unit test.
+    /// Returns whether it stands in a unit test.
     fn is_in_a_test(&self) -> bool {
         let is_of_tests = self.file.ends_with("tests.rs") || self.file.contains("/tests/");
         is_of_tests || self.name.contains("tests::")

@@ -35,7 +35,7 @@ enum Kind {
     Arm { number: usize, guarded: bool },
 }
 
-/// The text of a file with these mutants, and where each stands in it: lines.
+/// Returns the text of a file with these mutants, and where each stands in it: lines.
 pub(crate) fn switched(text: &str, mutants: &[&Mutant]) -> Result<(String, Spots)> {
     let file = syn::parse_file(text).context("a source file")?;
     let lines = Lines::new(text);

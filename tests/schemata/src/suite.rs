@@ -136,8 +136,9 @@ impl Suite {
         command.spawn().with_context(|| name.to_owned())
     }
 
-    /// Which test notices a mutant: it fails twice, so that one which fails now and then does not count, or hangs where it
-    /// ends with nothing changed, so that a machine that is busy does not count.
+    /// Returns which test notices a mutant: it fails twice, so that one which fails now and then
+    /// does not count, or hangs where it ends with nothing changed, so that a machine that is busy
+    /// does not count.
     pub(crate) fn verdict(&self, mutant: &Mutant) -> Result<Verdict> {
         let mut tests = 0;
         for test in self.tests.iter().filter(|test| test.reached[mutant.number] == 1) {
@@ -166,7 +167,7 @@ impl Test {
     }
 }
 
-/// The tests of a binary that are not ignored.
+/// Returns the tests of a binary that are not ignored.
 fn names(binary: &Path, folder: &Path) -> Result<Vec<String>> {
     let listed = Command::new(binary).arg("--list").current_dir(folder).output()?;
     let ignored =
@@ -179,7 +180,7 @@ fn names(binary: &Path, folder: &Path) -> Result<Vec<String>> {
     Ok(all.into_iter().filter(|name| !without.contains(name)).collect())
 }
 
-/// Whether a process ended well; none if it did not end in time, and was ended.
+/// Returns whether a process ended well; none if it did not end in time, and was ended.
 fn wait(child: &mut Child, limit: Duration) -> Result<Option<bool>> {
     let end = Instant::now() + limit;
     loop {

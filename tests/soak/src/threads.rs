@@ -9,7 +9,7 @@ use pagewise::global::Pagewise;
 use crate::random::Random;
 
 impl Random {
-    /// A block whose bytes tell its length, mostly small.
+    /// Returns a block whose bytes tell its length, mostly small.
     fn block(&mut self) -> Vec<u8> {
         let size = match self.below(400) {
             0 => self.below(2 << 20),

@@ -37,7 +37,7 @@ pub extern "C" fn run(seed: u32) -> u32 {
     })
 }
 
-/// The number of the step that went wrong, 0 for none.
+/// Returns the number of the step that went wrong, 0 for none.
 #[unsafe(no_mangle)]
 pub extern "C" fn check() -> u32 {
     allocator::check()

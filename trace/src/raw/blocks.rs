@@ -117,7 +117,7 @@ impl Blocks {
         (address >> UNIT) as usize % ENTRIES
     }
 
-    /// The index of a page, if it is known.
+    /// Returns the index of a page, if it is known.
     #[inline]
     fn find(&mut self, page: u64) -> Option<usize> {
         let region = self.find_region(page / PAGES as u64)?;
@@ -125,7 +125,7 @@ impl Blocks {
         (index != NONE).then_some(index as usize)
     }
 
-    /// The index of a region, if it is known.
+    /// Returns the index of a region, if it is known.
     #[inline]
     fn find_region(&mut self, region: u64) -> Option<usize> {
         let cached = self.cache[region as usize % CACHED];

@@ -57,7 +57,7 @@ pub struct Dropped {
 }
 
 impl Converter {
-    /// A converter for one log, at its beginning.
+    /// Returns a converter for one log, at its beginning.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -120,7 +120,7 @@ impl Converter {
         }
     }
 
-    /// The reallocation that a thread began last, which is over.
+    /// Returns the reallocation that a thread began last, which is over.
     fn begun(&mut self, thread: u32) -> Option<Pending> {
         match self.latest.take_if(|(of, _)| *of == thread) {
             Some((_, pending)) => Some(pending),
@@ -248,7 +248,7 @@ struct InThread<F> {
 }
 
 impl Dropped {
-    /// Whether everything was converted as it was recorded.
+    /// Returns whether everything was converted as it was recorded.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()

@@ -127,7 +127,7 @@ impl Form {
         Words { words: [first, further(address), further(size)], len: 3 }
     }
 
-    /// The thread and the record, if the word is the whole of one.
+    /// Returns the thread and the record, if the word is the whole of one.
     #[inline]
     pub(super) fn decode_short(self, word: u64) -> Option<(u32, Record)> {
         let address = word >> ADDRESS << self.aligns[0];
@@ -183,7 +183,7 @@ impl Form {
 mod tests {
     use super::*;
 
-    /// The words that a recorder writes.
+    /// Returns the words that a recorder writes.
     fn encode(form: Form, thread: u32, record: Record) -> Words {
         match form.short(thread, record) {
             0 => form.long(thread, record),

@@ -50,7 +50,7 @@ impl Tree {
         &self.stacks
     }
 
-    /// The site of a node of the log; 0 if it was not recorded.
+    /// Returns the site of a node of the log; 0 if it was not recorded.
     #[inline]
     pub(super) fn site(&self, node: u64) -> u32 {
         match usize::try_from(node).ok().and_then(|node| self.sites.get(node)) {

@@ -158,18 +158,18 @@ impl Process {
         }
     }
 
-    /// The name of its program.
+    /// Returns the name of its program.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it has ended, or become another program.
+    /// Returns whether it has ended, or become another program.
     pub(super) fn is_over(&self) -> bool {
         began(self.id).as_ref() != Some(&self.began) || image(self.id) != self.image
     }
 }
 
-/// A field of `/proc/PID/status`.
+/// Returns a field of `/proc/PID/status`.
 fn field<'s>(status: &'s str, key: &str) -> Option<&'s str> {
     let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
     Some(line.trim())
@@ -181,12 +181,12 @@ fn filters(status: &str) -> u32 {
     number("Seccomp_filters").or_else(|| number("Seccomp")).unwrap_or(0)
 }
 
-/// The auxiliary vector; empty if it may not be read.
+/// Returns the auxiliary vector; empty if it may not be read.
 fn image(process: i32) -> Vec<u8> {
     fs::read(format!("/proc/{process}/auxv")).unwrap_or_default()
 }
 
-/// When a process began, in the system's ticks; `None` if it is over.
+/// Returns when a process began, in the system's ticks; `None` if it is over.
 fn began(process: i32) -> Option<String> {
     let line = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name, in parentheses, may have spaces. The state is the first field behind.

@@ -59,12 +59,12 @@ impl Memory {
     }
 }
 
-/// The word that bytes begin with.
+/// Returns the word that bytes begin with.
 pub(super) fn word(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word))
 }
 
-/// The half of a word that bytes begin with.
+/// Returns the half of a word that bytes begin with.
 pub(super) fn half(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |half| u32::from_ne_bytes(*half))
 }
@@ -87,7 +87,7 @@ impl Maps {
         Ok(Self(text.lines().filter_map(Map::parse).collect()))
     }
 
-    /// The file mapped at an address.
+    /// Returns the file mapped at an address.
     pub(super) fn file(&self, address: u64) -> Option<&(String, u64)> {
         let after = self.0.partition_point(|map| map.start <= address);
         let map = self.0.get(after.checked_sub(1)?)?;

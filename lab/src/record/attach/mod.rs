@@ -141,7 +141,8 @@ impl<'p> Attached<'p> {
         Ok(attached)
     }
 
-    /// Whether a recorder that was loaded before is called still: by the first slot that calls `malloc`.
+    /// Returns whether a recorder that was loaded before is called still: by the first slot that
+    /// calls `malloc`.
     fn is_hooked(&self, recorder: &Object) -> bool {
         let hooked = || -> anyhow::Result<bool> {
             let ours = recorder.function(&self.memory, FUNCTIONS[0])?;
@@ -205,7 +206,7 @@ impl<'p> Attached<'p> {
         Ok(true)
     }
 
-    /// Whether the file has the program's `malloc`, or is of the C library and its loader.
+    /// Returns whether the file has the program's `malloc`, or is of the C library and its loader.
     fn defines(&self, object: &Object) -> bool {
         let name = object.path.rsplit('/').next().unwrap_or_default();
         let is_c = ["libc.so", "ld-linux", "ld-musl", "libdl.so", "libpthread.so"]
@@ -258,7 +259,8 @@ impl<'p> Attached<'p> {
         Ok((code, data))
     }
 
-    /// Where the instruction `syscall` stands: in the code that the kernel maps into every process.
+    /// Returns where the instruction `syscall` stands: in the code that the kernel maps into every
+    /// process.
     fn system_call(&self) -> anyhow::Result<u64> {
         let found = Maps::of(self.process.id)?.named("[vdso]").and_then(|(start, end)| {
             let code = self.memory.read(start, (end - start) as usize).ok()?;
@@ -377,7 +379,7 @@ impl<'p> Attached<'p> {
     }
 }
 
-/// Whether a path is that of a recorder.
+/// Returns whether a path is that of a recorder.
 fn is_recorder(path: &str) -> bool {
     path.rsplit('/').next().is_some_and(|name| name.starts_with("libpagewise_record"))
 }

@@ -129,7 +129,7 @@ impl Drop for Stopped {
     }
 }
 
-/// The threads of a process.
+/// Returns the threads of a process.
 fn threads(process: pid_t) -> io::Result<Vec<pid_t>> {
     let entries = fs::read_dir(format!("/proc/{process}/task"))?;
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
@@ -139,7 +139,7 @@ fn gone() -> io::Error {
     io::Error::from_raw_os_error(libc::ESRCH)
 }
 
-/// A request that reads and writes no memory of ours.
+/// Returns a request that reads and writes no memory of ours.
 fn request(request: c_uint, thread: pid_t, data: c_int) -> io::Result<()> {
     // SAFETY: the requests made here take a number, and touch no memory of this process.
     let done = unsafe { libc::ptrace(request, thread, ptr::null_mut::<c_void>(), data as usize) };

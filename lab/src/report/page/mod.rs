@@ -136,7 +136,7 @@ fn overall(compared: &[&Compared], names: &[&str]) -> Markup {
     }
 }
 
-/// One trace.
+/// Returns one trace.
 fn section(one: &Collected, index: usize, is_one_of_several: bool) -> Markup {
     let page = bytes(one.simulated.page_size as u64);
     let sentences = compare::verdict(&[&one.compared]);
@@ -178,7 +178,7 @@ fn section(one: &Collected, index: usize, is_one_of_several: bool) -> Markup {
     }
 }
 
-/// Which program the trace is of.
+/// Returns which program the trace is of.
 fn origin(one: &Collected) -> Markup {
     let info = &one.info;
     let command: Vec<_> = [&info.program].into_iter().chain(&info.arguments).cloned().collect();
@@ -263,7 +263,7 @@ fn table(caption: &str, grid: &Grid) -> Markup {
     }
 }
 
-/// The heaps side by side.
+/// Returns the heaps side by side.
 fn maps(trace: usize) -> Markup {
     let group = format!("layer-{trace}");
     html! {

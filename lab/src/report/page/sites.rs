@@ -11,7 +11,7 @@ use crate::who::group::Group;
 /// Functions in a table.
 const ROWS: usize = 15;
 
-/// The section, of the trace of this number.
+/// Returns the section, of the trace of this number.
 pub(super) fn section(sites: &Sites, trace: usize) -> Markup {
     html! {
         h3 { "Who allocates" }
@@ -85,7 +85,7 @@ fn words(sites: &Sites) -> Vec<String> {
     words
 }
 
-/// A function and where it is.
+/// Returns a function and where it is.
 fn name(group: &Group) -> Markup {
     let place = match (&group.file, group.line) {
         (Some(file), Some(line)) => Some(format!("{file}:{line}")),
@@ -98,7 +98,7 @@ fn name(group: &Group) -> Markup {
     }
 }
 
-/// A path's last two names.
+/// Returns a path's last two names.
 fn end_of(path: &str) -> String {
     match path.rmatch_indices('/').nth(1) {
         Some((at, _)) if at > 0 => format!("…{}", &path[at..]),
@@ -106,7 +106,7 @@ fn end_of(path: &str) -> String {
     }
 }
 
-/// The functions that have most of anything.
+/// Returns the functions that have most of anything.
 fn top(sites: &Sites) -> Markup {
     type Column = (&'static str, fn(&Figures) -> u64, fn(u64) -> String);
     const COLUMNS: [Column; 5] = [

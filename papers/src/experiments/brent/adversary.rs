@@ -47,7 +47,7 @@ impl<'s> Game<'s> {
         Self { header, ..self }
     }
 
-    /// A block's layout.
+    /// Returns a block's layout.
     fn layout(&self, size: usize) -> Layout {
         Layout::from_size_align(size * self.unit - self.header, 1).expect("an alignment of 1")
     }
@@ -111,7 +111,7 @@ impl<'s> Game<'s> {
     }
 }
 
-/// Whether a block covers an address ≡ `residue` modulo `modulus`.
+/// Returns whether a block covers an address ≡ `residue` modulo `modulus`.
 fn covers(start: usize, size: usize, residue: usize, modulus: usize) -> bool {
     (residue + modulus - start % modulus) % modulus < size
 }
@@ -161,7 +161,8 @@ pub(crate) fn pins(game: &mut Game<'_>, steps: &[Step]) {
     }
 }
 
-/// The classes of §6.1 for blocks of up to n = `largest` bytes: s₁ = 1, s_{j+1} = min(n, ⌊e s_j⌋).
+/// Returns the classes of §6.1 for blocks of up to n = `largest` bytes: s₁ = 1, s_{j+1} = min(n, ⌊e
+/// s_j⌋).
 pub(crate) fn classes(largest: usize) -> Vec<usize> {
     let next = |&class: &usize| {
         let grown = (class as f64 * std::f64::consts::E) as usize;
@@ -170,19 +171,20 @@ pub(crate) fn classes(largest: usize) -> Vec<usize> {
     std::iter::successors(Some(1), next).collect()
 }
 
-/// The steps against pages of `page` bytes: the least size of each class, one block in each page.
+/// Returns the steps against pages of `page` bytes: the least size of each class, one block in each
+/// page.
 pub(crate) fn against_classes(classes: &[usize], page: usize) -> Vec<Step> {
     let least = [1].into_iter().chain(classes.iter().map(|class| class + 1));
     least.zip(classes).map(|(size, _)| Step { size, stretch: page }).collect()
 }
 
-/// The steps against FIRST-FIT: powers of two, every other block.
+/// Returns the steps against FIRST-FIT: powers of two, every other block.
 pub(crate) fn against_first_fit(largest: usize) -> Vec<Step> {
     (0..=largest.ilog2()).map(|step| Step { size: 1 << step, stretch: 2 << step }).collect()
 }
 
-/// The steps against BUDDY: sizes just above a power of two, which take the next one, and every
-/// other block.
+/// Returns the steps against BUDDY: sizes just above a power of two, which take the next one, and
+/// every other block.
 pub(crate) fn against_buddies(largest: usize) -> Vec<Step> {
     let step = |log: u32| Step { size: (1 << log) / 2 + 1, stretch: 2 << log };
     (0..=largest.ilog2()).map(step).collect()

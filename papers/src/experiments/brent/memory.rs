@@ -27,7 +27,7 @@ impl Block {
         block.map_or(0, |block| block.0.get())
     }
 
-    /// The block that a word points to.
+    /// Returns the block that a word points to.
     pub(crate) fn of_word(word: u32) -> Option<Block> {
         NonZeroU32::new(word).map(Block)
     }
@@ -50,7 +50,7 @@ impl Counts {
 
 /// Whatever serves a program that asks for blocks of one size.
 pub(crate) trait Blocks {
-    /// A block.
+    /// Returns a block.
     ///
     /// # Errors
     /// If there is no memory.
@@ -129,17 +129,17 @@ impl<'s, P: Paging> Memory<'s, P> {
         self.counts
     }
 
-    /// Pages ever referenced: the paper's "virtual size".
+    /// Returns the pages ever referenced: the paper's "virtual size".
     pub(crate) fn virtual_size(&self) -> u64 {
         self.seen.iter().filter(|&&seen| seen).count() as u64
     }
 
-    /// The simulated paging, for instance to have it begin to count.
+    /// Returns the simulated paging, for instance to have it begin to count.
     pub(crate) fn paging(&mut self) -> &mut P {
         &mut self.paging
     }
 
-    /// The simulated paging, when the program has ended.
+    /// Returns the simulated paging, when the program has ended.
     pub(crate) fn into_paging(self) -> P {
         self.paging
     }

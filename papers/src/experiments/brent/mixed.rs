@@ -78,12 +78,12 @@ pub(crate) struct Efficiency {
 }
 
 impl Efficiency {
-    /// Seconds from the start that do not count: the process begins with nothing live.
+    /// Returns the seconds from the start that do not count: the process begins with nothing live.
     pub(crate) fn after(warm_up: u64) -> Self {
         Self { warm_up, seconds: 0, sum: 0.0 }
     }
 
-    /// Takes a second's sample. Whether the warm-up ended with it.
+    /// Takes a second's sample. Returns whether the warm-up ended with it.
     pub(crate) fn sample(&mut self, usage: &Usage) -> bool {
         self.seconds += 1;
         if self.seconds > self.warm_up {

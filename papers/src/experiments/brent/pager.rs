@@ -68,13 +68,13 @@ impl Pager {
         Ok(Self { memory, page, faults, asked: Cell::new(0), stop, thread })
     }
 
-    /// Where the memory is. It stays valid until `self` is dropped.
+    /// Returns where the memory is. It stays valid until `self` is dropped.
     pub(crate) fn memory(&self) -> NonNull<[u8]> {
         let base = NonNull::new(self.memory.base).expect("a mapping is not at address 0");
         NonNull::slice_from_raw_parts(base, self.memory.len)
     }
 
-    /// Pages brought in so far.
+    /// Returns the pages brought in so far.
     pub(crate) fn faults(&self) -> u64 {
         self.faults.load(Ordering::Relaxed)
     }
@@ -84,7 +84,7 @@ impl Pager {
         self.asked.get()
     }
 
-    /// Which of the first `pages` pages are there, as the system says. O(pages).
+    /// Returns which of the first `pages` pages are there, as the system says. O(pages).
     ///
     /// # Errors
     /// If the system refuses.
@@ -111,7 +111,7 @@ impl Drop for Pager {
     }
 }
 
-/// The system's page size, bytes.
+/// Returns the system's page size, bytes.
 pub(crate) fn page_size() -> usize {
     // SAFETY: asks for a number.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }

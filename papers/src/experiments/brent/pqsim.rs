@@ -62,7 +62,7 @@ pub(crate) struct Lifetimes {
 pub(crate) const FITTED: Lifetimes = Lifetimes { short: 0.073, long: 106.6 };
 
 impl Lifetimes {
-    /// The share of the long ones.
+    /// Returns the share of the long ones.
     fn long_share(&self) -> f64 {
         (LIVE / RATE - self.short) / (self.long - self.short)
     }
@@ -94,7 +94,7 @@ pub(crate) fn run<P: Paging>(
     run_over(load, Memory::new(strategy, NODE, PAGE, paging))
 }
 
-/// As [`run`], in a memory of nodes and pages of these sizes.
+/// Like [`run`], in a memory of nodes and pages of these sizes.
 ///
 /// # Errors
 /// If there is no memory.

@@ -175,7 +175,7 @@ impl<S: Source> Asking<S> {
         })
     }
 
-    /// The next current page: from S3, else S2, else S1.
+    /// Returns the next current page: from S3, else S2, else S1.
     fn choose(&mut self) -> anyhow::Result<usize> {
         let capacity = self.page_size / self.block_size;
         let in_s3 = |page: &usize| {

@@ -33,7 +33,7 @@ pub(crate) struct Resident {
 }
 
 impl Resident {
-    /// A mapping of a file in memory, `len` bytes long, in pages of the system's size.
+    /// Returns a mapping of a file in memory, `len` bytes long, in pages of the system's size.
     ///
     /// # Errors
     /// If the system refuses the file, the mapping, or to tell which pages are mapped.
@@ -71,12 +71,12 @@ impl Resident {
         })
     }
 
-    /// The system's page size, bytes.
+    /// Returns the system's page size, bytes.
     pub(crate) fn page_size(&self) -> usize {
         self.page
     }
 
-    /// Where the memory is. It stays valid until `self` is dropped.
+    /// Returns where the memory is. It stays valid until `self` is dropped.
     pub(crate) fn memory(&self) -> NonNull<[u8]> {
         let base = NonNull::new(self.base).expect("a mapping is not at address 0");
         NonNull::slice_from_raw_parts(base, self.len)

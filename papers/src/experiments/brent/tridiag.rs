@@ -117,7 +117,7 @@ impl Array {
         Self { order, columns, visits, queues: vec![Queue::default(); order * columns] }
     }
 
-    /// All visits, in the order in which the rotations are emitted.
+    /// Returns all visits, in the order in which the rotations are emitted.
     fn visits(&self) -> impl IntoIterator<Item = Visit> + use<> {
         let Self { order, columns, visits, .. } = *self;
         (0..order - 2)

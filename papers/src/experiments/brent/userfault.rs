@@ -84,7 +84,7 @@ impl Userfault {
         self.file.as_fd()
     }
 
-    /// The address of a fault that waits, if one does.
+    /// Returns the address of a fault that waits, if one does.
     ///
     /// # Errors
     /// If the system refuses.

@@ -87,7 +87,7 @@ struct Generator<'s> {
 }
 
 impl Demand {
-    /// The demand of these sources over [`PERIODS`] periods, beginning with nothing in use.
+    /// Returns the demand of these sources over [`PERIODS`] periods, beginning with nothing in use.
     pub(crate) fn generate(sources: &[Source], seed: u64) -> Self {
         let mut generator = Generator::new(sources, seed);
         for source in 0..sources.len() {

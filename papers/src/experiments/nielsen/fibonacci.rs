@@ -71,7 +71,7 @@ impl Fibonacci {
         new
     }
 
-    /// Number of a block's length, and its flags B and M.
+    /// Returns the number of a block's length, and its flags B and M.
     fn block(&self, start: u32) -> (usize, u32) {
         let field = self.words[start as usize];
         ((field >> FLAGS) as usize, field & (RIGHT | MEMORY))
@@ -107,7 +107,7 @@ impl Fibonacci {
         }
     }
 
-    /// A block for a request of this many words.
+    /// Returns a block for a request of this many words.
     fn allocate(&mut self, words: u32) -> Option<u32> {
         let wanted = self.lengths.iter().position(|&length| length > words)?;
         let mut found = self.first(wanted);
@@ -138,7 +138,7 @@ impl Fibonacci {
         Some(start)
     }
 
-    /// The shortest length from this one on that has a free block.
+    /// Returns the shortest length from this one on that has a free block.
     fn first(&self, wanted: usize) -> Option<usize> {
         (wanted..self.lists.len()).find(|&length| self.lists[length] != NIL)
     }
@@ -238,7 +238,7 @@ impl Fibonacci {
         Some(Trial { space: f64::from(most) / words as f64, items })
     }
 
-    /// The nanoseconds that each request takes, and the clock with it. `None` if they fail.
+    /// Returns the nanoseconds that each request takes, and the clock with it. `None` if they fail.
     pub(crate) fn timed(demand: &Demand, level: f64, joins: Joins) -> Option<Vec<u64>> {
         let mut heap = Self::new(memory(demand, level) as u32, joins);
         let start = std::time::Instant::now();
@@ -253,7 +253,7 @@ mod tests {
 
     use super::*;
 
-    /// All blocks: start, length in words, whether it is free.
+    /// Returns all blocks: start, length in words, whether it is free.
     fn blocks(heap: &Fibonacci) -> Vec<(u32, u32, bool)> {
         let mut all = Vec::new();
         let mut start = 0;

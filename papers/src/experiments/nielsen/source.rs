@@ -24,7 +24,7 @@ impl Law {
         }
     }
 
-    /// The same law of values that are `factor` times as large.
+    /// Returns the same law of values that are `factor` times as large.
     pub(super) fn scaled(self, factor: f64) -> Self {
         match self {
             Self::Constant(value) => Self::Constant(value * factor),

@@ -99,7 +99,7 @@ impl Live {
     }
 }
 
-/// The words of a block that are written, as offsets.
+/// Returns the words of a block that are written, as offsets.
 fn words(size: usize) -> impl Iterator<Item = usize> {
     let end = if size > 1 << 20 { END } else { size };
     (0..end).step_by(8).chain((size - (end % size)..size).step_by(8))

@@ -57,7 +57,7 @@ fn row(live: &mut Live, size: usize) -> [*mut u8; 10] {
     [(); 10].map(|()| live.allocate(size))
 }
 
-/// A block that the program has just freed.
+/// Returns a block that the program has just freed.
 fn freed(live: &mut Live, size: usize) -> *mut u8 {
     let block = row(live, size)[4];
     live.free(block);

@@ -45,7 +45,7 @@ impl Outcome {
         (Self::Overlap, "OVL"),
     ];
 
-    /// The one of this name.
+    /// Returns the one of this name.
     #[allow(dead_code, reason = "the programs have no use for it")]
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(_, word)| *word == name).map(|(outcome, _)| *outcome)

@@ -117,7 +117,7 @@ pub(crate) fn of(program: &Program, library: Option<&str>) -> Outcome {
     }
 }
 
-/// How much longer than usual a program may take.
+/// Returns how much longer than usual a program may take.
 fn patience() -> u64 {
     env::var("SURVIVE_PATIENCE").ok().and_then(|times| times.parse().ok()).unwrap_or(1)
 }

@@ -24,7 +24,7 @@ pub(crate) enum Expected {
 }
 
 impl Expected {
-    /// Whether it is compared with glibc's figure.
+    /// Returns whether it is compared with glibc's figure.
     pub(crate) const fn is_relative(self) -> bool {
         matches!(self, Self::AtMost { .. } | Self::AtLeast { .. })
     }
@@ -164,7 +164,7 @@ pub(crate) fn named(name: &str) -> Option<&'static Program> {
     PROGRAMS.iter().find(|program| program.name == name)
 }
 
-/// The programs of these names, all if there are none; `None` if one is unknown.
+/// Returns the programs of these names, all if there are none; `None` if one is unknown.
 pub(crate) fn select(names: &[&str]) -> Option<Vec<&'static Program>> {
     match names {
         [] => Some(PROGRAMS.iter().collect()),

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::time::{Duration, Instant};
 use std::{mem, ptr};
 
-/// Bytes of this process that are resident now. Asks without allocating.
+/// Returns the bytes of this process that are resident now. Asks without allocating.
 pub(crate) fn resident() -> usize {
     let mut text = [0u8; 128];
     // SAFETY: the path ends with a zero; the buffer is valid for its length.
@@ -25,7 +25,7 @@ pub(crate) fn mebibytes(bytes: usize) -> f64 {
     bytes as f64 / (1 << 20) as f64
 }
 
-/// The most of this process that ever was resident, bytes.
+/// Returns the most of this process that ever was resident, bytes.
 pub(crate) fn peak_resident() -> usize {
     // SAFETY: all bits zero is a value, and the place is valid for writes.
     let usage = unsafe {

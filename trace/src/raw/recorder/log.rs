@@ -46,7 +46,7 @@ use crate::raw::side;
 /// How this machine's records are written.
 const FORM: Form = Form::new(usize::BITS);
 
-/// The pointer that says: do not record.
+/// Returns the pointer that says: do not record.
 pub(super) const fn off<T>() -> *mut T {
     ptr::without_provenance_mut(1)
 }
@@ -73,7 +73,7 @@ const LOOK: u64 = 256;
 /// Enough for 64 GiB.
 const CHUNKS: usize = 4096;
 
-/// Which chunk the place `index` is in, that chunk's first place, and its number of places.
+/// Returns which chunk the place `index` is in, that chunk's first place, and its number of places.
 #[inline]
 fn chunk_of(index: u64) -> (usize, u64, u64) {
     let doublings = (index / FIRST + 1).ilog2();
@@ -106,7 +106,8 @@ impl Append for Appending<'_> {
 }
 
 impl Log {
-    /// Whether the log belongs to this number of the switch; one that belongs to none does from now on.
+    /// Returns whether the log belongs to this number of the switch; one that belongs to none does
+    /// from now on.
     #[inline]
     pub(super) fn belongs_to(&self, epoch: u32) -> bool {
         let found = self.epoch.load(Relaxed);
@@ -119,7 +120,7 @@ impl Log {
         claimed.is_ok() || claimed == Err(epoch)
     }
 
-    /// Whether the log has ended, or could not begin.
+    /// Returns whether the log has ended, or could not begin.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         self.head.load(Relaxed) == off()
@@ -161,7 +162,7 @@ impl Log {
         }
     }
 
-    /// Whether the log takes records; opens it if need be.
+    /// Returns whether the log takes records; opens it if need be.
     #[inline]
     fn is_open(&self, settings: &Settings) -> bool {
         let mut head = self.head.load(Acquire);
@@ -254,7 +255,7 @@ impl Log {
         Some(unsafe { core::slice::from_raw_parts(place, len) })
     }
 
-    /// A place that was claimed; `None` if the log has stopped or cannot grow.
+    /// Returns a place that was claimed; `None` if the log has stopped or cannot grow.
     #[inline]
     fn place(&self, settings: &Settings, index: u64) -> Option<&AtomicU64> {
         let (chunk, first, len) = chunk_of(index);

@@ -12,7 +12,7 @@ use crate::raw::request::Request;
 /// Null: not known yet. `off()`: recording is not armed. Otherwise a mapping that is never undone.
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(ptr::null_mut());
 
-/// The session, if recording is armed.
+/// Returns the session, if recording is armed.
 #[inline]
 pub(super) fn current() -> Option<&'static Session> {
     let mut session = SESSION.load(Acquire);
@@ -73,7 +73,7 @@ fn publish(asked: Option<&Request<'_>>) -> *mut Session {
 }
 
 impl Session {
-    /// The log of this process; `None` while recording is off.
+    /// Returns the log of this process; `None` while recording is off.
     #[inline]
     pub(super) fn log(&self) -> Option<&'static Log> {
         // SAFETY: the switch is mapped with the session, or static, and never undone.
@@ -86,7 +86,7 @@ impl Session {
         if log.belongs_to(epoch) { Some(log) } else { self.next_log(epoch) }
     }
 
-    /// A log for another time that recording is on.
+    /// Returns a log for another time that recording is on.
     #[cold]
     fn next_log(&self, epoch: u32) -> Option<&'static Log> {
         let _errno = Errno::keep();
@@ -157,7 +157,7 @@ fn new_log() -> Option<NonNull<Log>> {
     Some(log.cast())
 }
 
-/// The switch of the directory.
+/// Returns the switch of the directory.
 fn switch(settings: &Settings) -> NonNull<AtomicU32> {
     let opened = File::open(settings.control_path().c_str(), libc::O_RDWR);
     let mapped = opened.and_then(|file| file.map(0, size_of::<AtomicU32>()));

@@ -33,7 +33,7 @@ pub(super) fn asked() -> Result<Option<Request<'static>>, ()> {
     }))
 }
 
-/// Whether the directory of a request will do.
+/// Returns whether the directory of a request will do.
 pub(super) fn will_do(request: &Request<'_>) -> bool {
     let directory = request.directory;
     directory.len() <= LONGEST_DIRECTORY && directory.first() == Some(&b'/')
@@ -59,7 +59,7 @@ impl Settings {
         }
     }
 
-    /// Words that a log may have.
+    /// Returns the words that a log may have.
     #[inline]
     pub(super) fn most_words(&self) -> u64 {
         self.most_words
@@ -71,14 +71,14 @@ impl Settings {
         self.stack_depth
     }
 
-    /// The path of a log.
+    /// Returns the path of a log.
     pub(super) fn path(&self, process: u32, serial: u32) -> Path {
         let mut path = self.beginning(process, serial);
         path.push(EXTENSION.as_bytes());
         path
     }
 
-    /// The path of a log that could not be begun, for the system's error number `error`.
+    /// Returns the path of a log that could not be begun, for the system's error number `error`.
     pub(super) fn failed_path(&self, process: u32, serial: u32, error: u32) -> Path {
         let mut path = self.beginning(process, serial);
         path.push_number(error);
@@ -87,14 +87,14 @@ impl Settings {
         path
     }
 
-    /// The path of the switch.
+    /// Returns the path of the switch.
     pub(super) fn control_path(&self) -> Path {
         let mut path = self.inside();
         path.push(CONTROL.as_bytes());
         path
     }
 
-    /// The path of a log, up to the extension.
+    /// Returns the path of a log, up to the extension.
     fn beginning(&self, process: u32, serial: u32) -> Path {
         let mut path = self.inside();
         path.push_number(process);
@@ -104,7 +104,7 @@ impl Settings {
         path
     }
 
-    /// The path of a file in the directory, up to its name.
+    /// Returns the path of a file in the directory, up to its name.
     fn inside(&self) -> Path {
         let mut path = Path::new();
         path.push(&self.directory[..self.directory_len]);
@@ -113,7 +113,7 @@ impl Settings {
     }
 }
 
-/// A number in the environment.
+/// Returns a number in the environment.
 fn number(name: &str) -> Option<u64> {
     let value = system::environment(name).ok().flatten();
     value.and_then(|value| value.to_str().ok()?.parse().ok())

@@ -80,7 +80,7 @@ impl Stack<'_> {
         Self::hash_of(generation, outermost as u64 + 1)
     }
 
-    /// The identity of a stack with a further frame, from that of the stack without it.
+    /// Returns the identity of a stack with a further frame, from that of the stack without it.
     #[inline]
     #[must_use]
     pub fn hash_of(callers: u64, address: u64) -> u64 {
@@ -136,7 +136,8 @@ fn level_len(level: usize) -> usize {
 }
 
 impl Sites {
-    /// The number of the stack's node, which is recorded if it is new; 0 if it has no frames.
+    /// Returns the number of the stack's node, which is recorded if it is new; 0 if it has no
+    /// frames.
     #[inline]
     pub(super) fn node(&self, to: &impl Append, stack: &Stack<'_>) -> u64 {
         let Some(last) = stack.len.checked_sub(1) else { return 0 };
@@ -146,7 +147,8 @@ impl Sites {
         }
     }
 
-    /// The number of the node with that hash; 0 if there is none, or it is not numbered yet.
+    /// Returns the number of the node with that hash; 0 if there is none, or it is not numbered
+    /// yet.
     #[inline]
     fn find(&self, hash: u64) -> u64 {
         let newest = self.level.load(Acquire).min(LEVELS - 1);
@@ -208,7 +210,7 @@ impl Sites {
         node
     }
 
-    /// The node of what lies beyond the outermost frame; 0 if it is the thread's first.
+    /// Returns the node of what lies beyond the outermost frame; 0 if it is the thread's first.
     fn beyond(&self, to: &impl Append, stack: &Stack<'_>) -> u64 {
         let address = match stack.outermost {
             Outermost::First => return 0,
@@ -243,7 +245,8 @@ impl Sites {
         node
     }
 
-    /// An entry for a hash; `None` if the table cannot grow, or another thread is entering it.
+    /// Returns an entry for a hash; `None` if the table cannot grow, or another thread is entering
+    /// it.
     fn claim(&self, hash: u64) -> Option<&Entry> {
         let mut level = self.level.load(Acquire).min(LEVELS - 1);
         if self.used.fetch_add(1, Relaxed) > level_len(level) / 2
@@ -350,7 +353,7 @@ mod tests {
     }
 
     impl Nodes {
-        /// The addresses of a stack, the outermost first.
+        /// Returns the addresses of a stack, the outermost first.
         fn told(&self, mut node: u64) -> Vec<u64> {
             let nodes = self.0.lock().unwrap();
             let mut addresses = Vec::new();
@@ -384,7 +387,7 @@ mod tests {
         sites.node(nodes, &stack)
     }
 
-    /// The stack of a number: in base 5, digit by digit.
+    /// Returns the stack of a number: in base 5, digit by digit.
     fn stack(mut number: u64) -> Vec<u64> {
         let mut addresses = vec![0x1000];
         while number > 0 {

@@ -96,7 +96,7 @@ impl File {
     }
 }
 
-/// The C library's error number.
+/// Returns the C library's error number.
 fn errno() -> c_int {
     // SAFETY: the location is the calling thread's own and always valid.
     unsafe { *libc::__errno_location() }
@@ -164,7 +164,7 @@ pub(super) fn release(base: NonNull<u8>, len: usize) {
     unsafe { libc::madvise(base.as_ptr().cast(), len, libc::MADV_DONTNEED) };
 }
 
-/// Nanoseconds since 1970.
+/// Returns the nanoseconds since 1970.
 pub(super) fn now() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is valid for writes.
@@ -181,7 +181,7 @@ pub(super) fn monotonic() -> u64 {
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
 }
 
-/// The process and its parent.
+/// Returns the process and its parent.
 pub(super) fn processes() -> (u32, u32) {
     // SAFETY: the calls always succeed and touch no memory.
     unsafe { (libc::getpid() as u32, libc::getppid() as u32) }
