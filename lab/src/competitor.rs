@@ -63,7 +63,8 @@ impl Competitor {
             .chain(Library::all_installed().iter().map(Self::Library))
     }
 
-    /// What a user would choose among: the global allocator, strategies for an arena, and rivals.
+    /// Returns the allocators among which a user would choose: the global allocator, strategies for
+    /// an arena, and rivals.
     pub(crate) fn choices() -> Vec<Self> {
         let strategies = catalogue::all().filter(|entry| entry.chosen).map(Self::Strategy);
         let beside = [Self::Lea, Self::System].into_iter().chain(Self::libraries());
@@ -130,7 +131,7 @@ impl Competitor {
         }
     }
 
-    /// What serves a replay in a process of its own.
+    /// Returns the server of a replay in a process of its own.
     pub(crate) fn server(&self, parameters: &Parameters) -> Server {
         match self {
             Self::Strategy(entry) => {
@@ -152,7 +153,7 @@ impl Competitor {
     }
 }
 
-/// What is said of a name that is none of these: which are near, and how to list all.
+/// Returns the error for an unknown name: it lists similar names, and tells how to list all.
 fn unknown(asked: &str, names: impl Iterator<Item = &'static str>) -> Usage {
     let near = nearest(asked, names);
     let guess = match near.split_last() {

@@ -148,7 +148,7 @@ fn walked<S: Strategy + ?Sized>(strategy: &S, blocks: &[NonNull<u8>]) -> Option<
     blocks.iter().map(length).collect()
 }
 
-/// What a target tells of each block.
+/// Asks a target for the length of each block.
 fn asked<T: Target + ?Sized>(target: &T, blocks: &[NonNull<u8>]) -> Option<Vec<u64>> {
     let length = |&block: &NonNull<u8>| {
         // SAFETY: the block is live: it was allocated, and not freed since.

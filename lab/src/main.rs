@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What a process of our own may be asked for.
+/// The jobs that a child process can run.
 const JOBS: [child::Served; 6] = [
     child::served::<served::Timed>(),
     child::served::<served::Metered>(),

@@ -1,4 +1,4 @@
-//! Lists the strategies by family: what there is to name wherever a strategy is asked for.
+//! Lists the strategies by family: all names that options for strategies accept.
 
 use std::process::ExitCode;
 
@@ -31,7 +31,7 @@ Any of these names, and those of the families, `--strategy` takes wherever a
 command has it. Those with a star are compared unless others are asked for.
 O(n): an allocation or a free may visit every free block there is.";
 
-/// What a competitor does, in a sentence; `None` if there is none of that name.
+/// Describes a competitor in a sentence; `None` if there is none of that name.
 pub(crate) fn about(name: &str) -> Option<&'static str> {
     Competitor::find(name).ok().map(|competitor| Row::of(&competitor).about)
 }

@@ -132,7 +132,7 @@ fn more_bytes_than_memory_allows_are_not_replayed() {
         assert_eq!(run.status, 1, "{command}: {}", run.stderr);
         assert!(run.stderr.contains("a replay would take 1.0 TiB, and --memory"), "{}", run.stderr);
     }
-    // What asks for so much work counts for as much.
+    // Requests for that much work are refused accordingly.
     pagewise(&["info", &path, "--most-events", "10000000"]).fails(1, "too much work to follow");
 }
 

@@ -104,7 +104,7 @@ const COMMANDS: &[(&str, &str)] = &[
 fn programs_print_what_they_print_unrecorded() {
     for (program, line) in COMMANDS.iter().filter(|(program, _)| present(program)) {
         let place = Place::new();
-        // Both outputs in one, so that what pagewise says itself stands apart.
+        // Both outputs in one, so that pagewise's own messages are separate.
         let line = format!("exec 2>&1; {line}");
         let plain = Command::new("sh").args(["-c", &line]).output().unwrap();
         let recorded =
@@ -376,7 +376,7 @@ fn a_recording_stops_at_the_log_s_limit_or_after_a_time() {
     let record = |options: &[&str]| {
         let mut command = place.record(&[&["-o", "trace.pwt"], options].concat());
         let output = scenario::start(&mut command, "storm").output().unwrap();
-        // The program runs to its end, and that is what was asked for.
+        // The program runs to its end, as requested.
         assert!(output.status.success(), "{}", stderr(&output));
         assert!(String::from_utf8_lossy(&output.stdout).contains("storm is over"));
         (read(&place.path("trace.pwt")).0, stderr(&output))
@@ -488,7 +488,7 @@ fn signals_reach_the_program_and_what_was_recorded_is_kept() {
     assert_eq!(place.files(), ["trace.pwt"]);
 }
 
-/// What the command leaves behind goes on, and begins logs while they are being removed.
+/// Processes that outlive the command go on, and begin logs while the logs are being removed.
 #[test]
 fn nothing_is_left_where_processes_outlive_the_command() {
     for _ in 0..4 {

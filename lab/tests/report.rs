@@ -13,7 +13,7 @@ use pagewise::trace::stacks::{Frame, Line, Module, Node};
 use pagewise::trace::{Event, Origin, Stacks, Writer};
 use serde_json::Value;
 
-/// What a trace could try to put into the page.
+/// Text by which a trace could try to inject code into the page.
 const HOSTILE: &str =
     "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>";
 
@@ -225,7 +225,7 @@ fn traces_without_operations_or_memory_have_a_page_too() {
     }
 }
 
-/// Runs before the page's own script: notes what goes wrong.
+/// Runs before the page's own script, to record errors.
 const NOTES: &str = "
 const errors = [];
 addEventListener('error', (event) => errors.push(String(event.message)));

@@ -86,7 +86,7 @@ struct Figures {
     /// KiB.
     peak: f64,
     faults: f64,
-    /// What the workload found itself, by name.
+    /// The workload's own figures, by name.
     found: Vec<(String, f64)>,
 }
 

@@ -48,7 +48,7 @@ mod direct {
 
     pub(super) struct MiMalloc;
 
-    /// What `mi_malloc` aligns every block to.
+    /// The alignment that `mi_malloc` gives every block.
     const ALIGNED: usize = 16;
 
     /// Returns whether the plain functions give such a block. Below 16 bytes mimalloc aligns to the

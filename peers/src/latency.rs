@@ -56,7 +56,7 @@ impl Times {
         }
     }
 
-    /// Notes the percentiles, less what the clock itself takes.
+    /// Records the percentiles, minus the time of the clock itself.
     fn note(&self, names: [&'static str; 5], clock: usize) {
         for (name, of_million) in
             names.into_iter().zip([500_000, 990_000, 999_000, 999_900, 1_000_000])
@@ -66,7 +66,7 @@ impl Times {
     }
 }
 
-/// What a thread measured.
+/// A thread's measurements.
 struct Measured {
     clock: Times,
     malloc: Times,

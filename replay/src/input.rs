@@ -2,9 +2,9 @@
 //! progress if it takes long.
 //!
 //! A trace may come from anywhere, and a few hundred kilobytes of it can hold hundreds of millions
-//! of events. So its header is asked first: the reader lets no event pass that exceeds the header's
-//! figures, which therefore bound what the trace can take, and a trace whose figures exceed the
-//! limits is refused before any event is read.
+//! of events. So its header is read first: the reader passes no event that exceeds the header's
+//! figures, which therefore bound the resources that the trace can take. A trace whose figures
+//! exceed the limits is refused before any event is read.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -85,7 +85,7 @@ fn machine_memory() -> u64 {
     u64::try_from(pages).ok().zip(u64::try_from(size).ok()).map_or(u64::MAX, |(n, size)| n * size)
 }
 
-/// Refuses what takes more than `--memory`: `bytes` bytes for `what`, which is in `path`.
+/// Refuses work that takes more than `--memory`: `bytes` bytes for `what`, which is in `path`.
 ///
 /// # Errors
 /// If it is more.

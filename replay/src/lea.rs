@@ -2,9 +2,9 @@
 //!
 //! Hasan & Chang's rival is version 2.7; the crate is a port of 2.8: one bitmap of bins for small
 //! blocks, tries for large ones, no caching of freed blocks but for a *designated victim*, no
-//! mappings of their own for large requests. What it takes from the system it takes from one
-//! reservation that grows upwards, as from `sbrk`, in multiples of the growth unit that the hybrid
-//! has, and gives the end of it back when that is more than 2 MiB.
+//! mappings of their own for large requests. It takes its memory from one reservation that grows
+//! upwards, as from `sbrk`, in multiples of the hybrid's growth unit, and gives back the free end
+//! of it when that is more than 2 MiB.
 
 use std::alloc::Layout;
 use std::cell::RefCell;
@@ -89,7 +89,7 @@ unsafe impl Allocator for Memory {
     }
 
     fn allocates_zeros(&self) -> bool {
-        // What was given back may come again.
+        // Memory that was given back may be handed out again.
         false
     }
 

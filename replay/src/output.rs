@@ -108,7 +108,8 @@ pub fn shown(path: &Path) -> String {
     if path == Path::new(STANDARD) { "standard output".into() } else { path.display().to_string() }
 }
 
-/// Writes what `write` writes to a stream, once it is complete: a trace's header is written last.
+/// Writes the output of `write` to a stream once it is complete, since a trace's header is written
+/// last.
 fn fill_stream<T>(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> anyhow::Result<T>,
@@ -130,13 +131,13 @@ fn fill_stream<T>(
     Ok(result)
 }
 
-/// Creates the file `path`, or replaces it, with what `write` writes. The content grows in a
-/// temporary file beside it, which takes its name only when `write` has succeeded; otherwise, and
-/// if a signal ends this process, nothing is left behind, and what was there stays. Standard output
-/// (`-`), a device or a pipe is no file that could be replaced, and is written to.
+/// Creates the file `path`, or replaces it, with the output of `write`. The content grows in a
+/// temporary file beside it, which takes its name only when `write` has succeeded. Otherwise, and
+/// if a signal ends this process, nothing is left behind, and an existing file stays. Standard
+/// output (`-`), a device or a pipe cannot be replaced, and is written in place.
 ///
 /// # Errors
-/// If the file cannot be created; what `write` fails with.
+/// If the file cannot be created; the errors of `write`.
 pub fn create<T>(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> anyhow::Result<T>,
@@ -167,7 +168,7 @@ pub fn create<T>(
         .with_context(unwritable)?;
     let _unfinished = unfinished::Name::new(temporary.path());
     let result = fill(temporary.as_file(), write).map_err(|error| {
-        // What else `write` fails with says itself what it is about.
+        // Other errors of `write` name their own subject.
         if ran_out(&error) { error.context(unwritable()) } else { error }
     })?;
     temporary.persist(path).map_err(|error| error.error).with_context(unwritable)?;
@@ -232,7 +233,8 @@ mod unfinished {
 
     /// Has the signal handled here, unless it is ignored, or a recording handles it.
     fn catch(signal: c_int) {
-        // SAFETY: an all-zero `sigaction` is a valid value; the handler does only what one may.
+        // SAFETY: an all-zero `sigaction` is a valid value; the handler does only what a signal
+        // handler may do.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             let known = libc::sigaction(signal, ptr::null(), &raw mut action) == 0;

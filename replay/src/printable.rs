@@ -1,10 +1,10 @@
-//! Text of others, made safe to show: what a trace or a file name says reaches terminals, tables,
+//! Makes foreign text safe to show: text from a trace or a file name reaches terminals, tables,
 //! pages and code, and none of it may move a cursor, reverse a line or end one.
 
 use std::borrow::Cow;
 
 /// Returns whether a character does something other than stand for itself: controls (C0, C1,
-/// delete), what sets or overrides the direction of text, invisible and interlinear format
+/// delete), characters that set or override the direction of text, invisible and interlinear format
 /// characters, tags, and the separators of lines and paragraphs.
 fn acts(c: char) -> bool {
     c.is_control()

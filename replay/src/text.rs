@@ -10,8 +10,8 @@ pub fn paragraph(text: &str) -> String {
     textwrap::fill(text, Options::new(WIDTH).subsequent_indent("  "))
 }
 
-/// Text in the last column of a table, which begins with `before`: what does not fit goes on below, in that
-/// column.
+/// Formats text in the last column of a table, which begins with `before`: text that does not fit
+/// goes on below, in that column.
 pub fn last_column(before: &str, text: &str) -> String {
     let indent = " ".repeat(before.chars().count());
     textwrap::fill(text, Options::new(WIDTH).initial_indent(before).subsequent_indent(&indent))

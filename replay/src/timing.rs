@@ -44,9 +44,9 @@ impl Times {
     }
 }
 
-/// Times runs in turns, alone on one CPU: `rounds` rounds, each beginning with another, every other one in the
-/// opposite order. What a run leaves behind, pages that the kernel gives to the next one above all, so does
-/// not always fall to the same. A run that stops ends it all.
+/// Times runs in turns, alone on one CPU: `rounds` rounds, each beginning with another, every other
+/// one in the opposite order. So the aftermath of a run, above all pages that the kernel gives to
+/// the next one, does not always affect the same run. A run that stops ends it all.
 ///
 /// # Errors
 /// Why a run stopped.

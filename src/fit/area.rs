@@ -44,7 +44,7 @@ pub trait AreaPolicy {
     /// Whether there is an area.
     const LAZY: bool;
 
-    /// What happens to a block freed beside it.
+    /// The treatment of a block freed beside it.
     const BESIDE: Beside;
 
     /// The most cells of a free block that become the area, unless the request needs more.
@@ -54,7 +54,7 @@ pub trait AreaPolicy {
     const SPARES_WILDERNESS: bool = false;
 }
 
-/// What happens to a block freed beside the area.
+/// The treatment of a block freed beside the area.
 pub enum Beside {
     /// It is free memory like any other.
     Apart,

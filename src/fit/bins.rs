@@ -226,7 +226,7 @@ impl<C: Choice> IndexPolicy for Bins<C> {
         }
         meter.link(cells.header(block.start));
         self.set(slot, block.start, cells);
-        // … whose tree is split into what comes before the block and what comes behind it.
+        // … whose tree is split into the blocks before this one and those behind it.
         let mut before = (block.start, Link::First);
         let mut behind = (block.start, Link::Second);
         while node != NONE {

@@ -1,4 +1,5 @@
-//! The free-space area in the heap: how it serves requests, comes and goes, and what joins it.
+//! The free-space area in the heap: how it serves requests, comes and goes, and is joined with
+//! other blocks.
 
 use super::area::{Area, Beside};
 use super::heap::TagHeap;

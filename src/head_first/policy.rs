@@ -7,7 +7,8 @@ pub trait Order: OrderPolicy {}
 
 /// The methods of an order, as the heap uses them.
 pub trait OrderPolicy {
-    /// Whether the unallocated region serves what it can, before anything is searched.
+    /// Whether the unallocated region serves every request that it can, before anything is
+    /// searched.
     const REGION_FIRST: bool;
 }
 

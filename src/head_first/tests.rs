@@ -1,5 +1,4 @@
-//! The paper's heap walks, the four compositions against a plain search, and what the heap does at
-//! its edges.
+//! The paper's heap walks, the four compositions against a plain search, and the heap's edge cases.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;

@@ -1,7 +1,8 @@
 //! The parameters of §3 of the paper, and the settings it gives for them.
 //!
 //! A heap reads its [`Settings`] at run time, where they can be changed at any moment, or has them
-//! built in as a constant ([`Parameters`]); then the compiler leaves out what is turned off.
+//! built in as a constant ([`Parameters`]); then the compiler leaves out the code of options that
+//! are off.
 //!
 //! The paper's machine has words of 4 bytes. Block sizes here are twice as large, as are the
 //! program's own objects: multiples of 8 become multiples of 16, QL_HIGH 72 becomes 144, and the

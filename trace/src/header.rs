@@ -1,4 +1,4 @@
-//! The header of a trace file: where the trace comes from, and what it adds up to.
+//! The header of a trace file: the origin of the trace, and the sums over its events.
 //!
 //! ```text
 //!  byte   0  magic            89 'P' 'W' 'T' 0D 0A 1A 0A
@@ -58,9 +58,9 @@ pub struct Origin {
 
 /// The header of a trace.
 ///
-/// The figures are *claims* until the last event has been read: [`Reader`](super::Reader) returns no
-/// event that exceeds one, and compares them with the events at the end. They bound what a trace can
-/// take; never allocate by them alone.
+/// The figures are *claims* until the last event has been read: [`Reader`](super::Reader) returns
+/// no event that exceeds one, and compares them with the events at the end. They bound the
+/// resources that a trace can take; never allocate by them alone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Header {

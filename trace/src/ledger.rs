@@ -20,7 +20,7 @@ pub struct Ledger {
     counts: Counts,
 }
 
-/// What a ledger has counted.
+/// The counts of a ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Counts {
@@ -41,7 +41,7 @@ impl Ledger {
         Self::default()
     }
 
-    /// What the events so far add up to.
+    /// Returns the sums over the events so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts

@@ -70,7 +70,7 @@ pub struct Reader<R> {
     done: bool,
 }
 
-/// Without what was read last, which may be megabytes.
+/// Leaves out the data read last, which may be megabytes.
 impl<R> fmt::Debug for Reader<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Reader");
@@ -215,7 +215,7 @@ impl<R: Read> Reader<R> {
         Ok(found)
     }
 
-    /// Reads what follows the events, to the end of the file.
+    /// Reads the parts after the events, to the end of the file.
     fn read_rest(&mut self) -> Result<(), Reason> {
         if self.header.times {
             if !self.next_piece()? {

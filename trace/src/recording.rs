@@ -5,12 +5,12 @@ use core::cell::Cell;
 
 use super::raw::{self, Record};
 
-/// A global allocator that records what it is asked, and leaves the work to `A`.
+/// A global allocator that records the requests that it gets, and passes them on to `A`.
 ///
-/// Recording is armed by the environment variable [`raw::DIRECTORY`]; without it the cost is a
-/// few instructions. The log is converted by `pagewise import`; under `pagewise record` it is
-/// found and converted like that of any other program, but holds what Rust asked for, with its
-/// alignments, rather than what reached C's `malloc`.
+/// Recording is armed by the environment variable [`raw::DIRECTORY`]; without it the cost is a few
+/// instructions. The log is converted by `pagewise import`; under `pagewise record` it is found and
+/// converted like that of any other program, but holds Rust's own requests, with their alignments,
+/// rather than the calls that reached C's `malloc`.
 ///
 /// # Examples
 /// ```

@@ -138,7 +138,7 @@ impl Sampler {
         self.last = Some(last).filter(|last| self.kept.last() != Some(last));
     }
 
-    /// What was collected.
+    /// Returns the collected times.
     pub(crate) fn finish(self) -> Times {
         let Self { mut kept, last, .. } = self;
         kept.extend(last);

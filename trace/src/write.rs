@@ -19,8 +19,8 @@ const FRAME: usize = frame::LARGEST - 256;
 
 /// Writes a trace, event by event. The file is complete when [`finish`](Self::finish) returns.
 ///
-/// Every event is checked: what was written can be read, and replayed. Memory is bounded by the
-/// most blocks live at one time.
+/// Every event is checked, so that a written trace can be read and replayed. Memory is bounded by
+/// the most blocks live at one time.
 ///
 /// # Examples
 /// ```
@@ -150,13 +150,13 @@ impl<W: Write + Seek> Writer<W> {
         self.ledger.counts().events
     }
 
-    /// What the events written add up to.
+    /// Returns the sums over the events written.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.ledger.counts()
     }
 
-    /// Returns the length in bytes of what was compressed and written, header included. An event
+    /// Returns the length in bytes of the compressed data written so far, header included. An event
     /// counts when its frame, of up to a mebibyte before compression, is full.
     #[must_use]
     pub fn bytes_written(&self) -> u64 {

@@ -22,14 +22,14 @@ static ALLOCATOR: Recording<System> = Recording::new(System);
 /// Names the scenario in the environment of the program started again.
 const SCENARIO: &str = "PAGEWISE_TEST_SCENARIO";
 
-/// What a log says.
+/// The contents of a log.
 struct Recorded {
     origin: LogOrigin,
     events: Vec<Event>,
     threads: u32,
     dropped: Dropped,
     holes: u64,
-    /// Events before each look at the clock, and what it said.
+    /// Events before each look at the clock, and its time.
     looks: Vec<(usize, u64)>,
 }
 
@@ -182,7 +182,7 @@ fn the_clock_is_looked_at_from_the_beginning_to_the_end() {
     assert!(backwards < looks.len() / 4, "{backwards} of {}", looks.len());
 }
 
-/// A child that frees what its parent allocated, allocates, and has a child of its own.
+/// A child that frees blocks of its parent, allocates, and has a child of its own.
 fn fork() {
     let inherited: Vec<Box<[u8]>> = (0..50).map(|_| vec![0; ODD].into_boxed_slice()).collect();
     // SAFETY: the child only uses memory and ends without returning; no other thread of this

@@ -30,7 +30,7 @@ pub(super) fn of(all: &[&Compared], noise: f64) -> Option<String> {
     let both = |&(_, time, memory): &(&str, f64, f64)| (time * memory).sqrt();
     let best = whole.iter().min_by(|a, b| both(a).total_cmp(&both(b)))?;
     let tolerance = 1.0 + (noise / 2.0).max(LEAST);
-    // A tie with what needs no library is won by that.
+    // In a tie, an allocator that needs no library wins.
     if both(system) <= both(best) * tolerance {
         return Some(format!(
             "For a program in C: stay with the C library's malloc ({SYSTEM}); {LIBPAGEWISE} takes {:.2} times its \

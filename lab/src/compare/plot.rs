@@ -15,7 +15,7 @@ use crate::pareto;
 
 /// Size of one chart, in pixels.
 const SIZE: (u32, u32) = (680, 480);
-/// What is pagewise's, and an allocator of others.
+/// The colours of pagewise's allocators and of others.
 const OURS: RGBColor = PALETTE[0];
 const RIVAL: RGBColor = RGBColor(20, 20, 20);
 

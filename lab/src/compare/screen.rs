@@ -1,5 +1,5 @@
-//! What a comparison prints: the verdict first, the table, and what its columns mean. All of it fits 80
-//! columns.
+//! Prints a comparison: the verdict first, the table, and the meaning of its columns. All of it
+//! fits 80 columns.
 
 use pagewise_replay::units;
 
@@ -54,7 +54,7 @@ impl Screen<'_> {
         }
     }
 
-    /// What to do next.
+    /// Suggests the next step.
     fn next(&self) -> String {
         match self.all {
             [one] => format!(

@@ -12,7 +12,7 @@ use super::compared::Compared;
 use super::measure::{MEASURES, Measure, finished, reference, relative, strategies, typical_noise};
 use crate::competitor::SYSTEM;
 
-/// Returns the verdict, a sentence or two per measure, and what the noise was.
+/// Returns the verdict, a sentence or two per measure, and the noise.
 pub(crate) fn of(all: &[&Compared]) -> Vec<String> {
     let Some(reference) = reference(all) else { return Vec::new() };
     let noise = typical_noise(all);

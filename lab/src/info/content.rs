@@ -71,7 +71,7 @@ impl Info {
 
 /// Returns the seconds since 1970 as a date, if it is known and makes sense.
 fn date(seconds: u64) -> Option<String> {
-    // What lies behind the year 9999 has no such form.
+    // Dates after the year 9999 have no such form.
     (1..253_402_300_800).contains(&seconds).then(|| {
         let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
         humantime::format_rfc3339_seconds(time).to_string()

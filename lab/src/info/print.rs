@@ -1,4 +1,4 @@
-//! What is in one trace, for the terminal.
+//! Prints the contents of one trace for the terminal.
 
 use pagewise_replay::printable::printable;
 use pagewise_replay::statistics::{Histogram, Split, Statistics};

@@ -29,7 +29,7 @@ pub(crate) struct Log {
     draft: Option<Draft>,
 }
 
-/// What was converted, beside the events.
+/// The results of a conversion, beside the events.
 struct Converted {
     /// Records that were cut short.
     holes: u64,
@@ -203,7 +203,7 @@ impl Log {
         &self.path
     }
 
-    /// Returns whether the log lost what it should have held.
+    /// Returns whether the log lost events that it should have held.
     pub(super) fn failed(&self) -> bool {
         matches!(self.origin.stopped, Some(Stopped::Failed(_)))
     }
@@ -301,7 +301,7 @@ impl Log {
         Ok((header, length))
     }
 
-    /// What was written, in a sentence or two.
+    /// Describes the written trace in a sentence or two.
     pub(crate) fn told(&self, header: &Header, path: &Path) -> String {
         let mut text = format!(
             "{} (process {}): {} to {}, at most {} and {} live",

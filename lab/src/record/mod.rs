@@ -1,4 +1,4 @@
-//! `pagewise record`: runs a command under the recorder and writes the trace of what it allocated.
+//! `pagewise record`: runs a command under the recorder and writes the trace of its allocations.
 //!
 //! ```text
 //!  command ─► session: run it, LD_PRELOAD = the recorder, logs to a temporary directory
@@ -158,7 +158,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What was recorded.
+/// A finished recording.
 struct Recorded {
     name: String,
     /// How the command ended; `None` for a process that was attached to.

@@ -60,8 +60,8 @@ impl Session {
     }
 
     /// Runs the command to its end. Signals that would end pagewise reach the command instead, so
-    /// that what was recorded until then is kept. What the command prints goes to stderr if
-    /// `aside`: stdout is the trace's.
+    /// that the recording until then is kept. If `aside`, the command's output goes to stderr, as
+    /// stdout is the trace's.
     pub(super) fn run(
         &self,
         command: &[OsString],
@@ -106,7 +106,7 @@ impl Session {
     }
 }
 
-/// What is asked of the recorder.
+/// The settings passed to the recorder.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     /// Bytes of a log.

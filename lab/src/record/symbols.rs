@@ -55,7 +55,7 @@ fn number(names: &mut IndexSet<String>, name: &str) -> u32 {
     names.insert_full(name.to_owned()).0 as u32
 }
 
-/// What is known of a module's code.
+/// The code of a module, as far as it is known.
 struct Code {
     dwarf: Option<Loader>,
     /// Start, end and name of each function, sorted.
@@ -124,7 +124,7 @@ impl Code {
     }
 }
 
-/// What a file says of itself.
+/// A file's own data about itself.
 struct About {
     build_id: Vec<u8>,
     has_lines: bool,

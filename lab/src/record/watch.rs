@@ -26,7 +26,7 @@ pub(super) struct Watch {
     pub(super) duration: Option<Duration>,
 }
 
-/// What a watch has seen.
+/// The state of a watch.
 pub(super) struct Watching<'a> {
     limits: &'a Watch,
     directory: &'a Path,

@@ -1,4 +1,5 @@
-//! What a program asks for and what the strategy holds, over the course of the trace, as an SVG.
+//! Draws the bytes that a program requests and that the strategy holds, over the course of the
+//! trace, as an SVG.
 
 use std::path::Path;
 

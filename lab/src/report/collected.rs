@@ -118,7 +118,7 @@ fn watch(
     }
 }
 
-/// What the page's script draws, and what `--json` prints, of one trace.
+/// The data of one trace that the page's script draws and that `--json` prints.
 #[derive(Debug, Serialize)]
 pub(super) struct Charts<'g> {
     trace: &'g str,
@@ -157,7 +157,7 @@ struct OfStrategy<'g> {
 }
 
 impl Collected {
-    /// What is drawn.
+    /// Returns the data to draw.
     pub(super) fn charts(&self) -> Charts<'_> {
         let statistics = &self.info.statistics;
         let watched = self.watched.iter().flatten().next();
@@ -173,7 +173,7 @@ impl Collected {
         Charts {
             trace: &self.info.trace,
             operations: operations(self.facts),
-            // Without a strategy that got to the end, what was asked for is known all the same.
+            // Without a strategy that reached the end, the requests are known all the same.
             requested: watched.map_or(&statistics.live_bytes, |one| &one.timeline.requested),
             sizes: statistics.size_histogram.bins().collect(),
             lifetimes: statistics.lifetime_histogram.bins().collect(),

@@ -1,5 +1,5 @@
-//! The course of a trace in equal parts of its operations: what the blocks of some sites add up to, and
-//! when it was by the clock.
+//! The course of a trace in equal parts of its operations: the live bytes of some sites, and the
+//! time by the clock.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -27,7 +27,7 @@ const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 /// Steps of a block's size between a power of two and the next.
 const SIZE_STEPS: f64 = 2.0;
 
-/// What lies in a stretch of addresses: sums over the bytes of live blocks in it.
+/// The contents of a stretch of addresses: sums over the bytes of live blocks in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Cell {
     bytes: u64,
@@ -80,7 +80,7 @@ impl Painter {
         Self { shift: FINEST, rows: BTreeMap::new(), columns: Vec::new(), operations, done: 0 }
     }
 
-    /// A block comes to be.
+    /// Enters a new block.
     pub(super) fn enter(&mut self, block: Block) {
         let last = block.address.saturating_add(block.size - 1);
         while (last >> self.shift) - (block.address >> self.shift) >= ROWS {

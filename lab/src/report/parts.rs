@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-/// Sentences, each with what it is about in front.
+/// Formats sentences, each with its topic in front.
 pub(super) fn verdict(sentences: impl IntoIterator<Item = String>) -> Markup {
     html! {
         div.verdict {

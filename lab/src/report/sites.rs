@@ -24,14 +24,14 @@ pub(super) struct Sites {
     /// Functions, those first that have the most bytes live at the peak.
     pub(super) groups: Vec<Group>,
     pub(super) total: Figures,
-    /// The allocators that tell what blocks take.
+    /// The allocators that tell the lengths of blocks.
     pub(super) told: Vec<&'static str>,
     pub(super) flame: Flame,
     /// Which of the first functions each site belongs to that has a curve; the others have none.
     pub(super) series: HashMap<u32, usize>,
 }
 
-/// What the script draws of live bytes over time.
+/// The data that the script draws of live bytes over time.
 #[derive(Debug, Serialize)]
 pub(super) struct Areas<'s> {
     name: &'s str,

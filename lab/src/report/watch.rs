@@ -25,7 +25,7 @@ pub(crate) struct Watched {
     pub(super) map: HeapMap,
 }
 
-/// Tells what a target holds.
+/// Tells how many bytes a target holds.
 pub(super) trait Holds<T: ?Sized> {
     /// Returns the bytes held after an operation on a block of `size` bytes; none if that cannot be
     /// known.
@@ -100,7 +100,7 @@ impl<H> Watch<H> {
         }
     }
 
-    /// What was seen.
+    /// Returns the results.
     pub(super) fn finish(self) -> Watched {
         Watched { timeline: self.timeline, knows_held: self.knows_held, map: self.painter.finish() }
     }

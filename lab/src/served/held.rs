@@ -1,4 +1,4 @@
-//! What an allocator that is the process's own holds, if it tells, and the OS pages that its blocks
+//! Measures how much a process's own allocator holds, if it tells, and the OS pages that its blocks
 //! touch.
 
 use std::alloc::Layout;
@@ -59,7 +59,7 @@ impl Replay for Watching<'_> {
     }
 }
 
-/// Marks the OS pages of blocks and tags, and follows what the C library holds.
+/// Marks the OS pages of blocks and tags, and follows the bytes that the C library holds.
 struct Watch {
     pages: PageSet,
     gauge: Option<Gauge>,

@@ -49,7 +49,7 @@ impl Job for Timed {
     }
 }
 
-/// What a replay takes of the system.
+/// A replay that measures the system's resources.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Metered(Server);
 
@@ -91,7 +91,7 @@ pub(crate) fn time(
     Ok(found.map(Duration::from_nanos))
 }
 
-/// What one replay takes of the system in a fresh process.
+/// Returns the system's resources that one replay takes in a fresh process.
 ///
 /// # Errors
 /// As [`time`]; if the system does not tell.
@@ -103,7 +103,8 @@ pub(crate) fn memory(
     child::ask(&Metered(server.clone()), trace, library)
 }
 
-/// What `malloc` holds in one replay in a fresh process, if it tells, and the OS pages touched.
+/// Returns the bytes that `malloc` holds in one replay in a fresh process, if it tells, and the OS
+/// pages touched.
 ///
 /// # Errors
 /// As [`time`].

@@ -30,7 +30,7 @@ pub(crate) enum Server {
     Global(#[serde(with = "TuningJson")] Tuning),
     /// Doug Lea's allocator.
     Lea,
-    /// What the process's `malloc` is.
+    /// The process's own `malloc`.
     Malloc,
 }
 

@@ -201,8 +201,8 @@ pub(crate) fn usual(
     args.simulate(path, workload, os_page_size(), &subjects, progress)
 }
 
-/// Memory for half of what a workload requests at most, in pages of the operating system: their
-/// size, and how many.
+/// Returns memory for half of a workload's peak of requested bytes, in pages of the operating
+/// system: their size, and how many.
 fn half(workload: &Workload) -> (usize, usize) {
     let page_size = os_page_size();
     let peak = usize::try_from(workload.facts.peak_requested).unwrap_or(usize::MAX);

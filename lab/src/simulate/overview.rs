@@ -38,8 +38,8 @@ pub(super) fn of(all: &[Simulated], markdown: bool) -> String {
     text
 }
 
-/// On each trace and at these working sets: the strategy with the fewest faults, and beside it what
-/// SYSTEM and the libraries make of it.
+/// Makes a sheet, for each trace and these working sets, of the strategy with the fewest faults,
+/// with the figures of SYSTEM and the libraries beside it.
 fn fewest(traces: &[&Simulated], sets: Range<usize>) -> Sheet {
     let rivals: Vec<&str> =
         first(traces).filter(|row| !row.is_strategy()).map(Row::short_name).collect();

@@ -20,7 +20,7 @@ pub(crate) struct Simulated {
     pub(crate) rows: Vec<Row>,
 }
 
-/// What a row says of its trace.
+/// The data of a row's trace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct About<'a> {
     pub(super) peak_requested: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Row {
     /// Bytes of the strategy's own pages; null of SYSTEM.
     pub(crate) strategy_page_size: Option<usize>,
     peak_requested_bytes: u64,
-    /// The peak in simulated pages: what percentages are of.
+    /// The peak in simulated pages, of which percentages are taken.
     peak_pages: usize,
     pub(crate) references: Option<u64>,
     pub(crate) pages_touched: Option<u64>,

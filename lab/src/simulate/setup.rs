@@ -1,5 +1,5 @@
-//! What memory is simulated, and how the program uses it: the options that `simulate` shares with
-//! the process it starts for the system's allocator.
+//! The simulated memory and the program's use of it: the options that `simulate` shares with the
+//! process that it starts for the system's allocator.
 
 use std::fmt;
 use std::str::FromStr;

@@ -6,7 +6,7 @@ use pagewise_replay::units::{bytes, count, thousands};
 use super::row::{Row, Simulated};
 use super::setup::WorkingSet;
 
-/// Both tables, with a line above that says what they are about.
+/// Formats both tables, with a line above that names their subject.
 pub(super) fn of(simulated: &Simulated) -> String {
     let reasons = simulated.rows.iter().filter_map(|row| {
         let reason = row.stopped.as_ref()?;

@@ -13,7 +13,7 @@ use pagewise_replay::usage::Usage;
 /// An allocator known by name.
 struct Known {
     name: &'static str,
-    /// What its file is called: `lib`, this, `.so`.
+    /// Its file's name, without `lib` in front and `.so` behind.
     stem: &'static str,
     /// The package that has it.
     from: &'static str,
@@ -45,11 +45,11 @@ const FOLDERS: [&str; 6] =
 /// A library whose `malloc` takes the place of the C library's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Library {
-    /// What the loader is told: a path, or a name for it to look up.
+    /// The loader's argument: a path, or a name for the loader to look up.
     path: PathBuf,
     /// `MIMALLOC (libmimalloc.so.2)`.
     pub(crate) name: String,
-    /// What the environment tells it: variables and their values.
+    /// Its settings: environment variables and their values.
     settings: Vec<(&'static str, String)>,
 }
 
@@ -84,7 +84,7 @@ impl Library {
         Self { settings, ..self.clone() }
     }
 
-    /// What the loader is told.
+    /// Returns the loader's argument.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -194,8 +194,8 @@ fn hint(file: &str) -> String {
 
 /// Returns the file that this process's `malloc` lies in.
 pub(crate) fn malloc_file() -> Option<PathBuf> {
-    // SAFETY: the name is a C string; `dladdr` takes any address, writes `info`, and what it says
-    // of a file it found stays valid as long as that file is loaded.
+    // SAFETY: the name is a C string; `dladdr` takes any address and writes `info`; the strings of
+    // a file that it found stay valid as long as that file is loaded.
     unsafe {
         let malloc = libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr());
         let mut info: libc::Dl_info = std::mem::zeroed();

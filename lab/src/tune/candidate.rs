@@ -42,7 +42,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// What its memory is measured by.
+    /// Returns the name of the family's measure of memory.
     pub(crate) fn memory(self) -> &'static str {
         match self {
             Self::Global | Self::Preload => "peak resident",
@@ -50,7 +50,7 @@ impl Family {
         }
     }
 
-    /// What it is called.
+    /// Returns the family's name.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Global => "global allocator",
@@ -88,7 +88,7 @@ pub(super) struct Paged {
 }
 
 impl Candidate {
-    /// What the family is without tuning: all of it is compared with that.
+    /// Returns the family's untuned candidate, to which all others are compared.
     pub(super) fn default_of(family: Family) -> Self {
         match family {
             Family::Global => Self::Global(Global::untuned()),

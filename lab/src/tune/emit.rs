@@ -22,10 +22,10 @@ use crate::system::signals;
 /// Where this pagewise lies, which the code is compiled against.
 const PAGEWISE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// What stands above code that uses the strategies of the papers.
+/// The comment above code that uses the strategies of the papers.
 const NEEDS_STRATEGIES: &str = "// Needs pagewise with its feature `strategies`.\n";
 
-/// Returns the line that imports a type of strategy, and what it needs.
+/// Returns the lines that import a type of strategy, with the feature that it needs.
 fn import(kind: &str) -> String {
     match kind {
         "PageHeap" => "use pagewise::PageHeap;\n".to_owned(),
@@ -134,10 +134,11 @@ fn settings(global: &Global, origin: &str, ours: Option<&Library>) -> String {
     code + &format!("LD_PRELOAD={library}\n")
 }
 
-/// Sees that the library takes settings as they are written: a process that it is loaded into says nothing of them.
+/// Checks that the library accepts the settings as written: a process that loads it must report
+/// nothing about them.
 ///
 /// # Errors
-/// If it cannot be run; what the library says.
+/// If it cannot be run; the library's messages.
 pub(super) fn verify_settings(code: &str) -> anyhow::Result<()> {
     let myself = std::env::current_exe().context("this program's own file is not known")?;
     let mut command = Command::new(myself);
@@ -217,7 +218,7 @@ fn hybrid_settings(settings: &hybrid::Settings) -> String {
 /// Compiles the code as a package of its own.
 ///
 /// # Errors
-/// If there is no cargo, or what the compiler says.
+/// If there is no cargo; the compiler's messages.
 pub(super) fn verify(code: &str) -> anyhow::Result<()> {
     let package = tempfile::tempdir().context("no place to compile the code")?;
     let at = |name: &str| package.path().join(name);

@@ -1,4 +1,4 @@
-//! What came out of a search: what `--json` prints and `report` reads.
+//! The results of a search, as `--json` prints them and `report` reads them.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::held_out::{self, HeldOut, Standing};
 use super::measure::Relative;
 use crate::competitor::{LEA, SYSTEM};
 
-/// What came out.
+/// The results of a search.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Tuned {
     /// Names of the traces tuned for.
@@ -33,11 +33,11 @@ pub(crate) struct Found {
     pub(crate) family: Family,
     /// Candidates measured.
     pub(crate) measured: usize,
-    /// What nothing else measured beats in time, memory and faults, on the searched part.
+    /// The candidates that no other beats in time, memory and faults, on the searched part.
     pub(crate) front: Vec<OnFront>,
     pub(crate) chosen: String,
     pub(crate) held_out: HeldOut,
-    /// The code of what was chosen: Rust, or settings. Empty if nothing is gained.
+    /// The code of the choice: Rust, or settings. Empty if nothing is gained.
     pub(crate) code: String,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct OnFront {
 }
 
 impl Tuned {
-    /// What a run of `tune --json` or `tune -o` wrote into this file.
+    /// Loads the file of a run of `tune --json` or `tune -o`.
     ///
     /// # Errors
     /// If it cannot be read, or something else is in it.
@@ -183,7 +183,8 @@ mod tests {
         Standing { time: measure, memory: Some(measure), faults: Some(1.0), resident: measure }
     }
 
-    /// What is said of a candidate of this family with rivals' measures; the default's is 1.
+    /// Returns the words about a candidate of this family with rivals' measures; the default's is
+    /// 1.
     fn words(family: Family, chosen: f64, rivals: &[(&str, f64)]) -> String {
         let held_out = HeldOut {
             chosen: standing(chosen),

@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::pages::{Limits, Pages, size};
 
-/// What [`Tuning::check`] allows of pages.
+/// The limits of [`Tuning::check`] on pages.
 const LIMITS: Limits =
     Limits { page_sizes: 14..=18, units: &[16], crossover: 32 << 10, classes: MOST_CLASSES };
 /// Binary logarithms of the other parameters' values: blocks, and bytes.
@@ -46,8 +46,8 @@ impl Global {
         Self { huge_pages: HugePages::Beyond(16 << 20), ..Self::untuned() }
     }
 
-    /// Returns the default, and what one would try first: less kept on quick lists, smaller pages,
-    /// both; huge pages always and never.
+    /// Returns the default, and the most obvious variations: less kept on quick lists, smaller
+    /// pages, both; huge pages always and never.
     pub(super) fn usual(default: Self, demand: &[Demand]) -> Vec<Self> {
         let pages = default.pages.resized(1 << LIMITS.page_sizes.start(), demand, &LIMITS);
         let (quick_blocks, quick_bytes) = (8, 1 << 10);

@@ -28,7 +28,7 @@ pub(crate) enum Goal {
 }
 
 impl Goal {
-    /// What is searched for the least of.
+    /// Returns the score that the search minimises.
     pub(super) fn score(self, relative: &Relative) -> f64 {
         let Relative { time, memory, faults } = *relative;
         match self {
@@ -39,7 +39,7 @@ impl Goal {
         }
     }
 
-    /// What the gain is claimed of.
+    /// Returns the measure of which the gain is claimed.
     pub(super) fn measure(self, relative: &Relative) -> f64 {
         let Relative { time, memory, faults } = *relative;
         match self {
@@ -63,7 +63,7 @@ impl Goal {
         matches!(self, Self::Memory | Self::Faults)
     }
 
-    /// What it is called in a sentence.
+    /// Returns the name of the measure in a sentence.
     pub(crate) fn noun(self, family: Family) -> String {
         match self {
             Self::Speed => "time".to_owned(),

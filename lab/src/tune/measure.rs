@@ -46,12 +46,12 @@ impl Course {
         paths.iter().map(|path| Self::load(path)).collect()
     }
 
-    /// Memory and page faults; none if there was not enough memory. Of a process's allocator: what
-    /// was resident, minor faults. Of a strategy: the most held, faults with memory for half of the
-    /// peak (LRU).
+    /// Returns memory and page faults; `None` if there was not enough memory. For a process's
+    /// allocator: peak resident memory, minor faults. For a strategy: the most bytes held, and
+    /// faults with memory for half of the peak (LRU).
     ///
     /// # Errors
-    /// If the trace cannot be read any more, or a process not be run.
+    /// If the trace cannot be read any more, or a process cannot be run.
     pub(super) fn exact(&self, who: &Who) -> anyhow::Result<Option<(u64, u64)>> {
         if who.is_alone() {
             let memory = served::memory(&self.path, &who.server, who.library.as_ref())?;

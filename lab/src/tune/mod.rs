@@ -1,6 +1,6 @@
 //! `pagewise tune`: searches for the parameters of the global allocator, and for the strategy and
-//! parameters of an arena, that suit a program best, and shows on data the search never saw what
-//! they are worth.
+//! parameters of an arena, that suit a program best, and measures their gain on data that the
+//! search never saw.
 //!
 //! ```text
 //!  trace ─┬─► first half  ─► search: cheap model ► measured generations ► finals ─► chosen, front

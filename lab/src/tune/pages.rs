@@ -11,12 +11,12 @@ use pagewise_replay::units::bytes;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// What pages may be like.
+/// The limits of a page configuration.
 #[derive(Clone, Debug)]
 pub(super) struct Limits {
     /// Binary logarithms of page sizes in bytes.
     pub(super) page_sizes: RangeInclusive<u32>,
-    /// What sizes are multiples of, bytes.
+    /// The units in bytes, of which sizes are multiples.
     pub(super) units: &'static [usize],
     /// The largest FFCROSSOVER, bytes.
     pub(super) crossover: usize,

@@ -1,5 +1,5 @@
-//! The Pareto fronts as an SVG: time against memory, page faults by colour, a chart for each family with its
-//! points numbered, and below it what each number is.
+//! Draws the Pareto fronts as an SVG: time against memory, page faults by colour, a chart for each
+//! family with its points numbered, and below it a key to the numbers.
 
 use std::path::Path;
 
@@ -14,7 +14,8 @@ const SIZE: (u32, u32) = (760, 480);
 /// Letters of a line below a chart, and its height in pixels.
 const LETTERS: usize = 100;
 const LINE: u32 = 17;
-/// What faults as often as the default or more, and what faults least.
+/// The colours of candidates that fault as often as the default or more, and of the one that faults
+/// least.
 const MANY: RGBColor = PALETTE[1];
 const FEW: RGBColor = PALETTE[0];
 
@@ -87,7 +88,7 @@ fn border(points: &[(String, (f64, f64), f64, bool)]) -> Vec<(f64, f64)> {
     line
 }
 
-/// What each number is, in lines.
+/// Returns the key to the numbers, in lines.
 fn key(found: &Found) -> Vec<String> {
     let options = textwrap::Options::new(LETTERS).subsequent_indent("    ");
     let lines = found.front.iter().enumerate().flat_map(|(number, one)| {

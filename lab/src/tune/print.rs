@@ -1,4 +1,4 @@
-//! What a search found, for the terminal.
+//! Prints the results of a search for the terminal.
 
 use pagewise_replay::sheet::Sheet;
 use pagewise_replay::units;
@@ -8,7 +8,8 @@ use super::found::{Found, Tuned};
 use super::held_out::Standing;
 use pagewise_replay::text::{last_column, paragraph};
 
-/// Of each family the verdict in words, the choice, the measures held out, the front; the code; what to do next.
+/// Formats for each family the verdict in words, the choice, the held-out measures and the front;
+/// then the code, and the next step.
 pub(super) fn text(tuned: &Tuned, verified: bool) -> String {
     let mut text = String::new();
     for found in &tuned.families {
@@ -36,7 +37,7 @@ pub(super) fn text(tuned: &Tuned, verified: bool) -> String {
     text + &next(tuned, is_preload)
 }
 
-/// What to do next.
+/// Suggests the next step.
 fn next(tuned: &Tuned, is_preload: bool) -> String {
     let trace = tuned.traces.first().map_or("TRACE", |trace| trace);
     let run = match (tuned.code.is_empty(), is_preload) {

@@ -2,9 +2,9 @@
 //!
 //! 1. *Model.* Of three candidates drawn, the one whose pages are expected to take least is measured
 //!    (not for speed: the model knows nothing of it).
-//! 2. *Generations.* Each candidate is replayed twice: once for what memory it takes and how often
-//!    it faults, once for its time. Both on all cores. The next generation is made of the
-//!    best and of the front, each with a few parameters changed.
+//! 2. *Generations.* Each candidate is replayed twice: once for its memory and page faults, once
+//!    for its time. Both on all cores. The next generation is made of the best and of the front,
+//!    each with a few parameters changed.
 //! 3. *Finals.* The best are timed alone on one CPU, taking turns. The slower half is dropped after
 //!    each set of rounds, so that the closest rivals are timed most (successive halving).
 //!
@@ -36,7 +36,7 @@ const ROUNDS: usize = 4;
 /// The most candidates to verify: if times decide, and if an exact measure does.
 const PUT_FORWARD: (usize, usize) = (3, 12);
 
-/// A candidate and what was measured of it, course by course; nothing if it ran out of memory.
+/// A candidate and its measures, course by course; `None` if it ran out of memory.
 #[derive(Debug)]
 struct Trial {
     candidate: Candidate,
@@ -137,7 +137,7 @@ impl Search {
         order.into_iter().map(|index| self.trials[index].candidate.clone()).collect()
     }
 
-    /// What the least memory that any candidate took is, in words.
+    /// Returns the least memory that any candidate took, in words.
     pub(super) fn least_memory(&self) -> String {
         let most =
             |trial: &Trial| trial.measured.as_ref()?.iter().map(|measured| measured.memory).max();

@@ -11,7 +11,7 @@ const WIDTH: usize = 80;
 /// Columns before the names.
 const FIGURES: usize = 32;
 
-/// What is asked for beside the groups.
+/// The settings of the output, beside the groups.
 pub(crate) struct Asked<'a> {
     pub(crate) trace: &'a str,
     /// The chosen point, in words.
@@ -21,7 +21,7 @@ pub(crate) struct Asked<'a> {
     /// Frames of the heaviest stack below each group.
     pub(crate) callers: usize,
     pub(crate) by: By,
-    /// Allocators that tell what the blocks take, and with which parameters.
+    /// Allocators that tell the lengths of blocks, and their parameters.
     pub(crate) taken: &'a [&'static str],
     pub(crate) parameters: &'a str,
 }
@@ -67,8 +67,8 @@ pub(crate) fn text(counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> St
     lines.join("\n") + "\n"
 }
 
-/// What the live blocks take under allocators beyond what was asked for; those first that take the most
-/// of it under the first.
+/// Formats how much more than requested the live blocks take under allocators, sorted by the first
+/// allocator.
 fn taken(counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> Vec<String> {
     let bytes_of = |group: &Group, name| group.taken.get(name).map_or(0, |taken| taken.bytes);
     let beyond =

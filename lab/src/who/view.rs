@@ -1,4 +1,4 @@
-//! What sites are ranked by: [`View`].
+//! The figures by which sites are ranked: [`View`].
 
 use super::count::Figures;
 

@@ -52,7 +52,7 @@ fn sensible(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// Values that make sense for nothing, or for what they are not given to.
+/// Values that make no sense anywhere, or not for the options that they are given to.
 const HOSTILE: [&str; 56] = [
     "",
     " ",
@@ -191,7 +191,7 @@ pub(crate) fn hostile_values(commands: &[Command]) -> Vec<Vec<OsString>> {
 pub(crate) fn arguments(commands: &[Command], random: &mut Random) -> Vec<OsString> {
     let command = &commands[random.below(commands.len())];
     let mut words: Vec<OsString> = command.path.iter().map(OsString::from).collect();
-    // What help and version are is tested elsewhere; a compiler takes longer than there is time.
+    // Help and version are tested elsewhere; a compiler takes too long.
     let options: Vec<&Opt> = command
         .options
         .iter()

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What to call, in this order, if `PAGEWISE_BROWSER` says nothing.
+/// The browsers to try, in this order, if `PAGEWISE_BROWSER` is not set.
 const NAMES: [&str; 4] =
     ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
 

@@ -1,6 +1,6 @@
 //! Running the binary, and small traces to run it on.
 
-// Each test binary uses what it needs.
+// Each test binary uses only a part.
 #![allow(dead_code)]
 
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// What a run of `pagewise` gave.
+/// The results of a run of `pagewise`.
 pub(crate) struct Run {
     pub(crate) status: i32,
     pub(crate) stdout: String,

@@ -1,4 +1,4 @@
-//! A program that does what it is told, a letter at a time: this test program, started again.
+//! A program that obeys commands, a letter at a time: this test program, started again.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs::{self, File};
@@ -34,7 +34,7 @@ pub(crate) fn play() {
     });
 }
 
-/// Allocates and frees, checks what the blocks hold, and forks now and then.
+/// Allocates and frees, checks the contents of blocks, and forks now and then.
 fn churn(thread: u32) {
     let mut kept: Vec<Vec<u32>> = vec![Vec::new(); 100];
     for round in 0_u32.. {

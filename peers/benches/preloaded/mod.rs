@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::{fmt, fs};
 
-/// A library that is preloaded, none if it has no path, and what its runs find in their environment.
+/// A preloaded library (none if it has no path), and the environment of its runs.
 #[derive(Default)]
 pub(crate) struct Library {
     pub(crate) path: String,

@@ -1,4 +1,4 @@
-//! The programs, and what each does.
+//! The programs, and the work of each.
 
 /// A program: its name, its requirements, and shell scripts that run in a folder of their own: the
 /// measured one, and one that prepares it, which runs once and without a library.

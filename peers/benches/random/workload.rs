@@ -1,4 +1,4 @@
-//! The programs: phases made up from a seed, and what they do.
+//! The programs: phases generated from a seed, and their work.
 
 use std::ptr;
 use std::thread;
@@ -214,7 +214,7 @@ impl Phase {
     }
 
     fn allocate(&self, random: &mut Random, size: usize) -> Block {
-        // SAFETY: the functions are called with what they take.
+        // SAFETY: the functions are called with valid arguments.
         let start = unsafe {
             match self.call {
                 Call::Malloc | Call::Realloc => libc::malloc(size),

@@ -75,7 +75,7 @@ pub(crate) fn children_time() -> f64 {
 pub(crate) fn alone(program: &Path) -> f64 {
     let times = (0..5).map(|_| {
         let before = children_time();
-        // It fails, and says what workloads there are.
+        // Without arguments it fails, and lists the workloads.
         let _ = command(program).output();
         children_time() - before
     });

@@ -15,7 +15,7 @@ const WAITING: f64 = 1024.0;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heap {
     lock: Line,
-    /// Until when somebody has the lock.
+    /// The time until which the lock is held.
     held_until: f64,
     /// The core that had it last: the bookkeeping is in that core's cache.
     last: usize,
@@ -35,7 +35,7 @@ impl Heap {
         self.hold(times, core, has_lock, blocks)
     }
 
-    /// Like [`visit`](Self::visit), unless somebody has the lock: then the blocks wait.
+    /// Like [`visit`](Self::visit), unless the lock is held: then the blocks wait.
     pub(crate) fn visit_or_wait(
         &mut self,
         times: &Times,

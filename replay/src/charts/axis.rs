@@ -6,7 +6,7 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 
 /// Ticks that an axis has about.
 const TICKS: f64 = 5.0;
-/// What is left free at both ends, as a share of the axis.
+/// The margin at both ends, as a share of the axis.
 const MARGIN: f64 = 0.05;
 
 /// An axis. Values lie on it as they are, or their logarithms do.
@@ -15,7 +15,7 @@ pub struct Axis {
     name: String,
     is_logarithmic: bool,
     range: Range<f64>,
-    /// Where they are, and what stands there.
+    /// The ticks' places and labels.
     ticks: Vec<(f64, String)>,
 }
 
@@ -102,7 +102,7 @@ impl Ranged for Axis {
 }
 
 impl ValueFormatter<f64> for Axis {
-    /// What stands at the tick there.
+    /// Returns the label of the tick there.
     fn format_ext(&self, at: &f64) -> String {
         let distance = |tick: &&(f64, String)| (tick.0 - at).abs();
         let nearest = self.ticks.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));

@@ -47,10 +47,10 @@ pub type Area<'s> = DrawingArea<SVGBackend<'s>, Shift>;
 /// A chart whose axes are drawn.
 type Chart<'a, 's> = ChartContext<'a, SVGBackend<'s>, Cartesian2d<Axis, Axis>>;
 
-/// Returns a chart of each of these, all of a size in pixels.
+/// Draws a chart of each of these, all of the same size in pixels.
 ///
 /// # Errors
-/// What `chart` fails with.
+/// The errors of `chart`.
 pub fn draw<T>(
     all: &[T],
     (width, height): (u32, u32),

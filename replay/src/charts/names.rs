@@ -48,7 +48,7 @@ impl Rectangle {
 pub(super) struct Names {
     /// By points and names.
     taken: Vec<Rectangle>,
-    /// By lines, which what leads to a name may cross.
+    /// Taken by lines, which the connection between a point and its name may cross.
     lines: Vec<Rectangle>,
     inside: Rectangle,
 }
@@ -82,7 +82,7 @@ impl Names {
             others.iter().all(|other| place.is_apart(other))
         };
         let free: Vec<_> = inside.filter(|place| apart(&self.taken, place)).collect();
-        // The better ones stand on no line, and what leads to them crosses nothing.
+        // The better places are on no line, and their connection to the point crosses nothing.
         let is_led_to = |place: &&Rectangle| self.is_led_to(point, place);
         let best = free.iter().filter(is_led_to).find(|place| apart(&self.lines, place));
         let found = best.or_else(|| free.iter().find(is_led_to)).or(free.first());
@@ -142,7 +142,7 @@ pub(super) fn spread(wanted: &[i32], apart: i32, within: std::ops::Range<i32>) -
         heights[index] = wanted[index].max(least);
         least = heights[index] + apart;
     }
-    // What is beyond the end moves up, and pushes those above.
+    // Names beyond the end move up, and push those above.
     let mut most = within.end;
     for &index in order.iter().rev() {
         heights[index] = heights[index].min(most);

@@ -52,7 +52,8 @@ const CAMBRIDG: Target =
 const YKTVMV: Target =
     Target { rate: 1033.0, live: 27_360.0, live_bytes: 3_226_427.0, mean_size: 129.0 };
 
-/// Standard deviations of the logarithms of a size's demand and of its lifetime, about what falls off smoothly.
+/// Standard deviations of the logarithms of a size's demand and of its lifetime, about the smooth
+/// curves.
 const SMOOTH: [f64; 2] = [0.0; 2];
 /// Those that bring QUICK's two storage efficiencies in Brent's Table 7.3 (YKTVMV, full load) nearest to the
 /// published ones.

@@ -56,7 +56,7 @@ impl Lru {
         }
     }
 
-    /// Forgets what was counted, not the order of the pages: faults count from here on. O(pages).
+    /// Forgets the counts, but not the order of the pages: faults count from here on. O(pages).
     pub fn start_counting(&mut self) {
         self.at.fill(0);
         self.first = 0;

@@ -1,4 +1,4 @@
-//! From events to operations, summing up what was asked for.
+//! Turns events into operations, and sums up the requests.
 //!
 //! The trace's reader has checked every event already. They are checked again here all the same,
 //! for the replay's `unsafe` rests on it.
@@ -35,7 +35,7 @@ impl Facts {
         self.pairs() + self.frees + self.live_at_end
     }
 
-    /// Requests that a free will match: what times and items are divided by.
+    /// Returns the number of requests that a free will match, by which times and items are divided.
     pub fn pairs(&self) -> u64 {
         self.allocations + self.reallocations
     }
@@ -76,7 +76,7 @@ where
         Self { events, live: Vec::new(), requested: 0, facts: Facts::default(), emptying: None }
     }
 
-    /// What was seen so far.
+    /// Returns the figures so far.
     pub(super) fn facts(&self) -> Facts {
         self.facts
     }

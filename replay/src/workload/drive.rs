@@ -44,7 +44,7 @@ pub trait Observer<T: ?Sized> {
     }
 }
 
-/// What a whole replay took.
+/// The resources that a whole replay took.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     /// Processor time spent in the loop, decoding excluded.

@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// Notes what happens to which size.
+    /// Records each operation and its size.
     #[derive(Default)]
     struct Log(Vec<(char, usize)>);
 

@@ -1,4 +1,4 @@
-//! What a replay drives: a strategy, or the system's allocator.
+//! The allocator that a replay drives: a strategy, or the system's.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;

@@ -174,7 +174,7 @@ fn damaged_tags_are_told() {
     assert_eq!(damaged.invariant(), "the last header is of an empty block in use");
 }
 
-/// An area that is not what the heap knows of it.
+/// An area that differs from the heap's record of it.
 #[test]
 fn a_damaged_area_is_told() {
     let mut heap = heap::<First, Immediate, Apart>();

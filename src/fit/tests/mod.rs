@@ -1,4 +1,4 @@
-//! What all tests of the heap share, and what the heap does at its edges.
+//! Code that all tests of the heap share, and tests of the heap's edge cases.
 
 mod area;
 mod audit;

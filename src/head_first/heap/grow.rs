@@ -59,8 +59,8 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         self.append(rounded, source, meter).or_else(|_| self.append(end, source, meter))
     }
 
-    /// Takes memory from the source so that the heap ends at `end`. It becomes the unallocated
-    /// region, with what was free below it.
+    /// Takes memory from the source so that the heap ends at `end`. The new memory, joined with
+    /// free memory right below it, becomes the unallocated region.
     fn append<S: Source, M: Meter>(
         &mut self,
         end: u32,

@@ -73,7 +73,7 @@ fn is_odd(address: u64) -> bool {
 }
 
 impl Blocks {
-    /// What takes memory: blocks, and pages and regions beyond them.
+    /// Returns the number of things that take memory: blocks, and pages and regions beyond them.
     pub(super) fn remembered(&self) -> usize {
         self.len + self.pages_in_use() + PAGES / ENTRIES * self.known.len()
     }

@@ -39,7 +39,7 @@ struct Pending {
     site: u32,
 }
 
-/// What could not be converted as it was recorded.
+/// The records that could not be converted as they were recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
     /// Frees of blocks the log does not know: inherited by a forked child, allocated before the
@@ -128,14 +128,14 @@ impl Converter {
         }
     }
 
-    /// What could not be converted as it was recorded, so far.
+    /// Returns the counts of records that could not be converted as they were recorded, so far.
     #[must_use]
     pub fn dropped(&self) -> Dropped {
         self.dropped
     }
 
-    /// Blocks, threads and reallocations that the converter remembers: what its memory is
-    /// proportional to.
+    /// Returns the number of blocks, threads and reallocations that the converter remembers. Its
+    /// memory is proportional to it.
     #[must_use]
     pub fn remembered(&self) -> u64 {
         let waiting: usize = self.pending.values().map(Vec::len).sum();

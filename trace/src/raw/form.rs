@@ -10,7 +10,7 @@ pub(super) struct Words {
     pub(super) len: usize,
 }
 
-/// What a word is.
+/// The role of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// A place that was claimed and never written, or the end.
@@ -35,7 +35,7 @@ const REST: u32 = 64 - ROLE;
 /// Where the address stands in a record of one word.
 const ADDRESS: u32 = 20;
 
-/// What the role of a word tells.
+/// Returns the role of a word.
 pub(super) fn role(word: u64) -> Role {
     match word & 7 {
         0 => Role::Empty,

@@ -1,4 +1,4 @@
-//! What a recorder tells: [`Record`].
+//! The records of a recorder: [`Record`].
 
 /// One record of a raw log. Addresses are those of the recorded program; 0 is C's null pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

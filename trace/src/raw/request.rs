@@ -39,7 +39,7 @@ const DIRECTORY: usize = LOG + 3;
 /// The longest directory.
 const LONGEST: usize = 1024;
 
-/// What is asked of a recorder.
+/// A request to a recorder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
     /// The addresses of [`FUNCTIONS`]; 0: there is none.
@@ -74,7 +74,7 @@ impl Request<'_> {
     }
 }
 
-/// What stands in words; `None` if nothing was asked for. The directory is put into `text`.
+/// Decodes words; `None` if they hold no request. Copies the directory to `text`.
 #[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]
 pub(super) fn read(word: impl Fn(usize) -> u64, text: &mut [u8; LONGEST]) -> Option<Request<'_>> {
     if word(0) != READY {

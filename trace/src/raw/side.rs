@@ -17,7 +17,7 @@
 //! the same parent: threads do not wait for each other. For the same reason a time may stand behind a
 //! later one.
 
-/// What a side record tells.
+/// The contents of a side record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Stack { node: u64 },

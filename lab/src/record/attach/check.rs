@@ -1,4 +1,4 @@
-//! What can be attached to, and why something cannot: [`Process`].
+//! Checks whether a process can be attached to, or tells why not: [`Process`].
 
 use std::fmt;
 use std::fs;
@@ -20,8 +20,8 @@ pub(crate) struct Process {
     name: String,
     /// When it began: a number is given out again.
     began: String,
-    /// What the kernel told its program at its start, addresses drawn by lot among it: an `exec` changes
-    /// it.
+    /// The kernel's start data of the program, which include random addresses: an `exec` changes
+    /// them.
     image: Vec<u8>,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Process {
 }
 
 impl Process {
-    /// Looks at a process, as far as anybody may.
+    /// Examines a process, as far as any user may.
     pub(crate) fn find(id: u32) -> anyhow::Result<Self> {
         let id = i32::try_from(id).ok().filter(|&id| id > 0).context("there is no process 0")?;
         let status = fs::read_to_string(format!("/proc/{id}/status"));
@@ -57,7 +57,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Refuses what surely cannot be recorded.
+    /// Refuses processes that certainly cannot be recorded.
     fn check(&self, status: &str) -> anyhow::Result<()> {
         anyhow::ensure!(
             self.id as u32 != std::process::id(),
@@ -111,7 +111,7 @@ impl Process {
         })
     }
 
-    /// Why the system does not allow it, and what to do.
+    /// Explains why the system does not allow it, with advice.
     fn denied(&self) -> anyhow::Error {
         // SAFETY: the call always succeeds and touches no memory.
         let user = unsafe { libc::geteuid() };

@@ -69,7 +69,7 @@ pub(super) fn half(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |half| u32::from_ne_bytes(*half))
 }
 
-/// What is mapped where.
+/// The mappings of the process.
 pub(super) struct Maps(Vec<Map>);
 
 struct Map {
@@ -94,7 +94,7 @@ impl Maps {
         map.file.as_ref().filter(|_| address < map.end)
     }
 
-    /// Start and end of what has this name.
+    /// Returns the start and end of the mapping with this name.
     pub(super) fn named(&self, name: &str) -> Option<(u64, u64)> {
         self.0.iter().find(|map| map.name == name).map(|map| (map.start, map.end))
     }

@@ -92,7 +92,7 @@ pub(super) fn record(
     }
     watching.end();
     drop(watching);
-    // What was recorded is converted: the signal was for the recording.
+    // Convert the recording: the signal was only meant to end the recording.
     signals::forget_interruption();
     attached.leave()
 }
@@ -222,7 +222,7 @@ impl<'p> Attached<'p> {
             let found = Targets::first(&self.memory, objects, &[name])?;
             Ok(found.0[0])
         };
-        // Before glibc 2.34 the C library has functions of its own for what `libdl.so` has.
+        // Before glibc 2.34, the C library has its own names for the functions of `libdl.so`.
         let either =
             |name, other| find(name).and_then(|at| if at == 0 { find(other) } else { Ok(at) });
         let mut real = [0; stub::FUNCTIONS];
@@ -315,7 +315,7 @@ impl<'p> Attached<'p> {
         Ok(())
     }
 
-    /// Hooks what was loaded since, and what the loader has written over.
+    /// Hooks files loaded since the last time, and slots that the loader has overwritten.
     fn follow(&self) -> anyhow::Result<()> {
         if self.process.is_over() || !self.is_behind().unwrap_or(true) {
             return Ok(());

@@ -117,7 +117,7 @@ pub(super) enum State {
     Failed(u64),
 }
 
-/// What the stub is to call.
+/// The functions that the stub calls.
 pub(super) struct Calls {
     /// The process, by the number it has for itself.
     pub(super) process: u32,

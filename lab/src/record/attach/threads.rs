@@ -64,8 +64,8 @@ impl Stopped {
         }
     }
 
-    /// Has a thread make a system call by the instruction `syscall` at `instruction`, and gives what it
-    /// returned. The thread goes on later as if nothing had been.
+    /// Makes a thread execute a system call by the instruction `syscall` at `instruction`. Returns
+    /// its result. The thread later continues as if nothing had happened.
     pub(super) fn call(
         &mut self,
         instruction: u64,
@@ -163,7 +163,7 @@ fn set_registers(thread: pid_t, registers: &Registers) -> io::Result<()> {
     if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// What a thread that is waited for did.
+/// What `waitpid` reported of a thread.
 enum Wait {
     Ended,
     Interrupted,

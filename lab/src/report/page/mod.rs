@@ -1,4 +1,4 @@
-//! The page: its text and tables as HTML, and what its script draws.
+//! The page: its text and tables as HTML, and the data that its script draws.
 //!
 //! Whatever is put into the template is escaped by it; the two texts that are not, the style and
 //! the script, are files of ours (`page/`), and the JSON has every `<` replaced.
@@ -33,10 +33,10 @@ const SCRIPT: [&str; 8] = [
     include_str!("main.js"),
 ];
 
-/// What the script draws.
+/// The data that the script draws.
 #[derive(Debug, Serialize)]
 struct Data<'g> {
-    /// What the means are relative to.
+    /// The strategy that the means are relative to.
     reference: Option<&'static str>,
     means: Vec<Mean>,
     traces: Vec<Charts<'g>>,
@@ -115,7 +115,7 @@ fn escaped(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
 
-/// What holds over all traces.
+/// Writes the section on all traces together.
 fn overall(compared: &[&Compared], names: &[&str]) -> Markup {
     html! {
         section {
@@ -195,7 +195,7 @@ fn origin(one: &Collected) -> Markup {
     }
 }
 
-/// What was asked for, in figures.
+/// Writes the requests in figures.
 fn facts(one: &Collected) -> Markup {
     let statistics = &one.info.statistics;
     let facts = [
@@ -286,7 +286,7 @@ fn maps(trace: usize) -> Markup {
     }
 }
 
-/// What to do next.
+/// Suggests the next steps.
 fn next(collected: &[Collected]) -> Markup {
     let has_stacks = collected.iter().any(|one| one.sites.is_some());
     let mut steps = Vec::new();
@@ -313,7 +313,7 @@ fn next(collected: &[Collected]) -> Markup {
     }
 }
 
-/// What the words mean, strategies among them.
+/// Explains the terms, strategies among them.
 fn terms(collected: &[Collected]) -> Markup {
     let rows = collected.iter().flat_map(|one| &one.compared.rows);
     let strategies: BTreeSet<&str> = rows.map(|row| row.strategy()).collect();

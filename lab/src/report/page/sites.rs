@@ -159,7 +159,7 @@ fn top(sites: &Sites) -> Markup {
     }
 }
 
-/// What the blocks of functions take under each allocator beyond what was asked for.
+/// Writes how much more than requested the blocks of functions take under each allocator.
 fn waste(sites: &Sites) -> Markup {
     let taken = |group: &Group, name| group.taken.get(name).map_or(0, |taken| taken.bytes);
     let beyond = |group: &Group, name| taken(group, name).saturating_sub(group.figures.live_bytes);

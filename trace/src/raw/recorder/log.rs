@@ -67,8 +67,8 @@ pub(super) struct Log {
 const FIRST: u64 = 16384;
 /// How often the chunks double.
 const DOUBLINGS: u32 = 7;
-/// Words from one look at the clock to the next: a power of two. One in 256 lengthens a log by 0.4 %,
-/// and what it takes is lost among as many records.
+/// Words from one look at the clock to the next: a power of two. One in 256 lengthens a log by 0.4
+/// %, and its time is negligible among that many records.
 const LOOK: u64 = 256;
 /// Enough for 64 GiB.
 const CHUNKS: usize = 4096;

@@ -26,8 +26,8 @@ pub(super) fn current() -> Option<&'static Session> {
     Some(unsafe { &*session })
 }
 
-/// What was asked for, and the log of this process. Written before it is published;
-/// afterwards only the log changes.
+/// The settings, and the log of this process. Written before it is published; afterwards only the
+/// log changes.
 pub(super) struct Session {
     /// Never null.
     log: AtomicPtr<Log>,
@@ -139,7 +139,7 @@ impl Session {
         }
     }
 
-    /// What was asked for.
+    /// Returns the settings.
     #[inline]
     pub(super) fn settings(&self) -> &Settings {
         &self.settings

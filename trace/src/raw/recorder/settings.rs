@@ -11,7 +11,7 @@ use crate::raw::request::Request;
 /// The longest directory that will do.
 const LONGEST_DIRECTORY: usize = 1024;
 
-/// What was asked for; constant once it is known.
+/// The settings of a recording; constant once they are known.
 pub(super) struct Settings {
     /// Words that a log may have.
     most_words: u64,
@@ -21,7 +21,8 @@ pub(super) struct Settings {
     directory_len: usize,
 }
 
-/// What the environment asks for. `Err`: it is too early to tell. `Ok(None)`: recording is not armed.
+/// Returns the request in the environment. `Err`: it is too early to tell. `Ok(None)`: recording is
+/// not armed.
 pub(super) fn asked() -> Result<Option<Request<'static>>, ()> {
     let Some(directory) = system::environment(DIRECTORY)? else { return Ok(None) };
     let (max_log, stacks) = (number(MAX_LOG), number(STACKS).unwrap_or(0));

@@ -64,7 +64,7 @@ pub struct Stack<'a> {
     pub len: usize,
     /// Each of them by its number, the outermost first.
     pub frame: &'a dyn Fn(usize) -> StackFrame,
-    /// What lies beyond.
+    /// The end of the stack: why there are no further frames.
     pub outermost: Outermost,
     /// Changes whenever a file was unloaded: the same address may then be another function.
     pub generation: u64,
@@ -73,7 +73,7 @@ pub struct Stack<'a> {
 }
 
 impl Stack<'_> {
-    /// What the identity of a stack begins with.
+    /// Returns the initial value of a stack's hash.
     #[inline]
     #[must_use]
     pub fn seed(generation: u64, outermost: Outermost) -> u64 {
@@ -101,7 +101,7 @@ pub(super) trait Append {
     fn append(&self, len: usize, word: impl Fn(usize) -> u64);
 }
 
-/// Addresses that stand for what lies beyond the outermost frame.
+/// Addresses that stand for the callers beyond the outermost frame.
 pub(in crate::raw) const CUT: u64 = 1;
 pub(in crate::raw) const LOST: u64 = 2;
 
@@ -158,7 +158,7 @@ impl Sites {
         }
     }
 
-    /// Looks in the levels before the newest one, and enters there what it finds.
+    /// Searches the levels before the newest one, and enters a node found there into the newest.
     #[cold]
     fn find_below(&self, newest: usize, hash: u64) -> u64 {
         let found = (0..newest).rev().map(|level| self.find_in(level, hash)).find(|&node| node > 0);
@@ -210,7 +210,7 @@ impl Sites {
         node
     }
 
-    /// Returns the node of what lies beyond the outermost frame; 0 if it is the thread's first.
+    /// Returns the node for the callers beyond the outermost frame; 0 if it is the thread's first.
     fn beyond(&self, to: &impl Append, stack: &Stack<'_>) -> u64 {
         let address = match stack.outermost {
             Outermost::First => return 0,
@@ -336,7 +336,7 @@ mod tests {
 
     use super::*;
 
-    /// What was appended, but for modules: node, parent, address.
+    /// The appended records, except modules: node, parent, address.
     #[derive(Default)]
     struct Nodes(Mutex<HashMap<u64, (u64, u64)>>);
 

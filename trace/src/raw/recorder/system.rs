@@ -6,8 +6,8 @@
 use core::ffi::{CStr, c_int};
 use core::ptr::{self, NonNull};
 
-/// Restores the C library's error number when dropped: what a recorder does behind the program's
-/// back must not change what the program sees.
+/// Restores the C library's error number when dropped: a recorder's own calls must not change the
+/// program's `errno`.
 pub(super) struct Errno(c_int);
 
 impl Errno {
