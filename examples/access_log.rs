@@ -13,15 +13,15 @@ use std::fmt::Write;
 /// Seconds after which a client that said nothing is gone.
 const IDLE: u32 = 900;
 
-/// What one client did: when, and how long it waited, as a histogram of powers of √2 of
-/// milliseconds.
+/// The requests of one client: when they came, and their waiting times, as a histogram of powers of
+/// √2 of milliseconds.
 struct Session {
     first: u32,
     last: u32,
     waits: [u32; 64],
 }
 
-/// What is known.
+/// The state of the analysis.
 #[derive(Default)]
 struct Analysis {
     sessions: HashMap<Box<str>, Box<Session>>,

@@ -118,7 +118,7 @@ fn headers_of_pages_are_used_again() {
     }
 }
 
-/// A strategy without memory, which says of itself what it is told to.
+/// A strategy without memory, whose answers a test sets.
 #[derive(Default)]
 struct Told {
     fault: Option<Fault>,

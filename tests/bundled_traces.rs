@@ -1,4 +1,4 @@
-//! What the bundled traces of real programs must show, under every strategy of the catalogue.
+//! Checks properties of the bundled traces of real programs under every strategy of the catalogue.
 
 use std::alloc::Layout;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use pagewise::pages::Config;
 use pagewise::trace::{self, Event};
 use pagewise::{Strategy, catalogue};
 
-/// Address space, more than any of the programs needs: git under NOFREE comes to 548 MiB. Of 32 bits two tests have that
-/// much at one time.
+/// Bytes of address space, more than any of the programs needs: git under NOFREE takes 548 MiB.
+/// With 32 bits, two tests take that much at the same time.
 const CAPACITY: usize = if usize::BITS == 64 { 1 << 30 } else { 3 << 28 };
 
 fn traces() -> Vec<PathBuf> {

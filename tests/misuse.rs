@@ -9,7 +9,7 @@ use pagewise::arena::{Arena, Claims};
 use pagewise::pages::Config;
 use pagewise::{AllocError, Freed, Region, Reserved, Strategy, catalogue};
 
-/// What is misused: a strategy, or an arena.
+/// The target of the misuses: a strategy, or an arena.
 trait Checked {
     fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError>;
     fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed;
@@ -73,7 +73,7 @@ fn fill(heap: &mut impl Checked) -> Vec<(NonNull<u8>, Layout)> {
     blocks
 }
 
-/// Whether every block still has what was written into it.
+/// Panics unless every block still has its contents.
 fn verify(blocks: &[(NonNull<u8>, Layout)], numbers: impl Iterator<Item = u8>) {
     for (&(block, layout), number) in blocks.iter().zip(numbers) {
         // SAFETY: the block is in use, this long, and was filled.
@@ -82,7 +82,7 @@ fn verify(blocks: &[(NonNull<u8>, Layout)], numbers: impl Iterator<Item = u8>) {
     }
 }
 
-/// A bit of an address that leads far away, but not out of what a process can have.
+/// A bit of an address that leads far away, but not beyond the addresses that a process can have.
 const FAR: usize = 1 << (usize::BITS / 2 + 13);
 
 /// Misuses it in every way there is and says which, if one is not answered.

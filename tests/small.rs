@@ -96,7 +96,7 @@ fn a_static_arena_needs_no_set_up() {
     assert_eq!(ARENA.arena().usage(), ARENA.usage());
 }
 
-/// What it handed out is gone when it is moved; what it knows is not.
+/// Moving an arena invalidates the blocks that it handed out, but not its own state.
 #[test]
 fn an_arena_that_was_moved_is_intact() {
     let arena = StaticArena::<2048, Single>::new();

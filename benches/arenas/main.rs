@@ -63,7 +63,7 @@ impl Memory {
     }
 }
 
-/// Processor time this process has taken, nanoseconds: what other programs take does not count.
+/// Returns the processor time of this process in nanoseconds, which excludes other programs.
 fn processor_time() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the clock is written to a place for one.
@@ -123,7 +123,7 @@ fn measure(
     })
 }
 
-/// Prints what [`measure`] gives.
+/// Prints the results of [`measure`].
 fn time(names: &[&str], live: Live, reallocates: bool, runs: (usize, usize), json: bool) {
     let columns = measure(names, live, reallocates, runs);
     if json {

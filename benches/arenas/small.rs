@@ -1,4 +1,4 @@
-//! Small regions: how full they get, and what an action costs there.
+//! Small regions: how full they get, and the cost of an action there.
 //!
 //! `cargo bench --bench arenas -- --small`: for regions of 4 to 256 KiB and sizes of 1 to 64, 200 and 1,000
 //! bytes, the share of the region that was requested when a request first failed, of a region that was filled and

@@ -21,7 +21,7 @@ static PAGEWISE: Pagewise = Pagewise::with(Tuning::new().mapping_from(1 << 20));
 /// Bytes in use at one time, beyond which calls are passed over.
 const MOST: usize = 32 << 20;
 
-/// What any block is aligned to.
+/// The alignment of every block.
 const ALIGN: usize = 16;
 
 /// An error number that no function gives.
@@ -168,7 +168,7 @@ impl Program {
         true
     }
 
-    /// Returns whether a call may be made: it fails, or there is room for what it asks.
+    /// Returns whether a call may be made: it fails, or there is room for the block.
     fn room(&self, size: Option<usize>, align: usize) -> bool {
         possible(size, align).is_none_or(|size| self.in_use + size + align <= MOST)
     }
@@ -325,7 +325,7 @@ fn possible(size: Option<usize>, align: usize) -> Option<usize> {
 pub(crate) fn run(data: &[u8]) {
     let Ok(calls) = Vec::<Call>::arbitrary_take_rest(Unstructured::new(data)) else { return };
     let mut program = Program::default();
-    // What is neither small nor impossible depends on the machine.
+    // Sizes between small and impossible depend on the machine.
     calls.into_iter().filter(|call| !is_between(*call)).for_each(|call| program.perform(call));
     while let Some(block) = program.take(0) {
         // SAFETY: the block is in use, and forgotten.

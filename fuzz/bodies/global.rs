@@ -20,7 +20,7 @@ const MOST: usize = 64 << 20;
 #[derive(Clone, Copy, Debug)]
 struct Block {
     start: *mut u8,
-    /// What was asked for: the size for C, all of it for Rust, which frees with it.
+    /// The request: for C only its size counts; Rust frees with the whole layout.
     layout: Layout,
     c: bool,
     mark: u8,

@@ -1,5 +1,5 @@
 //! Any bytes read as a trace give events or an error: no panic, no endless loop, no memory beyond
-//! what the events ask for. And what was read, written again, reads the same.
+//! that of the events. A trace that was read reads the same when it is written again.
 //!
 //! Checksums would keep a fuzzer out, so they are put right first: the header's, and that of each
 //! frame as far as frames can be told.

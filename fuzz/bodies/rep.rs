@@ -63,7 +63,7 @@ pub(crate) fn run(data: &[u8]) {
             (Ok(_), Some(blocks)) => assert_eq!(live.len(), blocks, "{text}"),
             (Ok(_), None) => panic!("a fault was not noticed in {text}"),
             (Err(_), None) => {}
-            // What the model knows nothing of.
+            // Limits that the model does not have.
             (Err(error), Some(_)) => {
                 let error = format!("{error:#}");
                 let known = ["more blocks than", "bytes"].iter().any(|part| error.contains(part));

@@ -51,7 +51,7 @@ fn config(byte: u8) -> Config {
     Config::with_page_size(page_size).freetol(freetol)
 }
 
-/// What to do, with which block, how large, how aligned.
+/// Decodes a request: the operation, the block, the size, and the alignment.
 fn request(&[what, which, mantissa, exponent, align]: &[u8; 5]) -> Request {
     let which = usize::from(which);
     let size = usize::from(mantissa) << (exponent % 14);

@@ -14,7 +14,7 @@ const WIDTH: usize = 80;
 pub(super) struct Pair {
     pub(super) published: Option<f64>,
     pub(super) ours: Option<f64>,
-    /// The paper does not print it; it follows from what the paper prints.
+    /// The paper does not print it; it follows from printed figures.
     derived: bool,
 }
 
@@ -152,7 +152,7 @@ pub(super) struct Table {
     pub(super) columns: Vec<Column>,
     /// Each row's name, and a pair for each column.
     pub(super) rows: Vec<(String, Vec<Pair>)>,
-    /// What must be known to read it.
+    /// Notes needed to read it.
     pub(super) notes: Vec<String>,
     /// Which figures the paper sets side by side.
     pub(super) ranked: Ranked,

@@ -1,5 +1,5 @@
-//! What a table shows of the paper's: which rows come near its figures, and where its order or shape is
-//! missed. All of it is computed from the figures.
+//! Compares a table with the paper's: which rows come near its figures, and where its order or
+//! shape is missed. All of it is computed from the figures.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ type Row = (String, Vec<Pair>);
 /// A figure in the comparison: the name it goes by, published and ours.
 type Side<'t> = (&'t str, f64, Option<f64>);
 
-/// What was counted.
+/// The counts of a comparison.
 #[derive(Debug, Default)]
 struct Counts {
     /// With figures of both.
@@ -230,8 +230,8 @@ fn count_sides(table: &Table, rows: &[&Row], counts: &mut Counts) {
     }
 }
 
-/// Figures of ours where the paper has others of the column, but none of this row: what failed there
-/// did not fail here.
+/// Counts figures of ours where the paper has others of the column, but none of this row: the row
+/// failed there and did not fail here.
 fn count_only_ours(table: &Table, rows: &[&Row], counts: &mut Counts) {
     for (index, column) in table.columns.iter().enumerate().filter(|(_, column)| ordered(column)) {
         if rows.iter().all(|(_, pairs)| pairs[index].published.is_none()) {

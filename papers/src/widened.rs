@@ -38,7 +38,8 @@ impl Words {
         }
     }
 
-    /// What an allocator with this long a header is asked for in the place of a request.
+    /// Returns the request to an allocator with this long a header in place of a request of `size`
+    /// bytes.
     pub(crate) fn size(self, size: usize, header: usize) -> usize {
         match self {
             Self::Whole => size,

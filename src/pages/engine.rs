@@ -218,8 +218,9 @@ impl<P: Placement, B: Below, S: Source, M: Meter> Heap<PageEngine<P, B>, S, M> {
 }
 
 // SAFETY: blocks are disjoint parts of disjoint pages or of the heap below, in the source's extent.
-// Headers, classes and what places the blocks lie in the dedicated memory; tags lie between the blocks
-// of the heap below, and `InBand`'s links in free blocks. All stay in place when the engine moves.
+// Headers, classes and the placement's data are in the dedicated memory; tags are between the
+// blocks of the heap below, and `InBand`'s links in free blocks. All stay in place when the engine
+// moves.
 unsafe impl<P: Placement, B: Below, S: Source, M: Meter> Engine<S, M> for PageEngine<P, B> {
     const SLIDES_LAST: bool = true;
 

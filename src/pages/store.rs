@@ -113,7 +113,7 @@ impl<H: Headers, B: Below> Pages<H, B> {
         least: usize,
         source: &mut S,
     ) -> Result<&Classes, AllocError> {
-        // Classes fit what a page has for blocks, not all of it.
+        // Classes fit the part of a page that is for blocks, not all of it.
         let config = Config { page_size: B::usable(config.page_size), ..*config };
         let least = least.max(H::least_block(self.page_size()));
         self.made.open(&config, least, source)?;

@@ -34,7 +34,7 @@ impl Cells {
     ///
     /// # Safety
     /// The memory from `origin` on is valid for `end` cells, aligned to a cell, and stays so; it
-    /// continues what the cells were, if there were any.
+    /// begins with the present cells, if there are any.
     pub(crate) unsafe fn extend(&mut self, origin: *mut u8, end: u32) {
         debug_assert!(self.end == 0 || self.origin == origin);
         debug_assert!(origin.addr().is_multiple_of(CELL) && end > self.end && end <= MAX_CELLS);

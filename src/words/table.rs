@@ -81,7 +81,7 @@ impl<T: Plain> Table<T> {
     /// Takes memory for at least `len` records; new ones are all zero.
     ///
     /// # Errors
-    /// [`AllocError::Exhausted`]; what was gained so far is kept for the next attempt.
+    /// [`AllocError::Exhausted`]; memory gained so far is kept for the next attempt.
     pub(crate) fn ensure<S: Source>(
         &mut self,
         len: usize,

@@ -1,7 +1,8 @@
-//! What the system says of this process's memory, found out without the allocator.
+//! The system's figures on this process's memory, read without the allocator.
 
-/// Whether memory that the allocator gives back is gone at once, and reads as zeros when it is used again. On macOS and
-/// FreeBSD it counts as resident, and keeps what it held, until the system wants it.
+/// Whether memory that the allocator gives back is gone at once, and reads as zeros when it is used
+/// again. On macOS and FreeBSD it counts as resident, and keeps its contents, until the system
+/// needs it.
 pub(crate) const GOES_BACK_AT_ONCE: bool =
     cfg!(not(any(target_os = "macos", target_os = "freebsd", pagewise_portable_os)));
 

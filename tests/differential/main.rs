@@ -93,7 +93,7 @@ fn perform(subject: &impl Subject, requests: &[Request]) {
                     twin.free(slot);
                 }
             }
-            // What C does not know.
+            // Requests that C does not have.
             Request::WrongFree { .. } | Request::Misaligned { .. } => {}
         }
     }

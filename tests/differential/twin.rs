@@ -24,7 +24,7 @@ impl Pair {
     }
 }
 
-/// What blocks are filled with: no two stretches of it are alike.
+/// The bytes that blocks are filled with: no two stretches of it are alike.
 struct Ink(Vec<u8>);
 
 impl Ink {
@@ -61,7 +61,7 @@ pub(crate) struct Twin<'s, S: Subject> {
     ink: Ink,
     /// Operations so far.
     pub(crate) operations: usize,
-    /// What was in use before.
+    /// The bytes in use before.
     before: usize,
 }
 
@@ -125,7 +125,7 @@ impl<'s, S: Subject> Twin<'s, S> {
         let old = pair.layout;
         pair.agree(old.size());
         if old.size() == 0 || size == 0 || old.align() > 16 {
-            // Of these C leaves open what a resize is.
+            // C leaves the meaning of such a resize open.
             self.free(slot);
             let layout = Layout::from_size_align(size, old.align()).expect("a valid layout");
             return self.allocate(slot, layout);

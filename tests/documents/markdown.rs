@@ -8,7 +8,7 @@ pub(super) struct Document {
     pub(super) links: Vec<String>,
     /// The names of its headings in links.
     pub(super) anchors: Vec<String>,
-    /// Fenced code: the language, with what follows it, and the text.
+    /// Fenced code: the language with the rest of its line, and the text.
     pub(super) code: Vec<(String, String)>,
 }
 

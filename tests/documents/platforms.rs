@@ -6,7 +6,8 @@ use std::process::Command;
 
 use crate::root;
 
-/// Returns the name, and how and what of it, as `tests/targets.sh` lists them.
+/// Returns the platforms that `tests/targets.sh` lists: by name, how and how much of each is
+/// tested.
 fn listed() -> BTreeMap<String, [String; 2]> {
     let list = Command::new("bash").args(["tests/targets.sh", "list"]).current_dir(root()).output();
     let list = list.expect("there is a shell");

@@ -39,7 +39,7 @@ const CONFIG: Config = Config::new().page_size(PAGE).unit(16).ffcrossover(LARGES
 
 const ALL: &[u8] = &[0, 1, 2, 3];
 
-/// What a debug build does in a fraction of a second.
+/// Sequences that a debug build runs in a fraction of a second.
 const SHORT: &[Depth] = &[
     Depth { operations: 4, resizes: 4, sizes: ALL },
     Depth { operations: 5, resizes: 0, sizes: ALL },

@@ -14,7 +14,7 @@ use std::ptr::{self, NonNull};
 
 use pagewise::{AllocError, Source, Strategy};
 
-/// What a room's first byte is aligned to.
+/// The alignment of a room's first byte.
 const ALIGN: usize = 1 << 16;
 
 /// The source's state: offsets from `base`, as in [`Region`](pagewise::Region).
@@ -124,7 +124,7 @@ pub(crate) struct Saved {
 }
 
 impl Room {
-    /// Returns a room of this many bytes, with what `make` makes of its source.
+    /// Makes a room of this many bytes, with the strategy that `make` builds over its source.
     pub(crate) fn new(bytes: usize, make: impl FnOnce(Floor) -> Box<dyn Strategy>) -> Self {
         let mut memory = vec![MaybeUninit::new(0); bytes + ALIGN];
         let offset = memory.as_ptr().align_offset(ALIGN);

@@ -113,7 +113,7 @@ fn parent() {
     in_child(|| {});
     let after = thread::spawn(|| ALLOCATOR.stats()).join().expect("it ends");
     assert!(after.heaps >= before.heaps && after.blocks >= BLOCKS, "{before}{after}");
-    // What they free is free.
+    // The blocks that they free are free.
     thread::spawn(move || drop(blocks)).join().expect("it ends");
     let last = thread::spawn(|| {
         ALLOCATOR.purge();

@@ -63,8 +63,8 @@ fn blocks_do_not_overlap() {
     }
 }
 
-/// Free memory that the system took back is known to be zeros; what small blocks then wrote there is not, after they were
-/// freed.
+/// Free memory that the system took back is known to be zeros; data that small blocks then wrote
+/// there is not, after they were freed.
 #[test]
 fn what_small_blocks_wrote_is_not_taken_for_zeros() {
     passes("layouts::small_blocks_wrote");
@@ -102,7 +102,7 @@ fn zeros_that_are_not_touched_take_no_memory() {
     passes_without_huge_pages("layouts::untouched");
 }
 
-/// Fresh memory is zeros already; and what went back, where it goes back at once.
+/// Fresh memory is zeros already; so is memory that was given back, where it is gone at once.
 #[test]
 #[ignore = "in a process of its own"]
 #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! What happens where memory ends.
+//! Tests at the end of memory.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::io::Error;

@@ -1,7 +1,7 @@
 //! The global allocator, under this very test program.
 //!
-//! What is measured of the whole process (memory, limits, forks) is measured in a process of its
-//! own: the test runs this program again, with one of the tests that are otherwise ignored.
+//! Properties of the whole process (memory, limits, forks) are tested in a process of its own: the
+//! test runs this program again, with one of the tests that are otherwise ignored.
 //!
 //! With `--cfg pagewise_portable_os` memory that went back still counts as resident, and the heaps' addresses count as
 //! used: modules that measure either are left out.

@@ -109,7 +109,7 @@ fn blocks_on_lists_are_counted_as_free() {
 #[ignore = "in a process of its own"]
 fn counted() {
     let allocate = || (0..8).map(|at| Block::new(20_000 + 9_000 * at, at)).collect::<Vec<_>>();
-    // What is wanted once more is kept from then on.
+    // A block that is requested again is kept from then on.
     drop(allocate());
     let before = ALLOCATOR.stats();
     let blocks = allocate();
@@ -188,7 +188,7 @@ fn what_a_thread_keeps_goes_back_where_a_sandbox_refuses_barriers() {
 #[ignore = "in a process of its own"]
 fn kept_by_a_thread_that_stands_still() {
     let work = || drop((0..300).map(|size| vec![0u8; size * 4]).collect::<Vec<_>>());
-    // What this thread's own lists take, they take now.
+    // Fills this thread's own lists now.
     (0..500).for_each(|_| work());
     let (thread, end) = keeper();
     let kept = ALLOCATOR.stats().quick;

@@ -23,10 +23,10 @@ pub(crate) fn blocks_of(total: usize) -> Vec<Vec<u8>> {
     blocks
 }
 
-/// 1 GiB, or what of it fits into the heaps that 32 bits address.
+/// 1 GiB, or as much as fits into the heaps that 32 bits address.
 const PEAK: usize = 1 << if usize::BITS == 64 { 30 } else { 28 };
 
-/// What may be resident once the peak has gone, with nothing left in use.
+/// The most bytes that may be resident after the peak, with nothing in use.
 const LITTLE: usize = PEAK / 20;
 
 macro_rules! goes_back {
@@ -308,8 +308,8 @@ fn beside() {
     other.join().expect("it ends");
 }
 
-/// What grows by copying at first, and by its mapping later, keeps its contents, whichever memory was kept for it; what stays
-/// of it goes back in its time.
+/// A block that grows by copying at first, and by its mapping later, keeps its contents, whichever
+/// memory was kept for it; remaining memory goes back in time.
 #[test]
 fn what_grows_again_and_again_is_whole_and_goes_back() {
     passes_when("memory::grows_again", |command| {

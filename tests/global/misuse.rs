@@ -1,4 +1,4 @@
-//! What is no block in use is told loudly: one line, and the process stops.
+//! A pointer that is not a block in use is reported loudly: one line, and the process stops.
 
 use crate::ALLOCATOR;
 use crate::child::aborts;

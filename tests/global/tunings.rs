@@ -1,5 +1,5 @@
-//! What a tuning may say: the least and the most of each parameter that is not its pages', and nothing beyond; and that
-//! whatever it says serves.
+//! The limits of a tuning: the least and the most of each parameter that is not its pages', and
+//! nothing beyond; and every tuning within the limits works.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::Mutex;
@@ -88,7 +88,7 @@ fn settings(random: &mut Random) -> Vec<(&'static str, String)> {
     all
 }
 
-/// A block, with what was written to it.
+/// A block, with the mark written to it.
 struct Block {
     at: *mut u8,
     layout: Layout,
@@ -134,7 +134,7 @@ impl Block {
         self
     }
 
-    /// Panics unless the first bytes of the block are what was written.
+    /// Panics unless the first bytes of the block are as written.
     fn check(&self, len: usize) {
         // SAFETY: as above.
         let bytes = unsafe { std::slice::from_raw_parts(self.at, len) };

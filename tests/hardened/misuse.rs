@@ -1,11 +1,11 @@
-//! What each part notices, for blocks of every kind.
+//! The misuses that each part detects, for blocks of every kind.
 
 use std::alloc::{GlobalAlloc, Layout};
 
 use crate::child::run;
 use crate::{ALLOCATOR, SIZES};
 
-/// What a process of its own is to do: with which size.
+/// The size passed to a process of its own.
 const OF: &str = "PAGEWISE_TEST_OF";
 
 fn asked() -> usize {

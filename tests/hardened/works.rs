@@ -241,7 +241,7 @@ fn forks() {
     });
 }
 
-/// What is in quarantine is not in use.
+/// Blocks in quarantine are not in use.
 #[test]
 fn statistics_know_the_quarantine() {
     passes_when("works::counted", |command| {
@@ -264,7 +264,7 @@ fn counted() {
     assert!(after.quick >= before.quick + 10 * 20_000, "{before}{after}");
 }
 
-/// With guard pages, what the allocator was told once is read-only, and heaps are opened all the same.
+/// With guard pages, the allocator's settings are read-only, and heaps are opened all the same.
 #[cfg(target_os = "linux")]
 #[test]
 fn settings_are_read_only() {

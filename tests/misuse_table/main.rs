@@ -1,5 +1,5 @@
 //! The programs of `tests/misuse_table/programs`, which run under any malloc library, under
-//! `libpagewise.so`: no outcome may be worse than what `docs/misuse.md` says.
+//! `libpagewise.so`: no outcome may be worse than in `docs/misuse.md`.
 
 #![cfg(target_os = "linux")]
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::source::Crate;
 
-/// For each file, the files that it imports, with what it names there.
+/// For each file, the files that it imports, with the names that it uses there.
 #[derive(Debug)]
 pub(crate) struct Graph<'a> {
     imports: BTreeMap<&'a Path, BTreeMap<&'a Path, BTreeSet<String>>>,
@@ -38,7 +38,7 @@ impl<'a> Graph<'a> {
         circles.into_iter().collect()
     }
 
-    /// What the files of a circle import from each other, each by its path from `root`.
+    /// Explains what the files of a circle import from each other, each by its path from `root`.
     pub(crate) fn explain(&self, circle: &[&Path], root: &Path) -> String {
         let short = |file: &'a Path| file.strip_prefix(root).unwrap_or(file).display();
         let mut text = String::from("circle:\n");

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
 /// Calls of the allocator's so far.
 static MADE: AtomicUsize = AtomicUsize::new(0);
 
-/// What the first of them were: `true` where a purge asks, which it does a thousand times.
+/// The kinds of the first calls: `true` for a purge's queries, which come by the thousand.
 static OFTEN: [AtomicBool; 1 << 13] = [const { AtomicBool::new(false) }; 1 << 13];
 
 /// Calls refused so far.
@@ -20,7 +20,7 @@ static FIRST: AtomicUsize = AtomicUsize::new(usize::MAX);
 static END: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 thread_local! {
-    /// Whether this thread is in the allocator. What Rust's library asks for is none of its.
+    /// Whether this thread is in the allocator. Requests of Rust's library are not the allocator's.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -16,8 +16,9 @@ const STRIDE: usize = 16;
 /// The most bytes that may stay resident because a single call was refused.
 const MAY_STAY: usize = 256 << 10;
 
-/// What a process found: calls refused in its session, requests that failed, bytes of the process that are
-/// resident when everything was freed; the numbers of the calls that are worth refusing.
+/// The results of a process: calls refused in its session, requests that failed, bytes of the
+/// process that are resident when everything was freed; the numbers of the calls that are worth
+/// refusing.
 #[derive(Clone, Debug, Default)]
 struct Outcome {
     refused: usize,
@@ -26,8 +27,8 @@ struct Outcome {
     calls: Vec<usize>,
 }
 
-/// A session under one of the [`TUNINGS`] whose calls with these numbers are refused, and another, all of
-/// whose calls are answered. What was found, as numbers in a line.
+/// Runs a session under one of the [`TUNINGS`] whose calls with these numbers are refused, and
+/// another, all of whose calls are answered. Returns the results as numbers in a line.
 fn session(tuning: usize, refused: Range<usize>, stride: usize) -> String {
     let mut session = Session::new(&TUNINGS[tuning]);
     calls::refuse(refused);
@@ -59,7 +60,8 @@ fn alone(tuning: usize, refused: Range<usize>, stride: usize) -> Outcome {
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "a process can be made");
     if child == 0 {
-        // SAFETY: a deadlock ends the process; without huge pages what stays resident was written.
+        // SAFETY: a deadlock ends the process; without huge pages, only written memory stays
+        // resident.
         unsafe {
             libc::alarm(120);
             libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0);

@@ -161,7 +161,7 @@ impl Session {
         inside(|| unsafe { self.allocator.free(block.start) });
     }
 
-    /// What there is agrees with the model, whatever is refused meanwhile.
+    /// Checks that the statistics agree with the model, whatever calls are refused meanwhile.
     fn look(&mut self, step: usize) {
         let (stats, _) = inside(|| self.allocator.stats());
         assert_eq!(stats.blocks, self.blocks.len(), "the blocks in use are counted");

@@ -120,7 +120,7 @@ families! {
     default "default"
 }
 
-/// What the catalogue does not have.
+/// Compositions that the catalogue does not have.
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
 fn compositions() {

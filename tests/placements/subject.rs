@@ -1,4 +1,5 @@
-//! What is traced: strategies by name, compositions of policies, and an arena of several regions.
+//! The subjects of the traces: strategies by name, compositions of policies, and an arena of
+//! several regions.
 
 use std::ptr::NonNull;
 

@@ -1,4 +1,4 @@
-//! What comes of a sequence of requests: hashes of the results, and figures.
+//! The results of a sequence of requests: hashes of the placements, and figures.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::Cell;
@@ -176,7 +176,7 @@ impl Driver<'_> {
         );
     }
 
-    /// Adds what a walk meets and the figures at this point to the hash, and checks every invariant.
+    /// Adds a walk and the figures at this point to the hash, and checks every invariant.
     pub(crate) fn look(&mut self) {
         self.figures();
     }
@@ -234,7 +234,7 @@ fn sized(layout: Layout, size: usize) -> Layout {
     Layout::from_size_align(size, layout.align()).expect("a valid layout")
 }
 
-/// What came of a sequence.
+/// The results of a sequence.
 pub(crate) struct Traced {
     results: Hash,
     walks: Hash,
@@ -271,7 +271,7 @@ pub(crate) fn trace(subject: &Subject, config: Config, sequence: Sequence) -> Tr
     driver.probe(sequence.memory);
     let (usage, free) = driver.figures();
     (0..driver.blocks()).for_each(|_| driver.free(0));
-    // What lies where it can be had again.
+    // Where blocks are placed in memory that is free again.
     driver.look();
     [5000, 300, 24].into_iter().for_each(|size| driver.allocate(size, 8));
     driver.look();

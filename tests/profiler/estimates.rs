@@ -1,5 +1,5 @@
-//! That what a profile estimates is right on average, of each place and size: random sequences, and recorded programs,
-//! beside what they truly allocated.
+//! A profile's estimates are right on average, for each site and size: random sequences, and
+//! recorded programs, beside their true allocations.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::mpsc;
@@ -114,7 +114,7 @@ fn sequences() {
     }
 }
 
-/// Recorded programs, replayed: what their sizes are estimated to take.
+/// Recorded programs, replayed: the estimates for their sizes.
 #[cfg(feature = "trace")]
 mod traces {
     use std::path::{Path, PathBuf};
@@ -227,7 +227,7 @@ mod traces {
             let truth: f64 = truth.iter().map(|truth| truth.figures[at]).sum();
             (truth, told[..SITES].iter().map(|told| told[at]).sum::<f64>())
         };
-        // Bytes that are said to be another size's, as a share of all.
+        // Bytes that are attributed to another size, as a share of all.
         let misplaced = |at: usize| {
             let off = (0..SITES).map(|site| (told[site][at] - truth[site].figures[at]).abs());
             off.sum::<f64>() / 2.0 / sums(at).0

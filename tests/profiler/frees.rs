@@ -10,7 +10,7 @@ use crate::random::Random;
 use crate::sites::{SITES, block_of, figures};
 use crate::{ALLOCATOR, child, passes_in_both_modes, profiler};
 
-/// What the places have live, as the profile has it.
+/// Returns the sum of the sites' live blocks and bytes in the profile.
 fn live() -> f64 {
     let told = figures(&profiler().snapshot().expect("there is a profile"));
     told[..SITES].iter().map(|[blocks, bytes, ..]| blocks + bytes).sum()

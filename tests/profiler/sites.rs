@@ -32,7 +32,7 @@ fn reallocate<const SITE: usize>(block: *mut u8, layout: Layout, size: usize) ->
 #[inline(never)]
 fn reallocate_by_address<const SITE: usize>(block: *mut u8, _: Layout, size: usize) -> *mut u8 {
     black_box(SITE);
-    // SAFETY: the callers' blocks are in use, and need be at no more than what every block is at a multiple of.
+    // SAFETY: the callers' blocks are in use, and need no greater alignment than every block has.
     let block = unsafe { ALLOCATOR.reallocate(block, size) };
     black_box(block)
 }
@@ -87,7 +87,7 @@ pub(crate) fn resized_in_c_by(site: usize, block: *mut u8, layout: Layout, size:
     block
 }
 
-/// What a profile says of a place: live blocks and bytes, all blocks and bytes.
+/// A profile's figures for a site: live blocks and bytes, all blocks and bytes.
 pub(crate) type Figures = [f64; 4];
 
 /// Returns a profile's figures for each site, and at the end those of no site.
@@ -124,7 +124,7 @@ pub(crate) fn figures(snapshot: &Snapshot) -> [Figures; SITES + 1] {
     figures
 }
 
-/// What is true, and how far an estimate of it deviates.
+/// The true figures, and the deviations of their estimates.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Truth {
     pub(crate) figures: Figures,

@@ -121,7 +121,7 @@ impl Subject {
     }
 }
 
-/// A property: its name, what tries it, and whether that takes Miri too long.
+/// A property: its name, its test, and whether that takes Miri too long.
 type Property = (&'static str, fn(&Subject), bool);
 
 const PROPERTIES: [Property; 7] = [
@@ -233,7 +233,7 @@ fn survives_exhaustion(subject: &Subject) {
 
 /// Memory runs out at each call that asks for it, once and for good. Mappings count as memory.
 fn survives_exhaustion_at_every_step(subject: &Subject) {
-    // What the hybrids map, where other strategies would only fill it.
+    // Sizes that the hybrids map; other strategies would only fill their memory.
     let largest = if subject.family == "hasan" { 103_000 } else { 30_000 };
     let requests = harness::fixed_requests(160, largest);
     for config in [CONFIGS[0], CONFIGS[2]] {

@@ -18,10 +18,11 @@ fn numbers() -> impl Iterator<Item = usize> {
     near.chain(ends)
 }
 
-/// Sizes from here on are refused. (Between this and what the machine has, the system decides.)
+/// Sizes from here on are refused. (For sizes between this and the machine's memory, the system
+/// decides.)
 const REFUSED: usize = isize::MAX as usize;
 
-/// Frees what was allocated, after a look at its alignment and its ends.
+/// Frees a block, after a look at its alignment and its ends.
 fn check(block: *mut u8, size: usize, align: usize) {
     if black_box(block).is_null() {
         return;

@@ -1,7 +1,7 @@
-//! One file for each fault that was found and mended, named by what it was.
+//! One file for each fault that was found and repaired, named after the fault.
 //!
-//! What the compiler refuses since is in documentation tests that must not compile: a free by safe code
-//! (`Arena::try_free`), a meter that panics (`Meter`).
+//! Code that the compiler now refuses is in documentation tests that must not compile: a free by
+//! safe code (`Arena::try_free`), a meter that panics (`Meter`).
 
 #![cfg(target_os = "linux")]
 

@@ -30,7 +30,7 @@ fn prepare(command: &mut Command) {
         .env_remove("PAGEWISE_VERBOSE");
 }
 
-/// What is said of these faults, sorted: the environment has no order.
+/// Returns the messages about these faults, sorted: the environment has no order.
 fn complaints(err: &str) -> Vec<&str> {
     let mut lines: Vec<_> = err.lines().filter(|line| line.starts_with("pagewise:")).collect();
     lines.sort_unstable();
@@ -56,7 +56,7 @@ fn a_log_is_spared() {
     assert_eq!((code, complaints(&err)), (Some(0), vec![]));
 }
 
-/// Runs a child whose standard error is a terminal; what it writes there.
+/// Runs a child whose standard error is a terminal. Returns its output there.
 fn on_terminal(verbose: Option<&str>) -> String {
     let (mut ours, mut theirs) = (-1, -1);
     // SAFETY: the call writes two descriptors, which only this test owns.

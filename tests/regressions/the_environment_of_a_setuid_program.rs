@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 use std::{env, fs, path::Path};
 
-/// Somebody else, without rights.
+/// Another user, without rights.
 const NOBODY: u32 = 65_534;
 
 /// Returns the messages about settings of a copy of this program that has these permissions and

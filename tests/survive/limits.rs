@@ -40,8 +40,8 @@ fn own() {
     assert!(blocks.iter().all(|block| block[99] == 7));
 }
 
-/// GNU's `malloc` takes 112 bytes for a block of 100, so it has at most 89 % of what a limit leaves in
-/// such blocks. Nine tenths of that are demanded.
+/// GNU's `malloc` takes 112 bytes for a block of 100, so such blocks fill at most 89 % of the
+/// memory below a limit. Nine tenths of that are demanded.
 #[test]
 fn small_blocks_use_what_a_limit_leaves() {
     for kib in [100_000, 300_000, 1_000_000] {

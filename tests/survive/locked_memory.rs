@@ -34,7 +34,8 @@ fn locked() {
     let left = resident().saturating_sub(before);
     let gone = peak.saturating_sub(left);
     println!("{gone} of {peak} bytes went back, {counted} counted");
-    // What is counted is what went: before Linux 5.18, which locks it for good, nothing.
+    // The count agrees with the memory given back: nothing before Linux 5.18, which locks it for
+    // good.
     assert!(counted.abs_diff(gone) < 8 << 20, "{counted} bytes counted, {gone} gone");
     assert!(left < 8 << 20 || counted == 0, "{left} bytes stay");
 }

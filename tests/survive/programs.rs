@@ -28,7 +28,7 @@ fn built() -> &'static Built {
     })
 }
 
-/// Runs one program with the library and without: the outcome must be what the program's table says.
+/// Runs one program with the library and without: the outcome must be that of the programs' table.
 fn survives(name: &str) {
     survives_when(name, |_| {});
 }

@@ -12,7 +12,7 @@ use crate::ALLOCATOR;
 use crate::child::sandbox::{self, Refusal};
 use crate::child::{Ended, passes, run};
 
-/// What is refused, and when that begins.
+/// The refused call, and when the refusal begins.
 #[derive(Clone, Copy, PartialEq)]
 enum When {
     /// Before the program is executed.
@@ -35,7 +35,7 @@ fn survives(call: c_long, when: When) {
             command.env(REFUSED, format!("{call} {error} {}", u8::from(when == When::Later)));
             if when == When::Start {
                 let install = move || {
-                    // What gives back several runs at once is refused with it.
+                    // The call that gives back several runs at once is refused with it.
                     if call == libc::SYS_madvise {
                         let call = libc::SYS_process_madvise;
                         sandbox::install(Refusal { call, error, below: None })?;

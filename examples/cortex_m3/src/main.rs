@@ -1,5 +1,5 @@
-//! An arena of 16 KiB as the allocator of firmware for a Cortex-M3: collections that grow and shrink, memory that
-//! runs out and comes back, and what the arena says of itself.
+//! An arena of 16 KiB as the allocator of firmware for a Cortex-M3: collections that grow and
+//! shrink, memory that runs out and comes back, and the arena's own figures.
 //!
 //! `cargo run --release --features pagewise` in this folder runs it under QEMU. It ends with an error if a step
 //! goes wrong.

@@ -1,4 +1,5 @@
-//! What the tables of §3 share: the strategies for equal blocks, as the paper's rows name them.
+//! Code that the tables of §3 share: the strategies for equal blocks, as the paper's rows name
+//! them.
 
 use pagewise::pages::Config;
 use pagewise::sizemap::SizeMap;

@@ -1,4 +1,5 @@
-//! Tables 7.1 and 7.2: the distributions, and what strategies hold and visit under them.
+//! Tables 7.1 and 7.2: the distributions, and the memory that strategies hold and the items that
+//! they visit under them.
 
 use std::ptr::NonNull;
 
@@ -78,7 +79,7 @@ pub(super) fn table_7_1(_: Options, progress: &Progress) -> anyhow::Result<Made>
     Ok(table.into())
 }
 
-/// What serves in a row of Table 7.2.
+/// The strategy in a row of Table 7.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
     /// A strategy of the catalogue; with FFCROSSOVER 0 FIRST-FIT with segments of a page.

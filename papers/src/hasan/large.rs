@@ -1,5 +1,6 @@
-//! Table 5.5, ours: what large blocks take under best fit, and under the fits it could have been (§5.5). The paper
-//! says that best fit saves memory there, and has no table of it.
+//! Table 5.5, ours: the memory that large blocks take under best fit, and under other fits that
+//! could replace it (§5.5). The paper says that best fit saves memory there, but has no table of
+//! it.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;

@@ -1,5 +1,5 @@
 //! `pagewise tables hasan`: Hasan & Chang (2006), "A tunable hybrid memory allocator", over the
-//! bundled traces, its own programs among them. What was found is told in `docs/hybrid.md`.
+//! bundled traces, its own programs among them. `docs/hybrid.md` reports the results.
 
 mod large;
 mod peaks;

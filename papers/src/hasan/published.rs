@@ -115,7 +115,7 @@ pub(super) const PROGRAMS: [Published; 7] = [
     },
 ];
 
-/// What the paper has of the program of this name, or of the one this trace stands for.
+/// Returns the paper's figures for the program of this name, or for the one this trace stands for.
 pub(super) fn of(program: Option<&str>, trace: &str) -> Option<&'static Published> {
     let is = |one: &&Published| program == Some(one.program) || one.stand_in == Some(trace);
     PROGRAMS.iter().find(is)

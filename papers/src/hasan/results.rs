@@ -25,7 +25,7 @@ const LEA_HEADER: usize = size_of::<usize>();
 /// Kingsley's page, bytes.
 const PAGE: usize = 4096;
 
-/// What was measured of one program.
+/// The measurements of one program.
 #[derive(Debug)]
 pub(super) struct Measured {
     tuned: Tuned,

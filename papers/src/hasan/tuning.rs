@@ -9,7 +9,7 @@
 //! 4. HCmem is the fastest of the first; HCperf the leanest of the second whose times are within
 //!    [`NEAR`] of the fastest's.
 //!
-//! Nothing is random but the clock. What is reported is measured again after the choice.
+//! Only the clock is random. The reported figures are measured again after the choice.
 
 use pagewise::Strategy;
 use pagewise::hybrid::{Hybrid, Settings};
@@ -21,7 +21,7 @@ use rayon::prelude::*;
 use super::program::replayed;
 use crate::widened::Words;
 
-/// What counts as equal, as a fraction.
+/// The relative difference up to which figures count as equal.
 const NEAR: f64 = 0.01;
 /// Finalists of either kind, and the rounds in which they are timed.
 const FINALISTS: usize = 6;

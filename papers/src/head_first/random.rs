@@ -19,8 +19,8 @@ const REQUESTS: [usize; 8] = [10_000, 20_000, 30_000, 40_000, 50_000, 60_000, 70
 const COLUMNS: [&str; 8] =
     ["10,000", "20,000", "30,000", "40,000", "50,000", "60,000", "70,000", "80,000"];
 
-/// Seconds, allocations and frees that succeeded in %, and what the paper calls external
-/// fragmentation. It says bytes; 16 MiB less what the blocks take says KiB.
+/// Seconds, percentages of allocations and frees that succeeded, and the paper's "external
+/// fragmentation". The paper gives it in bytes, but 16 MiB minus the blocks shows that it is KiB.
 type Published = [[f64; 4]; 8];
 
 const TABLE_8_PUBLISHED: Published = [
@@ -67,7 +67,7 @@ fn weight(requests: usize) -> u64 {
     (requests / REQUESTS[0]).pow(2) as u64
 }
 
-/// What came of all scripts: by number of requests, contender, and one thread or many.
+/// The results of all scripts: by number of requests, contender, and one thread or many.
 #[derive(Debug)]
 pub(super) struct Runs {
     options: Options,
@@ -244,7 +244,7 @@ pub(super) fn table_9_1(runs: &Runs) -> Table {
     by_requests(runs.options, ("9.1", title), 3, rows, Ranked::Down, &notes)
 }
 
-/// What a metered run of a contender gave: items visited per request, and the outcome.
+/// Runs a contender with a meter. Returns the items visited per request, and the outcome.
 fn metered(
     contender: &Contender,
     requests: usize,

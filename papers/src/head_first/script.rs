@@ -86,16 +86,16 @@ impl Script {
 /// How a free is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Freeing {
-    /// By the paper's Free, which answers what it did.
+    /// By the paper's Free, which reports the result.
     Checked,
     /// By the owner's word.
     Trusted,
 }
 
-/// What came of the requests.
+/// The results of the requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outcome {
-    /// Seconds of processor time, of all threads together: what the paper calls consistent (§5).
+    /// Seconds of processor time of all threads together, which the paper calls consistent (§5).
     pub(super) seconds: f64,
     /// Share of the allocations that succeeded, and of the frees.
     pub(super) allocated: f64,

@@ -204,7 +204,7 @@ pub(super) fn table_7() -> anyhow::Result<Table> {
 mod tests {
     use super::*;
 
-    /// What the paper's block becomes under our bookkeeping, if it is not the region or a half.
+    /// Returns the paper's block as it is under our bookkeeping, if it is not the region or a half.
     fn scaled(block: &Block) -> (bool, usize) {
         (block.free, (block.size + 8).next_multiple_of(16) - 8)
     }

@@ -1,6 +1,6 @@
-//! Tables 2.1, 3.1, 4.1 and 6.1, ours: what the paper's text leaves open, each reading switched by itself
-//! and some together, on the paper's own programs; and lazy first fit in address order (Fig. 1, footnote 1).
-//! The heaps are those of the plain model.
+//! Tables 2.1, 3.1, 4.1 and 6.1, ours: the details that the paper's text leaves open, each reading
+//! switched by itself and some together, on the paper's own programs; and lazy first fit in address
+//! order (Fig. 1, footnote 1). The heaps are those of the plain model.
 
 use std::alloc::Layout;
 use std::collections::HashMap;
@@ -59,7 +59,7 @@ const fn growth(bytes: usize) -> usize {
 
 const PAGE: usize = growth(4 << 10);
 
-/// What is read how: a part of two of the tables, fragmentation and fit frequencies.
+/// A reading of an open detail: a part of two of the tables, fragmentation and fit frequencies.
 struct Part {
     numbers: [&'static str; 2],
     title: &'static str,
@@ -134,10 +134,10 @@ pub(super) fn steps(numbers: &[&str]) -> usize {
     runs(numbers).len()
 }
 
-/// What came of a program, by part and algorithm.
+/// The results for a program, by part and algorithm.
 pub(super) type Causes = HashMap<(usize, usize), Figures>;
 
-/// Runs, over one of the paper's programs, what tables of these numbers need.
+/// Runs, over one of the paper's programs, everything that tables of these numbers need.
 ///
 /// # Errors
 /// If the trace cannot be read any more.

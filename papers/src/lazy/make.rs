@@ -1,4 +1,4 @@
-//! The tables, made of what was found.
+//! Makes the tables from the results.
 
 use super::algorithms::{ALGORITHMS, Algorithm};
 use super::program::Program;
@@ -128,7 +128,7 @@ fn table(
     }
 }
 
-/// Returns the means of rows, of what all of them have.
+/// Returns the means of rows, over the figures that all of them have.
 fn mean(name: &str, rows: &[(String, Vec<Pair>)]) -> (String, Vec<Pair>) {
     let columns = rows.first().map_or(0, |(_, pairs)| pairs.len());
     let pairs = (0..columns).map(|column| {

@@ -1,8 +1,8 @@
-//! A plain model of the paper's fits, made of its text alone: every block in an array, free blocks in sets.
-//! It has the switches that the text leaves open, and the engine must agree with it address by address
-//! where they are set as ours.
+//! A plain model of the paper's fits, made of its text alone: every block in an array, free blocks
+//! in sets. It has switches for the details that the text leaves open. With the switches set as in
+//! the engine, the engine must agree with it address by address.
 //!
-//! Addresses and lengths are in units: what sizes are rounded up to.
+//! Addresses and lengths are in units, to which sizes are rounded up.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -36,7 +36,7 @@ pub(super) enum Area {
     Decrements,
 }
 
-/// What the text can be read to say in two ways.
+/// The details that the text leaves open, each with two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reading {
     /// The heap grows to multiples of this many units.

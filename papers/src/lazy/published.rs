@@ -56,8 +56,8 @@ pub(super) fn figure(table: &str, algorithm: &str, program: &str) -> Option<f64>
     rows.iter().find(|(name, _)| *name == algorithm).map(|(_, figures)| figures[program])
 }
 
-/// What §3 estimates for the time of a lazy allocation relative to a conventional one's when this
-/// share of allocations needs the fit: (I + share · F) ÷ (F + S) with its cycles I = 10 for a
+/// Returns §3's estimate of the time of a lazy allocation relative to a conventional one's when
+/// this share of allocations needs the fit: (I + share · F) ÷ (F + S) with its cycles I = 10 for a
 /// bump, F = 16 for a fit, S = 14 for splitting.
 pub(super) fn relative_time(fit_share: f64) -> f64 {
     (10.0 + fit_share * 16.0) / 30.0

@@ -62,7 +62,7 @@ impl Setting {
     }
 }
 
-/// What a run found, as fractions.
+/// The results of a run, as fractions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Figures {
     pub(super) fragmentation: f64,

@@ -21,8 +21,8 @@ pub(super) fn count_steps(seeds: &[u64]) -> u64 {
     measure::count_steps(TABLE_V.len(), LOADS.len() * seeds.len(), LOADS.len())
 }
 
-/// What an algorithm showed on a load at a level: share of the seeds served, cost of allocating and
-/// deallocating a block in items and in nanoseconds.
+/// The results of an algorithm on a load at a level: share of the seeds served, cost of allocating
+/// and deallocating a block in items and in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     served: f64,

@@ -14,7 +14,7 @@ pub(super) const COSTS: Near = Near::Percent(25.0);
 /// How often a trial is timed.
 pub(super) const ROUNDS: usize = 5;
 
-/// What an algorithm showed on a demand, by level; `None` where it failed.
+/// The results of an algorithm on a demand, by level; `None` where it failed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shown {
     pub(super) trials: [Option<Trial>; 3],
@@ -67,8 +67,8 @@ pub(super) fn all(
     shown
 }
 
-/// Returns the lesser of what each request took in two rounds: a round of the same requests does
-/// the same, and what it takes longer is the machine's doing.
+/// Returns for each request the lesser of its times in two rounds: a round of the same requests
+/// does the same work, and extra time is due to the machine.
 pub(super) fn least(one: Option<Vec<u64>>, other: Option<Vec<u64>>) -> Option<Vec<u64>> {
     match (one, other) {
         (Some(one), Some(other)) => {

@@ -90,7 +90,7 @@ impl Memory {
         block.free && !(self.head_first && block.start == self.region)
     }
 
-    /// Brings what the fits remember up to date after a change.
+    /// Updates the fits' records after a change.
     fn settle(&mut self) {
         let free: Vec<Block> =
             self.blocks.iter().copied().filter(|one| self.searched(one)).collect();
@@ -109,7 +109,7 @@ impl Memory {
         }
     }
 
-    /// Returns the region while it can serve, else what the fit takes.
+    /// Returns the region while it can serve, else the block that the fit takes.
     fn find(&mut self, len: usize, last: bool) -> Option<usize> {
         let serves = |block: &Block| block.free && block.len >= len;
         let region = |block: &Block| self.head_first && block.start == self.region && serves(block);

@@ -69,7 +69,7 @@ impl Memory {
         self.clock
     }
 
-    /// Changes what a block is; it goes to the front of its list.
+    /// Changes the state of a block, which goes to the front of its list.
     fn become_(&mut self, index: usize, state: State) {
         let since = self.now();
         let block = &mut self.blocks[index];

@@ -30,13 +30,14 @@ trait Model {
     /// Frees the block that starts there.
     fn free(&mut self, start: usize, bytes: usize);
 
-    /// What address 0 is a multiple of, bytes: of the first request's places this tells which it got.
+    /// Returns the alignment of address 0 in bytes: it tells which of the possible places the first
+    /// request got.
     fn align(&self) -> usize {
         1
     }
 }
 
-/// What is asked of both.
+/// The requests to both.
 #[derive(Clone, Copy)]
 struct Load {
     requests: usize,

@@ -200,8 +200,8 @@ impl Page {
     }
 }
 
-/// Kinds of headers: of 1 to 16 words, and of powers of two above, up to what the blocks of the
-/// largest page may need.
+/// Number of header kinds: with 1 to 16 words, and with powers of two above, up to the blocks of
+/// the largest page.
 pub(crate) const KINDS: usize = 16 + 6;
 
 /// Returns the kind of header for this many blocks.

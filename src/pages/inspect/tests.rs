@@ -1,4 +1,5 @@
-//! Damage that audits tell, and what walks and checks say of blocks that are withheld from headers.
+//! Damage that audits detect, and the answers of walks and checks about blocks that are withheld
+//! from headers.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -58,7 +59,7 @@ fn used() -> Used {
     Used { heap, current, empty, eligible, full }
 }
 
-/// Returns what an audit says after damage.
+/// Returns the audit's answer after damage.
 fn told(damage: impl FnOnce(&mut Used)) -> &'static str {
     let mut used = used();
     damage(&mut used);

@@ -1,10 +1,10 @@
-//! The global allocator's lock, and what it publishes without one, under a model checker: loom runs
-//! each model in every order of its threads' steps (up to a number of preemptions) that C11's memory
+//! The global allocator's lock, and its lock-free protocols, under a model checker: loom runs each
+//! model in every order of its threads' steps (up to a number of preemptions) that C11's memory
 //! model allows, and finds data races, lost wake-ups and assertions that fail.
 //!
-//! The lock, the blocks that wait for it, and the gate are the allocator's own files, over loom's atomics. The other protocols
-//! are models of what `space.rs`, `registry.rs`, `quick.rs`, `medium.rs`, `background.rs` and the arenas' lock do, with the same
-//! orderings.
+//! The lock, the blocks that wait for it, and the gate are the allocator's own files, over loom's
+//! atomics. The other protocols are models of `space.rs`, `registry.rs`, `quick.rs`, `medium.rs`,
+//! `background.rs` and the arenas' lock, with the same orderings.
 
 #[path = "../../../src/global/native/deferred.rs"]
 #[allow(dead_code, reason = "a model needs part of it")]
@@ -16,7 +16,7 @@ mod gate;
 #[allow(dead_code, reason = "a model needs part of it")]
 mod lock;
 
-/// What they are made of.
+/// The building blocks of the models.
 mod sync {
     use loom::cell::Cell;
     pub(super) use loom::cell::UnsafeCell as Place;
@@ -319,7 +319,7 @@ impl Waiting {
         NonNull::new(std::ptr::without_provenance_mut(16 * (1 + index))).expect("it is not null")
     }
 
-    /// Puts back what waits, under the lock.
+    /// Puts the waiting blocks back, under the lock.
     fn put_back(&self, freed: &mut Vec<usize>) {
         if self.ring.is_empty() {
             return;
@@ -383,12 +383,13 @@ fn deferred(first: &'static [usize], second: &'static [usize]) {
     waiting.check(first.len() + second.len());
 }
 
-/// Somebody uses the heap.
+/// Uses the heap once.
 fn with_heap(waiting: &Waiting) {
     waiting.heap.with(|freed| waiting.put_back(freed)).expect("it can be waited for");
 }
 
-/// A medium block, and what leads to it: the list of each of two threads, with room for one block, and the heap.
+/// A medium block, and the places from which it can be reached: the list of each of two threads,
+/// with room for one block, and the heap.
 struct Kept {
     gates: [Gate; 2],
     /// How many blocks each thread's list has: read and written only by the thread behind its gate.
@@ -402,7 +403,7 @@ struct Kept {
 unsafe impl Sync for Kept {}
 
 impl Kept {
-    /// What stands in a block on a list.
+    /// The contents of a block on a list.
     const FENCE: u32 = 7;
 
     /// Writes to the block, which only the calling thread has.
@@ -452,7 +453,7 @@ impl Kept {
         }
     }
 
-    /// Puts back what lies on another thread's list.
+    /// Puts back the block on another thread's list.
     fn visit(&self, of: usize) {
         if self.gates[of].shut() {
             let passed = sync::heavy_barrier();
@@ -473,9 +474,10 @@ impl Kept {
     }
 }
 
-/// `gate.rs`, and `medium.rs` with it: a thread frees a block onto its list, and uses it again, while another puts back what
-/// idles there, gets the block from the heap, and frees it onto its own list, which the first visits. The lists and the block
-/// are one thread's at a time, and it is never lost.
+/// `gate.rs`, and `medium.rs` with it: a thread frees a block onto its list, and uses it again,
+/// while another puts back an idle block there, gets the block from the heap, and frees it onto its
+/// own list, which the first visits. One thread at a time has the lists and the block, and the
+/// block is never lost.
 fn medium(barriers: bool) {
     sync::BARRIERS.store(barriers, std::sync::atomic::Ordering::Relaxed);
     let kept = Arc::new(Kept {

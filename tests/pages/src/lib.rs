@@ -154,7 +154,8 @@ pub unsafe extern "C" fn mremap(
 ) -> *mut c_void {
     demand_aligned("mremap", address);
     let (len, new_len) = (whole_pages(len), whole_pages(new_len));
-    // SAFETY: passed on; a place of its own is found for what moves, and taken over as a whole.
+    // SAFETY: the caller's arguments are passed on; a mapping that moves goes to a place reserved
+    // for it, which is replaced as a whole.
     unsafe {
         let remap = |flags: c_int, place: *mut c_void| {
             libc::syscall(libc::SYS_mremap, address, len, new_len, flags, place) as *mut c_void

@@ -130,7 +130,7 @@ fn write(
     Ok((built_in, everywhere))
 }
 
-/// Writes a file unless it holds that already: what did not change need not be built.
+/// Writes a file unless it has this content already: unchanged files need not be built again.
 fn put(path: &Path, text: &str) -> Result<()> {
     if fs::read_to_string(path).unwrap_or_default() != text {
         fs::write(path, text)?;
@@ -166,8 +166,8 @@ impl Error {
         Some(Self { primary, others })
     }
 
-    /// Returns the mutants that it is about: where it says that it is, or else in what it names
-    /// besides, of these the smallest part with mutants.
+    /// Returns the mutants that the message is about: at its own place, or else at the other places
+    /// that it names, there those of the smallest part with mutants.
     fn culprits(&self, places: &Places) -> Vec<usize> {
         let within = |(file, first, last): &(String, usize, usize)| -> Vec<usize> {
             let spots = places.get(file).into_iter().flatten();

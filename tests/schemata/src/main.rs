@@ -39,7 +39,8 @@ pub(crate) struct Area {
     pub(crate) files: &'static [&'static str],
     /// Files among them that are not built here, as they are for other systems or features.
     pub(crate) elsewhere: &'static [&'static str],
-    /// What is built; what checking the library alone needs besides; and each crate with a switch.
+    /// The packages to build; further ones that checking the library alone needs; and each crate
+    /// with a switch.
     pub(crate) build: &'static [&'static str],
     pub(crate) check: &'static [&'static str],
     pub(crate) crates: &'static [&'static str],

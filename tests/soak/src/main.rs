@@ -1,7 +1,7 @@
 //! Runs threads under `Pagewise`, for any length of time.
 //!
-//! Without arguments, for ThreadSanitizer: what threads read and write must be ordered by the
-//! allocator's own locks wherever memory passes from one to another through it.
+//! Without arguments, for ThreadSanitizer: wherever memory passes from one thread to another
+//! through the allocator, its own locks must order their reads and writes.
 //!
 //! ```sh
 //! TSAN_OPTIONS=suppressions=suppressions.txt RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=thread \

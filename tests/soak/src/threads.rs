@@ -1,4 +1,4 @@
-//! What the threads do: blocks of all sizes pass between them, and threads come and go.
+//! The threads' work: blocks of all sizes pass between them, and threads come and go.
 
 use std::sync::Mutex;
 use std::sync::mpsc::sync_channel;
@@ -54,7 +54,7 @@ pub(crate) fn generation(
             (0..800).for_each(|_| sender.send(random.block()).expect("the consumer lives"));
         });
         scope.spawn(move || receiver.iter().for_each(|block| check(&block)));
-        // What looks at others' heaps and lists.
+        // Looks at other threads' heaps and lists.
         scope.spawn(|| {
             for _ in 0..20 {
                 if purges {

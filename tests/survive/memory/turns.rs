@@ -1,5 +1,5 @@
-//! Two threads that build and free by turns, each in a heap of its own: what one has freed goes back while
-//! the other grows.
+//! Two threads that build and free by turns, each in a heap of its own: memory that one has freed
+//! goes back while the other grows.
 
 use std::hint::black_box;
 use std::sync::Barrier;

@@ -19,8 +19,8 @@ static ARENA: Arena<PageHeap<Region>, Unshared> = unsafe {
     Arena::with_lock(PageHeap::new(Config::arena(), region, ()), Unshared::new())
 };
 
-/// What was allocated went through the arena, all is freed, every invariant holds, memory comes to an end and is there
-/// again.
+/// Checks that the allocations went through the arena, all is freed, every invariant holds, and
+/// that memory runs out and comes back.
 pub(crate) fn check() -> u32 {
     if ARENA.usage().peak_requested < 100_000 {
         return 1;

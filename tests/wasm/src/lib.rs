@@ -1,5 +1,6 @@
-//! A program of WebAssembly whose global allocator is `Pagewise`, or, with the feature `arena`, an arena over static
-//! memory: collections grow and shrink, and what they hold in the end is the answer.
+//! A program of WebAssembly whose global allocator is `Pagewise`, or, with the feature `arena`, an
+//! arena over static memory: collections grow and shrink, and their final contents make up the
+//! answer.
 
 #[path = "../../random/mod.rs"]
 mod random;

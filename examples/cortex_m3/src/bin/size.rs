@@ -1,5 +1,5 @@
-//! What an allocator takes of flash and RAM: a program that allocates and frees, with one of them or none.
-//! Built by `sizes.sh`, for each.
+//! Measures the flash and RAM that an allocator takes: a program that allocates and frees, with one
+//! of the allocators or none. Built by `sizes.sh`, for each.
 
 #![no_std]
 #![no_main]
@@ -162,7 +162,7 @@ mod chosen {
     }
 }
 
-/// No allocator: what the program takes without.
+/// No allocator: the size of the program without one.
 #[cfg(not(any(
     feature = "pagewise",
     feature = "pagewise-arena",

@@ -22,7 +22,7 @@ use pagewise_replay::paging::Paging;
 pub(crate) struct Block(NonZeroU32);
 
 impl Block {
-    /// What a pointer to the block is when stored in a word; 0 is no block.
+    /// Returns a pointer to the block as it is stored in a word; 0 is no block.
     pub(crate) fn word(block: Option<Block>) -> u32 {
         block.map_or(0, |block| block.0.get())
     }
@@ -33,7 +33,7 @@ impl Block {
     }
 }
 
-/// What a program asked for.
+/// The counts of a program's requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) allocations: u64,

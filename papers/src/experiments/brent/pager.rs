@@ -117,7 +117,7 @@ pub(crate) fn page_size() -> usize {
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
 }
 
-/// What the pager's thread works with.
+/// The state of the pager's thread.
 struct Paging {
     userfault: Userfault,
     /// Address of the memory.

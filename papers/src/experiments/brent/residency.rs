@@ -1,4 +1,5 @@
-//! What Brent leaves open in §2.12: strategies that know which pages are in random-access memory.
+//! The strategies of Brent's §2.12, which leaves their details open: they know which pages are in
+//! random-access memory.
 //!
 //! ```text
 //!  program ──references──▶ Told ──▶ strict LRU, which counts faults

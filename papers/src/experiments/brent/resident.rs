@@ -28,7 +28,7 @@ pub(crate) struct Resident {
     /// The mapped pages, the first mapped first.
     queue: VecDeque<usize>,
     mapped: Vec<bool>,
-    /// What was last read of the pagemap; kept, so that reading it faults no page of ours.
+    /// The entries of the pagemap read last; kept, so that reading faults no page of ours.
     entries: Vec<u8>,
 }
 

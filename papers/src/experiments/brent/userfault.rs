@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 
-/// What the system reports the faults of a mapping by.
+/// The descriptor by which the system reports the faults of a mapping.
 #[derive(Debug)]
 pub(crate) struct Userfault {
     file: File,
@@ -78,7 +78,7 @@ impl Userfault {
         Ok(this)
     }
 
-    /// What becomes readable with a fault.
+    /// Returns the descriptor, which becomes readable with a fault.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         use std::os::fd::AsFd;
         self.file.as_fd()

@@ -6,12 +6,14 @@
 //!   [S|→|←|…      ][S|…   ]      a block of length F(n) was split into F(n−1) and F(n−2)
 //!    left: B = 0    right: B = 1
 //! ```
-//! Lengths are the Fibonacci numbers from 3 on, overhead included: a block has the fields S + DP, as V-3 and
-//! V-5. What finds a buddy is the scheme of Cranston and Thomas, two bits a block. B tells whether the block
-//! is the right part of the one that was split. That one's own B is kept as M of the left part, its M as M of
-//! the right one, so joining restores both. Memory is, to begin with, the largest such blocks it holds.
+//! Lengths are the Fibonacci numbers from 3 on, overhead included: a block has the fields S + DP,
+//! as V-3 and V-5. The scheme of Cranston and Thomas finds a buddy by two bits a block. B tells
+//! whether the block is the right part of the one that was split. That block's own B is kept as M
+//! of the left part, and its M as M of the right part, so joining restores both. At first, memory
+//! consists of the largest such blocks that it can hold.
 //!
-//! It is a simulation over a vector of words, written for this experiment, and no strategy of the library.
+//! It is a simulation over a vector of words, written for this experiment, and not a strategy of
+//! the library.
 
 use super::demand::{Demand, Request};
 use super::trial::{Cost, Trial, memory};
@@ -65,7 +67,7 @@ impl Fibonacci {
             new.put(start, length, 0);
             start += new.lengths[length];
         }
-        // What is left over at the end is no block.
+        // The rest at the end is not a block.
         new.words.truncate(start as usize);
         new.items = 0;
         new
@@ -184,7 +186,8 @@ impl Fibonacci {
         (start, length, flags)
     }
 
-    /// Joins all free buddies, in the order of memory: what lies below a block is joined already.
+    /// Joins all free buddies, in the order of memory, so that the blocks below a block are already
+    /// joined.
     fn collect(&mut self) {
         let mut start = 0;
         while (start as usize) < self.words.len() {
@@ -200,7 +203,8 @@ impl Fibonacci {
         }
     }
 
-    /// Serves all requests of a demand; what each costs is how far `gauge` goes on. `None` if it fails.
+    /// Serves all requests of a demand. The cost of each is the advance of `gauge`. `None` if it
+    /// fails.
     fn replay(
         &mut self,
         demand: &Demand,

@@ -1,10 +1,10 @@
 //! The 18 loads (Nielsen, Tables I and II).
 //!
-//! The base load is Table I. Of the others the paper gives what Table II says; here they are made of
-//! the base load's sources: the allocations set the intervals, the coexisting blocks the lifetimes.
-//! Loads of more than ten sources use Table I's intervals, lifetimes and sizes again in other
-//! combinations. Only ratios of times matter, for requests carry none; so all periods are as long
-//! as the base load's.
+//! The base load is Table I. Of the others the paper gives only the figures of Table II. Here they
+//! are made of the base load's sources: the allocations set the intervals, the coexisting blocks
+//! the lifetimes. Loads of more than ten sources use Table I's intervals, lifetimes and sizes again
+//! in other combinations. Only ratios of times matter, for requests carry none; so all periods are
+//! as long as the base load's.
 
 use super::demand::{Demand, PERIOD, PERIODS};
 use super::source::{Arrivals, Cycling, Law, Source};

@@ -24,7 +24,7 @@ pub(crate) struct Cost {
     pub(crate) deallocate: f64,
 }
 
-/// What a trial showed.
+/// The results of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Trial {
     /// The most words in blocks at one time, overhead included, ÷ words of memory.
@@ -46,7 +46,7 @@ unsafe impl Meter for Items {
 }
 
 impl Cost {
-    /// Returns the averages of what the requests of a demand cost, each less `least`.
+    /// Returns the averages of the costs of a demand's requests, each minus `least`.
     pub(crate) fn average(demand: &Demand, costs: &[u64], least: u64) -> Self {
         let first = demand.periods[0];
         Self::of(&demand.requests[first..], &costs[first..], least)
@@ -148,8 +148,8 @@ fn header_of(strategy: &dyn Strategy) -> usize {
     header.unwrap_or_default()
 }
 
-/// Has a strategy serve all requests. What each costs is how far `gauge` goes on while it is
-/// served. `None` if the strategy fails.
+/// Has a strategy serve all requests. The cost of each is the advance of `gauge` meanwhile. `None`
+/// if the strategy fails.
 fn replay(
     strategy: &mut dyn Strategy,
     demand: &Demand,

@@ -27,7 +27,8 @@ fn listed<O: Order>() -> (Heap, LeftHeaders<O>, [u32; 4]) {
     (heap, lists, pages)
 }
 
-/// Puts pages with these many free blocks on lists of their own, in this order; what an audit says.
+/// Puts pages with these numbers of free blocks on lists of their own, in this order. Returns the
+/// audit's answer.
 fn told<O: Order>(free: &[(u32, u32)]) -> &'static str {
     let (mut heap, mut lists, pages) = listed::<O>();
     let mut up = CLASS;

@@ -1,4 +1,4 @@
-//! What the program holds: blocks with known contents, and memory that no allocator may hand out.
+//! The program's memory: blocks with known contents, and memory that no allocator may hand out.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(crate) struct Live {
     pub(crate) random: Random,
     /// Whether a block was seen whose contents the program had not written.
     pub(crate) overwritten: bool,
-    /// What a misuse saw by itself.
+    /// The result that a misuse saw by itself.
     pub(crate) seen: Option<&'static str>,
 }
 
@@ -105,7 +105,7 @@ fn words(size: usize) -> impl Iterator<Item = usize> {
     (0..end).step_by(8).chain((size - (end % size)..size).step_by(8))
 }
 
-/// What stands in a word of a block.
+/// Returns the contents of a word of a block.
 fn word(block: *mut u8, offset: usize) -> u64 {
     (block.addr() + offset) as u64 ^ 0xA5A5_0000_0000_A5A5
 }

@@ -1,6 +1,6 @@
-//! Misuses of memory, each in blocks of four sizes, and what comes of them: noticed at once, late, or
-//! not; harmless or proved to harm. The programs call C's `malloc` and `free`, so they test whatever
-//! library is preloaded.
+//! Misuses of memory, each in blocks of four sizes, and their outcomes: detected at once, late, or
+//! not; harmless or proved to harm. The programs call C's `malloc` and `free`, so they test
+//! whatever library is preloaded.
 //!
 //! ```sh
 //! misuse list
@@ -78,9 +78,9 @@ fn named(name: &str) -> Option<&'static Misuse> {
     MISUSES.iter().chain([&CONTROL]).find(|misuse| misuse.name == name)
 }
 
-/// The misuse itself, and what comes after.
+/// Runs the misuse itself, and its aftermath.
 fn inside(misuse: &Misuse, size: usize) -> io::Result<ExitCode> {
-    /// Bytes that an allocator hands out if it follows what a misuse planted.
+    /// Bytes that an allocator hands out if it follows a pointer that a misuse planted.
     const TARGET: usize = 1 << 16;
 
     let mut on_stack = [0u128; ON_STACK / 16];
@@ -101,7 +101,7 @@ fn inside(misuse: &Misuse, size: usize) -> io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the named misuses, or all, and prints what comes of them.
+/// Runs the named misuses, or all, and prints their outcomes.
 fn run(arguments: &[&str]) -> io::Result<ExitCode> {
     let (library, names) = match arguments {
         [library, names @ ..] if library.contains('=') => (Library::parse(library), names),

@@ -9,7 +9,7 @@ use crate::outcome::Outcome;
 use crate::process::{self, Ended};
 use crate::stage;
 
-/// A malloc library: given as `NAME=PATH`, or as `NAME=PATH,VARIABLE=VALUE…` to set what it reads.
+/// A malloc library: given as `NAME=PATH`, or as `NAME=PATH,VARIABLE=VALUE…` with settings.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Library<'a> {
     pub(crate) name: &'a str,
@@ -35,10 +35,10 @@ impl<'a> Library<'a> {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 pub(crate) struct Run {
     pub(crate) outcome: Outcome,
-    /// What the allocator said.
+    /// The allocator's message.
     pub(crate) message: String,
 }
 

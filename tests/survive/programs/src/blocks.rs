@@ -55,7 +55,7 @@ impl Blocks {
         blocks
     }
 
-    /// Frees the oldest block. Panics if its last byte is not what was written.
+    /// Frees the oldest block. Panics if its last byte is not as written.
     fn pop(&mut self) -> bool {
         if self.oldest.is_null() {
             return false;

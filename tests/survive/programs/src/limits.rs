@@ -90,6 +90,6 @@ pub(crate) fn locked() -> Outcome {
     drop(Blocks::fill(100_000, 1000));
     trim();
     for_duration(std::time::Duration::from_secs(2), 500, || poke(1));
-    // What is locked of the program itself is not the allocator's.
+    // Subtract the program's own locked memory, which is not the allocator's.
     Outcome::Mebibytes(mebibytes(resident().saturating_sub(before)))
 }

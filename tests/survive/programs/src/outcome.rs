@@ -1,4 +1,4 @@
-//! What becomes of a program: run in a process of its own, under a time limit, and judged.
+//! The outcome of a program, which is run in a process of its own, under a time limit, and judged.
 
 use std::env;
 use std::fmt::{self, Display, Formatter};
@@ -10,13 +10,13 @@ use crate::cgroup::Cgroup;
 use crate::process::{self, Ended};
 use crate::programs::{Expected, Program};
 
-/// What becomes of a program.
+/// The outcome of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
     Survived,
     /// It came to its end, with this figure.
     Mebibytes(f64),
-    /// It came to its end, and says what did not work.
+    /// It ended by itself, and reports a failure.
     Fails(String),
     /// A signal ended it.
     Dies(i32),
@@ -33,7 +33,7 @@ impl Outcome {
         if let Self::Fails(_) = self { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     }
 
-    /// What a program that ended printed.
+    /// Parses the output of a program that ended.
     fn parse(out: &str) -> Self {
         let line = out.lines().last().unwrap_or("prints nothing");
         match line.strip_suffix(" MiB").and_then(|figure| figure.parse().ok()) {

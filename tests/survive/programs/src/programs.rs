@@ -5,7 +5,7 @@ use std::io;
 use crate::outcome::Outcome;
 use crate::{extensions, fork, limits, memory, sandbox, threads};
 
-/// What a program must come to. Figures are compared with glibc's on the same machine.
+/// The required outcome of a program. Figures are compared with glibc's on the same machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Expected {
     Survives,

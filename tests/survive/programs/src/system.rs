@@ -1,4 +1,4 @@
-//! What the programs need of the system, without `malloc`.
+//! System calls of the programs, without `malloc`.
 
 use std::ffi::c_int;
 use std::time::{Duration, Instant};

@@ -71,7 +71,7 @@ fn steps_meet_what_the_walk_does() {
     let mut met: Vec<Range<usize>> = Vec::new();
     while heap.walk_free(LEAST, 3, &mut |_, free, _| {
         let goes_on = random(10) > 0;
-        // What was refused, and what lies before it in its page, is met again.
+        // The refused run, and the runs before it in its page, are met again.
         if goes_on && met.last().is_none_or(|last| last.end <= free.start) {
             met.push(free);
         }
@@ -144,7 +144,7 @@ fn give(heap: &mut PageHeap<Region>, block: NonNull<u8>, size: usize) {
     unsafe { heap.deallocate(block, layout) };
 }
 
-/// Returns what a whole pass meets.
+/// Returns everything that a whole pass meets.
 fn met(heap: &mut PageHeap<Region>, least: usize) -> Vec<(Range<usize>, FreeKind)> {
     let mut met = Vec::new();
     while heap.walk_free(least, 1, &mut |_, free, kind| {
@@ -218,7 +218,7 @@ fn runs_in_a_page_are_met_from_the_least_on() {
     assert_eq!(times, 2);
 }
 
-/// What a walk met is not met again unless it was told to begin again, or all was met.
+/// A walk does not meet free memory twice unless it was told to begin again, or has met all.
 #[test]
 fn a_walk_begins_again_where_it_is_told_to() {
     let mut memory = Box::<[u8]>::new_uninit_slice(1 << 20).into_vec();
@@ -246,7 +246,7 @@ fn a_walk_begins_again_where_it_is_told_to() {
     assert_eq!(step(&mut heap), (true, vec![]));
     give(&mut heap, blocks[3], 20_000);
     assert_eq!(step(&mut heap), (true, vec![]), "the fifth is in use");
-    // One that is joined with what was met is met again, as a whole.
+    // A block that is joined with one already met is met again, as a whole.
     give(&mut heap, blocks[4], 20_000);
     assert_eq!(step(&mut heap), (true, vec![]), "the sixth");
     heap.walk_free_again();
