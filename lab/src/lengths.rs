@@ -131,7 +131,7 @@ impl<T: ?Sized, M: Fn(&T, &[NonNull<u8>]) -> Option<Vec<u64>>> Observer<T> for L
     }
 }
 
-/// Returns the lengths of a strategy's blocks; `None` if one of these is none of them.
+/// Returns the lengths of a strategy's blocks; `None` if one of the addresses is not a block.
 fn walked<S: Strategy + ?Sized>(strategy: &S, blocks: &[NonNull<u8>]) -> Option<Vec<u64>> {
     let mut spans = Vec::with_capacity(blocks.len());
     strategy.walk(&mut |span| {

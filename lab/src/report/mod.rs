@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for path in &traces {
         input::open(path)?;
     }
-    // So is what is wrong with this file.
+    // So should a fault of this file.
     let read = match &args.tune {
         Some(Some(path)) => Some(Tuned::load(path)?),
         _ => None,

@@ -2,7 +2,7 @@
 //! events.
 //!
 //! ```text
-//!  0      Head: who recorded                    64 KiB
+//!  0      Head: the recorded process            64 KiB
 //!  65536  record, record, record, …, zeros      8, 16 or 24 bytes each, in the order of the events
 //! ```
 //! Every process image, that is every process after its last `exec`, writes a file of its own,

@@ -63,7 +63,7 @@ fn random() -> impl FnMut(usize) -> usize {
     }
 }
 
-/// All free memory is met that the walk knows of, but for links and sizes.
+/// The steps meet all free memory that the walk reports, except links and sizes.
 #[test]
 fn steps_meet_what_the_walk_does() {
     let mut random = random();
