@@ -1,5 +1,5 @@
 //! Fibonacci buddies, which the paper leaves open (§6): "it would be very desirable to test the Fibonacci
-//! system of Hirschberg [8] when used with the recombination scheme of Cranston and Thomas [5]".
+//! system of Hirschberg \[8\] when used with the recombination scheme of Cranston and Thomas \[5\]".
 //!
 //! ```text
 //!  start                         S: which length, free, B, M
