@@ -49,7 +49,7 @@ pub(crate) fn wake(word: &AtomicU32) {
     wake_some(word, 1);
 }
 
-/// Wakes all threads that [wait](wait) for `word`.
+/// Wakes all threads that [wait] for `word`.
 pub(crate) fn wake_all(word: &AtomicU32) {
     wake_some(word, i32::MAX as c_ulong);
 }

@@ -71,7 +71,7 @@ pub(crate) fn addresses() -> Option<usize> {
 /// Resizes a mapping, moving it if needed and `may_move` allows it.
 ///
 /// # Safety
-/// The mapping came from [`allocate`] and is `len` bytes long; if it moves, only the caller knows
+/// The mapping came from [`allocate`](crate::os::allocate) and is `len` bytes long; if it moves, only the caller knows
 /// of it.
 pub(crate) unsafe fn remap(
     start: *mut u8,

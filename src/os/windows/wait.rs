@@ -61,7 +61,7 @@ pub(crate) fn wake(word: &AtomicU32) {
     unsafe { WakeByAddressSingle(word.as_ptr().cast()) };
 }
 
-/// Wakes all threads that [wait](wait) for `word`.
+/// Wakes all threads that [wait] for `word`.
 pub(crate) fn wake_all(word: &AtomicU32) {
     // SAFETY: waking touches no memory.
     unsafe { WakeByAddressAll(word.as_ptr().cast()) };

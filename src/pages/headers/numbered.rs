@@ -23,7 +23,7 @@ use crate::words::Table;
 pub(crate) const NIL: u32 = u32::MAX;
 
 /// Headers by number; the free blocks within a page are `F`'s. Invariants:
-/// - map[slot] − 1 is the header whose `slot` is that slot, for every page; 0 for other slots;
+/// - `map[slot] − 1` is the header whose `slot` is that slot, for every page; 0 for other slots;
 /// - `headers` has capacity for every header, `map` for every page's slot.
 #[derive(Debug)]
 pub struct Numbered<F> {

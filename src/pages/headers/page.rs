@@ -40,7 +40,7 @@ pub struct Header {
     /// Where the page starts.
     pub(crate) base: Cell<*mut u8>,
     pub(crate) summary: Cell<u64>,
-    /// As in [`Class`](crate::pages::class::Class), to compute a block's number without reading the
+    /// As in [`Class`], to compute a block's number without reading the
     /// class.
     pub(crate) reciprocal: Cell<u64>,
     /// Block size, bytes.
