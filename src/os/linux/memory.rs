@@ -71,8 +71,8 @@ pub(crate) fn addresses() -> Option<usize> {
 /// Resizes a mapping, moving it if needed and `may_move` allows it.
 ///
 /// # Safety
-/// The mapping came from [`allocate`](crate::os::allocate) and is `len` bytes long; if it moves, only the caller knows
-/// of it.
+/// The mapping came from [`allocate`](crate::os::allocate) and is `len` bytes long; if it moves,
+/// only the caller knows of it.
 pub(crate) unsafe fn remap(
     start: *mut u8,
     len: usize,
